@@ -1,0 +1,3 @@
+"""Recoup gets long automated work through failure."""
+
+__version__ = "0.1.0"
