@@ -1,0 +1,139 @@
+"""Errors of use or environment. A failure of the work is never one of these: it is a `Failure` value.
+
+    RecoupError
+    ├── InvalidPlan            a plan, input or reference that cannot be run           exit 3
+    ├── InvalidPolicy          a policy file that cannot be used                       exit 3
+    ├── UsageError             a request that makes no sense now                       exit 2
+    │   ├── NotFound           no such run, step, evidence                             exit 2
+    │   └── WaitsForOperator   a person must settle something first                    exit 5
+    ├── SettingsError          environment or recoup.toml                              exit 2
+    ├── WorkspaceError         the source cannot be cloned, or the store is damaged    exit 3
+    │   └── CheckpointBroken   one checkpoint is missing or altered
+    ├── StateError             the state folder is full, read-only or damaged          exit 1
+    ├── KeeperError            a process keeper could not be started or died           exit 1
+    └── LedgerError            the database is gone, full or locked                    exit 1
+        ├── LedgerTooNew       written by a newer version
+        ├── LedgerBusy         no turn within the limit
+        ├── Conflict           expected another sequence: somebody appended meanwhile
+        └── LeaseLost          a higher epoch holds the run: stop at once
+
+Each says what happened, where, and what to do next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+
+class RecoupError(Exception):
+    """What happened, and what to do next."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.hint}" if self.hint else self.message
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """One thing wrong in a file that a person wrote."""
+
+    where: str
+    message: str
+    line: int | None = None
+
+
+class InvalidPlan(RecoupError):
+    """All the problems of a plan at once."""
+
+    exit_code = 3
+    noun = "plan"
+
+    def __init__(self, source: str, problems: Sequence[Problem], *, hint: str = "") -> None:
+        self.source = source
+        self.problems = tuple(problems)
+        lines = [_problem_line(source, p) for p in self.problems]
+        super().__init__(
+            "\n".join([f"invalid {self.noun}: {_count(len(lines))} in {source}", *lines]), hint=hint
+        )
+
+
+class InvalidPolicy(InvalidPlan):
+    """All the problems of a policy file at once."""
+
+    noun = "policy"
+
+
+class UsageError(RecoupError):
+    exit_code = 2
+
+
+class NotFound(UsageError):
+    pass
+
+
+class WaitsForOperator(UsageError):
+    exit_code = 5
+
+
+class SettingsError(RecoupError):
+    exit_code = 2
+
+
+class WorkspaceError(RecoupError):
+    exit_code = 3
+
+
+class CheckpointBroken(WorkspaceError):
+    pass
+
+
+class StateError(RecoupError):
+    @classmethod
+    def of(cls, error: OSError) -> StateError:
+        where = f" ({error.filename})" if error.filename else ""
+        return cls(
+            f"the state folder cannot be used: {error.strerror or error}{where}",
+            hint="Free some space or mend its permissions, then resume the run.",
+        )
+
+
+class KeeperError(RecoupError):
+    pass
+
+
+class LedgerError(RecoupError):
+    pass
+
+
+class LedgerTooNew(LedgerError):
+    pass
+
+
+class LedgerBusy(LedgerError):
+    pass
+
+
+class Conflict(LedgerError):
+    pass
+
+
+class LeaseLost(LedgerError):
+    pass
+
+
+def _count(problems: int) -> str:
+    return "1 problem" if problems == 1 else f"{problems} problems"
+
+
+def _problem_line(source: str, problem: Problem) -> str:
+    place = f"{source}:{problem.line}" if problem.line else source
+    return (
+        f"  {place}: {problem.where}: {problem.message}" if problem.where else f"  {place}: {problem.message}"
+    )

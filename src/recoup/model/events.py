@@ -1,0 +1,398 @@
+"""Past-tense facts, as stored. Names and fields are public: they change only by addition.
+
+Every payload of a step carries seed fields that may not exist yet (the class of an attempt that has only started);
+those are present and null.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import msgspec
+
+from recoup.model.failure import Facts, FailureClass, FailureKind
+from recoup.model.ident import Ident
+from recoup.model.ids import ProcessIdentity
+from recoup.model.instant import Instant
+from recoup.model.plan import Plan
+from recoup.model.workspace import Baseline, Missing, Snapshot
+
+
+class Event(msgspec.Struct, frozen=True):
+    """One fact at its place in its stream."""
+
+    stream: str
+    seq: int
+    at: Instant
+    type: str
+    payload: Payload
+    raw: bytes
+    """The payload exactly as stored (JSON)."""
+
+    def line(self) -> dict[str, Any]:
+        """The public form: `recoup events --json`, server-sent events, audit."""
+        run_id = self.stream.removeprefix("run:") if self.stream.startswith("run:") else None
+        return {
+            "stream": self.stream,
+            "runId": run_id,
+            "seq": self.seq,
+            "at": self.at.iso(),
+            "type": self.type,
+            "payload": msgspec.Raw(self.raw),
+        }
+
+
+class Payload(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What all payloads share: a name in storage."""
+
+    TYPE: ClassVar[str] = ""
+
+
+class StepPayload(Payload, frozen=True, kw_only=True):
+    """The fields every event about a step carries."""
+
+    step_id: Ident
+    step_index: int
+    attempt: int | None
+    failure_class: FailureClass | None = None
+    failure_kind: FailureKind | None = None
+    failure_signature: Ident | None = None
+    diff_hash: Ident | None = None
+    strategy: Ident | None = None
+    reason: str | None = None
+    policy_digest: Ident | None = None
+
+
+# Runs
+
+
+class RunSubmitted(Payload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "task.run.submitted"
+    workflow: Ident
+    plan_digest: Ident
+    plan: Plan
+    plan_redacted: bool
+    """The plan held a registered secret: the plan to run is in the private store only."""
+    inputs: dict[str, str | None]
+    policy_digest: Ident
+    plan_source: str | None = None
+    parent_run_id: Ident | None = None
+
+
+class RunStarted(Payload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "task.run.started"
+    delivery: int
+    epoch: int
+    owner: ProcessIdentity
+    policy_digest: Ident
+    baseline: Baseline | None = None
+    workspace: int | None = None
+
+
+class RunWaiting(Payload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "task.run.waiting"
+    reason: str
+    until: Ident | None = None
+    step_id: Ident | None = None
+
+
+class RunBlocked(Payload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "task.run.blocked"
+    reason: str
+    until: Ident | None = None
+
+
+class RunResumed(Payload, frozen=True, kw_only=True):
+    """The run goes on: by a new driver, in a new delivery, or after a wait."""
+
+    TYPE: ClassVar[str] = "task.run.resumed"
+    delivery: int
+    epoch: int
+    owner: ProcessIdentity
+    reason: str
+    workspace: int | None = None
+
+
+class RunTakenOver(Payload, frozen=True, kw_only=True):
+    """The driver was lost; another one holds the run now."""
+
+    TYPE: ClassVar[str] = "task.run.taken_over"
+    epoch: int
+    previous_epoch: int
+    previous_owner: ProcessIdentity | None
+    reason: str
+
+
+class RunInterrupted(Payload, frozen=True, kw_only=True):
+    """The driver was told to stop (Ctrl-C, draining); the run can be resumed in place."""
+
+    TYPE: ClassVar[str] = "task.run.interrupted"
+    reason: str
+    epoch: int
+
+
+class RunSucceeded(Payload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "task.run.succeeded"
+    known_good_prefix_length: int
+    reason: str
+
+
+class RunFailed(Payload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "task.run.failed"
+    reason: str
+    failure_class: FailureClass | None
+    failure_kind: FailureKind | None
+    retryable: bool
+    delivery: int
+    step_id: Ident | None = None
+    step_index: int | None = None
+
+
+class RunDeadLettered(Payload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "task.run.dead_lettered"
+    reason: str
+    failure_class: FailureClass | None
+    failure_kind: FailureKind | None
+    delivery: int
+    step_id: Ident | None = None
+    step_index: int | None = None
+
+
+class RunCancelled(Payload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "task.run.cancelled"
+    reason: str
+    actor: str
+
+
+class Escalated(Payload, frozen=True, kw_only=True):
+    """The decision is a person's now."""
+
+    TYPE: ClassVar[str] = "Escalated"
+    escalation_id: Ident
+    reason: str
+    hint: str
+    step_id: Ident | None = None
+    step_index: int | None = None
+    attempt: int | None = None
+    failure_class: FailureClass | None = None
+    failure_kind: FailureKind | None = None
+
+
+# Attempts
+
+
+class CheckResult(msgspec.Struct, frozen=True, rename="camel"):
+    """One postcondition as it was found."""
+
+    check: str
+    held: bool | None
+    """None: it could not be asked in time, so nothing is known."""
+    detail: str = ""
+
+
+class AttemptStarted(StepPayload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "task.step.attempt.started"
+    delivery: int
+    kind: Ident
+    args_digest: Ident
+    pre_state: Ident | None
+    """The tree that the workspace held when the step began."""
+    workspace: int | None
+    inline: bool
+    """Performed inside the driver: started means launched."""
+    prechecks: tuple[CheckResult, ...] | None = None
+    """World checks before the first attempt; on later ones, and without such checks, null."""
+    phase: Ident = "main"
+    tolerance_level: int = 0
+
+
+class AttemptLaunched(StepPayload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "task.step.attempt.launched"
+    keeper: ProcessIdentity
+
+
+class AttemptFinished(StepPayload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "task.step.attempt.finished"
+    verdict: Ident
+    duration_ms: int
+    exit_code: int | None = None
+    outputs: dict[str, Any] = {}
+    secret_outputs: tuple[Ident, ...] = ()
+    evidence: tuple[Ident, ...] = ()
+    changed_files: tuple[str, ...] = ()
+    changed_files_count: int = 0
+    checkpoint: Ident | None = None
+    workspace: int | None = None
+    settled_by: Ident = "outcome"
+    """outcome | already_done (world checks hold on re-entry) | operator."""
+    phase: Ident = "main"
+
+
+class AttemptFailed(StepPayload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "task.step.attempt.failed"
+    facts: Facts
+    """Every input of the classifier."""
+    summary: str
+    outcome_known: bool
+    evidence: tuple[Ident, ...] = ()
+    changed_files: tuple[str, ...] = ()
+    changed_files_count: int = 0
+    not_begun: bool = False
+    """Started and never launched: not spent."""
+    tolerance_level: int = 0
+    retry_tokens: float | None = None
+    """What the workflow had left when this was decided."""
+    phase: Ident = "main"
+
+
+class StepInvalidated(StepPayload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "task.step.invalidated"
+
+
+class StepSkipped(StepPayload, frozen=True, kw_only=True):
+    """Its `when` did not hold."""
+
+    TYPE: ClassVar[str] = "task.step.skipped"
+
+
+# Recovery
+
+
+class SelfHealTriggered(StepPayload, frozen=True, kw_only=True):
+    """The step will be tried again after `delayMs`."""
+
+    TYPE: ClassVar[str] = "task.self_heal.triggered"
+    delay_ms: int
+
+
+class SelfHealEscalated(StepPayload, frozen=True, kw_only=True):
+    """From soft to hard: the step will be tried again in a restored workspace."""
+
+    TYPE: ClassVar[str] = "task.self_heal.escalated"
+    delay_ms: int
+
+
+class SelfHealExhausted(StepPayload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "task.self_heal.exhausted"
+    retryable: bool
+
+
+class ResumeFromStep(StepPayload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "task.resume.from_step"
+
+
+class ControlHandled(Payload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "task.control"
+    command_id: Ident
+    action: Ident
+    outcome: Ident
+    """accepted | refused."""
+    reason: str
+    actor: str
+    epoch: int
+    step_id: Ident | None = None
+    detail: str = ""
+
+
+# Checkpoints
+
+
+class CheckpointStored(StepPayload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "checkpoint.stored"
+    snapshot: Snapshot
+    workspace: int
+
+
+class CheckpointIncomplete(StepPayload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "checkpoint.incomplete"
+    missing: tuple[Missing, ...]
+    missing_count: int
+
+
+class CheckpointRestored(Payload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "checkpoint.restored"
+    step_index: int | None
+    """The step whose checkpoint it was; null: the baseline."""
+    tree: Ident
+    workspace: int
+    reason: str
+    step_id: Ident | None = None
+
+
+class SecretFound(StepPayload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "secret.found"
+    names: tuple[Ident, ...]
+    where: str
+
+
+# Workflows
+
+
+class WorkflowStepResult(Payload, frozen=True, kw_only=True):
+    """One step result of one run, in the workflow's own stream: what its budgets and windows are folded from."""
+
+    TYPE: ClassVar[str] = "workflow.step.result"
+    run_id: Ident
+    step_id: Ident
+    result: Ident
+    """attempt_failed | passed | recovered | failed."""
+    attempts: int
+    tokens: float = 0
+    """What it costs the workflow's retry budget; less than nothing is given back."""
+    failure_kind: FailureKind | None = None
+    failure_class: FailureClass | None = None
+
+
+class PolicyGeneration(Payload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "policy.generation"
+    policy_digest: Ident
+    source: str
+
+
+PAYLOADS: dict[str, type[Payload]] = {
+    payload.TYPE: payload
+    for payload in (
+        RunSubmitted,
+        RunStarted,
+        RunWaiting,
+        RunBlocked,
+        RunResumed,
+        RunTakenOver,
+        RunInterrupted,
+        RunSucceeded,
+        RunFailed,
+        RunDeadLettered,
+        RunCancelled,
+        Escalated,
+        AttemptStarted,
+        AttemptLaunched,
+        AttemptFinished,
+        AttemptFailed,
+        StepInvalidated,
+        StepSkipped,
+        SelfHealTriggered,
+        SelfHealEscalated,
+        SelfHealExhausted,
+        ResumeFromStep,
+        ControlHandled,
+        CheckpointStored,
+        CheckpointIncomplete,
+        CheckpointRestored,
+        SecretFound,
+        WorkflowStepResult,
+        PolicyGeneration,
+    )
+}
+
+
+class UnknownPayload(Payload, frozen=True, kw_only=True):
+    """A fact that a newer version recorded; folds pass it by."""
+
+
+_DECODERS = {name: msgspec.json.Decoder(payload) for name, payload in PAYLOADS.items()}
+_UNKNOWN = UnknownPayload()
+
+
+def decode_payload(event_type: str, raw: bytes) -> Payload:
+    decoder = _DECODERS.get(event_type)
+    return decoder.decode(raw) if decoder else _UNKNOWN

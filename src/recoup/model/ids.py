@@ -1,0 +1,35 @@
+"""Identities: of a process that may be gone, of the owner of a lease, of a stream."""
+
+from __future__ import annotations
+
+import msgspec
+
+from recoup.model.ident import Ident
+
+
+class ProcessIdentity(msgspec.Struct, frozen=True, rename="camel"):
+    """One process for ever: a pid alone is reused."""
+
+    host: Ident
+    boot_id: Ident
+    pid: int
+    start_ticks: int
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """The right to append to one run, until it expires or a higher epoch is granted."""
+
+    run_id: str
+    owner: ProcessIdentity
+    epoch: int
+    ttl_s: float
+    deadline_boot_s: float
+    """On the owner's boot clock, counted from before the grant was asked for."""
+
+
+def run_stream(run_id: str) -> str:
+    return f"run:{run_id}"
+
+
+def workflow_stream(workflow: str) -> str:
+    return f"workflow:{workflow}"

@@ -1,0 +1,97 @@
+"""What a runtime is asked to do in one attempt, and what it reports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from recoup.model.events import CheckResult
+from recoup.model.failure import FailureKind
+from recoup.model.plan import Action
+from recoup.model.policy import Policy
+
+
+class Captured(msgspec.Struct, frozen=True):
+    """Raw output in memory, never stored: its beginning and its end, with whatever lay between counted only."""
+
+    head: bytes = b""
+    tail: bytes = b""
+    total: int = 0
+
+    @property
+    def gap(self) -> int:
+        return self.total - len(self.head) - len(self.tail)
+
+    def text(self) -> str:
+        middle = f"\n[{self.gap} bytes not kept]\n".encode() if self.gap else b""
+        return (self.head + middle + self.tail).decode("utf-8", "replace")
+
+    def last(self, limit: int) -> bytes:
+        """The end of what was printed."""
+        return (self.head + self.tail)[-limit:] if not self.gap else self.tail[-limit:]
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt of one step, with everything substituted."""
+
+    run_id: str
+    step_id: str
+    step_index: int
+    attempt: int
+    action: Action
+    cwd: str
+    env: dict[str, str]
+    policy: Policy
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What happened, in facts; the kernel concludes.
+
+    `kind` is None when the attempt ran to its own end: then exit code and checks decide.
+    """
+
+    kind: FailureKind | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    exception: str | None = None
+    agent_event: str | None = None
+    retry_after_s: float | None = None
+    detail: str = ""
+    duration_ms: int = 0
+    idle_ms: int = 0
+    stdout: Captured = Captured()
+    stderr: Captured = Captured()
+    outcome_known: bool = True
+    interrupted: bool = False
+    """Ended because the driver asked: nothing is concluded from it."""
+
+
+class Scene(msgspec.Struct, frozen=True, kw_only=True):
+    """Where checks look: the workspace, and the attempt if there was one."""
+
+    cwd: str
+    env: dict[str, str]
+    policy: Policy
+    outcome: Outcome | None = None
+    changed_files: tuple[str, ...] | None = None
+    """None: unmanaged, nothing known about changes."""
+    output_file: str | None = None
+    check_timeout_s: float = 5
+
+
+class Collected(msgspec.Struct, frozen=True, kw_only=True):
+    """The outputs of an attempt, or why they could not be had."""
+
+    plain: dict[str, Any] = {}
+    secret: dict[str, str] = {}
+    problem: str | None = None
+
+
+class Examined(msgspec.Struct, frozen=True):
+    results: tuple[CheckResult, ...]
+
+    @property
+    def all_held(self) -> bool:
+        """Each was asked, and each held."""
+        return all(result.held for result in self.results)

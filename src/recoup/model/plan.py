@@ -1,0 +1,170 @@
+"""A plan: ordered steps with contracts. What a person wrote, checked and without defaults left open."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from recoup.model.ident import Ident
+from recoup.model.policy import IdleBy
+from recoup.model.workspace import Source
+
+
+class Repeat(StrEnum):
+    """Whether a step may be performed again when its outcome is not known."""
+
+    SAFE = "safe"
+    NEVER = "never"
+
+
+class Rebuild(StrEnum):
+    """How a restored workspace gets back what a checkpoint does not hold."""
+
+    CHECKPOINT = "checkpoint"
+    RERUN = "rerun"
+
+
+class StreamName(StrEnum):
+    STDOUT = "stdout"
+    STDERR = "stderr"
+
+
+class TextMatch(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Either a text that must occur, or a regular expression (RE2) that must match somewhere."""
+
+    text: str | None = None
+    regex: str | None = None
+
+
+class ExitCheck(msgspec.Struct, frozen=True, tag="exit"):
+    codes: tuple[int, ...]
+
+
+class FileCheck(msgspec.Struct, frozen=True, tag="file", omit_defaults=True):
+    """A path, relative to the workspace, that must exist (or not), perhaps with this in it."""
+
+    path: str
+    absent: bool = False
+    contains: TextMatch | None = None
+
+
+class OutputCheck(msgspec.Struct, frozen=True, tag="output"):
+    """What the attempt printed."""
+
+    stream: StreamName
+    match: TextMatch
+
+
+class JsonCheck(msgspec.Struct, frozen=True, tag="json", omit_defaults=True):
+    """A value inside a JSON file: it must exist, or equal `equals`."""
+
+    file: str
+    path: str
+    equals: Any = msgspec.UNSET
+
+
+class RunCheck(msgspec.Struct, frozen=True, tag="run"):
+    """A command that must exit with 0."""
+
+    command: str | tuple[str, ...]
+
+
+class DiffCheck(msgspec.Struct, frozen=True, tag="diff", omit_defaults=True):
+    """What the step must have changed in the workspace."""
+
+    want: str = "nonempty"
+    paths: tuple[str, ...] = ()
+    """Patterns; every changed file must match one of them."""
+
+
+Check = ExitCheck | FileCheck | OutputCheck | JsonCheck | RunCheck | DiffCheck
+WORLD_CHECKS = (FileCheck, JsonCheck, RunCheck)
+"""Checks that look at the world and so can be made before and without an attempt."""
+
+
+class JsonOutput(msgspec.Struct, frozen=True, tag="json", omit_defaults=True):
+    file: str
+    path: str
+    secret: bool = False
+
+
+class RegexOutput(msgspec.Struct, frozen=True, tag="regex", omit_defaults=True):
+    """The first group (or the whole match) of an expression in what was printed or in a file."""
+
+    regex: str
+    stream: StreamName = StreamName.STDOUT
+    file: str | None = None
+    secret: bool = False
+
+
+class DeclaredOutput(msgspec.Struct, frozen=True, tag="declared", omit_defaults=True):
+    """A name that the step writes into RECOUP_OUTPUT."""
+
+    secret: bool = False
+
+
+Output = JsonOutput | RegexOutput | DeclaredOutput
+
+
+class RunAction(msgspec.Struct, frozen=True, tag="run"):
+    """A shell script (through `bash -e`) or an argument vector."""
+
+    command: str | tuple[str, ...]
+
+
+Action = RunAction
+
+
+def kind_of(action: Action) -> str:
+    """The key that picks the kind of step in a plan file."""
+    match action:
+        case RunAction():
+            return "run"
+
+
+class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a plan or a step says over the policy. None: nothing."""
+
+    timeout_s: float | None = None
+    idle_timeout_s: float | None = None
+    max_attempts: int | None = None
+    no_progress_limit: int | None = None
+    idle: IdleBy | None = None
+    polls: bool | None = None
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One unit of work with pre- and postconditions."""
+
+    id: Ident
+    action: Action
+    title: str = ""
+    expect: tuple[Check, ...] = ()
+    outputs: dict[str, Output] = {}
+    env: dict[str, str] = {}
+    when: str | None = None
+    repeat: Repeat = Repeat.SAFE
+    rebuild: Rebuild = Rebuild.CHECKPOINT
+    limits: Limits = Limits()
+
+
+class Input(msgspec.Struct, frozen=True, omit_defaults=True):
+    required: bool = False
+    default: str | None = None
+    secret: bool = False
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A named, ordered list of steps."""
+
+    name: Ident
+    steps: tuple[Step, ...]
+    objective: str = ""
+    inputs: dict[str, Input] = {}
+    workspace: Source | None = None
+    folder: str = "."
+    """The folder of the plan file: where steps run when there is no workspace."""
+    defaults: Limits = Limits()
+    secrets: tuple[str, ...] = ()

@@ -1,0 +1,76 @@
+"""How Recoup behaves: every limit, with its default and its unit last in the name."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from recoup.model.failure import FailureClass
+
+
+class IdleBy(StrEnum):
+    """What counts as progress for the idle timer."""
+
+    OUTPUT = "output"
+    ACTIVITY = "activity"
+
+
+class TextRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whole words that decide a class when no structured fact did. Case does not matter."""
+
+    words: str
+    cls: FailureClass = msgspec.field(name="class")
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Defaults ← policy file ← plan ← step. Frozen; its digest is named by every decision."""
+
+    # One step, per delivery
+    step_max_attempts: int = 3
+    step_timeout_seconds: float = 900
+    step_idle_timeout_seconds: float = 300
+    step_no_progress_limit: int = 2
+    no_progress_window: int = 4
+    unknown_retries_max: int = 1
+    backoff_ms: int = 500
+    backoff_cap_ms: int = 60_000
+    cooldown_default_seconds: float = 60
+    cooldown_max_seconds: float = 900
+    stop_grace_seconds: float = 5
+    precheck_s: float = 5
+    check_s: float = 300
+    idle_by: IdleBy = IdleBy.OUTPUT
+    polls: bool = False
+
+    # One run, over all deliveries
+    job_self_heal_max_resets: int = 1
+    run_retries_max: int = 20
+    run_timeout_seconds: float = 86_400
+    takeovers_max: int = 5
+    delivery_max: int = 3
+    redeliver_classes: tuple[FailureClass, ...] = (
+        FailureClass.TRANSIENT_RUNTIME,
+        FailureClass.STUCK_NO_PROGRESS,
+        FailureClass.COOLDOWN,
+    )
+
+    # One workflow, over all runs
+    retry_tokens: float = 100
+    retry_token_refund: float = 0.1
+
+    # Sizes
+    plan_steps_max: int = 1_000
+    plan_bytes_max: int = 4 << 20
+    log_bytes_max: int = 16 << 20
+    output_bytes_max: int = 4 << 20
+    outputs_bytes_max: int = 64 << 10
+    evidence_bytes_max: int = 4 << 20
+    patch_bytes_max: int = 8 << 20
+    checkpoint_bytes_max: int = 1 << 30
+    workspaces_kept: int = 2
+    excerpt_bytes_max: int = 4096
+
+    # The user's own classification, before the built-in rules
+    exit_codes: dict[int, FailureClass] = {}
+    text_rules: tuple[TextRule, ...] = ()

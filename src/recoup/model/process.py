@@ -1,0 +1,48 @@
+"""A process tree to be kept: what to start, and how it ended."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from recoup.model.policy import IdleBy
+
+
+class EndedBy(StrEnum):
+    """Why a process tree is gone."""
+
+    EXIT = "exit"
+    WALL_TIMEOUT = "wall_timeout"
+    IDLE_TIMEOUT = "idle_timeout"
+    STOPPED = "stopped"
+    LIFELINE = "lifeline"
+    SPAWN_FAILED = "spawn_failed"
+
+
+class ProcessSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What to start and its limits."""
+
+    argv: tuple[str, ...]
+    cwd: str
+    env: dict[str, str]
+    wall_timeout_s: float
+    idle_timeout_s: float | None
+    idle_by: IdleBy = IdleBy.OUTPUT
+    grace_s: float = 5
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True):
+    """How a process tree ended. When this exists no process of the tree does."""
+
+    ended_by: EndedBy
+    exit_code: int | None = None
+    signal: int | None = None
+    duration_ms: int = 0
+    idle_ms: int = 0
+    """Between the last progress and the end."""
+    cpu_ms: int = 0
+    killed: int = 0
+    """How many processes had to be killed after the main one was gone or told to stop."""
+    detail: str = ""
+    """For `spawn_failed`: the operating system's words. For a tree whose keeper was killed: that it was."""

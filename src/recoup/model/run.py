@@ -1,0 +1,183 @@
+"""The state of a run and of its steps, as folded from events."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from recoup.model.events import CheckResult
+from recoup.model.failure import FailureClass, FailureKind
+from recoup.model.ids import ProcessIdentity
+from recoup.model.instant import Instant
+from recoup.model.plan import Plan
+from recoup.model.workspace import Baseline, Snapshot
+
+
+class RunStatus(StrEnum):
+    QUEUED = "queued"
+    RUNNING = "running"
+    WAITING = "waiting"
+    BLOCKED = "blocked"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    DEAD_LETTER = "dead_letter"
+    ESCALATED = "escalated"
+
+    @property
+    def is_terminal(self) -> bool:
+        return self in _TERMINAL
+
+
+_TERMINAL = frozenset({RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.DEAD_LETTER})
+
+
+class Verdict(StrEnum):
+    """What the kernel concludes about a step."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    UNVERIFIED = "unverified"
+    RECOVERED = "recovered"
+    INVALIDATED = "invalidated"
+    NOT_RUN = "not_run"
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """What two failed attempts are compared by."""
+
+    signature: str
+    diff_hash: str | None
+    output_hash: str | None
+    tolerance_level: int
+
+
+class OpenAttempt(msgspec.Struct):
+    """An attempt that was started and has not ended in the ledger."""
+
+    attempt: int
+    delivery: int
+    workspace: int | None
+    inline: bool
+    started_at: Instant
+    keeper: ProcessIdentity | None = None
+    rebuild: bool = False
+    """A passed step that is performed again in a restored workspace; its record stays as it was."""
+
+    @property
+    def launched(self) -> bool:
+        return self.inline or self.keeper is not None
+
+
+class StepRecord(msgspec.Struct):
+    """One step of a run. Written by the fold only."""
+
+    step_id: str
+    index: int
+    kind: str
+    verdict: Verdict = Verdict.NOT_RUN
+    phase: str = "main"
+    skipped: bool = False
+    args_digest: str | None = None
+    pre_state: str | None = None
+    evidence: tuple[str, ...] = ()
+    outputs: dict[str, Any] = {}
+    secret_outputs: tuple[str, ...] = ()
+    attempts: int = 0
+    """The highest attempt number that was used up."""
+    attempts_in_delivery: int = 0
+    unknown_failures: int = 0
+    marks: tuple[Mark, ...] = ()
+    prechecks: tuple[CheckResult, ...] | None = None
+    checkpoint: Snapshot | None = None
+    open: OpenAttempt | None = None
+    failure_class: FailureClass | None = None
+    failure_kind: FailureKind | None = None
+    failure_signature: str | None = None
+    failure_summary: str | None = None
+    diff_hash: str | None = None
+    changed_files: tuple[str, ...] = ()
+    invalidation_reason: str | None = None
+    strategy: str | None = None
+    """The strategy that the next attempt is to use."""
+    healing_since: Instant | None = None
+    """When that was decided: the next attempt waits `delay_ms` from here."""
+    delay_ms: int = 0
+
+
+class RunState(msgspec.Struct):
+    """A run. Written by the fold only."""
+
+    run_id: str
+    workflow: str
+    plan: Plan
+    plan_digest: str
+    plan_redacted: bool
+    policy_digest: str
+    submitted_at: Instant
+    inputs: dict[str, str | None] = {}
+    plan_source: str | None = None
+    parent_run_id: str | None = None
+    status: RunStatus = RunStatus.QUEUED
+    seq: int = 0
+    updated_at: Instant | None = None
+    delivery: int = 0
+    started_at: Instant | None = None
+    active_s: float = 0
+    """How long drivers have worked on it, up to `active_since`."""
+    active_since: Instant | None = None
+    epoch: int = 0
+    owner: ProcessIdentity | None = None
+    baseline: Baseline | None = None
+    workspace: int | None = None
+    """The workspace that the pointer names."""
+    trial_workspace: int | None = None
+    """A restored workspace in which the failing step is tried; becomes `workspace` when that step passes."""
+    restore_pending: bool = False
+    """A hard reset was decided and its workspace not restored yet."""
+    rebuild_pending: list[int] = []
+    """Steps to be performed again in the restored workspace before work goes on."""
+    steps: list[StepRecord] = []
+    prefix_length: int = 0
+    """The leading steps that are known to be good."""
+    resets: int = 0
+    retries: int = 0
+    takeovers: int = 0
+    interrupted: bool = False
+    reason: str = ""
+    failure_class: FailureClass | None = None
+    failure_kind: FailureKind | None = None
+    retryable: bool = False
+    waiting_until: str | None = None
+    escalation_id: str | None = None
+    escalated_step: int | None = None
+
+
+class StepState(msgspec.Struct, frozen=True, kw_only=True):
+    """All that `decide` may know: bounded, whatever the run's length."""
+
+    attempt: int
+    """The number of the attempt that failed."""
+    attempts_in_delivery: int
+    """Including that one."""
+    earlier: tuple[Mark, ...] = ()
+    """The marks of the attempts before it, oldest first; at most `no_progress_window`."""
+    unknown_failures: int = 0
+    """Including this one, when it is of class unknown."""
+    resets: int = 0
+    retries: int = 0
+    active_s: float = 0
+    active_since: Instant | None = None
+    can_hard_reset: bool = False
+    may_repeat: bool = True
+    retry_tokens: float | None = None
+
+
+class WorkflowState(msgspec.Struct, frozen=True):
+    """What the runs of one workflow share; folded from its own stream."""
+
+    tokens_spent: float = 0.0
+    """How far the retry tokens are below their maximum."""
+    seq: int = 0

@@ -1,0 +1,150 @@
+"""What is handed to the ledger and what comes back."""
+
+from __future__ import annotations
+
+import msgspec
+
+from recoup.model.events import Payload, decode_payload
+from recoup.model.ids import Lease, ProcessIdentity
+from recoup.model.instant import Instant
+from recoup.model.redacted import Redacted
+
+
+class Draft(msgspec.Struct, frozen=True):
+    """A fact that is not in the ledger yet."""
+
+    type: str
+    payload: Redacted
+    decoded: Payload | None = None
+    """The payload as it will be read back, where the writer has it already."""
+
+    def fact(self) -> Payload:
+        return self.decoded if self.decoded is not None else decode_payload(self.type, self.payload.data)
+
+
+class StreamAppend(msgspec.Struct, frozen=True):
+    """Facts for one stream, in order. With `expected_seq` only if the stream still ends there."""
+
+    stream: str
+    drafts: tuple[Draft, ...]
+    expected_seq: int | None = None
+
+
+class PolicyBody(msgspec.Struct, frozen=True):
+    digest: str
+    body: Redacted
+
+
+class Escalation(msgspec.Struct, frozen=True):
+    """One row of the outbox: a decision that waits for a person. The id makes it happen once."""
+
+    id: str
+    stream: str
+    reason: str
+    body: Redacted
+
+
+class ControlAck(msgspec.Struct, frozen=True):
+    """A control was dealt with, by this epoch."""
+
+    control_id: str
+    outcome: str
+    epoch: int
+
+
+class Append(msgspec.Struct, frozen=True, kw_only=True):
+    """All that happens in one transaction, or not at all."""
+
+    at: Instant
+    streams: tuple[StreamAppend, ...]
+    lease: Lease | None = None
+    """Refused (LeaseLost) unless this epoch is still the run's current one."""
+    acks: tuple[ControlAck, ...] = ()
+    policies: tuple[PolicyBody, ...] = ()
+    escalations: tuple[Escalation, ...] = ()
+    tail: tuple[StreamAppend, ...] = ()
+    """Appended too, unless a control waits for the lease's run: the transaction itself looks."""
+    release: bool = False
+    """Give the lease back in the same transaction."""
+
+
+class Position(msgspec.Struct, frozen=True):
+    """Where a draft came to stand."""
+
+    stream: str
+    seq: int
+    type: str
+
+
+class Appended(msgspec.Struct, frozen=True):
+    positions: tuple[Position, ...]
+    tail_appended: bool
+
+
+class LeaseRow(msgspec.Struct, frozen=True):
+    """Who drives a run, or did last."""
+
+    run_id: str
+    epoch: int
+    owner: ProcessIdentity | None
+    """None: released."""
+    renewed_at: Instant
+    ttl_s: float
+
+
+class Control(msgspec.Struct, frozen=True, kw_only=True):
+    """An operator's wish. The id makes a repeated message harmless."""
+
+    id: str
+    run_id: str
+    action: str
+    reason: str
+    actor: str
+    at: Instant
+    step_id: str | None = None
+    argument: str | None = None
+    outcome: str | None = None
+    """None: not dealt with yet."""
+    epoch: int | None = None
+
+
+class RunRow(msgspec.Struct, frozen=True):
+    """The cached fold of a run, for lists."""
+
+    run_id: str
+    workflow: str
+    status: str
+    delivery: int
+    submitted_at_us: int
+    updated_at_us: int
+    reason: str
+    seq: int
+
+
+class AttemptRow(msgspec.Struct, frozen=True):
+    run_id: str
+    step_index: int
+    step_id: str
+    attempt: int
+    delivery: int
+    state: str
+    """started | launched | finished | failed."""
+    verdict: str | None
+    failure_kind: str | None
+    failure_class: str | None
+    failure_signature: str | None
+    diff_hash: str | None
+    strategy: str | None
+    started_at_us: int
+    ended_at_us: int | None
+
+
+class CheckpointRow(msgspec.Struct, frozen=True):
+    run_id: str
+    step_index: int
+    step_id: str
+    attempt: int
+    tree: str
+    manifest: str
+    stored_at_us: int
+    valid: bool

@@ -1,0 +1,313 @@
+"""The Protocols we need from the world. Real, fake and in-process implementations have the same shape."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from recoup.model.events import Event
+from recoup.model.ids import Lease, ProcessIdentity
+from recoup.model.instant import Instant
+from recoup.model.outcome import Collected, Examined, Order, Outcome, Scene
+from recoup.model.plan import Check, Output
+from recoup.model.process import Ended, ProcessSpec
+from recoup.model.redacted import Redacted
+from recoup.model.run import WorkflowState
+from recoup.model.storage import (
+    Append,
+    Appended,
+    AttemptRow,
+    CheckpointRow,
+    Control,
+    Escalation,
+    LeaseRow,
+    RunRow,
+)
+from recoup.model.workspace import Baseline, Change, Snapshot, Source
+
+
+class Clock(Protocol):
+    """Time, and waiting for it."""
+
+    def now(self) -> Instant: ...
+
+    async def wait(self, wake: asyncio.Event, timeout_s: float | None) -> bool:
+        """True as soon as `wake` is set, False when the time has passed."""
+        ...
+
+
+class Ledger(Protocol):
+    """The append-only record, and the coordination rows beside it (leases, controls, escalations)."""
+
+    async def append(self, append: Append) -> Appended:
+        """Durable when it returns. Raises LeaseLost, Conflict, LedgerBusy, LedgerError; then nothing was written."""
+        ...
+
+    async def read(self, stream: str, after: int = 0, limit: int = 10_000) -> list[Event]: ...
+
+    async def head(self, stream: str) -> int: ...
+
+    async def streams(self, prefix: str = "") -> list[str]: ...
+
+    async def claim(
+        self, run_id: str, owner: ProcessIdentity, ttl_s: float, now: Instant, over_epoch: int | None = None
+    ) -> Lease | None:
+        """The lease under the next epoch if it is free, released or expired; or if its owner, at `over_epoch`,
+        is proven dead by the caller. None: somebody else holds it."""
+        ...
+
+    async def renew(self, lease: Lease, now: Instant) -> Lease:
+        """Raises LeaseLost."""
+        ...
+
+    async def release(self, lease: Lease) -> None: ...
+
+    async def lease(self, run_id: str) -> LeaseRow | None: ...
+
+    async def send_control(self, control: Control) -> bool:
+        """False: this id was sent before."""
+        ...
+
+    async def pending_controls(self, run_id: str) -> list[Control]: ...
+
+    async def control(self, control_id: str) -> Control | None: ...
+
+    async def runs(
+        self, *, workflow: str | None = None, status: str | None = None, limit: int = 100
+    ) -> list[RunRow]:
+        """Newest first."""
+        ...
+
+    async def find_runs(self, prefix: str, limit: int = 3) -> list[str]: ...
+
+    async def attempts(self, run_id: str) -> list[AttemptRow]: ...
+
+    async def checkpoints(self, run_id: str) -> list[CheckpointRow]: ...
+
+    async def workflow_state(self, workflow: str) -> WorkflowState: ...
+
+    async def policy_body(self, digest: str) -> bytes | None: ...
+
+    async def escalations(self, *, undelivered: bool = True, limit: int = 100) -> list[Escalation]: ...
+
+    async def change_marker(self) -> int:
+        """Differs from the last answer when another process has written; cheap enough to ask four times a second."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class RedactionStream(Protocol):
+    """Redacts one stream of bytes that arrives in pieces, correct at every boundary."""
+
+    def feed(self, chunk: bytes) -> Redacted: ...
+
+    def flush(self) -> Redacted:
+        """What was held back; the stream can go on afterwards as a new one."""
+        ...
+
+
+class Redactor(Protocol):
+    """The one way text may reach storage."""
+
+    def register(self, name: str, value: str) -> None:
+        """From now on no written form of `value` passes. Too short a value is refused with ValueError."""
+        ...
+
+    def redact(self, text: str | bytes) -> Redacted: ...
+
+    def seal(self, document: Any) -> Redacted:
+        """The document (a msgspec struct or plain data) as JSON with every string in it redacted."""
+        ...
+
+    def stream(self) -> RedactionStream: ...
+
+    def found_in(self, data: bytes) -> tuple[str, ...]:
+        """The names of the registered secrets that occur in `data`, in any written form."""
+        ...
+
+
+class Lifeline(Protocol):
+    """Says until when (boot clock) the driver holds its lease. Keepers kill their trees before that."""
+
+    @property
+    def deadline_boot_s(self) -> float: ...
+
+    def attach(self, extend: Callable[[float], None]) -> Callable[[], None]:
+        """Call `extend` with every new deadline; returns a function that detaches."""
+        ...
+
+
+OutputSink = Callable[[str, bytes], None]
+"""Takes ("stdout" | "stderr", chunk). Must not block."""
+
+
+class Keeper(Protocol):
+    """Keeps one process tree: starts it, drains it, times it, kills it, proves it dead."""
+
+    async def keep(
+        self,
+        spec: ProcessSpec,
+        *,
+        before_exec: Callable[[ProcessIdentity], Awaitable[None]],
+        lifeline: Lifeline,
+        output: OutputSink,
+        stop: asyncio.Event,
+    ) -> Ended:
+        """Start the keeper, await `before_exec` with its identity, then execute; returns when no process is left.
+
+        If `before_exec` raises, nothing was executed and the exception goes on. Cancelling kills the tree first.
+        """
+        ...
+
+
+class Census(Protocol):
+    """Who is alive on this host."""
+
+    def own_identity(self) -> ProcessIdentity: ...
+
+    def is_alive(self, identity: ProcessIdentity) -> bool | None:
+        """None: it lives elsewhere, nobody here can know."""
+        ...
+
+    async def clear(self, run_id: str, keeper: ProcessIdentity | None) -> None:
+        """A driver of this run was lost: wait for its keeper, then kill what is left of the run's processes here.
+
+        Raises KeeperError when something cannot be killed. On another host the keeper has done it by itself, before
+        the lease ran out.
+        """
+        ...
+
+
+class Workspaces(Protocol):
+    """The workspaces and the private store of one run. `number` names a workspace: 1 is the first."""
+
+    async def create(self, source: Source) -> Baseline: ...
+
+    def path(self, number: int) -> Path: ...
+
+    def current(self) -> int:
+        """The number that the pointer names."""
+        ...
+
+    async def snapshot(self, number: int) -> Snapshot: ...
+
+    async def change(self, before: str, after: str) -> Change:
+        """The difference between two stored trees."""
+        ...
+
+    async def patch(self, before: str, after: str, limit_bytes: int) -> bytes:
+        """A patch for people, raw: redact before storing."""
+        ...
+
+    async def changed_contents(
+        self, before: str, after: str, limit_bytes: int
+    ) -> Sequence[tuple[str, bytes]]:
+        """Path and contents of what was added or modified, to be searched for secrets; bounded."""
+        ...
+
+    async def restore(self, snapshot: Snapshot) -> int:
+        """Build a new workspace aside and verify it; raises CheckpointBroken and leaves nothing behind."""
+        ...
+
+    async def matches(self, number: int, snapshot: Snapshot) -> bool: ...
+
+    async def swap(self, number: int, keep: int) -> None:
+        """Point at this workspace, atomically; of the older ones `keep` stay."""
+        ...
+
+
+class Evidence(Protocol):
+    """Content-addressed bytes that support a verdict, cited by handle."""
+
+    def put(self, content: Redacted, limit_bytes: int) -> str: ...
+
+    def get(self, handle: str) -> bytes:
+        """Raises NotFound when it is gone or altered."""
+        ...
+
+
+class Secrets(Protocol):
+    """Values that must be kept but never shown: encrypted, owner-only."""
+
+    def put(self, name: str, value: str) -> None: ...
+
+    def get(self, name: str) -> str: ...
+
+    def mac(self, value: str) -> str:
+        """A keyed hash, so that a digest can tell two values apart without revealing either."""
+        ...
+
+
+class Hooks(Protocol):
+    """What a runtime may ask of the engine while it performs an attempt."""
+
+    @property
+    def lifeline(self) -> Lifeline: ...
+
+    @property
+    def stop(self) -> asyncio.Event:
+        """Set: end the attempt at once."""
+        ...
+
+    async def launched(self, keeper: ProcessIdentity) -> None:
+        """To be awaited before anything is executed; raises LeaseLost when it must not be."""
+        ...
+
+    def said(self, stream: str, chunk: Redacted) -> None:
+        """Output for people who watch."""
+        ...
+
+
+class Runtime(Protocol):
+    """Performs one attempt of one step and reports. Never retries, never decides."""
+
+    @property
+    def inline(self) -> bool:
+        """It works inside the driver and never calls `launched`: started means launched."""
+        ...
+
+    async def perform(self, order: Order, hooks: Hooks) -> Outcome: ...
+
+
+class Inspector(Protocol):
+    """Looks at the world for checks and outputs."""
+
+    async def examine(
+        self, checks: Sequence[Check], scene: Scene, lifeline: Lifeline, stop: asyncio.Event
+    ) -> Examined: ...
+
+    async def collect(self, outputs: dict[str, Output], scene: Scene) -> Collected: ...
+
+
+class RunFiles(Protocol):
+    """The files of one run that people read, and the private ones that nobody is shown."""
+
+    @property
+    def root(self) -> Path: ...
+
+    def output_path(self, step_index: int, attempt: int) -> Path:
+        """Where a step may write name=value lines: private, owner-only, made anew."""
+        ...
+
+    def written_output(self, step_index: int, attempt: int) -> Path | None:
+        """What a lost attempt may have written there."""
+        ...
+
+    def forget_output(self, step_index: int, attempt: int) -> None:
+        """What it held is in the ledger or in the vault now."""
+        ...
+
+    def redact_log(self, step_index: int, redactor: Redactor) -> None:
+        """Once more, after a secret became known only by what the step printed."""
+        ...
+
+    def write_patch(self, step_index: int, patch: Redacted) -> None: ...
+
+    def write_step_state(self, step_index: int, document: Redacted) -> None: ...
+
+    def write_attempt_state(self, step_index: int, attempt: int, document: Redacted) -> None: ...
+
+    def write_retry_context(self, step_index: int, attempt: int, document: Redacted) -> Path: ...
