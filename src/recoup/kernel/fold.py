@@ -1,0 +1,265 @@
+"""From events to the state of a run: `fold` is the pure function, `advance` its step and the only writer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from recoup.kernel.elapsed import elapsed_s
+from recoup.kernel.prefix import is_good, prefix_after
+from recoup.kernel.progress import remember, says_something
+from recoup.model import events as ev
+from recoup.model.events import Event
+from recoup.model.failure import FailureClass
+from recoup.model.instant import Instant
+from recoup.model.plan import Rebuild, kind_of
+from recoup.model.run import Mark, OpenAttempt, RunState, RunStatus, StepRecord, Verdict
+
+_ACTIVE_PERIOD_S = 86_400
+_MARKS_KEPT = 100
+"""As far back as a policy may look (`no_progress_window`)."""
+
+
+def fold(run_id: str, events: Iterable[Event]) -> RunState:
+    """The state of a run after these events, the first of which submitted it."""
+    iterator = iter(events)
+    first = next(iterator)
+    assert isinstance(first.payload, ev.RunSubmitted), f"run {run_id} does not begin with its submission"
+    state = submitted(run_id, first.payload, first.at)
+    state.seq = first.seq
+    for event in iterator:
+        advance(state, event.payload, event.at, event.seq)
+    return state
+
+
+def submitted(run_id: str, payload: ev.RunSubmitted, at: Instant) -> RunState:
+    plan = payload.plan
+    return RunState(
+        run_id=run_id,
+        workflow=payload.workflow,
+        plan=plan,
+        plan_digest=payload.plan_digest,
+        plan_redacted=payload.plan_redacted,
+        policy_digest=payload.policy_digest,
+        submitted_at=at,
+        inputs=payload.inputs,
+        plan_source=payload.plan_source,
+        parent_run_id=payload.parent_run_id,
+        updated_at=at,
+        seq=1,
+        steps=[StepRecord(step.id, index, kind_of(step.action)) for index, step in enumerate(plan.steps)],
+    )
+
+
+def advance(state: RunState, payload: ev.Payload, at: Instant, seq: int) -> None:
+    """One event further."""
+    assert seq == state.seq + 1, f"run {state.run_id}: event {seq} follows {state.seq}"
+    state.seq = seq
+    if isinstance(payload, _STOPS_THE_CLOCK) and not (isinstance(payload, ev.RunWaiting) and payload.until):
+        _stop_clock(state, state.updated_at if isinstance(payload, ev.RunTakenOver) else at)
+    state.updated_at = at
+    if isinstance(payload, ev.StepPayload):
+        step = state.steps[payload.step_index]
+        _advance_step(state, step, payload, at)
+        state.prefix_length = prefix_after(state, step)
+    else:
+        _advance_run(state, payload, at)
+
+
+_STOPS_THE_CLOCK = (
+    ev.RunInterrupted,
+    ev.RunTakenOver,
+    ev.RunWaiting,
+    ev.RunBlocked,
+    ev.RunFailed,
+    ev.RunDeadLettered,
+    ev.Escalated,
+)
+"""Nobody works on the run from then on (of a lost driver: since its last fact)."""
+
+
+def _stop_clock(state: RunState, at: Instant | None) -> None:
+    if state.active_since is not None and at is not None:
+        state.active_s += elapsed_s(state.active_since, at, _ACTIVE_PERIOD_S)
+        state.active_since = None
+
+
+def _advance_run(state: RunState, payload: ev.Payload, at: Instant) -> None:
+    match payload:
+        case ev.RunStarted():
+            _begin_delivery(state, payload.delivery, payload.epoch)
+            state.owner, state.started_at, state.active_since = payload.owner, at, at
+            state.baseline, state.workspace = payload.baseline, payload.workspace
+        case ev.RunResumed():
+            _begin_delivery(state, payload.delivery, payload.epoch)
+            state.owner, state.active_since = payload.owner, state.active_since or at
+            state.workspace = payload.workspace if payload.workspace is not None else state.workspace
+        case ev.RunTakenOver():
+            state.epoch = payload.epoch
+            state.takeovers += 1
+        case ev.RunInterrupted():
+            state.interrupted = True
+            state.reason = payload.reason
+        case ev.RunWaiting():
+            state.status, state.reason = RunStatus.WAITING, payload.reason
+            state.waiting_until = payload.until
+        case ev.RunBlocked():
+            state.status, state.reason = RunStatus.BLOCKED, payload.reason
+            state.waiting_until = payload.until
+        case ev.Escalated():
+            state.status, state.reason = RunStatus.ESCALATED, payload.reason
+            state.escalation_id, state.escalated_step = payload.escalation_id, payload.step_index
+            state.failure_class, state.failure_kind = payload.failure_class, payload.failure_kind
+        case ev.CheckpointRestored():
+            state.trial_workspace, state.restore_pending = payload.workspace, False
+            state.rebuild_pending = _to_rebuild(state)
+        case _:
+            _end_run(state, payload)
+
+
+def _to_rebuild(state: RunState) -> list[int]:
+    return [
+        record.index
+        for record, step in zip(state.steps, state.plan.steps, strict=True)
+        if step.rebuild is Rebuild.RERUN and is_good(record) and not record.skipped
+    ]
+
+
+def _begin_delivery(state: RunState, delivery: int, epoch: int) -> None:
+    if delivery != state.delivery:
+        for step in state.steps:
+            step.attempts_in_delivery, step.unknown_failures, step.marks = 0, 0, ()
+    state.delivery, state.epoch = delivery, epoch
+    state.status, state.reason = RunStatus.RUNNING, ""
+    state.interrupted, state.retryable, state.waiting_until = False, False, None
+    state.failure_class, state.failure_kind = None, None
+    state.escalation_id, state.escalated_step = None, None
+
+
+def _end_run(state: RunState, payload: ev.Payload) -> None:
+    match payload:
+        case ev.RunSucceeded():
+            state.status, state.reason = RunStatus.SUCCEEDED, payload.reason
+        case ev.RunCancelled():
+            state.status, state.reason = RunStatus.CANCELLED, payload.reason
+        case ev.RunFailed():
+            state.status, state.reason, state.retryable = RunStatus.FAILED, payload.reason, payload.retryable
+            state.failure_class, state.failure_kind = payload.failure_class, payload.failure_kind
+        case ev.RunDeadLettered():
+            state.status, state.reason = RunStatus.DEAD_LETTER, payload.reason
+            state.failure_class, state.failure_kind = payload.failure_class, payload.failure_kind
+        case _:
+            pass  # facts that change no state: controls, secrets found, and those of newer versions
+
+
+def _advance_step(state: RunState, step: StepRecord, payload: ev.StepPayload, at: Instant) -> None:
+    match payload:
+        case ev.AttemptStarted():
+            _start(step, payload, at)
+        case ev.AttemptLaunched():
+            assert step.open is not None, f"step {step.step_id}: launched without a start"
+            step.open.keeper = payload.keeper
+        case ev.AttemptFinished():
+            _finish(state, step, payload)
+        case ev.AttemptFailed():
+            _fail(step, payload)
+        case ev.CheckpointStored():
+            step.checkpoint = payload.snapshot
+        case ev.StepInvalidated():
+            _invalidate(step, payload)
+            for later in state.steps[step.index + 1 :]:
+                later.pre_state, later.marks = None, ()  # they will begin from another tree
+        case ev.StepSkipped():
+            step.skipped, step.invalidation_reason = True, payload.reason
+        case ev.SelfHealTriggered() | ev.SelfHealEscalated():
+            state.retries += 1
+            step.strategy, step.healing_since, step.delay_ms = payload.strategy, at, payload.delay_ms
+            if isinstance(payload, ev.SelfHealEscalated):
+                state.resets += 1
+                state.restore_pending = True
+        case ev.SelfHealExhausted():
+            step.strategy = None
+        case _:
+            pass
+
+
+def _start(step: StepRecord, payload: ev.AttemptStarted, at: Instant) -> None:
+    assert payload.attempt is not None and payload.attempt == step.attempts + 1, (
+        f"step {step.step_id}: attempt {payload.attempt} follows {step.attempts}"
+    )
+    step.open = OpenAttempt(
+        payload.attempt,
+        payload.delivery,
+        payload.workspace,
+        payload.inline,
+        at,
+        rebuild=payload.phase == "rebuild",
+    )
+    step.healing_since = None
+    if step.open.rebuild:
+        return
+    step.kind, step.phase = payload.kind, payload.phase
+    step.args_digest, step.pre_state = payload.args_digest, payload.pre_state
+    if payload.prechecks is not None:
+        step.prechecks = payload.prechecks
+    step.invalidation_reason = None
+
+
+def _finish(state: RunState, step: StepRecord, payload: ev.AttemptFinished) -> None:
+    assert payload.attempt is not None
+    rebuilt = step.open is not None and step.open.rebuild
+    _spend(step, payload.attempt)
+    if rebuilt:
+        state.rebuild_pending = [index for index in state.rebuild_pending if index != step.index]
+        step.strategy = None
+        return
+    step.verdict = Verdict(payload.verdict)
+    step.outputs, step.secret_outputs = payload.outputs, payload.secret_outputs
+    step.evidence, step.changed_files = payload.evidence, payload.changed_files
+    step.diff_hash, step.strategy = payload.diff_hash, None
+    step.failure_class = step.failure_kind = step.failure_signature = step.failure_summary = None
+    step.marks, step.unknown_failures = (), 0
+    if payload.workspace is not None:
+        state.workspace, state.trial_workspace = payload.workspace, None
+
+
+def _fail(step: StepRecord, payload: ev.AttemptFailed) -> None:
+    assert payload.attempt is not None
+    if payload.not_begun:
+        step.open = None
+        if step.attempts == 0:
+            step.prechecks = None  # they were asked too long ago, or not to the end
+        return
+    rebuilt = step.open is not None and step.open.rebuild
+    _spend(step, payload.attempt)
+    if rebuilt:
+        return  # what the step did before stands; the rebuild is still to be done
+    step.verdict = Verdict.FAILED
+    step.failure_class, step.failure_kind = payload.failure_class, payload.facts.kind
+    step.failure_signature, step.failure_summary = payload.failure_signature, payload.summary
+    step.diff_hash, step.changed_files = payload.diff_hash, payload.changed_files
+    step.evidence = payload.evidence
+    step.unknown_failures += payload.failure_class is FailureClass.UNKNOWN
+    if payload.failure_class is not None and says_something(payload.facts.kind, payload.failure_class):
+        mark = Mark(
+            payload.failure_signature or "",
+            payload.diff_hash,
+            payload.facts.output_hash,
+            payload.tolerance_level,
+        )
+        step.marks = remember(step.marks, mark, _MARKS_KEPT)
+
+
+def _spend(step: StepRecord, attempt: int) -> None:
+    assert step.open is None or step.open.attempt == attempt, (
+        f"step {step.step_id}: attempt {attempt} is not open"
+    )
+    step.open = None
+    step.attempts = attempt
+    step.attempts_in_delivery += 1
+
+
+def _invalidate(step: StepRecord, payload: ev.StepInvalidated) -> None:
+    step.verdict, step.invalidation_reason = Verdict.INVALIDATED, payload.reason
+    step.checkpoint, step.outputs, step.secret_outputs, step.evidence = None, {}, (), ()
+    step.attempts_in_delivery, step.unknown_failures, step.marks = 0, 0, ()
+    step.prechecks, step.skipped, step.strategy = None, False, None

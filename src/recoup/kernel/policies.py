@@ -1,0 +1,34 @@
+"""The policy of one step: what the plan and the step say over the run's policy, and the digest that names it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from recoup.kernel.canonical import digest
+from recoup.model.plan import Limits, Plan, Step
+from recoup.model.policy import Policy
+
+
+def step_policy(policy: Policy, plan: Plan, step: Step) -> Policy:
+    """Defaults ← policy file (both in `policy`) ← plan ← step."""
+    return with_limits(with_limits(policy, plan.defaults), step.limits)
+
+
+def with_limits(policy: Policy, limits: Limits) -> Policy:
+    said = {
+        key: value
+        for key, value in (
+            ("step_timeout_seconds", limits.timeout_s),
+            ("step_idle_timeout_seconds", limits.idle_timeout_s),
+            ("step_max_attempts", limits.max_attempts),
+            ("step_no_progress_limit", limits.no_progress_limit),
+            ("idle_by", limits.idle),
+            ("polls", limits.polls),
+        )
+        if value is not None
+    }
+    return msgspec.structs.replace(policy, **said) if said else policy
+
+
+def policy_digest(policy: Policy) -> str:
+    return digest(msgspec.to_builtins(policy, str_keys=True))

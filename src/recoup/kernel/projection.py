@@ -1,0 +1,234 @@
+"""From one event to the cached rows it changes; every backend applies them in the event's own transaction.
+
+A change depends on its event alone: rows can be rebuilt from the events at any time and come out the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from recoup.model import events as ev
+from recoup.model.events import Event, Payload
+from recoup.model.ids import run_stream
+from recoup.model.instant import Instant
+from recoup.model.run import RunStatus, Verdict
+from recoup.model.storage import AttemptRow, CheckpointRow, RunRow
+
+Value = str | int | None
+Row = TypeVar("Row", RunRow, AttemptRow, CheckpointRow)
+
+
+class Shape(msgspec.Struct, frozen=True, kw_only=True):
+    """What one kind of change writes: one prepared statement. Columns are named as in the row types."""
+
+    name: str
+    table: str
+    key: tuple[str, ...]
+    columns: tuple[str, ...]
+    fixed: Mapping[str, Value] = {}
+    """Columns that get the same value each time."""
+    inserts: bool = False
+    """Make the row if it is absent; otherwise an absent row stays absent."""
+
+
+class RowChange(msgspec.Struct, frozen=True):
+    """One row to write: the values of the shape's columns, then those of its key."""
+
+    shape: Shape
+    values: tuple[Value, ...]
+
+
+Projector = Callable[[str, int, Any], RowChange]
+Table = dict[tuple[Value, ...], dict[str, Any]]
+
+_ATTEMPT = ("run_id", "step_index", "attempt")
+_CHECKPOINT = ("run_id", "step_index")
+_FAILURE = ("failure_kind", "failure_class", "failure_signature", "diff_hash")
+
+_RUN_SUBMITTED = Shape(
+    name="run_submitted",
+    table="runs",
+    key=("run_id",),
+    columns=("workflow", "submitted_at_us"),
+    fixed={"status": RunStatus.QUEUED.value, "delivery": 0, "reason": ""},
+    inserts=True,
+)
+_RUN_DELIVERED = Shape(
+    name="run_delivered",
+    table="runs",
+    key=("run_id",),
+    columns=("delivery",),
+    fixed={"status": RunStatus.RUNNING.value, "reason": ""},
+)
+_RUN_STATUS = Shape(name="run_status", table="runs", key=("run_id",), columns=("status", "reason"))
+_RUN_REASON = Shape(name="run_reason", table="runs", key=("run_id",), columns=("reason",))
+# All columns anew: an attempt that never began gives its number to the next one.
+_ATTEMPT_STARTED = Shape(
+    name="attempt_started",
+    table="attempts",
+    key=_ATTEMPT,
+    columns=("step_id", "delivery", "strategy", "started_at_us"),
+    fixed={"state": "started", "verdict": None, "ended_at_us": None} | dict.fromkeys(_FAILURE),
+    inserts=True,
+)
+_ATTEMPT_LAUNCHED = Shape(
+    name="attempt_launched", table="attempts", key=_ATTEMPT, columns=(), fixed={"state": "launched"}
+)
+_ATTEMPT_FINISHED = Shape(
+    name="attempt_finished",
+    table="attempts",
+    key=_ATTEMPT,
+    columns=("verdict", "ended_at_us", "diff_hash"),
+    fixed={"state": "finished"},
+)
+_ATTEMPT_FAILED = Shape(
+    name="attempt_failed",
+    table="attempts",
+    key=_ATTEMPT,
+    columns=("ended_at_us", *_FAILURE),
+    fixed={"state": "failed", "verdict": Verdict.FAILED.value},
+)
+_CHECKPOINT_STORED = Shape(
+    name="checkpoint_stored",
+    table="checkpoints",
+    key=_CHECKPOINT,
+    columns=("step_id", "attempt", "tree", "manifest", "stored_at_us"),
+    fixed={"valid": True},
+    inserts=True,
+)
+_CHECKPOINT_INVALID = Shape(
+    name="checkpoint_invalid", table="checkpoints", key=_CHECKPOINT, columns=(), fixed={"valid": False}
+)
+
+SHAPES = (
+    _RUN_SUBMITTED,
+    _RUN_DELIVERED,
+    _RUN_STATUS,
+    _RUN_REASON,
+    _ATTEMPT_STARTED,
+    _ATTEMPT_LAUNCHED,
+    _ATTEMPT_FINISHED,
+    _ATTEMPT_FAILED,
+    _CHECKPOINT_STORED,
+    _CHECKPOINT_INVALID,
+)
+
+
+def changes(stream: str, at: Instant, payload: Payload) -> tuple[RowChange, ...]:
+    """In the order in which they must be applied. Only runs have cached rows."""
+    projector = _PROJECTORS.get(type(payload))
+    if projector is None or not stream.startswith("run:"):
+        return ()
+    return (projector(stream[4:], at.wall_us, payload),)
+
+
+class Cached(msgspec.Struct, frozen=True):
+    """All cached rows, each table in the order of its key."""
+
+    runs: tuple[RunRow, ...]
+    attempts: tuple[AttemptRow, ...]
+    checkpoints: tuple[CheckpointRow, ...]
+
+
+def rebuild(events: Iterable[Event]) -> Cached:
+    """What every backend must hold after all these events (in order within each stream)."""
+    tables: dict[str, Table] = {"runs": {}, "attempts": {}, "checkpoints": {}}
+    last: dict[str, Event] = {}
+    for event in events:
+        last[event.stream] = event
+        for change in changes(event.stream, event.at, event.payload):
+            _apply(tables[change.shape.table], change)
+    for row in tables["runs"].values():
+        event = last[run_stream(row["run_id"])]
+        row["seq"], row["updated_at_us"] = event.seq, event.at.wall_us
+    return Cached(
+        _rows(tables["runs"], RunRow),
+        _rows(tables["attempts"], AttemptRow),
+        _rows(tables["checkpoints"], CheckpointRow),
+    )
+
+
+def _apply(table: Table, change: RowChange) -> None:
+    shape = change.shape
+    key = change.values[len(shape.columns) :]
+    if shape.inserts:
+        table.setdefault(key, dict(zip(shape.key, key, strict=True)))
+    if key in table:
+        table[key].update(zip(shape.columns, change.values, strict=False), **shape.fixed)
+
+
+def _rows(table: Table, row_type: type[Row]) -> tuple[Row, ...]:
+    return tuple(row_type(**row) for _, row in sorted(table.items(), key=lambda item: item[0]))
+
+
+def _run_submitted(run_id: str, at_us: int, payload: ev.RunSubmitted) -> RowChange:
+    return RowChange(_RUN_SUBMITTED, (payload.workflow, at_us, run_id))
+
+
+def _run_delivered(run_id: str, _at_us: int, payload: ev.RunStarted | ev.RunResumed) -> RowChange:
+    return RowChange(_RUN_DELIVERED, (payload.delivery, run_id))
+
+
+def _run_status(status: RunStatus) -> Projector:
+    return lambda run_id, _at_us, payload: RowChange(_RUN_STATUS, (status.value, payload.reason, run_id))
+
+
+def _run_interrupted(run_id: str, _at_us: int, payload: ev.RunInterrupted) -> RowChange:
+    # Still `running`: the driver is gone, the run can go on where it is.
+    return RowChange(_RUN_REASON, (payload.reason, run_id))
+
+
+def _attempt_started(run_id: str, at_us: int, payload: ev.AttemptStarted) -> RowChange:
+    how = (payload.step_id, payload.delivery, payload.strategy, at_us)
+    return RowChange(_ATTEMPT_STARTED, (*how, run_id, payload.step_index, payload.attempt))
+
+
+def _attempt_launched(run_id: str, _at_us: int, payload: ev.AttemptLaunched) -> RowChange:
+    return RowChange(_ATTEMPT_LAUNCHED, (run_id, payload.step_index, payload.attempt))
+
+
+def _attempt_finished(run_id: str, at_us: int, payload: ev.AttemptFinished) -> RowChange:
+    end = (payload.verdict, at_us, payload.diff_hash)
+    return RowChange(_ATTEMPT_FINISHED, (*end, run_id, payload.step_index, payload.attempt))
+
+
+def _attempt_failed(run_id: str, at_us: int, payload: ev.AttemptFailed) -> RowChange:
+    cls = payload.failure_class and payload.failure_class.value
+    failure = (payload.facts.kind.value, cls, payload.failure_signature, payload.diff_hash)
+    return RowChange(_ATTEMPT_FAILED, (at_us, *failure, run_id, payload.step_index, payload.attempt))
+
+
+def _checkpoint_stored(run_id: str, at_us: int, payload: ev.CheckpointStored) -> RowChange:
+    what = (payload.step_id, payload.attempt or 0, payload.snapshot.tree, payload.snapshot.manifest, at_us)
+    return RowChange(_CHECKPOINT_STORED, (*what, run_id, payload.step_index))
+
+
+def _step_invalidated(run_id: str, _at_us: int, payload: ev.StepInvalidated) -> RowChange:
+    return RowChange(_CHECKPOINT_INVALID, (run_id, payload.step_index))
+
+
+_PROJECTORS: dict[type[Payload], Projector] = {
+    ev.RunSubmitted: _run_submitted,
+    ev.RunStarted: _run_delivered,
+    ev.RunResumed: _run_delivered,
+    ev.RunWaiting: _run_status(RunStatus.WAITING),
+    ev.RunBlocked: _run_status(RunStatus.BLOCKED),
+    ev.RunInterrupted: _run_interrupted,
+    ev.RunSucceeded: _run_status(RunStatus.SUCCEEDED),
+    ev.RunFailed: _run_status(RunStatus.FAILED),
+    ev.RunDeadLettered: _run_status(RunStatus.DEAD_LETTER),
+    ev.RunCancelled: _run_status(RunStatus.CANCELLED),
+    ev.Escalated: _run_status(RunStatus.ESCALATED),
+    ev.AttemptStarted: _attempt_started,
+    ev.AttemptLaunched: _attempt_launched,
+    ev.AttemptFinished: _attempt_finished,
+    ev.AttemptFailed: _attempt_failed,
+    ev.CheckpointStored: _checkpoint_stored,
+    ev.StepInvalidated: _step_invalidated,
+}
+
+PROJECTED = frozenset(payload.TYPE for payload in _PROJECTORS)
+"""The types of event that change a row: others need not be decoded."""

@@ -1,0 +1,290 @@
+"""What follows a failed attempt. Seed 002 §§6-9, 12; the design's decisions on attempts, classes and budgets."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recoup.kernel.backoff import backoff_ms, cooldown_ms, delivery_backoff_s
+from recoup.kernel.decide import decide
+from recoup.kernel.progress import equal_attempts, mark_of, remember
+from recoup.model.decision import Decision, Escalate, GiveUp, HardReset, Retry, SoftReset
+from recoup.model.failure import Facts, Failure, FailureClass, FailureKind
+from recoup.model.instant import Instant
+from recoup.model.policy import Policy
+from recoup.model.run import Mark, StepState
+
+NOW = Instant(1_800_000_000_000_000, 5_000_000_000, "boot")
+STARTED = Instant(NOW.wall_us - 60_000_000, NOW.boot_us - 60_000_000, "boot")
+RETRYABLE = [c for c in FailureClass if not c.is_deterministic]
+
+
+def failure(
+    cls: FailureClass = FailureClass.TRANSIENT_RUNTIME, signature: str = "v1:a", **changes: object
+) -> Failure:
+    facts = Facts(kind=FailureKind.EXIT_NONZERO, exit_code=1, diff_hash=None, output_hash="sha256:o")
+    base = Failure(kind=facts.kind, cls=cls, signature=signature, summary="exit code 1", facts=facts)
+    return msgspec.structs.replace(base, **changes)
+
+
+def state(attempt: int = 1, **changes: object) -> StepState:
+    base = StepState(
+        attempt=attempt,
+        attempts_in_delivery=attempt,
+        active_since=STARTED,
+        can_hard_reset=True,
+        retry_tokens=99,
+    )
+    return msgspec.structs.replace(base, **changes)
+
+
+marks = st.builds(
+    Mark,
+    signature=st.sampled_from(["v1:a", "v1:b", "v1:c"]),
+    diff_hash=st.sampled_from([None, "sha256:d", "sha256:e"]),
+    output_hash=st.sampled_from([None, "sha256:o", "sha256:p"]),
+    tolerance_level=st.integers(0, 2),
+)
+states = st.builds(
+    StepState,
+    attempt=st.integers(1, 30),
+    attempts_in_delivery=st.integers(1, 8),
+    earlier=st.lists(marks, max_size=8).map(tuple),
+    unknown_failures=st.integers(0, 4),
+    resets=st.integers(0, 3),
+    retries=st.integers(0, 25),
+    active_s=st.floats(0, 100_000),
+    active_since=st.sampled_from([None, STARTED, Instant(0, 0, "another boot")]),
+    can_hard_reset=st.booleans(),
+    may_repeat=st.booleans(),
+    retry_tokens=st.one_of(st.none(), st.floats(-10, 100)),
+)
+failures = st.builds(
+    Failure,
+    kind=st.sampled_from(list(FailureKind)),
+    cls=st.sampled_from(list(FailureClass)),
+    signature=st.sampled_from(["v1:a", "v1:b"]),
+    summary=st.just("went wrong"),
+    facts=st.builds(
+        Facts,
+        kind=st.just(FailureKind.EXIT_NONZERO),
+        diff_hash=st.sampled_from([None, "sha256:d"]),
+        output_hash=st.sampled_from([None, "sha256:o"]),
+        retry_after_s=st.one_of(st.none(), st.floats(-5, 1e9)),
+    ),
+    outcome_known=st.booleans(),
+)
+policies = st.builds(
+    Policy,
+    step_max_attempts=st.integers(1, 8),
+    step_no_progress_limit=st.integers(2, 4),
+    job_self_heal_max_resets=st.integers(0, 3),
+    run_retries_max=st.integers(0, 25),
+    polls=st.booleans(),
+)
+
+
+@given(states, failures, policies)
+def test_every_decision_has_a_reason_and_a_class(s: StepState, f: Failure, p: Policy) -> None:
+    decision = decide(s, f, p, NOW)
+    assert decision.reason
+    assert decision.cls in FailureClass
+
+
+@given(states, failures, policies)
+def test_no_decision_exceeds_a_budget(s: StepState, f: Failure, p: Policy) -> None:
+    """Seed 002 §8: bounded retries; the design: a run has totals too."""
+    decision = decide(s, f, p, NOW)
+    if isinstance(decision, Retry | SoftReset | HardReset):
+        assert s.attempts_in_delivery < p.step_max_attempts
+        assert s.retries < p.run_retries_max
+        assert s.retry_tokens is None or s.retry_tokens >= p.retry_tokens / 2
+        assert 0 <= decision.delay_ms <= max(p.backoff_cap_ms, 1000 * p.cooldown_max_seconds)
+    if isinstance(decision, HardReset):
+        assert s.resets < p.job_self_heal_max_resets
+        assert s.can_hard_reset
+
+
+@given(states, failures, policies)
+def test_a_deterministic_failure_is_never_tried_again(s: StepState, f: Failure, p: Policy) -> None:
+    """Seed 002 §7.2; a deterministic class is never overridden by no-progress."""
+    decision = decide(s, f, p, NOW)
+    if f.cls.is_deterministic:
+        assert isinstance(decision, GiveUp)
+        assert decision.cls is f.cls
+        assert not decision.redeliver
+
+
+@given(states, failures, policies)
+def test_only_redelivered_classes_are_given_another_delivery(s: StepState, f: Failure, p: Policy) -> None:
+    decision = decide(s, f, p, NOW)
+    if isinstance(decision, GiveUp) and decision.redeliver:
+        assert decision.cls in p.redeliver_classes
+
+
+@given(states, failures, policies)
+def test_an_unknown_outcome_of_a_step_that_must_not_repeat_goes_to_a_person(
+    s: StepState, f: Failure, p: Policy
+) -> None:
+    decision = decide(
+        msgspec.structs.replace(s, may_repeat=False), msgspec.structs.replace(f, outcome_known=False), p, NOW
+    )
+    assert isinstance(decision, Escalate | GiveUp)
+    assert isinstance(decision, Escalate) or f.cls.is_deterministic
+
+
+@given(states, failures, policies)
+def test_deciding_again_gives_the_same_decision(s: StepState, f: Failure, p: Policy) -> None:
+    assert decide(s, f, p, NOW) == decide(s, f, p, NOW)
+
+
+@pytest.mark.parametrize("cls", RETRYABLE)
+def test_the_first_failure_of_a_retryable_class_is_tried_again_softly(cls: FailureClass) -> None:
+    decision = decide(state(), failure(cls), Policy(), NOW)
+    assert isinstance(decision, Retry if cls is FailureClass.COOLDOWN else SoftReset)
+
+
+def test_two_equal_attempts_lead_to_a_hard_reset_and_a_third_attempt() -> None:
+    """step_no_progress_limit = 2: attempt 2 equal to attempt 1 trips; the first of equal attempts counts."""
+    same = failure(FailureClass.UNKNOWN)
+    decision = decide(state(2, earlier=(mark_of(same),), unknown_failures=2), same, Policy(), NOW)
+    assert isinstance(decision, HardReset)
+    assert decision.cls is FailureClass.STUCK_NO_PROGRESS
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        failure(signature="v1:b"),
+        failure(facts=Facts(kind=FailureKind.EXIT_NONZERO, diff_hash="sha256:new", output_hash="sha256:o")),
+        failure(facts=Facts(kind=FailureKind.EXIT_NONZERO, diff_hash=None, output_hash="sha256:new")),
+        failure(tolerance_level=1),
+    ],
+    ids=["signature", "diff", "output", "tolerance"],
+)
+def test_anything_that_differs_is_progress(other: Failure) -> None:
+    decision = decide(state(2, earlier=(mark_of(other),)), failure(), Policy(), NOW)
+    assert isinstance(decision, SoftReset)
+
+
+def test_a_cycle_of_two_failures_is_no_progress() -> None:
+    a, b = failure(), failure(signature="v1:b")
+    policy = Policy(step_max_attempts=9)
+    assert isinstance(decide(state(2, earlier=(mark_of(a),)), b, policy, NOW), SoftReset)
+    assert isinstance(decide(state(3, earlier=(mark_of(a), mark_of(b))), a, policy, NOW), HardReset)
+
+
+def test_without_a_workspace_no_progress_ends_the_delivery() -> None:
+    same = failure()
+    decision = decide(state(2, earlier=(mark_of(same),), can_hard_reset=False), same, Policy(), NOW)
+    assert decision == GiveUp(decision.reason, FailureClass.STUCK_NO_PROGRESS, redeliver=True, exhausted=True)
+    assert "no workspace" in decision.reason
+
+
+def test_hard_resets_are_counted_for_the_whole_run() -> None:
+    same = failure()
+    decision = decide(state(2, earlier=(mark_of(same),), resets=1), same, Policy(), NOW)
+    assert isinstance(decision, GiveUp)
+    assert "job_self_heal_max_resets" in decision.reason
+
+
+def test_a_lost_driver_and_a_cooldown_say_nothing_about_progress() -> None:
+    lost = failure(kind=FailureKind.DRIVER_LOST)
+    assert isinstance(decide(state(2, earlier=(mark_of(lost),)), lost, Policy(), NOW), SoftReset)
+    busy = failure(FailureClass.COOLDOWN)
+    assert isinstance(decide(state(2, earlier=(mark_of(busy),)), busy, Policy(), NOW), Retry)
+
+
+def test_a_step_that_polls_may_repeat_itself() -> None:
+    same = failure()
+    assert isinstance(decide(state(2, earlier=(mark_of(same),)), same, Policy(polls=True), NOW), SoftReset)
+
+
+def test_an_unrecognised_failure_gets_one_more_try() -> None:
+    first = failure(FailureClass.UNKNOWN)
+    other = failure(FailureClass.UNKNOWN, "v1:b")
+    assert isinstance(decide(state(1, unknown_failures=1), first, Policy(), NOW), SoftReset)
+    decision = decide(state(2, unknown_failures=2, earlier=(mark_of(first),)), other, Policy(), NOW)
+    assert decision == GiveUp(decision.reason, FailureClass.UNKNOWN, redeliver=False, exhausted=True)
+
+
+def test_a_cooldown_waits_as_told_up_to_the_cap() -> None:
+    told = failure(FailureClass.COOLDOWN, facts=Facts(kind=FailureKind.RATE_LIMITED, retry_after_s=7))
+    decision = decide(state(), told, Policy(), NOW)
+    assert isinstance(decision, Retry)
+    assert decision.delay_ms == 7000
+    assert cooldown_ms(1e9, Policy()) == 900_000
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"attempts_in_delivery": 3}, "step_max_attempts"),
+        ({"retries": 20}, "run_retries_max"),
+        ({"active_since": Instant(0, NOW.boot_us - 86_400_000_000, "boot")}, "run_timeout"),
+        ({"retry_tokens": 49.9}, "retry_tokens"),
+    ],
+)
+def test_a_spent_budget_is_named(changes: dict[str, object], name: str) -> None:
+    decision = decide(msgspec.structs.replace(state(), **changes), failure(), Policy(), NOW)
+    assert isinstance(decision, GiveUp)
+    assert decision.exhausted
+    assert name in decision.reason
+
+
+def test_a_reboot_does_not_end_a_run_before_its_time() -> None:
+    """The wall difference is clamped to one period, so a clock that jumped ten years cannot stretch it further."""
+    before = Instant(NOW.wall_us - 60_000_000, 10_000_000_000, "an earlier boot")
+    assert isinstance(decide(state(active_since=before), failure(), Policy(), NOW), SoftReset)
+
+
+@given(st.integers(1, 200))
+def test_backoff_doubles_up_to_its_cap(attempt: int) -> None:
+    """Seed 000 property 6: exponential, whatever the healing did."""
+    policy = Policy()
+    assert backoff_ms(attempt, policy) == min(60_000, 500 * 2 ** (attempt - 1))
+    assert delivery_backoff_s(attempt) == min(600, 15 * 2 ** (attempt - 1))
+
+
+@given(st.lists(marks, max_size=20), marks, st.integers(1, 6))
+def test_what_is_remembered_is_bounded_and_ends_with_the_latest(
+    earlier: list[Mark], mark: Mark, window: int
+) -> None:
+    kept = remember(tuple(earlier), mark, window)
+    assert len(kept) <= window
+    assert kept[-1] == mark
+
+
+@given(st.lists(marks, max_size=12).map(tuple), marks)
+def test_equal_attempts_are_counted_within_the_window_only(earlier: tuple[Mark, ...], mark: Mark) -> None:
+    policy = Policy()
+    assert equal_attempts(mark, earlier, policy) == 1 + list(earlier[-policy.no_progress_window :]).count(
+        mark
+    )
+
+
+def decisions_of(run: list[Failure], policy: Policy) -> list[Decision]:
+    """The loop without its effects."""
+    made: list[Decision] = []
+    earlier: tuple[Mark, ...] = ()
+    resets = unknown = 0
+    for attempt, one in enumerate(run, 1):
+        unknown += one.cls is FailureClass.UNKNOWN
+        now = state(attempt, earlier=earlier, resets=resets, retries=attempt - 1, unknown_failures=unknown)
+        made.append(decide(now, one, policy, NOW))
+        if isinstance(made[-1], GiveUp | Escalate):
+            return made
+        resets += isinstance(made[-1], HardReset)
+        earlier = remember(earlier, mark_of(one), policy.no_progress_window)
+    return made
+
+
+@given(st.lists(failures, min_size=12, max_size=12), policies)
+def test_every_sequence_of_failures_ends(run: list[Failure], policy: Policy) -> None:
+    """Seed 002 §3: bound retry behaviour to avoid indefinite loops."""
+    made = decisions_of(run, policy)
+    assert isinstance(made[-1], GiveUp | Escalate)
+    assert len(made) <= policy.step_max_attempts
+    assert sum(isinstance(one, HardReset) for one in made) <= policy.job_self_heal_max_resets
