@@ -1,0 +1,228 @@
+"""From a secret to the byte strings that would give it away: a pure function.
+
+Every form is made character by character or byte by byte, so a piece of a secret is written as a piece of its
+forms. Long values are therefore cut into pieces, each hidden by itself; that bounds what a stream holds back.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise, product
+from typing import Final
+
+VALUE_CHARACTERS_MIN: Final = 4
+VALUE_CHARACTERS_MAX: Final = 65_536
+LINE_CHARACTERS_MIN: Final = 8
+PIECE_CHARACTERS_MAX: Final = 512
+
+
+def written_forms(value: str) -> frozenset[bytes]:
+    """Every form of a value that `refusal` does not refuse."""
+    forms = set(map(utf8, _quoted_words(value.strip())))
+    for spelling in _line_endings(value.strip()):
+        forms |= _wrapped_base64(utf8(spelling))
+        for piece in _pieces(spelling):
+            forms |= _text_forms(piece) | _base64_forms(utf8(piece))
+    for line in _lines(value):
+        forms |= {utf8(line), *map(utf8, _translated(line, _NESTING_TABLES))}
+    return frozenset(forms)
+
+
+def refusal(value: str) -> str | None:
+    """Why a value cannot be hidden, and what to do instead; None if it can. Never repeats the value."""
+    size = len(value.strip())
+    if size < VALUE_CHARACTERS_MIN:
+        return (
+            f"has {size} characters without the spaces around it; hiding fewer than {VALUE_CHARACTERS_MIN} "
+            "would mask ordinary text: use a longer value, or do not declare it secret"
+        )
+    if size > VALUE_CHARACTERS_MAX:
+        return f"has {size} characters, more than {VALUE_CHARACTERS_MAX}: keep it in a file and pass its name"
+    return None
+
+
+def utf8(text: str) -> bytes:
+    """Bytes that were no UTF-8 when the operating system gave them come back as they were."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace")
+
+
+def _line_endings(value: str) -> set[str]:
+    """A terminal turns each newline into two characters, and a checkout may turn them back."""
+    unix = value.replace("\r\n", "\n")
+    return {value, unix, *(text.replace("\n", "\r\n") for text in (value, unix))}
+
+
+def _pieces(value: str) -> Iterator[str]:
+    count = -(-len(value) // PIECE_CHARACTERS_MAX)
+    edges = [len(value) * n // count for n in range(count + 1)]
+    for start, end in pairwise(edges):
+        # A piece that began with a newline would hold back the end of every line of a live log.
+        yield value[start - 2 * value[start].isspace() : end]
+
+
+def _lines(value: str) -> Iterator[str]:
+    """The longer lines of a value: terminals, patches and log prefixes tear it apart between them."""
+    lines = [line.strip() for line in re.split(r"[\r\n]+", value)]
+    for line in lines if len(lines) > 1 else ():
+        if len(line) >= LINE_CHARACTERS_MIN and not line.startswith("-----"):
+            yield from _pieces(line)
+
+
+def _text_forms(value: str) -> set[bytes]:
+    raw = utf8(value)
+    if value.isascii() and value.isalnum():
+        return {raw}
+    octets = raw.decode("latin-1")
+    texts = {raw.decode("utf-8", "replace"), *_percent_forms(octets), *_translated(octets, _OCTET_TABLES)}
+    texts.update(_translated(value, _CHARACTER_TABLES))
+    texts.update(_source_forms(value))
+    for nested in _translated(value, _NESTING_TABLES):
+        texts.update(_translated(nested, _NESTING_TABLES))
+    return {raw, *map(utf8, texts)}
+
+
+def _translated(text: str, tables: Iterable[Mapping[int, str]]) -> Iterator[str]:
+    return (text.translate(table) for table in tables)
+
+
+def _percent_forms(octets: str) -> Iterator[str]:
+    for capitals in set(_translated(octets, _PERCENT_TABLES)):
+        for escaped in (capitals, re.sub("%..", lambda escape: escape[0].lower(), capitals)):
+            yield from (escaped, escaped.replace("%20", "+"))
+
+
+def _source_forms(value: str) -> Iterator[str]:
+    for literal in set(_translated(value, _SOURCE_TABLES)):
+        numbered = [character.encode("ascii", "backslashreplace").decode() for character in literal]
+        yield from (literal, "".join(numbered))
+        yield "".join(c if c.isprintable() else number for c, number in zip(literal, numbered, strict=True))
+
+
+def _quoted_words(value: str) -> Iterator[str]:
+    """A word with quotes in it, its outer ones included: left alone, they would continue what stands before."""
+    if "'" in value and len(value) <= PIECE_CHARACTERS_MAX:
+        yield from (f"'{word}'" for word in _translated(value, _APOSTROPHE_TABLES))
+
+
+def _base64_forms(raw: bytes) -> set[bytes]:
+    """For each of the three places in a group of bytes: the characters that depend on the secret alone."""
+    forms = set()
+    for shift in range(3):
+        whole = base64.b64encode(bytes(shift) + raw).decode()
+        dependent = whole[(shift * 8 + 5) // 6 : (shift + len(raw)) * 8 // 6]
+        forms |= {utf8(dependent), *map(utf8, _translated(dependent, _BASE64_TABLES))}
+    return forms
+
+
+def _wrapped_base64(raw: bytes) -> set[bytes]:
+    """The lines that PEM (64 columns), `base64` and MIME (76) break a long value into."""
+    whole = base64.b64encode(raw)[: len(raw) * 8 // 6]
+    broken = [columns for columns in (64, 76) if len(whole) > columns]
+    lines = (whole[at : at + columns] for columns in broken for at in range(0, len(whole), columns))
+    return {line for line in lines if len(line) >= LINE_CHARACTERS_MIN}
+
+
+class _Numbering(dict[int, str]):
+    """A table for `str.translate` that spells as a number what cannot be printed in ASCII."""
+
+    def __init__(self, named: Mapping[str, str], spelling: str) -> None:
+        super().__init__({ord(character): named.get(character, character) for character in _PRINTED})
+        self.update(str.maketrans(dict(named)))
+        self._spelling = spelling
+
+    def __missing__(self, code: int) -> str:
+        return "".join(map(self._spelling.format, _utf16(code)))
+
+
+def _utf16(code: int) -> tuple[int, ...]:
+    return (code,) if code < 0x10000 else (0xD800 + (code - 0x10000 >> 10), 0xDC00 + (code & 0x3FF))
+
+
+def _numbered(characters: str, spelling: str) -> dict[str, str]:
+    return {character: spelling.format(ord(character)) for character in characters}
+
+
+def _backslashed(characters: str) -> dict[str, str]:
+    return {character: "\\" + character for character in characters}
+
+
+_CONTROLS: Final = "".join(map(chr, range(0x20)))
+_PRINTED: Final = "".join(map(chr, range(0x20, 0x7F)))
+_DELETE: Final = "\x7f"
+_OCTETS: Final = "".join(map(chr, range(0x100)))
+_WORD: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
+_C_ESCAPES: Final = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_JSON_ESCAPES: Final = {**_C_ESCAPES, '"': '\\"', "\b": "\\b", "\f": "\\f"}
+
+
+def _json_tables() -> Iterator[Mapping[int, str]]:
+    """As Python and JavaScript write it, Go (`<>&`), PHP (`/`) and .NET (`'+` as well)."""
+    for spelling, slash, markup in product(("\\u{:04x}", "\\u{:04X}"), ("", "/"), ("", "<>&")):
+        named = _JSON_ESCAPES | _backslashed(slash) | _numbered(markup, spelling)
+        yield str.maketrans(_numbered(_CONTROLS, spelling) | named)
+        yield _Numbering(named, spelling)
+    yield _Numbering(_JSON_ESCAPES | _numbered("\"'<>&+`", "\\u{:04X}"), "\\u{:04X}")
+
+
+def _shell_tables() -> Iterator[Mapping[int, str]]:
+    specials = " \t\"'\\|&;()<>!{}*[]?^$`"
+    rest = "".join(character for character in _PRINTED + "\n" if character not in _WORD)
+    yield from _APOSTROPHE_TABLES
+    for escaped in (specials, specials + ",", specials + ",#~", rest, '"\\', '"\\$`', '"\\$`!'):
+        yield str.maketrans(_backslashed(escaped))
+
+
+def _source_tables() -> Iterator[Mapping[int, str]]:
+    """Literals of Python, C and bash (`$'…'`), and what Python prints where there is only ASCII."""
+    yield {}
+    for quotes in ("", "'", '"', "'\""):
+        yield str.maketrans(_numbered(_CONTROLS + _DELETE, "\\x{:02x}") | _C_ESCAPES | _backslashed(quotes))
+
+
+def _quote_tables() -> Iterator[Mapping[int, str]]:
+    """CSV, SQL and YAML."""
+    for quote in ("'", '"'):
+        yield str.maketrans({quote: quote * 2})
+
+
+def _markup_tables() -> Iterator[Mapping[int, str]]:
+    quotes, apostrophes = ('"', "&quot;", "&#34;"), ("'", "&apos;", "&#39;", "&#x27;")
+    for greater, quote, apostrophe in product((">", "&gt;"), quotes, apostrophes):
+        yield str.maketrans({"&": "&amp;", "<": "&lt;", ">": greater, '"': quote, "'": apostrophe})
+
+
+def _percent_tables() -> Iterator[Mapping[int, str]]:
+    """Strict, HTML forms, RFC 3986, Python's default, `encodeURIComponent`, `encodeURI`, whole URLs."""
+    for kept in ("-.", "-.*", "-.~", "-.~/", "-.~!*'()", "-.~!*'();/?:@&=+$,#", "-.~!*'();/?:@&=+$,#[]"):
+        escaped = "".join(octet for octet in _OCTETS if octet not in _WORD + kept)
+        yield str.maketrans(_numbered(escaped, "%{:02X}"))
+
+
+def _octet_tables() -> Iterator[Mapping[int, str]]:
+    """Bytes in a literal of Python (`\\xc3`), and of git and bash (`\\303`)."""
+    unprinted = "".join(octet for octet in _OCTETS if octet not in _PRINTED)
+    for spelling, quotes in product(("\\x{:02x}", "\\{:03o}"), ("", "'", '"')):
+        yield str.maketrans(_numbered(unprinted, spelling) | _C_ESCAPES | _backslashed(quotes))
+
+
+_APOSTROPHE_TABLES: Final = (str.maketrans({"'": "'\"'\"'"}), str.maketrans({"'": "'\\''"}))
+_CHARACTER_TABLES: Final = (*_json_tables(), *_shell_tables(), *_quote_tables(), *_markup_tables())
+_SOURCE_TABLES: Final = tuple(_source_tables())
+_OCTET_TABLES: Final = tuple(_octet_tables())
+_PERCENT_TABLES: Final = tuple(_percent_tables())
+# JSON inside a string of other JSON, each with or without characters beyond ASCII.
+_NESTING_TABLES: Final = tuple(_json_tables())[:2]
+_BASE64_TABLES: Final = (
+    str.maketrans({"+": "-", "/": "_"}),
+    *(
+        str.maketrans({"+": plus, "/": slash})
+        for plus, slash in product(("+", "%2B", "%2b"), ("/", "%2F", "%2f"))
+    ),
+    str.maketrans({"/": "\\/"}),
+    str.maketrans({"+": "\\u002B"}),
+)

@@ -1,0 +1,23 @@
+"""What stands where a secret stood."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+MASK: Final = b"[redacted]"
+_OTHERS: Final = (b"<redacted>", b"(redacted)", b"{redacted}", b"|redacted|", b"***", "███".encode())
+
+
+def mask_for(forms: Collection[bytes]) -> bytes:
+    """The usual mask, unless it could be read as a part of a secret.
+
+    No form holds its first or its last byte, so the mask cannot make the text beside it a form, nor a longer
+    piece of one.
+    """
+    together = b"\n".join(forms)
+    for mask in (MASK, *_OTHERS):
+        parts = (mask[:1], mask[-1:], mask[1:-1])
+        if not any(part in together for part in parts) and not any(form in mask for form in forms):
+            return mask
+    return _OTHERS[-1]

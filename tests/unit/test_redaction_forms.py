@@ -1,0 +1,167 @@
+"""Which byte strings give a secret away."""
+
+from __future__ import annotations
+
+import ast
+import base64
+import html
+import json
+import shlex
+from collections.abc import Callable
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from recoup.redaction.forms import (
+    PIECE_CHARACTERS_MAX,
+    VALUE_CHARACTERS_MAX,
+    VALUE_CHARACTERS_MIN,
+    refusal,
+    written_forms,
+)
+from recoup.redaction.masks import MASK
+from recoup.redaction.redactor import SecretRedactor
+
+WRITERS: dict[str, Callable[[str], bytes]] = {
+    "plain": str.encode,
+    "percent": lambda value: quote(value, safe="").encode(),
+    "percent, slashes kept": lambda value: quote(value).encode(),
+    "percent, small letters": lambda value: _lower_percent(quote(value, safe="")).encode(),
+    "percent, as JavaScript": lambda value: quote(value, safe="~!*'()").encode(),
+    "form field": lambda value: quote_plus(value).encode(),
+    "json": lambda value: json.dumps(value, ensure_ascii=False).encode(),
+    "json in ascii": lambda value: json.dumps(value).encode(),
+    "json in json": lambda value: json.dumps({"log": json.dumps(value)}).encode(),
+    "json as PHP": lambda value: json.dumps(value).replace("/", "\\/").encode(),
+    "shell": lambda value: shlex.quote(value).encode(),
+    "shell by hand": lambda value: b"'" + value.replace("'", "'\\''").encode() + b"'",
+    "repr": lambda value: repr(value).encode(),
+    "ascii": lambda value: ascii(value).encode(),
+    "repr of bytes": lambda value: repr(value.encode()).encode(),
+    "standard error in ascii": lambda value: value.encode("ascii", "backslashreplace"),
+    "html": lambda value: html.escape(value).encode(),
+    "csv": lambda value: b'"' + value.replace('"', '""').encode() + b'"',
+    "terminal": lambda value: value.replace("\n", "\r\n").encode(),
+    "base64": lambda value: base64.b64encode(value.encode()),
+    "base64 for URLs": lambda value: base64.urlsafe_b64encode(value.encode()),
+    "base64 in lines": lambda value: base64.encodebytes(value.encode()),
+    "base64 after one byte": lambda value: base64.b64encode(b":" + value.encode() + b"\n"),
+    "base64 after two bytes": lambda value: base64.urlsafe_b64encode(b"u:" + value.encode() + b"yz"),
+    "base64 in a URL": lambda value: quote(base64.b64encode(value.encode())).encode(),
+}
+VALUES = st.text(
+    st.characters(exclude_categories=["Cs"])
+    | st.sampled_from("ab+/=_-.~!@#$%^&*()[]{};:,<>?|\"'\\ \t\n\r\x7f\x1bäж日😀"),
+    min_size=8,
+    max_size=90,
+).filter(lambda value: refusal(value) is None and len(value.strip()) >= 8)
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+@settings(max_examples=40, deadline=None)
+@given(value=VALUES)
+def test_no_way_of_writing_a_secret_leaves_a_telling_piece_of_it(writer: str, value: str) -> None:
+    redactor = SecretRedactor()
+    redactor.register("SECRET", value)
+    body = WRITERS[writer](value.strip())
+    out = redactor.redact(b"before " + body + b" after").data
+    assert not _survives(body.strip(b"'\""), out.removeprefix(b"before ").removesuffix(b" after"))
+
+
+def test_a_secret_of_letters_and_digits_has_few_forms() -> None:
+    assert len(written_forms("correct0horse1battery")) <= 8
+
+
+def test_only_the_base64_characters_that_depend_on_the_secret_alone_are_masked() -> None:
+    redactor = SecretRedactor()
+    redactor.register("SECRET", "horse-battery")
+    for before in (b"", b"x", b"xy"):
+        written = base64.b64encode(before + b"horse-battery" + b" and other text")
+        prefix, _, suffix = redactor.redact(written).data.partition(MASK)
+        assert base64.b64decode(suffix[-16:]).endswith(b"other text")
+        assert len(prefix) <= 3
+
+
+def test_the_quotes_around_a_secret_do_not_continue_a_false_start() -> None:
+    redactor = SecretRedactor()
+    redactor.register("SECRET", "ab'cdefgh")
+    written = shlex.quote("ab'cdefgh")
+    for size in range(8):
+        assert redactor.redact(written[:size] + written).data == written[:size].encode() + MASK
+
+
+def test_the_longer_lines_of_a_secret_are_hidden_by_themselves() -> None:
+    redactor = SecretRedactor()
+    redactor.register("SECRET", "first-long-line\nshort\nanother-long-line")
+    out = redactor.redact("+first-long-line\n+short\n+another-long-line\n").data
+    assert out == b"+[redacted]\n+short\n+[redacted]\n"
+
+
+def test_the_armour_around_a_key_is_no_secret() -> None:
+    armour = "-----BEGIN SOME KEY-----"
+    redactor = SecretRedactor()
+    redactor.register("KEY", f"{armour}\nline-of-the-key\n{armour}")
+    assert redactor.redact(armour).data == armour.encode()
+
+
+def test_newlines_around_a_secret_do_not_belong_to_it() -> None:
+    redactor = SecretRedactor()
+    redactor.register("FROM_A_FILE", "value-of-a-file\n")
+    assert redactor.redact("<value-of-a-file>").data == b"<[redacted]>"
+
+
+def test_a_long_secret_is_hidden_whole_and_its_forms_stay_short() -> None:
+    value = "".join(f"part {n} of 'it'\n" for n in range(400))
+    redactor = SecretRedactor()
+    redactor.register("LONG", value)
+    for written in (value, json.dumps(value), quote(value), shlex.quote(value)):
+        out = redactor.redact(f"<{written}>").data
+        assert len(out) < 40
+    assert max(map(len, written_forms(value))) < 12 * PIECE_CHARACTERS_MAX
+
+
+@pytest.mark.parametrize("value", ["", "abc", "  abc  ", "\n\n\n\n\n", "x" * (VALUE_CHARACTERS_MAX + 1)])
+def test_a_value_that_cannot_be_hidden_is_refused_with_a_reason_that_does_not_show_it(value: str) -> None:
+    with pytest.raises(ValueError) as refused:
+        SecretRedactor().register("PIN", value)
+    assert "PIN" in str(refused.value)
+    assert not value.strip() or value not in str(refused.value)
+
+
+def test_a_short_value_is_hidden_when_somebody_asks_for_it() -> None:
+    redactor = SecretRedactor()
+    redactor.register("PIN", "7" + "3" * (VALUE_CHARACTERS_MIN - 1))
+    assert redactor.redact("pin 7333.").data == b"pin [redacted]."
+
+
+def test_a_value_that_is_no_utf_8_is_hidden_as_it_is_and_as_it_is_shown() -> None:
+    raw = b"abc\xff\xfedefgh"
+    redactor = SecretRedactor()
+    redactor.register("RAW", raw.decode("utf-8", "surrogateescape"))
+    assert redactor.redact(b"<" + raw + b">").data == b"<[redacted]>"
+    assert redactor.redact(raw.decode("utf-8", "replace")).data == MASK
+
+
+def test_text_that_no_encoding_knows_is_redacted_all_the_same() -> None:
+    redactor = SecretRedactor()
+    redactor.register("SECRET", "open-sesame")
+    assert redactor.redact("\ud800 open-sesame").data == b"? [redacted]"
+
+
+def _lower_percent(text: str) -> str:
+    head, *rest = text.split("%")
+    return "%".join([head, *(part[:2].lower() + part[2:] for part in rest)])
+
+
+def _survives(form: bytes, out: bytes) -> bool:
+    size = min(len(form), max(8, (len(form) + 1) // 2))
+    return any(form[at : at + size] in out for at in range(len(form) - size + 1))
+
+
+def test_the_writers_of_this_file_write_what_they_say() -> None:
+    value = 'it\'s "so"/é\n'
+    assert json.loads(WRITERS["json as PHP"](value)) == value
+    assert ast.literal_eval(WRITERS["ascii"](value).decode()) == value
+    assert shlex.split(WRITERS["shell by hand"](value).decode()) == [value]

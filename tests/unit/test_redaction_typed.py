@@ -1,0 +1,105 @@
+"""What is sealed can be read back, whatever was registered, and holds no secret in any free text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recoup.model import events as ev
+from recoup.model.failure import Facts, FailureClass, FailureKind
+from recoup.model.ids import ProcessIdentity
+from recoup.model.plan import FileCheck, Plan, RunAction, Step, TextMatch
+from recoup.model.policy import Policy, TextRule
+from recoup.redaction.redactor import SecretRedactor
+
+SECRET = "open-" + "sesame"
+TREE = "3f" * 20
+STEP: dict[str, Any] = {"step_id": "build", "step_index": 0, "attempt": 1}
+PLAN = Plan(
+    name="w",
+    objective=f"use {SECRET}",
+    steps=(
+        Step(
+            id="build",
+            title=SECRET,
+            action=RunAction(f"echo {SECRET}"),
+            env={"A": SECRET},
+            expect=(FileCheck(SECRET, contains=TextMatch(text=SECRET)),),
+        ),
+    ),
+)
+PAYLOADS: list[ev.Payload] = [
+    ev.RunSubmitted(
+        workflow="w",
+        plan_digest="sha256:d",
+        plan=PLAN,
+        plan_redacted=True,
+        inputs={"a": SECRET, "b": None},
+        policy_digest="sha256:p",
+        plan_source=f"/x/{SECRET}",
+    ),
+    ev.RunFailed(
+        reason=f"said {SECRET}",
+        failure_class=FailureClass.UNKNOWN,
+        failure_kind=FailureKind.EXIT_NONZERO,
+        retryable=False,
+        delivery=1,
+    ),
+    ev.AttemptFailed(
+        **STEP,
+        facts=Facts(kind=FailureKind.EXIT_NONZERO, excerpt=f"x {SECRET} y", diff_hash=f"sha256:{TREE}"),
+        summary=SECRET,
+        outcome_known=True,
+        changed_files=(f"a-{SECRET}",),
+    ),
+    ev.AttemptFinished(
+        **STEP, verdict="passed", duration_ms=1, outputs={"o": {SECRET: [SECRET, 1]}}, checkpoint=TREE
+    ),
+    ev.AttemptLaunched(**STEP, keeper=ProcessIdentity("host", "boot", 1, 2)),
+    ev.ControlHandled(
+        command_id="c", action="cancel", outcome="accepted", reason=SECRET, actor="me", epoch=1
+    ),
+]
+WORDS = [
+    "workflow",
+    "stepIndex",
+    "build",
+    "passed",
+    "exit_nonzero",
+    "sha256",
+    TREE[4:12],
+    "cancel",
+    "host",
+    "command",
+    "free",
+]
+
+
+@pytest.mark.parametrize("payload", PAYLOADS, ids=lambda payload: payload.TYPE)
+@pytest.mark.parametrize("also", ["", *WORDS])
+def test_a_payload_comes_back_with_its_structure_and_without_the_secret(
+    payload: ev.Payload, also: str
+) -> None:
+    redactor = SecretRedactor()
+    redactor.register("SECRET", SECRET)
+    if also:
+        redactor.register("ALSO", also)
+    stored = redactor.seal(payload)
+    assert SECRET.encode() not in stored.data
+    again = ev.decode_payload(payload.TYPE, stored.data)
+    assert type(again) is type(payload)
+    for name in ("step_id", "verdict", "checkpoint", "workflow", "failure_class", "action", "keeper"):
+        if hasattr(payload, name):
+            assert getattr(again, name) == getattr(payload, name)
+
+
+@given(st.sampled_from([*msgspec.structs.asdict(Policy()), "transient_runtime", "1048576"]))
+def test_a_policy_comes_back_whatever_was_registered(word: str) -> None:
+    redactor = SecretRedactor()
+    redactor.register("WORD", word)
+    policy = Policy(text_rules=(TextRule(words="out of ink", cls=FailureClass.COOLDOWN),))
+    assert msgspec.json.decode(redactor.seal(policy).data, type=Policy) == policy
