@@ -1,0 +1,206 @@
+"""Keeps one process tree on Linux, seen from the driver: from its keeper's start to its proven end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from functools import partial
+from typing import Final
+
+from msgspec.structs import replace
+
+from recoup.errors import KeeperError
+from recoup.model.ids import ProcessIdentity
+from recoup.model.policy import IdleBy
+from recoup.model.process import Ended, EndedBy, ProcessSpec
+from recoup.ports import Lifeline, OutputSink
+from recoup.processes.drain import Drain
+from recoup.processes.idle import Idle
+from recoup.processes.keeper_main import UNKILLABLE_S
+from recoup.processes.keeper_process import KeeperProcess, new_marker, outlast, start_keeper
+from recoup.processes.sweep import cannot_be_killed, sweep_marked
+
+SILENCE_S: Final = UNKILLABLE_S + 5
+"""How long after the grace a keeper may take to report the end of its tree; then it is killed itself."""
+DRAIN_S: Final = 2.0
+"""How long the pipes may stay open when the tree is gone: somebody outside may have been handed one."""
+KEEPER_LOST: Final = "the keeper of the process tree was killed"
+
+
+class LinuxKeeper:
+    """One keeper process per tree; needs no root and no namespace. Other systems need another `Keeper`."""
+
+    def __init__(self) -> None:
+        if sys.platform != "linux":
+            hint = "Run Recoup on Linux: its keeper needs child subreapers and pidfds."
+            raise KeeperError(f"process trees cannot be kept on {sys.platform}", hint=hint)
+        _need_pidfds()
+
+    async def keep(
+        self,
+        spec: ProcessSpec,
+        *,
+        before_exec: Callable[[ProcessIdentity], Awaitable[None]],
+        lifeline: Lifeline,
+        output: OutputSink,
+        stop: asyncio.Event,
+    ) -> Ended:
+        marker = new_marker()
+        process = start_keeper(spec, marker)
+        try:
+            identity = await process.ready()
+            if not stop.is_set():
+                await before_exec(identity)
+            if stop.is_set():
+                return Ended(ended_by=EndedBy.STOPPED)
+            return await _Watch(process, marker, spec, output).run(lifeline, stop)
+        finally:
+            await process.release()
+
+
+class _Watch:
+    """A launched tree: what its keeper says, what it prints, and how long it takes."""
+
+    def __init__(self, process: KeeperProcess, marker: str, spec: ProcessSpec, output: OutputSink) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._process = process
+        self._marker = marker
+        self._spec = spec
+        self._output = output
+        self._over: asyncio.Future[Ended] = self._loop.create_future()
+        self._reason: EndedBy | None = None
+        self._session: int | None = None
+        self._lost = False
+        self._problem: Exception | None = None
+        self._started_s = self._loop.time()
+        self._idle = Idle(spec.idle_timeout_s, partial(self._stop, EndedBy.IDLE_TIMEOUT), self._ask())
+        self._timers = [self._loop.call_later(spec.wall_timeout_s, self._stop, EndedBy.WALL_TIMEOUT)]
+        self._drains = [
+            Drain(process.stdout, partial(self._take_output, "stdout")),
+            Drain(process.stderr, partial(self._take_output, "stderr")),
+        ]
+
+    async def run(self, lifeline: Lifeline, stop: asyncio.Event) -> Ended:
+        with ExitStack() as undo:
+            undo.callback(self._close)
+            undo.callback(lifeline.attach(self._extend))
+            self._heed(stop, undo)
+            self._process.hear(self._take_message)
+            self._process.say(f"go {lifeline.deadline_boot_s!r}")
+            cancelled = await outlast(self._over, partial(self._stop, EndedBy.STOPPED))
+            ended, cancelled_later = await self._clear_up(self._over.result())
+        if cancelled or cancelled_later:
+            raise asyncio.CancelledError from self._problem
+        if self._problem is not None:
+            raise self._problem
+        return ended
+
+    def _heed(self, stop: asyncio.Event, undo: ExitStack) -> None:
+        stopped = self._loop.create_task(stop.wait())
+        stopped.add_done_callback(lambda task: None if task.cancelled() else self._stop(EndedBy.STOPPED))
+        undo.callback(stopped.cancel)
+
+    def _extend(self, deadline_boot_s: float) -> None:
+        self._process.say(f"deadline {deadline_boot_s!r}")
+
+    def _ask(self) -> Callable[[], None] | None:
+        by_activity = self._spec.idle_by is IdleBy.ACTIVITY
+        return partial(self._process.say, "activity") if by_activity else None
+
+    def _take_output(self, name: str, chunk: bytes) -> None:
+        self._idle.progress()
+        if self._problem is not None:
+            return
+        try:
+            self._output(name, chunk)
+        except Exception as error:  # noqa: BLE001 raised again when the tree is gone
+            self._problem = error
+            self._stop(EndedBy.STOPPED)
+
+    def _take_message(self, words: list[str] | None) -> None:
+        match words:
+            case ["started", pid]:
+                self._session = int(pid)
+            case ["activity", mark]:
+                self._idle.answer(mark)
+            case ["unkillable", *pids]:
+                self._give_up(pids)
+            case ["refused", *reason]:
+                self._conclude(Ended(ended_by=EndedBy.SPAWN_FAILED, detail=" ".join(reason)))
+            case ["ended", why, code, cpu_ms, killed]:
+                self._conclude(_ended(self._ended_by(why), code, int(cpu_ms), int(killed)))
+            case None if not self._over.done():
+                self._lost = True
+                by = self._reason or EndedBy.EXIT
+                self._conclude(Ended(ended_by=by, signal=signal.SIGKILL, detail=KEEPER_LOST))
+
+    def _stop(self, reason: EndedBy) -> None:
+        if self._reason is not None or self._over.done():
+            return
+        self._reason = reason
+        self._process.say(f"stop {self._spec.grace_s!r}")
+        self._timers.append(self._loop.call_later(self._spec.grace_s + SILENCE_S, self._process.kill))
+
+    def _ended_by(self, why: str) -> EndedBy:
+        """The keeper knows whether the command ended by itself; who stopped it, only the driver does."""
+        return (self._reason or EndedBy.STOPPED) if why == "stopped" else EndedBy(why)
+
+    def _give_up(self, pids: list[str]) -> None:
+        self._process.forsaken = True
+        self._problem = cannot_be_killed(pids)
+        self._conclude(Ended(ended_by=self._reason or EndedBy.EXIT))
+
+    def _conclude(self, ended: Ended) -> None:
+        if self._over.done():
+            return
+        duration_s, idle_s = self._loop.time() - self._started_s, self._idle.quiet_s()
+        times = {"duration_ms": round(1000 * duration_s), "idle_ms": round(1000 * idle_s)}
+        self._over.set_result(replace(ended, **times))
+
+    async def _clear_up(self, ended: Ended) -> tuple[Ended, bool]:
+        """Read the pipes to their end, after a sweep if the keeper was lost; also: cancelled meanwhile?"""
+        killed, cancelled = await self._sweep() if self._lost else (ended.killed, False)
+        wait_s = 0 if self._process.forsaken else DRAIN_S
+        self._timers += [self._loop.call_later(wait_s, drain.close) for drain in self._drains]
+        for drain in self._drains:
+            cancelled |= await outlast(drain.ended)
+        return replace(ended, killed=killed), cancelled
+
+    async def _sweep(self) -> tuple[int, bool]:
+        """Only when the keeper is truly dead have its children been handed to somebody else."""
+        self._process.kill()
+        cancelled = await outlast(self._process.ended)
+        sweeping = self._loop.create_task(sweep_marked(self._marker, self._session))
+        cancelled |= await outlast(sweeping)
+        try:
+            return sweeping.result(), cancelled
+        except KeeperError as error:
+            self._problem = error
+            return 0, cancelled
+
+    def _close(self) -> None:
+        self._idle.close()
+        for timer in self._timers:
+            timer.cancel()
+        for drain in self._drains:
+            drain.close()
+
+
+def _ended(ended_by: EndedBy, code: str, cpu_ms: int, killed: int) -> Ended:
+    """`code` as the keeper writes it: an exit code, a negative signal, or a dash if nothing was begun."""
+    status = None if code == "-" else int(code)
+    signum = -status if status is not None and status < 0 else None
+    exit_code = None if signum else status
+    return Ended(ended_by=ended_by, exit_code=exit_code, signal=signum, cpu_ms=cpu_ms, killed=killed)
+
+
+def _need_pidfds() -> None:
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except OSError as error:
+        hint = "Linux 5.3 or newer is needed, and no sandbox that forbids pidfd_open."
+        raise KeeperError(f"process trees cannot be kept here: {error}", hint=hint) from error

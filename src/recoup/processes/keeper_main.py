@@ -1,0 +1,499 @@
+"""The keeper process: holds one process tree and lets nothing of it outlive the driver's lease.
+
+It runs on a bare interpreter (`python -I -S`), so it imports little, to start quickly, and nothing of recoup.
+Being a child subreaper, it inherits every orphan below it: when it has no child left, the tree is gone.
+
+Standard input is the order: marshalled argv, cwd and env, because arguments are public and an environment
+holds secrets. Standard output and error are the command's pipes. The channel is a SEQPACKET socket; on it:
+
+    driver → keeper    go DEADLINE · deadline DEADLINE · stop GRACE · activity
+    keeper → driver    ready · started PID · activity MARK · unkillable PID…
+                       and last either refused WORDS or ended WHY CODE CPU KILLED
+
+Deadlines are points on the boot clock, so that a suspended machine cannot stretch them.
+"""
+
+import ctypes
+import marshal
+import os
+import resource
+import select
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+else:
+    import _signal as signal  # the public module spends 7 ms of every attempt on enums
+
+KILL_MARGIN_S = 1.0
+UNKILLABLE_S = 10.0
+SWEEP_PAUSE_MIN_S = 0.01
+SWEEP_PAUSE_MAX_S = 1.0
+MESSAGE_BYTES_MAX = 4096
+REAPED_PER_TURN_MAX = 10_000
+FAR_FUTURE_S = 10 * 365 * 86_400.0
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_WALL = 0x40000000
+_TFD_NONBLOCK_CLOEXEC = os.O_NONBLOCK | os.O_CLOEXEC
+_TFD_TIMER_ABSTIME = 1
+_CANNOT_EXECUTE = 127
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+Order = tuple[list[bytes], bytes, dict[bytes, bytes]]
+
+
+def main() -> None:
+    order = _take_order()
+    _shed_signals()
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    keeper = Keeper(int(sys.argv[-1]), order)
+    try:
+        keeper.run()
+    except BaseException:
+        keeper.kill_what_is_there()
+        raise
+    os._exit(0)  # nothing to flush, and tearing an interpreter down takes milliseconds
+
+
+class Keeper:
+    """One process tree, from the order to the proof that it is gone."""
+
+    def __init__(self, channel: int, order: Order) -> None:
+        os.set_inheritable(channel, False)
+        os.set_blocking(channel, False)
+        self.channel = channel
+        self.order = order
+        self.pid = os.getpid()
+        self.main_pid = 0
+        self.main_status: int | None = None
+        self.exec_words = -1
+        self.refused = ""
+        self.why = ""
+        self.over = False
+        self.lease_end_s = FAR_FUTURE_S
+        self.grace_end_s = FAR_FUTURE_S
+        self.killing_since_s: float | None = None
+        self.sweep_at_s = FAR_FUTURE_S
+        self.sweep_pause_s = SWEEP_PAUSE_MIN_S
+        self.complained = False
+        self.seen: set[tuple[int, int]] = set()
+        self.killed = 0
+        self.timer = _boot_timer()
+        self.woken, self.waker = _child_alarm()
+        self.on_readable = {
+            channel: self._hear,
+            self.woken: self._count_children,
+            self.timer: self._look_at_clock,
+        }
+
+    def run(self) -> None:
+        self._say("ready")
+        while not self.over:
+            _arm(self.timer, self._next_time_s())
+            for fd in _readable(list(self.on_readable)):
+                self.on_readable[fd]()
+        if self.why:
+            self._report()
+
+    def kill_what_is_there(self) -> None:
+        """The last resort of a keeper that failed itself."""
+        for process in descendants(process_table(), self.pid):
+            send(process, signal.SIGKILL)
+
+    def _next_time_s(self) -> float:
+        if self.killing_since_s is not None:
+            return self.sweep_at_s
+        return min(self.lease_end_s - KILL_MARGIN_S, self.grace_end_s)
+
+    # What happens: the driver speaks or falls silent, time passes, children end.
+
+    def _hear(self) -> None:
+        try:
+            message = os.read(self.channel, MESSAGE_BYTES_MAX)
+        except BlockingIOError:
+            return
+        except OSError:
+            message = b""
+        if message:
+            self._obey(message.decode().split())
+        else:
+            self._lose_driver()
+
+    def _obey(self, words: list[str]) -> None:
+        match words:
+            case ["go", deadline]:
+                self.lease_end_s = float(deadline)
+                self._launch()
+            case ["deadline", deadline]:
+                self.lease_end_s = float(deadline)
+            case ["stop", grace]:
+                self._stop(float(grace))
+            case ["activity"]:
+                self._say("activity " + activity(descendants(process_table(), self.pid)))
+
+    def _lose_driver(self) -> None:
+        del self.on_readable[self.channel]
+        if self.main_pid:
+            self._kill("lifeline")
+        else:
+            self.over = True
+
+    def _look_at_clock(self) -> None:
+        _quiet(self.timer)
+        now_s = _now_s()
+        if self.killing_since_s is not None:
+            self._sweep()
+        elif now_s >= self.lease_end_s - KILL_MARGIN_S and self.main_pid:
+            self._kill("lifeline")
+        elif now_s >= self.grace_end_s:
+            self._kill("stopped")
+
+    def _count_children(self) -> None:
+        _quiet(self.woken)
+        none_left = self._reap()
+        if self.main_pid and none_left:
+            self.why = self.why or "exit"
+            self.over = True
+        elif self.killing_since_s is not None:
+            self._sweep()
+        elif self.main_status is not None and not self.why:
+            self._kill("exit")
+
+    # What it does: launch, stop, kill, sweep, reap, report.
+
+    def _launch(self) -> None:
+        if _now_s() >= self.lease_end_s - KILL_MARGIN_S:
+            self.why, self.over = "lifeline", True
+            return
+        self.exec_words, words = os.pipe()
+        os.set_blocking(self.exec_words, False)
+        try:
+            self.main_pid = os.fork()
+        except OSError as error:
+            self.refused, self.why, self.over = _os_words(error), "exit", True
+            return
+        if self.main_pid == 0:
+            _execute(self.order, words, self.pid)
+        os.close(words)
+        _point_at_null(1, 2)
+        self._say(f"started {self.main_pid}")
+
+    def _stop(self, grace_s: float) -> None:
+        if self.why or not self.main_pid:
+            return
+        self.why = "stopped"
+        self.grace_end_s = _now_s() + grace_s
+        if grace_s <= 0:
+            self._kill("stopped")
+            return
+        self._tell_tree(signal.SIGTERM)
+
+    def _tell_tree(self, signum: int) -> None:
+        self._tell_main_group(signum)
+        others = [p for p in descendants(process_table(), self.pid) if p.group != self.main_pid]
+        _send_to_groups(others, signum, signal.SIGCONT)
+
+    def _kill(self, why: str) -> None:
+        self.why = self.why or why
+        if self.killing_since_s is None:
+            self.killing_since_s = _now_s()
+            self._tell_main_group(signal.SIGKILL)
+            self._sweep()
+
+    def _tell_main_group(self, signum: int) -> None:
+        """Most of a tree, in one go, before the table is read: thousands of processes take their time."""
+        if self.main_status is None:  # until it is reaped nobody else can have its pid
+            _send_to_group(self.main_pid, signum, signal.SIGCONT)
+
+    def _sweep(self) -> None:
+        """Kill what is there. As long as somebody new turns up, who may have forked, look again at once."""
+        found = descendants(process_table(), self.pid)
+        fresh = [process for process in found if process.key not in self.seen]
+        _send_to_groups(fresh, signal.SIGKILL)
+        for process in [] if fresh else found:
+            send(process, signal.SIGKILL)
+        self.seen.update(process.key for process in fresh)
+        self.sweep_pause_s = SWEEP_PAUSE_MIN_S if fresh else min(2 * self.sweep_pause_s, SWEEP_PAUSE_MAX_S)
+        self.sweep_at_s = _now_s() + (0 if fresh else self.sweep_pause_s)
+        self._complain(found)
+
+    def _complain(self, left: "list[Process]") -> None:
+        since_s = self.killing_since_s
+        if self.complained or since_s is None or _now_s() < since_s + UNKILLABLE_S:
+            return
+        self.complained = True
+        self._say("unkillable " + " ".join(str(process.pid) for process in left[:20]))
+
+    def _reap(self) -> bool:
+        """Bury the dead; True when no child is left, hence no descendant either."""
+        for _ in range(REAPED_PER_TURN_MAX):
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG | _WALL)
+            except ChildProcessError:
+                return True
+            if pid == 0:
+                return False
+            if pid == self.main_pid:
+                self.main_status = status
+            if self.killing_since_s is not None:
+                self.killed += os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+        os.write(self.waker, b"!")
+        return False
+
+    def _report(self) -> None:
+        refused = self.refused or _drained(self.exec_words)
+        if refused:
+            self._say(f"refused {refused}")
+            return
+        code = "-" if self.main_status is None else os.waitstatus_to_exitcode(self.main_status)
+        self._say(f"ended {self.why} {code} {_children_cpu_ms()} {self.killed}")
+
+    def _say(self, message: str) -> None:
+        try:
+            os.write(self.channel, message.encode("utf-8", "surrogateescape")[:MESSAGE_BYTES_MAX])
+        except OSError:
+            return  # a driver that is gone or frozen; the channel's end or the deadline tells
+
+
+class Process:
+    """One row of the process table."""
+
+    __slots__ = ("cpu_ticks", "group", "parent", "pid", "session", "start_ticks", "state")
+
+    def __init__(self, pid: int, stat: bytes) -> None:
+        # The command's name may hold spaces and parentheses; the last ") " ends it.
+        fields = stat[stat.rindex(b")") + 2 :].split()
+        self.pid = pid
+        self.state = fields[0].decode()
+        self.parent, self.group, self.session = int(fields[1]), int(fields[2]), int(fields[3])
+        self.cpu_ticks = sum(int(field) for field in fields[11:15])
+        self.start_ticks = int(fields[19])
+
+    @property
+    def key(self) -> tuple[int, int]:
+        return self.pid, self.start_ticks
+
+
+def process_of(pid: int) -> Process | None:
+    try:
+        return Process(pid, _contents(f"/proc/{pid}/stat"))
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def process_table() -> dict[int, Process]:
+    try:
+        names = os.listdir("/proc")  # noqa: PTH208 pathlib takes longer to import than the keeper to start
+    except OSError:
+        return {}
+    rows = (process_of(int(name)) for name in names if name.isdigit())
+    return {row.pid: row for row in rows if row is not None}
+
+
+def descendants(table: dict[int, Process], *roots: int) -> list[Process]:
+    """Everything below the roots, without them."""
+    children: dict[int, list[Process]] = {}
+    for process in table.values():
+        children.setdefault(process.parent, []).append(process)
+    below: list[Process] = []
+    parents = list(roots)
+    while parents:
+        born = children.pop(parents.pop(), [])
+        below += born
+        parents += [process.pid for process in born]
+    return below
+
+
+def send(process: Process, signum: int) -> None:
+    """Signal this very process, not one that got its pid later; nothing if it is gone or out of reach."""
+    try:
+        pidfd = os.pidfd_open(process.pid)
+    except OSError:
+        return
+    try:
+        now = process_of(process.pid)
+        if now is not None and now.start_ticks == process.start_ticks:
+            signal.pidfd_send_signal(pidfd, signum)
+    except OSError:
+        return
+    finally:
+        os.close(pidfd)
+
+
+def activity(processes: list[Process]) -> str:
+    """A mark that changes when these processes have used processor time or written anything."""
+    written = sum(_bytes_written(process.pid) for process in processes)
+    return f"{sum(process.cpu_ticks for process in processes)}/{written}"
+
+
+def _bytes_written(pid: int) -> int:
+    try:
+        fields = _contents(f"/proc/{pid}/io").split()
+        return int(fields[fields.index(b"wchar:") + 1])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _contents(path: str) -> bytes:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(fd, 4096)
+    finally:
+        os.close(fd)
+
+
+def _send_to_groups(processes: list[Process], *signums: int) -> None:
+    """The kernel signals a group in one go: a chain of forks cannot slip through as it can between two looks.
+
+    The command began in a session of its own, so no stranger can be in a group of one of its descendants.
+    """
+    for group in {process.group for process in processes} - {0, 1, os.getpgrp()}:
+        _send_to_group(group, *signums)
+
+
+def _send_to_group(group: int, *signums: int) -> None:
+    for signum in signums:
+        try:
+            os.killpg(group, signum)
+        except OSError:
+            return
+
+
+def _execute(order: Order, words: int, keeper_pid: int) -> None:
+    """In the child, never returns: become the command, or leave word why not."""
+    try:
+        argv, cwd, env = order
+        os.setsid()
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() == keeper_pid:
+            _default_signals()
+            os.chdir(cwd)
+            _exec(argv, env)
+    except OSError as error:
+        os.write(words, _os_words(error).encode("utf-8", "surrogateescape"))
+    except (ValueError, IndexError) as error:
+        os.write(words, str(error).encode("utf-8", "surrogateescape"))
+    finally:
+        os._exit(_CANNOT_EXECUTE)
+
+
+def _exec(argv: list[bytes], env: dict[bytes, bytes]) -> None:
+    """Search the PATH of the command's own environment, as a shell in that environment would."""
+    if b"/" in argv[0]:
+        os.execve(argv[0], argv, env)
+    refusal: OSError = FileNotFoundError(2, "No such file or directory", argv[0])
+    for folder in env.get(b"PATH", os.fsencode(os.defpath)).split(b":"):
+        try:
+            os.execve((folder or b".") + b"/" + argv[0], argv, env)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except PermissionError as error:
+            refusal = error
+    raise refusal
+
+
+def _os_words(error: OSError) -> str:
+    name = os.fsdecode(error.filename) if error.filename else ""
+    return f"{error.strerror}: {name}" if name else str(error.strerror)
+
+
+def _take_order() -> Order:
+    with open(0, "rb", closefd=False) as stdin:
+        order: Order = marshal.loads(stdin.read())
+    _point_at_null(0)
+    return order
+
+
+def _point_at_null(*fds: int) -> None:
+    null = os.open("/dev/null", os.O_RDWR)
+    for fd in fds:
+        os.dup2(null, fd)
+    os.close(null)
+
+
+def _shed_signals() -> None:
+    """Signals meant for the driver are the driver's business: it says what to do on the channel."""
+    for signum in (
+        signal.SIGINT,
+        signal.SIGTERM,
+        signal.SIGHUP,
+        signal.SIGQUIT,
+        signal.SIGUSR1,
+        signal.SIGUSR2,
+    ):
+        signal.signal(signum, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _default_signals() -> None:
+    for signum in range(1, signal.NSIG):
+        try:
+            signal.signal(signum, signal.SIG_DFL)
+        except (OSError, ValueError):
+            continue  # KILL and STOP, and those that the C library keeps
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _prctl(option: int, value: int) -> None:
+    if _libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl: " + os.strerror(ctypes.get_errno()))
+
+
+def _child_alarm() -> tuple[int, int]:
+    """A pipe that becomes readable when a child has ended."""
+    woken, waker = os.pipe()
+    os.set_blocking(woken, False)
+    os.set_blocking(waker, False)
+    signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    return woken, waker
+
+
+def _boot_timer() -> int:
+    fd: int = _libc.timerfd_create(time.CLOCK_BOOTTIME, _TFD_NONBLOCK_CLOEXEC)
+    if fd < 0:
+        raise OSError(ctypes.get_errno(), "timerfd_create: " + os.strerror(ctypes.get_errno()))
+    return fd
+
+
+def _arm(timer: int, at_s: float) -> None:
+    nanoseconds = max(1, int(min(at_s, _now_s() + FAR_FUTURE_S) * 1e9))
+    setting = (ctypes.c_long * 4)(0, 0, nanoseconds // 10**9, nanoseconds % 10**9)
+    _libc.timerfd_settime(timer, _TFD_TIMER_ABSTIME, setting, None)
+
+
+def _now_s() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def _readable(fds: list[int]) -> list[int]:
+    poll = select.poll()
+    for fd in fds:
+        poll.register(fd, select.POLLIN)
+    return [fd for fd, _ in poll.poll()]
+
+
+def _quiet(fd: int) -> None:
+    try:
+        os.read(fd, 4096)
+    except BlockingIOError:
+        return
+
+
+def _drained(fd: int) -> str:
+    if fd < 0:
+        return ""
+    try:
+        return os.read(fd, MESSAGE_BYTES_MAX // 2).decode("utf-8", "surrogateescape")
+    except BlockingIOError:
+        return ""
+
+
+def _children_cpu_ms() -> int:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return round(1000 * (used.ru_utime + used.ru_stime))

@@ -1,0 +1,105 @@
+"""The last means: find the processes of a tree whose keeper is gone by the marks in their environment."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from recoup.errors import KeeperError
+from recoup.model.ids import ProcessIdentity
+from recoup.processes.identity import boot_id, host_id, wait_dead
+from recoup.processes.keeper_main import Process, descendants, process_table, send
+
+KEEPER_MARK: Final = "RECOUP_KEEPER"
+RUN_MARK: Final = "RECOUP_RUN_ID"
+ROUNDS_MAX: Final = 100
+ROUND_PAUSE_S: Final = 0.02
+DEATH_S: Final = 5.0
+PIDS_NAMED_MAX: Final = 20
+
+Environment = frozenset[bytes]
+
+
+async def sweep_marked(marker: str, session: int | None = None) -> int:
+    """Kill what one keeper's command left behind: the marked, its session, and all below them."""
+    entry = f"{KEEPER_MARK}={marker}".encode()
+    return await _sweep(lambda process: process.session == session or entry in _environment(process))
+
+
+async def sweep_run(run_id: str) -> int:
+    """Kill what any keeper's command of this run left on this host. Only when no driver has the run.
+
+    Somebody's shell may well hold the id of a run; it does not hold a keeper's mark as well.
+    """
+    entry, kept = f"{RUN_MARK}={run_id}".encode(), f"{KEEPER_MARK}=".encode()
+    return await _sweep(lambda process: _holds(_environment(process), entry, kept))
+
+
+async def _sweep(belongs: Callable[[Process], bool]) -> int:
+    """Kill in rounds until two found nobody: during an exec a process shows no environment for a moment."""
+    killed: set[tuple[int, int]] = set()
+    clean_rounds = 0
+    for _ in range(ROUNDS_MAX):
+        found = _find(belongs)
+        clean_rounds = 0 if found else clean_rounds + 1
+        if clean_rounds == 2:
+            return len(killed)
+        killed.update(process.key for process in found)
+        await _kill(found)
+        await asyncio.sleep(ROUND_PAUSE_S)
+    raise cannot_be_killed(process.pid for process in _find(belongs))
+
+
+def _find(belongs: Callable[[Process], bool]) -> list[Process]:
+    table = process_table()
+    spared = _self_and_ancestors(table)
+    roots = [process for process in table.values() if process.pid not in spared and belongs(process)]
+    family = {
+        process.pid: process for process in [*roots, *descendants(table, *(root.pid for root in roots))]
+    }
+    return [process for process in family.values() if process.state not in "ZX"]
+
+
+def _self_and_ancestors(table: dict[int, Process]) -> set[int]:
+    line = {0, 1}
+    pid = os.getpid()
+    while pid in table and pid not in line:
+        line.add(pid)
+        pid = table[pid].parent
+    return line
+
+
+async def _kill(processes: list[Process]) -> None:
+    for process in processes:
+        send(process, signal.SIGKILL)
+    end_s = time.monotonic() + DEATH_S
+    survivors = [p for p in processes if not await wait_dead(_identity(p), max(0, end_s - time.monotonic()))]
+    if survivors:
+        raise cannot_be_killed(process.pid for process in survivors)
+
+
+def _identity(process: Process) -> ProcessIdentity:
+    return ProcessIdentity(host_id(), boot_id(), process.pid, process.start_ticks)
+
+
+def cannot_be_killed(pids: Iterable[int | str]) -> KeeperError:
+    hint = "They belong to another user or hang in the kernel. End them by hand, then resume the run."
+    named = ", ".join(str(pid) for pid in islice(pids, PIDS_NAMED_MAX))
+    return KeeperError(f"processes of the command cannot be killed: {named}", hint=hint)
+
+
+def _environment(process: Process) -> Environment:
+    try:
+        return frozenset(Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0"))
+    except OSError:
+        return frozenset()
+
+
+def _holds(environment: Environment, entry: bytes, kept: bytes) -> bool:
+    return entry in environment and any(other.startswith(kept) for other in environment)
