@@ -1,0 +1,134 @@
+"""Files of our own: owner-only, whole or absent, durable when we say so."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from recoup.errors import WorkspaceError
+
+GONE = ".gone-"
+DISK_FULL_HINT = "Free some space (or raise the quota), then resume the run."
+
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+_REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}
+
+
+@contextmanager
+def explained(doing: str) -> Iterator[None]:
+    """Turns an OSError into a sentence with what to do next."""
+    try:
+        yield
+    except OSError as error:
+        raise _explanation(doing, error) from error
+
+
+def private_folder(path: Path) -> Path:
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.chmod(0o700)
+    return path
+
+
+def write_durably(path: Path, data: bytes) -> None:
+    """After this returns, a power cut leaves the whole file."""
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        _write_synced(aside, data)
+        aside.rename(path)
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Makes renames and new names in this folder durable."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def sync_file(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def sync_all_below(path: Path) -> None:
+    """Every file and folder below; for a store that was just made, so a few dozen."""
+    for folder, _, names in os.walk(path):
+        for name in names:
+            sync_file(Path(folder, name))
+        sync_folder(Path(folder))
+
+
+def point(link: Path, target: str) -> None:
+    """`link` names `target` at every instant: the old one, then the new one."""
+    aside = link.with_name(f".{link.name}.{secrets.token_hex(4)}")
+    aside.symlink_to(target)
+    aside.rename(link)
+    sync_folder(link.parent)
+
+
+def remove_tree(path: Path) -> None:
+    """If it is there; also what a step made read-only, and folders deeper than paths can be long."""
+    if path.is_symlink() or path.is_file():
+        path.unlink()
+    elif path.exists():
+        held = path.with_name(f"{GONE}{secrets.token_hex(4)}")
+        held.mkdir(mode=0o700)
+        first = _moved_up(path, held)
+        try:
+            shutil.rmtree(first)
+        except (OSError, RecursionError):
+            _remove_folders(first, held)
+        held.rmdir()
+
+
+def _remove_folders(first: Path, held: Path) -> None:
+    """Every folder is opened and moved up before it is emptied, so that no path grows and nothing recurses."""
+    pending = [first]
+    while pending:
+        folder = pending.pop()
+        with os.scandir(folder) as entries:
+            children = list(entries)
+        for child in children:
+            if child.is_dir(follow_symlinks=False):
+                pending.append(_moved_up(Path(child.path), held))
+            else:
+                Path(child.path).unlink()
+        folder.rmdir()
+
+
+def _moved_up(folder: Path, held: Path) -> Path:
+    folder.chmod(0o700)
+    return folder.rename(held / secrets.token_hex(8))
+
+
+def _write_synced(path: Path, data: bytes) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(fd, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(fd)
+
+
+def _explanation(doing: str, error: OSError) -> WorkspaceError:
+    where = f" ({os.fsdecode(error.filename)})" if isinstance(error.filename, str | bytes) else ""
+    if error.errno in _FULL:
+        return WorkspaceError(f"{doing}: the disk is full{where}", hint=DISK_FULL_HINT)
+    if error.errno in _REFUSED:
+        return WorkspaceError(
+            f"{doing}: {error.strerror}{where}",
+            hint="Give this user the right to do that, or set RECOUP_HOME to a folder that is writable.",
+        )
+    return WorkspaceError(f"{doing}: {error.strerror or error}{where}")

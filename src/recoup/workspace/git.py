@@ -1,0 +1,270 @@
+"""Starts git: with our configuration and no other, a limit on its time, and nobody to ask."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from recoup.errors import WorkspaceError
+from recoup.workspace.disk import DISK_FULL_HINT
+
+STDERR_BYTES_MAX = 2_000
+END_TIMEOUT_S = 10
+OWNER_ONLY_UMASK = 0o077
+# Steps find the modes that they would find in a clone of the user's own.
+USERS_UMASK = -1
+
+_CONFIG = Path(__file__).with_name("gitconfig")
+# Beats the configuration of the repository that a command runs in, which the file above does not.
+_OVERRIDES = (
+    "-c",
+    "core.hooksPath=/dev/null",
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "core.attributesFile=/dev/null",
+)
+# Said of the machine, not of the repository: from these nobody may conclude that anything is damaged.
+_DISK_FULL = ("No space left on device", "Disk quota exceeded")
+_MACHINE = (
+    "Out of memory",
+    "out of memory",
+    "Cannot allocate memory",
+    "Too many open files",
+    "unable to fork",
+)
+_PASSED_ON = ("PATH", "TMPDIR", "LD_LIBRARY_PATH")
+
+
+class GitFailed(WorkspaceError):
+    """git itself gave up; `stderr` is why. Never that it was killed, or that the machine was too small."""
+
+    def __init__(self, verb: str, code: int, stderr: str) -> None:
+        super().__init__(f"git {verb} failed ({code}): {stderr or 'it did not say why'}")
+        self.stderr = stderr
+
+
+class Stopped(WorkspaceError):
+    """The caller was cancelled."""
+
+
+class Git:
+    """The git processes of one operation. `stop` ends them, from any thread, and lets no other begin."""
+
+    def __init__(self, timeout_s: float) -> None:
+        self.timeout_s = timeout_s
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._lock = threading.Lock()
+        self._stopped = False
+
+    def run(
+        self,
+        *args: str | bytes | Path,
+        stdin: bytes = b"",
+        cwd: Path | None = None,
+        env: Mapping[str, str | bytes] | None = None,
+        umask: int = OWNER_ONLY_UMASK,
+    ) -> bytes:
+        with self._started(args, cwd=cwd, env=env, umask=umask, stdin=subprocess.PIPE) as process:
+            output, error = self._communicated(process, args, stdin)
+        if process.returncode != 0:
+            raise failure(verb(args), process.returncode, error)
+        return output
+
+    @contextmanager
+    def talking(
+        self,
+        *args: str | bytes | Path,
+        cwd: bytes | None = None,
+        stdin: IO[bytes] | None = None,
+    ) -> Iterator[Conversation]:
+        """A process to write to and read from, killed at the end; it is given the same time as any other."""
+        with (
+            tempfile.TemporaryFile() as errors,
+            self._started(args, cwd=cwd, stdin=stdin or subprocess.PIPE, stderr=errors) as process,
+        ):
+            timer = threading.Timer(self.timeout_s, _kill, (process,))
+            timer.daemon = True
+            timer.start()
+            try:
+                yield Conversation(process, verb(args), errors)
+            finally:
+                timer.cancel()
+
+    def stop(self) -> None:
+        with self._lock:
+            self._stopped = True
+            for process in self._running:
+                _kill(process)
+
+    def go_on(self) -> None:
+        """Raises if the operation was stopped: to be called in long loops."""
+        if self._stopped:
+            raise Stopped("stopped")
+
+    @contextmanager
+    def _started(
+        self,
+        args: Sequence[str | bytes | Path],
+        *,
+        stdin: int | IO[bytes],
+        cwd: Path | bytes | None = None,
+        env: Mapping[str, str | bytes] | None = None,
+        umask: int = OWNER_ONLY_UMASK,
+        stderr: int | IO[bytes] = subprocess.PIPE,
+    ) -> Iterator[subprocess.Popen[bytes]]:
+        process = self._start(args, stdin=stdin, cwd=cwd, env=env, umask=umask, stderr=stderr)
+        try:
+            yield process
+        finally:
+            self._end(process)
+
+    def _start(
+        self,
+        args: Sequence[str | bytes | Path],
+        *,
+        stdin: int | IO[bytes],
+        cwd: Path | bytes | None,
+        env: Mapping[str, str | bytes] | None,
+        umask: int,
+        stderr: int | IO[bytes],
+    ) -> subprocess.Popen[bytes]:
+        with self._lock:
+            self.go_on()
+            process = subprocess.Popen(
+                [_program(), *_OVERRIDES, *args],
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                cwd=cwd,
+                env={**environment(), **(env or {})},
+                umask=umask,
+                start_new_session=True,  # Ctrl-C is for the driver; it also gives us one group to kill.
+            )
+            self._running.add(process)
+        return process
+
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
+        if process.poll() is None:
+            _kill(process)
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            _close(pipe)
+        process.wait()
+        with self._lock:
+            self._running.discard(process)
+
+    def _communicated(
+        self, process: subprocess.Popen[bytes], args: Sequence[str | bytes | Path], stdin: bytes
+    ) -> tuple[bytes, bytes]:
+        try:
+            return process.communicate(stdin, timeout=self.timeout_s)
+        except subprocess.TimeoutExpired:
+            raise WorkspaceError(
+                f"git {verb(args)} did not end within {self.timeout_s:g} s",
+                hint="Is the disk or the repository on a slow or broken file system? Then resume the run.",
+            ) from None
+
+
+class Conversation:
+    """One git process that answers while it runs."""
+
+    def __init__(self, process: subprocess.Popen[bytes], name: str, errors: IO[bytes]) -> None:
+        assert process.stdout is not None, "talking() always reads"
+        self.stdin = process.stdin
+        self.stdout = process.stdout
+        self._process = process
+        self._name = name
+        self._errors = errors
+
+    def finished(self) -> None:
+        """After the last answer: raises if git was not content."""
+        code = self._process.wait()
+        if code != 0:
+            raise self.ended_early()
+
+    def ended_early(self) -> WorkspaceError:
+        """Why there was no answer."""
+        # Its output ended, so it is about to end by itself; killed, it would not tell why.
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(END_TIMEOUT_S)
+        _kill(self._process)
+        code = self._process.wait()
+        self._errors.seek(0)
+        return failure(self._name, code, self._errors.read(1 << 20))
+
+
+def environment() -> dict[str, str | bytes]:
+    """From nothing: no GIT_* of the user's, no configuration of the user's or the system's."""
+    passed = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    return {
+        **passed,
+        "HOME": "/nonexistent",
+        "LC_ALL": "C",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": str(_CONFIG),
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_ASKPASS": "false",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_ALLOW_PROTOCOL": "file",
+        "GIT_DEFAULT_REF_FORMAT": "files",
+        "GIT_PAGER": "cat",
+    }
+
+
+def verb(args: Sequence[str | bytes | Path]) -> str:
+    """The command among the options before it."""
+    words = iter(args)
+    for word in words:
+        if word in ("-C", "-c"):
+            next(words)
+        elif not os.fsencode(word).startswith(b"-"):
+            return os.fsdecode(word)
+    return "?"
+
+
+def failure(name: str, code: int, stderr: bytes) -> WorkspaceError:
+    said = stderr.decode("utf-8", "replace").strip()[-STDERR_BYTES_MAX:]
+    if any(words in said for words in _DISK_FULL):
+        return WorkspaceError(f"git {name}: the disk is full", hint=DISK_FULL_HINT)
+    if code < 0 or any(words in said for words in _MACHINE):
+        return WorkspaceError(
+            f"git {name} could not finish ({code}): {said or 'it was killed, or took too long'}",
+            hint="Is the machine short of memory, files or time? Then resume the run.",
+        )
+    return GitFailed(name, code, said)
+
+
+def _program() -> str:
+    found = shutil.which("git")
+    if found is None:
+        raise WorkspaceError(
+            "git was not found", hint="Install git 2.32 or later and see that it is on the PATH."
+        )
+    return found
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return
+
+
+def _close(pipe: IO[bytes] | None) -> None:
+    if pipe is not None:
+        try:
+            pipe.close()
+        except BrokenPipeError:
+            return

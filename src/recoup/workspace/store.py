@@ -1,0 +1,155 @@
+"""The private store of a run: a bare repository whose objects are only ever added."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Final
+
+from recoup.errors import CheckpointBroken, WorkspaceError
+from recoup.workspace.blobs import CHUNK_BYTES, moved
+from recoup.workspace.disk import private_folder, sync_file, sync_folder, write_durably
+from recoup.workspace.git import Conversation, Git, GitFailed
+from recoup.workspace.pack import FileSource, PackWriter
+
+PINNED: Final = "refs/recoup/pinned"
+# Whoever looks into the store with git sees the bytes that the step wrote.
+ATTRIBUTES: Final = b"* -text -crlf -eol -filter -ident -working-tree-encoding\n"
+
+_ID = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+
+
+def make_store(git: Git, path: Path, object_format: str) -> None:
+    git.run("init", "--quiet", "--bare", "--template=", f"--object-format={object_format}", path)
+    write_durably(private_folder(path / "info") / "attributes", ATTRIBUTES)
+
+
+class Store:
+    """Objects in, objects out, every one checked against its id."""
+
+    def __init__(self, git: Git, path: Path, object_format: str, known: set[str]) -> None:
+        """`known`: ids that were seen in the store or made durable in it; outlives this object."""
+        self._git = git
+        self._path = path
+        self._format = object_format
+        self._known = known
+
+    def git(self, *args: str | bytes | Path, stdin: bytes = b"") -> bytes:
+        return self._git.run(f"--git-dir={self._path}", *args, stdin=stdin)
+
+    def talking(self, *args: str) -> AbstractContextManager[Conversation]:
+        return self._git.talking(f"--git-dir={self._path}", *args)
+
+    def sizes(self, ids: Iterable[str]) -> dict[str, int]:
+        asked = sorted(set(ids))
+        answers = self._checked("%(objectname) %(objectsize)", asked)
+        return {id_: _size(line) for id_, line in zip(asked, answers, strict=True)}
+
+    def absent(self, ids: Iterable[str]) -> set[str]:
+        asked = sorted(set(ids) - self._known)
+        if not asked:
+            return set()
+        answers = self._checked("%(objectname)", asked)
+        absent = {id_ for id_, line in zip(asked, answers, strict=True) if b" " in line}
+        self._known.update(set(asked) - absent)
+        return absent
+
+    def add(self, blobs: Mapping[str, FileSource], trees: Mapping[str, bytes]) -> None:
+        """Durable when this returns. Raises Moved if a file is not what its id says any more."""
+        if not blobs and not trees:
+            return
+        folder = self._path / "objects" / "pack"
+        aside = folder / f"tmp_pack_{secrets.token_hex(8)}"
+        index = folder / f"tmp_idx_{secrets.token_hex(8)}"
+        made = [aside, index]
+        try:
+            name = self._packed(aside, blobs, trees)
+            self._indexed(aside, index)
+            made += [folder / f"pack-{name}.idx", folder / f"pack-{name}.pack"]
+            # The index makes the pack visible, so it comes last.
+            aside.rename(made[3])
+            index.rename(made[2])
+            sync_folder(folder)
+        except BaseException:
+            # Also what is visible already: it may not be durable, and would be taken for stored next time.
+            for path in made:
+                path.unlink(missing_ok=True)
+            raise
+        self._known.update(blobs, trees)
+
+    def contents(self, ids: Sequence[str]) -> Iterator[Iterator[bytes]]:
+        """For each blob its contents in pieces, to be exhausted in turn; raises if one does not fit."""
+        if not ids:
+            return
+        with tempfile.TemporaryFile() as questions:
+            questions.write("\n".join([*ids, ""]).encode())
+            questions.seek(0)
+            with self._git.talking(f"--git-dir={self._path}", "cat-file", "--batch", stdin=questions) as talk:
+                for id_ in ids:
+                    yield self._content(talk, id_)
+
+    def _checked(self, fields: str, ids: Sequence[str]) -> list[bytes]:
+        questions = "\n".join([*ids, ""]).encode()
+        return self.git("cat-file", f"--batch-check={fields}", stdin=questions).splitlines() if ids else []
+
+    def _packed(self, aside: Path, blobs: Mapping[str, FileSource], trees: Mapping[str, bytes]) -> str:
+        with PackWriter(aside, self._format, len(blobs) + len(trees)) as pack:
+            for id_, source in blobs.items():
+                self._git.go_on()
+                if pack.add_blob(source) != id_:
+                    raise moved(source.path)
+            for content in trees.values():
+                pack.add_tree(content)
+            return pack.finish()
+
+    def _indexed(self, pack: Path, index: Path) -> None:
+        """Git reads back all that we wrote."""
+        self.git("index-pack", "--no-rev-index", "-o", index, pack)
+        index.chmod(0o400)  # git gives it to everybody
+        sync_file(index)
+
+    def _content(self, talk: Conversation, id_: str) -> Iterator[bytes]:
+        header = talk.stdout.readline().split()
+        if len(header) != 3 or header[1] != b"blob":
+            raise self._broken(talk, id_, header)
+        left = int(header[2])
+        hasher = hashlib.new(self._format, b"blob %d\0" % left)
+        while left:
+            chunk = talk.stdout.read(min(left, CHUNK_BYTES))
+            if not chunk:
+                raise self._broken(talk, id_, [])
+            hasher.update(chunk)
+            left -= len(chunk)
+            yield chunk
+        talk.stdout.read(1)
+        if hasher.hexdigest() != id_:
+            raise CheckpointBroken(f"an object of the store was altered: {id_}")
+
+    def _broken(self, talk: Conversation, id_: str, header: list[bytes]) -> WorkspaceError:
+        if header[1:] == [b"missing"]:
+            return CheckpointBroken(f"an object of the store is missing: {id_}")
+        if header:
+            return CheckpointBroken(f"an object of the store is not what it should be: {id_}")
+        error = talk.ended_early()
+        if isinstance(error, GitFailed):
+            return CheckpointBroken(f"an object of the store is damaged: {id_}: {error.stderr}")
+        return error
+
+
+def _size(line: bytes) -> int:
+    id_, _, size = line.partition(b" ")
+    if not size.isdigit():
+        raise CheckpointBroken(f"an object of the store is missing: {id_.decode()}")
+    return int(size)
+
+
+def checked_id(id_: str) -> str:
+    """Before it becomes an argument of git."""
+    if not _ID.fullmatch(id_):
+        raise CheckpointBroken(f"not the id of a tree: {id_!r}")
+    return id_

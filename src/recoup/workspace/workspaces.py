@@ -1,0 +1,263 @@
+"""The workspaces and the private store of one run."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from recoup.errors import CheckpointBroken, WorkspaceError
+from recoup.model.workspace import Baseline, Change, GitSource, Snapshot, Source
+from recoup.workspace import checkpoint, cloning, creation, diff, restore
+from recoup.workspace import manifest as manifests
+from recoup.workspace.blobs import BlobIds
+from recoup.workspace.checkpoint import Place
+from recoup.workspace.creation import Recipe, SourceLimits
+from recoup.workspace.disk import explained, point, sync_folder
+from recoup.workspace.git import Git
+from recoup.workspace.ignore import Tracked
+from recoup.workspace.layout import Layout, Origin
+from recoup.workspace.manifest import Manifest
+from recoup.workspace.names import bytes_of
+from recoup.workspace.store import Store
+
+T = TypeVar("T")
+
+
+class GitWorkspaces:
+    """Implements the `Workspaces` port with git. Whoever writes holds the run's lease.
+
+    Every operation runs in a thread; cancelling one ends its git processes and waits for the thread.
+    """
+
+    def __init__(
+        self,
+        run_dir: Path,
+        checkpoint_bytes_max: int = 1 << 30,
+        *,
+        source_bytes_max: int = 16 << 30,
+        entries_max: int = 1_000_000,
+        git_timeout_s: float = 600,
+    ) -> None:
+        self._layout = Layout(run_dir.absolute())
+        self._checkpoint_bytes_max = checkpoint_bytes_max
+        self._source_limits = SourceLimits(source_bytes_max, entries_max)
+        self._entries_max = entries_max
+        self._git_timeout_s = git_timeout_s
+        self._known_objects: set[str] = set()
+        self._saved_manifests: set[str] = set()
+        self._ids: dict[int, BlobIds] = {}
+        self._indexes: dict[str, Tracked] = {}
+        self._is_swept = False
+
+    async def check(self, source: Source) -> None:
+        """Raises what `create` would say about the source; touches nothing."""
+        await self._do(
+            "cannot read the source",
+            lambda git: creation.prepare(git, self._layout, source, self._source_limits),
+        )
+
+    async def uncommitted(self, source: Source) -> int:
+        """How many paths a clone of the source's HEAD will not have, although they lie there."""
+        if not isinstance(source, GitSource):
+            return 0
+        return await self._do("cannot read the source", lambda git: cloning.count_uncommitted(git, source))
+
+    async def create(self, source: Source) -> Baseline:
+        """From nothing: what an interrupted call left is removed first."""
+        return await self._do("cannot make the workspace", lambda git: self._create(git, source))
+
+    def path(self, number: int) -> Path:
+        return self._layout.workspace(number)
+
+    def current(self) -> int:
+        return self._layout.current()
+
+    async def snapshot(self, number: int) -> Snapshot:
+        return await self._do("cannot store a checkpoint", lambda git: self._snapshot(git, number))
+
+    async def change(self, before: str, after: str) -> Change:
+        return await self._do("cannot compare", lambda git: diff.change(self._store(git), before, after))
+
+    async def patch(self, before: str, after: str, limit_bytes: int) -> bytes:
+        return await self._do(
+            "cannot compare", lambda git: diff.patch(self._store(git), before, after, limit_bytes)
+        )
+
+    async def changed_contents(
+        self, before: str, after: str, limit_bytes: int
+    ) -> Sequence[tuple[str, bytes]]:
+        return await self._do(
+            "cannot compare", lambda git: diff.changed_contents(self._store(git), before, after, limit_bytes)
+        )
+
+    async def restore(self, snapshot: Snapshot) -> int:
+        return await self._do("cannot restore a checkpoint", lambda git: self._restore(git, snapshot))
+
+    async def matches(self, number: int, snapshot: Snapshot) -> bool:
+        return await self._do(
+            "cannot look at the workspace", lambda git: self._matches(git, number, snapshot)
+        )
+
+    async def swap(self, number: int, keep: int) -> None:
+        await self._do("cannot swap the workspace", lambda _: self._swap(number, keep))
+
+    async def _do(self, doing: str, work: Callable[[Git], T]) -> T:
+        git = Git(self._git_timeout_s)
+
+        def explaining() -> T:
+            with explained(doing):
+                return work(git)
+
+        task = asyncio.ensure_future(asyncio.to_thread(explaining))
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            git.stop()
+            await asyncio.wait([task])
+            if not task.cancelled():
+                task.exception()  # Seen, so that asyncio does not report it: the caller asked for the end.
+            raise
+
+    def _create(self, git: Git, source: Source) -> Baseline:
+        recipe = creation.prepare(git, self._layout, source, self._source_limits)
+        creation.clear(self._layout)
+        try:
+            return self._create_by(git, recipe)
+        except BaseException:
+            with suppress(OSError):
+                creation.clear(self._layout)
+            raise
+
+    def _create_by(self, git: Git, recipe: Recipe) -> Baseline:
+        creation.build(self._layout, recipe)
+        self._forget()
+        taken = self._snapshot(git, 1)
+        point(self._layout.pointer, "workspaces/0001")
+        return Baseline(
+            tree=taken.tree,
+            manifest=taken.manifest,
+            commit=recipe.origin.commit,
+            branch=recipe.origin.branch,
+            missing=(*checkpoint.named(recipe.gaps), *taken.missing)[: checkpoint.MISSING_MAX],
+            missing_count=len(recipe.gaps) + taken.missing_count,
+        )
+
+    def _snapshot(self, git: Git, number: int) -> Snapshot:
+        self._sweep_once()
+        return checkpoint.take(git, self._place(number), self._store(git), self._checkpoint_bytes_max)
+
+    def _restore(self, git: Git, snapshot: Snapshot) -> int:
+        self._sweep_once()
+        try:
+            return self._restored(git, snapshot)
+        except CheckpointBroken:
+            # After damage, nothing is taken for stored without asking.
+            self._forget()
+            raise
+
+    def _restored(self, git: Git, snapshot: Snapshot) -> int:
+        manifest = manifests.load(self._layout.manifests, snapshot.manifest)
+        if manifest.work.tree != snapshot.tree:
+            raise CheckpointBroken(
+                f"the manifest belongs to the tree {manifest.work.tree}, not to {snapshot.tree}"
+            )
+        aside = self._layout.aside()
+        ids = BlobIds(manifest.object_format)
+        try:
+            self._build(git, manifest, aside, ids)
+            number = max(self._layout.numbers(), default=0) + 1
+            aside.rename(self._layout.workspace(number))
+        except BaseException:
+            self._layout.discard(aside)
+            raise
+        sync_folder(self._layout.workspaces)
+        self._ids[number] = ids
+        return number
+
+    def _build(self, git: Git, manifest: Manifest, aside: Path, ids: BlobIds) -> None:
+        origin = Origin(manifest.object_format, manifest.pinned)
+        store = Store(git, self._layout.store, manifest.object_format, self._known_objects)
+        place = Place(
+            os.fsencode(aside),
+            self._layout,
+            origin,
+            ids,
+            self._indexes,
+            self._saved_manifests,
+            self._entries_max,
+        )
+        try:
+            restore.lay_out(store, manifest, place.root)
+        except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
+            raise CheckpointBroken(f"the checkpoint contradicts itself: {error}") from None
+        restore.verify(git, place, manifest)
+
+    def _matches(self, git: Git, number: int, snapshot: Snapshot) -> bool:
+        if self.path(number).is_symlink() or not self.path(number).is_dir():
+            return False
+        place = self._place(number)
+        sight = checkpoint.look(git, place)
+        if _is(checkpoint.describe(sight, place.origin).manifest, snapshot):
+            return True
+        # A checkpoint that left something out can only be compared in what it holds.
+        left_out = self._left_out(snapshot)
+        return bool(left_out) and _is(checkpoint.describe(sight, place.origin, left_out).manifest, snapshot)
+
+    def _left_out(self, snapshot: Snapshot) -> set[bytes]:
+        try:
+            return {
+                bytes_of(path) for path in manifests.load(self._layout.manifests, snapshot.manifest).left_out
+            }
+        except CheckpointBroken:
+            return set()
+
+    def _swap(self, number: int, keep: int) -> None:
+        if not self.path(number).is_dir():
+            raise WorkspaceError(f"there is no workspace {number}: {self.path(number)}")
+        point(self._layout.pointer, f"workspaces/{self.path(number).name}")
+        older = [each for each in self._layout.numbers() if each < number]
+        for each in older[: max(len(older) - keep, 0)]:
+            self._layout.discard(self.path(each))
+            self._ids.pop(each, None)
+
+    def _place(self, number: int) -> Place:
+        origin = self._origin()
+        ids = self._ids.setdefault(number, BlobIds(origin.object_format))
+        root = os.fsencode(self.path(number))
+        return Place(root, self._layout, origin, ids, self._indexes, self._saved_manifests, self._entries_max)
+
+    def _store(self, git: Git) -> Store:
+        return Store(git, self._layout.store, self._origin().object_format, self._known_objects)
+
+    def _origin(self) -> Origin:
+        try:
+            return msgspec.json.decode(self._layout.origin.read_bytes(), type=Origin)
+        except (OSError, msgspec.MsgspecError) as error:
+            raise WorkspaceError(
+                f"the private store of the run is gone or damaged: {self._layout.origin}: {error}",
+                hint="Run the plan again; this run cannot be resumed in place.",
+            ) from None
+
+    def _sweep_once(self) -> None:
+        if not self._is_swept:
+            self._layout.sweep()
+            self._layout.settle()
+            self._is_swept = True
+
+    def _forget(self) -> None:
+        self._known_objects.clear()
+        self._saved_manifests.clear()
+        self._ids.clear()
+        self._indexes.clear()
+
+
+def _is(manifest: Manifest, snapshot: Snapshot) -> bool:
+    return (
+        manifest.work.tree == snapshot.tree and manifests.digest_of(manifest.encoded()) == snapshot.manifest
+    )
