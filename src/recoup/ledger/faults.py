@@ -1,0 +1,68 @@
+"""What SQLite reports, in words that say what to do."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from recoup.errors import LedgerError
+
+_WORDS = {
+    sqlite3.SQLITE_FULL: (
+        "the disk is full",
+        "Free some space and try again; everything recorded so far is safe.",
+    ),
+    sqlite3.SQLITE_IOERR: (
+        "the disk reported an error",
+        "Check the disk (dmesg) and its free space; then resume what was running.",
+    ),
+    sqlite3.SQLITE_READONLY: (
+        "it cannot be written",
+        "Make the file and its folder writable for this user, or choose another place with RECOUP_HOME.",
+    ),
+    sqlite3.SQLITE_CANTOPEN: (
+        "it cannot be opened",
+        "Make sure that its folder is writable and not full, or choose another place with RECOUP_HOME.",
+    ),
+    sqlite3.SQLITE_PERM: ("access is denied", "Make the file and its folder writable for this user."),
+    sqlite3.SQLITE_NOTADB: (
+        "it is not a database",
+        "Move that file away, or choose another place with RECOUP_HOME or RECOUP_DATABASE.",
+    ),
+    sqlite3.SQLITE_CORRUPT: (
+        "it is damaged",
+        "Stop every Recoup process, keep a copy of the folder, and restore a backup"
+        " (or try the sqlite3 shell's .recover).",
+    ),
+    sqlite3.SQLITE_TOOBIG: ("a text is too long for it", "Shorten what is to be recorded."),
+}
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def ledger_error(error: sqlite3.Error, path: Path) -> LedgerError:
+    what, hint = _WORDS.get(_code(error), (str(error), "Run `recoup doctor`."))
+    return LedgerError(f"the ledger {path} failed: {what} ({error})", hint=hint)
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    return _code(error) in _BUSY
+
+
+def is_io(error: sqlite3.Error) -> bool:
+    return _code(error) == sqlite3.SQLITE_IOERR
+
+
+def spoils_the_connection(error: sqlite3.Error) -> bool:
+    return _code(error) in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def spoils_the_transaction(error: Exception) -> bool:
+    """Not only the statement that met it: nothing of this transaction can be kept."""
+    refusals = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.ProgrammingError)
+    return isinstance(error, sqlite3.Error) and not isinstance(error, refusals)
+
+
+def _code(error: sqlite3.Error) -> int:
+    # Extended codes keep the primary one in the low byte; the module's own errors carry none.
+    code: int = getattr(error, "sqlite_errorcode", 0) or 0
+    return code & 0xFF

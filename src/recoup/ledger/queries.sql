@@ -1,0 +1,109 @@
+-- One query each: a line `-- name: what it does`, then the statement. Loaded by queries.py.
+-- The writes of cached rows are not here: they are made from the shapes in kernel/projection.py.
+
+-- stream_id: the number of a stream
+SELECT id FROM streams WHERE name = ?;
+
+-- add_stream: a new stream; its number is the last row id
+INSERT INTO streams (name) VALUES (?);
+
+-- last_place: the last place taken before this one (hence a stream's head, or the end of the stream before it)
+SELECT place FROM events WHERE place < ? ORDER BY place DESC LIMIT 1;
+
+-- add_event: one fact at its place
+INSERT INTO events (place, wall_us, boot_us, boot_id, type, payload) VALUES (?, ?, ?, ?, ?, ?);
+
+-- events_between: facts in order, without both ends
+SELECT place, wall_us, boot_us, boot_id, type, CAST(payload AS BLOB)
+FROM events WHERE place > ? AND place < ? ORDER BY place LIMIT ?;
+
+-- event_at: the fact at a place, to be compared with what should be there
+SELECT wall_us, boot_us, boot_id, type, payload FROM events WHERE place = ?;
+
+-- streams_from: names that begin with a prefix
+SELECT name FROM streams WHERE name >= ?1 AND name < ?1 || char(0x10FFFF) ORDER BY name;
+
+-- run_streams: the streams whose events have cached rows
+SELECT id, name FROM streams WHERE name >= 'run:' AND name < 'run;';
+
+-- add_policy: a policy body, once per digest
+INSERT INTO policies (digest, body) VALUES (?, ?) ON CONFLICT (digest) DO NOTHING;
+
+-- policy_body: the policy with this digest
+SELECT body FROM policies WHERE digest = ?;
+
+-- add_escalation: one row of the outbox, once per id
+INSERT INTO escalations (id, stream, reason, body) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO NOTHING;
+
+-- undelivered_escalations: what nobody was told yet, oldest first
+SELECT id, stream, reason, body FROM escalations WHERE delivered_at_us IS NULL ORDER BY number LIMIT ?;
+
+-- all_escalations: oldest first
+SELECT id, stream, reason, body FROM escalations ORDER BY number LIMIT ?;
+
+-- add_control: one row of the inbox, once per id
+INSERT INTO controls (id, run_id, action, reason, actor, wall_us, boot_us, boot_id, step_id, argument, outcome, epoch)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING;
+
+-- acknowledge_control: the first acknowledgement counts
+UPDATE controls SET outcome = ?, epoch = ? WHERE id = ? AND outcome IS NULL;
+
+-- control_waits: whether a run's inbox holds something
+SELECT EXISTS (SELECT 1 FROM controls WHERE run_id = ? AND outcome IS NULL);
+
+-- waiting_controls: a run's inbox, oldest first
+SELECT id, run_id, action, reason, actor, wall_us, boot_us, boot_id, step_id, argument, outcome, epoch
+FROM controls WHERE run_id = ? AND outcome IS NULL ORDER BY number;
+
+-- control: one control, dealt with or not
+SELECT id, run_id, action, reason, actor, wall_us, boot_us, boot_id, step_id, argument, outcome, epoch
+FROM controls WHERE id = ?;
+
+-- held_epoch: the epoch under which a run is held; no row when it is free
+SELECT epoch FROM leases WHERE run_id = ? AND owner IS NOT NULL;
+
+-- lease: who drives a run, or did last
+SELECT run_id, epoch, owner, wall_us, boot_us, boot_id, ttl_s FROM leases WHERE run_id = ?;
+
+-- grant_lease: a new holder under a new epoch
+INSERT INTO leases (run_id, epoch, owner, wall_us, boot_us, boot_id, ttl_s) VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (run_id) DO UPDATE SET epoch = excluded.epoch, owner = excluded.owner, wall_us = excluded.wall_us,
+    boot_us = excluded.boot_us, boot_id = excluded.boot_id, ttl_s = excluded.ttl_s;
+
+-- renew_lease: only by the epoch that holds it
+UPDATE leases SET wall_us = ?, boot_us = ?, boot_id = ?, ttl_s = ?
+WHERE run_id = ? AND epoch = ? AND owner IS NOT NULL;
+
+-- release_lease: only by the epoch that holds it; the epoch stays
+UPDATE leases SET owner = NULL WHERE run_id = ? AND epoch = ?;
+
+-- runs: newest first
+SELECT * FROM run_rows ORDER BY submitted_at_us DESC, run_id DESC LIMIT ?;
+
+-- runs_of_workflow: newest first
+SELECT * FROM run_rows WHERE workflow = ? ORDER BY submitted_at_us DESC, run_id DESC LIMIT ?;
+
+-- runs_with_status: newest first
+SELECT * FROM run_rows WHERE status = ? ORDER BY submitted_at_us DESC, run_id DESC LIMIT ?;
+
+-- runs_of_workflow_with_status: newest first
+SELECT * FROM run_rows WHERE workflow = ? AND status = ? ORDER BY submitted_at_us DESC, run_id DESC LIMIT ?;
+
+-- runs_from: run ids that begin with a prefix
+SELECT run_id FROM runs WHERE run_id >= ?1 AND run_id < ?1 || char(0x10FFFF) ORDER BY run_id LIMIT ?2;
+
+-- attempts: of one run, in the order of its steps
+SELECT run_id, step_index, step_id, attempt, delivery, state, verdict, failure_kind, failure_class,
+    failure_signature, diff_hash, strategy, started_at_us, ended_at_us
+FROM attempts WHERE run_id = ? ORDER BY step_index, attempt;
+
+-- checkpoints: of one run, in the order of its steps
+SELECT run_id, step_index, step_id, attempt, tree, manifest, stored_at_us, valid
+FROM checkpoints WHERE run_id = ? ORDER BY step_index;
+
+-- workflow_state: the state as it was folded last, and up to where
+SELECT body, seq FROM workflow_state WHERE workflow = ?;
+
+-- set_workflow_state: the state folded up to a sequence
+INSERT INTO workflow_state (workflow, seq, body) VALUES (?, ?, ?)
+ON CONFLICT (workflow) DO UPDATE SET seq = excluded.seq, body = excluded.body;

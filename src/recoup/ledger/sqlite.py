@@ -1,0 +1,191 @@
+"""The ledger in one SQLite file, for any number of processes on one machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from recoup.ledger import leases
+from recoup.ledger.appending import AppendJob
+from recoup.ledger.commits import Commits
+from recoup.ledger.folds import rebuild_cached_rows, workflow_state
+from recoup.ledger.queries import queries
+from recoup.ledger.reader import Reader
+from recoup.ledger.transaction import Transaction, find_last_place, find_stream, first_place, seq_of
+from recoup.ledger.writer import Deed
+from recoup.model.events import Event, decode_payload
+from recoup.model.ids import Lease, ProcessIdentity
+from recoup.model.instant import Instant
+from recoup.model.redacted import restored
+from recoup.model.run import WorkflowState
+from recoup.model.storage import (
+    Append,
+    Appended,
+    AttemptRow,
+    CheckpointRow,
+    Control,
+    Escalation,
+    LeaseRow,
+    RunRow,
+)
+
+_Q = queries()
+
+
+class SqliteLedger:
+    """The `Ledger` of the ports on SQLite. Writes are grouped (commits.py); reads happen at once."""
+
+    def __init__(self, path: Path, *, busy_max_s: float = 5.0, turn_patience_s: float = 2.0) -> None:
+        """Opens the file, makes or migrates it as needed. Raises LedgerError, LedgerTooNew, LedgerBusy."""
+        self.path = path.resolve()
+        self._commits = Commits(self.path, busy_max_s, turn_patience_s)
+        self._reader = Reader(self.path)
+
+    async def append(self, append: Append) -> Appended:
+        return await self._commits.commit(AppendJob(append))
+
+    async def read(self, stream: str, after: int = 0, limit: int = 10_000) -> list[Event]:
+        stream_id = self._reader.ask(lambda connection: find_stream(connection, stream))
+        if stream_id is None:
+            return []
+        window = (first_place(stream_id) + after, first_place(stream_id + 1), limit)
+        return [_event(stream, row) for row in self._reader.rows("events_between", window)]
+
+    async def head(self, stream: str) -> int:
+        stream_id = self._reader.ask(lambda connection: find_stream(connection, stream))
+        if stream_id is None:
+            return 0
+        return seq_of(self._reader.ask(lambda connection: find_last_place(connection, stream_id)))
+
+    async def streams(self, prefix: str = "") -> list[str]:
+        return [name for (name,) in self._reader.rows("streams_from", (prefix,))]
+
+    async def claim(
+        self, run_id: str, owner: ProcessIdentity, ttl_s: float, now: Instant, over_epoch: int | None = None
+    ) -> Lease | None:
+        wanted = Lease(run_id, owner, 0, ttl_s, leases.deadline_boot_s(now, ttl_s))
+        return await self._commits.commit(Deed(lambda tx: leases.claim(tx, wanted, now, over_epoch)))
+
+    async def renew(self, lease: Lease, now: Instant) -> Lease:
+        return await self._commits.commit(Deed(lambda tx: leases.renew(tx, lease, now)))
+
+    async def release(self, lease: Lease) -> None:
+        await self._commits.commit(Deed(lambda tx: tx.release(lease)))
+
+    async def lease(self, run_id: str) -> LeaseRow | None:
+        row = self._reader.row("lease", (run_id,))
+        return leases.lease_row(row) if row else None
+
+    async def send_control(self, control: Control) -> bool:
+        return await self._commits.commit(Deed(lambda tx: _send(tx, control)))
+
+    async def pending_controls(self, run_id: str) -> list[Control]:
+        return [_control(row) for row in self._reader.rows("waiting_controls", (run_id,))]
+
+    async def control(self, control_id: str) -> Control | None:
+        row = self._reader.row("control", (control_id,))
+        return _control(row) if row else None
+
+    async def runs(
+        self, *, workflow: str | None = None, status: str | None = None, limit: int = 100
+    ) -> list[RunRow]:
+        given = {"of_workflow": workflow, "with_status": status}
+        wanted = {name: value for name, value in given.items() if value is not None}
+        rows = self._reader.rows("_".join(["runs", *wanted]), (*wanted.values(), limit))
+        return [RunRow(*row) for row in rows]
+
+    async def find_runs(self, prefix: str, limit: int = 3) -> list[str]:
+        return [run_id for (run_id,) in self._reader.rows("runs_from", (prefix, limit))]
+
+    async def attempts(self, run_id: str) -> list[AttemptRow]:
+        return [AttemptRow(*row) for row in self._reader.rows("attempts", (run_id,))]
+
+    async def checkpoints(self, run_id: str) -> list[CheckpointRow]:
+        return [_checkpoint(row) for row in self._reader.rows("checkpoints", (run_id,))]
+
+    async def workflow_state(self, workflow: str) -> WorkflowState:
+        return self._reader.ask(lambda connection: workflow_state(connection, workflow))
+
+    async def policy_body(self, digest: str) -> bytes | None:
+        row = self._reader.row("policy_body", (digest,))
+        return bytes(row[0]) if row else None
+
+    async def escalations(self, *, undelivered: bool = True, limit: int = 100) -> list[Escalation]:
+        name = "undelivered_escalations" if undelivered else "all_escalations"
+        return [_escalation(row) for row in self._reader.rows(name, (limit,))]
+
+    async def change_marker(self) -> int:
+        """Own writes change it too: asking once too often costs one query."""
+        return self._reader.change_marker()
+
+    async def rebuild(self) -> None:
+        """Make the cached rows anew from the events, in one transaction."""
+        await self._commits.commit(Deed(rebuild_cached_rows))
+
+    async def close(self) -> None:
+        self._reader.close()
+        await self._commits.close()
+
+
+def _send(transaction: Transaction, control: Control) -> bool:
+    at = control.at
+    who = (control.id, control.run_id, control.action, control.reason, control.actor)
+    what = (
+        at.wall_us,
+        at.boot_us,
+        at.boot_id,
+        control.step_id,
+        control.argument,
+        control.outcome,
+        control.epoch,
+    )
+    added = transaction.execute(_Q["add_control"], (*who, *what)).rowcount
+    transaction.forget()
+    return added == 1
+
+
+def _event(stream: str, row: tuple[Any, ...]) -> Event:
+    place, wall_us, boot_us, boot_id, kind, raw = row
+    return Event(
+        stream, seq_of(place), Instant(wall_us, boot_us, boot_id), kind, decode_payload(kind, raw), raw
+    )
+
+
+def _control(row: tuple[Any, ...]) -> Control:
+    (
+        control_id,
+        run_id,
+        action,
+        reason,
+        actor,
+        wall_us,
+        boot_us,
+        boot_id,
+        step_id,
+        argument,
+        outcome,
+        epoch,
+    ) = row
+    return Control(
+        id=control_id,
+        run_id=run_id,
+        action=action,
+        reason=reason,
+        actor=actor,
+        at=Instant(wall_us, boot_us, boot_id),
+        step_id=step_id,
+        argument=argument,
+        outcome=outcome,
+        epoch=epoch,
+    )
+
+
+def _checkpoint(row: tuple[Any, ...]) -> CheckpointRow:
+    return msgspec.structs.replace(CheckpointRow(*row), valid=bool(row[-1]))
+
+
+def _escalation(row: tuple[Any, ...]) -> Escalation:
+    escalation_id, stream, reason, body = row
+    return Escalation(escalation_id, stream, reason, restored(bytes(body)))

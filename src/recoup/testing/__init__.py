@@ -1,0 +1,1 @@
+"""Shipped fakes and the conformance suites that every backend must pass."""

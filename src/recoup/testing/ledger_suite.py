@@ -1,0 +1,617 @@
+"""What every ledger must do. Subclass `LedgerSuite` in a test module that has a fixture `open_ledger`.
+
+The fixture gives an async function; each call of it opens the same storage once more, as another process
+would, and the fixture closes them all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Iterable
+
+import msgspec
+
+from recoup.errors import Conflict, LeaseLost, LedgerError
+from recoup.kernel.projection import rebuild
+from recoup.kernel.workflow import rebuild_workflow, token_cost
+from recoup.model import events as ev
+from recoup.model.failure import Facts, FailureClass, FailureKind
+from recoup.model.ids import Lease, ProcessIdentity, run_stream, workflow_stream
+from recoup.model.instant import Instant
+from recoup.model.plan import Plan
+from recoup.model.policy import Policy
+from recoup.model.storage import (
+    Append,
+    Appended,
+    Control,
+    ControlAck,
+    Draft,
+    Escalation,
+    PolicyBody,
+    StreamAppend,
+)
+from recoup.model.workspace import Snapshot
+from recoup.ports import Ledger
+from recoup.redaction.redactor import SecretRedactor
+
+Opener = Callable[[], Awaitable[Ledger]]
+
+BOOT = "6f0c2f4e-0000-4000-8000-000000000001"
+OTHER_BOOT = "6f0c2f4e-0000-4000-8000-000000000002"
+START = Instant(1_750_000_000_000_000, 5_000_000, BOOT)
+OWNER = ProcessIdentity("here", BOOT, 100, 1)
+RIVAL = ProcessIdentity("here", BOOT, 200, 2)
+
+seal = SecretRedactor().seal
+
+
+def draft(payload: ev.Payload) -> Draft:
+    return Draft(payload.TYPE, seal(payload))
+
+
+def into(stream: str, *payloads: ev.Payload, expected_seq: int | None = None) -> StreamAppend:
+    return StreamAppend(stream, tuple(draft(payload) for payload in payloads), expected_seq)
+
+
+def facts(*parts: StreamAppend, at: Instant = START, lease: Lease | None = None) -> Append:
+    return Append(at=at, streams=parts, lease=lease)
+
+
+def submitted(workflow: str = "w") -> ev.RunSubmitted:
+    return ev.RunSubmitted(
+        workflow=workflow,
+        plan_digest="p",
+        plan=Plan(name=workflow, steps=()),
+        plan_redacted=False,
+        inputs={},
+        policy_digest="q",
+    )
+
+
+def note(text: str = "noted") -> ev.Payload:
+    """A fact that any run may hold at any time and that changes only its reason."""
+    return ev.RunInterrupted(reason=text, epoch=1)
+
+
+def result(outcome: str, attempts: int = 1) -> ev.WorkflowStepResult:
+    tokens = token_cost(outcome, attempts, Policy())
+    return ev.WorkflowStepResult(run_id="r", step_id="s", result=outcome, attempts=attempts, tokens=tokens)
+
+
+def control(number: int, run_id: str = "r", action: str = "pause") -> Control:
+    return Control(id=f"c{number}", run_id=run_id, action=action, reason="because", actor="op", at=START)
+
+
+async def claimed(ledger: Ledger, run_id: str = "r", owner: ProcessIdentity = OWNER) -> Lease:
+    lease = await ledger.claim(run_id, owner, 10.0, START)
+    assert lease is not None
+    return lease
+
+
+async def refused(error: type[Exception], doing: Awaitable[object]) -> Exception:
+    try:
+        await doing
+    except error as refusal:
+        return refusal
+    raise AssertionError(f"{error.__name__} was expected")
+
+
+class EventRules:
+    """Streams and sequences."""
+
+    async def test_sequences_are_dense_in_each_stream(self, open_ledger: Opener) -> None:
+        ledger = await open_ledger()
+        for _ in range(3):
+            await ledger.append(facts(into("run:a", note(), note()), into("run:b", note())))
+        assert [event.seq for event in await ledger.read("run:a")] == [1, 2, 3, 4, 5, 6]
+        assert [event.seq for event in await ledger.read("run:b")] == [1, 2, 3]
+        assert await ledger.head("run:a") == 6
+        assert await ledger.head("run:absent") == 0
+        assert await ledger.read("run:absent") == []
+
+    async def test_an_event_is_read_as_it_was_written(self, open_ledger: Opener) -> None:
+        ledger = await open_ledger()
+        payload = note("naïve \x00 \U0001f600 " + "x" * 100_000)
+        appended = await ledger.append(facts(into("run:a", payload)))
+        (event,) = await (await open_ledger()).read("run:a")
+        assert (event.stream, event.seq, event.at, event.type) == ("run:a", 1, START, payload.TYPE)
+        assert event.payload == payload
+        assert event.raw == draft(payload).payload.data
+        assert [(at.stream, at.seq, at.type) for at in appended.positions] == [("run:a", 1, payload.TYPE)]
+
+    async def test_an_event_of_a_newer_version_is_kept(self, open_ledger: Opener) -> None:
+        ledger = await open_ledger()
+        newer = Draft("task.run.teleported", seal({"to": "Mars"}))
+        await ledger.append(Append(at=START, streams=(StreamAppend("run:a", (newer,)),)))
+        (event,) = await ledger.read("run:a")
+        assert isinstance(event.payload, ev.UnknownPayload)
+        assert event.raw == b'{"to":"Mars"}'
+
+    async def test_a_reader_goes_on_behind_its_cursor(self, open_ledger: Opener) -> None:
+        ledger = await open_ledger()
+        await ledger.append(facts(into("run:a", *(note(str(number)) for number in range(10)))))
+        await ledger.append(facts(into("run:b", note())))
+        assert [event.seq for event in await ledger.read("run:a", after=4, limit=3)] == [5, 6, 7]
+        assert [event.seq for event in await ledger.read("run:a", after=8)] == [9, 10]
+        assert await ledger.read("run:a", after=10) == []
+
+    async def test_an_expected_sequence_must_be_met(self, open_ledger: Opener) -> None:
+        ledger = await open_ledger()
+        await ledger.append(facts(into("run:a", note(), expected_seq=0)))
+        both = facts(into("run:b", note()), into("run:a", note(), expected_seq=0))
+        await refused(Conflict, ledger.append(both))
+        assert await ledger.head("run:a") == 1
+        assert await ledger.head("run:b") == 0
+        await ledger.append(facts(into("run:a", note(), expected_seq=1)))
+
+    async def test_streams_are_found_by_prefix(self, open_ledger: Opener) -> None:
+        ledger = await open_ledger()
+        for stream in ("run:a", "run:b", "workflow:a", "workflow:a%", "policy"):
+            await ledger.append(facts(into(stream, note())))
+        assert await ledger.streams("run:") == ["run:a", "run:b"]
+        assert await ledger.streams("workflow:a%") == ["workflow:a%"]
+        assert len(await ledger.streams()) == 5
+
+    async def test_only_redacted_text_is_stored(self, open_ledger: Opener) -> None:
+        ledger = await open_ledger()
+        raw = Draft("task.run.interrupted", b'{"reason":"raw","epoch":1}')  # type: ignore[arg-type]
+        await refused(
+            AssertionError, ledger.append(Append(at=START, streams=(StreamAppend("run:a", (raw,)),)))
+        )
+        assert await ledger.head("run:a") == 0
+
+    async def test_readers_skip_nothing_while_others_write(self, open_ledger: Opener) -> None:
+        writers = [await open_ledger() for _ in range(2)]
+        reader = await open_ledger()
+        seen: list[int] = []
+
+        async def write(ledger: Ledger) -> None:
+            for _ in range(40):
+                await ledger.append(facts(into("run:a", note(), note())))
+
+        async def follow() -> None:
+            while len(seen) < 160:
+                seen.extend(event.seq for event in await reader.read("run:a", after=seen[-1] if seen else 0))
+                await asyncio.sleep(0)
+
+        async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+            group.create_task(follow())
+            for ledger in writers:
+                group.create_task(write(ledger))
+        assert seen == list(range(1, 161))
+
+
+class GroupRules:
+    """Appends that wait are committed together and still stand alone."""
+
+    async def test_appends_at_once_all_get_their_places(self, open_ledger: Opener) -> None:
+        ledger = await open_ledger()
+        appends = [
+            ledger.append(facts(into("run:a", note(str(n))), into(f"run:{n}", note()))) for n in range(50)
+        ]
+        done = await asyncio.gather(*appends)
+        events = await ledger.read("run:a")
+        assert [event.seq for event in events] == list(range(1, 51))
+        for number, appended in enumerate(done):
+            event = events[appended.positions[0].seq - 1]
+            assert isinstance(event.payload, ev.RunInterrupted)
+            assert event.payload.reason == str(number)
+
+    async def test_a_stale_append_does_not_fail_its_neighbours(self, open_ledger: Opener) -> None:
+        ledger = await open_ledger()
+        leases = [await claimed(ledger, f"r{number}") for number in range(20)]
+        assert await ledger.claim("r7", RIVAL, 10.0, START, over_epoch=1)
+        appends = [facts(into("run:all", note()), into(f"run:{x.run_id}", note()), lease=x) for x in leases]
+        done = await asyncio.gather(*map(ledger.append, appends), return_exceptions=True)
+        assert [number for number, one in enumerate(done) if isinstance(one, LeaseLost)] == [7]
+        assert sum(isinstance(one, Appended) for one in done) == 19
+        assert [event.seq for event in await ledger.read("run:all")] == list(range(1, 20))
+        assert await ledger.head("run:r7") == 0
+
+    async def test_a_cancelled_caller_does_not_harm_the_others(self, open_ledger: Opener) -> None:
+        ledger = await open_ledger()
+        tasks = [asyncio.create_task(ledger.append(facts(into("run:a", note(str(n)))))) for n in range(30)]
+        await asyncio.sleep(0)
+        for task in tasks[::3]:
+            task.cancel()
+        done = await asyncio.gather(*tasks, return_exceptions=True)
+        events = await ledger.read("run:a")
+        assert [event.seq for event in events] == list(range(1, len(events) + 1))
+        for number, appended in enumerate(done):
+            if isinstance(appended, Appended):
+                payload = events[appended.positions[0].seq - 1].payload
+                assert isinstance(payload, ev.RunInterrupted)
+                assert payload.reason == str(number)
+        assert sum(isinstance(one, Appended) for one in done) >= 20
+
+    async def test_closing_commits_what_waits(self, open_ledger: Opener) -> None:
+        ledger = await open_ledger()
+        tasks = [asyncio.create_task(ledger.append(facts(into("run:a", note())))) for _ in range(10)]
+        await asyncio.sleep(0)
+        await ledger.close()
+        await asyncio.gather(*tasks)
+        assert await (await open_ledger()).head("run:a") == 10
+        await refused(LedgerError, ledger.append(facts(into("run:a", note()))))
+
+    async def test_of_two_who_expect_the_same_sequence_one_gets_it(self, open_ledger: Opener) -> None:
+        first, second = await open_ledger(), await open_ledger()
+        for seq in range(15):
+            one = facts(into("run:a", note(), expected_seq=seq))
+            done = await asyncio.gather(first.append(one), second.append(one), return_exceptions=True)
+            assert sorted(type(x).__name__ for x in done) == ["Appended", "Conflict"]
+        assert await first.head("run:a") == 15
+
+
+class LeaseRules:
+    """One driver at a time, and no append by one that lost the run."""
+
+    async def test_a_held_run_cannot_be_claimed(self, open_ledger: Opener) -> None:
+        ledger, other = await open_ledger(), await open_ledger()
+        lease = await claimed(ledger)
+        assert (lease.run_id, lease.owner, lease.epoch, lease.ttl_s) == ("r", OWNER, 1, 10.0)
+        assert lease.deadline_boot_s == START.boot_us / 1e6 + 10
+        assert await other.claim("r", RIVAL, 10.0, START.plus_s(9.9)) is None
+        assert await ledger.claim("r", OWNER, 10.0, START.plus_s(9.9)) is None
+        row = await other.lease("r")
+        assert row is not None
+        assert (row.run_id, row.epoch, row.owner, row.renewed_at, row.ttl_s) == ("r", 1, OWNER, START, 10.0)
+        assert await other.lease("absent") is None
+
+    async def test_an_expired_lease_can_be_claimed(self, open_ledger: Opener) -> None:
+        ledger = await open_ledger()
+        await claimed(ledger)
+        lease = await ledger.claim("r", RIVAL, 10.0, START.plus_s(10))
+        assert lease is not None
+        assert (lease.owner, lease.epoch) == (RIVAL, 2)
+
+    async def test_renewing_puts_the_end_off(self, open_ledger: Opener) -> None:
+        ledger = await open_ledger()
+        renewed = await ledger.renew(await claimed(ledger), START.plus_s(8))
+        assert renewed.deadline_boot_s == START.boot_us / 1e6 + 18
+        assert await ledger.claim("r", RIVAL, 10.0, START.plus_s(17)) is None
+        assert await ledger.claim("r", RIVAL, 10.0, START.plus_s(18)) is not None
+
+    async def test_a_jump_of_the_wall_clock_does_not_end_a_lease(self, open_ledger: Opener) -> None:
+        ledger = await open_ledger()
+        await claimed(ledger)
+        jumped = Instant(START.wall_us + 3_600_000_000, START.boot_us + 1_000_000, BOOT)
+        assert await ledger.claim("r", RIVAL, 10.0, jumped) is None
+
+    async def test_after_a_reboot_the_wall_clock_counts(self, open_ledger: Opener) -> None:
+        ledger = await open_ledger()
+        await claimed(ledger)
+        soon = Instant(START.wall_us + 9_000_000, 1, OTHER_BOOT)
+        later = Instant(START.wall_us + 10_000_000, 1, OTHER_BOOT)
+        assert await ledger.claim("r", RIVAL, 10.0, soon) is None
+        assert await ledger.claim("r", RIVAL, 10.0, later) is not None
+
+    async def test_a_dead_owner_is_replaced_at_its_epoch_only(self, open_ledger: Opener) -> None:
+        ledger = await open_ledger()
+        await claimed(ledger)
+        assert await ledger.claim("r", RIVAL, 10.0, START, over_epoch=0) is None
+        lease = await ledger.claim("r", RIVAL, 10.0, START, over_epoch=1)
+        assert lease is not None
+        assert lease.epoch == 2
+        assert await ledger.claim("r", OWNER, 10.0, START, over_epoch=1) is None
+
+    async def test_epochs_only_grow(self, open_ledger: Opener) -> None:
+        ledger = await open_ledger()
+        epochs = []
+        for _ in range(3):
+            lease = await claimed(ledger)
+            epochs.append(lease.epoch)
+            await ledger.release(lease)
+        assert epochs == [1, 2, 3]
+
+    async def test_a_stale_epoch_is_refused(self, open_ledger: Opener) -> None:
+        ledger, other = await open_ledger(), await open_ledger()
+        stale = await claimed(ledger)
+        await ledger.append(facts(into("run:r", note()), lease=stale))
+        current = await other.claim("r", RIVAL, 10.0, START, over_epoch=1)
+        assert current is not None
+        await refused(LeaseLost, ledger.append(facts(into("run:r", note()), lease=stale)))
+        await refused(LeaseLost, ledger.renew(stale, START))
+        await ledger.release(stale)
+        await other.append(facts(into("run:r", note()), lease=current))
+        await other.renew(current, START)
+        assert await ledger.head("run:r") == 2
+
+    async def test_a_released_lease_is_worth_nothing(self, open_ledger: Opener) -> None:
+        ledger = await open_ledger()
+        lease = await claimed(ledger)
+        await ledger.release(lease)
+        await refused(LeaseLost, ledger.append(facts(into("run:r", note()), lease=lease)))
+        await refused(LeaseLost, ledger.renew(lease, START))
+        row = await ledger.lease("r")
+        assert row is not None
+        assert (row.owner, row.epoch) == (None, 1)
+        assert await ledger.claim("r", RIVAL, 10.0, START) is not None
+
+    async def test_an_append_can_give_the_lease_back(self, open_ledger: Opener) -> None:
+        ledger = await open_ledger()
+        lease = await claimed(ledger)
+        await ledger.append(Append(at=START, streams=(into("run:r", note()),), lease=lease, release=True))
+        row = await ledger.lease("r")
+        assert row is not None
+        assert row.owner is None
+        await refused(LeaseLost, ledger.append(facts(into("run:r", note()), lease=lease)))
+
+    async def test_a_refused_append_keeps_the_lease(self, open_ledger: Opener) -> None:
+        ledger = await open_ledger()
+        lease = await claimed(ledger)
+        wrong = into("run:r", note(), expected_seq=5)
+        append = Append(at=START, streams=(wrong,), lease=lease, release=True)
+        await refused(Conflict, ledger.append(append))
+        await ledger.append(facts(into("run:r", note()), lease=lease))
+
+    async def test_of_many_who_claim_one_gets_it(self, open_ledger: Opener) -> None:
+        ledgers = [await open_ledger() for _ in range(3)]
+        owners = [ProcessIdentity("here", BOOT, 1000 + number, number) for number in range(12)]
+        claims = [ledgers[n % 3].claim("r", owner, 10.0, START) for n, owner in enumerate(owners)]
+        granted = [lease for lease in await asyncio.gather(*claims) if lease]
+        assert [lease.epoch for lease in granted] == [1]
+
+
+class BoxRules:
+    """Controls, escalations, policies."""
+
+    async def test_a_control_is_taken_once(self, open_ledger: Opener) -> None:
+        ledger = await open_ledger()
+        assert await ledger.send_control(control(1))
+        assert not await ledger.send_control(control(1, action="cancel"))
+        assert await ledger.pending_controls("r") == [control(1)]
+        assert await ledger.pending_controls("other") == []
+        assert await ledger.control("c1") == control(1)
+        assert await ledger.control("c2") is None
+
+    async def test_controls_wait_in_the_order_in_which_they_came(self, open_ledger: Opener) -> None:
+        ledger = await open_ledger()
+        for number in (3, 1, 2):
+            await ledger.send_control(control(number))
+        assert [one.id for one in await ledger.pending_controls("r")] == ["c3", "c1", "c2"]
+
+    async def test_the_first_acknowledgement_of_a_control_counts(self, open_ledger: Opener) -> None:
+        ledger = await open_ledger()
+        lease = await claimed(ledger)
+        await ledger.send_control(control(1))
+        for outcome, epoch in (("accepted", 1), ("refused", 2)):
+            ack = ControlAck("c1", outcome, epoch)
+            await ledger.append(Append(at=START, streams=(into("run:r", note()),), lease=lease, acks=(ack,)))
+        assert await ledger.pending_controls("r") == []
+        expected = msgspec.structs.replace(control(1), outcome="accepted", epoch=1)
+        assert await ledger.control("c1") == expected
+        assert not await ledger.send_control(control(1))
+
+    async def test_a_tail_is_withheld_while_a_control_waits(self, open_ledger: Opener) -> None:
+        ledger, operator = await open_ledger(), await open_ledger()
+        lease = await claimed(ledger)
+        both = Append(
+            at=START, streams=(into("run:r", note("a")),), lease=lease, tail=(into("run:r", note("b")),)
+        )
+        first = await ledger.append(both)
+        assert first.tail_appended
+        assert [position.seq for position in first.positions] == [1, 2]
+        await operator.send_control(control(1, run_id="another"))
+        await operator.send_control(control(1, run_id="r"))
+        await operator.send_control(control(2, run_id="r"))
+        second = await ledger.append(both)
+        assert not second.tail_appended
+        assert [position.seq for position in second.positions] == [3]
+
+    async def test_a_tail_follows_when_the_append_settles_the_last_control(self, open_ledger: Opener) -> None:
+        ledger = await open_ledger()
+        lease = await claimed(ledger)
+        for number in (1, 2):
+            await ledger.send_control(control(number))
+        for number, tail_appended in ((1, False), (2, True)):
+            done = await ledger.append(
+                Append(
+                    at=START,
+                    streams=(into("run:r", note()),),
+                    lease=lease,
+                    acks=(ControlAck(f"c{number}", "accepted", lease.epoch),),
+                    tail=(into("run:r", note()),),
+                )
+            )
+            assert done.tail_appended is tail_appended
+
+    async def test_an_escalation_happens_once(self, open_ledger: Opener) -> None:
+        ledger = await open_ledger()
+        escalations = [Escalation(f"e{n}", "run:r", "because", seal({"number": n})) for n in range(3)]
+        for one in (*escalations, Escalation("e0", "run:r", "again", seal({}))):
+            await ledger.append(Append(at=START, streams=(into("run:r", note()),), escalations=(one,)))
+        assert await ledger.escalations() == escalations
+        assert await ledger.escalations(undelivered=False, limit=2) == escalations[:2]
+
+    async def test_a_policy_is_stored_once_by_its_digest(self, open_ledger: Opener) -> None:
+        ledger = await open_ledger()
+        body = PolicyBody("d1", seal({"retry_tokens": 100}))
+        for one in (body, PolicyBody("d1", seal({"retry_tokens": 1}))):
+            await ledger.append(Append(at=START, streams=(), policies=(one,)))
+        assert await ledger.policy_body("d1") == body.body.data
+        assert await ledger.policy_body("d2") is None
+
+    async def test_a_refused_append_leaves_its_companions_out(self, open_ledger: Opener) -> None:
+        ledger = await open_ledger()
+        await ledger.send_control(control(1))
+        append = Append(
+            at=START,
+            streams=(into("run:r", note(), expected_seq=9),),
+            acks=(ControlAck("c1", "accepted", 1),),
+            policies=(PolicyBody("d1", seal({})),),
+            escalations=(Escalation("e1", "run:r", "because", seal({})),),
+        )
+        await refused(Conflict, ledger.append(append))
+        assert [one.id for one in await ledger.pending_controls("r")] == ["c1"]
+        assert await ledger.policy_body("d1") is None
+        assert await ledger.escalations() == []
+
+    async def test_the_change_marker_moves_when_another_writes(self, open_ledger: Opener) -> None:
+        ledger, other = await open_ledger(), await open_ledger()
+        before = await ledger.change_marker()
+        assert await ledger.change_marker() == before
+        await other.send_control(control(1))
+        after = await ledger.change_marker()
+        assert after != before
+        assert await ledger.change_marker() == after
+
+
+class FoldRules:
+    """Cached rows say what the events say."""
+
+    async def test_runs_are_listed_newest_first(self, open_ledger: Opener) -> None:
+        ledger = await open_ledger()
+        for number, workflow in enumerate(("w", "w", "v")):
+            at = START.plus_s(number)
+            await ledger.append(facts(into(f"run:r{number}", submitted(workflow)), at=at))
+        ended = ev.RunSucceeded(known_good_prefix_length=0, reason="done")
+        await ledger.append(facts(into("run:r0", ended), at=START.plus_s(60)))
+        assert [row.run_id for row in await ledger.runs()] == ["r2", "r1", "r0"]
+        assert [row.run_id for row in await ledger.runs(limit=1)] == ["r2"]
+        assert [row.run_id for row in await ledger.runs(workflow="w")] == ["r1", "r0"]
+        (row,) = await ledger.runs(workflow="w", status="succeeded")
+        assert (row.run_id, row.seq, row.reason, row.delivery) == ("r0", 2, "done", 0)
+        assert row.updated_at_us == START.wall_us + 60_000_000
+
+    async def test_runs_are_found_by_the_beginning_of_their_id(self, open_ledger: Opener) -> None:
+        ledger = await open_ledger()
+        for run_id in ("ab", "abc", "abd", "abe", "a_c", "b"):
+            await ledger.append(facts(into(f"run:{run_id}", submitted())))
+        assert await ledger.find_runs("ab") == ["ab", "abc", "abd"]
+        assert await ledger.find_runs("a_") == ["a_c"]
+        assert await ledger.find_runs("c") == []
+
+    async def test_retry_tokens_are_shared_by_all_writers(self, open_ledger: Opener) -> None:
+        first, second = await open_ledger(), await open_ledger()
+        assert (await first.workflow_state("w")).tokens_spent == 0
+        for number in range(40):
+            ledger = first if number % 3 else second
+            await ledger.append(facts(into("workflow:w", result("attempt_failed"), result("failed"))))
+            assert (await second.workflow_state("w")).tokens_spent == number + 1
+        await first.append(facts(into("workflow:w", result("recovered", attempts=11), result("passed"))))
+        for ledger in (first, second):
+            state = await ledger.workflow_state("w")
+            assert abs(state.tokens_spent - 29.9) < 1e-9
+            assert state.seq == 82
+
+    async def test_cached_rows_equal_a_rebuild_from_the_events(self, open_ledger: Opener) -> None:
+        ledgers = [await open_ledger() for _ in range(2)]
+        for seed in range(3):
+            chance = random.Random(seed)
+            for append in random_history(chance, 60):
+                await chance.choice(ledgers).append(append)
+        for ledger in ledgers:
+            await assert_cached_rows_equal_a_rebuild(ledger)
+
+
+class LedgerSuite(EventRules, GroupRules, LeaseRules, BoxRules, FoldRules):
+    """All of it."""
+
+
+async def assert_cached_rows_equal_a_rebuild(ledger: Ledger) -> None:
+    events = [
+        event for stream in await ledger.streams() for event in await ledger.read(stream, limit=1_000_000)
+    ]
+    wanted = rebuild(events)
+    runs = sorted(await ledger.runs(limit=10_000), key=lambda row: row.run_id)
+    assert tuple(runs) == wanted.runs
+    assert tuple([row for run in runs for row in await ledger.attempts(run.run_id)]) == wanted.attempts
+    assert tuple([row for run in runs for row in await ledger.checkpoints(run.run_id)]) == wanted.checkpoints
+    for stream in await ledger.streams(workflow_stream("")):
+        payloads = [event.payload for event in events if event.stream == stream]
+        workflow = stream.removeprefix(workflow_stream(""))
+        assert await ledger.workflow_state(workflow) == rebuild_workflow(payloads)
+
+
+def random_history(chance: random.Random, length: int) -> Iterable[Append]:
+    """Appends to a few runs and workflows. What no driver would write occurs too: folds must not care."""
+    runs = [f"run-{number}" for number in range(4)]
+    for second, run_id in enumerate(runs):
+        yield facts(into(run_stream(run_id), submitted(f"w{second % 2}")), at=START.plus_s(second))
+    for second in range(length):
+        payloads = [_random_payload(chance) for _ in range(chance.randint(1, 3))]
+        results = [
+            result(chance.choice(("attempt_failed", "passed", "recovered", "failed")), chance.randint(1, 4))
+            for _ in range(chance.randint(0, 5))
+        ]
+        parts = [into(run_stream(chance.choice(runs)), *payloads), into(f"workflow:w{second % 2}", *results)]
+        yield facts(*parts, at=START.plus_s(10 + second))
+
+
+def _random_payload(chance: random.Random) -> ev.Payload:
+    return chance.choice((_random_run_payload, _random_step_payload, _random_step_payload))(chance)
+
+
+def _random_run_payload(chance: random.Random) -> ev.Payload:
+    why, delivery = f"why {chance.randint(1, 9)}", chance.randint(1, 3)
+    return chance.choice(
+        (
+            ev.RunStarted(delivery=delivery, epoch=1, owner=OWNER, policy_digest="q"),
+            ev.RunResumed(delivery=delivery, epoch=2, owner=RIVAL, reason=why),
+            ev.RunWaiting(reason=why),
+            ev.RunBlocked(reason=why),
+            ev.RunInterrupted(reason=why, epoch=1),
+            ev.RunSucceeded(known_good_prefix_length=1, reason=why),
+            ev.RunCancelled(reason=why, actor="op"),
+            ev.Escalated(escalation_id="e", reason=why, hint=""),
+            ev.RunFailed(
+                reason=why, failure_class=None, failure_kind=None, retryable=True, delivery=delivery
+            ),
+            ev.RunDeadLettered(reason=why, failure_class=None, failure_kind=None, delivery=delivery),
+            ev.RunTakenOver(epoch=2, previous_epoch=1, previous_owner=OWNER, reason=why),
+        )
+    )
+
+
+def _random_step_payload(chance: random.Random) -> ev.Payload:
+    index = chance.randint(0, 3)
+    step_id, attempt = f"s{index}", chance.randint(1, 3)
+    kind, cls = chance.choice(list(FailureKind)), chance.choice(list(FailureClass))
+    diff_hash = chance.choice((None, "d1", "d2"))
+    return chance.choice(
+        (
+            ev.AttemptStarted(
+                step_id=step_id,
+                step_index=index,
+                attempt=attempt,
+                strategy=chance.choice((None, "soft_reset")),
+                delivery=chance.randint(1, 3),
+                kind="run",
+                args_digest="a",
+                pre_state=None,
+                workspace=1,
+                inline=False,
+            ),
+            ev.AttemptLaunched(step_id=step_id, step_index=index, attempt=attempt, keeper=OWNER),
+            ev.AttemptFinished(
+                step_id=step_id,
+                step_index=index,
+                attempt=attempt,
+                diff_hash=diff_hash,
+                verdict=chance.choice(("passed", "unverified")),
+                duration_ms=3,
+            ),
+            ev.AttemptFailed(
+                step_id=step_id,
+                step_index=index,
+                attempt=attempt,
+                diff_hash=diff_hash,
+                failure_class=cls,
+                failure_kind=kind,
+                failure_signature="sig",
+                facts=Facts(kind=kind, exit_code=1),
+                summary="it broke",
+                outcome_known=True,
+            ),
+            ev.CheckpointStored(
+                step_id=step_id,
+                step_index=index,
+                attempt=attempt,
+                snapshot=Snapshot(tree=f"t{attempt}", manifest="m"),
+                workspace=1,
+            ),
+            ev.StepInvalidated(step_id=step_id, step_index=index, attempt=None, reason="changed"),
+            ev.SelfHealTriggered(step_id=step_id, step_index=index, attempt=attempt, delay_ms=1),
+        )
+    )

@@ -1,0 +1,306 @@
+"""The ledger's file: made, migrated, refused, full, gone, damaged."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import sqlite3
+import stat
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from recoup.errors import LedgerError, LedgerTooNew
+from recoup.ledger.connection import CHECKPOINT_PAGES, open_writer
+from recoup.ledger.migrations import APPLICATION_ID, SCRIPTS, migrate
+from recoup.ledger.queries import queries, row_writes, sql_file
+from recoup.ledger.sqlite import SqliteLedger
+from recoup.ledger.wal import GROWN_BYTES_MAX
+from recoup.testing.ledger_suite import (
+    assert_cached_rows_equal_a_rebuild,
+    facts,
+    into,
+    note,
+    random_history,
+    submitted,
+)
+
+V1 = sql_file("schema.sql")
+V2 = "ALTER TABLE runs ADD COLUMN colour TEXT NOT NULL DEFAULT 'red';\nCREATE TABLE extra (id INTEGER);\n"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "home" / "ledger.db"
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own, with room for 3 MB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
+        pytest.skip("needs the right to mount")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+async def filled(path: Path, appends: int = 3) -> None:
+    ledger = SqliteLedger(path)
+    for number in range(appends):
+        await ledger.append(facts(into(f"run:r{number}", submitted(), note())))
+    await ledger.close()
+
+
+async def until_refused(ledger: SqliteLedger) -> tuple[int, LedgerError]:
+    while True:
+        try:
+            appended = await ledger.append(facts(into("run:b", note()), into("run:a", note("x" * 20_000))))
+        except LedgerError as refusal:
+            return await ledger.head("run:a"), refusal
+        assert appended.positions[1].seq < 1_000, "the disk is too large"
+
+
+async def test_all_files_are_the_owners_alone(path: Path) -> None:
+    ledger = SqliteLedger(path)
+    await ledger.append(facts(into("run:a", note())))
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    files = sorted(path.parent.iterdir())
+    assert [file.name for file in files] == [
+        "ledger.db",
+        "ledger.db-shm",
+        "ledger.db-wal",
+        "ledger.turn",
+        "ledger.write",
+    ]
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+    await ledger.close()
+
+
+async def test_commits_are_synchronous_and_logged_ahead(path: Path) -> None:
+    connection = open_writer(path)
+    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+    assert connection.execute("PRAGMA foreign_keys").fetchone() == (1,)
+    assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
+    assert connection.execute("PRAGMA user_version").fetchone() == (len(SCRIPTS),)
+    connection.close()
+
+
+def test_every_query_suits_the_schema(path: Path) -> None:
+    connection = open_writer(path)
+    for sql in (*queries().values(), *row_writes().values()):
+        numbered = [number for number in (1, 2, 3) if f"?{number}" in sql]
+        parameters = (None,) * (max(numbered) if numbered else sql.count("?"))
+        assert connection.execute("EXPLAIN " + sql, parameters).fetchall(), sql
+    connection.close()
+
+
+def test_lists_of_runs_are_read_from_an_index(path: Path) -> None:
+    connection = open_writer(path)
+    for name, sql in queries().items():
+        if name.startswith("runs") and name != "runs_from":
+            plan = connection.execute("EXPLAIN QUERY PLAN " + sql, (None,) * sql.count("?")).fetchall()
+            steps = [step for *_, step in plan]
+            assert not any("TEMP B-TREE" in step or step == "SCAN runs" for step in steps), (name, steps)
+    connection.close()
+
+
+@pytest.mark.parametrize("name", ["a b.db", "what?#%41.db", "ledger", "l\u00e9dger.\U0001f600"])
+async def test_any_name_will_do(tmp_path: Path, name: str) -> None:
+    await filled(tmp_path / "some folder" / name)
+    assert (tmp_path / "some folder" / name).stat().st_size > 0
+    ledger = SqliteLedger(tmp_path / "some folder" / name)
+    assert len(await ledger.runs()) == 3
+    await ledger.close()
+
+
+async def test_the_log_stays_bounded_and_is_gone_afterwards(path: Path) -> None:
+    ledger = SqliteLedger(path)
+    log = path.with_name("ledger.db-wal")
+    largest = 0
+    for number in range(400):
+        await ledger.append(facts(into("run:a", note("x" * 6_000), note(str(number)))))
+        largest = max(largest, log.stat().st_size)
+    assert largest < 1.5 * max(GROWN_BYTES_MAX, CHECKPOINT_PAGES * 4_120)
+    await ledger.close()
+    assert not log.exists()
+    ledger = SqliteLedger(path)
+    assert await ledger.head("run:a") == 800
+    await ledger.close()
+
+
+async def test_a_process_that_only_reads_writes_nothing(path: Path) -> None:
+    await filled(path)
+    before = path.stat().st_mtime_ns
+    ledger = SqliteLedger(path)
+    assert len(await ledger.runs()) == 3
+    await ledger.close()
+    assert path.stat().st_mtime_ns == before
+
+
+async def test_a_ledger_of_version_1_is_brought_to_the_next(path: Path) -> None:
+    await filled(path)
+    connection = open_writer(path)
+    migrate(connection, path, (V1, V2))
+    migrate(connection, path, (V1, V2))
+    assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+    assert connection.execute("SELECT run_id, colour FROM runs ORDER BY run_id").fetchall() == [
+        ("r0", "red"),
+        ("r1", "red"),
+        ("r2", "red"),
+    ]
+    connection.close()
+
+
+async def test_a_migration_that_fails_changes_nothing(path: Path) -> None:
+    await filled(path)
+    connection = open_writer(path)
+    with pytest.raises(sqlite3.OperationalError):
+        migrate(connection, path, (V1, V2 + "INSERT INTO nowhere VALUES (1);\n"))
+    connection.close()
+    ledger = SqliteLedger(path)
+    await ledger.append(facts(into("run:r0", note())))
+    await ledger.close()
+    assert "extra" not in _tables(path)
+
+
+async def test_a_ledger_of_a_newer_version_is_refused(path: Path) -> None:
+    await filled(path)
+    with sqlite3.connect(path) as connection:
+        connection.execute(f"PRAGMA user_version = {len(SCRIPTS) + 1}")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(LedgerTooNew) as refusal:
+        SqliteLedger(path)
+    assert "Upgrade Recoup" in refusal.value.hint
+    assert str(path) in refusal.value.message
+    assert path.read_bytes() == before
+
+
+def test_a_file_that_is_no_database_is_refused_and_kept(path: Path) -> None:
+    path.parent.mkdir()
+    path.write_bytes(b"My diary. " * 100)
+    with pytest.raises(LedgerError, match="not a database"):
+        SqliteLedger(path)
+    assert path.read_bytes() == b"My diary. " * 100
+
+
+def test_the_database_of_another_program_is_refused_and_kept(path: Path) -> None:
+    path.parent.mkdir()
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE diary (day TEXT)")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(LedgerError, match="another program"):
+        SqliteLedger(path)
+    assert path.read_bytes() == before
+
+
+def test_a_folder_in_its_place_is_refused(path: Path) -> None:
+    path.mkdir(parents=True)
+    with pytest.raises(LedgerError, match="cannot be opened"):
+        SqliteLedger(path)
+
+
+def test_a_file_where_its_folder_should_be_is_refused(path: Path) -> None:
+    path.parent.write_text("in the way")
+    with pytest.raises(LedgerError, match="cannot be opened"):
+        SqliteLedger(path)
+
+
+async def test_a_full_disk_refuses_until_there_is_room(small_disk: Path) -> None:
+    ledger = SqliteLedger(small_disk / "ledger.db")
+    ballast = small_disk / "ballast"
+    await ledger.append(facts(into("run:a", note("first"))))
+    ballast.write_bytes(b"x" * (small_disk.stat().st_blksize * 300))
+    acknowledged, refusal = await until_refused(ledger)
+    assert "disk" in refusal.message
+    assert "space" in refusal.hint
+    assert await ledger.head("run:b") == acknowledged - 1
+    ballast.unlink()
+    await ledger.append(facts(into("run:a", note("last"))))
+    assert [event.seq for event in await ledger.read("run:a")] == list(range(1, acknowledged + 2))
+    await ledger.close()
+
+
+def test_a_disk_without_any_room_refuses_a_new_ledger(small_disk: Path) -> None:
+    with pytest.raises(OSError):
+        (small_disk / "ballast").write_bytes(b"x" * (4 << 20))
+    with pytest.raises(LedgerError):
+        SqliteLedger(small_disk / "ledger.db")
+    (small_disk / "ballast").unlink()
+    asyncio.run(filled(small_disk / "ledger.db"))
+
+
+async def test_a_ledger_that_cannot_be_written_says_so(small_disk: Path) -> None:
+    await filled(small_disk / "ledger.db")
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    with pytest.raises(LedgerError) as refusal:
+        await filled(small_disk / "ledger.db")
+    assert "RECOUP_HOME" in refusal.value.hint
+
+
+async def test_a_ledger_that_was_removed_in_use_is_not_written_to(path: Path) -> None:
+    ledger = SqliteLedger(path)
+    await ledger.append(facts(into("run:a", note())))
+    for file in path.parent.iterdir():
+        file.unlink()
+    for _ in range(2):
+        with pytest.raises(LedgerError, match="removed"):
+            await ledger.append(facts(into("run:a", note())))
+    assert list(path.parent.iterdir()) == []
+    await ledger.close()
+
+
+@pytest.mark.parametrize("first_page", [1, 24])
+async def test_a_damaged_ledger_is_reported(path: Path, first_page: int) -> None:
+    await filled(path, appends=60)
+    with path.open("r+b") as file:
+        for page in range(first_page, path.stat().st_size // 4096):
+            file.seek(page * 4096)
+            file.write(b"\xff" * 200)
+    with pytest.raises(LedgerError, match="damaged"):
+        await filled(path, appends=60)
+
+
+async def test_cached_rows_can_be_made_anew(path: Path) -> None:
+    ledger = SqliteLedger(path)
+    for append in random_history(random.Random(3), 60):
+        await ledger.append(append)
+    with sqlite3.connect(path) as connection:
+        connection.execute("DELETE FROM attempts WHERE step_index = 1")
+        connection.execute("UPDATE runs SET status = 'queued', reason = 'tampered'")
+        connection.execute('UPDATE workflow_state SET body = \'{"tokens_spent": 99.0, "seq": 32}\'')
+    connection.close()
+    with pytest.raises(AssertionError):
+        await assert_cached_rows_equal_a_rebuild(ledger)
+    await ledger.rebuild()
+    await assert_cached_rows_equal_a_rebuild(ledger)
+    await ledger.append(facts(into("run:run-0", note())))
+    await assert_cached_rows_equal_a_rebuild(ledger)
+    await ledger.close()
+
+
+async def test_a_symbolic_link_leads_to_the_same_ledger_and_the_same_turns(
+    path: Path, tmp_path: Path
+) -> None:
+    await filled(path)
+    (tmp_path / "link.db").symlink_to(path)
+    first, second = SqliteLedger(path), SqliteLedger(tmp_path / "link.db")
+    await asyncio.gather(*(one.append(facts(into("run:a", note()))) for one in (first, second) * 10))
+    assert await first.head("run:a") == 20
+    assert not (tmp_path / "link.turn").exists()
+    await first.close()
+    await second.close()
+
+
+def _tables(path: Path) -> set[str]:
+    connection = sqlite3.connect(path)
+    names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+    connection.close()
+    return names
