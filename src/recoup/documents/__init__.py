@@ -1,0 +1,1 @@
+"""Files that people write become model values here, or all their problems at once, with line and path."""

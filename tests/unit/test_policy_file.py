@@ -1,0 +1,211 @@
+"""Policy files become policies, or all their problems at once."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from recoup.documents.policy_file import DESCRIPTIONS, RANGES, parse_policy, policy_document, read_policy
+from recoup.errors import InvalidPolicy
+from recoup.model.failure import FailureClass
+from recoup.model.policy import IdleBy, Policy, TextRule
+
+NUMBERS = {field.name: field.type for field in msgspec.structs.fields(Policy) if field.type in (int, float)}
+
+
+def problems_of(text: str | bytes) -> list[tuple[int | None, str, str]]:
+    with pytest.raises(InvalidPolicy) as invalid:
+        parse_policy(text, "policy.yaml")
+    return [(p.line, p.where, p.message) for p in invalid.value.problems]
+
+
+def test_what_is_not_said_keeps_its_default() -> None:
+    assert parse_policy("{}") == Policy()
+    assert parse_policy("version: 1\nstep_max_attempts: 5\n") == Policy(step_max_attempts=5)
+
+
+def test_every_kind_of_key_is_read() -> None:
+    policy = parse_policy(
+        """
+        step_timeout_seconds: 1.5
+        idle_by: activity
+        polls: true
+        redeliver_classes: [cooldown, unknown]
+        exit_codes: {75: transient_runtime, "3": deterministic_contract}
+        text_rules:
+          - {words: no space left, class: deterministic_repo}
+        """
+    )
+    assert policy == Policy(
+        step_timeout_seconds=1.5,
+        idle_by=IdleBy.ACTIVITY,
+        polls=True,
+        redeliver_classes=(FailureClass.COOLDOWN, FailureClass.UNKNOWN),
+        exit_codes={75: FailureClass.TRANSIENT_RUNTIME, 3: FailureClass.DETERMINISTIC_CONTRACT},
+        text_rules=(TextRule(words="no space left", cls=FailureClass.DETERMINISTIC_REPO),),
+    )
+
+
+def test_the_document_of_a_policy_is_a_policy_file() -> None:
+    policy = Policy(
+        polls=True,
+        exit_codes={75: FailureClass.COOLDOWN},
+        text_rules=(TextRule(words="a b", cls=FailureClass.UNKNOWN),),
+    )
+    document = policy_document(policy)
+    assert set(document) == {"version", *(field.name for field in msgspec.structs.fields(Policy))}
+    assert parse_policy(json.dumps(document)) == policy
+
+
+def test_every_key_has_a_description_and_every_number_a_range() -> None:
+    assert set(DESCRIPTIONS) == {field.name for field in msgspec.structs.fields(Policy)}
+    assert set(RANGES) == set(NUMBERS)
+    for name, (low, high) in RANGES.items():
+        assert low <= getattr(Policy(), name) <= high
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_numbers_outside_their_range_are_refused(name: str) -> None:
+    low, high = RANGES[name]
+    assert (1, name, f"must be at least {low:,}") in problems_of(f"{name}: {int(low) - 1}")
+    assert (1, name, f"must be at most {high:,}") in problems_of(f"{name}: {int(high) + 1}")
+
+
+@given(st.sampled_from(sorted(RANGES)), st.floats(0, 1))
+def test_numbers_inside_their_range_are_taken(name: str, share: float) -> None:
+    low, high = RANGES[name]
+    number = low + share * (high - low)
+    value = int(number) if NUMBERS[name] is int else number
+    pairs = {
+        "backoff_ms": "backoff_cap_ms",
+        "cooldown_default_seconds": "cooldown_max_seconds",
+        "step_no_progress_limit": "no_progress_window",
+        "retry_token_refund": "retry_tokens",
+    }
+    document = {name: value}
+    if name in pairs:
+        document[pairs[name]] = RANGES[pairs[name]][1]
+    lows = {high_key: low_key for low_key, high_key in pairs.items()}
+    if name in lows:
+        document[lows[name]] = RANGES[lows[name]][0]
+    assert getattr(parse_policy(json.dumps(document)), name) == value
+
+
+def test_all_problems_are_told_at_once_with_their_lines() -> None:
+    text = """\
+step_max_atempts: 3
+step_timeout_seconds: "900"
+backoff_ms: 70000
+step_no_progress_limit: 1.5
+idle_by: outptu
+polls: yes
+redeliver_classes: [deterministic_repo, transient]
+exit_codes:
+  0: cooldown
+  75: sometimes
+text_rules:
+  - {words: "", class: unknown}
+  - {words: x, clas: unknown}
+delivery_max:
+nonsense: 1
+"""
+    assert problems_of(text) == [
+        (1, "step_max_atempts", "unknown key: did you mean `step_max_attempts`?"),
+        (2, "step_timeout_seconds", 'must be a number, not the text "900": remove the quotes'),
+        (3, "backoff_ms", "`backoff_cap_ms` (60,000) is less than `backoff_ms` (70,000): change one of them"),
+        (4, "step_no_progress_limit", "must be a whole number, not a number with a fraction"),
+        (5, "idle_by", "must be `output` or `activity`: did you mean `output`?"),
+        (6, "polls", 'must be `true` or `false`, not the text "yes"'),
+        (
+            7,
+            "redeliver_classes[0]",
+            "a deterministic failure ends the same way every time: it is never redelivered",
+        ),
+        (7, "redeliver_classes[1]", _CLASSES + ": did you mean `transient_runtime`?"),
+        (9, "exit_codes.0", "must be an exit code from 1 to 255 (0 is no failure)"),
+        (10, "exit_codes.75", _CLASSES),
+        (12, "text_rules[0].words", "must not be empty"),
+        (13, "text_rules[1].class", 'is missing: add it, for example `class: "deterministic_repo"`'),
+        (13, "text_rules[1].clas", "unknown key: did you mean `class`?"),
+        (14, "delivery_max", "has no value: write one, or remove the key"),
+        (15, "nonsense", _KEYS),
+    ]
+
+
+_CLASSES = (
+    "must be `transient_runtime`, `stuck_no_progress`, `cooldown`, `unknown`, `deterministic_contract`, "
+    "`deterministic_policy` or `deterministic_repo`"
+)
+_KEYS = "unknown key: the keys here are " + ", ".join(
+    f"`{key}`" for key in sorted(["$schema", "version", *DESCRIPTIONS])
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", (None, "", "the file is empty: write `{}` for a policy of defaults")),
+        ("# nothing\n", (None, "", "the file is empty: write `{}` for a policy of defaults")),
+        (
+            "[1]",
+            (
+                1,
+                "",
+                "a policy is a mapping of keys such as `step_max_attempts: 3`, not a list or a single value",
+            ),
+        ),
+        ("version: 2", (1, "version", "must be 1, the only version of this format that this Recoup reads")),
+        (
+            "polls: true\npolls: false",
+            (2, "polls", "this key stands here twice, first on line 1: keep one of the two"),
+        ),
+        (b"polls: \xff\n", (1, "", "this is not UTF-8 text: save the file as UTF-8")),
+        ("a: [", (1, "", "the file ends before every bracket that was opened is closed")),
+        ("check_s: .nan", (1, "check_s", "must be a finite number")),
+        (
+            "no_progress_window: 1\nstep_no_progress_limit: 3",
+            (
+                1,
+                "no_progress_window",
+                "`no_progress_window` (1) is less than `step_no_progress_limit - 1` (2): change one of them",
+            ),
+        ),
+    ],
+)
+def test_what_is_no_policy_is_refused(text: str | bytes, problem: tuple[int | None, str, str]) -> None:
+    assert problems_of(text) == [problem]
+
+
+def test_a_policy_is_read_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text("delivery_max: 1\n")
+    assert read_policy(path) == Policy(delivery_max=1)
+
+
+def test_a_file_that_is_not_there_is_a_problem_like_any_other(tmp_path: Path) -> None:
+    with pytest.raises(
+        InvalidPolicy, match=r"invalid policy: 1 problem in (.|\n)*there is no such file"
+    ) as invalid:
+        read_policy(tmp_path / "policy.yaml")
+    assert invalid.value.exit_code == 3
+
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+DATA = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+)
+KEYS = st.sampled_from([*RANGES, "exit_codes", "text_rules", "polls"]) | st.text(max_size=5)
+
+
+@given(st.dictionaries(KEYS, DATA, max_size=4))
+@settings(deadline=None)
+def test_anything_is_a_policy_or_refused(data: dict[str, object]) -> None:
+    with contextlib.suppress(InvalidPolicy):
+        parse_policy(json.dumps(data))

@@ -1,0 +1,166 @@
+"""The JSON Schemas say what the readers read."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from recoup.documents.policy_file import RANGES, policy_document
+from recoup.documents.schemas import DIALECT, plan_schema, policy_schema
+from recoup.model.policy import Policy
+
+PLAN = {
+    "version": 1,
+    "name": "invoice-sync",
+    "objective": "Every invoice of the month is approved",
+    "inputs": {
+        "customer": {"required": True},
+        "month": {"default": "2026-11"},
+        "pin": {"secret": True},
+        "n": 5,
+    },
+    "workspace": {"git": ".", "ref": "main"},
+    "defaults": {"timeout": "15m", "idle_timeout": 300, "max_attempts": 3, "no_progress_limit": 2},
+    "secrets": ["API_TOKEN"],
+    "steps": [
+        {
+            "id": "fetch",
+            "title": "Get the invoices",
+            "run": "./fetch.sh ${{ inputs.customer }}",
+            "expect": [
+                {"file": "out/invoices.json"},
+                {"stdout": "fetched"},
+                {"exit": [0, 3]},
+                {"diff": "empty"},
+            ],
+            "outputs": {"count": {"json": "out/invoices.json", "path": "count"}, "note": {"secret": True}},
+            "env": {"PORT": 8080},
+        },
+        {
+            "id": "deps",
+            "run": ["npm", "ci"],
+            "rebuild": "rerun",
+            "expect": [{"json": "a", "path": "b", "equals": None}],
+        },
+    ],
+}
+TYPES: dict[str, Any] = {
+    "object": dict,
+    "array": list,
+    "string": str,
+    "boolean": bool,
+    "integer": int,
+    "number": (int, float),
+}
+
+
+def fits(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any]) -> bool:
+    """As much of JSON Schema as our schemas use; an unknown word fails."""
+    return all(_RULES[word](value, want, schema, root) for word, want in schema.items())
+
+
+def is_type(value: Any, names: str | list[str]) -> bool:
+    names = [names] if isinstance(names, str) else names
+    return any(isinstance(value, TYPES[n]) and (n == "boolean" or not isinstance(value, bool)) for n in names)
+
+
+def known(key: str, schema: Mapping[str, Any]) -> bool:
+    named = key in schema.get("properties", {})
+    return named or any(re.search(pattern, key) for pattern in schema.get("patternProperties", {}))
+
+
+def ignored(*_: Any) -> bool:
+    return True
+
+
+_RULES: dict[str, Any] = {
+    **dict.fromkeys(("$schema", "$defs", "title", "description", "examples", "default"), ignored),
+    "$ref": lambda v, w, s, r: fits(v, r["$defs"][w.removeprefix("#/$defs/")], r),
+    "type": lambda v, w, s, r: is_type(v, w),
+    "const": lambda v, w, s, r: v == w and type(v) is type(w),
+    "enum": lambda v, w, s, r: v in w,
+    "pattern": lambda v, w, s, r: not isinstance(v, str) or re.search(w, v) is not None,
+    "minLength": lambda v, w, s, r: not isinstance(v, str) or len(v) >= w,
+    "minimum": lambda v, w, s, r: not isinstance(v, int | float) or v >= w,
+    "maximum": lambda v, w, s, r: not isinstance(v, int | float) or v <= w,
+    "exclusiveMinimum": lambda v, w, s, r: not isinstance(v, int | float) or v > w,
+    "minItems": lambda v, w, s, r: not isinstance(v, list) or len(v) >= w,
+    "maxItems": lambda v, w, s, r: not isinstance(v, list) or len(v) <= w,
+    "maxProperties": lambda v, w, s, r: not isinstance(v, dict) or len(v) <= w,
+    "items": lambda v, w, s, r: not isinstance(v, list) or all(fits(item, w, r) for item in v),
+    "required": lambda v, w, s, r: not isinstance(v, dict) or set(w) <= set(v),
+    "properties": lambda v, w, s, r: (
+        not isinstance(v, dict) or all(fits(v[key], part, r) for key, part in w.items() if key in v)
+    ),
+    "patternProperties": lambda v, w, s, r: (
+        not isinstance(v, dict)
+        or all(fits(v[k], part, r) for p, part in w.items() for k in v if re.search(p, k))
+    ),
+    "additionalProperties": lambda v, w, s, r: (
+        not isinstance(v, dict) or w or all(known(key, s) for key in v)
+    ),
+    "anyOf": lambda v, w, s, r: any(fits(v, part, r) for part in w),
+    "oneOf": lambda v, w, s, r: sum(fits(v, part, r) for part in w) == 1,
+}
+
+
+def test_the_plan_of_the_documentation_fits_its_schema() -> None:
+    schema = plan_schema()
+    assert schema["$schema"] == DIALECT
+    assert fits(PLAN, schema, schema)
+    assert fits({**PLAN, "$schema": "plan.schema.json"}, schema, schema)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"version": 2},
+        {"nmae": "x"},
+        {"steps": []},
+        {"steps": [{"run": "x", "tiemout": 5}]},
+        {"steps": [{"title": "x"}]},
+        {"steps": [{"run": "x", "max_attempts": "3"}]},
+        {"steps": [{"run": "x", "timeout": "fast"}]},
+        {"steps": [{"run": "x", "timeout": None}]},
+        {"steps": [{"run": []}]},
+        {"steps": [{"run": "x", "expect": [{"fiel": "x"}]}]},
+        {"steps": [{"run": "x", "expect": [{"file": "x", "run": "y"}]}]},
+        {"steps": [{"run": "x", "outputs": {"a b": {}}}]},
+        {"steps": [{"run": "x", "env": {"A-B": "x"}}]},
+        {"steps": [{"run": "x", "repeat": "maybe"}]},
+        {"workspace": {"git": ".", "folder": "."}},
+        {"secrets": ["A-B"]},
+    ],
+    ids=str,
+)
+def test_a_bad_plan_does_not(change: dict[str, Any]) -> None:
+    schema = plan_schema()
+    assert not fits({**PLAN, **change}, schema, schema)
+
+
+def test_the_defaults_fit_the_schema_of_policies() -> None:
+    schema = policy_schema()
+    assert fits(policy_document(Policy()), schema, schema)
+    assert fits({"exit_codes": {"75": "cooldown"}}, schema, schema)
+    assert not fits({"step_max_attempts": 0}, schema, schema)
+    assert not fits({"step_max_atempts": 1}, schema, schema)
+    for name, (low, high) in RANGES.items():
+        assert (schema["properties"][name]["minimum"], schema["properties"][name]["maximum"]) == (low, high)
+
+
+@pytest.mark.parametrize("schema", [plan_schema(), policy_schema()], ids=["plan", "policy"])
+def test_every_key_has_words_and_an_example_that_fits(schema: dict[str, Any]) -> None:
+    for name, part in keys_of(schema):
+        assert part["description"].endswith("."), name
+        assert part["examples"], name
+        assert all(fits(example, part, schema) for example in part["examples"]), name
+    json.dumps(schema)
+
+
+def keys_of(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for shape in [schema, *schema["$defs"].values()]:
+        yield from shape.get("properties", {}).items()
