@@ -1,0 +1,85 @@
+"""The folder of one run. Names hold numbers only, so that no secret can be in a name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from recoup.evidence.durable import OWNER_ONLY, write_whole
+from recoup.model.redacted import Redacted
+from recoup.ports import Redactor
+
+
+class RunFolder:
+    """`artifacts/` for people, `private/` for nobody, `workspaces/` for steps.
+
+    What lies under `artifacts/` can be made again from the ledger, except logs and patches.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    @property
+    def artifacts(self) -> Path:
+        return self.root / "artifacts"
+
+    @property
+    def private(self) -> Path:
+        return self.root / "private"
+
+    @property
+    def plan_path(self) -> Path:
+        """The plan as it is to be run, with what the ledger may not hold."""
+        return self.private / "plan.json"
+
+    def make(self) -> None:
+        for folder in (self.root, self.private, self.root / "workspaces"):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            folder.chmod(0o700)
+
+    def log_path(self, step_index: int) -> Path:
+        return self.artifacts / "logs" / "steps" / f"step-{step_index:04d}.log"
+
+    def patch_path(self, step_index: int) -> Path:
+        return self.artifacts / "patches" / "steps" / f"step-{step_index:04d}.patch"
+
+    def output_path(self, step_index: int, attempt: int) -> Path:
+        path = self._output_path(step_index, attempt)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path.unlink(missing_ok=True)
+        path.touch(OWNER_ONLY)
+        return path
+
+    def written_output(self, step_index: int, attempt: int) -> Path | None:
+        path = self._output_path(step_index, attempt)
+        return path if path.exists() else None
+
+    def forget_output(self, step_index: int, attempt: int) -> None:
+        self._output_path(step_index, attempt).unlink(missing_ok=True)
+
+    def redact_log(self, step_index: int, redactor: Redactor) -> None:
+        path = self.log_path(step_index)
+        if path.exists():
+            write_whole(path, redactor.redact(path.read_bytes()).data)
+
+    def write_patch(self, step_index: int, patch: Redacted) -> None:
+        write_whole(self.patch_path(step_index), patch.data)
+
+    def write_step_state(self, step_index: int, document: Redacted) -> None:
+        path = self.artifacts / "state" / "steps" / f"step-{step_index:04d}.json"
+        write_whole(path, document.data, durable=False)
+
+    def write_attempt_state(self, step_index: int, attempt: int, document: Redacted) -> None:
+        path = self.artifacts / "state" / "self_heal" / f"attempt-{step_index:04d}-{attempt:04d}.json"
+        write_whole(path, document.data, durable=False)
+
+    def write_retry_context(self, step_index: int, attempt: int, document: Redacted) -> Path:
+        path = self.artifacts / "state" / "retry_context" / f"step-{step_index:04d}-{attempt:04d}.json"
+        write_whole(path, document.data, durable=False)
+        return path
+
+    def write_plan(self, plan: bytes) -> None:
+        """Raw: the private folder is the one place where text need not be redacted."""
+        write_whole(self.plan_path, plan)
+
+    def _output_path(self, step_index: int, attempt: int) -> Path:
+        return self.private / "outputs" / f"step-{step_index:04d}-{attempt:04d}.env"

@@ -1,0 +1,86 @@
+"""Values that must be kept but never shown: encrypted, owner-only."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from recoup.errors import NotFound, SettingsError
+from recoup.evidence.durable import write_whole
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+_NONCE_BYTES = 12
+_KEY_BYTES = 32
+
+
+class Vault:
+    """Secret inputs and outputs of one run, each in a file of its own, under the home's key."""
+
+    def __init__(self, folder: Path, key: bytes) -> None:
+        self._folder = folder
+        self._key = key
+
+    def put(self, name: str, value: str) -> None:
+        nonce = os.urandom(_NONCE_BYTES)
+        write_whole(self._path(name), nonce + self._cipher().encrypt(nonce, value.encode(), name.encode()))
+
+    def get(self, name: str) -> str:
+        from cryptography.exceptions import InvalidTag
+
+        try:
+            data = self._path(name).read_bytes()
+        except FileNotFoundError:
+            raise NotFound(
+                f"no secret value is kept under {name!r}", hint="Run the step that makes it."
+            ) from None
+        try:
+            return self._cipher().decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], name.encode()).decode()
+        except InvalidTag:
+            raise SettingsError(
+                f"the secret value {name!r} was written with another key, or was altered",
+                hint="Set RECOUP_KEY to the key that the run began with.",
+            ) from None
+
+    def mac(self, value: str) -> str:
+        return "secret:" + hmac.new(self._key, value.encode(), "sha256").hexdigest()
+
+    def _path(self, name: str) -> Path:
+        return self._folder / hashlib.sha256(name.encode()).hexdigest()[:32]
+
+    def _cipher(self) -> AESGCM:
+        # Imported late: it costs more than everything else here, and most runs have no secret values.
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        return AESGCM(self._key)
+
+
+def vault_key(home: Path, configured: str | None) -> bytes:
+    """RECOUP_KEY if it is set; otherwise a key that this home keeps for itself."""
+    if configured:
+        return hashlib.scrypt(
+            configured.encode(), salt=b"recoup.vault.1", n=2**14, r=8, p=1, dklen=_KEY_BYTES
+        )
+    path = home / "key"
+    if not path.exists():
+        _make_key(path)
+    key = path.read_bytes()
+    if len(key) != _KEY_BYTES:
+        raise SettingsError(f"{path} is damaged", hint="Restore it from a backup, or set RECOUP_KEY.")
+    return key
+
+
+def _make_key(path: Path) -> None:
+    """Two processes may do this at once: whoever links first wins, both then read the same key."""
+    candidate = path.with_name(f".key.{os.getpid()}.tmp")
+    write_whole(candidate, os.urandom(_KEY_BYTES))
+    try:
+        os.link(candidate, path)
+    except FileExistsError:
+        pass
+    finally:
+        candidate.unlink(missing_ok=True)

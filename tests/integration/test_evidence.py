@@ -1,0 +1,97 @@
+"""Evidence, whole files, and values nobody is shown."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from recoup.errors import NotFound, SettingsError
+from recoup.evidence.durable import write_whole
+from recoup.evidence.folder import FolderEvidence
+from recoup.evidence.vault import Vault, vault_key
+from recoup.redaction.redactor import SecretRedactor
+
+REDACTOR = SecretRedactor()
+
+
+def test_a_handle_opens_what_was_put(tmp_path: Path) -> None:
+    evidence = FolderEvidence(tmp_path)
+    handle = evidence.put(REDACTOR.redact("proof"), 100)
+    assert evidence.get(handle) == b"proof"
+    assert evidence.put(REDACTOR.redact("proof"), 100) == handle
+
+
+def test_evidence_over_its_limit_is_cut_and_says_so(tmp_path: Path) -> None:
+    evidence = FolderEvidence(tmp_path)
+    kept = evidence.get(evidence.put(REDACTOR.redact("x" * 500), 100))
+    assert kept.startswith(b"x" * 100)
+    assert b"cut" in kept
+    assert len(kept) < 200
+
+
+def test_altered_evidence_is_not_served(tmp_path: Path) -> None:
+    evidence = FolderEvidence(tmp_path)
+    handle = evidence.put(REDACTOR.redact("proof"), 100)
+    (path,) = [p for p in tmp_path.rglob("*") if p.is_file()]
+    path.write_text("forged")
+    with pytest.raises(NotFound, match="altered"):
+        evidence.get(handle)
+
+
+@pytest.mark.parametrize("handle", ["", "sha256:..", "../../key", "sha256:" + "0" * 64])
+def test_what_is_not_evidence_is_not_found(tmp_path: Path, handle: str) -> None:
+    with pytest.raises(NotFound):
+        FolderEvidence(tmp_path).get(handle)
+
+
+def test_only_what_nobody_cites_is_pruned(tmp_path: Path) -> None:
+    evidence = FolderEvidence(tmp_path)
+    kept, gone = (evidence.put(REDACTOR.redact(word), 100) for word in ("kept", "gone"))
+    assert evidence.prune(frozenset({kept}), older_than_s=3600) == 0
+    assert evidence.prune(frozenset({kept}), older_than_s=-1) == 1
+    assert evidence.get(kept) == b"kept"
+    with pytest.raises(NotFound):
+        evidence.get(gone)
+
+
+def test_a_file_that_cannot_be_written_whole_leaves_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "state.json"
+    write_whole(path, b"old")
+
+    def full(_handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="space"):
+        write_whole(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert [p.name for p in tmp_path.iterdir()] == ["state.json"]
+
+
+def test_a_secret_value_is_encrypted_owner_only_and_comes_back(tmp_path: Path) -> None:
+    vault = Vault(tmp_path / "secrets", vault_key(tmp_path, None))
+    vault.put("inputs.pin", "1234-äß")
+    assert vault.get("inputs.pin") == "1234-äß"
+    (path,) = (tmp_path / "secrets").iterdir()
+    assert b"1234" not in path.read_bytes()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "key").stat().st_mode) == 0o600
+
+
+def test_another_key_is_refused_with_words(tmp_path: Path) -> None:
+    Vault(tmp_path / "secrets", vault_key(tmp_path, "one passphrase")).put("x", "value")
+    with pytest.raises(SettingsError, match="another key"):
+        Vault(tmp_path / "secrets", vault_key(tmp_path, "another passphrase")).get("x")
+    with pytest.raises(NotFound):
+        Vault(tmp_path / "secrets", b"k" * 32).get("never kept")
+
+
+def test_a_mac_tells_values_apart_without_showing_them(tmp_path: Path) -> None:
+    vault = Vault(tmp_path, b"k" * 32)
+    assert vault.mac("1234") == vault.mac("1234") != vault.mac("1235")
+    assert "1234" not in vault.mac("1234")

@@ -1,0 +1,169 @@
+"""Checks and outputs, on real files and real commands."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recoup.clock import SystemClock
+from recoup.engine.lease import LeaseLifeline
+from recoup.model.outcome import Captured, Collected, Outcome, Scene
+from recoup.model.plan import (
+    Check,
+    DeclaredOutput,
+    DiffCheck,
+    ExitCheck,
+    FileCheck,
+    JsonCheck,
+    JsonOutput,
+    Output,
+    OutputCheck,
+    RegexOutput,
+    RunCheck,
+    StreamName,
+    TextMatch,
+)
+from recoup.model.policy import Policy
+from recoup.processes.keeper import LinuxKeeper
+from recoup.redaction.redactor import SecretRedactor
+from recoup.runtimes.inspector import WorldInspector, describe
+
+INSPECTOR = WorldInspector(LinuxKeeper(), SecretRedactor())
+SAID = Outcome(exit_code=3, stdout=Captured(b"got 42 rows\n", b"", 12), stderr=Captured(b"careful\n", b"", 8))
+
+
+def scene(folder: Path, **more: Any) -> Scene:
+    return Scene(cwd=str(folder), env=dict(os.environ), policy=Policy(), **more)
+
+
+async def held(check: Check, at: Scene) -> tuple[bool | None, str]:
+    lifeline = LeaseLifeline(SystemClock().now().boot_us / 1e6 + 60)
+    (result,) = (await INSPECTOR.examine([check], at, lifeline, asyncio.Event())).results
+    return result.held, result.detail
+
+
+@pytest.mark.parametrize(
+    ("check", "wanted"),
+    [
+        (FileCheck("f.json"), True),
+        (FileCheck("nope"), False),
+        (FileCheck("nope", absent=True), True),
+        (FileCheck("f.json", absent=True), False),
+        (FileCheck("f.json", contains=TextMatch(text='"a"')), True),
+        (FileCheck("f.json", contains=TextMatch(regex=r'"z":\s*\d')), False),
+        (JsonCheck("f.json", "a.b[1].c"), True),
+        (JsonCheck("f.json", "a.b.1.c", equals=None), True),
+        (JsonCheck("f.json", "zero", equals=0), True),
+        (JsonCheck("f.json", "zero", equals=1), False),
+        (JsonCheck("f.json", "a.x"), False),
+        (JsonCheck("text", "a"), False),
+        (JsonCheck("nope", "a"), False),
+        (ExitCheck((0, 3)), True),
+        (ExitCheck((0,)), False),
+        (OutputCheck(StreamName.STDOUT, TextMatch(text="42 rows")), True),
+        (OutputCheck(StreamName.STDERR, TextMatch(regex="^care")), True),
+        (OutputCheck(StreamName.STDERR, TextMatch(text="42")), False),
+        (RunCheck("test -s f.json"), True),
+        (RunCheck(("test", "-s", "nope")), False),
+        (RunCheck("no-such-command"), None),
+        (RunCheck("kill -9 $$"), None),
+        (RunCheck(("no-such-command",)), None),
+        (JsonCheck("f.json", "a", equals={"b": [0, {"c": None}]}), True),
+        (JsonCheck("f.json", "zero", equals=0.0), True),
+        (JsonCheck("f.json", "zero", equals=False), False),
+    ],
+    ids=lambda value: describe(value) if isinstance(value, Check) else "",
+)
+async def test_a_check_finds_what_is_there(tmp_path: Path, check: Check, wanted: bool | None) -> None:
+    (tmp_path / "f.json").write_text(json.dumps({"a": {"b": [0, {"c": None}]}, "zero": 0}))
+    (tmp_path / "text").write_text("no json")
+    found, detail = await held(check, scene(tmp_path, outcome=SAID))
+    assert found is wanted
+    assert detail
+
+
+@pytest.mark.parametrize(
+    ("check", "changed", "wanted"),
+    [
+        (DiffCheck(), ("a.py",), True),
+        (DiffCheck(), (), False),
+        (DiffCheck("empty"), (), True),
+        (DiffCheck("empty"), ("a.py",), False),
+        (DiffCheck(paths=("*.py", "docs/*")), ("a.py", "docs/x.md"), True),
+        (DiffCheck(paths=("*.py",)), ("a.py", "x.md"), False),
+        (DiffCheck(), None, False),
+    ],
+)
+async def test_a_diff_check_looks_at_what_changed(
+    tmp_path: Path, check: DiffCheck, changed: tuple[str, ...] | None, wanted: bool
+) -> None:
+    assert (await held(check, scene(tmp_path, outcome=SAID, changed_files=changed)))[0] is wanted
+
+
+async def test_a_check_that_hangs_is_ended(tmp_path: Path) -> None:
+    began = time.monotonic()
+    found, detail = await held(RunCheck("sleep 600"), scene(tmp_path, check_timeout_s=0.3))
+    assert found is None, "a check that did not end says nothing"
+    assert "took over" in detail
+    assert time.monotonic() - began < 10
+
+
+async def test_a_hostile_expression_takes_linear_time(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("a" * 200_000)
+    began = time.monotonic()
+    assert not (await held(FileCheck("f", contains=TextMatch(regex="(a+)+b")), scene(tmp_path)))[0]
+    assert time.monotonic() - began < 10
+
+
+async def collect(folder: Path, outputs: dict[str, Output], written: str = "", **more: Any) -> Collected:
+    path = folder / "written.env"
+    path.write_text(written)
+    return await INSPECTOR.collect(outputs, scene(folder, outcome=SAID, output_file=str(path), **more))
+
+
+async def test_outputs_come_from_json_text_and_lines(tmp_path: Path) -> None:
+    (tmp_path / "f.json").write_text('{"count": 3, "list": [1, {"x": "y"}]}')
+    outputs: dict[str, Output] = {
+        "count": JsonOutput("f.json", "count"),
+        "list": JsonOutput("f.json", "list"),
+        "rows": RegexOutput(r"got (\d+) rows"),
+        "whole": RegexOutput(r"care\w+", stream=StreamName.STDERR),
+        "pin": DeclaredOutput(secret=True),
+    }
+    collected = await collect(tmp_path, outputs, "pin=12=34\nmore=1\nlong<<END\na\nb=c\nEND\n\n")
+    assert collected.problem is None
+    assert collected.plain == {
+        "count": 3,
+        "list": [1, {"x": "y"}],
+        "rows": "42",
+        "whole": "careful",
+        "more": "1",
+        "long": "a\nb=c",
+    }
+    assert collected.secret == {"pin": "12=34"}
+
+
+@pytest.mark.parametrize(
+    ("outputs", "written", "word"),
+    [
+        ({"x": JsonOutput("nope.json", "a")}, "", "nope.json"),
+        ({"x": RegexOutput("nothing")}, "", "does not match"),
+        ({"x": DeclaredOutput()}, "", "did not write x"),
+        ({}, "no equals sign\n", "line 1"),
+        ({}, "ok=1\n2bad=2\n", "line 2"),
+        ({}, "x<<END\nnever ended\n", "END"),
+        ({}, "x=" + "y" * 70_000, "outputs_bytes_max"),
+    ],
+)
+async def test_outputs_that_cannot_be_had_say_why(
+    tmp_path: Path, outputs: dict[str, Output], written: str, word: str
+) -> None:
+    collected = await collect(tmp_path, outputs, written)
+    assert collected.problem is not None
+    assert word in collected.problem
