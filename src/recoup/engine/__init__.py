@@ -1,0 +1,1 @@
+"""The attempt loop: the only place that turns a decision about a run into effects."""

@@ -1,0 +1,152 @@
+"""What a step is given: its arguments with everything substituted, and its environment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from recoup.engine.world import Job, World
+from recoup.kernel.canonical import digest_of_texts
+from recoup.kernel.template import references, shell_script, substitute
+from recoup.model.plan import Action, Plan, RunAction, Step
+from recoup.model.run import RunState
+
+Outputs = Mapping[str, Mapping[str, Any]]
+
+
+class Arguments(msgspec.Struct, frozen=True):
+    """One step's arguments, and the digest that tells whether they are the same as before."""
+
+    action: Action
+    env: dict[str, str]
+    digest: str
+
+
+class Scope(Mapping[str, Any]):
+    """Every name that a template may use, looked up when it is used. `fresh`: outputs that are not folded yet."""
+
+    def __init__(
+        self, job: Job, state: RunState, fresh: Outputs | None = None, *, masked: bool = False
+    ) -> None:
+        self._job = job
+        self._state = state
+        self._fresh = fresh or {}
+        self._masked = masked
+        """Secret values are told apart but not shown: for digests."""
+
+    def __getitem__(self, name: str) -> Any:
+        value, secret = self._find(name.split("."), name)
+        return self._job.secrets.mac(str(value)) if secret and self._masked else value
+
+    def __iter__(self) -> Iterator[str]:
+        yield from ("run.id", "run.workflow")
+        yield from (f"inputs.{name}" for name in self._job.plan.inputs)
+        for record in self._state.steps:
+            names = (*record.outputs, *record.secret_outputs, *self._fresh.get(record.step_id, ()))
+            yield from (f"steps.{record.step_id}.outputs.{name}" for name in names)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _find(self, parts: list[str], name: str) -> tuple[Any, bool]:
+        match parts:
+            case ["run", "id"]:
+                return self._job.run_id, False
+            case ["run", "workflow"]:
+                return self._state.workflow, False
+            case ["inputs", *rest]:
+                return self._input(".".join(rest), name)
+            case ["steps", *_]:
+                return self._output(name)
+        raise KeyError(name)
+
+    def _input(self, key: str, name: str) -> tuple[Any, bool]:
+        spec, value = self._job.plan.inputs[key], self._state.inputs.get(key)
+        if spec.secret and value is not None:
+            return self._job.secrets.get(name), True
+        return value or "", spec.secret
+
+    def _output(self, name: str) -> tuple[Any, bool]:
+        step_id, _, key = name.removeprefix("steps.").partition(".outputs.")
+        record = next((one for one in self._state.steps if one.step_id == step_id), None)
+        if record is None:
+            raise KeyError(name)
+        declared = self._job.plan.steps[record.index].outputs.get(key)
+        secret = declared is not None and declared.secret
+        if key in self._fresh.get(step_id, {}):
+            return self._fresh[step_id][key], secret
+        if key in record.secret_outputs:
+            return self._job.secrets.get(name), True
+        return record.outputs[key], secret
+
+
+def arguments_of(
+    step: Step, job: Job, state: RunState, secret: frozenset[str], fresh: Outputs | None = None
+) -> Arguments:
+    """Raises TemplateError when a reference has no value."""
+    action, env = _substituted(step, Scope(job, state, fresh), secret)
+    shown_action, shown_env = action, env
+    if secret:
+        shown_action, shown_env = _substituted(step, Scope(job, state, fresh, masked=True), secret)
+    return Arguments(action, env, digest_of_texts({"action": shown_action, "env": shown_env}))
+
+
+def is_fixed(step: Step) -> bool:
+    """No reference anywhere: the arguments are the same in every attempt."""
+    return not any("${{" in text for text in _texts(step))
+
+
+def outputs_wanted(plan: Plan, step: Step) -> frozenset[str]:
+    """The outputs of this step that it declares or that another one refers to."""
+    referred = {
+        reference.field
+        for other in plan.steps
+        for text in (*_texts(other), other.when or "")
+        for reference in references(text)
+        if reference.step_id == step.id
+    }
+    return frozenset(step.outputs) | referred
+
+
+def environment_of(
+    world: World, job: Job, step: Step, arguments: Arguments, attempt: int, files: Mapping[str, str]
+) -> dict[str, str]:
+    return {
+        **world.environ,
+        **arguments.env,
+        "RECOUP_RUN_ID": job.run_id,
+        "RECOUP_STEP_ID": step.id,
+        "RECOUP_ATTEMPT": str(attempt),
+        "RECOUP_IDEMPOTENCY_KEY": f"{job.run_id}.{step.id}",
+        **files,
+    }
+
+
+def _texts(step: Step) -> tuple[str, ...]:
+    command = step.action.command
+    words = (command,) if isinstance(command, str) else command
+    return (*words, *step.env.values())
+
+
+def secret_names(plan: Plan) -> frozenset[str]:
+    """The references whose values must be neither shown nor guessed from a digest."""
+    inputs = {f"inputs.{name}" for name, spec in plan.inputs.items() if spec.secret}
+    outputs = {
+        f"steps.{step.id}.outputs.{name}"
+        for step in plan.steps
+        for name, spec in step.outputs.items()
+        if spec.secret
+    }
+    return frozenset(inputs | outputs)
+
+
+def _substituted(step: Step, scope: Scope, secret: frozenset[str]) -> tuple[Action, dict[str, str]]:
+    env = {name: substitute(value, scope) for name, value in step.env.items()}
+    match step.action:
+        case RunAction(command=str() as script):
+            filled = shell_script(script, scope, secret)
+            return RunAction(filled.text), {**env, **filled.env}
+        case RunAction(command=argv):
+            return RunAction(tuple(substitute(word, scope) for word in argv)), env

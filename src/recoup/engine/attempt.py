@@ -1,0 +1,403 @@
+"""One attempt: order, perform, look, conclude. No decision about what follows is taken here."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from recoup.engine.arguments import Arguments, environment_of, outputs_wanted
+from recoup.engine.lease import LeaseLifeline
+from recoup.engine.outcome_facts import end_of, facts_of
+from recoup.engine.papers import retry_context
+from recoup.engine.recorder import Recorder
+from recoup.engine.world import Job, World
+from recoup.kernel.classify import classify, summarise
+from recoup.kernel.signature import signature
+from recoup.model.events import AttemptLaunched, CheckResult
+from recoup.model.failure import Failure, FailureKind
+from recoup.model.ids import ProcessIdentity
+from recoup.model.outcome import Collected, Order, Outcome, Scene
+from recoup.model.plan import WORLD_CHECKS, Check, DiffCheck, ExitCheck, Step, kind_of
+from recoup.model.policy import Policy
+from recoup.model.redacted import Redacted
+from recoup.model.run import StepRecord, Verdict
+from recoup.model.workspace import Change, Snapshot
+
+_SECRET_SEARCH_BYTES = 64 << 20
+_EVIDENCE_END_BYTES = 2048
+_NO_CHANGE = Change(None)
+_NO_OUTPUTS = Collected()
+
+
+@dataclass(slots=True)
+class Passed:
+    """The step is done, and this proves it (or, unverified, does not)."""
+
+    verdict: Verdict
+    duration_ms: int = 0
+    exit_code: int | None = None
+    outputs: Collected = _NO_OUTPUTS
+    evidence: tuple[str, ...] = ()
+    change: Change = _NO_CHANGE
+    snapshot: Snapshot | None = None
+    secrets_found: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    settled_by: str = "outcome"
+
+
+@dataclass(slots=True)
+class Failed:
+    """The attempt failed, or nobody can know."""
+
+    failure: Failure
+    evidence: tuple[str, ...] = ()
+    change: Change = _NO_CHANGE
+
+
+class Interrupted:
+    """The driver asked for the end; nothing is concluded."""
+
+
+Conclusion = Passed | Failed | Interrupted
+
+
+@dataclass(slots=True)
+class StepHooks:
+    """What the engine offers a runtime during one attempt."""
+
+    lifeline: LeaseLifeline
+    stop: asyncio.Event
+    recorder: Recorder
+    step: Step
+    index: int
+    attempt: int
+    job: Job
+
+    async def launched(self, keeper: ProcessIdentity) -> None:
+        await self.recorder.record(
+            AttemptLaunched(step_id=self.step.id, step_index=self.index, attempt=self.attempt, keeper=keeper)
+        )
+
+    def said(self, stream: str, chunk: Redacted) -> None:
+        self.job.watcher.said(self.index, stream, chunk)
+
+
+class Attempts:
+    """Performs attempts of one run's steps."""
+
+    def __init__(
+        self, world: World, job: Job, recorder: Recorder, lifeline: LeaseLifeline, stop: asyncio.Event
+    ) -> None:
+        self._world = world
+        self._job = job
+        self._recorder = recorder
+        self._lifeline = lifeline
+        self._stop = stop
+        self._folder = str(Path(job.plan.folder).resolve())
+
+    async def perform(
+        self, step: Step, record: StepRecord, arguments: Arguments, policy: Policy
+    ) -> Conclusion:
+        assert record.open is not None, f"step {step.id}: no attempt is open"
+        attempt = record.open.attempt
+        cwd = self._cwd(record.open.workspace)
+        output_file = (
+            str(self._job.files.output_path(record.index, attempt)) if self._launches(step) else None
+        )
+        env = environment_of(
+            self._world, self._job, step, arguments, attempt, self._files(step, record, attempt, output_file)
+        )
+        order = Order(
+            run_id=self._job.run_id,
+            step_id=step.id,
+            step_index=record.index,
+            attempt=attempt,
+            action=arguments.action,
+            cwd=cwd,
+            env=env,
+            policy=policy,
+        )
+        hooks = StepHooks(self._lifeline, self._stop, self._recorder, step, record.index, attempt, self._job)
+        outcome = await self._world.runtimes[kind_of(step.action)].perform(order, hooks)
+        if outcome.interrupted:
+            return Interrupted()
+        scene = Scene(
+            cwd=cwd,
+            env=env,
+            policy=policy,
+            outcome=outcome,
+            output_file=output_file,
+            check_timeout_s=policy.check_s,
+        )
+        return await self.conclude(step, record, outcome, scene)
+
+    async def conclude(self, step: Step, record: StepRecord, outcome: Outcome, scene: Scene) -> Conclusion:
+        """What came of the attempt. Secret outputs become known first, so that nothing of them is stored."""
+        if self._launches(step) and not _is_folder(scene.cwd):
+            words = f"the folder {scene.cwd} that the step ran in is gone or was replaced"
+            return await self._failed(record, outcome, FailureKind.WORKSPACE_BROKEN, words, scene.policy)
+        await self._learn_secret_outputs(step, record, scene)
+        if outcome.kind is not None:
+            done = (
+                None
+                if outcome.outcome_known
+                else await self.already_done(step, record, scene.policy, scene.env)
+            )
+            return done or await self._failed(record, outcome, outcome.kind, outcome.detail, scene.policy)
+        if not _exit_expected(step, outcome):
+            return await self._failed(record, outcome, FailureKind.EXIT_NONZERO, outcome.detail, scene.policy)
+        return await self._verify(step, record, outcome, scene)
+
+    async def precheck(
+        self, step: Step, workspace: int | None, env: dict[str, str], policy: Policy
+    ) -> tuple[CheckResult, ...] | None:
+        """The world checks of a step before its first attempt; None when it has none."""
+        checks = world_checks(step)
+        if not checks:
+            return None
+        scene = Scene(cwd=self._cwd(workspace), env=env, policy=policy, check_timeout_s=policy.precheck_s)
+        return (await self._world.inspector.examine(checks, scene, self._lifeline, self._stop)).results
+
+    async def already_done(
+        self, step: Step, record: StepRecord, policy: Policy, env: dict[str, str]
+    ) -> Passed | Interrupted | None:
+        """After an unknown outcome: done only if all world checks hold now, one was asked and did not hold before, and
+        every output that somebody wants is there."""
+        checks = world_checks(step)
+        if not checks or not any(check.held is False for check in record.prechecks or ()):
+            return None
+        scene = self._scene_of_lost(record, policy, env)
+        if not _is_folder(scene.cwd):
+            return None
+        examined = await self._world.inspector.examine(checks, scene, self._lifeline, self._stop)
+        if self._stop.is_set():
+            return Interrupted()
+        collected = await self._wanted_outputs(step, scene)
+        if not examined.all_held or collected is None:
+            return None
+        evidence = (self._put_evidence(record, examined.results, None, policy),)
+        return await self._passed(record, Verdict.PASSED, collected, evidence, Outcome(), "already_done")
+
+    async def lost(
+        self, step: Step, record: StepRecord, policy: Policy, env: dict[str, str], why: str
+    ) -> Conclusion:
+        """An attempt whose driver is gone: done all the same, or failed with an unknown outcome."""
+        done = await self.already_done(step, record, policy, env)
+        if done:
+            return done
+        outcome = Outcome(outcome_known=False, detail=why)
+        return await self._failed(record, outcome, FailureKind.DRIVER_LOST, outcome.detail, policy)
+
+    async def settled(
+        self, step: Step, record: StepRecord, policy: Policy, env: dict[str, str]
+    ) -> Passed | None:
+        """An operator says that it was done. None: an output that another step needs cannot be had."""
+        collected = await self._wanted_outputs(step, self._scene_of_lost(record, policy, env))
+        if collected is None:
+            return None
+        passed = await self._passed(record, Verdict.UNVERIFIED, collected, (), Outcome(), "operator")
+        if record.verdict is Verdict.INVALIDATED:
+            # Other steps have worked in that workspace since: it is not what this step left behind.
+            passed.snapshot, passed.change = None, _NO_CHANGE
+        return passed
+
+    async def _wanted_outputs(self, step: Step, scene: Scene) -> Collected | None:
+        collected = await self._world.inspector.collect(step.outputs, scene)
+        missing = outputs_wanted(self._job.plan, step) - collected.plain.keys() - collected.secret.keys()
+        if collected.problem or missing or self._undeclared(collected):
+            return None
+        self._register(step, collected)
+        return collected
+
+    def _scene_of_lost(self, record: StepRecord, policy: Policy, env: dict[str, str]) -> Scene:
+        """What the attempt printed is gone; what it wrote may be there."""
+        attempt = record.open.attempt if record.open else record.attempts
+        written = self._job.files.written_output(record.index, attempt)
+        return Scene(
+            cwd=self._cwd(record.open.workspace if record.open else self._workspace()),
+            env=env,
+            policy=policy,
+            output_file=str(written) if written else None,
+            check_timeout_s=policy.precheck_s,
+        )
+
+    async def _verify(self, step: Step, record: StepRecord, outcome: Outcome, scene: Scene) -> Conclusion:
+        checks = [check for check in step.expect if not isinstance(check, ExitCheck)]
+        if any(isinstance(check, DiffCheck) for check in checks):
+            change, _ = await self._change(record)
+            scene = msgspec.structs.replace(scene, changed_files=change.files)
+        results: tuple[CheckResult, ...] = ()
+        if checks:
+            results = (await self._world.inspector.examine(checks, scene, self._lifeline, self._stop)).results
+        if self._stop.is_set():
+            return Interrupted()
+        evidence = (self._put_evidence(record, results, outcome, scene.policy),) if step.expect else ()
+        broken = [result for result in results if not result.held]
+        if broken:
+            words = "; ".join(f"{result.check}: {result.detail}" for result in broken)
+            return await self._failed(
+                record, outcome, FailureKind.POSTCONDITION_FAILED, words, scene.policy, evidence
+            )
+        return await self._with_outputs(step, record, outcome, scene, evidence)
+
+    async def _with_outputs(
+        self, step: Step, record: StepRecord, outcome: Outcome, scene: Scene, evidence: tuple[str, ...]
+    ) -> Conclusion:
+        collected = Collected()
+        if step.outputs or scene.output_file:
+            collected = await self._world.inspector.collect(step.outputs, scene)
+        problem, kind = collected.problem, FailureKind.OUTPUT_INVALID
+        if problem is None:
+            problem, kind = self._undeclared(collected), FailureKind.SECRET_UNDECLARED
+        if problem is not None:
+            return await self._failed(record, outcome, kind, problem, scene.policy, evidence)
+        verdict = Verdict.PASSED if step.expect else Verdict.UNVERIFIED
+        return await self._passed(record, verdict, collected, evidence, outcome, "outcome")
+
+    async def _learn_secret_outputs(self, step: Step, record: StepRecord, scene: Scene) -> None:
+        """Each by itself: one that is missing must not hide another."""
+        found = False
+        for name, spec in step.outputs.items():
+            if spec.secret:
+                found |= self._register(step, await self._world.inspector.collect({name: spec}, scene))
+        if found:
+            self._job.files.redact_log(record.index, self._world.redactor)
+
+    def _register(self, step: Step, collected: Collected) -> bool:
+        for name, value in collected.secret.items():
+            # One that is too short cannot be found in text without masking half of it.
+            with contextlib.suppress(ValueError):
+                self._world.redactor.register(f"steps.{step.id}.outputs.{name}", value)
+        return bool(collected.secret)
+
+    async def _passed(
+        self,
+        record: StepRecord,
+        verdict: Verdict,
+        collected: Collected,
+        evidence: tuple[str, ...],
+        outcome: Outcome,
+        settled_by: str,
+    ) -> Passed:
+        change, snapshot = await self._change(record)
+        return Passed(
+            verdict=verdict,
+            duration_ms=outcome.duration_ms,
+            exit_code=outcome.exit_code,
+            outputs=collected,
+            evidence=evidence,
+            change=change,
+            snapshot=snapshot,
+            secrets_found=await self._secrets_in(record, snapshot) if change.hash else (),
+            settled_by=settled_by,
+        )
+
+    async def _failed(
+        self,
+        record: StepRecord,
+        outcome: Outcome,
+        kind: FailureKind,
+        detail: str,
+        policy: Policy,
+        evidence: tuple[str, ...] = (),
+    ) -> Failed:
+        change, _ = await self._change(record)
+        facts = facts_of(self._world.redactor, outcome, kind, detail, change, policy)
+        failure = Failure(
+            kind=kind,
+            cls=classify(facts, policy),
+            signature=signature(kind.value, facts.excerpt),
+            summary=summarise(facts),
+            facts=facts,
+            outcome_known=outcome.outcome_known,
+        )
+        return Failed(failure, evidence, change)
+
+    async def _change(self, record: StepRecord) -> tuple[Change, Snapshot | None]:
+        workspace = record.open.workspace if record.open else self._workspace()
+        if self._job.workspaces is None or workspace is None or record.pre_state is None:
+            return _NO_CHANGE, None
+        if not _is_folder(str(self._job.workspaces.path(workspace))):
+            return _NO_CHANGE, None
+        snapshot = await self._job.workspaces.snapshot(workspace)
+        return await self._job.workspaces.change(record.pre_state, snapshot.tree), snapshot
+
+    async def _secrets_in(
+        self, record: StepRecord, snapshot: Snapshot | None
+    ) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        assert self._job.workspaces is not None and snapshot is not None and record.pre_state is not None
+        contents = await self._job.workspaces.changed_contents(
+            record.pre_state, snapshot.tree, _SECRET_SEARCH_BYTES
+        )
+        found = [
+            (path, self._world.redactor.found_in(path.encode() + b"\n" + data)) for path, data in contents
+        ]
+        return tuple((path, names) for path, names in found if names)
+
+    def _undeclared(self, collected: Collected) -> str | None:
+        """An output that holds a registered secret and is not declared secret, in words; None when there is none."""
+        for name, value in collected.plain.items():
+            held = self._world.redactor.found_in(msgspec.json.encode(value))
+            if held or self._world.redactor.found_in(str(value).encode()):
+                return (
+                    f"output {name} holds the secret {', '.join(held) or 'value'}: declare it `secret: true`"
+                )
+        return None
+
+    def _put_evidence(
+        self, record: StepRecord, results: tuple[CheckResult, ...], outcome: Outcome | None, policy: Policy
+    ) -> str:
+        document: dict[str, Any] = {
+            "runId": self._job.run_id,
+            "stepId": record.step_id,
+            "attempt": record.open.attempt if record.open else record.attempts,
+            "checks": msgspec.to_builtins(results),
+        }
+        if outcome is not None:
+            document |= {
+                "exitCode": outcome.exit_code,
+                "durationMs": outcome.duration_ms,
+                "stdoutEnd": end_of(self._world.redactor, outcome.stdout, _EVIDENCE_END_BYTES),
+                "stderrEnd": end_of(self._world.redactor, outcome.stderr, _EVIDENCE_END_BYTES),
+            }
+        return self._world.evidence.put(self._world.redactor.seal(document), policy.evidence_bytes_max)
+
+    def _files(self, step: Step, record: StepRecord, attempt: int, output_file: str | None) -> dict[str, str]:
+        if output_file is None:
+            return {}
+        files = {"RECOUP_OUTPUT": output_file}
+        if record.failure_summary is not None:
+            context = self._world.redactor.seal(retry_context(self._job.plan, step, record, attempt))
+            path = self._job.files.write_retry_context(record.index, attempt, context)
+            files["RECOUP_RETRY_CONTEXT"] = str(path)
+        return files
+
+    def _launches(self, step: Step) -> bool:
+        return not self._world.runtimes[kind_of(step.action)].inline
+
+    def _workspace(self) -> int | None:
+        state = self._recorder.state
+        return state.trial_workspace if state.trial_workspace is not None else state.workspace
+
+    def _cwd(self, workspace: int | None) -> str:
+        if self._job.workspaces is None or workspace is None:
+            return self._folder
+        return str(self._job.workspaces.path(workspace))
+
+
+def world_checks(step: Step) -> list[Check]:
+    return [check for check in step.expect if isinstance(check, WORLD_CHECKS)]
+
+
+def _exit_expected(step: Step, outcome: Outcome) -> bool:
+    wanted = [check.codes for check in step.expect if isinstance(check, ExitCheck)]
+    return outcome.exit_code in (set().union(*wanted) if wanted else {0})
+
+
+def _is_folder(path: str) -> bool:
+    """A real one: a link in the place of a workspace would lead git and checks elsewhere."""
+    return Path(path).is_dir() and not Path(path).is_symlink()

@@ -1,0 +1,29 @@
+"""Operators' wishes on their way to a driver."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from recoup.engine.world import World
+from recoup.errors import LedgerError
+from recoup.model.storage import Control
+
+
+async def watch_controls(
+    world: World, run_id: str, arrived: Callable[[list[Control]], Awaitable[None]]
+) -> None:
+    """Call `arrived` with the controls that wait, whenever there are any, until cancelled."""
+    never = asyncio.Event()
+    marker: int | None = None
+    while True:
+        try:
+            current = await world.ledger.change_marker()
+            if current != marker:
+                marker = current
+                waiting = await world.ledger.pending_controls(run_id)
+                if waiting:
+                    await arrived(waiting)
+        except LedgerError:
+            marker = None  # look again when the database is back; the heartbeat decides whether we may go on
+        await world.clock.wait(never, world.control_poll_s)

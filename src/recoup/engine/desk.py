@@ -1,0 +1,81 @@
+"""What a driver works with: the run's papers, its pen, and the questions it keeps asking of them."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from recoup.engine.arguments import Arguments, Outputs, Scope, arguments_of, is_fixed, secret_names
+from recoup.engine.attempt import Attempts
+from recoup.engine.lease import LeaseLifeline
+from recoup.engine.recorder import Recorder
+from recoup.engine.world import Job, World
+from recoup.kernel.elapsed import active_seconds
+from recoup.kernel.policies import step_policy
+from recoup.kernel.template import holds
+from recoup.model.ids import Lease
+from recoup.model.plan import Limits, Step, kind_of
+from recoup.model.policy import Policy
+from recoup.model.run import RunState
+
+
+class Desk:
+    """One run in hand."""
+
+    def __init__(self, world: World, job: Job, state: RunState, lease: Lease, halt: asyncio.Event) -> None:
+        self.world = world
+        self.job = job
+        self.recorder = Recorder(world, job, state, lease)
+        self.lifeline = LeaseLifeline(lease.deadline_boot_s)
+        self.attempts = Attempts(world, job, self.recorder, self.lifeline, halt)
+        self.epoch = lease.epoch
+        self._policies: dict[Limits, Policy] = {}
+        self._policy_of: dict[str, Policy] = {}
+        self._fixed: dict[str, Arguments] = {}
+        self._secret = secret_names(job.plan)
+
+    @property
+    def state(self) -> RunState:
+        return self.recorder.state
+
+    @property
+    def workspace(self) -> int | None:
+        """The workspace in which work goes on: a restored one on trial, or the one the pointer names."""
+        state = self.recorder.state
+        return state.trial_workspace if state.trial_workspace is not None else state.workspace
+
+    def policy(self, step: Step) -> Policy:
+        """One value for all steps with the same limits, so that its digest is made once."""
+        policy = self._policy_of.get(step.id)
+        if policy is None:
+            made = step_policy(self.job.policy, self.job.plan, step)
+            policy = self._policy_of[step.id] = self._policies.setdefault(step.limits, made)
+        return policy
+
+    def capped(self, policy: Policy, left_s: float) -> Policy:
+        """No attempt may outlast the run's own time."""
+        if left_s >= policy.step_timeout_seconds:
+            return policy
+        return msgspec.structs.replace(policy, step_timeout_seconds=max(0.1, left_s))
+
+    def run_seconds_left(self) -> float:
+        limit_s, state = self.job.policy.run_timeout_seconds, self.state
+        return limit_s - active_seconds(state.active_s, state.active_since, self.world.clock.now(), limit_s)
+
+    def arguments(self, step: Step, fresh: Outputs | None = None) -> Arguments:
+        """Raises TemplateError."""
+        known = self._fixed.get(step.id)
+        if known is None:
+            known = arguments_of(step, self.job, self.state, self._secret, fresh)
+            if is_fixed(step):
+                self._fixed[step.id] = known
+        return known
+
+    def wanted(self, step: Step) -> bool:
+        """Raises TemplateError."""
+        return step.when is None or holds(step.when, Scope(self.job, self.state))
+
+    def outside(self, step: Step) -> bool:
+        """The step's attempts run outside the driver and so have files of their own."""
+        return not self.world.runtimes[kind_of(step.action)].inline

@@ -1,0 +1,403 @@
+"""Drives one run under one lease: folds, asks the kernel, does it, records it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+
+from recoup.engine.arguments import Arguments, environment_of
+from recoup.engine.attempt import Conclusion, Failed, Interrupted, Passed, world_checks
+from recoup.engine.controls import watch_controls
+from recoup.engine.desk import Desk
+from recoup.engine.entry import begin, is_redelivery, lost_attempt, resume, take_over
+from recoup.engine.facts import (
+    failed_facts,
+    failed_results,
+    not_concluded,
+    passed_facts,
+    passed_result,
+    run_failed,
+    started,
+)
+from recoup.engine.lease import keep_lease
+from recoup.engine.operators import carry_out, pre_empts, refuse
+from recoup.engine.passing import write_papers
+from recoup.engine.restoring import adopt, last_checkpoint, restore
+from recoup.engine.world import Job, World
+from recoup.errors import LeaseLost, LedgerError, StateError
+from recoup.kernel.decide import decide
+from recoup.kernel.elapsed import elapsed_s
+from recoup.kernel.prefix import is_good, known_good_prefix_length
+from recoup.kernel.template import TemplateError
+from recoup.model import events as ev
+from recoup.model.decision import Escalate, GiveUp, Strategy
+from recoup.model.failure import Failure, FailureClass, FailureKind
+from recoup.model.ids import Lease, ProcessIdentity
+from recoup.model.plan import Repeat, Step
+from recoup.model.run import RunState, RunStatus, StepRecord, StepState, Verdict
+from recoup.model.storage import Control
+
+_DRIVABLE = (RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.WAITING)
+_SHOWN_WAIT_S = 2
+"""A shorter cooldown is not worth two events."""
+
+
+class Driver:
+    """One delivery of one run. Everything it knows can be folded again from the ledger."""
+
+    def __init__(
+        self, world: World, job: Job, state: RunState, lease: Lease, replaced: ProcessIdentity | None = None
+    ) -> None:
+        self._halt = asyncio.Event()
+        """Set when the current attempt or wait must end: a control, an interruption, a lost lease."""
+        self._desk = Desk(world, job, state, lease, self._halt)
+        self._replaced = replaced
+        self._lost = False
+        self._interrupted: str | None = None
+        self._broken: BaseException | None = None
+
+    @property
+    def state(self) -> RunState:
+        return self._desk.state
+
+    @property
+    def interrupting(self) -> bool:
+        return self._interrupted is not None
+
+    def interrupt(self, reason: str) -> None:
+        """Stop cleanly; the run can be resumed in place."""
+        self._interrupted = reason
+        self._halt.set()
+
+    async def drive(self) -> RunState:
+        """Until the run ends, waits for somebody, or the driver must stop. Raises LeaseLost, RecoupError."""
+        return await self._attended(self._work)
+
+    async def answer(self) -> RunState:
+        """Deal with the controls that wait, and nothing else; for a sender where no driver lives."""
+        return await self._attended(self._answer)
+
+    async def _attended(self, work: Callable[[], Awaitable[None]]) -> RunState:
+        desk = self._desk
+        background = [
+            asyncio.create_task(keep_lease(desk.world, desk.recorder.lease, desk.lifeline, self._lose)),
+            asyncio.create_task(watch_controls(desk.world, desk.job.run_id, self._hear)),
+        ]
+        for task in background:
+            task.add_done_callback(self._background_ended)
+        try:
+            await work()
+        except LeaseLost:
+            raise
+        except Exception as error:
+            # The disk may be full, the store damaged, or this program wrong: leave the run resumable if that can
+            # still be written, and let the error be seen.
+            with contextlib.suppress(LedgerError):
+                await self._give_back(str(error) or type(error).__name__)
+            if isinstance(error, OSError):
+                raise StateError.of(error) from error
+            raise
+        finally:
+            for task in background:
+                task.cancel()
+            await asyncio.gather(*background, return_exceptions=True)
+        return self.state
+
+    async def _work(self) -> None:
+        await self._take_over()
+        await self._handle_controls()
+        if self._going():
+            await self._enter()
+        while self._going():
+            if self._halt.is_set():
+                await self._halted()
+                continue
+            index = known_good_prefix_length(self.state)
+            if index == len(self.state.steps):
+                await self._succeed()
+            else:
+                await self._advance(self._desk.job.plan.steps[index], self.state.steps[index])
+
+    async def _take_over(self) -> None:
+        if self._replaced is not None:
+            await take_over(self._desk, self._replaced)
+
+    async def _answer(self) -> None:
+        await self._take_over()
+        await self._handle_controls()
+        if not self._desk.recorder.released:
+            await self._desk.world.ledger.release(self._desk.recorder.lease)
+
+    def _going(self) -> bool:
+        drivable = self.state.status in _DRIVABLE or is_redelivery(self.state)
+        return drivable and not self._desk.recorder.released
+
+    async def _enter(self) -> None:
+        if self.state.delivery == 0:
+            return await begin(self._desk)
+        why = self.state.reason if self.state.interrupted else "the driver was lost"
+        await resume(self._desk)
+        for record in self.state.steps:
+            if record.open is not None and self._going():
+                conclusion = await lost_attempt(self._desk, record, why)
+                if conclusion is not None:
+                    await self._settle(self._desk.job.plan.steps[record.index], record, conclusion)
+        if self._going():
+            await adopt(self._desk)
+        return None
+
+    async def _advance(self, step: Step, record: StepRecord) -> None:
+        """Whatever stands next between the run and the end of this step: a wait, a restore, a rebuild, an attempt."""
+        if record.open is None and not await self._waited(record):
+            return
+        left_s = self._desk.run_seconds_left()
+        if left_s <= 0:
+            await self._out_of_time(record)
+        elif self.state.restore_pending:
+            await restore(self._desk, "hard reset")
+        elif self.state.rebuild_pending:
+            index = self.state.rebuild_pending[0]
+            await self._rebuild(self._desk.job.plan.steps[index], self.state.steps[index], left_s)
+        else:
+            await self._attempt(step, record, left_s)
+
+    async def _waited(self, record: StepRecord) -> bool:
+        """Backoff and cooldown. False: something came between."""
+        if record.healing_since is None:
+            return True
+        delay_s, clock = record.delay_ms / 1000, self._desk.world.clock
+        left_s = delay_s - elapsed_s(record.healing_since, clock.now(), delay_s)
+        if left_s <= 0:
+            return True
+        shown = record.strategy == Strategy.RETRY and left_s >= _SHOWN_WAIT_S
+        if shown:
+            await self._record_waiting(record, left_s)
+        if await clock.wait(self._halt, left_s):
+            return False
+        if shown:
+            await self._record_waited()
+        return True
+
+    # One attempt
+
+    async def _attempt(self, step: Step, record: StepRecord, left_s: float) -> None:
+        desk = self._desk
+        try:
+            if record.open is None and not desk.wanted(step):
+                return await self._skip(step, record)
+            arguments = desk.arguments(step)
+        except TemplateError as error:
+            return await self._cannot_start(record, str(error))
+        if record.open is None:
+            start = await self._first(step, record, arguments)
+            if self._halt.is_set() or not await self._begin(start):
+                return None
+        conclusion = await desk.attempts.perform(
+            step, record, arguments, desk.capped(desk.policy(step), left_s)
+        )
+        return await self._settle(step, record, conclusion)
+
+    async def _begin(self, start: ev.AttemptStarted) -> bool:
+        """Only if no control waits: the transaction itself looks. False: hear them first."""
+        begun = await self._desk.recorder.record(tail=[start])
+        if not begun:
+            self._halt.set()
+        return begun
+
+    async def _first(self, step: Step, record: StepRecord, arguments: Arguments) -> ev.AttemptStarted:
+        """Before the first attempt the world checks are looked at, so that a later look means something."""
+        desk, prechecks = self._desk, None
+        if record.prechecks is None and world_checks(step):
+            env = environment_of(desk.world, desk.job, step, arguments, record.attempts + 1, {})
+            prechecks = await desk.attempts.precheck(step, desk.workspace, env, desk.policy(step))
+        return started(desk, step, record, arguments, self._pre_state(record), prechecks=prechecks)
+
+    def _pre_state(self, record: StepRecord) -> str | None:
+        if self._desk.job.workspaces is None:
+            return None
+        if record.pre_state is not None and record.verdict is Verdict.FAILED:
+            return record.pre_state
+        return last_checkpoint(self.state)[1].tree
+
+    async def _settle(self, step: Step, record: StepRecord, conclusion: Conclusion) -> None:
+        match conclusion:
+            case Passed():
+                await self._pass(step, record, conclusion)
+            case Failed():
+                await self._fail(step, record, conclusion)
+            case Interrupted():
+                await self._halted()
+
+    async def _pass(self, step: Step, record: StepRecord, passed: Passed) -> None:
+        desk = self._desk
+        await write_papers(desk, step, record, passed)
+        attempt = record.open.attempt if record.open else record.attempts
+        on_trial = self.state.trial_workspace is not None
+        await desk.recorder.record(
+            *passed_facts(desk, step, record, passed),
+            results=[passed_result(desk, step, record)],
+            tail=self._next_start(record, passed),
+        )
+        if desk.outside(step):
+            desk.job.files.forget_output(record.index, attempt)
+        if on_trial:
+            assert desk.job.workspaces is not None and self.state.workspace is not None
+            await desk.job.workspaces.swap(self.state.workspace, desk.job.policy.workspaces_kept)
+
+    def _next_start(self, record: StepRecord, passed: Passed) -> Sequence[ev.Payload]:
+        """The start of the next step, if it may launch at once: then the two share one commit."""
+        index, desk = record.index + 1, self._desk
+        if index == len(self.state.steps) or self._halt.is_set():
+            return ()
+        step, following = desk.job.plan.steps[index], self.state.steps[index]
+        if step.when is not None or world_checks(step) or is_good(following) or following.healing_since:
+            return ()
+        outputs = {record.step_id: {**passed.outputs.plain, **passed.outputs.secret}}
+        try:
+            arguments = desk.arguments(step, outputs)
+        except TemplateError:
+            return ()
+        pre_state = passed.snapshot.tree if passed.snapshot else self._pre_state(following)
+        return (started(desk, step, following, arguments, pre_state),)
+
+    async def _fail(self, step: Step, record: StepRecord, failed: Failed) -> None:
+        desk, policy, now = self._desk, self._desk.policy(step), self._desk.world.clock.now()
+        state = await self._step_state(step, record, failed.failure)
+        decision = decide(state, failed.failure, policy, now)
+        facts = failed_facts(desk, step, record, state, failed, decision)
+        if desk.outside(step):
+            desk.job.files.write_attempt_state(
+                record.index, state.attempt, desk.world.redactor.seal(facts[0])
+            )
+        await desk.recorder.record(
+            *facts,
+            results=failed_results(desk, step, record, failed, decision),
+            release=isinstance(decision, GiveUp | Escalate),
+            at=now,
+        )
+        if failed.failure.outcome_known and desk.outside(step):
+            desk.job.files.forget_output(record.index, state.attempt)
+
+    async def _step_state(self, step: Step, record: StepRecord, failure: Failure) -> StepState:
+        policy = self._desk.policy(step)
+        workflow = await self._desk.world.ledger.workflow_state(self.state.workflow)
+        return StepState(
+            attempt=record.open.attempt if record.open else record.attempts + 1,
+            attempts_in_delivery=record.attempts_in_delivery + 1,
+            earlier=record.marks[-policy.no_progress_window :],
+            unknown_failures=record.unknown_failures + (failure.cls is FailureClass.UNKNOWN),
+            resets=self.state.resets,
+            retries=self.state.retries,
+            active_s=self.state.active_s,
+            active_since=self.state.active_since,
+            can_hard_reset=self._desk.job.workspaces is not None,
+            may_repeat=step.repeat is Repeat.SAFE,
+            retry_tokens=policy.retry_tokens - workflow.tokens_spent - 1,
+        )
+
+    async def _rebuild(self, step: Step, record: StepRecord, left_s: float) -> None:
+        """Perform a passed step again in the restored workspace, for what a checkpoint does not hold."""
+        desk, arguments = self._desk, self._desk.arguments(step)
+        if not await self._waited(record):
+            return
+        start = started(desk, step, record, arguments, self._pre_state(record), phase="rebuild")
+        if not await self._begin(start):
+            return
+        conclusion = await desk.attempts.perform(
+            step, record, arguments, desk.capped(desk.policy(step), left_s)
+        )
+        if isinstance(conclusion, Passed):
+            await desk.recorder.record(*passed_facts(desk, step, record, conclusion, phase="rebuild"))
+        else:
+            await self._settle(step, record, conclusion)
+
+    # Ends and interruptions
+
+    async def _succeed(self) -> None:
+        length = len(self.state.steps)
+        unverified = sum(record.verdict is Verdict.UNVERIFIED for record in self.state.steps)
+        reason = "the step is done" if length == 1 else f"all {length} steps are done"
+        reason += f", {unverified} unverified" if unverified else ""
+        await self._desk.recorder.record(
+            ev.RunSucceeded(known_good_prefix_length=length, reason=reason), release=True
+        )
+
+    async def _skip(self, step: Step, record: StepRecord) -> None:
+        await self._desk.recorder.record(
+            ev.StepSkipped(
+                step_id=step.id, step_index=record.index, attempt=None, reason=f"when: {step.when}"
+            )
+        )
+
+    async def _cannot_start(self, record: StepRecord, words: str) -> None:
+        reason = f"step {record.step_id} cannot start: {words}"
+        cls, kind = FailureClass.DETERMINISTIC_CONTRACT, FailureKind.INVALID_INPUT
+        await self._desk.recorder.record(run_failed(self._desk, reason, cls, kind, record), release=True)
+
+    async def _out_of_time(self, record: StepRecord) -> None:
+        reason = f"run_timeout: the run has used its {self._desk.job.policy.run_timeout_seconds:g} s"
+        cls, kind = FailureClass.TRANSIENT_RUNTIME, FailureKind.WALL_TIMEOUT
+        begun = [not_concluded(record, kind, reason, not_begun=True)] if record.open else []
+        await self._desk.recorder.record(
+            *begun, run_failed(self._desk, reason, cls, kind, record), release=True
+        )
+
+    async def _record_waiting(self, record: StepRecord, left_s: float) -> None:
+        until = self._desk.world.clock.now().plus_s(left_s)
+        await self._desk.recorder.record(
+            ev.RunWaiting(reason=f"cooldown of {record.step_id}", until=until.iso(), step_id=record.step_id)
+        )
+
+    async def _record_waited(self) -> None:
+        await self._desk.recorder.record(
+            ev.RunResumed(
+                delivery=self.state.delivery,
+                epoch=self._desk.epoch,
+                owner=self._desk.recorder.lease.owner,
+                reason="the cooldown is over",
+            )
+        )
+
+    async def _halted(self) -> None:
+        """Controls first: a cancel beats an interruption, and both beat the next attempt."""
+        if self._lost:
+            raise LeaseLost(
+                f"run {self._desk.job.run_id} is in another driver's hands now",
+                hint=f"See whose: recoup show {self._desk.job.run_id}",
+            )
+        if self._broken is not None:
+            raise self._broken
+        self._halt.clear()
+        await self._handle_controls()
+        if self._interrupted is not None and self._going():
+            await self._give_back(self._interrupted)
+
+    async def _give_back(self, reason: str) -> None:
+        if not self._desk.recorder.released:
+            await self._desk.recorder.record(
+                ev.RunInterrupted(reason=reason, epoch=self._desk.epoch), release=True
+            )
+
+    async def _handle_controls(self) -> None:
+        for control in await self._desk.world.ledger.pending_controls(self._desk.job.run_id):
+            if not self._desk.recorder.released:
+                await carry_out(self._desk, control)
+
+    async def _hear(self, controls: list[Control]) -> None:
+        if any(pre_empts(control) for control in controls):
+            self._halt.set()
+            return
+        if self._going():
+            for control in controls:
+                await refuse(self._desk, control)
+
+    def _background_ended(self, task: asyncio.Task[None]) -> None:
+        """Without heartbeat or controls the driver must not go on as if nothing were wrong."""
+        if not task.cancelled() and task.exception() is not None:
+            self._broken = task.exception()
+            self._halt.set()
+
+    def _lose(self) -> None:
+        self._lost = True
+        self._halt.set()

@@ -1,0 +1,111 @@
+"""How a driver enters a run: for the first time, after another driver, or in a new delivery."""
+
+from __future__ import annotations
+
+from recoup.engine.arguments import environment_of
+from recoup.engine.attempt import Conclusion
+from recoup.engine.desk import Desk
+from recoup.engine.facts import escalated, not_concluded
+from recoup.engine.restoring import workspace_broken
+from recoup.errors import WorkspaceError
+from recoup.kernel.prefix import frontier
+from recoup.model import events as ev
+from recoup.model.failure import FailureClass, FailureKind
+from recoup.model.ids import ProcessIdentity
+from recoup.model.run import RunState, RunStatus, StepRecord
+
+
+def is_redelivery(state: RunState) -> bool:
+    """A failed delivery may be followed by another."""
+    return state.status is RunStatus.FAILED and state.retryable
+
+
+async def begin(desk: Desk) -> None:
+    """The first delivery: pin the source, make the workspace, then say so."""
+    baseline = None
+    if desk.job.workspaces is not None:
+        assert desk.job.plan.workspace is not None, "workspaces belong to a plan that asks for one"
+        try:
+            baseline = await desk.job.workspaces.create(desk.job.plan.workspace)
+        except WorkspaceError as error:
+            return await workspace_broken(desk, error.message)
+    await desk.recorder.record(
+        ev.RunStarted(
+            delivery=1,
+            epoch=desk.epoch,
+            owner=desk.recorder.lease.owner,
+            policy_digest=desk.recorder.digest_of(desk.job.policy),
+            baseline=baseline,
+            workspace=1 if baseline else None,
+        )
+    )
+    return None
+
+
+async def resume(desk: Desk) -> None:
+    """Take the run up where the ledger says it is."""
+    again = is_redelivery(desk.state)
+    interrupted = desk.state.interrupted
+    reason = "next delivery" if again else "after an interruption" if interrupted else "by another driver"
+    resumed = ev.RunResumed(
+        delivery=desk.state.delivery + again,
+        epoch=desk.epoch,
+        owner=desk.recorder.lease.owner,
+        reason=reason,
+    )
+    await desk.recorder.record(resumed, *_from_step(desk))
+
+
+def _from_step(desk: Desk) -> list[ev.Payload]:
+    """Where work goes on: the frontier, and why it is there."""
+    edge = frontier(desk.state)
+    if edge is None:
+        return []
+    return [
+        ev.ResumeFromStep(step_id=edge.step_id, step_index=edge.step_index, attempt=None, reason=edge.reason)
+    ]
+
+
+async def lost_attempt(desk: Desk, record: StepRecord, why: str) -> Conclusion | None:
+    """An attempt that a former driver left open. None: it never began, or can simply begin again."""
+    assert record.open is not None
+    if not record.open.launched:
+        await desk.recorder.record(
+            not_concluded(
+                record, FailureKind.DRIVER_LOST, f"{why}, before the attempt was launched", not_begun=True
+            )
+        )
+        return None
+    await desk.world.census.clear(desk.job.run_id, record.open.keeper)
+    if record.open.rebuild:
+        await desk.recorder.record(
+            not_concluded(record, FailureKind.DRIVER_LOST, "the rebuild was interrupted", not_begun=True)
+        )
+        return None
+    step = desk.job.plan.steps[record.index]
+    env = environment_of(desk.world, desk.job, step, desk.arguments(step), record.open.attempt, {})
+    return await desk.attempts.lost(step, record, desk.policy(step), env, why)
+
+
+async def take_over(desk: Desk, replaced: ProcessIdentity) -> None:
+    """The owner was lost: clear its processes away, and say so. Too often, and a person must look."""
+    await desk.world.census.clear(desk.job.run_id, None)
+    await desk.recorder.record(
+        ev.RunTakenOver(
+            epoch=desk.epoch,
+            previous_epoch=desk.state.epoch,
+            previous_owner=replaced,
+            reason="the driver was lost",
+        )
+    )
+    if desk.state.takeovers <= desk.job.policy.takeovers_max or desk.state.status.is_terminal:
+        return
+    reason = f"takeovers_max: the driver was lost {desk.state.takeovers} times"
+    dead = ev.RunDeadLettered(
+        reason=reason,
+        failure_class=FailureClass.TRANSIENT_RUNTIME,
+        failure_kind=FailureKind.DRIVER_LOST,
+        delivery=desk.state.delivery,
+    )
+    hint = "Find out what kills the driver, then run the plan again."
+    await desk.recorder.record(escalated(reason, hint), dead, release=True)

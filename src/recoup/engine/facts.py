@@ -1,0 +1,267 @@
+"""The facts that a driver records, from what it knows. No effects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from recoup.engine.arguments import Arguments
+from recoup.engine.attempt import Failed, Passed
+from recoup.engine.desk import Desk
+from recoup.engine.recorder import new_escalation_id
+from recoup.kernel.workflow import token_cost
+from recoup.model import events as ev
+from recoup.model.decision import Decision, Escalate, GiveUp, HardReset, Retry, SoftReset, strategy
+from recoup.model.failure import Facts, Failure, FailureClass, FailureKind
+from recoup.model.plan import Step, kind_of
+from recoup.model.run import StepRecord, StepState
+from recoup.model.storage import Control
+from recoup.model.workspace import Snapshot
+
+
+def started(
+    desk: Desk,
+    step: Step,
+    record: StepRecord,
+    arguments: Arguments,
+    pre_state: str | None,
+    phase: str = "main",
+    prechecks: tuple[ev.CheckResult, ...] | None = None,
+) -> ev.AttemptStarted:
+    kind = kind_of(step.action)
+    return ev.AttemptStarted(
+        step_id=step.id,
+        step_index=record.index,
+        attempt=record.attempts + 1,
+        strategy=record.strategy,
+        policy_digest=desk.recorder.digest_of(desk.policy(step)),
+        delivery=desk.state.delivery,
+        kind=kind,
+        args_digest=arguments.digest,
+        pre_state=pre_state,
+        workspace=desk.workspace,
+        inline=desk.world.runtimes[kind].inline,
+        prechecks=prechecks,
+        phase=phase,
+    )
+
+
+def passed_facts(
+    desk: Desk, step: Step, record: StepRecord, passed: Passed, phase: str = "main"
+) -> list[ev.Payload]:
+    """The step is done: its end, its checkpoint, and what the checkpoint lacks or should not hold."""
+    attempt = record.open.attempt if record.open else record.attempts
+    facts: list[ev.Payload] = [
+        ev.AttemptFinished(
+            step_id=step.id,
+            step_index=record.index,
+            attempt=attempt,
+            diff_hash=passed.change.hash,
+            policy_digest=desk.recorder.digest_of(desk.policy(step)),
+            verdict=passed.verdict,
+            duration_ms=passed.duration_ms,
+            exit_code=passed.exit_code,
+            outputs=passed.outputs.plain,
+            secret_outputs=tuple(passed.outputs.secret),
+            evidence=passed.evidence,
+            changed_files=passed.change.files,
+            changed_files_count=passed.change.files_count,
+            checkpoint=passed.snapshot.tree if passed.snapshot else None,
+            workspace=desk.workspace,
+            settled_by=passed.settled_by,
+            phase=phase,
+        )
+    ]
+    if phase == "rebuild" or passed.snapshot is None or desk.workspace is None:
+        return facts
+    return facts + _checkpoint_facts(step, record, attempt, passed, passed.snapshot, desk.workspace)
+
+
+def _checkpoint_facts(
+    step: Step, record: StepRecord, attempt: int, passed: Passed, snapshot: Snapshot, workspace: int
+) -> list[ev.Payload]:
+    about: dict[str, Any] = {"step_id": step.id, "step_index": record.index, "attempt": attempt}
+    stored = Snapshot(snapshot.tree, snapshot.manifest, bytes_stored=snapshot.bytes_stored)
+    facts: list[ev.Payload] = [
+        ev.CheckpointStored(**about, diff_hash=passed.change.hash, snapshot=stored, workspace=workspace)
+    ]
+    if snapshot.missing_count:
+        facts.append(
+            ev.CheckpointIncomplete(**about, missing=snapshot.missing, missing_count=snapshot.missing_count)
+        )
+    facts += [ev.SecretFound(**about, names=names, where=path) for path, names in passed.secrets_found]
+    return facts
+
+
+def passed_result(desk: Desk, step: Step, record: StepRecord) -> ev.WorkflowStepResult:
+    result, attempts = (
+        "recovered" if record.attempts_in_delivery else "passed",
+        record.attempts_in_delivery + 1,
+    )
+    return ev.WorkflowStepResult(
+        run_id=desk.job.run_id,
+        step_id=step.id,
+        result=result,
+        attempts=attempts,
+        tokens=token_cost(result, attempts, desk.policy(step)),
+    )
+
+
+def failed_facts(
+    desk: Desk, step: Step, record: StepRecord, state: StepState, failed: Failed, decision: Decision
+) -> list[ev.Payload]:
+    """The attempt failed, and what follows from it."""
+    failure = failed.failure
+    shared: dict[str, Any] = {
+        "step_id": step.id,
+        "step_index": record.index,
+        "attempt": state.attempt,
+        "failure_class": decision.cls,
+        "failure_kind": failure.kind,
+        "failure_signature": failure.signature,
+        "diff_hash": failure.facts.diff_hash,
+        "strategy": strategy(decision),
+        "reason": decision.reason,
+        "policy_digest": desk.recorder.digest_of(desk.policy(step)),
+    }
+    end = ev.AttemptFailed(
+        **shared,
+        facts=failure.facts,
+        summary=failure.summary,
+        outcome_known=failure.outcome_known,
+        evidence=failed.evidence,
+        changed_files=failed.change.files,
+        changed_files_count=failed.change.files_count,
+        tolerance_level=failure.tolerance_level,
+        retry_tokens=state.retry_tokens,
+        phase=_phase(record),
+    )
+    return [end, *_consequences(desk, step, record, failed, decision, shared)]
+
+
+def _phase(record: StepRecord) -> str:
+    return "rebuild" if record.open is not None and record.open.rebuild else "main"
+
+
+def _consequences(
+    desk: Desk, step: Step, record: StepRecord, failed: Failed, decision: Decision, shared: dict[str, Any]
+) -> list[ev.Payload]:
+    match decision:
+        case Retry(delay_ms=delay_ms) | SoftReset(delay_ms=delay_ms):
+            return [ev.SelfHealTriggered(**shared, delay_ms=delay_ms)]
+        case HardReset(delay_ms=delay_ms):
+            return [ev.SelfHealEscalated(**shared, delay_ms=delay_ms)]
+        case Escalate(reason=reason):
+            words = f"step {step.id}: {reason}"
+            return [escalated(words, settle_hint(desk, record), record, failed.failure)]
+        case GiveUp():
+            return _ends(desk, step, record, failed, decision, shared)
+
+
+def _ends(
+    desk: Desk, step: Step, record: StepRecord, failed: Failed, decision: GiveUp, shared: dict[str, Any]
+) -> list[ev.Payload]:
+    facts: list[ev.Payload] = []
+    if decision.exhausted:
+        facts.append(ev.SelfHealExhausted(**shared, retryable=decision.redeliver))
+    rebuilding = "rebuild of " if _phase(record) == "rebuild" else ""
+    reason = f"{rebuilding}step {step.id}: {failed.failure.summary} ({decision.reason})"
+    about: dict[str, Any] = {
+        "reason": reason,
+        "failure_class": decision.cls,
+        "failure_kind": failed.failure.kind,
+        "delivery": desk.state.delivery,
+        "step_id": step.id,
+        "step_index": record.index,
+    }
+    if decision.redeliver and desk.state.delivery >= desk.job.policy.delivery_max:
+        hint = "Every delivery was used. Look at the failures, mend their cause, then run the plan again."
+        return [*facts, escalated(reason, hint), ev.RunDeadLettered(**about)]
+    return [*facts, ev.RunFailed(**about, retryable=decision.redeliver)]
+
+
+def failed_results(
+    desk: Desk, step: Step, record: StepRecord, failed: Failed, decision: Decision
+) -> Sequence[ev.WorkflowStepResult]:
+    """What the workflow's budgets count: every failed attempt, and the step when it is given up."""
+    about: dict[str, Any] = {
+        "run_id": desk.job.run_id,
+        "step_id": step.id,
+        "attempts": record.attempts_in_delivery + 1,
+        "failure_kind": failed.failure.kind,
+        "failure_class": decision.cls,
+    }
+    cost = token_cost("attempt_failed", record.attempts_in_delivery + 1, desk.policy(step))
+    results = [ev.WorkflowStepResult(**about, result="attempt_failed", tokens=cost)]
+    if isinstance(decision, GiveUp | Escalate):
+        results.append(ev.WorkflowStepResult(**about, result="failed"))
+    return results
+
+
+def not_concluded(record: StepRecord, kind: FailureKind, why: str, *, not_begun: bool) -> ev.AttemptFailed:
+    """An open attempt ends without anything being learned from it."""
+    assert record.open is not None
+    return ev.AttemptFailed(
+        step_id=record.step_id,
+        step_index=record.index,
+        attempt=record.open.attempt,
+        failure_class=None,
+        failure_kind=kind,
+        strategy="none",
+        reason=why,
+        facts=Facts(kind=kind),
+        summary=why,
+        outcome_known=not_begun,
+        not_begun=not_begun,
+        phase=_phase(record),
+    )
+
+
+def run_failed(
+    desk: Desk, reason: str, cls: FailureClass, kind: FailureKind, record: StepRecord | None = None
+) -> ev.RunFailed:
+    """The run ends because of something no attempt could mend."""
+    return ev.RunFailed(
+        reason=reason,
+        failure_class=cls,
+        failure_kind=kind,
+        retryable=False,
+        delivery=desk.state.delivery,
+        step_id=record.step_id if record else None,
+        step_index=record.index if record else None,
+    )
+
+
+def escalated(
+    reason: str, hint: str, record: StepRecord | None = None, failure: Failure | None = None
+) -> ev.Escalated:
+    return ev.Escalated(
+        escalation_id=new_escalation_id(),
+        reason=reason,
+        hint=hint,
+        step_id=record.step_id if record else None,
+        step_index=record.index if record else None,
+        attempt=(record.open.attempt if record.open else record.attempts) if record else None,
+        failure_class=failure.cls if failure else None,
+        failure_kind=failure.kind if failure else None,
+    )
+
+
+def settle_hint(desk: Desk, record: StepRecord) -> str:
+    return (
+        "Look whether it was done, then: "
+        f"recoup control {desk.job.run_id} settle --step {record.step_id} --as done|not-done --reason '...'"
+    )
+
+
+def control_handled(desk: Desk, control: Control, outcome: str, detail: str = "") -> ev.ControlHandled:
+    return ev.ControlHandled(
+        command_id=control.id,
+        action=control.action,
+        outcome=outcome,
+        reason=control.reason,
+        actor=control.actor,
+        epoch=desk.epoch,
+        step_id=control.step_id,
+        detail=detail,
+    )

@@ -1,0 +1,58 @@
+"""The documents that go with an attempt: what a retry is told, what people find in the run's folder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from recoup.model.instant import Instant
+from recoup.model.plan import Plan, RunAction, Step
+from recoup.model.run import StepRecord
+
+_LAST_COMMAND_MAX = 2000
+CONSTRAINTS = (
+    "do not re-run unchanged remediation",
+    "if test harness instability is detected, isolate cause before editing product code",
+)
+
+
+def retry_context(plan: Plan, step: Step, record: StepRecord, attempt: int) -> dict[str, Any]:
+    """The minimal envelope: what was wanted, what went wrong, what not to do. Never logs, never a transcript."""
+    return {
+        "objective": plan.objective,
+        "stepId": step.id,
+        "title": step.title,
+        "instructions": instructions(step),
+        "attempt": attempt,
+        "failureSummary": record.failure_summary,
+        "failureClass": record.failure_class,
+        "failureKind": record.failure_kind,
+        "failureSignature": record.failure_signature,
+        "strategy": record.strategy,
+        "lastCommand": instructions(step),
+        "changedFiles": list(record.changed_files),
+        "diffHash": record.diff_hash,
+        "constraints": list(CONSTRAINTS),
+    }
+
+
+def instructions(step: Step) -> str:
+    """What the step does, in the plan's words."""
+    match step.action:
+        case RunAction(command=str() as script):
+            return script[:_LAST_COMMAND_MAX]
+        case RunAction(command=argv):
+            return " ".join(argv)[:_LAST_COMMAND_MAX]
+
+
+def step_state(
+    record: StepRecord, attempt: int, diff_hash: str | None, files: tuple[str, ...], at: Instant
+) -> dict[str, Any]:
+    return {
+        "schemaVersion": "v1",
+        "stepId": record.step_id,
+        "stepIndex": record.index,
+        "attempt": attempt,
+        "diffHash": diff_hash,
+        "changedFiles": list(files),
+        "finishedAt": at.iso(),
+    }

@@ -1,0 +1,110 @@
+"""The driver's pen: facts are sealed, appended under the lease, folded, and only then shown."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets as randomness
+from collections.abc import Sequence
+
+from recoup.engine.world import Job, World
+from recoup.kernel.fold import advance
+from recoup.kernel.policies import policy_digest
+from recoup.model.events import Escalated, Event, Payload, WorkflowStepResult, decode_payload
+from recoup.model.ids import Lease, run_stream, workflow_stream
+from recoup.model.instant import Instant
+from recoup.model.policy import Policy
+from recoup.model.run import RunState
+from recoup.model.storage import Append, ControlAck, Draft, Escalation, PolicyBody, StreamAppend
+
+
+class Recorder:
+    """The only way a driver changes the state of its run."""
+
+    def __init__(self, world: World, job: Job, state: RunState, lease: Lease) -> None:
+        self._world = world
+        self._job = job
+        self._policies: dict[str, PolicyBody] = {}
+        self._digests: dict[int, tuple[Policy, str]] = {}
+        self._turn = asyncio.Lock()
+        self.state = state
+        self.lease = lease
+        self.released = False
+
+    async def record(
+        self,
+        *facts: Payload,
+        results: Sequence[WorkflowStepResult] = (),
+        tail: Sequence[Payload] = (),
+        acks: Sequence[ControlAck] = (),
+        release: bool = False,
+        at: Instant | None = None,
+    ) -> bool:
+        """All of it in one transaction, or nothing. True: the tail was appended too."""
+        async with self._turn:
+            return await self._record(facts, results, tail, acks, release, at or self._world.clock.now())
+
+    def digest_of(self, policy: Policy) -> str:
+        """The policy's digest; its body goes with the next append, so that no event names an unknown one."""
+        known = self._digests.get(id(policy))
+        if known is None:
+            known = (policy, policy_digest(policy))
+            self._digests[id(policy)] = known
+            self._policies[known[1]] = PolicyBody(known[1], self._world.redactor.seal(policy))
+        return known[1]
+
+    async def _record(
+        self,
+        facts: Sequence[Payload],
+        results: Sequence[WorkflowStepResult],
+        tail: Sequence[Payload],
+        acks: Sequence[ControlAck],
+        release: bool,
+        now: Instant,
+    ) -> bool:
+        stream = run_stream(self._job.run_id)
+        drafts, tail_drafts = self._drafts(facts), self._drafts(tail)
+        streams = [StreamAppend(stream, drafts, self.state.seq)] if drafts else []
+        if results:
+            streams.append(StreamAppend(workflow_stream(self.state.workflow), self._drafts(results)))
+        appended = await self._world.ledger.append(
+            Append(
+                at=now,
+                streams=tuple(streams),
+                lease=self.lease,
+                acks=tuple(acks),
+                policies=tuple(self._policies.values()),
+                escalations=tuple(self._escalation(fact) for fact in facts if isinstance(fact, Escalated)),
+                tail=(StreamAppend(stream, tail_drafts, self.state.seq + len(drafts)),)
+                if tail_drafts
+                else (),
+                release=release,
+            )
+        )
+        self._policies.clear()
+        self.released |= release
+        stored = drafts + tail_drafts if appended.tail_appended else drafts
+        for draft in stored:
+            event = Event(stream, self.state.seq + 1, now, draft.type, draft.fact(), draft.payload.data)
+            advance(self.state, event.payload, event.at, event.seq)
+            self._job.watcher.event(event)
+        return appended.tail_appended and bool(tail_drafts)
+
+    def _drafts(self, facts: Sequence[Payload]) -> tuple[Draft, ...]:
+        return tuple([self._draft(fact) for fact in facts])
+
+    def _draft(self, fact: Payload) -> Draft:
+        """Decoded from what is stored, so that the live state is what a fold would give."""
+        stored = self._world.redactor.seal(fact)
+        return Draft(fact.TYPE, stored, decode_payload(fact.TYPE, stored.data))
+
+    def _escalation(self, fact: Escalated) -> Escalation:
+        return Escalation(
+            fact.escalation_id,
+            run_stream(self._job.run_id),
+            self._world.redactor.redact(fact.reason).text,
+            self._world.redactor.seal(fact),
+        )
+
+
+def new_escalation_id() -> str:
+    return f"esc-{randomness.token_hex(8)}"

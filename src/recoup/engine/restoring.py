@@ -1,0 +1,117 @@
+"""Workspaces brought back from checkpoints. A broken checkpoint moves the frontier; nothing runs on half a tree."""
+
+from __future__ import annotations
+
+from recoup.engine.desk import Desk
+from recoup.engine.facts import escalated, run_failed, settle_hint
+from recoup.errors import CheckpointBroken, WorkspaceError
+from recoup.kernel.prefix import known_good_prefix_length
+from recoup.model import events as ev
+from recoup.model.failure import FailureClass, FailureKind
+from recoup.model.plan import Repeat
+from recoup.model.run import RunState, Verdict
+from recoup.model.workspace import Snapshot
+from recoup.ports import Workspaces
+
+
+def last_checkpoint(state: RunState) -> tuple[int | None, Snapshot]:
+    """Of the step before the frontier, or of an earlier one where that has none; None: the baseline."""
+    assert state.baseline is not None, "only a run with a workspace has checkpoints"
+    for record in reversed(state.steps[: known_good_prefix_length(state)]):
+        if record.checkpoint is not None:
+            return record.index, record.checkpoint
+    return None, Snapshot(state.baseline.tree, state.baseline.manifest)
+
+
+async def restore(desk: Desk, reason: str) -> None:
+    """Build the last good checkpoint aside; work goes on there, and the pointer follows when the step passes.
+
+    Each checkpoint that turns out to be broken moves the frontier back, down to the baseline.
+    """
+    assert desk.job.workspaces is not None
+    while not desk.recorder.released:
+        index, snapshot = last_checkpoint(desk.state)
+        try:
+            number = await desk.job.workspaces.restore(snapshot)
+        except CheckpointBroken as error:
+            await _move_frontier_back(desk, index, error.message)
+            continue
+        await desk.recorder.record(
+            ev.CheckpointRestored(
+                step_index=index,
+                step_id=None if index is None else desk.state.steps[index].step_id,
+                tree=snapshot.tree,
+                workspace=number,
+                reason=reason,
+            )
+        )
+        return
+
+
+async def adopt(desk: Desk) -> None:
+    """Go on in the workspace that a former driver left, if it is what the ledger says; otherwise restore."""
+    workspaces, number = desk.job.workspaces, desk.workspace
+    if workspaces is None or number is None:
+        return None
+    path = workspaces.path(number)
+    if not path.is_dir() or path.is_symlink():
+        return await restore(desk, "the workspace is gone")
+    if desk.state.trial_workspace is None and _pointed_at(workspaces) != number:
+        # The swap follows its event; a driver that died between the two left it to us.
+        await workspaces.swap(number, desk.job.policy.workspaces_kept)
+    if _should_be_clean(desk.state):
+        _, snapshot = last_checkpoint(desk.state)
+        if not await workspaces.matches(number, snapshot):
+            await restore(desk, "the workspace is not as the last checkpoint left it")
+    return None
+
+
+def _pointed_at(workspaces: Workspaces) -> int | None:
+    """None: a step has removed the pointer."""
+    try:
+        return workspaces.current()
+    except WorkspaceError:
+        return None
+
+
+async def workspace_broken(desk: Desk, words: str) -> None:
+    await desk.recorder.record(
+        run_failed(desk, words, FailureClass.DETERMINISTIC_REPO, FailureKind.WORKSPACE_BROKEN), release=True
+    )
+
+
+def _should_be_clean(state: RunState) -> bool:
+    """No attempt of this delivery has touched the workspace since its last checkpoint."""
+    index = known_good_prefix_length(state)
+    if index == len(state.steps) or state.restore_pending:
+        return False
+    record = state.steps[index]
+    if record.attempts_in_delivery:
+        return False
+    return record.verdict in (Verdict.NOT_RUN, Verdict.INVALIDATED) or state.delivery > 1
+
+
+async def _move_frontier_back(desk: Desk, index: int | None, words: str) -> None:
+    if index is None:
+        await workspace_broken(desk, f"the baseline cannot be restored: {words}")
+    else:
+        await _invalidate_from(desk, index, f"its checkpoint is broken: {words}")
+
+
+async def _invalidate_from(desk: Desk, index: int, reason: str) -> None:
+    """This step and the good ones after it must be performed again."""
+    records = desk.state.steps[index : known_good_prefix_length(desk.state)]
+    facts: list[ev.Payload] = [
+        ev.StepInvalidated(
+            step_id=record.step_id,
+            step_index=record.index,
+            attempt=None,
+            reason=reason if record.index == index else f"after {records[0].step_id}: {reason}",
+        )
+        for record in records
+    ]
+    never = [r for r in records if desk.job.plan.steps[r.index].repeat is Repeat.NEVER and not r.skipped]
+    if never:
+        words = f"step {never[0].step_id} must not be repeated, and what it left behind is lost: {reason}"
+        facts.append(escalated(words, settle_hint(desk, never[0]), never[0]))
+    await desk.recorder.record(*facts, release=bool(never))

@@ -1,0 +1,62 @@
+"""Everything the engine needs from outside, handed in at the door."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from recoup.model.events import Event
+from recoup.model.plan import Plan
+from recoup.model.policy import Policy
+from recoup.model.redacted import Redacted
+from recoup.ports import (
+    Census,
+    Clock,
+    Evidence,
+    Inspector,
+    Ledger,
+    Redactor,
+    RunFiles,
+    Runtime,
+    Secrets,
+    Workspaces,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Watcher:
+    """Who looks on: told of every fact and of every piece of output, after it is stored. Must not block."""
+
+    event: Callable[[Event], None] = lambda _event: None
+    said: Callable[[int, str, Redacted], None] = lambda _step_index, _stream, _chunk: None
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What all runs of one process share."""
+
+    clock: Clock
+    ledger: Ledger
+    redactor: Redactor
+    evidence: Evidence
+    inspector: Inspector
+    census: Census
+    runtimes: Mapping[str, Runtime]
+    environ: Mapping[str, str]
+    """Passed on to steps: without what is Recoup's own."""
+    lease_ttl_s: float = 10
+    heartbeat_s: float = 3
+    control_poll_s: float = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One run in the hands of one driver."""
+
+    run_id: str
+    plan: Plan
+    policy: Policy
+    files: RunFiles
+    secrets: Secrets
+    workspaces: Workspaces | None
+    watcher: Watcher = Watcher()
