@@ -1,0 +1,119 @@
+"""`check`: everything that is wrong with a plan, and what is probably not meant."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from recoup.cli.output import json_option, print_json, seconds, settings_of
+from recoup.errors import InvalidPlan, Problem
+
+if TYPE_CHECKING:
+    from recoup.model.plan import Plan
+    from recoup.model.policy import Policy
+
+
+@click.command()
+@click.argument("plan", type=click.Path(path_type=Path))
+@json_option
+@click.pass_context
+def check(ctx: click.Context, plan: Path, as_json: bool) -> None:
+    """Say everything that is wrong with PLAN, or that nothing is. Nothing is run and nothing is written.
+
+    \b
+    Example:
+      recoup check plan.yaml
+    """
+    from recoup.cli.run import read_plan_of, read_policy_of
+
+    settings = settings_of(ctx)
+    policy = read_policy_of(settings)
+    parsed = read_plan_of(plan, policy)
+    _check_scripts(parsed, str(plan))
+    notes = asyncio.run(_look_at_source(parsed, settings.home))
+    if as_json:
+        print_json(_document(parsed, notes))
+        return
+    click.echo(f"{plan}: {parsed.name}, {_count(len(parsed.steps), 'step')}, nothing wrong")
+    for index, line in enumerate(_lines(parsed, policy)):
+        click.echo(f"  {index}  {line}")
+    for note in notes:
+        click.echo(f"note: {note}")
+
+
+async def notes_on(plan: Plan, home: Path) -> list[str]:
+    """What is not wrong but probably not meant."""
+    notes = [
+        f"{name} is not set here, so nothing is kept out of the records for it"
+        for name in plan.secrets
+        if not os.environ.get(name)
+    ]
+    if plan.workspace is not None:
+        from recoup.workspace.workspaces import GitWorkspaces
+
+        unseen = await GitWorkspaces(home / "runs" / "new").uncommitted(plan.workspace)
+        if unseen:
+            files = f"{_count(unseen, 'file')} {'is' if unseen == 1 else 'are'}"
+            notes.append(
+                f"{files} changed or new in {plan.workspace.path} and not committed: steps do not see that"
+            )
+    return notes
+
+
+async def _look_at_source(plan: Plan, home: Path) -> list[str]:
+    """The source must be usable; raises WorkspaceError."""
+    if plan.workspace is None:
+        folder = f"no workspace: steps run in {plan.folder}; no checkpoint, no diff, no hard reset"
+        return [*await notes_on(plan, home), folder]
+    from recoup.workspace.workspaces import GitWorkspaces
+
+    await GitWorkspaces(home / "runs" / "new").check(plan.workspace)
+    return await notes_on(plan, home)
+
+
+def _check_scripts(plan: Plan, source: str) -> None:
+    """Bash itself reads every script, without running it."""
+    from recoup.runtimes.shell import script_problem
+
+    problems = [
+        Problem(f"steps[{index}].run", words)
+        for index, step in enumerate(plan.steps)
+        if isinstance(step.action.command, str) and (words := script_problem(step.action.command))
+    ]
+    if problems:
+        raise InvalidPlan(source, problems, hint="`bash -n` says so; values are filled in later.")
+
+
+def _document(plan: Plan, notes: list[str]) -> dict[str, Any]:
+    import msgspec
+
+    from recoup.kernel.canonical import digest
+
+    return {
+        "valid": True,
+        "workflow": plan.name,
+        "steps": [step.id for step in plan.steps],
+        "planDigest": digest(msgspec.to_builtins(plan)),
+        "problems": [],
+        "notes": notes,
+    }
+
+
+def _lines(plan: Plan, policy: Policy) -> list[str]:
+    from recoup.kernel.policies import step_policy
+
+    lines = []
+    for step in plan.steps:
+        limits = step_policy(policy, plan, step)
+        proof = _count(len(step.expect), "check") if step.expect else "unverified: no `expect`"
+        tries = _count(limits.step_max_attempts, "attempt")
+        lines.append(f"{step.id}: {proof}, up to {tries} of {seconds(limits.step_timeout_seconds)}")
+    return lines
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,303 @@
+"""`runs`, `show`, `events`, `ledger`, `logs`: what happened, from the ledger."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from recoup.cli.output import json_option, print_json, seconds, with_app, write_line
+from recoup.errors import NotFound
+from recoup.model.run import RunStatus
+
+if TYPE_CHECKING:
+    from recoup.app import App
+    from recoup.model.run import RunState
+    from recoup.model.storage import LeaseRow, RunRow
+
+_FOLLOW_S = 0.25
+_REASON_MAX = 80
+_CONTROLS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f\x9b]")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m|\r")
+_ENDED = ("succeeded", "failed", "cancelled", "dead_letter")
+_MARKS = {
+    "passed": "✓",
+    "unverified": "✓",
+    "recovered": "✓",
+    "failed": "✗",
+    "invalidated": "↺",
+    "not_run": "·",
+}
+
+run_argument = click.argument("run_name", metavar="RUN")
+
+
+@click.command()
+@click.option("--workflow", help="Only runs of this workflow.")
+@click.option(
+    "--status", type=click.Choice([status.value for status in RunStatus]), help="Only runs with this status."
+)
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 1000))
+@json_option
+@click.pass_context
+def runs(ctx: click.Context, workflow: str | None, status: str | None, limit: int, as_json: bool) -> None:
+    """List runs, newest first.
+
+    \b
+    Examples:
+      recoup runs
+      recoup runs --workflow invoice-sync --status failed --json
+    """
+    from recoup.kernel.documents import run_document
+
+    async def work(app: App) -> None:
+        rows = await app.ledger.runs(workflow=workflow, status=status, limit=limit)
+        if as_json:
+            print_json([run_document(await app.state(row.run_id)) for row in rows])
+            return
+        if not rows:
+            click.echo(
+                "no runs" + (" match" if workflow or status else " yet: start one with `recoup run PLAN`")
+            )
+        for row in rows:
+            when = datetime.fromtimestamp(row.submitted_at_us / 1e6, UTC)
+            stands = await _status_words(app, row)
+            reason = row.reason if len(row.reason) <= _REASON_MAX else row.reason[: _REASON_MAX - 1] + "…"
+            click.echo(f"{row.run_id}  {stands:<11} {when:%Y-%m-%d %H:%M}  {row.workflow:<20} {reason}")
+
+    with_app(ctx, work)
+
+
+@click.command()
+@run_argument
+@click.option("--evidence", "handle", metavar="HANDLE", help="Print this piece of evidence instead.")
+@json_option
+@click.pass_context
+def show(ctx: click.Context, run_name: str, handle: str | None, as_json: bool) -> None:
+    """Show one run: where it stands, why, and what to do next. RUN is an id, its beginning, or `last`.
+
+    \b
+    Examples:
+      recoup show last
+      recoup show 20261115-0312 --json
+      recoup show last --evidence sha256:...
+    """
+    from recoup.kernel.documents import run_document
+
+    async def work(app: App) -> None:
+        run_id = await app.find(run_name)
+        state = await app.state(run_id)
+        if handle is not None:
+            click.echo(_evidence(app, state, handle))
+        elif as_json:
+            print_json(run_document(state))
+        else:
+            _print_run(app, state, await app.ledger.lease(run_id))
+
+    with_app(ctx, work)
+
+
+@click.command()
+@run_argument
+@click.option("--follow", "-f", is_flag=True, help="Go on until the run ends.")
+@click.option("--after", default=0, metavar="SEQ", help="Begin after this sequence number.")
+@json_option
+@click.pass_context
+def events(ctx: click.Context, run_name: str, follow: bool, after: int, as_json: bool) -> None:
+    """Print the facts of a run in order.
+
+    \b
+    Examples:
+      recoup events last --follow
+      recoup events last --json | jq -c 'select(.type | startswith("task.self_heal"))'
+    """
+    from recoup.cli.words import line_of
+
+    async def work(app: App) -> None:
+        run_id, cursor = await app.find(run_name), after
+        while True:
+            for event in await app.events(run_id, cursor):
+                cursor = event.seq
+                if as_json:
+                    print_json(event.line())
+                else:
+                    line = line_of(event)
+                    words = line.text if line else ""
+                    write_line(
+                        sys.stdout, f"{event.seq:>5}  {event.at.iso()[:19]}Z  {event.type:<28} {words}"
+                    )
+            if not follow or (await app.state(run_id)).status in _ENDED:
+                return
+            if await _nobody_drives(app, run_id):
+                click.echo(f"nobody drives this run; go on with: recoup resume {run_id}", err=True)
+                return
+            await asyncio.sleep(_FOLLOW_S)
+
+    with_app(ctx, work)
+
+
+@click.command()
+@run_argument
+@json_option
+@click.pass_context
+def ledger(ctx: click.Context, run_name: str, as_json: bool) -> None:
+    """Show the known-good prefix and the frontier: what need not be done again, and what must, and why.
+
+    \b
+    Example:
+      recoup ledger last --json
+    """
+    from recoup.kernel.prefix import ledger_document
+
+    async def work(app: App) -> None:
+        document = ledger_document(await app.state(await app.find(run_name)))
+        if as_json:
+            print_json(document)
+        else:
+            print_ledger(document)
+
+    with_app(ctx, work)
+
+
+@click.command()
+@run_argument
+@click.argument("step", required=False)
+@json_option
+@click.pass_context
+def logs(ctx: click.Context, run_name: str, step: str | None, as_json: bool) -> None:
+    """Print what the steps of a run printed, redacted. STEP is an id or an index.
+
+    \b
+    Examples:
+      recoup logs last
+      recoup logs last fetch
+    """
+
+    async def work(app: App) -> None:
+        state = await app.state(await app.find(run_name))
+        for index in _steps(state, step):
+            path = app.files(state.run_id).log_path(index)
+            text = path.read_text("utf-8", "replace") if path.exists() else ""
+            if as_json:
+                print_json({"stepId": state.steps[index].step_id, "stepIndex": index, "log": text})
+            elif text or step is not None:
+                write_line(sys.stdout, f"=== {state.steps[index].step_id}")
+                write_line(sys.stdout, shown(text).rstrip("\n") if text else "(printed nothing)")
+
+    with_app(ctx, work)
+
+
+def print_ledger(document: dict[str, Any]) -> None:
+    """The ledger for people."""
+    good, steps, edge = document["knownGoodPrefixLength"], document["steps"], document["frontier"]
+    click.echo(
+        f"run {document['runId']} {document['status']}: {good} of {len(steps)} steps are known to be good"
+    )
+    for step in steps:
+        verdict = _verdict_words(step, good)
+        tries = (
+            f"{step['attempts']} attempt{'' if step['attempts'] == 1 else 's'}" if step["attempts"] else ""
+        )
+        tree = f"checkpoint {step['checkpoint'][:12]}" if step["checkpoint"] else ""
+        name = f"{_MARKS[step['verdict']]} {step['stepIndex']:>3}  {step['stepId']:<24}"
+        click.echo(f"  {name} {verdict:<11} {tries:<11} {tree}".rstrip())
+        if step["invalidationReason"]:
+            click.echo(f"         {step['invalidationReason']}")
+    if edge:
+        click.echo(f"frontier: {edge['stepId']} ({edge['reason']})")
+
+
+def shown(text: str) -> str:
+    """On a terminal only colours pass: a log must not clear the screen or retitle the window."""
+    if not sys.stdout.isatty():
+        return text
+    return _CONTROLS.sub(
+        lambda found: found[0] if _COLOUR.fullmatch(found[0]) else repr(found[0])[1:-1], text
+    )
+
+
+def _verdict_words(step: dict[str, Any], good: int) -> str:
+    if step["verdict"] != "not_run":
+        return str(step["verdict"])
+    if step["stepIndex"] < good:
+        return "skipped"
+    return "running" if "has not ended" in (step["invalidationReason"] or "") else "not_run"
+
+
+async def _nobody_drives(app: App, run_id: str) -> bool:
+    lease = await app.ledger.lease(run_id)
+    return lease is None or lease.owner is None or app.world.census.is_alive(lease.owner) is False
+
+
+async def _status_words(app: App, row: RunRow) -> str:
+    """`running` in the ledger may mean that nobody does."""
+    if row.status == "running" and await _nobody_drives(app, row.run_id):
+        return "stopped"
+    return row.status
+
+
+def _print_run(app: App, state: RunState, lease: LeaseRow | None) -> None:
+    from recoup.kernel.prefix import ledger_document
+
+    click.echo(f"run       {state.run_id}")
+    click.echo(f"workflow  {state.workflow}")
+    click.echo(f"status    {state.status}{' (interrupted)' if state.interrupted else ''}")
+    if state.reason:
+        click.echo(f"reason    {state.reason}")
+    if state.failure_class:
+        click.echo(f"failure   {state.failure_kind} ({state.failure_class})")
+    click.echo(f"delivery  {state.delivery}, {state.retries} retries, {state.resets} hard resets")
+    if state.started_at and state.updated_at:
+        until = state.updated_at if state.status in _ENDED else app.world.clock.now()
+        click.echo(f"time      {seconds((until.wall_us - state.started_at.wall_us) / 1e6)} since it started")
+    if lease is not None and lease.owner is not None:
+        alive = app.world.census.is_alive(lease.owner)
+        words = {True: "alive", False: "dead: resume the run", None: "on another host"}[alive]
+        click.echo(f"driver    process {lease.owner.pid}, {words}")
+    click.echo(f"files     {app.files(state.run_id).root}")
+    click.echo("")
+    print_ledger(ledger_document(state))
+    for step in state.steps:
+        for handle in step.evidence:
+            click.echo(f"evidence  {step.step_id}: recoup show {state.run_id} --evidence {handle[:19]}")
+    driven = (
+        lease is not None and lease.owner is not None and app.world.census.is_alive(lease.owner) is not False
+    )
+    click.echo(f"next      {_advice(state, driven)}")
+
+
+def _advice(state: RunState, driven: bool) -> str:
+    run_id = state.run_id
+    if state.status == "escalated" and state.escalated_step is not None:
+        step = state.steps[state.escalated_step].step_id
+        settle = f"recoup control {run_id} settle --step {step} --as done|not-done --reason '...'"
+        return f"look whether {step} was done, then: {settle}"
+    if driven:
+        return f"watch it: recoup events {run_id} --follow"
+    if state.retryable or state.status not in _ENDED:
+        return f"recoup resume {run_id}"
+    again = f", then run all of it again: recoup run {state.plan_source}" if state.status == "failed" else ""
+    return f"recoup logs {run_id}, recoup events {run_id}{again}"
+
+
+def _evidence(app: App, state: RunState, handle: str) -> bytes:
+    cited = [known for step in state.steps for known in step.evidence]
+    matching = [known for known in cited if known == handle or known.startswith(handle)]
+    if not matching:
+        hint = f"It cites: {', '.join(cited)}." if cited else "It cites none."
+        raise NotFound(f"run {state.run_id} cites no evidence {handle!r}", hint=hint)
+    return app.evidence.get(matching[0])
+
+
+def _steps(state: RunState, step: str | None) -> list[int]:
+    if step is None:
+        return list(range(len(state.steps)))
+    found = [record.index for record in state.steps if record.step_id == step or str(record.index) == step]
+    if not found:
+        known = ", ".join(record.step_id for record in state.steps[:20])
+        raise NotFound(f"run {state.run_id} has no step {step!r}", hint=f"Its steps: {known}.")
+    return found[:1]

@@ -1,0 +1,101 @@
+"""The `recoup` command. Commands are imported when they are called, so that `--help` is quick."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import NoReturn
+
+import click
+
+from recoup import __version__
+
+_COMMANDS = {
+    "run": ("recoup.cli.run:run", "Run a plan in the foreground."),
+    "check": ("recoup.cli.check:check", "Say everything that is wrong with a plan."),
+    "resume": ("recoup.cli.run:resume", "Go on with a run whose driver was lost or stopped."),
+    "runs": ("recoup.cli.look:runs", "List runs, newest first."),
+    "show": ("recoup.cli.look:show", "Show one run, or a piece of its evidence."),
+    "events": ("recoup.cli.look:events", "Print the facts of a run, as they come with --follow."),
+    "ledger": ("recoup.cli.look:ledger", "Show the known-good prefix and the frontier of a run."),
+    "logs": ("recoup.cli.look:logs", "Print what the steps of a run printed, redacted."),
+    "control": ("recoup.cli.control:control", "Cancel a run, or settle a step whose outcome is unknown."),
+    "policy": ("recoup.cli.rules:policy", "Show or check the policy."),
+    "schema": ("recoup.cli.rules:schema", "Print the JSON Schema of a file that people write."),
+    "doctor": ("recoup.cli.doctor:doctor", "Say what this machine can and cannot do."),
+    "demo": ("recoup.cli.demo:demo", "Watch a plan get through a hang, a loop and a leak."),
+}
+
+
+class LazyGroup(click.Group):
+    """Knows its commands by name; loads the one that is called."""
+
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module, _, name = _COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), name)
+        return command
+
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, words) for name, (_, words) in _COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0] if args else ""
+        if name and name not in _COMMANDS and not name.startswith("-"):
+            import difflib
+
+            near = difflib.get_close_matches(name, _COMMANDS, 1)
+            ctx.fail(f"No such command {name!r}." + (f" Did you mean {near[0]!r}?" if near else ""))
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="recoup %(version)s")
+@click.option("--home", metavar="DIR", help="Where state lives (RECOUP_HOME).")
+@click.pass_context
+def recoup(ctx: click.Context, home: str | None) -> None:
+    """Get long automated work through failure.
+
+    Recoup runs plans of steps, notices that a step is stuck or broken, says why, applies one bounded recovery
+    action, proves that it worked, and hands over to a person rather than loop.
+
+    \b
+    Examples:
+      recoup run plan.yaml --input customer=acme
+      recoup runs
+      recoup show last
+    """
+    ctx.obj = {"home": home}
+
+
+def main() -> NoReturn:
+    """The entry point: errors become words and an exit code."""
+    from recoup.errors import RecoupError
+
+    try:
+        code = recoup.main(standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # also for what is flushed at the end
+        sys.exit(0)
+    except RecoupError as error:
+        from recoup.cli.output import print_error
+
+        sys.exit(print_error(error))
+
+
+if __name__ == "__main__":
+    main()

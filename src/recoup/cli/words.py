@@ -1,0 +1,105 @@
+"""Facts in words, for people who watch."""
+
+from __future__ import annotations
+
+import msgspec
+
+from recoup.cli.output import seconds
+from recoup.model import events as ev
+from recoup.model.events import Event
+
+
+class Line(msgspec.Struct, frozen=True):
+    """One line about one fact; `tone` picks a colour."""
+
+    text: str
+    tone: str = "plain"
+
+
+def line_of(event: Event) -> Line | None:
+    """None: not worth a line."""
+    payload = event.payload
+    if isinstance(payload, ev.StepPayload):
+        return _step_line(payload)
+    return _run_line(payload)
+
+
+def _step_line(payload: ev.StepPayload) -> Line | None:
+    name = payload.step_id
+    match payload:
+        case ev.AttemptStarted():
+            again = f" ({payload.strategy})" if payload.strategy else ""
+            rebuild = ": rebuilding in the restored workspace" if payload.phase == "rebuild" else ""
+            return Line(f"{name}: attempt {payload.attempt}{again}{rebuild}")
+        case ev.AttemptFinished():
+            return Line(f"{name}: {_verdict_words(payload)} in {seconds(payload.duration_ms / 1000)}", "good")
+        case ev.AttemptFailed():
+            return Line(f"{name}: attempt {payload.attempt} failed: {payload.summary}", "bad")
+        case ev.SelfHealTriggered() | ev.SelfHealEscalated():
+            wait = f", next attempt in {seconds(payload.delay_ms / 1000)}" if payload.delay_ms else ""
+            return Line(f"{name}: {_strategy_words(payload.strategy)}: {payload.reason}{wait}", "heal")
+        case ev.SelfHealExhausted():
+            return Line(f"{name}: recovery exhausted: {payload.reason}", "bad")
+        case ev.StepInvalidated():
+            return Line(f"{name}: no longer known to be good: {payload.reason}", "heal")
+        case ev.ResumeFromStep():
+            return Line(f"going on from {name}: {payload.reason}", "heal")
+        case ev.StepSkipped():
+            return Line(f"{name}: skipped, {payload.reason}")
+        case ev.CheckpointIncomplete():
+            first = payload.missing[0] if payload.missing else None
+            example = f", such as {first.path} ({first.why})" if first else ""
+            return Line(f"{name}: the checkpoint lacks {payload.missing_count} paths{example}", "heal")
+        case ev.SecretFound():
+            return Line(f"{name}: the secret {', '.join(payload.names)} lies in {payload.where}", "heal")
+        case _:
+            return None
+
+
+def _run_line(payload: ev.Payload) -> Line | None:
+    match payload:
+        case ev.RunStarted():
+            at = f" at {payload.baseline.commit[:12]}" if payload.baseline and payload.baseline.commit else ""
+            return Line(f"started{at}")
+        case ev.RunTakenOver():
+            return Line(f"taken over: {payload.reason}", "heal")
+        case ev.RunResumed():
+            return Line(f"resumed: {payload.reason}", "heal")
+        case ev.RunWaiting():
+            return Line(
+                f"waiting: {payload.reason}" + (f" until {payload.until}" if payload.until else ""), "heal"
+            )
+        case ev.CheckpointRestored():
+            origin = "the beginning" if payload.step_index is None else f"the end of {payload.step_id}"
+            return Line(f"workspace restored from {origin}: {payload.reason}", "heal")
+        case ev.RunInterrupted():
+            return Line(f"interrupted: {payload.reason}", "heal")
+        case ev.ControlHandled():
+            return Line(f"{payload.action} {payload.outcome}: {payload.detail or payload.reason}", "heal")
+        case ev.Escalated():
+            return Line(f"handed over: {payload.reason}\n{payload.hint}", "bad")
+        case ev.RunSucceeded():
+            return Line(f"succeeded: {payload.reason}", "good")
+        case ev.RunFailed() | ev.RunDeadLettered():
+            return Line(
+                f"{'dead letter' if isinstance(payload, ev.RunDeadLettered) else 'failed'}: {payload.reason}",
+                "bad",
+            )
+        case ev.RunCancelled():
+            return Line(f"cancelled: {payload.reason}", "bad")
+        case _:
+            return None
+
+
+def _verdict_words(payload: ev.AttemptFinished) -> str:
+    if payload.settled_by == "already_done":
+        return "was done already, its checks say"
+    if payload.settled_by == "operator":
+        return "was done, an operator says"
+    return str(payload.verdict)
+
+
+def _strategy_words(strategy: str | None) -> str:
+    return {"soft_reset": "soft reset", "hard_reset": "hard reset", "retry": "retry"}.get(
+        strategy or "", "recovery"
+    )

@@ -1,0 +1,125 @@
+"""Where we run: the environment and recoup.toml, read once. How we behave is the policy's business."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from recoup.errors import SettingsError
+
+NAMES = (
+    "RECOUP_HOME",
+    "RECOUP_DATABASE",
+    "RECOUP_POLICY",
+    "RECOUP_KEY",
+    "RECOUP_LEASE_S",
+    "RECOUP_HEARTBEAT_S",
+)
+LATER = (
+    "RECOUP_EVIDENCE",
+    "RECOUP_STATSD",
+    "RECOUP_STATSD_FLAVOUR",
+    "RECOUP_GATEWAY",
+    "RECOUP_TOKEN",
+    "RECOUP_BROWSER",
+)
+"""Reserved names: accepted, not used yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One field for each name that has an effect."""
+
+    home: Path
+    """Where state lives."""
+    database: Path
+    """The ledger's file."""
+    policy: Path | None
+    """The policy file."""
+    key: str | None
+    """Encrypts what must be kept but never shown; without it the home keeps a key of its own."""
+    lease_s: float
+    """How long a driver may be silent before somebody else may drive its run."""
+    heartbeat_s: float
+
+
+def read_settings(environ: Mapping[str, str], folder: Path, home: str | None = None) -> Settings:
+    """A flag (`home`) beats the environment, which beats recoup.toml in `folder` or in the user's configuration."""
+    said = {**_files(environ, folder), **{name: environ[name] for name in NAMES if environ.get(name)}}
+    root = Path(home or said.get("RECOUP_HOME") or _default_home(environ)).expanduser().absolute()
+    lease_s, heartbeat_s = _seconds(said, "RECOUP_LEASE_S", 10), _seconds(said, "RECOUP_HEARTBEAT_S", 3)
+    if lease_s < 2 or heartbeat_s > (lease_s - 1) / 2:
+        raise SettingsError(
+            f"RECOUP_LEASE_S={lease_s:g} and RECOUP_HEARTBEAT_S={heartbeat_s:g} do not go together",
+            hint="The lease must be at least 2 s, and two heartbeats must fit into it with a second to spare.",
+        )
+    policy = said.get("RECOUP_POLICY")
+    return Settings(
+        home=root,
+        database=_database(said.get("RECOUP_DATABASE"), root),
+        policy=Path(policy).expanduser().absolute() if policy else None,
+        key=said.get("RECOUP_KEY"),
+        lease_s=lease_s,
+        heartbeat_s=heartbeat_s,
+    )
+
+
+def _default_home(environ: Mapping[str, str]) -> str:
+    state = environ.get("XDG_STATE_HOME") or _user_home(environ) / ".local" / "state"
+    return str(Path(state, "recoup"))
+
+
+def _user_home(environ: Mapping[str, str]) -> Path:
+    return Path(environ["HOME"]) if environ.get("HOME") else Path.home()
+
+
+def _files(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
+    config = environ.get("XDG_CONFIG_HOME") or _user_home(environ) / ".config"
+    for path in (folder / "recoup.toml", Path(config, "recoup", "recoup.toml")):
+        if path.is_file():
+            return _read_toml(path)
+    return {}
+
+
+def _read_toml(path: Path) -> dict[str, str]:
+    try:
+        content = tomllib.loads(path.read_text())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(
+            f"{path} cannot be read: {error}", hint="It must be a TOML file in UTF-8."
+        ) from None
+    known = {name.lower(): name for name in (*NAMES, *LATER)}
+    unknown = [key for key in content if key not in known]
+    if unknown:
+        raise SettingsError(
+            f"{path}: unknown setting {unknown[0]!r}", hint=f"Known settings: {', '.join(sorted(known))}."
+        )
+    return {known[key]: str(value) for key, value in content.items()}
+
+
+def _seconds(said: Mapping[str, str], name: str, default: float) -> float:
+    text = said.get(name)
+    if text is None:
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1
+    if not 0 < value <= 3600:
+        raise SettingsError(
+            f"{name}={text!r} is not a number of seconds", hint="Give a number between 0 and 3600."
+        )
+    return value
+
+
+def _database(said: str | None, home: Path) -> Path:
+    if not said:
+        return home / "ledger.db"
+    if "://" in said and not said.startswith("sqlite://"):
+        raise SettingsError(
+            "RECOUP_DATABASE names a database that this version cannot use",
+            hint="Give the path of a SQLite file, or leave it out.",
+        )
+    return Path(said.removeprefix("sqlite:///").removeprefix("sqlite://")).expanduser().absolute()

@@ -1,0 +1,50 @@
+"""Where we run: flag over environment over recoup.toml over defaults."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from recoup.errors import SettingsError
+from recoup.settings import read_settings
+
+
+def test_without_anything_said_state_lives_in_the_xdg_state_folder(tmp_path: Path) -> None:
+    settings = read_settings({"HOME": str(tmp_path)}, tmp_path)
+    assert settings.home == tmp_path / ".local/state/recoup"
+    assert settings.database == settings.home / "ledger.db"
+    assert (settings.policy, settings.key, settings.lease_s, settings.heartbeat_s) == (None, None, 10, 3)
+    assert read_settings({"XDG_STATE_HOME": str(tmp_path / "s")}, tmp_path).home == tmp_path / "s/recoup"
+
+
+def test_a_flag_beats_the_environment_which_beats_the_file(tmp_path: Path) -> None:
+    (tmp_path / "recoup.toml").write_text('recoup_home = "/from/file"\nrecoup_lease_s = 20\n')
+    assert str(read_settings({}, tmp_path).home) == "/from/file"
+    settings = read_settings({"RECOUP_HOME": "/from/environment"}, tmp_path)
+    assert (str(settings.home), settings.lease_s) == ("/from/environment", 20)
+    assert (
+        str(read_settings({"RECOUP_HOME": "/from/environment"}, tmp_path, "/from/flag").home) == "/from/flag"
+    )
+
+
+@pytest.mark.parametrize(
+    ("environ", "word"),
+    [
+        ({"RECOUP_LEASE_S": "soon"}, "RECOUP_LEASE_S"),
+        ({"RECOUP_LEASE_S": "-1"}, "RECOUP_LEASE_S"),
+        ({"RECOUP_LEASE_S": "4", "RECOUP_HEARTBEAT_S": "3"}, "do not go together"),
+        ({"RECOUP_DATABASE": "postgresql://localhost/x"}, "RECOUP_DATABASE"),
+    ],
+)
+def test_a_setting_that_cannot_be_used_is_named(tmp_path: Path, environ: dict[str, str], word: str) -> None:
+    with pytest.raises(SettingsError, match=word) as refused:
+        read_settings({"HOME": str(tmp_path), **environ}, tmp_path)
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize("text", ["recoup_hme = 1\n", "not toml at all ["])
+def test_a_bad_settings_file_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "recoup.toml").write_text(text)
+    with pytest.raises(SettingsError, match=r"recoup\.toml"):
+        read_settings({"HOME": str(tmp_path)}, tmp_path)
