@@ -1,0 +1,157 @@
+"""The real command line, in a home of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+GIT_AUTHOR = {
+    "GIT_AUTHOR_NAME": "A",
+    "GIT_AUTHOR_EMAIL": "a@localhost",
+    "GIT_COMMITTER_NAME": "A",
+    "GIT_COMMITTER_EMAIL": "a@localhost",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+}
+
+
+@dataclass
+class Result:
+    """What a command said."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def lines(self) -> list[Any]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    @property
+    def document(self) -> Any:
+        """The run document that ends `run --json` and `resume --json`."""
+        return self.lines[-1]
+
+    @property
+    def events(self) -> list[Any]:
+        return self.lines[:-1]
+
+    def payloads(self, event_type: str) -> list[Any]:
+        return [event["payload"] for event in self.events if event["type"] == event_type]
+
+
+@dataclass
+class Cli:
+    """`recoup` with one home."""
+
+    home: Path
+    folder: Path
+    env: dict[str, str] = field(default_factory=dict)
+    started: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def __call__(self, *args: str, timeout: float = 60, env: dict[str, str] | None = None) -> Result:
+        done = subprocess.run(
+            self.argv(*args),
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            cwd=self.folder,
+            env=self.environ(env),
+            stdin=subprocess.DEVNULL,
+        )
+        return Result(done.returncode, done.stdout, done.stderr)
+
+    def start(self, *args: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            self.argv(*args),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self.folder,
+            env=self.environ(env),
+            stdin=subprocess.DEVNULL,
+        )
+        self.started.append(process)
+        return process
+
+    def argv(self, *args: str) -> list[str]:
+        return [sys.executable, "-m", "recoup.cli.main", *args]
+
+    def environ(self, more: dict[str, str] | None = None) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
+        return {**kept, "RECOUP_HOME": str(self.home), **self.env, **(more or {})}
+
+    def plan(self, text: str, name: str = "plan.yaml") -> str:
+        path = self.folder / name
+        path.write_text(textwrap.dedent(text))
+        return str(path)
+
+    def ledger(self, run: str = "last") -> Any:
+        return self("ledger", run, "--json").json
+
+    def run_dir(self, run_id: str) -> Path:
+        return self.home / "runs" / run_id
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Iterator[Cli]:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    one = Cli(tmp_path / "home", folder)
+    yield one
+    for process in one.started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def repo(cli: Cli) -> Path:
+    """A small repository beside the plan."""
+    path = cli.folder / "repo"
+    path.mkdir()
+    (path / "README").write_text("hello\n")
+    git(path, "init", "-q", "-b", "main")
+    commit(path, "first")
+    return path
+
+
+def git(path: Path, *words: str) -> str:
+    env = {"PATH": os.environ["PATH"], "HOME": str(path), **GIT_AUTHOR}
+    return subprocess.run(
+        ["git", "-C", str(path), *words], check=True, capture_output=True, text=True, env=env
+    ).stdout.strip()
+
+
+def commit(path: Path, message: str) -> str:
+    git(path, "add", "-A")
+    git(path, "commit", "-q", "-m", message)
+    return git(path, "rev-parse", "HEAD")
+
+
+def wait_for(path: Path, seconds: float = 20, text: str = "") -> None:
+    """Until the file is there (with this in it)."""
+    deadline = time.monotonic() + seconds
+    while not path.exists() or text not in path.read_text():
+        assert time.monotonic() < deadline, f"{path} did not appear"
+        time.sleep(0.01)
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    process.send_signal(signal.SIGKILL)
+    process.communicate()

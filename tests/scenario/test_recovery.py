@@ -1,0 +1,459 @@
+"""The promises of recovery, on the real command line. Seed 002 §18, integration tests."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from tests.scenario.conftest import Cli, git, kill, wait_for
+
+
+def test_a_hanging_step_is_soft_reset_and_succeeds(cli: Cli, repo: Path) -> None:
+    plan = cli.plan("""
+        version: 1
+        name: hang
+        workspace: {git: ./repo}
+        defaults: {idle_timeout: 1s, timeout: 20s}
+        steps:
+          - id: convert
+            run: |
+              echo "attempt $RECOUP_ATTEMPT"
+              [ "$RECOUP_ATTEMPT" -gt 1 ] || sleep 600
+              cp "$RECOUP_RETRY_CONTEXT" context.json
+            expect: [{file: context.json}, {stdout: attempt 2}]
+    """)
+    result = cli("run", plan, "--json")
+    assert result.code == 0, result.err
+    (healed,) = result.payloads("task.self_heal.triggered")
+    assert (healed["failureKind"], healed["failureClass"], healed["strategy"]) == (
+        "idle_timeout",
+        "stuck_no_progress",
+        "soft_reset",
+    )
+    run = cli.run_dir(result.document["runId"])
+    context = json.loads((run / "workspace" / "context.json").read_text())
+    assert context["stepId"] == "convert"
+    assert context["failureSummary"]
+    assert len(context["constraints"]) == 2
+    for name in (
+        "logs/steps/step-0000.log",
+        "patches/steps/step-0000.patch",
+        "state/steps/step-0000.json",
+        "state/self_heal/attempt-0000-0001.json",
+    ):
+        assert (run / "artifacts" / name).stat().st_size, name
+    state = json.loads((run / "artifacts/state/steps/step-0000.json").read_text())
+    assert (state["stepId"], state["attempt"], state["changedFiles"]) == ("convert", 2, ["context.json"])
+
+
+def test_no_progress_leads_to_a_hard_reset_and_success(cli: Cli, repo: Path) -> None:
+    """The failing attempt leaves something behind that makes every later one fail alike."""
+    plan = cli.plan("""
+        version: 1
+        name: stuck
+        workspace: {git: ./repo, ref: main}
+        steps:
+          - id: before
+            run: echo done > before.txt
+            expect: [{file: before.txt}]
+          - id: build
+            run: |
+              [ "$RECOUP_ATTEMPT" != 1 ] || echo junk > cache
+              if [ -e cache ]; then echo "build: error: cache is corrupt" >&2; exit 1; fi
+              cat before.txt > built.txt
+            expect: [{file: built.txt}]
+          - {id: after, run: "test -e built.txt -a ! -e cache"}
+    """)
+    result = cli("run", plan, "--json")
+    assert result.code == 0, result.err
+    strategies = [p["strategy"] for p in result.payloads("task.step.attempt.failed")]
+    assert strategies == ["soft_reset", "hard_reset"]
+    assert len(result.payloads("task.self_heal.escalated")) == 1
+    assert result.payloads("checkpoint.restored")[0]["stepIndex"] == 0
+    workspace = cli.run_dir(result.document["runId"]) / "workspace"
+    assert workspace.readlink().name == "0002"
+    assert (workspace.parent / "workspaces" / "0001" / "cache").exists(), (
+        "the old workspace stays as evidence"
+    )
+    assert result.document["hardResets"] == 1
+
+
+def test_a_second_hard_reset_is_refused(cli: Cli, repo: Path) -> None:
+    plan = cli.plan("""
+        version: 1
+        name: hopeless
+        workspace: {git: ./repo}
+        defaults: {max_attempts: 6}
+        steps: [{id: a, run: "echo same; exit 9"}]
+    """)
+    result = cli("run", plan, "--json")
+    assert result.code == 75
+    assert "job_self_heal_max_resets" in result.document["reason"]
+    assert len(result.payloads("task.self_heal.escalated")) == 1
+    assert result.payloads("task.self_heal.exhausted")[0]["retryable"] is True
+
+
+def test_a_rebuild_step_runs_again_in_the_restored_workspace(cli: Cli, repo: Path) -> None:
+    (repo / ".gitignore").write_text("deps/\n")
+    git(repo, "add", "-A")
+    git(repo, "commit", "-q", "-m", "ignore")
+    plan = cli.plan("""
+        version: 1
+        name: deps
+        workspace: {git: ./repo}
+        steps:
+          - {id: deps, run: mkdir -p deps && touch deps/lib, rebuild: rerun}
+          - id: build
+            run: |
+              test -e deps/lib
+              [ "$RECOUP_ATTEMPT" != 1 ] || touch junk
+              if [ -e junk ]; then echo broken; exit 1; fi
+    """)
+    result = cli("run", plan, "--json")
+    assert result.code == 0, result.err
+    assert any(m["path"].startswith("deps") for m in result.payloads("checkpoint.incomplete")[0]["missing"])
+    rebuilt = [p for p in result.payloads("task.step.attempt.started") if p["phase"] == "rebuild"]
+    assert [p["stepId"] for p in rebuilt] == ["deps"]
+
+
+def test_a_deterministic_failure_stops_at_once(cli: Cli) -> None:
+    plan = cli.plan("""
+        version: 1
+        name: typo
+        steps: [{id: a, run: no-such-command-here}, {id: b, run: "true"}]
+    """)
+    result = cli("run", plan, "--json")
+    assert result.code == 1
+    assert len(result.payloads("task.step.attempt.failed")) == 1
+    assert (result.document["failureClass"], result.document["retryable"]) == (
+        "deterministic_contract",
+        False,
+    )
+    assert [step["verdict"] for step in cli.ledger()["steps"]] == ["failed", "not_run"]
+
+
+def test_exhaustion_is_retryable_and_resume_gives_the_next_delivery(cli: Cli) -> None:
+    plan = cli.plan("""
+        version: 1
+        name: flaky
+        steps:
+          - id: fetch
+            run: |
+              [ "$RECOUP_ATTEMPT" -gt 3 ] || { words=(none first second third); echo "connection reset by peer: ${words[RECOUP_ATTEMPT]}" >&2; exit 1; }
+    """)
+    result = cli("run", plan, "--json")
+    assert result.code == 75
+    assert (result.document["retryable"], result.document["delivery"], result.document["exitCode"]) == (
+        True,
+        1,
+        75,
+    )
+    again = cli("resume", "last", "--json")
+    assert again.code == 0, again.err
+    assert again.document["delivery"] == 2
+    assert cli.ledger()["steps"][0]["attempts"] == 4
+
+
+def test_a_missing_postcondition_is_a_failure_although_the_exit_code_is_0(cli: Cli) -> None:
+    plan = cli.plan("""
+        version: 1
+        name: liar
+        steps: [{id: a, run: "echo I did it", expect: [{file: proof.txt}]}]
+    """)
+    result = cli("run", plan, "--json")
+    assert result.code != 0
+    failed = result.payloads("task.step.attempt.failed")[0]
+    assert failed["failureKind"] == "postcondition_failed"
+    assert "proof.txt" in failed["summary"]
+    shown = cli("show", "last", "--evidence", failed["evidence"][0])
+    assert shown.code in (0, 2)
+
+
+def test_evidence_handles_open(cli: Cli) -> None:
+    plan = cli.plan("""
+        version: 1
+        name: proof
+        steps: [{id: a, run: "echo yes > f; echo said", expect: [{file: f, contains: yes}, {stdout: said}, {run: test -s f}]}]
+    """)
+    assert cli("run", plan).code == 0
+    (handle,) = cli.ledger()["steps"][0]["evidence"]
+    document = cli("show", "last", "--evidence", handle).json
+    assert [check["held"] for check in document["checks"]] == [True, True, True]
+
+
+def test_cancel_from_another_process_kills_the_tree(cli: Cli) -> None:
+    flag = cli.folder / "pid"
+    plan = cli.plan(f"""
+        version: 1
+        name: long
+        steps: [{{id: a, run: "setsid sleep 600 & echo $! > {flag}.tmp; mv {flag}.tmp {flag}; wait"}}]
+    """)
+    driver = cli.start("run", plan)
+    wait_for(flag)
+    began = time.monotonic()
+    answer = cli("control", "last", "cancel", "--reason", "wrong branch", "--json")
+    assert (answer.code, answer.json["outcome"]) == (0, "accepted")
+    assert driver.wait(20) == 6
+    assert time.monotonic() - began < 15
+    assert not alive(int(flag.read_text()))
+    assert cli("show", "last", "--json").json["status"] == "cancelled"
+
+
+def test_cancel_without_a_driver_is_carried_out_by_its_sender(cli: Cli) -> None:
+    started = cli.folder / "started"
+    plan = cli.plan(f"""
+        version: 1
+        name: orphan
+        steps: [{{id: a, run: "touch {started}; sleep 600"}}]
+    """)
+    driver = cli.start("run", plan)
+    wait_for(started)
+    kill(driver)
+    answer = cli("control", "last", "cancel", "--reason", "enough", "--json")
+    assert answer.json["outcome"] == "accepted"
+    assert answer.json["run"]["status"] == "cancelled"
+    again = cli("control", "last", "cancel", "--reason", "again")
+    assert again.code == 2
+    assert "already" in again.out
+
+
+def test_ctrl_c_stops_cleanly_and_the_run_can_be_resumed(cli: Cli) -> None:
+    pid = cli.folder / "pid"
+    plan = cli.plan(f"""
+        version: 1
+        name: interrupted
+        steps:
+          - {{id: a, run: "echo once >> {cli.folder}/effects"}}
+          - {{id: b, run: "[ $RECOUP_ATTEMPT -gt 1 ] || {{ echo $$ > {pid}.tmp; mv {pid}.tmp {pid}; sleep 600; }}"}}
+    """)
+    driver = cli.start("run", plan)
+    wait_for(pid)
+    driver.send_signal(signal.SIGINT)
+    assert driver.wait(20) == 130
+    assert not alive(int(pid.read_text()))
+    assert cli("show", "last", "--json").json["interrupted"] is True
+    result = cli("resume", "last", "--json")
+    assert result.code == 0, result.err
+    assert result.document["takeovers"] == 0
+    assert (cli.folder / "effects").read_text() == "once\n"
+
+
+def test_two_drivers_never_work_on_one_run(cli: Cli) -> None:
+    started = cli.folder / "started"
+    plan = cli.plan(f"""
+        version: 1
+        name: held
+        steps: [{{id: a, run: "touch {started}; sleep 600"}}]
+    """)
+    driver = cli.start("run", plan)
+    wait_for(started)
+    second = cli("resume", "last")
+    assert second.code == 2
+    assert "being driven" in second.err
+    kill(driver)
+
+
+def test_a_frozen_driver_is_replaced_and_refused_when_it_wakes(cli: Cli) -> None:
+    """F6: its steps are dead before the new owner begins, and its epoch is stale ever after."""
+    cli.env |= {"RECOUP_LEASE_S": "3", "RECOUP_HEARTBEAT_S": "0.5"}
+    pids = cli.folder / "pids"
+    plan = cli.plan(f"""
+        version: 1
+        name: frozen
+        steps: [{{id: a, run: "echo $$ >> {pids}; [ $RECOUP_ATTEMPT -gt 1 ] || sleep 600"}}, {{id: b, run: "true"}}]
+    """)
+    driver = cli.start("run", plan, "--json")
+    wait_for(pids)
+    driver.send_signal(signal.SIGSTOP)
+    try:
+        deadline = time.monotonic() + 20
+        result = cli("resume", "last", "--json")
+        while result.code == 2 and time.monotonic() < deadline:
+            time.sleep(0.3)
+            result = cli("resume", "last", "--json")
+        assert result.code == 0, result.err
+        assert not alive(int(pids.read_text().splitlines()[0]))
+        head = result.events[-1]["seq"]
+    finally:
+        driver.send_signal(signal.SIGCONT)
+    _, err = driver.communicate(timeout=20)
+    assert driver.returncode == 1
+    assert "another driver" in err
+    assert cli("events", "last", "--json").lines[-1]["seq"] == head
+    assert result.document["takeovers"] == 1
+
+
+def test_a_deploy_whose_check_already_held_is_not_taken_for_done(cli: Cli) -> None:
+    (cli.folder / "deployed").touch()
+    started = cli.folder / "started"
+    plan = cli.plan(f"""
+        version: 1
+        name: deploy
+        steps:
+          - id: deploy
+            run: "touch {started}; [ $RECOUP_ATTEMPT -gt 1 ] || sleep 600"
+            expect: [{{file: deployed}}]
+            repeat: never
+    """)
+    driver = cli.start("run", plan)
+    wait_for(started)
+    kill(driver)
+    result = cli("resume", "last", "--json")
+    assert result.code == 5
+    assert result.document["status"] == "escalated"
+    settled = cli(
+        "control", "last", "settle", "--as", "done", "--step", "deploy", "--reason", "seen", "--json"
+    )
+    assert settled.code == 0, settled.err
+    assert cli("resume", "last").code == 0
+    assert cli.ledger()["knownGoodPrefixLength"] == 1
+
+
+def test_a_lost_step_whose_check_became_true_is_done(cli: Cli) -> None:
+    done = cli.folder / "deployed"
+    plan = cli.plan(f"""
+        version: 1
+        name: deploy
+        steps:
+          - id: deploy
+            run: "echo once >> {cli.folder}/effects; touch {done}; sleep 600"
+            expect: [{{file: deployed}}]
+            repeat: never
+    """)
+    driver = cli.start("run", plan)
+    wait_for(done)
+    kill(driver)
+    result = cli("resume", "last", "--json")
+    assert result.code == 0, result.err
+    assert result.payloads("task.step.attempt.finished")[0]["settledBy"] == "already_done"
+    assert (cli.folder / "effects").read_text() == "once\n"
+
+
+def test_a_dead_owner_is_replaced_at_once(cli: Cli) -> None:
+    started = cli.folder / "started"
+    plan = cli.plan(f"""
+        version: 1
+        name: dead
+        steps: [{{id: a, run: "[ $RECOUP_ATTEMPT -gt 1 ] || {{ touch {started}; sleep 600; }}"}}]
+    """)
+    cli.env |= {"RECOUP_LEASE_S": "600", "RECOUP_HEARTBEAT_S": "3"}
+    driver = cli.start("run", plan)
+    wait_for(started)
+    kill(driver)
+    result = cli("resume", "last", "--json", timeout=60)
+    assert result.code == 0, result.err
+    assert (result.document["takeovers"], cli.ledger()["steps"][0]["attempts"]) == (1, 2)
+
+
+@pytest.mark.parametrize("damage", ["altered manifest", "missing manifest", "missing objects"])
+def test_a_broken_checkpoint_moves_the_frontier_back_with_a_reason(cli: Cli, repo: Path, damage: str) -> None:
+    started = cli.folder / "started"
+    plan = cli.plan(f"""
+        version: 1
+        name: damaged
+        workspace: {{git: ./repo}}
+        steps:
+          - {{id: one, run: "echo 1 > one; echo one >> {cli.folder}/effects"}}
+          - {{id: two, run: "head -c 100000 /dev/urandom > two; echo two >> {cli.folder}/effects"}}
+          - {{id: three, run: "cat one two > all; [ $RECOUP_ATTEMPT -gt 1 ] || {{ touch {started}; sleep 600; }}"}}
+    """)
+    driver = cli.start("run", plan)
+    wait_for(started)
+    kill(driver)
+    run_id = cli("show", "last", "--json").json["runId"]
+    run = cli.run_dir(run_id)
+    stored = [e["payload"] for e in cli("events", run_id, "--json").lines if e["type"] == "checkpoint.stored"]
+    shutil.rmtree(run / "workspaces")
+    spoil(run / "private", damage, stored[1]["snapshot"])
+    result = cli("resume", "last", "--json")
+    assert result.code == 0, result.out + result.err
+    invalidated = result.payloads("task.step.invalidated")
+    assert [p["stepId"] for p in invalidated] == ["two"]
+    assert "checkpoint is broken" in invalidated[0]["reason"]
+    assert (cli.folder / "effects").read_text().split() == ["one", "two", "two"]
+    assert cli.ledger()["knownGoodPrefixLength"] == 3
+
+
+def spoil(private: Path, damage: str, snapshot: dict[str, str]) -> None:
+    hexed = snapshot["manifest"].removeprefix("sha256:")
+    (manifest,) = [path for path in private.rglob("*") if hexed in path.name]
+    if damage == "missing manifest":
+        manifest.unlink()
+    elif damage == "altered manifest":
+        manifest.write_text(manifest.read_text().replace(snapshot["tree"], snapshot["tree"][::-1]))
+    else:
+        largest = max(
+            (p for p in private.rglob("objects/**/*") if p.is_file()), key=lambda p: p.stat().st_size
+        )
+        assert largest.stat().st_size >= 100_000
+        largest.unlink()
+
+
+def test_the_users_repository_may_vanish_during_a_run(cli: Cli, repo: Path) -> None:
+    started = cli.folder / "started"
+    plan = cli.plan(f"""
+        version: 1
+        name: gone
+        workspace: {{git: ./repo}}
+        steps:
+          - {{id: one, run: "echo 1 > one"}}
+          - {{id: two, run: "cat one README; [ $RECOUP_ATTEMPT -gt 1 ] || {{ touch {started}; sleep 600; }}"}}
+    """)
+    driver = cli.start("run", plan)
+    wait_for(started)
+    kill(driver)
+    run_id = cli("show", "last", "--json").json["runId"]
+    shutil.rmtree(repo)
+    shutil.rmtree(cli.run_dir(run_id) / "workspaces")
+    result = cli("resume", "last", "--json")
+    assert result.code == 0, result.err
+    assert result.payloads("checkpoint.restored")[0]["reason"] == "the workspace is gone"
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_a_reader_that_goes_away_does_not_end_the_work(cli: Cli) -> None:
+    plan = cli.plan(f"""
+        version: 1
+        name: unread
+        steps: [{{id: a, run: "sleep 0.3"}}, {{id: b, run: "touch {cli.folder}/done"}}]
+    """)
+    driver = cli.start("run", plan, "--json")
+    assert driver.stdout is not None
+    driver.stdout.readline()
+    driver.stdout.close()
+    driver.stdout = None
+    driver.wait(20)
+    assert (cli.folder / "done").exists()
+    assert cli("show", "last", "--json").json["status"] == "succeeded"
+
+
+def test_a_new_delivery_begins_in_a_clean_workspace(cli: Cli, repo: Path) -> None:
+    plan = cli.plan("""
+        version: 1
+        name: dirty
+        workspace: {git: ./repo}
+        steps:
+          - {id: one, run: "echo 1 > one"}
+          - id: two
+            run: |
+              if [ "$RECOUP_ATTEMPT" -gt 3 ]; then test ! -e junk; exit; fi
+              words=(none first second third)
+              echo "$RECOUP_ATTEMPT" >> junk
+              echo "connection reset by peer: ${words[RECOUP_ATTEMPT]}" >&2
+              exit 1
+    """)
+    assert cli("run", plan).code == 75
+    result = cli("resume", "last", "--json")
+    assert result.code == 0, result.err
+    assert result.document["hardResets"] == 0
+    assert result.payloads("checkpoint.restored")[0]["stepIndex"] == 0

@@ -1,0 +1,158 @@
+"""A plan that prints, fails with, writes and names files after a secret: nothing of it is kept."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import secrets
+import shlex
+import stat
+import urllib.parse
+from pathlib import Path
+
+from tests.scenario.conftest import Cli
+
+
+def forms(secret: str) -> dict[str, bytes]:
+    raw = secret.encode()
+    return {
+        "plain": raw,
+        "base64": base64.b64encode(raw).rstrip(b"="),
+        "base64 shifted": base64.b64encode(b"x" + raw)[2:-4],
+        "url": urllib.parse.quote(secret, safe="").encode(),
+        "json": json.dumps(secret)[1:-1].encode(),
+        "shell": shlex.quote(secret).encode(),
+    }
+
+
+def kept_files(home: Path) -> list[Path]:
+    """The whole state folder, but for workspaces and private stores."""
+    return [
+        path
+        for path in home.rglob("*")
+        if path.is_file() and not {"workspaces", "private"} & set(path.relative_to(home).parts)
+    ]
+
+
+def test_a_secret_is_in_no_file_that_recoup_keeps(cli: Cli, repo: Path) -> None:
+    token = "tok/" + secrets.token_hex(8) + "+'\" ä" + secrets.token_hex(8)
+    found_in_env = "auto-" + secrets.token_hex(12)
+    pin = "pin-" + secrets.token_hex(8)
+    made = "made-" + secrets.token_hex(8)
+    cli.env |= {"DEPLOY_SETTING": token, "SERVICE_API_TOKEN": found_in_env, "MADE": made}
+    plan = cli.plan("""
+        version: 1
+        name: careless
+        objective: Be careless
+        workspace: {git: ./repo}
+        secrets: [DEPLOY_SETTING]
+        inputs: {pin: {secret: true}}
+        steps:
+          - id: prints
+            run: |
+              echo "token $DEPLOY_SETTING and $SERVICE_API_TOKEN"; echo "pin ${{ inputs.pin }}"
+              printf %s "$DEPLOY_SETTING" | base64 -w0; echo
+              printf 'x%s' "$DEPLOY_SETTING" | base64 -w0 >&2
+              for c in $(printf %s "$SERVICE_API_TOKEN" | sed 's/./& /g'); do printf %s "$c"; sleep 0.01; done
+              python3 -c 'import json,os,urllib.parse,shlex; t=os.environ["DEPLOY_SETTING"]; print(json.dumps(t), urllib.parse.quote(t, safe=""), shlex.quote(t))'
+          - id: writes
+            run: |
+              echo "key=$SERVICE_API_TOKEN" > config.env; touch "named-$SERVICE_API_TOKEN"
+              echo "made=$MADE" >> "$RECOUP_OUTPUT"
+            outputs: {made: {secret: true}}
+          - id: uses
+            run: "echo 'again ${{ steps.writes.outputs.made }}'"
+            expect: [{stdout: again}]
+          - id: fails
+            run: "echo \\"error: bad token $DEPLOY_SETTING\\" >&2; echo ${{ inputs.pin }}; exit 3"
+            max_attempts: 2
+    """)
+    result = cli("run", plan, "--json", "--input", f"pin={pin}")
+    assert result.code in (1, 75)
+    assert [s["verdict"] for s in cli.ledger()["steps"]] == ["unverified", "unverified", "passed", "failed"]
+    said = [result.out.encode(), result.err.encode()]
+    for args in (
+        ("show", "last"),
+        ("events", "last"),
+        ("events", "last", "--json"),
+        ("ledger", "last", "--json"),
+        ("logs", "last"),
+    ):
+        said.append(cli(*args).out.encode())
+    kept = {str(path): path.read_bytes() + path.name.encode() for path in kept_files(cli.home)}
+    assert len(kept) > 10
+    for secret in (token, found_in_env, pin, made):
+        for form, needle in forms(secret).items():
+            assert not [name for name, data in kept.items() if needle in data], f"{form} is kept"
+            assert not any(needle in text for text in said), f"{form} is shown"
+    found = [p for p in result.payloads("secret.found") if p["stepId"] == "writes"]
+    assert {name for p in found for name in p["names"]} >= {"SERVICE_API_TOKEN"}
+    assert "[redacted]" in cli("logs", "last", "prints").out
+
+
+def test_private_folders_and_the_database_are_the_owners_alone(cli: Cli, repo: Path) -> None:
+    plan = cli.plan(
+        "{version: 1, name: modes, workspace: {git: ./repo}, steps: [{id: a, run: 'echo a > a'}]}"
+    )
+    assert cli("run", plan).code == 0
+    run = cli.run_dir(cli("show", "last", "--json").json["runId"])
+    for path in (cli.home, run, run / "private", run / "workspaces"):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o700, path
+    for path in (cli.home / "ledger.db", *(p for p in (run / "artifacts").rglob("*") if p.is_file())):
+        assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
+
+
+def test_an_output_that_holds_a_secret_must_be_declared(cli: Cli) -> None:
+    cli.env["API_TOKEN"] = "tok-" + secrets.token_hex(12)
+    plan = cli.plan("""
+        version: 1
+        name: leak
+        steps: [{id: a, run: 'echo "t=$API_TOKEN" >> $RECOUP_OUTPUT'}]
+    """)
+    result = cli("run", plan, "--json")
+    assert (result.code, result.document["failureKind"]) == (1, "secret_undeclared")
+    assert "secret: true" in result.document["reason"]
+
+
+def test_an_input_that_holds_a_secret_must_be_declared(cli: Cli) -> None:
+    cli.env["API_TOKEN"] = "tok-" + secrets.token_hex(12)
+    plan = cli.plan("{version: 1, name: leak, inputs: {t: {}}, steps: [{id: a, run: 'true'}]}")
+    result = cli("run", plan, "--input", f"t={cli.env['API_TOKEN']}")
+    assert result.code == 3
+    assert cli.env["API_TOKEN"] not in result.err
+    assert cli("runs", "--json").json == []
+
+
+def test_a_plan_that_holds_a_secret_can_be_resumed_although_the_ledger_does_not_hold_it(cli: Cli) -> None:
+    cli.env["API_TOKEN"] = "tok-" + secrets.token_hex(12)
+    plan = cli.plan(f"""
+        version: 1
+        name: hardcoded
+        steps:
+          - id: a
+            run: |
+              test "$API_TOKEN" = "{cli.env["API_TOKEN"]}"
+              [ "$RECOUP_ATTEMPT" -gt 3 ] || {{ words=(none first second third); echo "connection reset by peer: ${{words[RECOUP_ATTEMPT]}}" >&2; exit 1; }}
+    """)
+    assert cli("run", plan).code == 75
+    assert cli("resume", "last").code == 0
+    assert not [p for p in kept_files(cli.home) if cli.env["API_TOKEN"].encode() in p.read_bytes()]
+
+
+def test_recoups_own_secrets_do_not_reach_steps(cli: Cli) -> None:
+    cli.env |= {"RECOUP_KEY": secrets.token_hex(16), "RECOUP_TOKEN": secrets.token_hex(16)}
+    plan = cli.plan("{version: 1, name: env, steps: [{id: a, run: 'env > env.txt'}]}")
+    assert cli("run", plan).code == 0
+    seen = (cli.folder / "env.txt").read_text()
+    assert "RECOUP_KEY" not in seen
+    assert "RECOUP_TOKEN" not in seen
+    for name in (
+        "RECOUP_RUN_ID",
+        "RECOUP_STEP_ID=a",
+        "RECOUP_ATTEMPT=1",
+        "RECOUP_IDEMPOTENCY_KEY",
+        "RECOUP_OUTPUT",
+    ):
+        assert name in seen
+    assert os.environ.get("RECOUP_KEY") is None

@@ -1,0 +1,85 @@
+"""What the documents say is what the program does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from tools.policy_reference import TARGET, page
+
+from recoup.cli.main import _COMMANDS
+from recoup.documents.plan_file import parse_plan
+from recoup.documents.schemas import plan_schema
+from recoup.model.events import PAYLOADS
+
+ROOT = Path(__file__).parents[2]
+
+
+def text_of(name: str) -> str:
+    return (ROOT / name).read_text()
+
+
+def test_the_policy_page_is_the_policy() -> None:
+    assert TARGET.read_text() == page(), "run tools/policy_reference.py"
+
+
+def test_the_example_of_the_readme_is_a_good_plan() -> None:
+    example = re.search(r"```yaml\n(.*?)```", text_of("README.md"), re.S)
+    assert example is not None
+    plan = parse_plan(example[1], "README.md", str(ROOT))
+    assert [step.id for step in plan.steps] == ["fetch", "build", "publish"]
+    assert len(example[1].splitlines()) <= 25
+
+
+def test_the_example_of_the_tutorial_is_a_good_plan() -> None:
+    example = re.search(r"<<'END'\n(.*?)END\n", text_of("docs/tutorial.md"), re.S)
+    assert example is not None
+    assert len(parse_plan(example[1], "tutorial", str(ROOT)).steps) == 2
+
+
+def test_the_plan_page_names_every_key() -> None:
+    said = text_of("docs/reference/plan.md")
+    keys = set(plan_schema()["properties"]) - {"$schema"}
+    assert not [key for key in keys if f"`{key}`" not in said]
+
+
+@pytest.mark.parametrize("command", list(_COMMANDS))
+def test_the_readme_names_every_command(command: str) -> None:
+    assert f"`{command}`" in text_of("README.md")
+
+
+def test_every_decision_gives_context_choice_and_cost() -> None:
+    for path in (ROOT / "docs" / "decisions").glob("*.md"):
+        said = path.read_text()
+        assert re.match(r"# \d+\. ", said), path
+        assert "libraries" in path.name or all(
+            f"**{word}.**" in said for word in ("Context", "Choice", "Cost")
+        ), path
+
+
+def test_every_link_leads_somewhere() -> None:
+    for page_path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
+        for target in re.findall(r"\]\((?!http)([^)#]+)", page_path.read_text()):
+            assert (page_path.parent / target).exists(), f"{page_path}: {target}"
+
+
+def test_the_public_events_are_there() -> None:
+    public = {
+        *(
+            f"task.run.{end}"
+            for end in ("submitted", "started", "waiting", "blocked", "resumed", "taken_over")
+        ),
+        *(f"task.run.{end}" for end in ("succeeded", "failed", "cancelled", "dead_lettered")),
+        *(f"task.step.attempt.{end}" for end in ("started", "launched", "finished", "failed")),
+        *(f"task.self_heal.{end}" for end in ("triggered", "escalated", "exhausted")),
+        *(
+            "task.step.invalidated",
+            "task.resume.from_step",
+            "task.control",
+            "secret.found",
+            "policy.generation",
+        ),
+        *("checkpoint.stored", "checkpoint.incomplete", "checkpoint.restored", "Escalated"),
+    }
+    assert public <= PAYLOADS.keys()

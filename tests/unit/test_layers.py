@@ -1,0 +1,139 @@
+"""The rooms, and who may import whom. Invariants are stated as absences."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "recoup"
+EDGES = {"cli", "gateway", "mcp"}
+ALL = {
+    path.stem if path.is_file() else path.name for path in SOURCE.iterdir() if not path.name.startswith("_")
+}
+
+MAY_IMPORT = {
+    "model": set(),
+    "errors": set(),
+    "kernel": {"model"},
+    "ports": {"model"},
+    "clock": {"model", "ports"},
+    "engine": {"model", "kernel", "ports", "errors"},
+    "ledger": {"model", "kernel", "ports", "errors"},
+    "evidence": {"model", "kernel", "ports", "errors"},
+    "documents": {"model", "kernel", "errors"},
+    "processes": {"model", "ports", "errors"},
+    "workspace": {"model", "ports", "errors"},
+    "runtimes": {"model", "kernel", "ports", "errors"},
+    "redaction": {"model", "errors"},
+    "settings": {"errors"},
+    "app": ALL - EDGES,
+    "testing": ALL - EDGES,
+    "cli": ALL - (EDGES - {"cli"}),
+}
+OUTSIDE = {
+    "model": {"msgspec"},
+    "kernel": {"msgspec"},
+    "ports": set(),
+    "engine": {"msgspec"},
+    "ledger": {"msgspec"},
+    "processes": {"msgspec"},
+    "workspace": {"msgspec"},
+    "redaction": {"msgspec", "ahocorasick_rs"},
+    "documents": {"msgspec", "pydantic", "pydantic_core", "yaml", "re2"},
+    "runtimes": {"msgspec", "re2"},
+    "evidence": {"cryptography"},
+}
+IMPURE = {
+    "asyncio",
+    "datetime",
+    "io",
+    "logging",
+    "os",
+    "pathlib",
+    "random",
+    "secrets",
+    "socket",
+    "subprocess",
+    "sys",
+    "threading",
+    "time",
+}
+FILES = sorted(SOURCE.rglob("*.py"))
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imports_of(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            assert node.module is not None
+            yield from (
+                [f"{node.module}.{alias.name}" for alias in node.names]
+                if node.module == "recoup"
+                else [node.module]
+            )
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_a_room_imports_only_what_its_rule_allows(path: Path) -> None:
+    room = room_of(path)
+    if room == "__init__":
+        return
+    assert room in MAY_IMPORT, (
+        f"{room} is not a room: add it to the table, the style page and ARCHITECTURE.md"
+    )
+    for name in imports_of(path):
+        if name.startswith("recoup."):
+            other = name.split(".")[1]
+            assert other == room or other in MAY_IMPORT[room] | {"__version__"}, (
+                f"{path}: {room} imports {other}"
+            )
+        elif room in OUTSIDE:
+            import sys
+
+            top = name.split(".")[0]
+            allowed = top in sys.stdlib_module_names or top in OUTSIDE[room]
+            assert allowed, f"{path}: {room} imports {top}"
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if room_of(p) == "kernel"], ids=lambda path: path.name)
+def test_the_kernel_has_no_clock_no_chance_and_no_world(path: Path) -> None:
+    assert not {name.split(".")[0] for name in imports_of(path)} & IMPURE
+    tree = ast.parse(path.read_text())
+    assert not [node for node in ast.walk(tree) if isinstance(node, ast.AsyncFunctionDef | ast.Global)]
+
+
+def test_only_the_redaction_room_can_make_redacted_text() -> None:
+    makers = {room_of(path) for path in FILES if "sealed(" in path.read_text() and path.name != "redacted.py"}
+    assert makers <= {"redaction"}
+
+
+def test_every_room_opens_with_its_rule() -> None:
+    for package in SOURCE.rglob("__init__.py"):
+        assert ast.get_docstring(ast.parse(package.read_text())), f"{package} has no rule"
+
+
+def test_no_room_is_named_after_nothing() -> None:
+    nameless = {"utils", "helpers", "common", "manager", "base", "misc"}
+    assert not [path for path in FILES if path.stem in nameless or path.parent.name in nameless]
+
+
+def test_failures_are_swallowed_at_loop_edges_only() -> None:
+    allowed = {"commits.py", "driver.py", "keeper.py", "writer.py"}
+    for path in FILES:
+        caught = [
+            node
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.ExceptHandler)
+            and isinstance(node.type, ast.Name)
+            and node.type.id == "Exception"
+        ]
+        assert not caught or path.name in allowed, f"{path} catches Exception"
