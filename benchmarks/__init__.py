@@ -1,0 +1,1 @@
+"""Benchmarks: side by side with their references in one run, as ratios. Bars are here and never in a unit test."""

@@ -1,0 +1,169 @@
+"""What an append costs beside a bare SQLite commit of the same bytes, and how much many appends at once gain.
+
+Both run in one process, in turns, on files in the same folder; the figures are medians of the rounds.
+"Fresh" begins each round with a new file, as a short run does; "lasting" goes on with one, as a worker does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import statistics
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from benchmarks.report import Figure
+from recoup.ledger.connection import open_writer
+from recoup.ledger.sqlite import SqliteLedger
+from recoup.model.events import AttemptFinished, AttemptStarted, Payload, RunSubmitted, WorkflowStepResult
+from recoup.model.ids import Lease, ProcessIdentity
+from recoup.model.instant import Instant
+from recoup.model.plan import Plan
+from recoup.model.storage import Append, Draft, StreamAppend
+from recoup.redaction.redactor import SecretRedactor
+
+ROUNDS = 15
+STEPS = 100
+RUNS_AT_ONCE = 50
+STEPS_EACH = 20
+_BARS = {"fresh: ledger / bare": 0.75, "ledger, 50 runs at once (commits/s)": 4000.0}
+
+_REDACTOR = SecretRedactor()
+_OWNER = ProcessIdentity("bench", "0f8fad5b-d9cb-469f-a165-70867728950e", 4242, 123_456)
+_DIGEST = "sha256:" + "ab" * 32
+
+
+def run() -> list[Figure]:
+    place = Path(__file__).parents[1] / ".bench"
+    place.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place) as folder:
+        figures = asyncio.run(_measure(Path(folder)))
+    return [Figure(name, value, "", bar=_BARS.get(name)) for name, value in figures.items()]
+
+
+async def _measure(folder: Path) -> dict[str, float]:
+    lasting_bare = _bare_table(folder / "lasting-bare.db")
+    lasting = SqliteLedger(folder / "lasting" / "ledger.db")
+    rates: dict[str, list[float]] = {}
+    for number in range(ROUNDS):
+        bare = _bare_table(folder / f"bare-{number}.db")
+        ledger = SqliteLedger(folder / f"fresh-{number}" / "ledger.db")
+        rates.setdefault("bare, fresh", []).append(_bare_rate(bare))
+        rates.setdefault("ledger, fresh", []).append(await _rate(ledger, f"r{number}"))
+        rates.setdefault("bare, lasting", []).append(_bare_rate(lasting_bare))
+        rates.setdefault("ledger, lasting", []).append(await _rate(lasting, f"r{number}"))
+        rates.setdefault("ledger, 50 runs at once", []).append(await _rate_at_once(ledger))
+        bare.close()
+        await ledger.close()
+    lasting_bare.close()
+    await lasting.close()
+    figures = {f"{name} (commits/s)": statistics.median(values) for name, values in rates.items()}
+    figures["fresh: ledger / bare"] = _ratio(rates["ledger, fresh"], rates["bare, fresh"])
+    figures["lasting: ledger / bare"] = _ratio(rates["ledger, lasting"], rates["bare, lasting"])
+    return figures
+
+
+def _ratio(ours: list[float], bare: list[float]) -> float:
+    return statistics.median(ours) / statistics.median(bare)
+
+
+def _bare_table(path: Path) -> sqlite3.Connection:
+    connection = open_writer(path)
+    connection.execute("CREATE TABLE bare (id INTEGER PRIMARY KEY, body TEXT)")
+    return connection
+
+
+def _bare_rate(connection: sqlite3.Connection) -> float:
+    body = "".join(draft.payload.text for part in _step("r", 1, None).streams for draft in part.drafts)
+    begin = time.perf_counter()
+    for _ in range(STEPS):
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("INSERT INTO bare (body) VALUES (?)", (body,))
+        connection.execute("COMMIT")
+    return STEPS / (time.perf_counter() - begin)
+
+
+async def _rate(ledger: SqliteLedger, run_id: str) -> float:
+    lease = await _submitted(ledger, run_id)
+    appends = [_step(run_id, index, lease) for index in range(1, STEPS + 1)]
+    begin = time.perf_counter()
+    for append in appends:
+        await ledger.append(append)
+    return STEPS / (time.perf_counter() - begin)
+
+
+async def _rate_at_once(ledger: SqliteLedger) -> float:
+    leases = [await _submitted(ledger, f"many-{number}") for number in range(RUNS_AT_ONCE)]
+    work = [[_step(lease.run_id, index, lease) for index in range(1, STEPS_EACH + 1)] for lease in leases]
+    begin = time.perf_counter()
+    async with asyncio.TaskGroup() as group:
+        for appends in work:
+            group.create_task(_append_all(ledger.append, appends))
+    return RUNS_AT_ONCE * STEPS_EACH / (time.perf_counter() - begin)
+
+
+async def _append_all(append: Callable[[Append], Awaitable[object]], appends: list[Append]) -> None:
+    for one in appends:
+        await append(one)
+
+
+async def _submitted(ledger: SqliteLedger, run_id: str) -> Lease:
+    lease = await ledger.claim(run_id, _OWNER, 10, _now())
+    assert lease is not None
+    submitted = RunSubmitted(
+        workflow="bench",
+        plan_digest=_DIGEST,
+        plan=Plan(name="bench", steps=()),
+        plan_redacted=False,
+        inputs={},
+        policy_digest=_DIGEST,
+    )
+    drafts = (_draft(submitted), _draft(_started(0)))
+    await ledger.append(Append(at=_now(), streams=(StreamAppend(f"run:{run_id}", drafts),), lease=lease))
+    return lease
+
+
+def _step(run_id: str, index: int, lease: Lease | None) -> Append:
+    drafts = (_draft(_finished(index - 1)), _draft(_started(index)))
+    result = WorkflowStepResult(run_id=run_id, step_id=f"step-{index}", result="passed", attempts=1)
+    streams = (StreamAppend(f"run:{run_id}", drafts), StreamAppend("workflow:bench", (_draft(result),)))
+    return Append(at=_now(), streams=streams, lease=lease)
+
+
+def _started(index: int) -> AttemptStarted:
+    return AttemptStarted(
+        step_id=f"step-{index}",
+        step_index=index,
+        attempt=1,
+        policy_digest=_DIGEST,
+        delivery=1,
+        kind="run",
+        args_digest=_DIGEST,
+        pre_state=None,
+        workspace=None,
+        inline=True,
+    )
+
+
+def _finished(index: int) -> AttemptFinished:
+    return AttemptFinished(
+        step_id=f"step-{index}",
+        step_index=index,
+        attempt=1,
+        policy_digest=_DIGEST,
+        verdict="passed",
+        duration_ms=1,
+        exit_code=0,
+        outputs={"count": "3"},
+        evidence=(_DIGEST,),
+    )
+
+
+def _draft(payload: Payload) -> Draft:
+    return Draft(payload.TYPE, _REDACTOR.seal(payload))
+
+
+def _now() -> Instant:
+    return Instant(time.time_ns() // 1000, time.monotonic_ns() // 1000, _OWNER.boot_id)
