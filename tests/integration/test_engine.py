@@ -491,3 +491,29 @@ async def test_a_failed_attempt_records_what_the_budget_held(house: House) -> No
     await house.run(plan_of("a"))
     (failed,) = [e.payload for e in house.seen if isinstance(e.payload, ev.AttemptFailed)]
     assert failed.retry_tokens == 99
+
+
+async def test_a_control_sent_during_a_cooldown_is_answered_at_once(house: House) -> None:
+    with_script(house, a=[exits(1, "429 too many requests, retry after 300 seconds")])
+    await house.submit(plan_of("a"))
+    began = house.clock.now()
+    driving = asyncio.create_task((await house.driver("run-1")).drive())
+    while RunStatus.WAITING not in {(await house.state("run-1")).status}:
+        await asyncio.sleep(0)
+    await house.ledger.send_control(cancel(action="settle"))
+    while (await answer(house)) is None:
+        await asyncio.sleep(0.001)
+    assert await answer(house) == "refused"
+    assert (house.clock.now().boot_us - began.boot_us) / 1e6 < 300
+    assert (await driving).status is RunStatus.SUCCEEDED
+
+
+async def test_the_ledger_document_stays_small_whatever_the_outputs(house: House) -> None:
+    said = b"got " + b"x" * 50_000 + b"\n"
+    with_script(house, a=[Outcome(exit_code=0, stdout=Captured(said, b"", len(said)))])
+    state = await house.run(
+        plan_of(Step(id="a", action=RunAction("a"), outputs={"o": RegexOutput("got (x+)")}))
+    )
+    (step,) = ledger_document(state)["steps"]
+    assert step["outputs"]["o"]["bytes"] == 50_002
+    assert len(str(ledger_document(state))) < 2_000
