@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
 import sqlite3
@@ -15,10 +16,13 @@ import pytest
 
 from recoup.errors import LedgerError, LedgerTooNew
 from recoup.ledger.connection import CHECKPOINT_PAGES, open_writer
+from recoup.ledger.folds import ATTEMPT_LAG_EVENTS
 from recoup.ledger.migrations import APPLICATION_ID, SCRIPTS, migrate
 from recoup.ledger.queries import queries, row_writes, sql_file
 from recoup.ledger.sqlite import SqliteLedger
 from recoup.ledger.wal import GROWN_BYTES_MAX
+from recoup.model import events as ev
+from recoup.model.run import Verdict
 from recoup.testing.ledger_suite import (
     assert_cached_rows_equal_a_rebuild,
     facts,
@@ -28,8 +32,8 @@ from recoup.testing.ledger_suite import (
     submitted,
 )
 
-V1 = sql_file("schema.sql")
-V2 = "ALTER TABLE runs ADD COLUMN colour TEXT NOT NULL DEFAULT 'red';\nCREATE TABLE extra (id INTEGER);\n"
+KNOWN = tuple(map(sql_file, SCRIPTS))
+NEXT = "ALTER TABLE runs ADD COLUMN colour TEXT NOT NULL DEFAULT 'red';\nCREATE TABLE extra (id INTEGER);\n"
 
 
 @pytest.fixture
@@ -54,6 +58,26 @@ async def filled(path: Path, appends: int = 3) -> None:
     for number in range(appends):
         await ledger.append(facts(into(f"run:r{number}", submitted(), note())))
     await ledger.close()
+
+
+def began(index: int) -> ev.AttemptStarted:
+    return ev.AttemptStarted(
+        step_id=f"s{index}",
+        step_index=index,
+        attempt=1,
+        delivery=1,
+        kind="run",
+        args_digest="a",
+        pre_state=None,
+        workspace=None,
+        inline=True,
+    )
+
+
+def ended(index: int) -> ev.AttemptFinished:
+    return ev.AttemptFinished(
+        step_id=f"s{index}", step_index=index, attempt=1, verdict=Verdict.PASSED, duration_ms=3
+    )
 
 
 async def until_refused(ledger: SqliteLedger) -> tuple[int, LedgerError]:
@@ -143,12 +167,12 @@ async def test_a_process_that_only_reads_writes_nothing(path: Path) -> None:
     assert path.stat().st_mtime_ns == before
 
 
-async def test_a_ledger_of_version_1_is_brought_to_the_next(path: Path) -> None:
+async def test_a_ledger_is_brought_to_the_next_version(path: Path) -> None:
     await filled(path)
     connection = open_writer(path)
-    migrate(connection, path, (V1, V2))
-    migrate(connection, path, (V1, V2))
-    assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+    migrate(connection, path, (*KNOWN, NEXT))
+    migrate(connection, path, (*KNOWN, NEXT))
+    assert connection.execute("PRAGMA user_version").fetchone() == (len(KNOWN) + 1,)
     assert connection.execute("SELECT run_id, colour FROM runs ORDER BY run_id").fetchall() == [
         ("r0", "red"),
         ("r1", "red"),
@@ -161,12 +185,51 @@ async def test_a_migration_that_fails_changes_nothing(path: Path) -> None:
     await filled(path)
     connection = open_writer(path)
     with pytest.raises(sqlite3.OperationalError):
-        migrate(connection, path, (V1, V2 + "INSERT INTO nowhere VALUES (1);\n"))
+        migrate(connection, path, (*KNOWN, NEXT + "INSERT INTO nowhere VALUES (1);\n"))
     connection.close()
     ledger = SqliteLedger(path)
     await ledger.append(facts(into("run:r0", note())))
     await ledger.close()
     assert "extra" not in _tables(path)
+
+
+async def test_a_ledger_of_version_1_is_read_with_its_attempts(path: Path) -> None:
+    """It has a row for each attempt already; to fold them again gives the same rows."""
+    ledger = SqliteLedger(path)
+    for append in random_history(random.Random(11), 80):
+        await ledger.append(append)
+    await ledger.rebuild()
+    await ledger.close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("ALTER TABLE runs DROP COLUMN attempts_seq")
+        connection.execute("PRAGMA user_version = 1")
+    connection.close()
+    ledger = SqliteLedger(path)
+    await assert_cached_rows_equal_a_rebuild(ledger)
+    for append in random_history(random.Random(12), 80):
+        await ledger.append(append)
+    await assert_cached_rows_equal_a_rebuild(ledger)
+    await ledger.close()
+
+
+async def test_rows_of_attempts_lag_a_little_while_a_run_goes_on_and_nobody_notices(path: Path) -> None:
+    first, second = SqliteLedger(path), SqliteLedger(path)
+    await first.append(facts(into("run:a", submitted())))
+    most = 0
+    for number in range(400):
+        ledger = second if number % 50 == 49 else first
+        await ledger.append(facts(into("run:a", began(number), ended(number))))
+        if number % 20 == 0:
+            shown = await second.attempts("a")
+            assert [row.step_index for row in shown] == list(range(number + 1))
+            assert {row.state for row in shown} == {"finished"}
+            most = max(most, number + 1 - _stored_attempts(path))
+    assert 0 < most <= ATTEMPT_LAG_EVENTS
+    await first.append(facts(into("run:a", ev.RunSucceeded(known_good_prefix_length=400, reason="done"))))
+    assert _stored_attempts(path) == 400
+    await assert_cached_rows_equal_a_rebuild(second)
+    for ledger in (first, second):
+        await ledger.close()
 
 
 async def test_a_ledger_of_a_newer_version_is_refused(path: Path) -> None:
@@ -304,3 +367,9 @@ def _tables(path: Path) -> set[str]:
     names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
     connection.close()
     return names
+
+
+def _stored_attempts(path: Path) -> int:
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        (count,) = connection.execute("SELECT count(*) FROM attempts").fetchone()
+    return int(count)

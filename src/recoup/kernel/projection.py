@@ -151,6 +151,18 @@ def rebuild(events: Iterable[Event]) -> Cached:
     )
 
 
+def with_attempts(
+    rows: Iterable[AttemptRow], stream: str, facts: Iterable[tuple[Instant, Payload]]
+) -> list[AttemptRow]:
+    """The stored rows of one run's attempts, brought up to date with the events since."""
+    table: Table = {(row.run_id, row.step_index, row.attempt): msgspec.structs.asdict(row) for row in rows}
+    for at, payload in facts:
+        for change in changes(stream, at, payload):
+            if change.shape.table == "attempts":
+                _apply(table, change)
+    return list(_rows(table, AttemptRow))
+
+
 def _apply(table: Table, change: RowChange) -> None:
     shape = change.shape
     key = change.values[len(shape.columns) :]
@@ -232,3 +244,8 @@ _PROJECTORS: dict[type[Payload], Projector] = {
 
 PROJECTED = frozenset(payload.TYPE for payload in _PROJECTORS)
 """The types of event that change a row: others need not be decoded."""
+
+ATTEMPTED = frozenset(
+    event.TYPE for event in (ev.AttemptStarted, ev.AttemptLaunched, ev.AttemptFinished, ev.AttemptFailed)
+)
+"""The types that change the rows of attempts and nothing else."""

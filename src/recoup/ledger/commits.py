@@ -119,15 +119,15 @@ class Commits:
         waiting.add_done_callback(lambda ended: self._deliver(loop, ended.result()))
 
     def _deliver(self, loop: asyncio.AbstractEventLoop, done: Done) -> None:
+        # One turn of the loop later, so that others run in between. Behind the callers, where there are several: their
+        # next ones gather until then. Before a lone caller: its next one need not wait for anybody.
+        lone = len(done) == 1 and not self._waiting
+        if lone:
+            loop.call_soon(self._go_on, loop)
         for ticket, outcome in done:
-            if ticket.future.done():
-                continue
-            if outcome.error:
-                ticket.future.set_exception(outcome.error)
-            else:
-                ticket.future.set_result(outcome.value)
-        # One turn of the loop later: until then the next ones gather, and a lone caller lets others run.
-        loop.call_soon(self._go_on, loop)
+            _tell(ticket.future, outcome)
+        if not lone:
+            loop.call_soon(self._go_on, loop)
 
     def _go_on(self, loop: asyncio.AbstractEventLoop) -> None:
         self._turned_s = time.monotonic()
@@ -182,3 +182,12 @@ class Commits:
         holders = ", ".join(str(pid) for pid in lock_holders(self._path))
         hint = f"Process {holders} holds it: resume or end it." if holders else "Try again a little later."
         return LedgerBusy(f"no turn at the ledger {self._path} within {self._busy_max_s:g} s", hint=hint)
+
+
+def _tell(future: asyncio.Future[Any], outcome: Outcome) -> None:
+    if future.done():
+        return
+    if outcome.error:
+        future.set_exception(outcome.error)
+    else:
+        future.set_result(outcome.value)

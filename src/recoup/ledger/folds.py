@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Collection, Iterator
 
 import msgspec
 
-from recoup.kernel.projection import PROJECTED, RowChange, changes
+from recoup.kernel.projection import ATTEMPTED, PROJECTED, RowChange, changes, with_attempts
 from recoup.kernel.workflow import rebuild_workflow
 from recoup.ledger.queries import queries, row_writes
-from recoup.ledger.transaction import Transaction, find_stream, first_place
-from recoup.model.events import decode_payload
-from recoup.model.ids import workflow_stream
+from recoup.ledger.transaction import Transaction, find_stream, first_place, seq_of
+from recoup.model.events import Payload, decode_payload
+from recoup.model.ids import run_stream, workflow_stream
 from recoup.model.instant import Instant
 from recoup.model.run import WorkflowState
-from recoup.model.storage import StreamAppend
+from recoup.model.storage import AttemptRow, StreamAppend
 
 STATE_LAG_EVENTS = 32
 """A stored workflow state is at most so many events old; the rest is folded when it is asked for."""
 
+ATTEMPT_LAG_EVENTS = 256
+"""So are the rows of attempts while their run goes on. A row for each would cost every commit a page more."""
+
 _Q = queries()
 _WRITES = row_writes()
+_RUN = run_stream("")
 _WORKFLOW = workflow_stream("")
 _decode_state = msgspec.json.Decoder(WorkflowState).decode
 _encode_state = msgspec.json.Encoder().encode
@@ -31,9 +36,19 @@ def keep_cached_rows(transaction: Transaction, part: StreamAppend, start: int, a
     if part.stream.startswith(_WORKFLOW):
         _keep_workflow_state(transaction, part, start)
         return
-    for draft in part.drafts:
-        if draft.type in PROJECTED:
-            _write_rows(transaction, changes(part.stream, at, draft.fact()))
+    if part.stream.startswith(_RUN):
+        _keep_run_rows(transaction, part, start, at)
+
+
+def attempt_rows(connection: sqlite3.Connection, run_id: str) -> list[AttemptRow]:
+    """Those that are stored, and what the events say since. In this order: a writer that comes in between only makes
+    the rows newer, and to fold an event again changes nothing."""
+    stream_id = find_stream(connection, run_stream(run_id))
+    if stream_id is None:
+        return []
+    seq = _attempts_seq(connection, run_id)
+    stored = [AttemptRow(*row) for row in connection.execute(_Q["attempts"], (run_id,)).fetchall()]
+    return with_attempts(stored, run_stream(run_id), _attempt_facts(connection, stream_id, seq))
 
 
 def workflow_state(connection: sqlite3.Connection, workflow: str) -> WorkflowState:
@@ -53,11 +68,62 @@ def rebuild_cached_rows(transaction: Transaction) -> None:
         transaction.execute(f"DELETE FROM {table}")
     transaction.forget()
     for stream_id, stream in transaction.execute(_Q["run_streams"]).fetchall():
-        window = (first_place(stream_id), first_place(stream_id + 1), -1)
-        for _, wall_us, boot_us, boot_id, kind, raw in transaction.execute(_Q["events_between"], window):
-            if kind in PROJECTED:
-                at = Instant(wall_us, boot_us, boot_id)
-                _write_rows(transaction, changes(stream, at, decode_payload(kind, raw)))
+        end = first_place(stream_id)
+        for end, at, kind, payload in _facts(transaction.connection, stream_id, 0, PROJECTED):  # noqa: B007
+            if kind not in ATTEMPTED:
+                _write_rows(transaction, changes(stream, at, payload))
+        _write_attempts(transaction, stream, end)
+
+
+def _keep_run_rows(transaction: Transaction, part: StreamAppend, start: int, at: Instant) -> None:
+    end, due = start + len(part.drafts), False
+    unwritten = transaction.unwritten.get(part.stream)
+    for draft in part.drafts:
+        if draft.type in ATTEMPTED:
+            if unwritten is not None:
+                unwritten.append((at, draft.fact()))
+        elif draft.type in PROJECTED:
+            rows = changes(part.stream, at, draft.fact())
+            _write_rows(transaction, rows)
+            due = due or any(row.shape.table == "runs" for row in rows)
+    if due or start // ATTEMPT_LAG_EVENTS != end // ATTEMPT_LAG_EVENTS:
+        _write_attempts(transaction, part.stream, end)
+
+
+def _write_attempts(transaction: Transaction, stream: str, end: int) -> None:
+    """Up to the place `end`. Where a run has no row of its own all is written again the next time: to the same end."""
+    run_id = stream.removeprefix(_RUN)
+    unwritten = transaction.unwritten.get(stream)
+    if unwritten is None:
+        seq = _attempts_seq(transaction.connection, run_id)
+        unwritten = list(_attempt_facts(transaction.connection, end >> 32, seq))
+    for at, payload in unwritten:
+        _write_rows(transaction, changes(stream, at, payload))
+    transaction.unwritten[stream] = []
+    transaction.execute(_Q["set_attempts_seq"], (seq_of(end), run_id))
+
+
+def _attempts_seq(connection: sqlite3.Connection, run_id: str) -> int:
+    row = connection.execute(_Q["attempts_seq"], (run_id,)).fetchone()
+    return int(row[0]) if row else 0
+
+
+def _attempt_facts(
+    connection: sqlite3.Connection, stream_id: int, after_seq: int
+) -> Iterator[tuple[Instant, Payload]]:
+    for _, at, _, payload in _facts(connection, stream_id, after_seq, ATTEMPTED):
+        yield at, payload
+
+
+def _facts(
+    connection: sqlite3.Connection, stream_id: int, after_seq: int, types: Collection[str]
+) -> Iterator[tuple[int, Instant, str, Payload]]:
+    window = (first_place(stream_id) + after_seq, first_place(stream_id + 1), -1)
+    for place, wall_us, boot_us, boot_id, kind, raw in connection.execute(
+        _Q["events_between"], window
+    ).fetchall():
+        if kind in types:
+            yield place, Instant(wall_us, boot_us, boot_id), kind, decode_payload(kind, raw)
 
 
 def _write_rows(transaction: Transaction, rows: tuple[RowChange, ...]) -> None:

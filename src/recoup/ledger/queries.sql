@@ -97,6 +97,12 @@ SELECT run_id, step_index, step_id, attempt, delivery, state, verdict, failure_k
     failure_signature, diff_hash, strategy, started_at_us, ended_at_us
 FROM attempts WHERE run_id = ? ORDER BY step_index, attempt;
 
+-- attempts_seq: up to which event of a run its attempts are written as rows
+SELECT attempts_seq FROM runs WHERE run_id = ?;
+
+-- set_attempts_seq: they are written up to this one
+UPDATE runs SET attempts_seq = ? WHERE run_id = ?;
+
 -- checkpoints: of one run, in the order of its steps
 SELECT run_id, step_index, step_id, attempt, tree, manifest, stored_at_us, valid
 FROM checkpoints WHERE run_id = ? ORDER BY step_index;

@@ -10,7 +10,7 @@ import msgspec
 from recoup.ledger import leases
 from recoup.ledger.appending import AppendJob
 from recoup.ledger.commits import Commits
-from recoup.ledger.folds import rebuild_cached_rows, workflow_state
+from recoup.ledger.folds import attempt_rows, rebuild_cached_rows, workflow_state
 from recoup.ledger.queries import queries
 from recoup.ledger.reader import Reader
 from recoup.ledger.transaction import Transaction, find_last_place, find_stream, first_place, seq_of
@@ -100,7 +100,7 @@ class SqliteLedger:
         return [run_id for (run_id,) in self._reader.rows("runs_from", (prefix, limit))]
 
     async def attempts(self, run_id: str) -> list[AttemptRow]:
-        return [AttemptRow(*row) for row in self._reader.rows("attempts", (run_id,))]
+        return self._reader.ask(lambda connection: attempt_rows(connection, run_id))
 
     async def checkpoints(self, run_id: str) -> list[CheckpointRow]:
         return [_checkpoint(row) for row in self._reader.rows("checkpoints", (run_id,))]

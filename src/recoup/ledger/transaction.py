@@ -6,7 +6,9 @@ import sqlite3
 
 from recoup.errors import LeaseLost
 from recoup.ledger.queries import queries
+from recoup.model.events import Payload
 from recoup.model.ids import Lease
+from recoup.model.instant import Instant
 from recoup.model.run import WorkflowState
 
 _SEQ_BITS = 32
@@ -26,7 +28,10 @@ def seq_of(place: int) -> int:
 class Transaction:
     """What work is done with. Its memory is valid while no other connection has written."""
 
-    __slots__ = ("_epochs", "_places", "_quiet", "_version", "connection", "execute", "executemany", "states")
+    __slots__ = (
+        *("_epochs", "_places", "_quiet", "_version"),
+        *("connection", "execute", "executemany", "states", "unwritten"),
+    )
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
@@ -37,6 +42,8 @@ class Transaction:
         self._epochs: dict[str, int] = {}
         self._quiet: set[str] = set()
         self.states: dict[str, WorkflowState] = {}
+        self.unwritten: dict[str, list[tuple[Instant, Payload]]] = {}
+        """Of a run's stream: the facts about attempts since their rows were written last."""
 
     def begin(self) -> None:
         self.execute("BEGIN IMMEDIATE")
@@ -51,6 +58,7 @@ class Transaction:
         self._epochs.clear()
         self._quiet.clear()
         self.states.clear()
+        self.unwritten.clear()
 
     def require(self, lease: Lease) -> None:
         held = self._epochs.get(lease.run_id) or self._held_epoch(lease.run_id)
