@@ -93,9 +93,11 @@ def arguments_of(
     return Arguments(action, env, digest_of_texts({"action": shown_action, "env": shown_env}))
 
 
-def is_fixed(step: Step) -> bool:
-    """No reference anywhere: the arguments are the same in every attempt."""
-    return not any("${{" in text for text in _texts(step))
+def fixed_arguments(step: Step) -> Arguments | None:
+    """Those of a step without any reference, the same in every attempt; None when it has one."""
+    if any("${{" in text for text in _texts(step)):
+        return None
+    return Arguments(step.action, step.env, digest_of_texts({"action": step.action, "env": step.env}))
 
 
 def outputs_wanted(plan: Plan, step: Step) -> frozenset[str]:

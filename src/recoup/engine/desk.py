@@ -6,7 +6,7 @@ import asyncio
 
 import msgspec
 
-from recoup.engine.arguments import Arguments, Outputs, Scope, arguments_of, is_fixed, secret_names
+from recoup.engine.arguments import Arguments, Outputs, Scope, arguments_of, fixed_arguments, secret_names
 from recoup.engine.attempt import Attempts
 from recoup.engine.lease import LeaseLifeline
 from recoup.engine.recorder import Recorder
@@ -31,7 +31,6 @@ class Desk:
         self.attempts = Attempts(world, job, self.recorder, self.lifeline, halt)
         self.epoch = lease.epoch
         self._policies: dict[Limits, Policy] = {}
-        self._policy_of: dict[str, Policy] = {}
         self._fixed: dict[str, Arguments] = {}
         self._secret = secret_names(job.plan)
 
@@ -47,10 +46,9 @@ class Desk:
 
     def policy(self, step: Step) -> Policy:
         """One value for all steps with the same limits, so that its digest is made once."""
-        policy = self._policy_of.get(step.id)
+        policy = self._policies.get(step.limits)
         if policy is None:
-            made = step_policy(self.job.policy, self.job.plan, step)
-            policy = self._policy_of[step.id] = self._policies.setdefault(step.limits, made)
+            policy = self._policies[step.limits] = step_policy(self.job.policy, self.job.plan, step)
         return policy
 
     def capped(self, policy: Policy, left_s: float) -> Policy:
@@ -65,11 +63,10 @@ class Desk:
 
     def arguments(self, step: Step, fresh: Outputs | None = None) -> Arguments:
         """Raises TemplateError."""
-        known = self._fixed.get(step.id)
+        known = self._fixed.get(step.id) or fixed_arguments(step)
         if known is None:
-            known = arguments_of(step, self.job, self.state, self._secret, fresh)
-            if is_fixed(step):
-                self._fixed[step.id] = known
+            return arguments_of(step, self.job, self.state, self._secret, fresh)
+        self._fixed[step.id] = known
         return known
 
     def wanted(self, step: Step) -> bool:

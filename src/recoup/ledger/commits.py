@@ -49,6 +49,7 @@ class Commits:
             self._writer.close()
             raise
         self._waiting: deque[Ticket] = deque()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._flushing_on: asyncio.AbstractEventLoop | None = None
         self._worker: ThreadPoolExecutor | None = None
         self._closed = False
@@ -58,8 +59,7 @@ class Commits:
         """The job's value, durable. When the caller is cancelled its work may be done or not."""
         if self._closed:
             raise LedgerError(f"the ledger {self._path} was closed", hint="Open it again.")
-        loop = asyncio.get_running_loop()
-        if self._is_alone(loop):
+        if self._is_alone(self._running_loop()):
             outcome = self._commit_alone(job)
             if outcome is not None:
                 if outcome.error:
@@ -81,6 +81,12 @@ class Commits:
         self._writer.close()
         self._turnstile.close()
 
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        """Remembered: to ask for it costs a system call each time."""
+        if self._loop is None or not self._loop.is_running():
+            self._loop = asyncio.get_running_loop()
+        return self._loop
+
     def _is_alone(self, loop: asyncio.AbstractEventLoop) -> bool:
         """Nobody could join this commit: nothing waits here, and nothing else is ready to run on the loop. The loop
         still gets its turn every few milliseconds, for timers and for what arrives from outside."""
@@ -100,7 +106,7 @@ class Commits:
             self._turnstile.leave()
 
     def _enqueue(self, job: Job[T]) -> asyncio.Future[T]:
-        loop = asyncio.get_running_loop()
+        loop = self._running_loop()
         assert self._flushing_on in (None, loop), "a ledger belongs to one event loop"
         future: asyncio.Future[T] = loop.create_future()
         self._waiting.append(Ticket(job, future))
