@@ -1,38 +1,54 @@
 """Failure signatures: the same failure gives the same hash on another day, machine, folder and port.
 
-Stateless masks by kind of token over redacted text. Every pattern is linear: what is repeated never overlaps
-with what follows it, or the count is bounded. A change of any mask needs a new SIGNATURE_VERSION, because
-signatures are compared with those in older ledgers.
+The salient part of redacted text is chosen first, then masked (`masks`), then hashed: stateless, so that two machines
+agree. The end of the text is looked at and no more. A change of what is chosen or masked needs a new
+SIGNATURE_VERSION, because signatures are compared with those in older ledgers.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
 
-SIGNATURE_VERSION = 1
+from recoup.kernel.masks import masked, without_colours
 
-OUTPUT_TAIL_CHARS = 16_384
+SIGNATURE_VERSION = 2
+
+TEXT_CHARS_MAX = 16_384
 OUTPUT_TAIL_LINES = 100
 ERROR_LINES_MAX = 12
+FIRST_ERROR_LINES_MAX = 6
+LINES_BETWEEN_ERRORS_OF_A_BLOCK = 3
 LINES_BEFORE_ERROR = 4
 LINES_AFTER_ERROR = 2
 LINES_WITHOUT_ERROR = 5
+LINES_TO_FRAME_MAX = 60
+UNCUT_LINES_MAX = 30
 
 
 def signature(kind: str, text: str) -> str:
-    """`v1:<16 hex>` of a failure kind and the salient part of redacted text."""
-    said = f"{kind}\n{masked(salient(text))}"
+    """`v2:<16 hex>` of a failure kind and the salient part of redacted text."""
+    said = f"{kind}\n{_unwrapped(masked(_telling(text)))}"
     return f"v{SIGNATURE_VERSION}:{_sha256(said)[:16]}"
 
 
 def output_hash(text: str) -> str:
     """`sha256:<hex>` of the end of redacted output, under the same masks."""
-    tail = text[-OUTPUT_TAIL_CHARS:]
-    if len(tail) < len(text):
-        tail = tail.partition("\n")[2] or tail
-    return "sha256:" + _sha256(masked("\n".join(shown_lines(tail)[-OUTPUT_TAIL_LINES:])))
+    lines = shown_lines(_end(text))[-OUTPUT_TAIL_LINES:]
+    return "sha256:" + _sha256(_unwrapped(masked("\n".join(lines))))
+
+
+def _end(text: str) -> str:
+    """The last of it, from the start of a line: where a line was cut depends on how long its numbers are."""
+    if len(text) <= TEXT_CHARS_MAX:
+        return text
+    end = text[-TEXT_CHARS_MAX:]
+    return end.partition("\n")[2] or end
+
+
+def _unwrapped(text: str) -> str:
+    """As one line: many tools wrap at a width, so that a longer folder breaks the line elsewhere."""
+    return text.replace("\n", " ")
 
 
 def _sha256(text: str) -> str:
@@ -45,13 +61,52 @@ def _sha256(text: str) -> str:
 def salient(text: str) -> str:
     """The last error lines of a log, with the few lines around the very last one; or the end of the log."""
     if "\n" not in text and "\r" not in text:
-        return text
-    lines = shown_lines(text)
-    errors = [index for index, line in enumerate(lines) if _is_error(line)][-ERROR_LINES_MAX:]
+        return text[-TEXT_CHARS_MAX:]
+    lines = shown_lines(_end(text))
+    return "\n".join(lines[index] for index in sorted(_last_errors(lines, _errors(lines))))
+
+
+def _telling(text: str) -> str:
+    """The salient part, the beginning of its error block, and the place in the project where it came from."""
+    if "\n" not in text and "\r" not in text:
+        return text[-TEXT_CHARS_MAX:]
+    lines = shown_lines(_end(text))
+    errors = _errors(lines)
+    chosen = _last_errors(lines, errors) | _first_of_block(lines, errors)
+    return "\n".join(lines[index] for index in sorted(chosen | _project_frame(lines, chosen)))
+
+
+def _errors(lines: list[str]) -> list[int]:
+    return [index for index, line in enumerate(lines) if _is_error(line)]
+
+
+def _last_errors(lines: list[str], errors: list[int]) -> set[int]:
     if not errors:
-        return "\n".join(lines[-LINES_WITHOUT_ERROR:])
-    around = range(max(0, errors[-1] - LINES_BEFORE_ERROR), errors[-1] + LINES_AFTER_ERROR + 1)
-    return "\n".join(line for index, line in enumerate(lines) if index in around or index in errors)
+        return set(range(max(0, len(lines) - LINES_WITHOUT_ERROR), len(lines)))
+    before, after = errors[-1] - LINES_BEFORE_ERROR, errors[-1] + LINES_AFTER_ERROR
+    return {*errors[-ERROR_LINES_MAX:], *range(max(0, before), min(len(lines), after + 1))}
+
+
+def _first_of_block(lines: list[str], errors: list[int]) -> set[int]:
+    """Where every line speaks of the error, the first ones say what it was and the last ones only how it ended."""
+    begin = max(0, len(errors) - 1)
+    while begin and errors[begin] - errors[begin - 1] <= LINES_BETWEEN_ERRORS_OF_A_BLOCK:
+        begin -= 1
+    # What begins with the text may be the rest of a longer block, cut elsewhere the next time.
+    if not errors or (errors[begin] <= 1 and len(lines) > UNCUT_LINES_MAX):
+        return set()
+    return set(errors[begin : begin + FIRST_ERROR_LINES_MAX])
+
+
+def _project_frame(lines: list[str], chosen: set[int]) -> set[int]:
+    """The nearest frame in the project: after the error, or before it where the last call is written last."""
+    if not chosen:
+        return set()
+    first, last = min(chosen), max(chosen)
+    near = range(max(0, first - LINES_TO_FRAME_MAX), min(len(lines), last + LINES_TO_FRAME_MAX))
+    frames = [index for index in near if _FRAME.search(lines[index]) and not _OUTSIDE.search(lines[index])]
+    later = [index for index in frames if index > last and "File" not in lines[index]]
+    return set(later[:1] or frames[-1:])
 
 
 def last_error_line(text: str) -> str:
@@ -66,10 +121,6 @@ def shown_lines(text: str) -> list[str]:
     """The lines as a terminal would show them: without colours, the last state of what was overwritten."""
     lines = (_overwritten(line) for line in without_colours(text).split("\n"))
     return [line for line in lines if line and not line.isspace()]
-
-
-def without_colours(text: str) -> str:
-    return _ANSI.sub("", text) if "\x1b" in text else text
 
 
 def _overwritten(line: str) -> str:
@@ -87,6 +138,15 @@ def _is_error(line: str) -> bool:
     )
 
 
+# JavaScript and Java (`at f (file:1:2)`), .NET (`at F() in file:line 1`), Python, Ruby, Go.
+_FRAME = re.compile(
+    r"(?:^|\s\s)at (?:\S{1,256} ){0,4}\S{1,512}:(?:line )?[0-9]{1,6}\)?(?: \{)?\s*$"
+    r"|^\s*File ['\"]|^\s*from \S{1,512}:[0-9]|^\s+/\S{1,512}\.go:[0-9]"
+)
+_OUTSIDE = re.compile(
+    r"node:|node_modules|-packages/|lib/python|java\.base/|(?:java|javax|jdk|sun)\.|File .<|/rustc/|\.cargo/"
+    r"|/gems/|go/(?:src|pkg)/"
+)
 _DECORATION = " \t=-*_#"
 _COUNTS = re.compile(r"\d+ (?:failed|passed|errors?|failures?|warnings?)\b|FAILED \(")
 _NO_ERROR = re.compile(r"\b(?:0|no) (?:errors?|failures?|failed)\b")
@@ -95,6 +155,7 @@ _ERROR_ENDINGS = ("error", "errors", "exception", "failure", "failures")
 _ERROR_PHRASES = (
     *("can't ", "couldn't ", "could not ", "no such ", "timed out", "core dumped"),
     *("not found", "not permitted", "not allowed", "not responding", "not supported", "not exist"),
+    *("not ok ", "✗", "✖", "✕", "❌"),
 )
 _ERROR_WORDS_WRITTEN = """
     abort aborted assert assertion cannot conflict conflicts crash crashed denied err errno expired fail
@@ -103,99 +164,3 @@ _ERROR_WORDS_WRITTEN = """
     unrecognized unresolved unsupported
 """
 _ERROR_WORDS = frozenset(_ERROR_WORDS_WRITTEN.split())
-
-
-# Masks
-
-
-def masked(text: str) -> str:
-    """The text with everything volatile replaced by its kind. Masking twice changes nothing more."""
-    text = _tidy(text)
-    for mark, pattern, kind in _MASKS:
-        if mark in text:
-            text = pattern.sub(kind, text)
-    text = _NUMBER.sub(_masked_number, text)
-    return _SIGN.sub("", text) if "-<n>" in text else text
-
-
-def _tidy(text: str) -> str:
-    """Without colours and spinners, every run of blanks one space: the masks rely on it."""
-    text = without_colours(text)
-    if not text.isascii():
-        text = _SPINNER.sub(" ", text)
-    if "\n" not in text:
-        return " ".join(text.split())
-    return "\n".join([" ".join(line.split()) for line in text.split("\n")])
-
-
-def _masked_hash(hexadecimal: re.Match[str]) -> str:
-    """Letters and figures mixed are a hash; figures alone are a number, letters alone a word unless eight."""
-    word = hexadecimal.group()
-    if word.isdigit() or (word.isalpha() and len(word) != 8):
-        return word
-    return "<n>"
-
-
-def _masked_number(number: re.Match[str]) -> str:
-    """Numbers are volatile, but an exit code, a status or an error code says which failure it is."""
-    word, start = number.group(), number.start()
-    if len(word) > 5 or not word.isdigit():
-        return word if _STATUS_HEX.fullmatch(word) else "<n>"
-    is_code = _CODE_WORD.search(number.string, max(0, start - 16), start) or (
-        len(word) > 2 and _CODE_LETTERS.search(number.string, max(0, start - 9), start)
-    )
-    return word if is_code and not number.string[number.end() : number.end() + 1].isalnum() else "<n>"
-
-
-_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,512}(?:\x07|\x1b\\)|[@-Z\\^_])?")
-_SPINNER = re.compile("[\u2800-\u28ff]+")
-_HEX = "[0-9a-fA-F]"
-_NAME = r"[\w.+@%~#=-]+"
-_MONTH = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
-_BAR = "=#*~_.+█▓▒░━─╸╺-"
-
-_PROGRESS_BAR = re.compile(rf"\[[ >{_BAR}]{{3,}}\]|([{_BAR}])\1{{3,}}")
-_WINDOWS_PATH = re.compile(
-    rf"[A-Za-z](?<![\w>/\\].):\\(?:[\w.+@%~#=() -]{{1,255}}\\){{0,64}}({_NAME})(?!:\\)"
-)
-# An absolute path counts by its last name: the folders above are others elsewhere.
-_PATH = re.compile(rf"/(?<![\w./~\\)\]>-].)(?:{_NAME}/+)+({_NAME})/?")
-_TEMPORARY = re.compile(r"tmp(?<![A-Za-z0-9>]...)(?:[a-z0-9_]{8}|\.[A-Za-z0-9]{6,10})(?!\w|<n>)")
-_DATE_WORD = re.compile(
-    rf"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|{_MONTH})(?<![\w>]...)[a-z]{{0,6}}[.,]?(?=[ -](?:[0-9]|{_MONTH}))"
-)
-_SHORT_IPV6 = re.compile(
-    rf"(?<![\w:>])(?=[a-fA-F:]{{0,12}}[0-9])(?:{_HEX}{{1,4}}:){{0,6}}(?::{_HEX}{{1,4}}){{1,6}}(?![\w:]|<n>)"
-)
-_IPV6_OR_MAC = re.compile(rf"{_HEX}(?<![\w>].){_HEX}{{0,3}}(?::{_HEX}{{1,4}}){{5,7}}(?![\w:]|<n>)")
-_UUID = re.compile(
-    rf"{_HEX}(?<![A-Za-z0-9].){_HEX}{{7}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}}(?![A-Za-z0-9]|<n>)"
-)
-_HASH = re.compile(rf"{_HEX}(?<![A-Za-z0-9].)(?<!<n>.){_HEX}{{6,}}(?![A-Za-z0-9]|<n>)")
-_MASKS: tuple[tuple[str, re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
-    ("", _PROGRESS_BAR, "<bar>"),
-    ("file:///", re.compile("(?:file://)+(?=/)"), ""),
-    (":\\", _WINDOWS_PATH, r"/\1"),
-    ("/", _PATH, r"/\1"),
-    ("tmp", _TEMPORARY, "<tmp>"),
-    (" ", _DATE_WORD, "<d>"),
-    ("::", _SHORT_IPV6, "<addr>"),
-    (":", _IPV6_OR_MAC, "<addr>"),
-    ("-", _UUID, "<n>"),
-    ("", _HASH, _masked_hash),
-)
-
-_DIGITS = "[0-9]+(?:[.,:][0-9]+)*"
-_UNIT = (
-    " ?(?:ns|us|µs|ms|secs?|seconds?|mins?|minutes?|hrs?|hours?|days?|[smhd%]"
-    "|[KMGTkmgt]i?[Bb]|B|bytes?|[AaPp][Mm])(?![A-Za-z0-9]|<n>)"
-)
-_NUMBER = re.compile(
-    rf"(?:0[xX]{_HEX}+|{_DIGITS})(?:{_UNIT}(?: ?[0-9]{{1,12}}(?:[.][0-9]{{1,9}})?{_UNIT}){{0,3}})?"
-)
-_SIGN = re.compile(r"(?<=[ =(,:\[_])-(?=<n>)")
-_CODE_WORD = re.compile(
-    r"(?<![A-Za-z0-9])(?:(?i:status|code|errno|error|exit|signal) ?[:=(]? ?|HTTP/(?:[0-9.]+|<n>)\"? )\Z"
-)
-_CODE_LETTERS = re.compile(r"(?<![A-Za-z0-9])[A-Z]{1,8}-?\Z")
-_STATUS_HEX = re.compile(r"0x[8Cc]0[0-9A-Fa-f]{6}")

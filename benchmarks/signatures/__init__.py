@@ -1,0 +1,1 @@
+"""What an evaluator of failure signatures loads."""
