@@ -18,6 +18,7 @@ from recoup.redaction.forms import (
     PIECE_CHARACTERS_MAX,
     VALUE_CHARACTERS_MAX,
     VALUE_CHARACTERS_MIN,
+    WHOLLY_WRITTEN_CHARACTERS_MAX,
     refusal,
     written_forms,
 )
@@ -120,6 +121,39 @@ def test_a_long_secret_is_hidden_whole_and_its_forms_stay_short() -> None:
         out = redactor.redact(f"<{written}>").data
         assert len(out) < 40
     assert max(map(len, written_forms(value))) < 12 * PIECE_CHARACTERS_MAX
+
+
+@pytest.mark.parametrize("before", [b"", b"x", b"xy"])
+def test_the_base64_of_a_long_secret_is_hidden_without_gaps(before: bytes) -> None:
+    value = "".join(f"{n * n}é/" for n in range(400))
+    redactor = SecretRedactor()
+    redactor.register("LONG", value)
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        prefix, _, suffix = redactor.redact(encode(before + value.encode() + b"xyz")).data.partition(MASK)
+        assert len(prefix) <= 3
+        assert len(suffix) <= 8
+
+
+def test_a_very_long_secret_is_hidden_in_its_usual_forms() -> None:
+    value = "".join(f"{n}+'é\"\n" for n in range(2_000))
+    assert len(value) > WHOLLY_WRITTEN_CHARACTERS_MAX
+    redactor = SecretRedactor()
+    redactor.register("LONG", value)
+    value = value.strip()
+    usual = (
+        "plain",
+        "percent",
+        "form field",
+        "json",
+        "json in ascii",
+        "json in json",
+        "shell",
+        "repr",
+        "html",
+    )
+    for writer in (*usual, "terminal", "base64", "base64 for URLs", "base64 in lines"):
+        out = redactor.redact(WRITERS[writer](value)).data
+        assert len(out.replace(MASK + b"\n", b"")) < 60, writer
 
 
 @pytest.mark.parametrize("value", ["", "abc", "  abc  ", "\n\n\n\n\n", "x" * (VALUE_CHARACTERS_MAX + 1)])

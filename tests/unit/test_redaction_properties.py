@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recoup.redaction.forms import refusal, utf8, written_forms
+from recoup.redaction.masking import MaskingStage
 from recoup.redaction.masks import mask_for
-from recoup.redaction.matcher import TRUNCATED_BYTES_MIN
+from recoup.redaction.matcher import TRUNCATED_BYTES_MIN, FormMatcher
 from recoup.redaction.redactor import SecretRedactor
 
 # Few letters, so that secrets repeat themselves, overlap and begin in each other; and all that gets escaped.
@@ -22,6 +23,7 @@ SECRETS = st.one_of(
     st.text("ab[]<>(|*", min_size=4, max_size=20),
     st.text("ab\n", min_size=60, max_size=1_100),
 ).filter(lambda value: refusal(value) is None)
+NO_LIMIT = 1 << 62
 CUTS = st.lists(st.integers(0, 400), max_size=12)
 
 
@@ -72,10 +74,28 @@ def test_any_cutting_of_any_text_gives_what_the_reference_gives(
     data: st.DataObject, secrets: list[str]
 ) -> None:
     text = data.draw(texts(secrets))
-    stream = _redactor(secrets).stream()
+    forms = frozenset[bytes]().union(*map(written_forms, secrets))
     pieces = _cut(text, data.draw(CUTS | st.just(list(range(len(text))))))
-    out = b"".join([*(stream.feed(piece).data for piece in pieces), stream.flush().data])
-    assert out == reference(text, frozenset[bytes]().union(*map(written_forms, secrets)))
+    expected = reference(text, forms)
+    assert _through(FormMatcher(forms, comparisons_max=NO_LIMIT), pieces) == expected
+    in_order = iter(expected.split(mask_for(forms)))
+    for shown in _through(FormMatcher(forms), pieces).split(mask_for(forms)):
+        assert any(shown in piece for piece in in_order) or not shown, "a flood may hide more, never less"
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=st.data(), secrets=st.lists(SECRETS, min_size=1, max_size=3), limit=st.integers(0, 20))
+def test_whatever_is_taken_for_a_flood_is_covered(
+    data: st.DataObject, secrets: list[str], limit: int
+) -> None:
+    text = data.draw(texts(secrets)) + b"~" + data.draw(texts(secrets))
+    forms = frozenset[bytes]().union(*map(written_forms, secrets))
+    exact, limited = FormMatcher(forms, comparisons_max=NO_LIMIT), FormMatcher(forms, comparisons_max=limit)
+    for start, end in exact.find(text).spans:
+        assert any(first <= start and end <= last for first, last in limited.find(text).spans)
+    assert limited.find(text).pending <= exact.find(text).pending
+    assert limited.occurring(text) >= exact.occurring(text)
+    assert limited.occurs(text) >= exact.occurs(text)
 
 
 @settings(max_examples=100, deadline=None)
@@ -85,7 +105,9 @@ def test_no_output_waits_longer_than_a_secret_may_still_come(data: st.DataObject
     text = data.draw(texts(secrets)) + b"~"
     assert not any(b"~" in form for form in forms)
     stream = _redactor(secrets).stream()
-    assert b"".join(stream.feed(piece).data for piece in _cut(text, data.draw(CUTS)))[-1:] == b"~"
+    for piece in _cut(text, data.draw(CUTS)):
+        stream.feed(piece)
+    assert stream.flush().data == b"", "the last byte is in no form: nothing may be held back for it"
 
 
 @settings(deadline=None)
@@ -131,6 +153,11 @@ def test_a_sealed_document_is_valid_has_its_shape_and_holds_no_form(
 )
 def test_a_document_without_a_secret_is_sealed_unchanged(document: Any) -> None:
     assert json.loads(_redactor(["open-sesame-99"]).seal(document).data) == document
+
+
+def _through(matcher: FormMatcher, pieces: list[bytes]) -> bytes:
+    stage = MaskingStage(lambda: matcher)
+    return b"".join([*map(stage.feed, pieces), stage.flush()])
 
 
 def _redactor(secrets: list[str]) -> SecretRedactor:

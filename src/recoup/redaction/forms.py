@@ -8,23 +8,31 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from itertools import pairwise, product
 from typing import Final
 
 VALUE_CHARACTERS_MIN: Final = 4
 VALUE_CHARACTERS_MAX: Final = 65_536
+WHOLLY_WRITTEN_CHARACTERS_MAX: Final = 8_192
+"""Of a longer value only the usual forms are looked for: all of them would take a second to make."""
 LINE_CHARACTERS_MIN: Final = 8
-PIECE_CHARACTERS_MAX: Final = 512
+PIECE_CHARACTERS_MAX: Final = 128
 
 
 def written_forms(value: str) -> frozenset[bytes]:
     """Every form of a value that `refusal` does not refuse."""
-    forms = set(map(utf8, _quoted_words(value.strip())))
-    for spelling in _line_endings(value.strip()):
+    value = value.strip()
+    forms = set(map(utf8, _quoted_words(value)))
+    for spelling in _line_endings(value):
         forms |= _wrapped_base64(utf8(spelling))
-        for piece in _pieces(spelling):
-            forms |= _text_forms(piece) | _base64_forms(utf8(piece))
+        if len(value) <= WHOLLY_WRITTEN_CHARACTERS_MAX:
+            forms |= _text_forms(spelling, _writings) | _base64_forms(spelling, _BASE64_SPELLINGS)
+        elif spelling == value:
+            forms |= _text_forms(spelling, _usual_writings) | _base64_forms(spelling, _BASE64_SPELLINGS[:2])
+        else:
+            forms.update(map(utf8, _pieces(spelling)))
     for line in _lines(value):
         forms |= {utf8(line), *map(utf8, _translated(line, _NESTING_TABLES))}
     return frozenset(forms)
@@ -57,12 +65,13 @@ def _line_endings(value: str) -> set[str]:
     return {value, unix, *(text.replace("\n", "\r\n") for text in (value, unix))}
 
 
-def _pieces(value: str) -> Iterator[str]:
+def _pieces(value: str, beyond: int = 0) -> Iterator[str]:
+    """`beyond`: how many characters of the next piece to add, where they change how the last ones are written."""
     count = -(-len(value) // PIECE_CHARACTERS_MAX)
     edges = [len(value) * n // count for n in range(count + 1)]
     for start, end in pairwise(edges):
         # A piece that began with a newline would hold back the end of every line of a live log.
-        yield value[start - 2 * value[start].isspace() : end]
+        yield value[start - 2 * value[start].isspace() : end + beyond]
 
 
 def _lines(value: str) -> Iterator[str]:
@@ -73,34 +82,62 @@ def _lines(value: str) -> Iterator[str]:
             yield from _pieces(line)
 
 
-def _text_forms(value: str) -> set[bytes]:
-    raw = utf8(value)
-    if value.isascii() and value.isalnum():
-        return {raw}
-    octets = raw.decode("latin-1")
-    texts = {raw.decode("utf-8", "replace"), *_percent_forms(octets), *_translated(octets, _OCTET_TABLES)}
-    texts.update(_translated(value, _CHARACTER_TABLES))
-    texts.update(_source_forms(value))
-    for nested in _translated(value, _NESTING_TABLES):
-        texts.update(_translated(nested, _NESTING_TABLES))
-    return {raw, *map(utf8, texts)}
+def _text_forms(value: str, writings: Callable[[str], tuple[str, ...]]) -> set[bytes]:
+    pieces = list(_pieces(value))
+    forms = {utf8(piece) for piece in pieces}
+    characters = sorted(set(value))
+    # Most ways of writing agree about most values: each way that differs is used once.
+    for way in set(zip(*map(writings, characters), strict=True)):
+        written = dict(zip(characters, way, strict=True)).__getitem__
+        forms.update(utf8("".join(map(written, piece))) for piece in pieces)
+    if _SURROGATES.search(value):
+        forms.update(utf8(utf8(piece).decode("utf-8", "replace")) for piece in pieces)
+    return forms
+
+
+@lru_cache(maxsize=1_024)
+def _writings(character: str) -> tuple[str, ...]:
+    """How each of the ways of writing writes a character, always in the same order."""
+    octets = utf8(character).decode("latin-1")
+    return (
+        *_percent_forms(octets, _PERCENT_TABLES),
+        *_translated(octets, _OCTET_TABLES),
+        *_translated(character, _CHARACTER_TABLES),
+        *_source_forms(character),
+        *_nested_forms(character),
+    )
+
+
+@lru_cache(maxsize=1_024)
+def _usual_writings(character: str) -> tuple[str, ...]:
+    octets = utf8(character).decode("latin-1")
+    return (
+        *_percent_forms(octets, _PERCENT_TABLES[2:4]),
+        *_translated(character, _USUAL_TABLES),
+        *_nested_forms(character),
+    )
 
 
 def _translated(text: str, tables: Iterable[Mapping[int, str]]) -> Iterator[str]:
     return (text.translate(table) for table in tables)
 
 
-def _percent_forms(octets: str) -> Iterator[str]:
-    for capitals in set(_translated(octets, _PERCENT_TABLES)):
+def _percent_forms(octets: str, tables: Iterable[Mapping[int, str]]) -> Iterator[str]:
+    for capitals in _translated(octets, tables):
         for escaped in (capitals, re.sub("%..", lambda escape: escape[0].lower(), capitals)):
             yield from (escaped, escaped.replace("%20", "+"))
 
 
-def _source_forms(value: str) -> Iterator[str]:
-    for literal in set(_translated(value, _SOURCE_TABLES)):
+def _source_forms(character: str) -> Iterator[str]:
+    for literal in _translated(character, _SOURCE_TABLES):
         numbered = [character.encode("ascii", "backslashreplace").decode() for character in literal]
         yield from (literal, "".join(numbered))
         yield "".join(c if c.isprintable() else number for c, number in zip(literal, numbered, strict=True))
+
+
+def _nested_forms(character: str) -> Iterator[str]:
+    for nested in _translated(character, _NESTING_TABLES):
+        yield from _translated(nested, _NESTING_TABLES)
 
 
 def _quoted_words(value: str) -> Iterator[str]:
@@ -109,13 +146,13 @@ def _quoted_words(value: str) -> Iterator[str]:
         yield from (f"'{word}'" for word in _translated(value, _APOSTROPHE_TABLES))
 
 
-def _base64_forms(raw: bytes) -> set[bytes]:
+def _base64_forms(value: str, spellings: Iterable[tuple[bytes, bytes]]) -> set[bytes]:
     """For each of the three places in a group of bytes: the characters that depend on the secret alone."""
-    forms = set()
-    for shift in range(3):
-        whole = base64.b64encode(bytes(shift) + raw).decode()
+    forms: set[bytes] = set()
+    for raw, shift in product(map(utf8, _pieces(value, beyond=2)), range(3)):
+        whole = base64.b64encode(bytes(shift) + raw)
         dependent = whole[(shift * 8 + 5) // 6 : (shift + len(raw)) * 8 // 6]
-        forms |= {utf8(dependent), *map(utf8, _translated(dependent, _BASE64_TABLES))}
+        forms.update(dependent.replace(b"+", plus).replace(b"/", slash) for plus, slash in spellings)
     return forms
 
 
@@ -151,6 +188,7 @@ def _backslashed(characters: str) -> dict[str, str]:
     return {character: "\\" + character for character in characters}
 
 
+_SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _CONTROLS: Final = "".join(map(chr, range(0x20)))
 _PRINTED: Final = "".join(map(chr, range(0x20, 0x7F)))
 _DELETE: Final = "\x7f"
@@ -193,7 +231,11 @@ def _quote_tables() -> Iterator[Mapping[int, str]]:
 def _markup_tables() -> Iterator[Mapping[int, str]]:
     quotes, apostrophes = ('"', "&quot;", "&#34;"), ("'", "&apos;", "&#39;", "&#x27;")
     for greater, quote, apostrophe in product((">", "&gt;"), quotes, apostrophes):
-        yield str.maketrans({"&": "&amp;", "<": "&lt;", ">": greater, '"': quote, "'": apostrophe})
+        yield _markup_table(greater, quote, apostrophe)
+
+
+def _markup_table(greater: str, quote: str, apostrophe: str) -> Mapping[int, str]:
+    return str.maketrans({"&": "&amp;", "<": "&lt;", ">": greater, '"': quote, "'": apostrophe})
 
 
 def _percent_tables() -> Iterator[Mapping[int, str]]:
@@ -213,16 +255,22 @@ def _octet_tables() -> Iterator[Mapping[int, str]]:
 _APOSTROPHE_TABLES: Final = (str.maketrans({"'": "'\"'\"'"}), str.maketrans({"'": "'\\''"}))
 _CHARACTER_TABLES: Final = (*_json_tables(), *_shell_tables(), *_quote_tables(), *_markup_tables())
 _SOURCE_TABLES: Final = tuple(_source_tables())
+_USUAL_TABLES: Final = (
+    *tuple(_json_tables())[:2],
+    *_APOSTROPHE_TABLES,
+    _markup_table("&gt;", '"', "'"),
+    _markup_table("&gt;", "&quot;", "&#x27;"),
+    _SOURCE_TABLES[1],
+    _SOURCE_TABLES[2],
+)
 _OCTET_TABLES: Final = tuple(_octet_tables())
 _PERCENT_TABLES: Final = tuple(_percent_tables())
 # JSON inside a string of other JSON, each with or without characters beyond ASCII.
 _NESTING_TABLES: Final = tuple(_json_tables())[:2]
-_BASE64_TABLES: Final = (
-    str.maketrans({"+": "-", "/": "_"}),
-    *(
-        str.maketrans({"+": plus, "/": slash})
-        for plus, slash in product(("+", "%2B", "%2b"), ("/", "%2F", "%2f"))
-    ),
-    str.maketrans({"/": "\\/"}),
-    str.maketrans({"+": "\\u002B"}),
+_BASE64_SPELLINGS: Final = (
+    (b"+", b"/"),
+    (b"-", b"_"),
+    *product((b"+", b"%2B", b"%2b"), (b"/", b"%2F", b"%2f")),
+    (b"+", b"\\/"),
+    (b"\\u002B", b"/"),
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from recoup.redaction.matcher import FormMatcher, Span, merged
 
@@ -15,6 +17,7 @@ class MaskingStage:
 
     def __init__(self, matcher: Callable[[], FormMatcher | None]) -> None:
         self._matcher = matcher
+        self.hidden = 0
         self._reset()
 
     def feed(self, chunk: bytes) -> bytes:
@@ -22,7 +25,8 @@ class MaskingStage:
         if matcher is None:
             return chunk
         data = self._held + chunk
-        return self._pass_on(data, matcher.pending(data), matcher.spans(data), matcher.mask)
+        spans, pending = matcher.find(data)
+        return self._pass_on(data, pending, spans, matcher.mask)
 
     def flush(self) -> bytes:
         """What was held back. It is masked if it gives away half of a secret that was cut off here."""
@@ -30,8 +34,7 @@ class MaskingStage:
         if matcher is None or not data:
             passed = b""
         else:
-            cut_off = (matcher.truncated(data), len(data))
-            spans = merged([*matcher.spans(data), cut_off])
+            spans = merged([*matcher.find(data).spans, (matcher.truncated(data), len(data))])
             passed = self._pass_on(data, len(data), spans, matcher.mask)
         self._reset()
         return passed
@@ -42,36 +45,31 @@ class MaskingStage:
         self._masked_bytes = 0
         self._after_mask = False
 
-    def _pass_on(self, data: bytes, until: int, spans: Sequence[Span], mask: bytes) -> bytes:
+    def _pass_on(self, data: bytes, until: int, spans: list[Span], mask: bytes) -> bytes:
         """The data with its masks up to `until`; the rest is held."""
-        parts: list[bytes] = []
-        at = self._masked_bytes
-        for start, end in spans:
-            if start >= until:
-                break
-            self._plain(parts, data[at:start])
-            self._mask(parts, mask)
-            at = max(at, end)
-        self._plain(parts, data[at:until])
         self._held = data[until:]
-        self._masked_bytes = max(0, at - until)
-        return b"".join(parts)
-
-    def _plain(self, parts: list[bytes], text: bytes) -> None:
-        if text:
-            parts.append(text)
-            self._after_mask = False
-
-    def _mask(self, parts: list[bytes], mask: bytes) -> None:
-        if not self._after_mask:
-            parts.append(mask)
-            self._after_mask = True
+        if not spans and not self._after_mask:
+            return data[:until]
+        hidden = spans[: bisect_left(spans, (until,))]
+        if self._after_mask:
+            hidden = merged([(0, self._masked_bytes), *hidden])
+        gaps = _gaps(data, hidden, until)
+        if self._after_mask:
+            del gaps[0]
+        self.hidden += len(gaps) - 1
+        self._after_mask = bool(hidden) and hidden[-1][1] >= until
+        self._masked_bytes = hidden[-1][1] - until if self._after_mask else 0
+        return mask.join(gaps)
 
 
 def masked(data: bytes, matcher: FormMatcher) -> bytes:
     """The whole of some data at once, with nothing said about what might have followed."""
-    parts, at = [], 0
-    for start, end in matcher.spans(data):
-        parts += [data[at:start], matcher.mask]
-        at = end
-    return b"".join([*parts, data[at:]])
+    return matcher.mask.join(_gaps(data, matcher.find(data).spans, len(data)))
+
+
+def _gaps(data: bytes, spans: Sequence[Span], until: int) -> list[bytes]:
+    """What stands before, between and after the spans."""
+    if not spans:
+        return [data[:until]]
+    between = [data[end:start] for (_, end), (start, _) in pairwise(spans)]
+    return [data[: spans[0][0]], *between, data[spans[-1][1] : until]]

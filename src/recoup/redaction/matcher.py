@@ -2,86 +2,218 @@
 
 The automaton knows only the first bytes of each form, which keeps it small however long the secrets are; what
 begins like a form is then compared with it.
+
+Work is bounded whatever was registered and whatever the text: a window of the data that has more beginnings than
+ordinary text ever has (a flood) is taken to be covered whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from typing import Final
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 
+from recoup.redaction.families import Family, begins_one, shortest_begun_bytes
 from recoup.redaction.masks import mask_for
 
 Span = tuple[int, int]
+Hit = tuple[int, int, int]
+"""As the automaton tells it: which head, and where it begins and ends."""
 
 HEAD_BYTES_MAX: Final = 16
+SPROUT_BYTES_MAX: Final = 3
 TRUNCATED_BYTES_MIN: Final = 4
 DFA_STATES_MAX: Final = 32_768
 SCREENED_HEADS_MAX: Final = 64
+BLOCK_BYTES_MIN: Final = 1_024
+BLOCK_BYTES_MAX: Final = 32_768
+WINDOW_BYTES: Final = 4_096
+WINDOW_BYTES_MAX: Final = 6_144
+"""So that a chunk of the usual size and what was held back before it are one window."""
+SLICE_BYTES: Final = 256
+COMPARISONS_MAX: Final = 160
+"""In the bytes of a window: no ordinary text has the beginning of a secret in every 25 bytes."""
+
+
+class Findings(NamedTuple):
+    spans: list[Span]
+    """What the forms cover, in order; spans that overlap or touch are one."""
+    pending: int
+    """Where the longest end of the data begins that may go on to be a form; its length if none may."""
 
 
 class FormMatcher:
     """An immutable set of forms, ready to search with."""
 
-    def __init__(self, forms: Collection[bytes]) -> None:
+    def __init__(self, forms: Collection[bytes], comparisons_max: int = COMPARISONS_MAX) -> None:
         assert forms, "a matcher without forms would never find anything"
-        by_head = _by_head(forms)
+        self._forms = sorted(forms)
+        by_head = _by_head(self._forms)
         self._heads = BytesAhoCorasick(list(by_head), MatchKind.Standard, _implementation(by_head))
-        self._screen = _screen(by_head)
-        self._forms = tuple(by_head.values())
+        self._screen = _screen(by_head) or self._heads
+        families = by_head.values()
+        self._only_forms = [family[0] if len(family) == 1 else None for family in families]
+        self._families = {head: Family(forms) for head, forms in enumerate(families) if len(forms) > 1}
         self.mask = mask_for(forms)
-        self._shortest_by_prefix = _shortest_by_prefix(forms)
+        self._sprouts = {form[:size] for size in range(1, SPROUT_BYTES_MAX + 1) for form in self._forms}
         self._longest_bytes = max(map(len, forms))
+        self._comparisons_max = comparisons_max
 
-    def occurs(self, data: bytes) -> bool:
-        return any(True for _ in self._occurrences(data))
-
-    def occurring(self, data: bytes) -> frozenset[bytes]:
-        return frozenset(form for _, form in self._occurrences(data))
-
-    def spans(self, data: bytes) -> list[Span]:
-        """What the forms cover, in order; spans that overlap or touch are one."""
-        return merged((start, start + len(form)) for start, form in self._occurrences(data))
-
-    def pending(self, data: bytes) -> int:
-        """Where the longest end of the data begins that may go on to be a form; its length if none may."""
-        return min((start for start, _ in self._beginnings(data)), default=len(data))
+    def find(self, data: bytes) -> Findings:
+        spans: list[Span] = []
+        pending = self._short_pending(data)
+        for start, end in self._windows(data):
+            pending = min(pending, self._find_in_window(data, start, end, spans))
+        return Findings(merged(spans), pending)
 
     def truncated(self, data: bytes) -> int:
         """Like `pending`, but only for ends that already give away half of a form."""
         size = len(data)
-        telling = (start for start, form_bytes in self._beginnings(data) if _tells(size - start, form_bytes))
-        return min(telling, default=size)
+        places: set[int] = {*range(max(0, size - _BEYOND), size), *self._places(data)}
+        for start in sorted(places):
+            if _tells(size - start, shortest_begun_bytes(self._forms, data[start:])):
+                return start
+        return size
 
-    def _occurrences(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        for head, start, _ in self._hits(data):
-            for form in self._forms[head]:
-                if data.startswith(form, start):
-                    yield start, form
+    def occurs(self, data: bytes) -> bool:
+        spans: list[Span] = []
+        for start, end in self._windows(data):
+            self._find_in_window(data, start, end, spans)
+            if spans:
+                return True
+        return False
 
-    def _beginnings(self, data: bytes) -> Iterator[tuple[int, int]]:
-        """Each place from which the data ends as a form begins, with the length of the shortest such form."""
-        tail = data[-self._longest_bytes :]
-        offset = len(data) - len(tail)
-        for size in range(1, min(HEAD_BYTES_MAX, len(tail) + 1)):
-            if shortest := self._shortest_by_prefix.get(tail[-size:]):
-                yield len(data) - size, shortest
-        for head, start, _ in self._hits(tail):
-            if fitting := [len(form) for form in self._forms[head] if _begins(form, tail, start)]:
-                yield offset + start, min(fitting)
+    def occurring(self, data: bytes) -> frozenset[bytes]:
+        found: set[bytes] = set()
+        flood = b""
+        for start, end in self._windows(data):
+            slices, left = self._hits(data, start, end)
+            if left >= 0:
+                places = ((head, at + offset) for at, heads in slices for head, offset, _ in heads)
+                found.update(form for head, place in places for form in self._standing(data, head, place))
+            elif flood != (flood := data[start : end + self._longest_bytes]):  # most floods repeat themselves
+                found |= self._occurring_in_flood(flood, found)
+        return frozenset(found)
 
-    def _hits(self, data: bytes) -> list[tuple[int, int, int]]:
-        if self._screen and not self._screen.find_matches_as_indexes(data):
-            return []
-        # Overlapping: a search that skips what it found misses a secret that begins inside another one.
-        return self._heads.find_matches_as_indexes(data, True)
+    def _windows(self, data: bytes) -> Iterator[Span]:
+        """Pieces of the data that hold all beginnings of forms. Clean data is passed over in large blocks."""
+        view, size = memoryview(data), len(data)
+        at, block_bytes = 0, min(max(size // 8, BLOCK_BYTES_MIN), BLOCK_BYTES_MAX)
+        while at < size:
+            # Finds no overlapping heads, which is quicker, and good enough to tell that there is none.
+            found = self._screen.find_matches_as_indexes(view[at : at + block_bytes + _BEYOND])
+            if found:
+                start = max(at, at + found[0][1] - _BEYOND)
+                at = size if size - start <= WINDOW_BYTES_MAX else start + WINDOW_BYTES
+                yield start, at
+                block_bytes = BLOCK_BYTES_MIN
+            else:
+                at += block_bytes
+                block_bytes = min(8 * block_bytes, BLOCK_BYTES_MAX)
+
+    def _find_in_window(self, data: bytes, start: int, end: int, spans: list[Span]) -> int:
+        """Adds what is covered to `spans`, and returns what is pending."""
+        slices, left = self._hits(data, start, end)
+        size = pending = len(data)
+        for at, found in slices:
+            for head, offset, _ in found:
+                place = at + offset
+                if left < 0:
+                    # Hits come in the order of their ends: one that begins a little earlier may be to come.
+                    first = min(at + start for _, start, _ in found if start + _BEYOND >= offset)
+                    return min(pending, self._flood(size, first, end, spans))
+                form = self._only_forms[head]
+                if form is None:
+                    form_bytes, unfinished, compared = self._families[head].look(data, place)
+                    left -= compared
+                    if form_bytes:
+                        spans.append((place, place + form_bytes))
+                    if unfinished and place < pending:
+                        pending = place
+                elif data.startswith(form, place):
+                    spans.append((place, place + len(form)))
+                elif size - len(form) < place < pending and form.startswith(data[place:]):
+                    pending = place
+        return pending
+
+    def _hits(self, data: bytes, start: int, end: int) -> tuple[list[tuple[int, list[Hit]]], int]:
+        """The heads that begin in a window, and how many comparisons are left. Below zero: there are more."""
+        slices, left = [], self._comparisons_max * max(end - start, WINDOW_BYTES) // WINDOW_BYTES
+        for at in range(start, end, SLICE_BYTES):
+            # Overlapping: a search that skips what it found misses a secret that begins inside another one.
+            found = self._heads.find_matches_as_indexes(data[at : at + SLICE_BYTES + _BEYOND], True)
+            if found:
+                slices.append((at, found))
+                left -= len(found)
+                if left < 0:  # all of a flood would take too long
+                    break
+        return slices, left
+
+    def _flood(self, size: int, first: int, end: int, spans: list[Span]) -> int:
+        """Whatever begins between here and the end of the window is covered, as far as it may reach."""
+        spans.append((first, min(size, end + self._longest_bytes)))
+        unfinished = max(first, size - self._longest_bytes + 1)
+        return unfinished if unfinished < end else size
+
+    def _standing(self, data: bytes, head: int, place: int) -> Sequence[bytes]:
+        form = self._only_forms[head]
+        if form is None:
+            return self._families[head].standing(data, place)
+        return [form] if data.startswith(form, place) else []
+
+    def _occurring_in_flood(self, data: bytes, known: Collection[bytes]) -> set[bytes]:
+        """Looks for each form instead of at each place; where there are too many of them, all are taken to occur."""
+        heads = {head for head, _, _ in self._heads.find_matches_as_indexes(data, True)}
+        forms = [form for head in heads for form in self._forms_of(head) if form not in known]
+        many = self._comparisons_max
+        return {*forms[many:], *(form for form in forms[:many] if form in data)}
+
+    def _forms_of(self, head: int) -> Sequence[bytes]:
+        form = self._only_forms[head]
+        return self._families[head].forms if form is None else [form]
+
+    def _short_pending(self, data: bytes) -> int:
+        """What is pending among the ends of the data that are shorter than a head."""
+        size, sprouts = len(data), self._sprouts
+        for start in range(max(0, size - _BEYOND), size):
+            if data[start : start + SPROUT_BYTES_MAX] in sprouts and begins_one(self._forms, data[start:]):
+                return start
+        return size
+
+    def _places(self, data: bytes) -> Iterator[int]:
+        """Where heads begin, if there is no flood."""
+        for start, end in self._windows(data):
+            for at, found in self._hits(data, start, end)[0]:
+                yield from (at + offset for _, offset, _ in found)
 
 
-def _by_head(forms: Iterable[bytes]) -> dict[bytes, list[bytes]]:
+def merged(spans: Iterable[Span]) -> list[Span]:
+    whole: list[Span] = []
+    last = -1
+    for span in sorted(spans):
+        start, end = span
+        if start > last:
+            whole.append(span)
+            last = end
+        elif end > last:
+            whole[-1] = (whole[-1][0], end)
+            last = end
+    return whole
+
+
+_BEYOND: Final = HEAD_BYTES_MAX - 1
+
+
+def _by_head(forms: Sequence[bytes]) -> dict[bytes, list[bytes]]:
+    """Of sorted forms. No head begins with another one, so that at most one is found at any place."""
     by_head: dict[bytes, list[bytes]] = {}
-    for form in sorted(forms):
-        by_head.setdefault(form[:HEAD_BYTES_MAX], []).append(form)
+    head = None
+    for form in forms:
+        if head is None or not form.startswith(head):
+            head = form[:HEAD_BYTES_MAX]
+            by_head[head] = []
+        by_head[head].append(form)
     return by_head
 
 
@@ -92,33 +224,10 @@ def _implementation(heads: Iterable[bytes]) -> Implementation:
 
 
 def _screen(heads: Collection[bytes]) -> BytesAhoCorasick | None:
-    """Finds few heads ten times as fast but no overlapping ones: good enough to tell that there is none."""
+    """Finds few heads ten times as fast, but no overlapping ones."""
     few = len(heads) <= SCREENED_HEADS_MAX
     return BytesAhoCorasick(list(heads), MatchKind.LeftmostFirst) if few else None
 
 
-def _shortest_by_prefix(forms: Iterable[bytes]) -> dict[bytes, int]:
-    """For each proper prefix shorter than a whole head, the length of the shortest form that begins so."""
-    shortest: dict[bytes, int] = {}
-    for form in sorted(forms, key=len, reverse=True):
-        for size in range(1, min(HEAD_BYTES_MAX, len(form))):
-            shortest[form[:size]] = len(form)
-    return shortest
-
-
-def merged(spans: Iterable[Span]) -> list[Span]:
-    whole: list[Span] = []
-    for start, end in sorted(spans):
-        if whole and start <= whole[-1][1]:
-            whole[-1] = (whole[-1][0], max(end, whole[-1][1]))
-        else:
-            whole.append((start, end))
-    return whole
-
-
 def _tells(seen_bytes: int, form_bytes: int) -> bool:
-    return seen_bytes >= TRUNCATED_BYTES_MIN and 2 * seen_bytes >= form_bytes
-
-
-def _begins(form: bytes, data: bytes, start: int) -> bool:
-    return len(form) > len(data) - start and form.startswith(data[start:])
+    return seen_bytes >= TRUNCATED_BYTES_MIN and 0 < form_bytes <= 2 * seen_bytes
