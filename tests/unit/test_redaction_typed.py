@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 
 from recoup.model import events as ev
 from recoup.model.failure import Facts, FailureClass, FailureKind
+from recoup.model.ident import Ident
 from recoup.model.ids import ProcessIdentity
 from recoup.model.plan import FileCheck, Plan, RunAction, Step, TextMatch
 from recoup.model.policy import Policy, TextRule
 from recoup.redaction.redactor import SecretRedactor
+from recoup.redaction.typed import says_anything, texts_of
 
 SECRET = "open-" + "sesame"
 TREE = "3f" * 20
@@ -103,3 +105,40 @@ def test_a_policy_comes_back_whatever_was_registered(word: str) -> None:
     redactor.register("WORD", word)
     policy = Policy(text_rules=(TextRule(words="out of ink", cls=FailureClass.COOLDOWN),))
     assert msgspec.json.decode(redactor.seal(policy).data, type=Policy) == policy
+
+
+def test_only_payloads_that_cannot_hold_text_are_never_looked_at() -> None:
+    assert {name for name, payload in ev.PAYLOADS.items() if not texts_of(payload)} == {
+        "workflow.step.result"
+    }
+
+
+class Holding(msgspec.Struct):
+    words: list[str] = []
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        str,
+        Any,
+        str | None,
+        tuple[str, ...],
+        list[int | str],
+        dict[str, int],
+        Holding,
+        Holding | None,
+        list[Holding],
+        bytes,
+    ],
+)
+def test_whatever_may_hold_text_is_looked_at(annotation: Any) -> None:
+    struct = msgspec.defstruct("Some", [("number", int), ("held", annotation)])
+    assert texts_of(struct) == ("held",)
+    assert says_anything(struct(1, ["something"]))
+    assert not says_anything(struct(1, None))
+
+
+@pytest.mark.parametrize("annotation", [int, float | None, Ident, tuple[Ident, ...], FailureKind | None])
+def test_what_cannot_hold_text_is_not(annotation: Any) -> None:
+    assert texts_of(msgspec.defstruct("Some", [("held", annotation)])) == ()

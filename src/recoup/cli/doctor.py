@@ -110,6 +110,17 @@ def _system(_home: str | None) -> Iterator[Finding]:
     )
 
 
+def _patterns(_home: str | None) -> Iterator[Finding]:
+    """What is hidden although nobody registered it."""
+    from recoup.redaction.patterns.catalogue import default_cache, pattern_set
+
+    report = pattern_set(default_cache(os.environ)).report
+    left_out = f", {len(report.left_out)} left out" if report.left_out else ""
+    found = f"{report.spanned} patterns for unregistered secrets{left_out}"
+    advice = f"{report.trouble} Only Recoup's own patterns are in force: pip install kingfisher-bin"
+    yield Finding("patterns", report.trouble is None, found, advice, needed=False)
+
+
 def _state(home: str | None) -> Iterator[Finding]:
     from recoup.app import make_home
     from recoup.cli.run import read_policy_of
@@ -142,4 +153,10 @@ def _tried(name: str, detail: str, attempt: Callable[[], object]) -> Finding:
     return Finding(name, True, detail)
 
 
-_EXAMINATIONS: tuple[Callable[[str | None], Iterator[Finding]], ...] = (_python, _programs, _system, _state)
+_EXAMINATIONS: tuple[Callable[[str | None], Iterator[Finding]], ...] = (
+    _python,
+    _programs,
+    _system,
+    _patterns,
+    _state,
+)

@@ -5,8 +5,8 @@ Redact before cutting: what was shortened first may begin inside a secret, which
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
@@ -15,15 +15,22 @@ from recoup.redaction.documents import DocumentRedactor, readable
 from recoup.redaction.forms import refusal, utf8, written_forms
 from recoup.redaction.masking import MaskingStage
 from recoup.redaction.matcher import FormMatcher
-from recoup.redaction.typed import redact_struct
+from recoup.redaction.typed import Clean, redact_struct, says_anything
+
+if TYPE_CHECKING:
+    from recoup.redaction.patterns.compiled import PatternSet
+    from recoup.redaction.patterns.documents import PatternDocuments
 
 FORMS_MAX: Final = 50_000
 
 
 class SecretRedactor:
-    """Hides what was registered, in every written form. For one thread only, that of the event loop."""
+    """Hides what was registered, in every written form, and what the patterns find if there are any. For one
+    thread only, that of the event loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, patterns: PatternSet | None = None) -> None:
+        self._patterns = patterns
+        self._by_pattern = _pattern_documents(patterns) if patterns else None
         self._names_by_form: dict[bytes, tuple[str, ...]] = {}
         self._matcher: FormMatcher | None = None
         self._documents: DocumentRedactor | None = None
@@ -53,20 +60,31 @@ class SecretRedactor:
             encoded = self._encode(document)
         except UnicodeEncodeError:
             encoded = self._encode(readable(msgspec.to_builtins(document, str_keys=True)))
-        documents = self._documents or self._built_documents()
-        if documents is None or documents.is_clean(encoded):
+        if isinstance(document, msgspec.Struct) and not says_anything(document):
+            return sealed(encoded)
+        stages = [stage.clean for stage in self._document_stages() if not stage.is_clean(encoded)]
+        if not stages:
             return sealed(encoded)
         if isinstance(document, msgspec.Struct):
-            return sealed(self._encode(redact_struct(document, documents.clean)))
-        return sealed(documents.redacted(encoded))
+            return sealed(self._encode(redact_struct(document, _one_after_another(stages))))
+        return sealed(self._encode(_one_after_another(stages)(msgspec.json.decode(encoded))))
 
     def stream(self) -> ChainedStream:
-        return ChainedStream([MaskingStage(self._built_matcher)])
+        stages: list[Stage] = [MaskingStage(self._built_matcher)]
+        if self._patterns is not None:
+            stages.append(_pattern_stage(self._patterns))
+        return ChainedStream(stages)
 
     def found_in(self, data: bytes) -> tuple[str, ...]:
         matcher = self._built_matcher()
         forms = matcher.occurring(data) if matcher else frozenset()
         return tuple(sorted({name for form in forms for name in self._names_by_form[form]}))
+
+    def _document_stages(self) -> Iterator[DocumentRedactor | PatternDocuments]:
+        if (documents := self._documents or self._built_documents()) is not None:
+            yield documents
+        if self._by_pattern is not None:
+            yield self._by_pattern
 
     def _built_matcher(self) -> FormMatcher | None:
         if self._matcher is None and self._names_by_form:
@@ -95,6 +113,11 @@ class ChainedStream:
     def __init__(self, stages: Sequence[Stage]) -> None:
         self._stages = stages
 
+    @property
+    def hidden(self) -> int:
+        """How many masks were passed on."""
+        return sum(getattr(stage, "hidden", 0) for stage in self._stages)
+
     def feed(self, chunk: bytes) -> Redacted:
         for stage in self._stages:
             chunk = stage.feed(chunk)
@@ -105,6 +128,30 @@ class ChainedStream:
         for stage in self._stages:
             rest = stage.feed(rest) + stage.flush()
         return sealed(rest)
+
+
+# The engines behind the patterns are imported by those who use them: they take longer to load than all the rest.
+
+
+def _pattern_stage(patterns: PatternSet) -> Stage:
+    from recoup.redaction.patterns.stage import PatternStage
+
+    return PatternStage(patterns)
+
+
+def _pattern_documents(patterns: PatternSet) -> PatternDocuments:
+    from recoup.redaction.patterns.documents import PatternDocuments
+
+    return PatternDocuments(patterns)
+
+
+def _one_after_another(stages: Sequence[Clean]) -> Clean:
+    def clean(node: Any) -> Any:
+        for stage in stages:
+            node = stage(node)
+        return node
+
+    return clean
 
 
 def _in_json(form: bytes) -> bytes:

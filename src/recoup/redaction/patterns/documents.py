@@ -1,0 +1,57 @@
+"""Redacts plain data by the rules: each string by itself, and each value together with its key."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from recoup.redaction.masks import MASK
+from recoup.redaction.patterns.compiled import PatternSet
+from recoup.redaction.patterns.stage import PatternStage
+
+_MASK: Final = MASK.decode()
+
+
+class PatternDocuments:
+    """Plain data in, plain data of the same shape out; numbers and the names of fields stay."""
+
+    def __init__(self, patterns: PatternSet) -> None:
+        self._patterns = patterns
+        self._stage = PatternStage(patterns)
+
+    def is_clean(self, encoded: bytes) -> bool:
+        """One look at the encoded document, which nearly always is all that is needed."""
+        return not self._patterns.occurs(encoded)
+
+    def clean(self, node: Any) -> Any:
+        if isinstance(node, str):
+            return self._clean_text(node)
+        if isinstance(node, dict):
+            return self._clean_object(node)
+        if isinstance(node, list | tuple):
+            return [self.clean(item) for item in node]
+        return node
+
+    def _clean_object(self, node: dict[Any, Any]) -> dict[Any, Any]:
+        clean: dict[Any, Any] = {}
+        for key, value in node.items():
+            name = self._clean_text(key) if isinstance(key, str) else key
+            # Two keys may become the same mask; neither value is lost.
+            clean[f"{name} {len(clean)}" if name in clean else name] = self._clean_value(key, value)
+        return clean
+
+    def _clean_text(self, text: str) -> str:
+        raw = text.encode("utf-8", "replace")
+        return self._redacted(raw).decode("utf-8", "replace") if self._patterns.occurs(raw) else text
+
+    def _clean_value(self, key: Any, value: Any) -> Any:
+        """What a string is may be said by its key alone: `{"password": "..."}`."""
+        clean = self.clean(value)
+        if not isinstance(clean, str) or not isinstance(key, str):
+            return clean
+        pair = msgspec.json.encode({key: clean})
+        return _MASK if self._patterns.occurs(pair) and self._redacted(pair) != pair else clean
+
+    def _redacted(self, data: bytes) -> bytes:
+        return self._stage.feed(data) + self._stage.flush()
