@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from recoup.model.events import Event
 from recoup.model.ids import Lease, ProcessIdentity
 from recoup.model.instant import Instant
-from recoup.model.outcome import Collected, Examined, Order, Outcome, Scene
+from recoup.model.outcome import Collected, Examined, Order, Outcome, Progress, Scene
 from recoup.model.plan import Check, Output
 from recoup.model.process import Ended, ProcessSpec
 from recoup.model.redacted import Redacted
@@ -25,7 +25,7 @@ from recoup.model.storage import (
     LeaseRow,
     RunRow,
 )
-from recoup.model.workspace import Baseline, Change, Snapshot, Source
+from recoup.model.workspace import Adopted, Baseline, Change, Snapshot, Source
 
 
 class Clock(Protocol):
@@ -140,8 +140,16 @@ class Lifeline(Protocol):
         ...
 
 
-OutputSink = Callable[[str, bytes], None]
-"""Takes ("stdout" | "stderr", chunk). Must not block."""
+class Pulse(Protocol):
+    """Signs of progress other than output."""
+
+    def attach(self, progress: Callable[[], None]) -> Callable[[], None]:
+        """Call `progress` at every sign; returns a function that detaches."""
+        ...
+
+
+OutputSink = Callable[[str, bytes], bool | None]
+"""Takes ("stdout" | "stderr", chunk). Must not block. False: this was no progress, the idle timer goes on."""
 
 
 class Keeper(Protocol):
@@ -155,6 +163,7 @@ class Keeper(Protocol):
         lifeline: Lifeline,
         output: OutputSink,
         stop: asyncio.Event,
+        pulse: Pulse | None = None,
     ) -> Ended:
         """Start the keeper, await `before_exec` with its identity, then execute; returns when no process is left.
 
@@ -214,6 +223,10 @@ class Workspaces(Protocol):
 
     async def matches(self, number: int, snapshot: Snapshot) -> bool: ...
 
+    async def adopt(self, run_dir: Path, snapshots: Sequence[Snapshot]) -> Adopted:
+        """Bring checkpoints of another run over into this store, durably; ends before the first that is broken."""
+        ...
+
     async def swap(self, number: int, keep: int) -> None:
         """Point at this workspace, atomically; of the older ones `keep` stay."""
         ...
@@ -258,6 +271,10 @@ class Hooks(Protocol):
 
     def said(self, stream: str, chunk: Redacted) -> None:
         """Output for people who watch."""
+        ...
+
+    def progressed(self, progress: Progress) -> None:
+        """How far the attempt is, in its own words, for people who watch."""
         ...
 
 

@@ -8,9 +8,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from recoup.documents.plan_file import plan_from_data
 from recoup.documents.policy_file import RANGES, policy_document
 from recoup.documents.schemas import DIALECT, plan_schema, policy_schema
+from recoup.errors import InvalidPlan
 from recoup.model.policy import Policy
 
 PLAN = {
@@ -45,7 +49,22 @@ PLAN = {
             "run": ["npm", "ci"],
             "rebuild": "rerun",
             "expect": [{"json": "a", "path": "b", "equals": None}],
+            "rescue": [{"run": "npm install", "title": "x", "env": {"A": 1}, "expect": [{"exit": 0}]}],
+            "on_empty": [{"python": "m:f", "with": {"a": [None]}, "timeout": "5m"}],
+            "always": [{"agent": {"cli": "codex", "prompt": "x"}}],
         },
+        {
+            "id": "total",
+            "python": "invoices.totals:compute",
+            "with": {"count": None, "list": [1, {"a": "b"}]},
+        },
+        {
+            "id": "fix",
+            "agent": {"cli": "claude", "prompt": "x", "args": ["--turns", 5], "resume": "session"},
+            "timeout": "1h",
+        },
+        {"id": "sign-off", "approve": {"message": "Release to the bank?"}, "when": "${{ inputs.n }}"},
+        {"approve": "Release to the bank?", "title": "The bank"},
     ],
 }
 TYPES: dict[str, Any] = {
@@ -132,6 +151,22 @@ def test_the_plan_of_the_documentation_fits_its_schema() -> None:
         {"steps": [{"run": "x", "outputs": {"a b": {}}}]},
         {"steps": [{"run": "x", "env": {"A-B": "x"}}]},
         {"steps": [{"run": "x", "repeat": "maybe"}]},
+        {"steps": [{"run": "x", "python": "m:f"}]},
+        {"steps": [{"run": "x", "with": {"a": 1}}]},
+        {"steps": [{"python": "compute"}]},
+        {"steps": [{"python": "m:f", "with": {"a-b": 1}}]},
+        {"steps": [{"agent": "claude"}]},
+        {"steps": [{"agent": {"cli": "claude"}}]},
+        {"steps": [{"agent": {"cli": "claude", "prompt": "x", "resume": "yes"}}]},
+        {"steps": [{"approve": {}}]},
+        {"steps": [{"approve": "x", "timeout": "5m"}]},
+        {"steps": [{"approve": "x", "always": [{"run": "x"}]}]},
+        {"steps": [{"browser": {"goto": "x"}}]},
+        {"steps": [{"run": "x", "rescue": []}]},
+        {"steps": [{"run": "x", "rescue": [{"run": "x"}] * 21}]},
+        {"steps": [{"run": "x", "on_empty": [{"approve": "x"}]}]},
+        {"steps": [{"run": "x", "always": [{"title": "x"}]}]},
+        {"steps": [{"run": "x", "always": [{"run": "x", "outputs": {}}]}]},
         {"workspace": {"git": ".", "folder": "."}},
         {"secrets": ["A-B"]},
     ],
@@ -140,6 +175,54 @@ def test_the_plan_of_the_documentation_fits_its_schema() -> None:
 def test_a_bad_plan_does_not(change: dict[str, Any]) -> None:
     schema = plan_schema()
     assert not fits({**PLAN, **change}, schema, schema)
+    with pytest.raises(InvalidPlan):
+        plan_from_data({**PLAN, **change})
+
+
+SCHEMA = plan_schema()
+VALUES = st.sampled_from(
+    [
+        *("x", "", 5, 1.5, True, None, "5m", "m:f", "safe", "${{ inputs.n }}"),
+        *([], ["x", 5], {}, {"a": None}, {"A": 5}, {"secret": True}, {"message": "x"}),
+        *({"cli": "x", "prompt": "y"}, {"a": {"json": "x", "path": "y"}}),
+        *([{"file": "x"}], [{"exit": 3}], [{"run": "x"}], [{"python": "m:f", "with": {"a": None}}]),
+    ]
+)
+STEP_KEYS = sorted({key for part in SCHEMA["$defs"].values() for key in part.get("properties", {})})
+FRIENDLY = {
+    "timeout": "5m",
+    "with": {"a": None},
+    "always": [{"agent": {"cli": "x", "prompt": "y"}, "timeout": 5}],
+    "expect": [{"stdout": "x"}],
+    "env": {"A": True},
+    "when": "a == b",
+    "title": 5,
+    "outputs": {"a": {}},
+}
+STARTS = st.sampled_from(
+    [{"run": "x"}, {"python": "m:f"}, {"agent": {"cli": "x", "prompt": "y"}}, {"approve": "x"}, {}]
+)
+STEPS = st.builds(
+    lambda start, keys, more: {**start, **{key: FRIENDLY[key] for key in keys}, **more},
+    STARTS,
+    st.lists(st.sampled_from(sorted(FRIENDLY)), max_size=4),
+    st.dictionaries(st.sampled_from(STEP_KEYS), VALUES, max_size=1),
+)
+
+
+@given(STEPS)
+@settings(deadline=None, max_examples=300)
+def test_what_the_reader_takes_fits_the_schema(step: dict[str, Any]) -> None:
+    data = {"version": 1, "name": "x", "inputs": {"n": 5}, "workspace": {"git": "."}, "steps": [step]}
+    try:
+        plan_from_data(data)
+    except InvalidPlan:
+        return
+    assert fits(data, SCHEMA, SCHEMA)
+
+
+def test_the_plan_of_the_documentation_is_read() -> None:
+    assert len(plan_from_data(PLAN).steps) == 6
 
 
 def test_the_defaults_fit_the_schema_of_policies() -> None:

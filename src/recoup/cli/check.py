@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from recoup.cli.output import json_option, print_json, seconds, settings_of
 from recoup.errors import InvalidPlan, Problem
 
 if TYPE_CHECKING:
-    from recoup.model.plan import Plan
+    from recoup.model.plan import Handler, Plan, Step
     from recoup.model.policy import Policy
 
 
@@ -80,12 +81,26 @@ def _check_scripts(plan: Plan, source: str) -> None:
     from recoup.runtimes.shell import script_problem
 
     problems = [
-        Problem(f"steps[{index}].run", words)
-        for index, step in enumerate(plan.steps)
-        if isinstance(step.action.command, str) and (words := script_problem(step.action.command))
+        Problem(where, words) for where, script in _scripts(plan) if (words := script_problem(script))
     ]
     if problems:
         raise InvalidPlan(source, problems, hint="`bash -n` says so; values are filled in later.")
+
+
+def _scripts(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Of steps and their handlers, each with its path in the plan."""
+    from recoup.model.plan import RunAction
+
+    for where, work in _works(plan):
+        if isinstance(work.action, RunAction) and isinstance(work.action.command, str):
+            yield f"{where}.run", work.action.command
+
+
+def _works(plan: Plan) -> Iterator[tuple[str, Step | Handler]]:
+    for index, step in enumerate(plan.steps):
+        yield f"steps[{index}]", step
+        for key, handlers in (("rescue", step.rescue), ("on_empty", step.on_empty), ("always", step.always)):
+            yield from ((f"steps[{index}].{key}[{n}]", handler) for n, handler in enumerate(handlers))
 
 
 def _document(plan: Plan, notes: list[str]) -> dict[str, Any]:
@@ -105,13 +120,20 @@ def _document(plan: Plan, notes: list[str]) -> dict[str, Any]:
 
 def _lines(plan: Plan, policy: Policy) -> list[str]:
     from recoup.kernel.policies import step_policy
+    from recoup.model.plan import ApproveAction
 
     lines = []
     for step in plan.steps:
+        if isinstance(step.action, ApproveAction):
+            lines.append(f"{step.id}: waits for an operator's yes or no")
+            continue
         limits = step_policy(policy, plan, step)
         proof = _count(len(step.expect), "check") if step.expect else "unverified: no `expect`"
         tries = _count(limits.step_max_attempts, "attempt")
         lines.append(f"{step.id}: {proof}, up to {tries} of {seconds(limits.step_timeout_seconds)}")
+        for name, handlers in (("rescue", step.rescue), ("on_empty", step.on_empty), ("always", step.always)):
+            if handlers:
+                lines.append(f"  {name}: {_count(len(handlers), 'handler')}")
     return lines
 
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
-from pydantic import AfterValidator, Field, Tag, model_validator
+from pydantic import Field, Tag, model_validator
 
 from recoup.documents.forms import Command, JsonPath, Match, command_value, list_or_text, match_value
-from recoup.documents.scalars import plain
+from recoup.documents.json_values import exact
 from recoup.documents.shape import TAG, Shape, Text, branch
 from recoup.model.plan import DiffCheck, ExitCheck, FileCheck, JsonCheck, OutputCheck, RunCheck, StreamName
 
 PATHS_MAX = 100
-EXACT_INTEGER_MAX = 2**53 - 1
 MAIN_CHECK_KEYS = ("exit", "file", "stdout", "stderr", "json", "run", "diff")
 
 ExitCode = Annotated[int, Field(ge=0, le=255)]
@@ -75,28 +72,6 @@ class StderrShape(Shape):
         return OutputCheck(StreamName.STDERR, match_value(self.stderr))
 
 
-def _exact(value: Any) -> Any:
-    """Numbers that JSON readers agree on, so that a digest of the plan can be made everywhere."""
-    for number in _numbers(value):
-        if not math.isfinite(number) or (isinstance(number, int) and abs(number) > EXACT_INTEGER_MAX):
-            raise ValueError("holds a number that JSON cannot carry exactly: compare it as text")
-    return plain(value)
-
-
-def _numbers(value: Any) -> list[int | float]:
-    found: list[int | float] = []
-    left = [value]
-    while left:
-        item = left.pop()
-        if isinstance(item, Mapping):
-            left.extend(item.values())
-        elif isinstance(item, list):
-            left.extend(item)
-        elif isinstance(item, int | float):
-            found.append(item)
-    return found
-
-
 class JsonShape(Shape):
     file: Text = Field(
         alias="json", description="A JSON file, relative to the workspace.", examples=["out.json"]
@@ -104,7 +79,7 @@ class JsonShape(Shape):
     path: JsonPath = Field(
         description="The way to a value in it, which must exist.", examples=["count", "items[0].name"]
     )
-    equals: Annotated[Any, AfterValidator(_exact)] = Field(
+    equals: Annotated[Any, exact("compare it as text")] = Field(
         None, description="What the value must be.", examples=[3, "done", None]
     )
 

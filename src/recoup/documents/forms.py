@@ -30,6 +30,8 @@ _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
 _STEP_ID = r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}"
 _VARIABLE = r"[A-Za-z_][A-Za-z0-9_]{0,254}"
 _FIELD = r"[A-Za-z_][A-Za-z0-9_-]{0,99}"
+_IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]{0,99}"
+_DOTTED = rf"{_IDENTIFIER}(?:\.{_IDENTIFIER}){{0,19}}"
 _JSON_PATH = r"(?:[^.\[\]]+|\[[0-9]{1,6}\])(?:\.[^.\[\]]+|\[[0-9]{1,6}\])*"
 
 WorkflowName = Annotated[
@@ -55,6 +57,16 @@ FieldName = Annotated[
     str,
     matching(_FIELD, "a name of at most 100 letters, digits, `_` or `-`, beginning with a letter or `_`"),
     Field(json_schema_extra={"pattern": f"^{_FIELD}$"}),
+]
+ArgumentName = Annotated[
+    str,
+    matching(_IDENTIFIER, "the name of a parameter: letters, digits and `_`, not beginning with a digit"),
+    Field(json_schema_extra={"pattern": f"^{_IDENTIFIER}$"}),
+]
+FunctionName = Annotated[
+    str,
+    matching(f"{_DOTTED}:{_DOTTED}", "`module:function`, such as `invoices.totals:compute`"),
+    Field(json_schema_extra={"pattern": f"^{_DOTTED}:{_DOTTED}$"}),
 ]
 JsonPath = Annotated[
     str,
@@ -117,11 +129,11 @@ def _mapping_or_text(value: Any) -> str:
 _Words = Annotated[
     list[Annotated[AnyText, AfterValidator(carried)]],
     Field(min_length=1, max_length=WORDS_MAX),
-    AfterValidator(lambda w: _first_said(w)),
+    AfterValidator(lambda w: first_said(w)),
 ]
 
 
-def _first_said(words: list[str]) -> list[str]:
+def first_said(words: list[str]) -> list[str]:
     if not words[0].strip():
         raise ValueError("must begin with the program to run")
     return words

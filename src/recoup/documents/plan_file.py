@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 from pydantic import ValidationError
 
-from recoup.documents.plan_rules import Origin, broken_rules
+from recoup.documents.plan_itself import Origin
+from recoup.documents.plan_rules import broken_rules
 from recoup.documents.plan_shape import FolderShape, GitShape, InputShape, PlanShape
 from recoup.documents.plan_words import PLAN
 from recoup.documents.text_file import decoded, read_text

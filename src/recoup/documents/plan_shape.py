@@ -22,9 +22,19 @@ from recoup.documents.check_shape import (
     StdoutShape,
 )
 from recoup.documents.forms import FieldName, RegexShape, VariableName, WorkflowName
+from recoup.documents.handler_shape import AgentHandlerShape, PythonHandlerShape, RunHandlerShape
+from recoup.documents.limits_shape import LimitsShape
 from recoup.documents.output_shape import DeclaredOutputShape, JsonOutputShape, RegexOutputShape
 from recoup.documents.shape import TAG, AnyText, Shape, Text, Version, branch
-from recoup.documents.step_shape import LimitsShape, StepShape
+from recoup.documents.step_shape import (
+    AgentStepShape,
+    ApproveShape,
+    ApproveStepShape,
+    PythonStepShape,
+    RunStepShape,
+    StepShape,
+)
+from recoup.documents.work_shape import AgentShape
 from recoup.model.plan import Input
 
 NAMES_MAX = 1_000
@@ -145,8 +155,16 @@ class PlanShape(Shape):
 
 
 SHAPES: dict[str, type[Shape]] = {
-    "steps": StepShape,
     "defaults": LimitsShape,
+    "agent": AgentShape,
+    TAG + "step-run": RunStepShape,
+    TAG + "step-python": PythonStepShape,
+    TAG + "step-agent": AgentStepShape,
+    TAG + "step-approve": ApproveStepShape,
+    TAG + "approve": ApproveShape,
+    TAG + "handler-run": RunHandlerShape,
+    TAG + "handler-python": PythonHandlerShape,
+    TAG + "handler-agent": AgentHandlerShape,
     TAG + "mapping": RegexShape,
     TAG + "exit": ExitShape,
     TAG + "file": FileShape,

@@ -2,28 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from recoup.documents.check_shape import MAIN_CHECK_KEYS
+from recoup.documents.handler_shape import (
+    HANDLER_KINDS,
+    AgentHandlerShape,
+    HandlerShape,
+    PythonHandlerShape,
+    RunHandlerShape,
+)
 from recoup.documents.plan_shape import SHAPES, PlanShape
 from recoup.documents.shape import Shape
-from recoup.documents.step_shape import StepShape
+from recoup.documents.step_shape import (
+    STEP_KINDS,
+    AgentStepShape,
+    ApproveStepShape,
+    PythonStepShape,
+    RunStepShape,
+    StepKeys,
+    WorkStepShape,
+)
 from recoup.documents.tree import clipped
 from recoup.documents.wording import Detail, Vocabulary, described, listed, suggestion
 
-LATER_KINDS = ("agent", "python", "browser", "approve")
-LATER_STEP_KEYS = ("with", "heal", "rescue", "on_empty", "always")
+LATER_KINDS = ("browser",)
+LATER_STEP_KEYS = ("heal",)
 LATER_CHECKS = ("text", "url")
+
+_WORK: tuple[type[WorkStepShape], ...] = (RunStepShape, PythonStepShape, AgentStepShape)
+_STEPS: tuple[type[StepKeys], ...] = (*_WORK, ApproveStepShape)
+_HANDLERS: tuple[type[HandlerShape], ...] = (RunHandlerShape, PythonHandlerShape, AgentHandlerShape)
+_KIND_OF: dict[type[Shape], str] = {
+    **{shape: shape.kind for shape in _STEPS},
+    **{shape: shape.kind for shape in _HANDLERS},
+}
+_KEYS_OF_WORK = frozenset[str]().union(*(shape.keys() for shape in _WORK))
 
 
 def own_words(detail: Detail, shape: type[Shape]) -> str | None:
     given, key = detail["input"], str(detail["loc"][-1])
     match detail["type"]:
-        case "missing" if shape is StepShape and key == "run":
-            return _nothing_to_do(given)
-        case "extra_forbidden" if shape is StepShape:
-            return _later(key)
+        case "missing" if shape in _STEPS and key == "run":
+            return _nothing_to_do(given, "step", STEP_KINDS)
+        case "missing" if shape in _HANDLERS and key == "run":
+            return _nothing_to_do(given, "handler", HANDLER_KINDS)
+        case "extra_forbidden" if shape in _STEPS:
+            return _not_in_step(key, shape)
+        case "extra_forbidden" if shape in _HANDLERS:
+            return _not_in_handler(key, shape)
+        case "model_type" if key == "agent" and given is not None:
+            return f"must be a mapping such as {{cli: claude, prompt: …}}, not {described(given)}"
         case "string_type" if given is None and detail["loc"][0] == "inputs":
             return "has no value: write `{required: true}`, or a default"
         case "too_short" if key == "steps":
@@ -41,15 +71,53 @@ def own_words(detail: Detail, shape: type[Shape]) -> str | None:
 PLAN = Vocabulary(PlanShape, SHAPES, own_words)
 
 
-def _nothing_to_do(step: Mapping[str, Any]) -> str:
-    named = any(kind in step for kind in LATER_KINDS)
-    return "" if named else "this step says nothing to do: add `run: …`"
+def _nothing_to_do(given: Mapping[str, Any], what: str, kinds: Sequence[str]) -> str:
+    named = any(kind in given for kind in (*STEP_KINDS, *LATER_KINDS))
+    return "" if named else f"this {what} says nothing to do: add {_either(kinds)}"
 
 
-def _later(key: str) -> str | None:
+def _either(words: Sequence[str]) -> str:
+    return f"{listed(words[:-1])} or `{words[-1]}`"
+
+
+def _not_in_step(key: str, shape: type[Shape]) -> str | None:
+    if later := _later(key, STEP_KINDS):
+        return later
+    if shape is ApproveStepShape and key in _KEYS_OF_WORK:
+        return "makes no sense where a person is asked: remove it"
+    if key in STEP_KINDS:
+        return _second_kind("step", shape)
+    return _misread(key, (*shape.keys(), *STEP_KINDS))
+
+
+def _not_in_handler(key: str, shape: type[Shape]) -> str | None:
+    if later := _later(key, HANDLER_KINDS):
+        return later
+    if key == "approve":
+        return f"a handler cannot wait for a person: use {_either(HANDLER_KINDS)}"
+    if key in HANDLER_KINDS:
+        return _second_kind("handler", shape)
+    if key in _KEYS_OF_WORK - {"with"}:
+        return f"a handler has no `{key}`: remove it"
+    return _misread(key, (*shape.keys(), *HANDLER_KINDS))
+
+
+def _later(key: str, kinds: Sequence[str]) -> str | None:
     if key in LATER_KINDS:
-        return f"kind `{key}` is not available in this version: use `run`"
+        return f"kind `{key}` is not available in this version: use {_either(kinds)}"
     return f"`{key}` is not available in this version: remove it" if key in LATER_STEP_KEYS else None
+
+
+def _second_kind(what: str, shape: type[Shape]) -> str:
+    return f"this {what} has `{_KIND_OF[shape]}` already: keep one of the two, or make two {what}s of them"
+
+
+def _misread(key: str, known: Iterable[str]) -> str | None:
+    """The words for what may belong to another kind; None: it does not."""
+    if key == "with":
+        return "is for `python` only: use `env` here"
+    meant = suggestion(key, known)
+    return f"unknown key: {meant}" if meant else None
 
 
 def _which_check(given: Any) -> str:

@@ -1,123 +1,47 @@
-"""A step as people write it, and the limits that a plan or a step may set."""
+"""A step as people write it: one of `run`, `python`, `agent` and `approve` says of what kind it is."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, Field, Tag
 
-from recoup.documents.check_shape import CheckShape
-from recoup.documents.durations import DURATION_MAX_S, PATTERN, duration_s
-from recoup.documents.forms import Command, FieldName, StepId, VariableName, carried, command_value
+from recoup.documents.forms import FieldName, StepId
+from recoup.documents.handler_shape import Handlers, HandlerShape
+from recoup.documents.limits_shape import LimitsShape
 from recoup.documents.output_shape import OutputShape
-from recoup.documents.shape import AnyText, Shape, Text
-from recoup.model.plan import Check, Limits, Output, Rebuild, Repeat, RunAction, Step
-from recoup.model.policy import IdleBy
+from recoup.documents.shape import TAG, AnyText, Shape, Text, branch
+from recoup.documents.work_shape import TITLE, AgentWork, PythonWork, RunWork, Work
+from recoup.model.plan import ApproveAction, Handler, Limits, Output, Rebuild, Repeat, Step
 
-CHECKS_MAX = 100
 OUTPUTS_MAX = 100
-VARIABLES_MAX = 1_000
-ATTEMPTS_MAX = 100
-OWN_ENVIRONMENT = frozenset(
-    f"RECOUP_{name}"
-    for name in ("RUN_ID", "STEP_ID", "ATTEMPT", "IDEMPOTENCY_KEY", "OUTPUT", "RETRY_CONTEXT")
-)
-
-Duration = Annotated[
-    float,
-    BeforeValidator(duration_s),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "string", "pattern": PATTERN},
-                {"type": "number", "exclusiveMinimum": 0, "maximum": DURATION_MAX_S},
-            ]
-        }
-    ),
-]
+MESSAGE_CHARS_MAX = 4_000
+STEP_KINDS = ("run", "python", "agent", "approve")
 
 
-class LimitsShape(Shape):
-    timeout: Duration | None = Field(
-        None, description="The longest that one attempt may take.", examples=["15m", "1h30m", 90]
-    )
-    idle_timeout: Duration | None = Field(
-        None, description="The longest that one attempt may go without progress.", examples=["5m"]
-    )
-    max_attempts: int | None = Field(
-        None,
-        ge=1,
-        le=ATTEMPTS_MAX,
-        description="Tries of a step in one delivery, the first included.",
-        examples=[3],
-    )
-    no_progress_limit: int | None = Field(
-        None,
-        ge=2,
-        le=ATTEMPTS_MAX,
-        description="So many equal failures of a step, the first included, count as stuck.",
-        examples=[2],
-    )
-    idle: Literal["output", "activity"] | None = Field(
-        None,
-        description="What counts as progress: output only, or also CPU time and writes in the workspace.",
-        examples=["activity"],
-    )
-    polls: bool | None = Field(
-        None,
-        description="The step waits for something and may fail the same way many times.",
-        examples=[True],
-    )
+class StepKeys(Shape):
+    """What every step has."""
 
-    def limits(self) -> Limits:
-        return Limits(
-            timeout_s=self.timeout,
-            idle_timeout_s=self.idle_timeout,
-            max_attempts=self.max_attempts,
-            no_progress_limit=self.no_progress_limit,
-            idle=None if self.idle is None else IdleBy(self.idle),
-            polls=self.polls,
-        )
+    kind: ClassVar[str]
 
-
-def _not_own(name: str) -> str:
-    if name in OWN_ENVIRONMENT:
-        raise ValueError("is set by Recoup for every step: choose another name")
-    return name
-
-
-class StepShape(LimitsShape):
     id: StepId | None = Field(
         None, description="Unique in the plan. Default: step-1, step-2 and so on.", examples=["fetch"]
     )
-    title: AnyText = Field("", description="For people.", examples=["Get the invoices"])
-    run: Command = Field(
-        description="A shell script (bash -e), or a list: a program and its arguments.",
-        examples=["./fetch.sh ${{ inputs.customer }}", ["python3", "fetch.py"]],
+    when: Text | None = Field(
+        None, description="The step is skipped unless this holds.", examples=["${{ inputs.deploy }} == yes"]
     )
-    expect: list[CheckShape] = Field(
-        [],
-        max_length=CHECKS_MAX,
-        description="What must hold afterwards; the step is done only then.",
-        examples=[[{"file": "out/invoices.json"}, {"stdout": "fetched"}]],
-    )
+
+
+class WorkStepShape(Work, LimitsShape, StepKeys):
+    """A step in which Recoup does something, and may have to do it again."""
+
     outputs: dict[FieldName, OutputShape] = Field(
         {},
         max_length=OUTPUTS_MAX,
         description="Values for later steps: ${{ steps.ID.outputs.NAME }}.",
         examples=[{"count": {"json": "out/invoices.json", "path": "count"}}],
-    )
-    env: dict[
-        Annotated[VariableName, AfterValidator(_not_own)], Annotated[AnyText, AfterValidator(carried)]
-    ] = Field(
-        {},
-        max_length=VARIABLES_MAX,
-        description="Environment variables of the step.",
-        examples=[{"LANG": "C.UTF-8"}],
-    )
-    when: Text | None = Field(
-        None, description="The step is skipped unless this holds.", examples=["${{ inputs.deploy }} == yes"]
     )
     repeat: Literal["safe", "never"] = Field(
         "safe",
@@ -129,18 +53,36 @@ class StepShape(LimitsShape):
         description="rerun: after a restore run the step again, as a checkpoint cannot hold what it made.",
         examples=["rerun"],
     )
+    rescue: Handlers | None = Field(
+        None,
+        description="What to do when every attempt has failed; one that passes may recover the step.",
+        examples=[[{"run": "./restore-backup.sh"}]],
+    )
+    on_empty: Handlers | None = Field(
+        None,
+        description="What to do when the step ended well with nothing to show.",
+        examples=[[{"run": "./notify.sh nothing new"}]],
+    )
+    always: Handlers | None = Field(
+        None,
+        description="What to do after the step, however it ended.",
+        examples=[[{"run": "docker compose down"}]],
+    )
 
     def value(self, number: int) -> Step:
         step = Step(
             id=self.id or default_id(number),
-            action=RunAction(command_value(self.run)),
+            action=self.action(),
             title=self.title,
-            expect=tuple(_check(shape) for shape in self.expect),
+            expect=self.checks(),
             outputs={name: _output(shape) for name, shape in self.outputs.items()},
             env=dict(self.env),
             when=self.when,
             repeat=Repeat(self.repeat),
             rebuild=Rebuild(self.rebuild),
+            rescue=_handlers(self.rescue),
+            on_empty=_handlers(self.on_empty),
+            always=_handlers(self.always),
         )
         # Left out when it says nothing, as in a step made without limits: both have one digest.
         return step if (limits := self.limits()) == Limits() else msgspec.structs.replace(step, limits=limits)
@@ -150,11 +92,72 @@ def default_id(number: int) -> str:
     return f"step-{number}"
 
 
-def _check(shape: Any) -> Check:
-    check: Check = shape.value()
-    return check
-
-
 def _output(shape: Any) -> Output:
     output: Output = shape.value()
     return output
+
+
+def _handlers(shapes: Sequence[HandlerShape] | None) -> tuple[Handler, ...]:
+    return tuple(shape.value() for shape in shapes or ())
+
+
+class RunStepShape(RunWork, WorkStepShape):
+    """A step that runs a command."""
+
+
+class PythonStepShape(PythonWork, WorkStepShape):
+    """A step that calls a Python function."""
+
+
+class AgentStepShape(AgentWork, WorkStepShape):
+    """A step that asks a coding agent."""
+
+
+def _brief(message: str) -> str:
+    if len(message) > MESSAGE_CHARS_MAX:
+        raise ValueError(f"is longer than {MESSAGE_CHARS_MAX:,} characters: ask more briefly")
+    return message
+
+
+Message = Annotated[Text, AfterValidator(_brief)]
+
+
+class ApproveShape(Shape):
+    message: Message = Field(
+        description="What an operator is asked to approve.", examples=["Release to the bank?"]
+    )
+
+
+class ApproveStepShape(StepKeys):
+    """A step that waits until an operator approves or rejects."""
+
+    kind = "approve"
+    title: AnyText = TITLE
+    approve: Annotated[
+        Annotated[ApproveShape, Tag(TAG + "approve")] | Annotated[Message, Tag(TAG + "text")],
+        branch(lambda value: TAG + ("approve" if isinstance(value, dict) else "text")),
+    ] = Field(
+        description="What an operator is asked; the run waits for the answer.",
+        examples=["Release to the bank?", {"message": "Release to the bank?"}],
+    )
+
+    def value(self, number: int) -> Step:
+        message = self.approve if isinstance(self.approve, str) else self.approve.message
+        return Step(
+            id=self.id or default_id(number), action=ApproveAction(message), title=self.title, when=self.when
+        )
+
+
+def _which_step(value: Any) -> str:
+    """Without any kind it counts as `run`, so that everything else in it is looked at too."""
+    given = [kind for kind in STEP_KINDS if isinstance(value, dict) and kind in value]
+    return f"{TAG}step-{given[0] if given else 'run'}"
+
+
+StepShape = Annotated[
+    Annotated[RunStepShape, Tag(TAG + "step-run")]
+    | Annotated[PythonStepShape, Tag(TAG + "step-python")]
+    | Annotated[AgentStepShape, Tag(TAG + "step-agent")]
+    | Annotated[ApproveStepShape, Tag(TAG + "step-approve")],
+    branch(_which_step),
+]

@@ -77,6 +77,10 @@ class RunSubmitted(Payload, frozen=True, kw_only=True):
     policy_digest: Ident
     plan_source: str | None = None
     parent_run_id: Ident | None = None
+    reuse_from: Ident | None = None
+    """The run whose proven steps need not be performed again."""
+    from_step: Ident | None = None
+    """From here on every step is performed, whatever was proven."""
 
 
 class RunStarted(Payload, frozen=True, kw_only=True):
@@ -94,6 +98,8 @@ class RunWaiting(Payload, frozen=True, kw_only=True):
     reason: str
     until: Ident | None = None
     step_id: Ident | None = None
+    waiting_for: Ident = "driver"
+    """time | operator | approval | driver."""
 
 
 class RunBlocked(Payload, frozen=True, kw_only=True):
@@ -211,6 +217,26 @@ class AttemptLaunched(StepPayload, frozen=True, kw_only=True):
     keeper: ProcessIdentity
 
 
+class AgentReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What a coding agent said about its own work."""
+
+    cli: Ident
+    session_id: Ident | None = None
+    turns: int | None = None
+    cost_usd: float | None = None
+    last_command: str = ""
+    denials: tuple[str, ...] = ()
+    """Tools that it wanted and was not allowed."""
+
+
+class HandlerResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How one handler of a step (rescue, on_empty, always) ended."""
+
+    number: int
+    passed: bool
+    detail: str = ""
+
+
 class AttemptFinished(StepPayload, frozen=True, kw_only=True):
     TYPE: ClassVar[str] = "task.step.attempt.finished"
     verdict: Ident
@@ -226,6 +252,9 @@ class AttemptFinished(StepPayload, frozen=True, kw_only=True):
     settled_by: Ident = "outcome"
     """outcome | already_done (world checks hold on re-entry) | operator."""
     phase: Ident = "main"
+    """main | rebuild | rescue | always."""
+    agent: AgentReport | None = None
+    handlers: tuple[HandlerResult, ...] = ()
 
 
 class AttemptFailed(StepPayload, frozen=True, kw_only=True):
@@ -243,10 +272,32 @@ class AttemptFailed(StepPayload, frozen=True, kw_only=True):
     retry_tokens: float | None = None
     """What the workflow had left when this was decided."""
     phase: Ident = "main"
+    agent: AgentReport | None = None
+    handlers: tuple[HandlerResult, ...] = ()
+    gives_up: bool = False
+    """No more attempts in this delivery; the step's handlers come before the run's end."""
+    redeliver: bool = False
 
 
 class StepInvalidated(StepPayload, frozen=True, kw_only=True):
     TYPE: ClassVar[str] = "task.step.invalidated"
+
+
+class StepReused(StepPayload, frozen=True, kw_only=True):
+    """Proven in an earlier run, and everything it rests on is the same: it need not be performed again."""
+
+    TYPE: ClassVar[str] = "task.step.reused"
+    from_run_id: Ident
+    verdict: Ident
+    kind: Ident
+    args_digest: Ident | None
+    pre_state: Ident | None
+    evidence: tuple[Ident, ...] = ()
+    outputs: dict[str, Any] = {}
+    secret_outputs: tuple[Ident, ...] = ()
+    snapshot: Snapshot | None = None
+    phase: Ident = "main"
+    skipped: bool = False
 
 
 class StepSkipped(StepPayload, frozen=True, kw_only=True):
@@ -279,6 +330,8 @@ class SelfHealExhausted(StepPayload, frozen=True, kw_only=True):
 
 class ResumeFromStep(StepPayload, frozen=True, kw_only=True):
     TYPE: ClassVar[str] = "task.resume.from_step"
+    restores: bool = False
+    """The workspace is brought back to what it was before this step."""
 
 
 class ControlHandled(Payload, frozen=True, kw_only=True):
@@ -292,6 +345,33 @@ class ControlHandled(Payload, frozen=True, kw_only=True):
     epoch: int
     step_id: Ident | None = None
     detail: str = ""
+    argument: Ident | None = None
+    at: Ident | None = None
+
+
+class WorkspaceHandedOver(Payload, frozen=True, kw_only=True):
+    """An operator works in it now; `tree` is what they found."""
+
+    TYPE: ClassVar[str] = "workspace.handed_over"
+    actor: str
+    workspace: int | None = None
+    tree: Ident | None = None
+
+
+class WorkspaceChanged(Payload, frozen=True, kw_only=True):
+    """What an operator left behind, before work goes on from there."""
+
+    TYPE: ClassVar[str] = "workspace.changed"
+    workspace: int
+    before: Ident
+    snapshot: Snapshot
+    diff_hash: Ident | None = None
+    changed_files: tuple[str, ...] = ()
+    changed_files_count: int = 0
+    evidence: tuple[Ident, ...] = ()
+    """The patch."""
+    kept: bool = True
+    """False: a restore was asked for, and takes its place."""
 
 
 # Checkpoints
@@ -317,6 +397,8 @@ class CheckpointRestored(Payload, frozen=True, kw_only=True):
     workspace: int
     reason: str
     step_id: Ident | None = None
+    current: bool = False
+    """The pointer follows at once; otherwise when a step has passed there."""
 
 
 class SecretFound(StepPayload, frozen=True, kw_only=True):
@@ -375,6 +457,9 @@ PAYLOADS: dict[str, type[Payload]] = {
         SelfHealExhausted,
         ResumeFromStep,
         ControlHandled,
+        WorkspaceHandedOver,
+        WorkspaceChanged,
+        StepReused,
         CheckpointStored,
         CheckpointIncomplete,
         CheckpointRestored,

@@ -35,6 +35,7 @@ class FailureKind(StrEnum):
     LOW_CONFIDENCE = "low_confidence"
     RUNTIME_DRIFT = "runtime_drift"
     CANCELLED = "cancelled"
+    REJECTED = "rejected"
 
 
 class FailureClass(StrEnum):

@@ -6,10 +6,11 @@ from typing import Any
 
 import msgspec
 
-from recoup.model.events import CheckResult
+from recoup.model.events import AgentReport, CheckResult
 from recoup.model.failure import FailureKind
 from recoup.model.plan import Action
 from recoup.model.policy import Policy
+from recoup.model.redacted import Redacted
 
 
 class Captured(msgspec.Struct, frozen=True):
@@ -32,6 +33,14 @@ class Captured(msgspec.Struct, frozen=True):
         return (self.head + self.tail)[-limit:] if not self.gap else self.tail[-limit:]
 
 
+class Progress(msgspec.Struct, frozen=True):
+    """How far an attempt is, in its own words."""
+
+    note: Redacted
+    done: float | None = None
+    total: float | None = None
+
+
 class Order(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt of one step, with everything substituted."""
 
@@ -43,6 +52,12 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str
     env: dict[str, str]
     policy: Policy
+    objective: str = ""
+    title: str = ""
+    retry_context: dict[str, Any] | None = None
+    """What a second attempt is told, redacted. None: this is the first one."""
+    session_id: str | None = None
+    """Of an agent's earlier attempt, when it is to go on there."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +80,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     outcome_known: bool = True
     interrupted: bool = False
     """Ended because the driver asked: nothing is concluded from it."""
+    outputs: dict[str, Any] = {}
+    """What the attempt gave back by itself, beside what it printed and wrote."""
+    agent: AgentReport | None = None
 
 
 class Scene(msgspec.Struct, frozen=True, kw_only=True):

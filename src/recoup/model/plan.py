@@ -114,14 +114,50 @@ class RunAction(msgspec.Struct, frozen=True, tag="run"):
     command: str | tuple[str, ...]
 
 
-Action = RunAction
+class PythonAction(msgspec.Struct, frozen=True, tag="python", omit_defaults=True):
+    """A function, called in a process of its own. What it returns are the outputs."""
+
+    target: str
+    """`module:function`; the plan's folder or the workspace is on the path."""
+    arguments: dict[str, Any] = {}
+
+
+class AgentSession(StrEnum):
+    """What a second attempt of an agent begins with."""
+
+    FRESH = "fresh"
+    SESSION = "session"
+
+
+class AgentAction(msgspec.Struct, frozen=True, tag="agent", omit_defaults=True):
+    """A coding agent's command line, given a prompt."""
+
+    cli: str
+    """claude | codex | gemini, or any command; its words are split as a shell would."""
+    prompt: str
+    args: tuple[str, ...] = ()
+    resume: AgentSession = AgentSession.FRESH
+
+
+class ApproveAction(msgspec.Struct, frozen=True, tag="approve"):
+    """A gate: the run waits until an operator says yes or no."""
+
+    message: str
+
+
+Action = RunAction | PythonAction | AgentAction | ApproveAction
+
+_KINDS: dict[type[Action], str] = {
+    RunAction: "run",
+    PythonAction: "python",
+    AgentAction: "agent",
+    ApproveAction: "approve",
+}
 
 
 def kind_of(action: Action) -> str:
     """The key that picks the kind of step in a plan file."""
-    match action:
-        case RunAction():
-            return "run"
+    return _KINDS[type(action)]
 
 
 class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -133,6 +169,16 @@ class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
     no_progress_limit: int | None = None
     idle: IdleBy | None = None
     polls: bool | None = None
+
+
+class Handler(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One thing to do for a step: when it failed for good, when its result is empty, or always."""
+
+    action: RunAction | PythonAction | AgentAction
+    title: str = ""
+    expect: tuple[Check, ...] = ()
+    env: dict[str, str] = {}
+    timeout_s: float | None = None
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -148,6 +194,12 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     repeat: Repeat = Repeat.SAFE
     rebuild: Rebuild = Rebuild.CHECKPOINT
     limits: Limits = Limits()
+    rescue: tuple[Handler, ...] = ()
+    """When every attempt has failed: the step is recovered if one of these passes and what it expects holds."""
+    on_empty: tuple[Handler, ...] = ()
+    """When it ended well with nothing to show."""
+    always: tuple[Handler, ...] = ()
+    """After the step, however it ended; changes nothing about how it ended."""
 
 
 class Input(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -30,6 +30,8 @@ class ProcessSpec(msgspec.Struct, frozen=True, kw_only=True):
     idle_timeout_s: float | None
     idle_by: IdleBy = IdleBy.OUTPUT
     grace_s: float = 5
+    stdin: bytes = b""
+    """What it can read there, then the end of it. Held in memory only: arguments and environments are less private."""
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):

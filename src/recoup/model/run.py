@@ -63,12 +63,41 @@ class OpenAttempt(msgspec.Struct):
     inline: bool
     started_at: Instant
     keeper: ProcessIdentity | None = None
-    rebuild: bool = False
-    """A passed step that is performed again in a restored workspace; its record stays as it was."""
+    phase: str = "main"
+    """main | rebuild | rescue | always."""
+
+    @property
+    def rebuild(self) -> bool:
+        """A passed step that is performed again in a restored workspace; its record stays as it was."""
+        return self.phase == "rebuild"
 
     @property
     def launched(self) -> bool:
         return self.inline or self.keeper is not None
+
+
+class GivenUp(msgspec.Struct, frozen=True):
+    """Every attempt of a step has failed, in this delivery; what follows once its handlers have run."""
+
+    reason: str
+    cls: FailureClass
+    kind: FailureKind | None
+    redeliver: bool
+
+
+class Base(msgspec.Struct, frozen=True):
+    """What an operator left in the workspace while the run stood before this step: where the step begins."""
+
+    index: int
+    snapshot: Snapshot
+
+
+class Recovery(msgspec.Struct, frozen=True):
+    """What an operator asked for last."""
+
+    action: str
+    step_id: str | None
+    updated_at: str
 
 
 class StepRecord(msgspec.Struct):
@@ -97,6 +126,10 @@ class StepRecord(msgspec.Struct):
     failure_kind: FailureKind | None = None
     failure_signature: str | None = None
     failure_summary: str | None = None
+    last_command: str = ""
+    """What an agent did last, in its own words."""
+    session_id: str | None = None
+    """The agent's session, for an attempt that is to go on there."""
     diff_hash: str | None = None
     changed_files: tuple[str, ...] = ()
     invalidation_reason: str | None = None
@@ -105,6 +138,10 @@ class StepRecord(msgspec.Struct):
     healing_since: Instant | None = None
     """When that was decided: the next attempt waits `delay_ms` from here."""
     delay_ms: int = 0
+    given_up: GivenUp | None = None
+    rescue_tried: bool = False
+    reused_from: str | None = None
+    """The run in which it was proven."""
 
 
 class RunState(msgspec.Struct):
@@ -120,6 +157,9 @@ class RunState(msgspec.Struct):
     inputs: dict[str, str | None] = {}
     plan_source: str | None = None
     parent_run_id: str | None = None
+    reuse_from: str | None = None
+    """The run whose proven steps need not be performed again."""
+    from_step: str | None = None
     status: RunStatus = RunStatus.QUEUED
     seq: int = 0
     updated_at: Instant | None = None
@@ -136,7 +176,7 @@ class RunState(msgspec.Struct):
     trial_workspace: int | None = None
     """A restored workspace in which the failing step is tried; becomes `workspace` when that step passes."""
     restore_pending: bool = False
-    """A hard reset was decided and its workspace not restored yet."""
+    """A hard reset was decided, or steps were reused, and the workspace not restored yet."""
     rebuild_pending: list[int] = []
     """Steps to be performed again in the restored workspace before work goes on."""
     steps: list[StepRecord] = []
@@ -153,6 +193,16 @@ class RunState(msgspec.Struct):
     waiting_until: str | None = None
     escalation_id: str | None = None
     escalated_step: int | None = None
+    paused: bool = False
+    takeover: bool = False
+    handed_over: str | None = None
+    """The tree that an operator found in the workspace they took over."""
+    base: Base | None = None
+    recovery: Recovery | None = None
+    waiting_for: str | None = None
+    """time | operator | approval | driver."""
+    always_pending: list[int] = []
+    """Steps that have ended and whose `always` has not."""
 
 
 class StepState(msgspec.Struct, frozen=True, kw_only=True):

@@ -57,3 +57,10 @@ class Change(msgspec.Struct, frozen=True):
     hash: str | None
     files: tuple[str, ...] = ()
     files_count: int = 0
+
+
+class Adopted(msgspec.Struct, frozen=True):
+    """How many checkpoints of another run could be brought over, in their order, and why not the next one."""
+
+    count: int
+    problem: str | None = None

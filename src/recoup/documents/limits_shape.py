@@ -1,0 +1,70 @@
+"""The limits that a plan or a step may set."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from recoup.documents.durations import DURATION_MAX_S, PATTERN, duration_s
+from recoup.documents.shape import Shape
+from recoup.model.plan import Limits
+from recoup.model.policy import IdleBy
+
+ATTEMPTS_MAX = 100
+
+Duration = Annotated[
+    float,
+    BeforeValidator(duration_s),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "pattern": PATTERN},
+                {"type": "number", "exclusiveMinimum": 0, "maximum": DURATION_MAX_S},
+            ]
+        }
+    ),
+]
+
+
+class LimitsShape(Shape):
+    timeout: Duration | None = Field(
+        None, description="The longest that one attempt may take.", examples=["15m", "1h30m", 90]
+    )
+    idle_timeout: Duration | None = Field(
+        None, description="The longest that one attempt may go without progress.", examples=["5m"]
+    )
+    max_attempts: int | None = Field(
+        None,
+        ge=1,
+        le=ATTEMPTS_MAX,
+        description="Tries of a step in one delivery, the first included.",
+        examples=[3],
+    )
+    no_progress_limit: int | None = Field(
+        None,
+        ge=2,
+        le=ATTEMPTS_MAX,
+        description="So many equal failures of a step, the first included, count as stuck.",
+        examples=[2],
+    )
+    idle: Literal["output", "activity"] | None = Field(
+        None,
+        description="What counts as progress: output only, or also CPU time and writes in the workspace.",
+        examples=["activity"],
+    )
+    polls: bool | None = Field(
+        None,
+        description="The step waits for something and may fail the same way many times.",
+        examples=[True],
+    )
+
+    def limits(self) -> Limits:
+        return Limits(
+            timeout_s=self.timeout,
+            idle_timeout_s=self.idle_timeout,
+            max_attempts=self.max_attempts,
+            no_progress_limit=self.no_progress_limit,
+            idle=None if self.idle is None else IdleBy(self.idle),
+            polls=self.polls,
+        )

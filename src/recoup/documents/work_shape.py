@@ -1,0 +1,160 @@
+"""Work as people write it: one of `run`, `python` and `agent` says of what kind it is."""
+
+from __future__ import annotations
+
+import shlex
+from abc import abstractmethod
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import AfterValidator, Field
+
+from recoup.documents.check_shape import CheckShape
+from recoup.documents.forms import (
+    WORDS_MAX,
+    ArgumentName,
+    Command,
+    FunctionName,
+    VariableName,
+    carried,
+    command_value,
+    first_said,
+)
+from recoup.documents.json_values import exact
+from recoup.documents.shape import AnyText, Shape, Text
+from recoup.model.plan import AgentAction, AgentSession, Check, PythonAction, RunAction
+
+CHECKS_MAX = 100
+VARIABLES_MAX = 1_000
+ARGUMENTS_MAX = 100
+PROMPT_BYTES_MAX = 100_000
+"""Leaves room for the objective and for what a retry is told, in one argument of a process."""
+
+OWN_ENVIRONMENT = frozenset(
+    f"RECOUP_{name}"
+    for name in ("RUN_ID", "STEP_ID", "ATTEMPT", "IDEMPOTENCY_KEY", "OUTPUT", "RETRY_CONTEXT", "PROGRESS")
+)
+SECRETS_PREFIX = "RECOUP_VALUE_"
+"""How the variables begin in which secret values reach a script."""
+
+TITLE = Field("", description="For people.", examples=["Get the invoices"])
+
+
+def _not_own(name: str) -> str:
+    if name in OWN_ENVIRONMENT or name.startswith(SECRETS_PREFIX):
+        raise ValueError("is set by Recoup for every step: choose another name")
+    return name
+
+
+class Work(Shape):
+    """What a step and a handler have in common."""
+
+    kind: ClassVar[str]
+    """The key that says what to do."""
+
+    title: AnyText = TITLE
+    expect: list[CheckShape] = Field(
+        [],
+        max_length=CHECKS_MAX,
+        description="What must hold afterwards; it is done only then.",
+        examples=[[{"file": "out/invoices.json"}, {"stdout": "fetched"}]],
+    )
+    env: dict[
+        Annotated[VariableName, AfterValidator(_not_own)], Annotated[AnyText, AfterValidator(carried)]
+    ] = Field(
+        {},
+        max_length=VARIABLES_MAX,
+        description="More environment variables.",
+        examples=[{"LANG": "C.UTF-8"}],
+    )
+
+    @abstractmethod
+    def action(self) -> RunAction | PythonAction | AgentAction: ...
+
+    def checks(self) -> tuple[Check, ...]:
+        return tuple(_check(shape) for shape in self.expect)
+
+
+def _check(shape: Any) -> Check:
+    check: Check = shape.value()
+    return check
+
+
+class RunWork(Work):
+    kind = "run"
+    run: Command = Field(
+        description="A shell script (bash -e), or a list: a program and its arguments.",
+        examples=["./fetch.sh ${{ inputs.customer }}", ["python3", "fetch.py"]],
+    )
+
+    def action(self) -> RunAction:
+        return RunAction(command_value(self.run))
+
+
+class PythonWork(Work):
+    kind = "python"
+    python: FunctionName = Field(
+        description="A function to call in a process of its own, as module:function.",
+        examples=["invoices.totals:compute"],
+    )
+    arguments: dict[ArgumentName, Annotated[Any, exact("write it as text")]] = Field(
+        {},
+        alias="with",
+        max_length=ARGUMENTS_MAX,
+        description="Its arguments by name, each any JSON value.",
+        examples=[{"count": "${{ steps.fetch.outputs.count }}", "currencies": ["EUR", "USD"]}],
+    )
+
+    def action(self) -> PythonAction:
+        return PythonAction(self.python, dict(self.arguments))
+
+
+def _words(command: str) -> str:
+    try:
+        first_said(shlex.split(command) or [""])
+    except ValueError as error:
+        unclosed = "has a quote or a backslash without an end: close it"
+        raise ValueError(unclosed if str(error).startswith("No ") else str(error)) from None
+    return command
+
+
+def _short(prompt: str) -> str:
+    if len(prompt.encode()) > PROMPT_BYTES_MAX:
+        raise ValueError(
+            f"is longer than {PROMPT_BYTES_MAX:,} bytes: put it into a file and let the prompt name that"
+        )
+    return prompt
+
+
+class AgentShape(Shape):
+    cli: Annotated[Text, AfterValidator(carried), AfterValidator(_words)] = Field(
+        description="The agent's command: claude, codex, gemini, or any other.",
+        examples=["claude", "codex", "gemini", "my-agent --quiet {prompt}"],
+    )
+    prompt: Annotated[Text, AfterValidator(_short)] = Field(
+        description="What the agent is to do.", examples=["Make the tests pass"]
+    )
+    args: list[Annotated[AnyText, AfterValidator(carried)]] = Field(
+        [],
+        max_length=WORDS_MAX,
+        description="More arguments of the command: permissions, the model.",
+        examples=[["--permission-mode", "acceptEdits"]],
+    )
+    resume: Literal["session", "fresh"] = Field(
+        "fresh",
+        description="What a second attempt begins with: a fresh session, or the session of the first.",
+        examples=["session"],
+    )
+
+    def value(self) -> AgentAction:
+        return AgentAction(self.cli, self.prompt, tuple(self.args), AgentSession(self.resume))
+
+
+class AgentWork(Work):
+    kind = "agent"
+    agent: AgentShape = Field(
+        description="A coding agent and what it is to do.",
+        examples=[{"cli": "claude", "prompt": "Make the tests pass"}],
+    )
+
+    def action(self) -> AgentAction:
+        return self.agent.value()
