@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
 import pytest
 
 from recoup.engine.claim import Held, claim
@@ -517,3 +518,38 @@ async def test_the_ledger_document_stays_small_whatever_the_outputs(house: House
     (step,) = ledger_document(state)["steps"]
     assert step["outputs"]["o"]["bytes"] == 50_002
     assert len(str(ledger_document(state))) < 2_000
+
+
+async def test_an_agent_that_was_denied_a_tool_and_found_another_way_is_done(
+    house: House, tmp_path: Path
+) -> None:
+    denied = Outcome(kind=FailureKind.TOOL_DENIED, exit_code=0, agent=ev.AgentReport(cli="claude"))
+    with_script(house, a=[denied, denied])
+    (tmp_path / "made").touch()
+    step = Step(id="a", action=RunAction("a"), expect=(FileCheck(str(tmp_path / "made")),))
+    state = await house.run(plan_of(step))
+    assert (state.status, state.steps[0].verdict) == (RunStatus.SUCCEEDED, Verdict.PASSED)
+    state = await house.run(plan_of(msgspec.structs.replace(step, expect=(FileCheck("absent"),))), "run-2")
+    assert (state.status, state.failure_class) == (RunStatus.FAILED, FailureClass.DETERMINISTIC_POLICY)
+
+
+async def test_an_agent_that_fails_alike_in_other_words_is_stuck(house: House) -> None:
+    def claims(text: str) -> Outcome:
+        said = Captured(text.encode(), b"", len(text))
+        return Outcome(exit_code=0, stdout=said, agent=ev.AgentReport(cli="claude", last_command="pytest"))
+
+    with_script(house, a=[claims("I fixed the parser."), claims("Done: all is well now!")])
+    step = Step(id="a", action=RunAction("a"), expect=(FileCheck("absent"),))
+    state = await house.run(plan_of(step))
+    failed = [e.payload for e in house.seen if isinstance(e.payload, ev.AttemptFailed)]
+    assert [one.failure_class for one in failed] == [FailureClass.UNKNOWN, FailureClass.STUCK_NO_PROGRESS]
+    assert state.steps[0].last_command == "pytest"
+
+
+async def test_a_step_that_must_not_be_repeated_and_ended_well_without_its_traces_goes_to_a_person(
+    house: House,
+) -> None:
+    runtime = with_script(house)
+    paid = Step(id="pay", action=RunAction("pay"), repeat=Repeat.NEVER, expect=(FileCheck("receipt"),))
+    state = await house.run(plan_of(paid))
+    assert (state.status, runtime.performed) == (RunStatus.ESCALATED, [("pay", 1)])

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from recoup.kernel.documents import exit_code, run_document
 from recoup.kernel.fold import advance, submitted
@@ -221,3 +222,11 @@ def test_a_policy_digest_names_its_content() -> None:
     assert policy_digest(Policy()) == policy_digest(Policy())
     assert policy_digest(Policy()) != policy_digest(with_limits(Policy(), Limits(max_attempts=4)))
     assert with_limits(Policy(), Limits()) is not None
+
+
+def test_an_agents_session_ends_with_the_workspace_it_knows() -> None:
+    told = ev.AgentReport(cli="claude", session_id="0b0e5a3e-8f3f-4a39-9d4b-0d6f5a1c2b3d")
+    state = tell(fresh(), start(0), structs.replace(fail(0), agent=told))
+    assert state.steps[0].session_id == told.session_id
+    tell(state, ev.CheckpointRestored(step_index=None, tree="t", workspace=2, reason="gone back"))
+    assert state.steps[0].session_id is None

@@ -19,16 +19,21 @@ if TYPE_CHECKING:
     from recoup.model.storage import Control
 
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
+_ACTIONS = (
+    *("pause", "resume", "takeover", "retry_step", "hard_reset_step", "resume_from_step"),
+    *("approve", "reject", "settle", "cancel"),
+)
 _POLL_S = 0.1
 _PATIENCE_S = 60
 
 
 @click.command()
 @click.argument("run_name", metavar="RUN")
-@click.argument("action", type=click.Choice(["cancel", "settle"]))
+@click.argument("action", type=click.Choice(_ACTIONS))
 @click.option("--reason", required=True, help="Why; it is recorded.")
 @click.option("--step", metavar="STEP", help="The step that is meant.")
 @click.option("--as", "argument", type=click.Choice(["done", "not-done"]), help="For settle: what you found.")
+@click.option("--force", is_flag=True, help="For hard_reset_step: beyond the run's resets too.")
 @click.option("--id", "control_id", metavar="ID", help="Sending the same id again changes nothing.")
 @json_option
 @click.pass_context
@@ -39,15 +44,27 @@ def control(
     reason: str,
     step: str | None,
     argument: str | None,
+    force: bool,
     control_id: str | None,
     as_json: bool,
 ) -> None:
-    """Steer RUN from outside.
+    """Steer RUN from outside; its driver answers within a second, and where none lives it is done here.
 
-    cancel ends it and kills what runs. settle says whether a step whose outcome nobody knows was done.
+    \b
+    pause             before the next attempt
+    resume            after a pause or a takeover
+    takeover          stop the attempt and work in the workspace yourself; what you change there is kept
+    retry_step        try the step at which the run stands again, at once
+    hard_reset_step   the same in a workspace restored from the last checkpoint
+    resume_from_step  go back to a step (only while paused); what came after it is done again
+    approve, reject   at a gate
+    settle            say whether a step whose outcome nobody knows was done
+    cancel            end the run and kill what runs
 
     \b
     Examples:
+      recoup control last pause --reason "the database is being moved"
+      recoup control last takeover --reason "I will fix the test by hand"
       recoup control last cancel --reason "wrong branch"
       recoup control last settle --step pay --as done --reason "the bank shows it"
     """
@@ -56,36 +73,38 @@ def control(
             "settle needs --step STEP and --as done or --as not-done",
             hint="Look whether the step was done first; recoup show names it.",
         )
+    if action == "resume_from_step" and step is None:
+        raise UsageError("resume_from_step needs --step STEP", hint="List them: recoup ledger RUN")
+    if force and action != "hard_reset_step":
+        raise UsageError("--force is for hard_reset_step only")
     if not reason.strip():
         raise UsageError("--reason is empty", hint="Say why in a few words; it is recorded.")
 
     async def work(app: App) -> int:
-        sent = await _send(app, run_name, action, reason, step, argument, control_id)
+        run_id = await app.find(run_name)
+        await _must_be_known(app, run_id, step)
+        said = "force" if force else argument
+        sent = await send(app, run_id, action, reason, step, said, control_id)
         answered = await _answered(app, sent)
         return await _report(app, answered, as_json)
 
     ctx.exit(with_app(ctx, work))
 
 
-async def _send(
+async def send(
     app: App,
-    run_name: str,
+    run_id: str,
     action: str,
     reason: str,
-    step: str | None,
-    argument: str | None,
-    control_id: str | None,
+    step: str | None = None,
+    argument: str | None = None,
+    control_id: str | None = None,
 ) -> Control:
+    """Into the run's inbox; whoever drives it, or the next who does, will answer."""
     from recoup.model.storage import Control
 
-    run_id = await app.find(run_name)
-    known = [record.step_id for record in (await app.state(run_id)).steps]
-    if step is not None and step not in known:
-        raise NotFound(f"run {run_id} has no step {step!r}", hint=f"Its steps: {', '.join(known[:20])}.")
-    if control_id is not None and (
-        not _ID.fullmatch(control_id) or app.redactor.found_in(control_id.encode())
-    ):
-        raise UsageError("--id must be 1 to 64 letters, digits, dots, dashes or colons, and no secret")
+    app.know_secrets_of(await app.state(run_id))
+    _must_be_an_id(app, control_id)
     wish = Control(
         id=control_id or f"ctl-{secrets.token_hex(8)}",
         run_id=run_id,
@@ -99,6 +118,20 @@ async def _send(
     if not await app.ledger.send_control(wish):
         await _must_be_the_same(app, wish)
     return wish
+
+
+async def _must_be_known(app: App, run_id: str, step: str | None) -> None:
+    known = [record.step_id for record in (await app.state(run_id)).steps]
+    if step is not None and step not in known:
+        raise NotFound(f"run {run_id} has no step {step!r}", hint=f"Its steps: {', '.join(known[:20])}.")
+
+
+def _must_be_an_id(app: App, control_id: str | None) -> None:
+    fits = control_id is None or (
+        _ID.fullmatch(control_id) and not app.redactor.found_in(control_id.encode())
+    )
+    if not fits:
+        raise UsageError("--id must be 1 to 64 letters, digits, dots, dashes or colons, and no secret")
 
 
 async def _must_be_the_same(app: App, wish: Control) -> None:

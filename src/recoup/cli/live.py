@@ -10,11 +10,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from recoup.cli.output import print_json, seconds, write_line
-from recoup.cli.words import Line, line_of
+from recoup.cli.words import Line, line_of, progress_words
 from recoup.engine.world import Watcher
 from recoup.kernel.prefix import is_good
 from recoup.model import events as ev
 from recoup.model.events import Event
+from recoup.model.outcome import Progress
 from recoup.model.redacted import Redacted
 from recoup.model.run import RunState, StepRecord
 
@@ -35,7 +36,7 @@ def progress(state: RunState, *, as_json: bool, quiet: bool) -> Iterator[Watcher
         yield Watcher()
     elif sys.stderr.isatty():
         with _Table(state) as table:
-            yield Watcher(event=table.event, said=table.said)
+            yield Watcher(event=table.event, said=table.said, progressed=table.progressed)
     else:
         yield Watcher(event=_plain)
 
@@ -83,6 +84,9 @@ class _Table:
         lines = chunk.text.strip().splitlines()
         if lines:
             self._rows[step_index].last_line = _CONTROLS.sub("", lines[-1])[:200]
+
+    def progressed(self, step_index: int, progress: Progress) -> None:
+        self._rows[step_index].last_line = _CONTROLS.sub("", progress_words(progress))[:200]
 
     def _say(self, event: Event, line: Line) -> None:
         from rich.text import Text
@@ -144,10 +148,17 @@ class _Row:
 
     def take(self, payload: ev.StepPayload) -> None:
         match payload:
+            case ev.AttemptStarted(phase="always"):
+                self._began = self._began or time.monotonic()
             case ev.AttemptStarted():
-                self._set("running", "cyan", "▶")
+                self._set("rescue" if payload.phase == "rescue" else "running", "cyan", "▶")
                 self.attempts = payload.attempt or 0
                 self._began = self._began or time.monotonic()
+            case ev.AttemptFinished(phase="always"):
+                self._stop()
+            case ev.StepReused():
+                self._set(str(payload.verdict), "green", "✓")
+                self.last_line = f"reused from {payload.from_run_id}"
             case ev.AttemptFinished():
                 self._set(str(payload.verdict), "green", "✓")
                 self._stop()
@@ -162,6 +173,9 @@ class _Row:
                 self._stop()
             case ev.StepSkipped():
                 self._set("skipped", "dim", "-")
+            case ev.StepReused():
+                self._set("reused", "green", "✓")
+                self.last_line = f"from run {payload.from_run_id}"
             case ev.StepInvalidated():
                 self._set("invalidated", "yellow", "↺")
                 self.last_line = payload.reason or ""

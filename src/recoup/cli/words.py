@@ -7,6 +7,7 @@ import msgspec
 from recoup.cli.output import seconds
 from recoup.model import events as ev
 from recoup.model.events import Event
+from recoup.model.outcome import Progress
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -29,8 +30,9 @@ def _step_line(payload: ev.StepPayload) -> Line | None:
     match payload:
         case ev.AttemptStarted():
             again = f" ({payload.strategy})" if payload.strategy else ""
-            rebuild = ": rebuilding in the restored workspace" if payload.phase == "rebuild" else ""
-            return Line(f"{name}: attempt {payload.attempt}{again}{rebuild}")
+            return Line(f"{name}: attempt {payload.attempt}{again}{_PHASES.get(payload.phase, '')}")
+        case ev.AttemptFinished(phase="always"):
+            return Line(f"{name}: always done{_handlers(payload)}", "bad" if payload.reason else "plain")
         case ev.AttemptFinished():
             return Line(f"{name}: {_verdict_words(payload)} in {seconds(payload.duration_ms / 1000)}", "good")
         case ev.AttemptFailed():
@@ -40,10 +42,15 @@ def _step_line(payload: ev.StepPayload) -> Line | None:
             return Line(f"{name}: {_strategy_words(payload.strategy)}: {payload.reason}{wait}", "heal")
         case ev.SelfHealExhausted():
             return Line(f"{name}: recovery exhausted: {payload.reason}", "bad")
+        case ev.StepReused():
+            what = "skipped" if payload.skipped else payload.verdict
+            return Line(f"{name}: reused, {what} in run {payload.from_run_id}", "good")
         case ev.StepInvalidated():
             return Line(f"{name}: no longer known to be good: {payload.reason}", "heal")
         case ev.ResumeFromStep():
             return Line(f"going on from {name}: {payload.reason}", "heal")
+        case ev.StepReused():
+            return Line(f"{name}: {payload.verdict} in run {payload.from_run_id}, reused", "good")
         case ev.StepSkipped():
             return Line(f"{name}: skipped, {payload.reason}")
         case ev.CheckpointIncomplete():
@@ -72,6 +79,9 @@ def _run_line(payload: ev.Payload) -> Line | None:
         case ev.CheckpointRestored():
             origin = "the beginning" if payload.step_index is None else f"the end of {payload.step_id}"
             return Line(f"workspace restored from {origin}: {payload.reason}", "heal")
+        case ev.WorkspaceChanged():
+            count, kept = payload.changed_files_count, "" if payload.kept else ", not kept"
+            return Line(f"an operator changed {count} file{'' if count == 1 else 's'}{kept}", "heal")
         case ev.RunInterrupted():
             return Line(f"interrupted: {payload.reason}", "heal")
         case ev.ControlHandled():
@@ -89,6 +99,24 @@ def _run_line(payload: ev.Payload) -> Line | None:
             return Line(f"cancelled: {payload.reason}", "bad")
         case _:
             return None
+
+
+def progress_words(progress: Progress) -> str:
+    """`loading 3 of 10`, or as much of it as is known."""
+    done = f"{progress.done:g}" if progress.done is not None else ""
+    count = f"{done} of {progress.total:g}" if done and progress.total is not None else done
+    return " ".join(part for part in (progress.note.text.strip(), count) if part)
+
+
+_PHASES = {
+    "rebuild": ": rebuilding in the restored workspace",
+    "rescue": ": rescue",
+    "always": ": always",
+}
+
+
+def _handlers(payload: ev.AttemptFinished) -> str:
+    return f", {payload.reason}" if payload.reason else ""
 
 
 def _verdict_words(payload: ev.AttemptFinished) -> str:

@@ -8,9 +8,25 @@ from typing import Any
 import msgspec
 
 from recoup.engine.world import Job, World
-from recoup.kernel.canonical import digest_of_texts
-from recoup.kernel.template import references, shell_script, substitute
-from recoup.model.plan import Action, Plan, RunAction, Step
+from recoup.kernel.canonical import digest, digest_of_texts
+from recoup.kernel.template import (
+    TemplateError,
+    references,
+    shell_script,
+    substitute,
+    substitute_value,
+    texts_in,
+)
+from recoup.model.plan import (
+    Action,
+    AgentAction,
+    ApproveAction,
+    Handler,
+    Plan,
+    PythonAction,
+    RunAction,
+    Step,
+)
 from recoup.model.run import RunState
 
 Outputs = Mapping[str, Mapping[str, Any]]
@@ -69,7 +85,7 @@ class Scope(Mapping[str, Any]):
         return value or "", spec.secret
 
     def _output(self, name: str) -> tuple[Any, bool]:
-        step_id, _, key = name.removeprefix("steps.").partition(".outputs.")
+        step_id, _, key = name.removeprefix("steps.").rpartition(".outputs.")
         record = next((one for one in self._state.steps if one.step_id == step_id), None)
         if record is None:
             raise KeyError(name)
@@ -83,21 +99,35 @@ class Scope(Mapping[str, Any]):
 
 
 def arguments_of(
-    step: Step, job: Job, state: RunState, secret: frozenset[str], fresh: Outputs | None = None
+    step: Step | Handler, job: Job, state: RunState, secret: frozenset[str], fresh: Outputs | None = None
 ) -> Arguments:
     """Raises TemplateError when a reference has no value."""
     action, env = _substituted(step, Scope(job, state, fresh), secret)
     shown_action, shown_env = action, env
     if secret:
         shown_action, shown_env = _substituted(step, Scope(job, state, fresh, masked=True), secret)
-    return Arguments(action, env, digest_of_texts({"action": shown_action, "env": shown_env}))
+    return Arguments(action, env, _digest(shown_action, shown_env))
 
 
 def fixed_arguments(step: Step) -> Arguments | None:
     """Those of a step without any reference, the same in every attempt; None when it has one."""
     if any("${{" in text for text in _texts(step)):
         return None
-    return Arguments(step.action, step.env, digest_of_texts({"action": step.action, "env": step.env}))
+    return Arguments(step.action, step.env, _digest(step.action, step.env))
+
+
+def digest_now(step: Step, job: Job, state: RunState) -> str | None:
+    """Of what it would be given; None: not known before the steps before it have run."""
+    try:
+        return arguments_of(step, job, state, secret_names(job.plan)).digest
+    except TemplateError:
+        return None
+
+
+def _digest(action: Action, env: dict[str, str]) -> str:
+    if isinstance(action, RunAction):
+        return digest_of_texts({"action": action, "env": env})
+    return digest({"action": msgspec.to_builtins(action), "env": env})
 
 
 def outputs_wanted(plan: Plan, step: Step) -> frozenset[str]:
@@ -105,11 +135,37 @@ def outputs_wanted(plan: Plan, step: Step) -> frozenset[str]:
     referred = {
         reference.field
         for other in plan.steps
-        for text in (*_texts(other), other.when or "")
+        for text in (*_texts(other), other.when or "", *_texts_of_handlers(other))
         for reference in references(text)
         if reference.step_id == step.id
     }
     return frozenset(step.outputs) | referred
+
+
+def outputs_named(plan: Plan) -> frozenset[tuple[str, str]]:
+    """Step and name of every output that some step refers to."""
+    texts = (
+        text
+        for step in plan.steps
+        for text in (*_texts(step), step.when or "", *_texts_of_handlers(step))
+        if "${{" in text
+    )
+    return frozenset(
+        (reference.step_id, reference.field)
+        for text in texts
+        for reference in references(text)
+        if reference.step_id is not None
+    )
+
+
+def names_in(step: Step | Handler) -> tuple[str, ...]:
+    """The references in its arguments, each once."""
+    return tuple(dict.fromkeys(reference.name for text in _texts(step) for reference in references(text)))
+
+
+def _texts_of_handlers(step: Step) -> Iterator[str]:
+    for handler in (*step.rescue, *step.on_empty, *step.always):
+        yield from _texts(handler)
 
 
 def environment_of(
@@ -126,10 +182,23 @@ def environment_of(
     }
 
 
-def _texts(step: Step) -> tuple[str, ...]:
-    command = step.action.command
-    words = (command,) if isinstance(command, str) else command
-    return (*words, *step.env.values())
+def _texts(step: Step | Handler) -> tuple[str, ...]:
+    """Wherever a reference may stand."""
+    return (*_words(step.action), *step.env.values())
+
+
+def _words(action: Action) -> tuple[str, ...]:
+    match action:
+        case RunAction(command=str() as script):
+            return (script,)
+        case RunAction(command=argv):
+            return tuple(argv)
+        case PythonAction(arguments=arguments):
+            return tuple(texts_in(arguments))
+        case AgentAction(prompt=prompt, args=args):
+            return (prompt, *args)
+        case ApproveAction(message=message):
+            return (message,)
 
 
 def secret_names(plan: Plan) -> frozenset[str]:
@@ -144,7 +213,7 @@ def secret_names(plan: Plan) -> frozenset[str]:
     return frozenset(inputs | outputs)
 
 
-def _substituted(step: Step, scope: Scope, secret: frozenset[str]) -> tuple[Action, dict[str, str]]:
+def _substituted(step: Step | Handler, scope: Scope, secret: frozenset[str]) -> tuple[Action, dict[str, str]]:
     env = {name: substitute(value, scope) for name, value in step.env.items()}
     match step.action:
         case RunAction(command=str() as script):
@@ -152,3 +221,23 @@ def _substituted(step: Step, scope: Scope, secret: frozenset[str]) -> tuple[Acti
             return RunAction(filled.text), {**env, **filled.env}
         case RunAction(command=argv):
             return RunAction(tuple(substitute(word, scope) for word in argv)), env
+        case PythonAction(target, arguments):
+            return PythonAction(target, substitute_value(arguments, scope)), env
+        case AgentAction() as agent:
+            _refuse_secrets((agent.prompt, *agent.args), secret)
+            prompt = substitute(agent.prompt, scope)
+            args = tuple(substitute(word, scope) for word in agent.args)
+            return msgspec.structs.replace(agent, prompt=prompt, args=args), env
+        case ApproveAction(message):
+            _refuse_secrets((message,), secret)
+            return ApproveAction(substitute(message, scope)), env
+
+
+def _refuse_secrets(texts: tuple[str, ...], secret: frozenset[str]) -> None:
+    """Every user of the machine can read a process's arguments, and an agent sends its prompt away."""
+    for text in texts:
+        for reference in references(text):
+            if reference.name in secret:
+                raise TemplateError(
+                    f"{reference.name} is a secret and must not stand here: pass it through `env`"
+                )

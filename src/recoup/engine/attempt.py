@@ -11,18 +11,26 @@ from typing import Any
 import msgspec
 
 from recoup.engine.arguments import Arguments, environment_of, outputs_wanted
+from recoup.engine.excerpts import end_of
+from recoup.engine.handlers import Handled, Handlers, Place, is_empty
 from recoup.engine.lease import LeaseLifeline
-from recoup.engine.outcome_facts import end_of, facts_of
 from recoup.engine.papers import retry_context
 from recoup.engine.recorder import Recorder
 from recoup.engine.world import Job, World
-from recoup.kernel.classify import classify, summarise
-from recoup.kernel.signature import signature
-from recoup.model.events import AttemptLaunched, CheckResult
+from recoup.model.events import AgentReport, AttemptLaunched, CheckResult, HandlerResult
 from recoup.model.failure import Failure, FailureKind
 from recoup.model.ids import ProcessIdentity
-from recoup.model.outcome import Collected, Order, Outcome, Scene
-from recoup.model.plan import WORLD_CHECKS, Check, DiffCheck, ExitCheck, Step, kind_of
+from recoup.model.outcome import Collected, Order, Outcome, Progress, Scene
+from recoup.model.plan import (
+    WORLD_CHECKS,
+    AgentAction,
+    Check,
+    DiffCheck,
+    ExitCheck,
+    Repeat,
+    Step,
+    kind_of,
+)
 from recoup.model.policy import Policy
 from recoup.model.redacted import Redacted
 from recoup.model.run import StepRecord, Verdict
@@ -47,6 +55,16 @@ class Passed:
     snapshot: Snapshot | None = None
     secrets_found: tuple[tuple[str, tuple[str, ...]], ...] = ()
     settled_by: str = "outcome"
+    agent: AgentReport | None = None
+    handlers: tuple[HandlerResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A checkpoint, and what it should not hold."""
+
+    snapshot: Snapshot
+    secrets_found: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 @dataclass(slots=True)
@@ -56,6 +74,8 @@ class Failed:
     failure: Failure
     evidence: tuple[str, ...] = ()
     change: Change = _NO_CHANGE
+    agent: AgentReport | None = None
+    handlers: tuple[HandlerResult, ...] = ()
 
 
 class Interrupted:
@@ -72,18 +92,21 @@ class StepHooks:
     lifeline: LeaseLifeline
     stop: asyncio.Event
     recorder: Recorder
-    step: Step
+    step_id: str
     index: int
     attempt: int
     job: Job
 
     async def launched(self, keeper: ProcessIdentity) -> None:
         await self.recorder.record(
-            AttemptLaunched(step_id=self.step.id, step_index=self.index, attempt=self.attempt, keeper=keeper)
+            AttemptLaunched(step_id=self.step_id, step_index=self.index, attempt=self.attempt, keeper=keeper)
         )
 
     def said(self, stream: str, chunk: Redacted) -> None:
         self.job.watcher.said(self.index, stream, chunk)
+
+    def progressed(self, progress: Progress) -> None:
+        self.job.watcher.progressed(self.index, progress)
 
 
 class Attempts:
@@ -97,43 +120,52 @@ class Attempts:
         self._recorder = recorder
         self._lifeline = lifeline
         self._stop = stop
+        self._handlers = Handlers(world, job, stop, lifeline)
         self._folder = str(Path(job.plan.folder).resolve())
 
     async def perform(
         self, step: Step, record: StepRecord, arguments: Arguments, policy: Policy
     ) -> Conclusion:
-        assert record.open is not None, f"step {step.id}: no attempt is open"
-        attempt = record.open.attempt
-        cwd = self._cwd(record.open.workspace)
-        output_file = (
-            str(self._job.files.output_path(record.index, attempt)) if self._launches(step) else None
-        )
-        env = environment_of(
-            self._world, self._job, step, arguments, attempt, self._files(step, record, attempt, output_file)
-        )
+        place = self._place(step, record, policy)
+        env = environment_of(self._world, self._job, step, arguments, place.attempt, place.files)
         order = Order(
             run_id=self._job.run_id,
             step_id=step.id,
             step_index=record.index,
-            attempt=attempt,
+            attempt=place.attempt,
             action=arguments.action,
-            cwd=cwd,
+            cwd=place.cwd,
             env=env,
             policy=policy,
+            objective=self._job.plan.objective,
+            title=step.title,
+            retry_context=self._retry_context(step, record, place.attempt),
+            session_id=record.session_id,
         )
-        hooks = StepHooks(self._lifeline, self._stop, self._recorder, step, record.index, attempt, self._job)
-        outcome = await self._world.runtimes[kind_of(step.action)].perform(order, hooks)
+        outcome = await self._world.runtimes[kind_of(step.action)].perform(order, self._hooks(record))
         if outcome.interrupted:
             return Interrupted()
-        scene = Scene(
-            cwd=cwd,
-            env=env,
-            policy=policy,
-            outcome=outcome,
-            output_file=output_file,
-            check_timeout_s=policy.check_s,
-        )
-        return await self.conclude(step, record, outcome, scene)
+        return await self.conclude(step, record, outcome, _scene(place, env, outcome))
+
+    async def rescue(
+        self, step: Step, record: StepRecord, arguments: Arguments, policy: Policy
+    ) -> Conclusion:
+        """Every attempt has failed. The step is recovered if one of its handlers passes and what it expects holds."""
+        place = self._place(step, record, policy)
+        handled = await self._handlers.perform(step.rescue, place, self._recorder.state, self._hooks(record))
+        if handled is None:
+            return Interrupted()
+        env = environment_of(self._world, self._job, step, arguments, place.attempt, place.files)
+        scene = _scene(place, env, handled.outcome or Outcome())
+        await self._learn_secret_outputs(step, record, scene)
+        if handled.outcome is None:
+            return await self._not_helped(record, handled, policy)
+        return _recovered(await self._verify(step, record, handled.outcome, scene), handled)
+
+    async def always(self, step: Step, record: StepRecord, policy: Policy) -> Handled | None:
+        """After the step, however it ended. None: the driver asked for the end."""
+        place = self._place(step, record, policy)
+        return await self._handlers.perform(step.always, place, self._recorder.state, self._hooks(record))
 
     async def conclude(self, step: Step, record: StepRecord, outcome: Outcome, scene: Scene) -> Conclusion:
         """What came of the attempt. Secret outputs become known first, so that nothing of them is stored."""
@@ -141,6 +173,11 @@ class Attempts:
             words = f"the folder {scene.cwd} that the step ran in is gone or was replaced"
             return await self._failed(record, outcome, FailureKind.WORKSPACE_BROKEN, words, scene.policy)
         await self._learn_secret_outputs(step, record, scene)
+        if outcome.kind is FailureKind.TOOL_DENIED and step.expect:
+            # It may have found another way: a step is done when its postconditions hold.
+            conclusion = await self._verify(step, record, outcome, scene)
+            if not isinstance(conclusion, Failed):
+                return conclusion
         if outcome.kind is not None:
             done = (
                 None
@@ -150,7 +187,36 @@ class Attempts:
             return done or await self._failed(record, outcome, outcome.kind, outcome.detail, scene.policy)
         if not _exit_expected(step, outcome):
             return await self._failed(record, outcome, FailureKind.EXIT_NONZERO, outcome.detail, scene.policy)
+        if step.on_empty:
+            collected = await self._world.inspector.collect(step.outputs, scene)
+            if is_empty(step, outcome, collected):
+                return await self._filled(step, record, scene)
         return await self._verify(step, record, outcome, scene)
+
+    async def _filled(self, step: Step, record: StepRecord, scene: Scene) -> Conclusion:
+        """It ended well with nothing to show; its handlers are to make good for that."""
+        place = self._place(step, record, scene.policy)
+        handled = await self._handlers.perform(
+            step.on_empty, place, self._recorder.state, self._hooks(record)
+        )
+        if handled is None:
+            return Interrupted()
+        outcome = handled.outcome or Outcome()
+        scene = msgspec.structs.replace(scene, outcome=outcome, output_file=place.output_file)
+        await self._learn_secret_outputs(step, record, scene)
+        if handled.outcome is None:
+            # The step itself ended well: one that must not be repeated is not tried again for its handlers' sake.
+            return await self._not_helped(record, handled, scene.policy, outcome_known=False)
+        return _recovered(await self._verify(step, record, handled.outcome, scene), handled)
+
+    async def _not_helped(
+        self, record: StepRecord, handled: Handled, policy: Policy, *, outcome_known: bool = True
+    ) -> Failed:
+        words = "; ".join(f"handler {result.number}: {result.detail}" for result in handled.results)
+        outcome = Outcome(outcome_known=outcome_known)
+        failed = await self._failed(record, outcome, FailureKind.POSTCONDITION_FAILED, words, policy)
+        failed.handlers = handled.results
+        return failed
 
     async def precheck(
         self, step: Step, workspace: int | None, env: dict[str, str], policy: Policy
@@ -239,6 +305,9 @@ class Attempts:
         broken = [result for result in results if not result.held]
         if broken:
             words = "; ".join(f"{result.check}: {result.detail}" for result in broken)
+            if step.repeat is Repeat.NEVER:
+                # It ended well, so it may have been done, and only its traces are missing.
+                outcome = msgspec.structs.replace(outcome, outcome_known=False)
             return await self._failed(
                 record, outcome, FailureKind.POSTCONDITION_FAILED, words, scene.policy, evidence
             )
@@ -292,8 +361,9 @@ class Attempts:
             evidence=evidence,
             change=change,
             snapshot=snapshot,
-            secrets_found=await self._secrets_in(record, snapshot) if change.hash else (),
+            secrets_found=await self._secrets_in(record.pre_state, snapshot) if change.hash else (),
             settled_by=settled_by,
+            agent=outcome.agent,
         )
 
     async def _failed(
@@ -305,17 +375,11 @@ class Attempts:
         policy: Policy,
         evidence: tuple[str, ...] = (),
     ) -> Failed:
+        from recoup.engine.failing import failure_of  # 20 ms that a run without failures is spared
+
         change, _ = await self._change(record)
-        facts = facts_of(self._world.redactor, outcome, kind, detail, change, policy)
-        failure = Failure(
-            kind=kind,
-            cls=classify(facts, policy),
-            signature=signature(kind.value, facts.excerpt),
-            summary=summarise(facts),
-            facts=facts,
-            outcome_known=outcome.outcome_known,
-        )
-        return Failed(failure, evidence, change)
+        failure = failure_of(self._world.redactor, outcome, kind, detail, change, policy)
+        return Failed(failure, evidence, change, outcome.agent)
 
     async def _change(self, record: StepRecord) -> tuple[Change, Snapshot | None]:
         workspace = record.open.workspace if record.open else self._workspace()
@@ -326,13 +390,21 @@ class Attempts:
         snapshot = await self._job.workspaces.snapshot(workspace)
         return await self._job.workspaces.change(record.pre_state, snapshot.tree), snapshot
 
+    async def kept(self, record: StepRecord) -> Kept | None:
+        """Of the workspace in which work goes on, after handlers of a step that is done."""
+        workspace = self._workspace()
+        if self._job.workspaces is None or workspace is None or not _is_folder(self._cwd(workspace)):
+            return None
+        snapshot = await self._job.workspaces.snapshot(workspace)
+        before = record.checkpoint.tree if record.checkpoint else record.pre_state
+        changed = before is not None and before != snapshot.tree
+        return Kept(snapshot, await self._secrets_in(before, snapshot) if changed else ())
+
     async def _secrets_in(
-        self, record: StepRecord, snapshot: Snapshot | None
+        self, before: str | None, snapshot: Snapshot | None
     ) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        assert self._job.workspaces is not None and snapshot is not None and record.pre_state is not None
-        contents = await self._job.workspaces.changed_contents(
-            record.pre_state, snapshot.tree, _SECRET_SEARCH_BYTES
-        )
+        assert self._job.workspaces is not None and snapshot is not None and before is not None
+        contents = await self._job.workspaces.changed_contents(before, snapshot.tree, _SECRET_SEARCH_BYTES)
         found = [
             (path, self._world.redactor.found_in(path.encode() + b"\n" + data)) for path, data in contents
         ]
@@ -366,15 +438,29 @@ class Attempts:
             }
         return self._world.evidence.put(self._world.redactor.seal(document), policy.evidence_bytes_max)
 
-    def _files(self, step: Step, record: StepRecord, attempt: int, output_file: str | None) -> dict[str, str]:
-        if output_file is None:
-            return {}
-        files = {"RECOUP_OUTPUT": output_file}
-        if record.failure_summary is not None:
-            context = self._world.redactor.seal(retry_context(self._job.plan, step, record, attempt))
-            path = self._job.files.write_retry_context(record.index, attempt, context)
-            files["RECOUP_RETRY_CONTEXT"] = str(path)
-        return files
+    def _place(self, step: Step, record: StepRecord, policy: Policy) -> Place:
+        """Where the open attempt runs, with the files it is given."""
+        assert record.open is not None, f"step {step.id}: no attempt is open"
+        attempt, files = record.open.attempt, {}
+        if self._launches(step):
+            files["RECOUP_OUTPUT"] = str(self._job.files.output_path(record.index, attempt))
+            if record.failure_summary is not None:
+                context = self._world.redactor.seal(retry_context(self._job.plan, step, record, attempt))
+                path = self._job.files.write_retry_context(record.index, attempt, context)
+                files["RECOUP_RETRY_CONTEXT"] = str(path)
+        return Place(step, record.index, attempt, self._cwd(record.open.workspace), files, policy)
+
+    def _hooks(self, record: StepRecord) -> StepHooks:
+        assert record.open is not None
+        about = (record.step_id, record.index, record.open.attempt)
+        return StepHooks(self._lifeline, self._stop, self._recorder, *about, self._job)
+
+    def _retry_context(self, step: Step, record: StepRecord, attempt: int) -> dict[str, Any] | None:
+        if record.failure_summary is None or not isinstance(step.action, AgentAction):
+            return None
+        context = self._world.redactor.seal(retry_context(self._job.plan, step, record, attempt))
+        told: dict[str, Any] = msgspec.json.decode(context.data)
+        return told
 
     def _launches(self, step: Step) -> bool:
         return not self._world.runtimes[kind_of(step.action)].inline
@@ -382,6 +468,10 @@ class Attempts:
     def _workspace(self) -> int | None:
         state = self._recorder.state
         return state.trial_workspace if state.trial_workspace is not None else state.workspace
+
+    def folder(self) -> str:
+        """Where work goes on."""
+        return self._cwd(self._workspace())
 
     def _cwd(self, workspace: int | None) -> str:
         if self._job.workspaces is None or workspace is None:
@@ -391,6 +481,25 @@ class Attempts:
 
 def world_checks(step: Step) -> list[Check]:
     return [check for check in step.expect if isinstance(check, WORLD_CHECKS)]
+
+
+def _scene(place: Place, env: dict[str, str], outcome: Outcome) -> Scene:
+    return Scene(
+        cwd=place.cwd,
+        env=env,
+        policy=place.policy,
+        outcome=outcome,
+        output_file=place.output_file,
+        check_timeout_s=place.policy.check_s,
+    )
+
+
+def _recovered(conclusion: Conclusion, handled: Handled) -> Conclusion:
+    if isinstance(conclusion, Passed):
+        conclusion.verdict = Verdict.RECOVERED
+    if isinstance(conclusion, Passed | Failed):
+        conclusion.handlers = handled.results
+    return conclusion
 
 
 def _exit_expected(step: Step, outcome: Outcome) -> bool:

@@ -15,7 +15,7 @@ from recoup.kernel.elapsed import active_seconds
 from recoup.kernel.policies import step_policy
 from recoup.kernel.template import holds
 from recoup.model.ids import Lease
-from recoup.model.plan import Limits, Step, kind_of
+from recoup.model.plan import ApproveAction, Limits, Step, kind_of
 from recoup.model.policy import Policy
 from recoup.model.run import RunState
 
@@ -75,4 +75,7 @@ class Desk:
 
     def outside(self, step: Step) -> bool:
         """The step's attempts run outside the driver and so have files of their own."""
-        return not self.world.runtimes[kind_of(step.action)].inline
+        return (
+            not isinstance(step.action, ApproveAction)
+            and not self.world.runtimes[kind_of(step.action)].inline
+        )

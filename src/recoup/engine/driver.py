@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+import msgspec
 
 from recoup.engine.arguments import Arguments, environment_of
 from recoup.engine.attempt import Conclusion, Failed, Interrupted, Passed, world_checks
@@ -12,33 +15,40 @@ from recoup.engine.controls import watch_controls
 from recoup.engine.desk import Desk
 from recoup.engine.entry import begin, is_redelivery, lost_attempt, resume, take_over
 from recoup.engine.facts import (
+    always_facts,
     failed_facts,
     failed_results,
+    given_up_result,
     not_concluded,
+    not_rescued,
     passed_facts,
     passed_result,
+    run_ends,
     run_failed,
     started,
 )
 from recoup.engine.lease import keep_lease
-from recoup.engine.operators import carry_out, pre_empts, refuse
+from recoup.engine.operators import carry_out
 from recoup.engine.passing import write_papers
 from recoup.engine.restoring import adopt, last_checkpoint, restore
 from recoup.engine.world import Job, World
 from recoup.errors import LeaseLost, LedgerError, StateError
+from recoup.kernel.controls import pre_empts, refusal
 from recoup.kernel.decide import decide
 from recoup.kernel.elapsed import elapsed_s
 from recoup.kernel.prefix import is_good, known_good_prefix_length
 from recoup.kernel.template import TemplateError
 from recoup.model import events as ev
-from recoup.model.decision import Escalate, GiveUp, Strategy
+from recoup.model.decision import Strategy
 from recoup.model.failure import Failure, FailureClass, FailureKind
 from recoup.model.ids import Lease, ProcessIdentity
-from recoup.model.plan import Repeat, Step
+from recoup.model.plan import ApproveAction, Repeat, Step
 from recoup.model.run import RunState, RunStatus, StepRecord, StepState, Verdict
 from recoup.model.storage import Control
 
 _DRIVABLE = (RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.WAITING)
+T = TypeVar("T")
+_ENDS = (ev.RunFailed, ev.RunDeadLettered, ev.Escalated)
 _SHOWN_WAIT_S = 2
 """A shorter cooldown is not worth two events."""
 
@@ -53,6 +63,10 @@ class Driver:
         """Set when the current attempt or wait must end: a control, an interruption, a lost lease."""
         self._desk = Desk(world, job, state, lease, self._halt)
         self._replaced = replaced
+        self._driving = False
+        self._hearing = asyncio.Lock()
+        self._busy = False
+        """An attempt is under way: a control that can wait must not end it."""
         self._lost = False
         self._interrupted: str | None = None
         self._broken: BaseException | None = None
@@ -72,6 +86,7 @@ class Driver:
 
     async def drive(self) -> RunState:
         """Until the run ends, waits for somebody, or the driver must stop. Raises LeaseLost, RecoupError."""
+        self._driving = True
         return await self._attended(self._work)
 
     async def answer(self) -> RunState:
@@ -114,7 +129,11 @@ class Driver:
                 await self._halted()
                 continue
             index = known_good_prefix_length(self.state)
-            if index == len(self.state.steps):
+            if self.state.paused and (index < len(self.state.steps) or self.state.always_pending):
+                await self._stand_by()
+            elif self.state.always_pending:
+                await self._always(self.state.always_pending[0])
+            elif index == len(self.state.steps):
                 await self._succeed()
             else:
                 await self._advance(self._desk.job.plan.steps[index], self.state.steps[index])
@@ -159,6 +178,10 @@ class Driver:
         elif self.state.rebuild_pending:
             index = self.state.rebuild_pending[0]
             await self._rebuild(self._desk.job.plan.steps[index], self.state.steps[index], left_s)
+        elif record.given_up is not None:
+            await self._after_giving_up(step, record, left_s)
+        elif isinstance(step.action, ApproveAction) and record.open is None:
+            await self._at_gate(step, record)
         else:
             await self._attempt(step, record, left_s)
 
@@ -191,12 +214,18 @@ class Driver:
             return await self._cannot_start(record, str(error))
         if record.open is None:
             start = await self._first(step, record, arguments)
-            if self._halt.is_set() or not await self._begin(start):
-                return None
-        conclusion = await desk.attempts.perform(
-            step, record, arguments, desk.capped(desk.policy(step), left_s)
-        )
+            if self._halt.is_set() or not await self._begin(start) or self._halt.is_set():
+                return None  # a control that came just now is heard first: it may be a pause
+        policy = desk.capped(desk.policy(step), left_s)
+        conclusion = await self._during(desk.attempts.perform(step, record, arguments, policy))
         return await self._settle(step, record, conclusion)
+
+    async def _during(self, attempt: Awaitable[T]) -> T:
+        self._busy = True
+        try:
+            return await attempt
+        finally:
+            self._busy = False
 
     async def _begin(self, start: ev.AttemptStarted) -> bool:
         """Only if no control waits: the transaction itself looks. False: hear them first."""
@@ -228,14 +257,24 @@ class Driver:
                 await self._fail(step, record, conclusion)
             case Interrupted():
                 await self._halted()
+                await self._stopped_for_nothing(step, record)
+
+    async def _stopped_for_nothing(self, step: Step, record: StepRecord) -> None:
+        """What the attempt was ended for was refused in the end. It had begun, so it is not simply performed again."""
+        if record.open is None or not record.open.launched or not self._going():
+            return
+        conclusion = await lost_attempt(self._desk, record, "the attempt was ended for a control")
+        if conclusion is not None:
+            await self._settle(step, record, conclusion)
 
     async def _pass(self, step: Step, record: StepRecord, passed: Passed) -> None:
         desk = self._desk
         await write_papers(desk, step, record, passed)
         attempt = record.open.attempt if record.open else record.attempts
         on_trial = self.state.trial_workspace is not None
+        phase = "rescue" if passed.handlers else "main"
         await desk.recorder.record(
-            *passed_facts(desk, step, record, passed),
+            *passed_facts(desk, step, record, passed, phase),
             results=[passed_result(desk, step, record)],
             tail=self._next_start(record, passed),
         )
@@ -248,9 +287,11 @@ class Driver:
     def _next_start(self, record: StepRecord, passed: Passed) -> Sequence[ev.Payload]:
         """The start of the next step, if it may launch at once: then the two share one commit."""
         index, desk = record.index + 1, self._desk
-        if index == len(self.state.steps) or self._halt.is_set():
+        if index == len(self.state.steps) or self._halt.is_set() or self.state.paused:
             return ()
         step, following = desk.job.plan.steps[index], self.state.steps[index]
+        if desk.job.plan.steps[record.index].always or isinstance(step.action, ApproveAction):
+            return ()
         if step.when is not None or world_checks(step) or is_good(following) or following.healing_since:
             return ()
         outputs = {record.step_id: {**passed.outputs.plain, **passed.outputs.secret}}
@@ -273,7 +314,7 @@ class Driver:
         await desk.recorder.record(
             *facts,
             results=failed_results(desk, step, record, failed, decision),
-            release=isinstance(decision, GiveUp | Escalate),
+            release=any(isinstance(fact, _ENDS) for fact in facts),
             at=now,
         )
         if failed.failure.outcome_known and desk.outside(step):
@@ -304,13 +345,73 @@ class Driver:
         start = started(desk, step, record, arguments, self._pre_state(record), phase="rebuild")
         if not await self._begin(start):
             return
-        conclusion = await desk.attempts.perform(
-            step, record, arguments, desk.capped(desk.policy(step), left_s)
-        )
+        policy = desk.capped(desk.policy(step), left_s)
+        conclusion = await self._during(desk.attempts.perform(step, record, arguments, policy))
         if isinstance(conclusion, Passed):
             await desk.recorder.record(*passed_facts(desk, step, record, conclusion, phase="rebuild"))
         else:
             await self._settle(step, record, conclusion)
+
+    # Handlers and gates
+
+    async def _after_giving_up(self, step: Step, record: StepRecord, left_s: float) -> None:
+        if step.rescue and not record.rescue_tried:
+            return await self._rescue(step, record, left_s)
+        given_up = record.given_up
+        assert given_up is not None
+        reason = f"step {step.id}: {record.failure_summary} ({given_up.reason})"
+        ends = run_ends(self._desk, record, msgspec.structs.replace(given_up, reason=reason))
+        await self._desk.recorder.record(*ends, results=[given_up_result(self._desk, record)], release=True)
+        return None
+
+    async def _rescue(self, step: Step, record: StepRecord, left_s: float) -> None:
+        desk = self._desk
+        arguments = desk.arguments(step)
+        if not await self._begin(
+            started(desk, step, record, arguments, self._pre_state(record), phase="rescue")
+        ):
+            return
+        policy = desk.capped(desk.policy(step), left_s)
+        conclusion = await self._during(desk.attempts.rescue(step, record, arguments, policy))
+        if isinstance(conclusion, Failed):
+            await desk.recorder.record(not_rescued(desk, step, record, conclusion))
+        else:
+            await self._settle(step, record, conclusion)
+
+    async def _always(self, index: int) -> None:
+        """Whatever it comes to changes nothing about the step; what it changed in the workspace is kept."""
+        desk, step, record = self._desk, self._desk.job.plan.steps[index], self.state.steps[index]
+        arguments = desk.arguments(step)
+        start = started(desk, step, record, arguments, self._pre_state(record), phase="always")
+        if record.open is None and not await self._begin(start):
+            return
+        handled = await self._during(desk.attempts.always(step, record, desk.policy(step)))
+        if handled is None:
+            await self._halted()
+        else:
+            kept = await desk.attempts.kept(record) if is_good(record) else None
+            await desk.recorder.record(*always_facts(desk, step, record, handled, kept))
+
+    async def _at_gate(self, step: Step, record: StepRecord) -> None:
+        """The run waits for an operator's yes or no, in nobody's hands."""
+        desk = self._desk
+        try:
+            if not desk.wanted(step):
+                return await self._skip(step, record)
+            action = desk.arguments(step).action
+        except TemplateError as error:
+            return await self._cannot_start(record, str(error))
+        assert isinstance(action, ApproveAction)
+        how = f"recoup control {desk.job.run_id} approve|reject --reason '...'"
+        reason = f"{step.id} waits for an approval: {action.message} ({how})"
+        waiting = ev.RunWaiting(reason=reason, step_id=step.id, waiting_for="approval")
+        await desk.recorder.record(waiting, release=True)
+        return None
+
+    async def _stand_by(self) -> None:
+        """An operator paused the run: it is in nobody's hands until they resume it."""
+        waiting = ev.RunWaiting(reason="paused: resume to go on", waiting_for="operator")
+        await self._desk.recorder.record(waiting, release=True)
 
     # Ends and interruptions
 
@@ -346,7 +447,12 @@ class Driver:
     async def _record_waiting(self, record: StepRecord, left_s: float) -> None:
         until = self._desk.world.clock.now().plus_s(left_s)
         await self._desk.recorder.record(
-            ev.RunWaiting(reason=f"cooldown of {record.step_id}", until=until.iso(), step_id=record.step_id)
+            ev.RunWaiting(
+                reason=f"cooldown of {record.step_id}",
+                until=until.iso(),
+                step_id=record.step_id,
+                waiting_for="time",
+            )
         )
 
     async def _record_waited(self) -> None:
@@ -379,18 +485,25 @@ class Driver:
                 ev.RunInterrupted(reason=reason, epoch=self._desk.epoch), release=True
             )
 
-    async def _handle_controls(self) -> None:
-        for control in await self._desk.world.ledger.pending_controls(self._desk.job.run_id):
-            if not self._desk.recorder.released:
-                await carry_out(self._desk, control)
+    async def _handle_controls(self, *, beside_an_attempt: bool = False) -> None:
+        async with self._hearing:
+            for control in await self._desk.world.ledger.pending_controls(self._desk.job.run_id):
+                if beside_an_attempt and self._ends_an_attempt(control):
+                    self._halt.set()  # it is carried out, and those after it, when the attempt has ended
+                    return
+                if not self._desk.recorder.released:
+                    await carry_out(self._desk, control, driving=self._driving)
 
-    async def _hear(self, controls: list[Control]) -> None:
-        if any(pre_empts(control) for control in controls):
+    def _ends_an_attempt(self, control: Control) -> bool:
+        """Asked anew for each: one that was carried out before it may have made it possible."""
+        return pre_empts(control) and refusal(self.state, control, self._desk.job.policy) is None
+
+    async def _hear(self, _controls: list[Control]) -> None:
+        """During an attempt what can be answered is answered at once; what must end the attempt ends it."""
+        if not self._busy:
             self._halt.set()
-            return
-        if self._going():
-            for control in controls:
-                await refuse(self._desk, control)
+        elif self._going():
+            await self._handle_controls(beside_an_attempt=True)
 
     def _background_ended(self, task: asyncio.Task[None]) -> None:
         """Without heartbeat or controls the driver must not go on as if nothing were wrong."""

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from recoup.engine.arguments import environment_of
 from recoup.engine.attempt import Conclusion
 from recoup.engine.desk import Desk
-from recoup.engine.facts import escalated, not_concluded
+from recoup.engine.facts import escalated, not_concluded, run_failed
 from recoup.engine.restoring import workspace_broken
+from recoup.engine.reusing import find_reuse, go_on_from_reused, keep_secret_outputs, reuse_facts
 from recoup.errors import WorkspaceError
 from recoup.kernel.prefix import frontier
 from recoup.model import events as ev
 from recoup.model.failure import FailureClass, FailureKind
 from recoup.model.ids import ProcessIdentity
 from recoup.model.run import RunState, RunStatus, StepRecord
+from recoup.model.workspace import Snapshot
 
 
 def is_redelivery(state: RunState) -> bool:
@@ -29,31 +33,77 @@ async def begin(desk: Desk) -> None:
             baseline = await desk.job.workspaces.create(desk.job.plan.workspace)
         except WorkspaceError as error:
             return await workspace_broken(desk, error.message)
-    await desk.recorder.record(
-        ev.RunStarted(
-            delivery=1,
-            epoch=desk.epoch,
-            owner=desk.recorder.lease.owner,
-            policy_digest=desk.recorder.digest_of(desk.job.policy),
-            baseline=baseline,
-            workspace=1 if baseline else None,
-        )
+    start = ev.RunStarted(
+        delivery=1,
+        epoch=desk.epoch,
+        owner=desk.recorder.lease.owner,
+        policy_digest=desk.recorder.digest_of(desk.job.policy),
+        baseline=baseline,
+        workspace=1 if baseline else None,
     )
+    if desk.state.reuse_from is not None:
+        return await _begin_with_reuse(desk, start)
+    await desk.recorder.record(start)
     return None
+
+
+async def _begin_with_reuse(desk: Desk, start: ev.RunStarted) -> None:
+    """What is reused and what is not stand in one commit with the start: a run never half reuses another."""
+    reuse = await find_reuse(desk.world, desk.job, desk.state, start.baseline, desk.lifeline)
+    if reuse.refusal is not None:
+        cls, kind = FailureClass.DETERMINISTIC_CONTRACT, FailureKind.INVALID_INPUT
+        failed = msgspec.structs.replace(run_failed(desk, reuse.refusal, cls, kind), delivery=start.delivery)
+        await desk.recorder.record(start, failed, release=True)
+        return
+    keep_secret_outputs(desk.job, reuse)
+    await desk.recorder.record(start, *reuse_facts(desk.job, reuse))
+    await go_on_from_reused(desk)
 
 
 async def resume(desk: Desk) -> None:
     """Take the run up where the ledger says it is."""
     again = is_redelivery(desk.state)
-    interrupted = desk.state.interrupted
-    reason = "next delivery" if again else "after an interruption" if interrupted else "by another driver"
     resumed = ev.RunResumed(
         delivery=desk.state.delivery + again,
         epoch=desk.epoch,
         owner=desk.recorder.lease.owner,
-        reason=reason,
+        reason=_why_resumed(desk.state),
     )
     await desk.recorder.record(resumed, *_from_step(desk))
+    await _see_what_changed(desk)
+    await go_on_from_reused(desk)
+
+
+def _why_resumed(state: RunState) -> str:
+    if is_redelivery(state):
+        return "next delivery"
+    if state.interrupted:
+        return "after an interruption"
+    return "after a wait" if state.status is RunStatus.WAITING else "by another driver"
+
+
+async def _see_what_changed(desk: Desk) -> None:
+    """An operator had the workspace: what they left is recorded, and work goes on from there."""
+    before, number, workspaces = desk.state.handed_over, desk.workspace, desk.job.workspaces
+    if before is None or number is None or workspaces is None or not workspaces.path(number).is_dir():
+        return
+    snapshot = await workspaces.snapshot(number)
+    change = await workspaces.change(before, snapshot.tree)
+    patch = await workspaces.patch(before, snapshot.tree, desk.job.policy.patch_bytes_max)
+    redacted = desk.world.redactor.redact(patch)
+    evidence = (desk.world.evidence.put(redacted, desk.job.policy.evidence_bytes_max),) if patch else ()
+    await desk.recorder.record(
+        ev.WorkspaceChanged(
+            workspace=number,
+            before=before,
+            snapshot=Snapshot(snapshot.tree, snapshot.manifest, bytes_stored=snapshot.bytes_stored),
+            diff_hash=change.hash,
+            changed_files=change.files,
+            changed_files_count=change.files_count,
+            evidence=evidence,
+            kept=not desk.state.restore_pending,
+        )
+    )
 
 
 def _from_step(desk: Desk) -> list[ev.Payload]:
@@ -77,10 +127,9 @@ async def lost_attempt(desk: Desk, record: StepRecord, why: str) -> Conclusion |
         )
         return None
     await desk.world.census.clear(desk.job.run_id, record.open.keeper)
-    if record.open.rebuild:
-        await desk.recorder.record(
-            not_concluded(record, FailureKind.DRIVER_LOST, "the rebuild was interrupted", not_begun=True)
-        )
+    if record.open.phase != "main":
+        words = f"its {record.open.phase} was interrupted, and will be done again"
+        await desk.recorder.record(not_concluded(record, FailureKind.DRIVER_LOST, words, not_begun=True))
         return None
     step = desk.job.plan.steps[record.index]
     env = environment_of(desk.world, desk.job, step, desk.arguments(step), record.open.attempt, {})

@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from recoup.engine.arguments import Arguments
-from recoup.engine.attempt import Failed, Passed
+from recoup.engine.attempt import Failed, Kept, Passed
 from recoup.engine.desk import Desk
+from recoup.engine.handlers import Handled
 from recoup.engine.recorder import new_escalation_id
 from recoup.kernel.workflow import token_cost
 from recoup.model import events as ev
 from recoup.model.decision import Decision, Escalate, GiveUp, HardReset, Retry, SoftReset, strategy
 from recoup.model.failure import Facts, Failure, FailureClass, FailureKind
 from recoup.model.plan import Step, kind_of
-from recoup.model.run import StepRecord, StepState
+from recoup.model.run import GivenUp, RunState, StepRecord, StepState
 from recoup.model.storage import Control
 from recoup.model.workspace import Snapshot
 
@@ -40,7 +41,7 @@ def started(
         args_digest=arguments.digest,
         pre_state=pre_state,
         workspace=desk.workspace,
-        inline=desk.world.runtimes[kind].inline,
+        inline=not desk.outside(step),
         prechecks=prechecks,
         phase=phase,
     )
@@ -70,26 +71,30 @@ def passed_facts(
             workspace=desk.workspace,
             settled_by=passed.settled_by,
             phase=phase,
+            agent=passed.agent,
+            handlers=passed.handlers,
         )
     ]
     if phase == "rebuild" or passed.snapshot is None or desk.workspace is None:
         return facts
-    return facts + _checkpoint_facts(step, record, attempt, passed, passed.snapshot, desk.workspace)
+    about: dict[str, Any] = {"step_id": step.id, "step_index": record.index, "attempt": attempt}
+    kept = Kept(passed.snapshot, passed.secrets_found)
+    return facts + _checkpoint_facts(about, kept, desk.workspace, passed.change.hash)
 
 
 def _checkpoint_facts(
-    step: Step, record: StepRecord, attempt: int, passed: Passed, snapshot: Snapshot, workspace: int
+    about: dict[str, Any], kept: Kept, workspace: int, diff_hash: str | None = None
 ) -> list[ev.Payload]:
-    about: dict[str, Any] = {"step_id": step.id, "step_index": record.index, "attempt": attempt}
+    snapshot = kept.snapshot
     stored = Snapshot(snapshot.tree, snapshot.manifest, bytes_stored=snapshot.bytes_stored)
     facts: list[ev.Payload] = [
-        ev.CheckpointStored(**about, diff_hash=passed.change.hash, snapshot=stored, workspace=workspace)
+        ev.CheckpointStored(**about, diff_hash=diff_hash, snapshot=stored, workspace=workspace)
     ]
     if snapshot.missing_count:
         facts.append(
             ev.CheckpointIncomplete(**about, missing=snapshot.missing, missing_count=snapshot.missing_count)
         )
-    facts += [ev.SecretFound(**about, names=names, where=path) for path, names in passed.secrets_found]
+    facts += [ev.SecretFound(**about, names=names, where=path) for path, names in kept.secrets_found]
     return facts
 
 
@@ -135,12 +140,25 @@ def failed_facts(
         tolerance_level=failure.tolerance_level,
         retry_tokens=state.retry_tokens,
         phase=_phase(record),
+        agent=failed.agent,
+        gives_up=_postponed(step, record, decision),
+        redeliver=isinstance(decision, GiveUp) and decision.redeliver,
     )
     return [end, *_consequences(desk, step, record, failed, decision, shared)]
 
 
 def _phase(record: StepRecord) -> str:
-    return "rebuild" if record.open is not None and record.open.rebuild else "main"
+    return record.open.phase if record.open is not None else "main"
+
+
+def has_handlers(step: Step) -> bool:
+    """Something of it is still to be done when every attempt has failed."""
+    return bool(step.rescue or step.always)
+
+
+def _postponed(step: Step, record: StepRecord, decision: Decision) -> bool:
+    """The end of the run waits for the step's handlers."""
+    return isinstance(decision, GiveUp) and _phase(record) == "main" and has_handlers(step)
 
 
 def _consequences(
@@ -164,20 +182,41 @@ def _ends(
     facts: list[ev.Payload] = []
     if decision.exhausted:
         facts.append(ev.SelfHealExhausted(**shared, retryable=decision.redeliver))
+    if _postponed(step, record, decision):
+        return facts
     rebuilding = "rebuild of " if _phase(record) == "rebuild" else ""
     reason = f"{rebuilding}step {step.id}: {failed.failure.summary} ({decision.reason})"
+    given_up = GivenUp(reason, decision.cls, failed.failure.kind, decision.redeliver)
+    return [*facts, *run_ends(desk, record, given_up)]
+
+
+def run_ends(desk: Desk, record: StepRecord, given_up: GivenUp) -> list[ev.Payload]:
+    """The delivery fails; after the last one that was allowed, the run."""
     about: dict[str, Any] = {
-        "reason": reason,
-        "failure_class": decision.cls,
-        "failure_kind": failed.failure.kind,
+        "reason": given_up.reason,
+        "failure_class": given_up.cls,
+        "failure_kind": given_up.kind,
         "delivery": desk.state.delivery,
-        "step_id": step.id,
+        "step_id": record.step_id,
         "step_index": record.index,
     }
-    if decision.redeliver and desk.state.delivery >= desk.job.policy.delivery_max:
+    if given_up.redeliver and desk.state.delivery >= desk.job.policy.delivery_max:
         hint = "Every delivery was used. Look at the failures, mend their cause, then run the plan again."
-        return [*facts, escalated(reason, hint), ev.RunDeadLettered(**about)]
-    return [*facts, ev.RunFailed(**about, retryable=decision.redeliver)]
+        return [escalated(given_up.reason, hint), ev.RunDeadLettered(**about)]
+    return [ev.RunFailed(**about, retryable=given_up.redeliver)]
+
+
+def given_up_result(desk: Desk, record: StepRecord) -> ev.WorkflowStepResult:
+    """What the workflow counts when handlers could not recover the step."""
+    assert record.given_up is not None
+    return ev.WorkflowStepResult(
+        run_id=desk.job.run_id,
+        step_id=record.step_id,
+        result="failed",
+        attempts=record.attempts_in_delivery,
+        failure_kind=record.given_up.kind,
+        failure_class=record.given_up.cls,
+    )
 
 
 def failed_results(
@@ -193,9 +232,71 @@ def failed_results(
     }
     cost = token_cost("attempt_failed", record.attempts_in_delivery + 1, desk.policy(step))
     results = [ev.WorkflowStepResult(**about, result="attempt_failed", tokens=cost)]
-    if isinstance(decision, GiveUp | Escalate):
+    if isinstance(decision, GiveUp | Escalate) and not _postponed(step, record, decision):
         results.append(ev.WorkflowStepResult(**about, result="failed"))
     return results
+
+
+def not_rescued(desk: Desk, step: Step, record: StepRecord, failed: Failed) -> ev.AttemptFailed:
+    """The handlers did not help. How the step failed before stands."""
+    assert record.open is not None
+    return ev.AttemptFailed(
+        step_id=step.id,
+        step_index=record.index,
+        attempt=record.open.attempt,
+        failure_class=failed.failure.cls,
+        failure_kind=failed.failure.kind,
+        failure_signature=failed.failure.signature,
+        diff_hash=failed.change.hash,
+        strategy="none",
+        reason="no handler recovered the step",
+        policy_digest=desk.recorder.digest_of(desk.policy(step)),
+        facts=failed.failure.facts,
+        summary=failed.failure.summary,
+        outcome_known=True,
+        phase="rescue",
+        handlers=failed.handlers,
+    )
+
+
+def always_facts(
+    desk: Desk, step: Step, record: StepRecord, handled: Handled, kept: Kept | None
+) -> list[ev.Payload]:
+    assert record.open is not None
+    failed = sum(not result.passed for result in handled.results)
+    about: dict[str, Any] = {
+        "step_id": step.id,
+        "step_index": record.index,
+        "attempt": record.open.attempt,
+    }
+    facts: list[ev.Payload] = [
+        ev.AttemptFinished(
+            **about,
+            reason=f"{failed} of {len(handled.results)} failed" if failed else None,
+            policy_digest=desk.recorder.digest_of(desk.policy(step)),
+            verdict=record.verdict,
+            duration_ms=0,
+            phase="always",
+            handlers=handled.results,
+        )
+    ]
+    if kept is not None and desk.workspace is not None:
+        facts += _checkpoint_facts(about, kept, desk.workspace)
+    return facts
+
+
+def invalidated(state: RunState, index: int, reason: str) -> list[ev.StepInvalidated]:
+    """This step and the good ones after it must be performed again."""
+    records = state.steps[index : state.prefix_length]
+    return [
+        ev.StepInvalidated(
+            step_id=record.step_id,
+            step_index=record.index,
+            attempt=None,
+            reason=reason if record.index == index else f"after {records[0].step_id}: {reason}",
+        )
+        for record in records
+    ]
 
 
 def not_concluded(record: StepRecord, kind: FailureKind, why: str, *, not_begun: bool) -> ev.AttemptFailed:
@@ -264,4 +365,6 @@ def control_handled(desk: Desk, control: Control, outcome: str, detail: str = ""
         epoch=desk.epoch,
         step_id=control.step_id,
         detail=detail,
+        argument=control.argument,
+        at=control.at.iso(),
     )

@@ -1,97 +1,247 @@
-"""Controls, carried out by whoever holds the lease: cancel, settle, or a refusal that says what is possible."""
+"""Controls, carried out by whoever holds the lease. What they change follows from their event, in the kernel."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
+
 from recoup.engine.arguments import environment_of
 from recoup.engine.desk import Desk
-from recoup.engine.entry import is_redelivery
-from recoup.engine.facts import control_handled, not_concluded, passed_facts
+from recoup.engine.facts import (
+    control_handled,
+    invalidated,
+    not_concluded,
+    passed_facts,
+    run_failed,
+    started,
+)
 from recoup.engine.passing import write_papers
+from recoup.errors import WorkspaceError
+from recoup.kernel.controls import gate, refusal, unsettled
+from recoup.kernel.template import TemplateError
 from recoup.model import events as ev
-from recoup.model.failure import FailureKind
-from recoup.model.run import RunState, RunStatus, StepRecord
+from recoup.model.failure import Facts, FailureClass, FailureKind
+from recoup.model.run import RunStatus
 from recoup.model.storage import Control, ControlAck
 
-
-def pre_empts(control: Control) -> bool:
-    """Whether a running attempt must end for it."""
-    return control.action == "cancel"
+_REJECTED = FailureClass.DETERMINISTIC_POLICY
 
 
-async def carry_out(desk: Desk, control: Control) -> None:
-    ended = desk.state.status.is_terminal and not is_redelivery(desk.state)
-    if control.action == "cancel" and not ended:
-        return await _cancel(desk, control)
-    unsettled = _unsettled(desk.state, control)
-    if control.action == "settle" and unsettled is not None:
-        return await _settle(desk, control, unsettled)
-    return await refuse(desk, control)
+async def carry_out(desk: Desk, control: Control, *, driving: bool) -> None:
+    """`driving`: work goes on afterwards, in the same hands. Otherwise the run is left ready for a driver."""
+    why = refusal(desk.state, control, desk.job.policy)
+    if why is not None:
+        return await _refuse(desk, control, why)
+    await _DEEDS[control.action](desk, control, driving)
+    return None
 
 
-async def refuse(desk: Desk, control: Control, why: str | None = None) -> None:
+async def _refuse(desk: Desk, control: Control, why: str) -> None:
     await desk.recorder.record(
-        control_handled(desk, control, "refused", why or why_refused(control, desk.state)),
+        control_handled(desk, control, "refused", why),
         acks=[ControlAck(control.id, "refused", desk.epoch)],
     )
 
 
-def why_refused(control: Control, state: RunState) -> str:
-    if (
-        control.action == "settle"
-        and state.status is RunStatus.ESCALATED
-        and state.escalated_step is not None
-    ):
-        return (
-            f"{control.step_id} is not the step in question: {state.steps[state.escalated_step].step_id} is"
-        )
-    if control.action == "settle":
-        return f"the run is {state.status}: only an escalated step with an unknown outcome can be settled"
-    if control.action == "cancel":
-        return f"the run is {state.status} already"
-    return f"{control.action} is not available; possible are cancel and settle"
+async def _accept(
+    desk: Desk,
+    control: Control,
+    *facts: ev.Payload,
+    cut_off: Sequence[ev.Payload] = (),
+    detail: str = "",
+    release: bool = False,
+) -> None:
+    """`cut_off`: attempts that end for it. They end before it, so that they spend nothing of the budget it gives."""
+    await desk.recorder.record(
+        *cut_off,
+        control_handled(desk, control, "accepted", detail),
+        *facts,
+        acks=[ControlAck(control.id, "accepted", desk.epoch)],
+        release=release,
+    )
 
 
-async def _cancel(desk: Desk, control: Control) -> None:
-    open_ends = [
+async def _pause(desk: Desk, control: Control, driving: bool) -> None:
+    """Before the next attempt; the one under way goes on."""
+    busy = [record.step_id for record in desk.state.steps if record.open is not None]
+    if driving:
+        detail = f"when the attempt of {busy[0]} has ended" if busy else ""
+        return await _accept(desk, control, detail=detail)
+    # An attempt that a lost driver left open stays open: what came of it is found out when work goes on.
+    return await _accept(desk, control, _paused(control), release=True)
+
+
+async def _resume(desk: Desk, control: Control, driving: bool) -> None:
+    await _go_on(desk, control, driving)
+
+
+async def _takeover(desk: Desk, control: Control, driving: bool) -> None:
+    """At once: the operator works in the workspace from now on."""
+    del driving
+    tree, number = None, desk.workspace
+    try:
+        if desk.job.workspaces is not None and number is not None:
+            # Taken over once more before a driver came: what was changed since the first time is still to be recorded.
+            tree = desk.state.handed_over or (await desk.job.workspaces.snapshot(number)).tree
+    except WorkspaceError as error:
+        return await _refuse(desk, control, f"the workspace cannot be handed over: {error.message}")
+    handed = ev.WorkspaceHandedOver(actor=control.actor, workspace=number, tree=tree)
+    where = str(desk.attempts.folder())
+    await _accept(
+        desk,
+        control,
+        handed,
+        _paused(control),
+        cut_off=_cut_off(desk, control),
+        detail=f"the workspace is {where}",
+        release=True,
+    )
+    return None
+
+
+async def _retry_step(desk: Desk, control: Control, driving: bool) -> None:
+    await _go_on(desk, control, driving, cut_off=_cut_off(desk, control))
+
+
+async def _hard_reset_step(desk: Desk, control: Control, driving: bool) -> None:
+    """A paused run stays paused; the workspace is restored when it goes on."""
+    cut_off = _cut_off(desk, control)
+    if desk.state.paused:
+        await _accept(desk, control, _paused(control), cut_off=cut_off, release=True)
+    else:
+        await _go_on(desk, control, driving, cut_off=cut_off)
+
+
+async def _resume_from_step(desk: Desk, control: Control, driving: bool) -> None:
+    index = next(record.index for record in desk.state.steps if record.step_id == control.step_id)
+    reason = f"{control.actor} went back to {control.step_id}: {control.reason}"
+    back = ev.ResumeFromStep(
+        step_id=control.step_id or "",
+        step_index=index,
+        attempt=None,
+        reason=reason,
+        restores=desk.workspace is not None,
+    )
+    facts = [*invalidated(desk.state, index, reason), back]
+    await _go_on(desk, control, driving, *facts, cut_off=_cut_off(desk, control))
+
+
+async def _cancel(desk: Desk, control: Control, driving: bool) -> None:
+    del driving
+    cancelled = ev.RunCancelled(reason=control.reason, actor=control.actor)
+    await _accept(desk, control, cancelled, cut_off=_cut_off(desk, control), release=True)
+
+
+async def _approve(desk: Desk, control: Control, driving: bool) -> None:
+    """The gate is a step like any other: it was begun, and it passed, by an operator's word."""
+    record = gate(desk.state)
+    assert record is not None
+    step = desk.job.plan.steps[record.index]
+    evidence = desk.world.evidence.put(
+        desk.world.redactor.seal(_said(control)), desk.job.policy.evidence_bytes_max
+    )
+    start = started(desk, step, record, desk.arguments(step), None)
+    end = ev.AttemptFinished(
+        step_id=step.id,
+        step_index=record.index,
+        attempt=record.attempts + 1,
+        verdict="passed",
+        duration_ms=0,
+        evidence=(evidence,),
+        settled_by="operator",
+    )
+    await _go_on(desk, control, driving, start, end)
+
+
+async def _reject(desk: Desk, control: Control, driving: bool) -> None:
+    del driving
+    record, kind = gate(desk.state), FailureKind.REJECTED
+    assert record is not None
+    step, words = desk.job.plan.steps[record.index], f"rejected by {control.actor}: {control.reason}"
+    failed = ev.AttemptFailed(
+        step_id=step.id,
+        step_index=record.index,
+        attempt=record.attempts + 1,
+        failure_class=_REJECTED,
+        failure_kind=kind,
+        strategy="none",
+        reason=words,
+        facts=Facts(kind=kind, excerpt=words),
+        summary=words,
+        outcome_known=True,
+    )
+    end = run_failed(desk, f"step {step.id}: {words}", _REJECTED, kind, record)
+    start = started(desk, step, record, desk.arguments(step), None)
+    await _accept(desk, control, start, failed, end, release=True)
+
+
+async def _settle(desk: Desk, control: Control, driving: bool) -> None:
+    record = unsettled(desk.state)
+    assert record is not None
+    step = desk.job.plan.steps[record.index]
+    facts: list[ev.Payload] = []
+    if control.argument == "done":
+        try:
+            env = environment_of(desk.world, desk.job, step, desk.arguments(step), record.attempts, {})
+        except TemplateError as error:
+            return await _refuse(desk, control, str(error))
+        passed = await desk.attempts.settled(step, record, desk.policy(step), env)
+        if passed is None:
+            return await _refuse(desk, control, "an output of the step that another one needs cannot be had")
+        await write_papers(desk, step, record, passed)
+        facts = passed_facts(desk, step, record, passed)
+    await _go_on(desk, control, driving, *facts, words=f"{step.id} was settled as {control.argument}")
+    return None
+
+
+async def _go_on(
+    desk: Desk,
+    control: Control,
+    driving: bool,
+    *facts: ev.Payload,
+    cut_off: Sequence[ev.Payload] = (),
+    words: str | None = None,
+) -> None:
+    if driving and desk.state.status is not RunStatus.ESCALATED:
+        return await _accept(desk, control, *facts, cut_off=cut_off)
+    reason = f"{words or control.action} by {control.actor}; waits for a driver: resume to go on"
+    waiting = ev.RunWaiting(reason=reason, step_id=control.step_id, waiting_for="driver")
+    return await _accept(desk, control, *facts, waiting, cut_off=cut_off, release=True)
+
+
+def _cut_off(desk: Desk, control: Control) -> list[ev.Payload]:
+    """Attempts that end because somebody wished so. Handlers are done again from the first when the run goes on."""
+    words = f"{control.action} by {control.actor}"
+    return [
         not_concluded(
-            record, FailureKind.CANCELLED, "the run was cancelled", not_begun=not record.open.launched
+            record,
+            FailureKind.CANCELLED,
+            words,
+            not_begun=not record.open.launched or record.open.phase != "main",
         )
         for record in desk.state.steps
         if record.open is not None
     ]
-    await desk.recorder.record(
-        control_handled(desk, control, "accepted"),
-        *open_ends,
-        ev.RunCancelled(reason=control.reason, actor=control.actor),
-        acks=[ControlAck(control.id, "accepted", desk.epoch)],
-        release=True,
-    )
 
 
-def _unsettled(state: RunState, control: Control) -> StepRecord | None:
-    """The step that the escalation is about, if this control can settle it."""
-    if state.status is not RunStatus.ESCALATED or state.escalated_step is None:
-        return None
-    record = state.steps[state.escalated_step]
-    fits = control.step_id in (None, record.step_id) and control.argument in ("done", "not-done")
-    return record if fits else None
+def _paused(control: Control) -> ev.RunWaiting:
+    taken = "taken over" if control.action == "takeover" else "paused"
+    reason = f"{taken} by {control.actor}: {control.reason}"
+    return ev.RunWaiting(reason=reason, step_id=control.step_id, waiting_for="operator")
 
 
-async def _settle(desk: Desk, control: Control, record: StepRecord) -> None:
-    step = desk.job.plan.steps[record.index]
-    facts: list[ev.Payload] = [control_handled(desk, control, "accepted")]
-    if control.argument == "done":
-        env = environment_of(desk.world, desk.job, step, desk.arguments(step), record.attempts, {})
-        passed = await desk.attempts.settled(step, record, desk.policy(step), env)
-        if passed is None:
-            return await refuse(desk, control, "an output of the step that another one needs cannot be had")
-        await write_papers(desk, step, record, passed)
-        facts += passed_facts(desk, step, record, passed)
-    facts.append(
-        ev.RunWaiting(
-            reason=f"{step.id} was settled as {control.argument} by {control.actor}; resume to go on",
-            step_id=step.id,
-        )
-    )
-    await desk.recorder.record(*facts, acks=[ControlAck(control.id, "accepted", desk.epoch)], release=True)
-    return None
+def _said(control: Control) -> dict[str, str]:
+    return {"approvedBy": control.actor, "reason": control.reason, "at": control.at.iso()}
+
+
+_DEEDS: dict[str, Callable[[Desk, Control, bool], Awaitable[None]]] = {
+    "pause": _pause,
+    "resume": _resume,
+    "takeover": _takeover,
+    "retry_step": _retry_step,
+    "hard_reset_step": _hard_reset_step,
+    "resume_from_step": _resume_from_step,
+    "cancel": _cancel,
+    "approve": _approve,
+    "reject": _reject,
+    "settle": _settle,
+}

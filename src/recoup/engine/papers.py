@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from recoup.model.instant import Instant
-from recoup.model.plan import Plan, RunAction, Step
+from recoup.model.plan import AgentAction, ApproveAction, Plan, PythonAction, RunAction, Step
 from recoup.model.run import StepRecord
 
 _LAST_COMMAND_MAX = 2000
@@ -28,7 +28,7 @@ def retry_context(plan: Plan, step: Step, record: StepRecord, attempt: int) -> d
         "failureKind": record.failure_kind,
         "failureSignature": record.failure_signature,
         "strategy": record.strategy,
-        "lastCommand": instructions(step),
+        "lastCommand": record.last_command or instructions(step),
         "changedFiles": list(record.changed_files),
         "diffHash": record.diff_hash,
         "constraints": list(CONSTRAINTS),
@@ -42,6 +42,12 @@ def instructions(step: Step) -> str:
             return script[:_LAST_COMMAND_MAX]
         case RunAction(command=argv):
             return " ".join(argv)[:_LAST_COMMAND_MAX]
+        case PythonAction(target=target):
+            return target[:_LAST_COMMAND_MAX]
+        case AgentAction(prompt=prompt):
+            return prompt[:_LAST_COMMAND_MAX]
+        case ApproveAction(message=message):
+            return message[:_LAST_COMMAND_MAX]
 
 
 def step_state(

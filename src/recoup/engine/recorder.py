@@ -62,10 +62,13 @@ class Recorder:
         now: Instant,
     ) -> bool:
         stream = run_stream(self._job.run_id)
-        drafts, tail_drafts = self._drafts(facts), self._drafts(tail)
+        # A pause that was accepted while the tail was being made: no attempt begins any more.
+        drafts, tail_drafts = self._drafts(facts), () if self.state.paused else self._drafts(tail)
         streams = [StreamAppend(stream, drafts, self.state.seq)] if drafts else []
         if results:
-            streams.append(StreamAppend(workflow_stream(self.state.workflow), self._drafts(results)))
+            # Structure alone: what is stored is what was meant, and nobody here folds it.
+            told = tuple([Draft(one.TYPE, self._world.redactor.seal(one), one) for one in results])
+            streams.append(StreamAppend(workflow_stream(self.state.workflow), told))
         appended = await self._world.ledger.append(
             Append(
                 at=now,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recoup.engine.desk import Desk
-from recoup.engine.facts import escalated, run_failed, settle_hint
+from recoup.engine.facts import escalated, invalidated, run_failed, settle_hint
 from recoup.errors import CheckpointBroken, WorkspaceError
 from recoup.kernel.prefix import known_good_prefix_length
 from recoup.model import events as ev
@@ -17,14 +17,21 @@ from recoup.ports import Workspaces
 def last_checkpoint(state: RunState) -> tuple[int | None, Snapshot]:
     """Of the step before the frontier, or of an earlier one where that has none; None: the baseline."""
     assert state.baseline is not None, "only a run with a workspace has checkpoints"
-    for record in reversed(state.steps[: known_good_prefix_length(state)]):
+    length = known_good_prefix_length(state)
+    base = state.base if state.base is not None and state.base.index <= length else None
+    for record in reversed(state.steps[:length]):
+        if base is not None and record.index < base.index:
+            break
         if record.checkpoint is not None:
             return record.index, record.checkpoint
+    if base is not None:
+        return (base.index - 1 if base.index else None), base.snapshot
     return None, Snapshot(state.baseline.tree, state.baseline.manifest)
 
 
-async def restore(desk: Desk, reason: str) -> None:
-    """Build the last good checkpoint aside; work goes on there, and the pointer follows when the step passes.
+async def restore(desk: Desk, reason: str, *, current: bool = False) -> None:
+    """Build the last good checkpoint aside; work goes on there, and the pointer follows when the step passes, or, with
+    `current`, at once.
 
     Each checkpoint that turns out to be broken moves the frontier back, down to the baseline.
     """
@@ -43,8 +50,11 @@ async def restore(desk: Desk, reason: str) -> None:
                 tree=snapshot.tree,
                 workspace=number,
                 reason=reason,
+                current=current,
             )
         )
+        if current:
+            await desk.job.workspaces.swap(number, desk.job.policy.workspaces_kept)
         return
 
 
@@ -101,15 +111,7 @@ async def _move_frontier_back(desk: Desk, index: int | None, words: str) -> None
 async def _invalidate_from(desk: Desk, index: int, reason: str) -> None:
     """This step and the good ones after it must be performed again."""
     records = desk.state.steps[index : known_good_prefix_length(desk.state)]
-    facts: list[ev.Payload] = [
-        ev.StepInvalidated(
-            step_id=record.step_id,
-            step_index=record.index,
-            attempt=None,
-            reason=reason if record.index == index else f"after {records[0].step_id}: {reason}",
-        )
-        for record in records
-    ]
+    facts: list[ev.Payload] = [*invalidated(desk.state, index, reason)]
     never = [r for r in records if desk.job.plan.steps[r.index].repeat is Repeat.NEVER and not r.skipped]
     if never:
         words = f"step {never[0].step_id} must not be repeated, and what it left behind is lost: {reason}"

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from recoup.kernel.earlier import Earlier
 from recoup.model.events import Event
+from recoup.model.outcome import Progress
 from recoup.model.plan import Plan
 from recoup.model.policy import Policy
 from recoup.model.redacted import Redacted
@@ -29,6 +31,7 @@ class Watcher:
 
     event: Callable[[Event], None] = lambda _event: None
     said: Callable[[int, str, Redacted], None] = lambda _step_index, _stream, _chunk: None
+    progressed: Callable[[int, Progress], None] = lambda _step_index, _progress: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +63,12 @@ class Job:
     secrets: Secrets
     workspaces: Workspaces | None
     watcher: Watcher = Watcher()
+    earlier: EarlierRun | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierRun:
+    """The run whose proven steps the job may reuse, and the way to what it kept."""
+
+    known: Earlier
+    job: Job

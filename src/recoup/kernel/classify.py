@@ -1,17 +1,20 @@
 """From symptoms to classes: whether trying again can help.
 
-Order: the user's exit codes; structured facts (kind, waiting time, agent event, exit code, exception); then
-words, the user's before the built-in ones. What is not recognised is unknown: one bounded retry. An outage is
-never deterministic, so words of an outage overrule whatever is only a convention or a word.
+Order: the user's exit codes, and what a step itself says that its failure was; structured facts (kind, waiting time,
+agent event, exit code, exception); then words, the user's before the built-in ones. What is not recognised is
+unknown: one bounded retry. An outage is never deterministic, so words of an outage overrule whatever is only a
+convention or a word.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from signal import Signals
 
+from recoup.kernel.masks import without_colours
 from recoup.kernel.phrases import DETERMINISTIC, OUTAGES, TEXT_CHARS_MAX, Rules, first_found, words_of
-from recoup.kernel.signature import last_error_line, salient, shown_lines, without_colours
+from recoup.kernel.signature import last_error_line, salient, shown_lines
 from recoup.model.failure import Facts, FailureClass, FailureKind
 from recoup.model.policy import Policy
 
@@ -44,6 +47,7 @@ KIND_TO_CLASS: dict[FailureKind, FailureClass] = {
     FailureKind.TARGET_NOT_FOUND: FailureClass.TRANSIENT_RUNTIME,
     FailureKind.LOW_CONFIDENCE: FailureClass.TRANSIENT_RUNTIME,
     FailureKind.RUNTIME_DRIFT: FailureClass.TRANSIENT_RUNTIME,
+    FailureKind.REJECTED: FailureClass.DETERMINISTIC_POLICY,
 }
 """Every kind but `cancelled`, which is nobody's failure and never classified."""
 
@@ -57,6 +61,7 @@ def explain(facts: Facts, policy: Policy) -> Explained:
     words = words_of(without_colours(facts.excerpt))
     return (
         _by_users_exit_code(facts, policy)
+        or _by_steps_own_word(facts)
         or _by_kind(facts, words)
         or _by_convention_and_words(facts, words, policy)
         or (FailureClass.UNKNOWN, f"{facts.kind}: no rule recognised it")
@@ -71,11 +76,22 @@ def _by_users_exit_code(facts: Facts, policy: Policy) -> Explained | None:
     return policy.exit_codes[code], f"policy: exit code {code}"
 
 
+def _by_steps_own_word(facts: Facts) -> Explained | None:
+    """The step was asked and has answered: no word that it printed can know better."""
+    for name in _lineage(facts):
+        if cls := _OWN_WORDS.get(name):
+            return cls, f"raised {name}"
+    return None
+
+
 def _by_kind(facts: Facts, words: str) -> Explained | None:
     """Kinds that say enough by themselves; those that the table calls unknown are looked at further."""
     cls = KIND_TO_CLASS[facts.kind]
     if facts.kind is FailureKind.SPAWN_FAILED and (outage := _by_words(OUTAGES, words)):
         return outage
+    if facts.kind is FailureKind.IDLE_TIMEOUT and (waiting := _by_agent_event(facts)):
+        # The agent did nothing because its service did not answer, and said so.
+        return waiting
     if facts.retry_after_s is not None and cls in _MAY_WAIT:
         return FailureClass.COOLDOWN, f"told to wait {_duration(1000 * facts.retry_after_s)}"
     return None if cls is FailureClass.UNKNOWN else (cls, f"kind {facts.kind}")
@@ -102,9 +118,13 @@ def _by_convention(facts: Facts) -> Explained | None:
 
 
 def _by_agent_event(facts: Facts) -> Explained | None:
-    event = (facts.agent_event or "").lower()
-    cls = _AGENT_EVENTS.get(event)
-    return (cls, f"agent event {event}") if cls else None
+    cls = agent_event_class(facts.agent_event or "")
+    return (cls, f"agent event {facts.agent_event}") if cls else None
+
+
+def agent_event_class(event: str) -> FailureClass | None:
+    """What an agent's own event means: `rate_limit`, or with where it was told, `claude:result:rate_limit`."""
+    return _AGENT_EVENTS.get(event.rpartition(":")[2].lower())
 
 
 def _by_exit_code(facts: Facts) -> Explained | None:
@@ -119,9 +139,26 @@ def _by_exit_code(facts: Facts) -> Explained | None:
 
 
 def _by_exception(facts: Facts) -> Explained | None:
-    name = (facts.exception or "").partition(":")[0].rpartition(".")[2].strip()
-    cls = _EXCEPTIONS.get(name)
-    return (cls, f"exception {name}") if cls else None
+    for name in map(_last_part, _lineage(facts)):
+        if cls := _EXCEPTIONS.get(name):
+            return cls, f"exception {name}"
+    return None
+
+
+def exception_name(lineage: Sequence[str]) -> str:
+    """The name of an exception's class for the facts, given with its bases, the nearest first: what the rules know it
+    by stands behind it (`shop.Closed < recoup.Transient`) unless that is its own name."""
+    own = [name for name in lineage if name in _OWN_WORDS]
+    known = [name for name in lineage if _last_part(name) in _EXCEPTIONS]
+    return " < ".join(dict.fromkeys((lineage[0], *[*own, *known][:1])))
+
+
+def _lineage(facts: Facts) -> list[str]:
+    return [name.strip() for name in (facts.exception or "").partition(":")[0].split(" < ")]
+
+
+def _last_part(name: str) -> str:
+    return name.rpartition(".")[2]
 
 
 def _by_users_words(words: str, policy: Policy) -> Explained | None:
@@ -190,11 +227,24 @@ _UNIT_S = {
 
 def summarise(facts: Facts) -> str:
     """One sentence for people, from redacted facts; at most SUMMARY_CHARS_MAX characters."""
-    said = last_error_line(facts.excerpt) if facts.kind in _SPEAKS_OF_ERRORS else _last_line(facts.excerpt)
+    said = _what_it_said(facts)
     sentence = f"{_headline(facts)}: {said}" if said else _headline(facts)
     if len(sentence) > SUMMARY_CHARS_MAX:
         sentence = sentence[: SUMMARY_CHARS_MAX - 1] + "…"
     return "".join(char if char.isprintable() else " " for char in sentence)
+
+
+def _what_it_said(facts: Facts) -> str:
+    if facts.kind in _SPEAKS_OF_ERRORS:
+        return last_error_line(facts.excerpt)
+    return _first_line_of_exception(facts) or _last_line(facts.excerpt)
+
+
+def _first_line_of_exception(facts: Facts) -> str:
+    """As the last traceback has it; what follows there is often advice."""
+    head = f"{_lineage(facts)[0]}: "
+    told = [line for line in shown_lines(facts.excerpt) if line.startswith(head)] if facts.exception else []
+    return told[-1].removeprefix(head).strip() if told else ""
 
 
 def _last_line(text: str) -> str:
@@ -214,7 +264,7 @@ def _headline(facts: Facts) -> str:
         case FailureKind.IDLE_TIMEOUT:
             return f"no output for {_duration(facts.idle_ms)}"
         case FailureKind.EXCEPTION if facts.exception:
-            return f"{facts.exception.partition(':')[0]} after {took}"
+            return f"{_lineage(facts)[0]} after {took}"
         case FailureKind.AGENT_ERROR if facts.agent_event:
             return f"the agent reported {facts.agent_event} after {took}"
         case FailureKind.RATE_LIMITED if facts.retry_after_s is not None:
@@ -238,9 +288,7 @@ def _signal_name(number: int | None) -> str:
         return f"signal {number}"
 
 
-_SPEAKS_OF_ERRORS = frozenset(
-    {FailureKind.EXIT_NONZERO, FailureKind.SIGNALLED, FailureKind.EXCEPTION, FailureKind.AGENT_ERROR}
-)
+_SPEAKS_OF_ERRORS = frozenset({FailureKind.EXIT_NONZERO, FailureKind.SIGNALLED, FailureKind.AGENT_ERROR})
 _HEADLINES = {
     FailureKind.WATCHDOG: "stopped by the watchdog",
     FailureKind.CONNECTION_LOST: "the connection was lost",
@@ -261,6 +309,7 @@ _HEADLINES = {
     FailureKind.LOW_CONFIDENCE: "no match was certain enough",
     FailureKind.RUNTIME_DRIFT: "the world is not as the step expects it",
     FailureKind.CANCELLED: "cancelled",
+    FailureKind.REJECTED: "rejected by an operator",
 }
 
 
@@ -283,6 +332,12 @@ _EXIT_CODES = {
     126: FailureClass.DETERMINISTIC_CONTRACT,  # found but not executable
     127: FailureClass.DETERMINISTIC_CONTRACT,  # command not found
 }
+_OWN_WORDS = {
+    "recoup.Transient": FailureClass.TRANSIENT_RUNTIME,
+    "recoup.Cooldown": FailureClass.COOLDOWN,
+    "recoup.Deterministic": FailureClass.DETERMINISTIC_CONTRACT,
+}
+"""What a Python step may raise to say it."""
 _EXCEPTIONS = {
     name: cls
     for cls, names in (
@@ -312,21 +367,28 @@ _EXCEPTIONS = {
 _AGENT_EVENTS = {
     name: cls
     for cls, names in (
-        (FailureClass.COOLDOWN, "rate_limit rate_limit_error rate_limit_exceeded usage_limit_reached"),
+        (
+            FailureClass.COOLDOWN,
+            "rate_limit rate_limit_error rate_limit_exceeded usage_limit_reached resource_exhausted http_429",
+        ),
         (
             FailureClass.TRANSIENT_RUNTIME,
             "overloaded overloaded_error api_error server_error internal_error timeout timeout_error "
-            "stream_error stream_disconnected connection_error service_unavailable",
+            "stream_error stream_disconnected connection_error service_unavailable unavailable "
+            "server_is_overloaded session_not_found http_408 http_409 http_425 "
+            + " ".join(f"http_{status}" for status in range(500, 600)),
         ),
         (
             FailureClass.DETERMINISTIC_POLICY,
             "authentication_error authentication_failed permission_error permission_denied billing_error "
-            "insufficient_quota invalid_api_key",
+            "insufficient_quota invalid_api_key oauth_org_not_allowed unauthenticated unauthorized "
+            "error_max_budget_usd untrusted_folder sandbox_error http_401 http_402 http_403 http_407",
         ),
         (
             FailureClass.DETERMINISTIC_CONTRACT,
             "invalid_request_error invalid_request not_found_error model_not_found request_too_large "
-            "context_length_exceeded",
+            "context_length_exceeded invalid_argument usage_error input_error invalid_config "
+            "http_400 http_404 http_413 http_422",
         ),
     )
     for name in names.split()

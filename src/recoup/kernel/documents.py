@@ -61,5 +61,13 @@ def run_document(state: RunState) -> dict[str, Any]:
         "waitingUntil": state.waiting_until,
         "escalationId": state.escalation_id,
         "inputs": state.inputs,
-        "liveControl": {"paused": False, "takeover": False, "recovery": None},
+        "waitingFor": state.waiting_for if state.status is RunStatus.WAITING else None,
+        "liveControl": live_control(state),
     }
+
+
+def live_control(state: RunState) -> dict[str, Any]:
+    """What operators have asked for and what is in force."""
+    last = state.recovery
+    recovery = last and {"action": last.action, "stepId": last.step_id, "updatedAt": last.updated_at}
+    return {"paused": state.paused, "takeover": state.takeover, "recovery": recovery}

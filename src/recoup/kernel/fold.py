@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from recoup.kernel.controls import begin_anew, heed
 from recoup.kernel.elapsed import elapsed_s
 from recoup.kernel.prefix import is_good, prefix_after
 from recoup.kernel.progress import remember, says_something
@@ -12,9 +13,20 @@ from recoup.model.events import Event
 from recoup.model.failure import FailureClass
 from recoup.model.instant import Instant
 from recoup.model.plan import Rebuild, kind_of
-from recoup.model.run import Mark, OpenAttempt, RunState, RunStatus, StepRecord, Verdict
+from recoup.model.run import (
+    Base,
+    GivenUp,
+    Mark,
+    OpenAttempt,
+    RunState,
+    RunStatus,
+    StepRecord,
+    Verdict,
+)
 
 _ACTIVE_PERIOD_S = 86_400
+_BESIDE = ("rebuild", "always")
+"""Phases that change nothing about how the step ended."""
 _MARKS_KEPT = 100
 """As far back as a policy may look (`no_progress_window`)."""
 
@@ -44,6 +56,8 @@ def submitted(run_id: str, payload: ev.RunSubmitted, at: Instant) -> RunState:
         inputs=payload.inputs,
         plan_source=payload.plan_source,
         parent_run_id=payload.parent_run_id,
+        reuse_from=payload.reuse_from,
+        from_step=payload.from_step,
         updated_at=at,
         seq=1,
         steps=[StepRecord(step.id, index, kind_of(step.action)) for index, step in enumerate(plan.steps)],
@@ -101,7 +115,8 @@ def _advance_run(state: RunState, payload: ev.Payload, at: Instant) -> None:
             state.reason = payload.reason
         case ev.RunWaiting():
             state.status, state.reason = RunStatus.WAITING, payload.reason
-            state.waiting_until = payload.until
+            state.waiting_until, state.waiting_for = payload.until, payload.waiting_for
+            state.escalation_id, state.escalated_step = None, None
         case ev.RunBlocked():
             state.status, state.reason = RunStatus.BLOCKED, payload.reason
             state.waiting_until = payload.until
@@ -110,10 +125,27 @@ def _advance_run(state: RunState, payload: ev.Payload, at: Instant) -> None:
             state.escalation_id, state.escalated_step = payload.escalation_id, payload.step_index
             state.failure_class, state.failure_kind = payload.failure_class, payload.failure_kind
         case ev.CheckpointRestored():
-            state.trial_workspace, state.restore_pending = payload.workspace, False
-            state.rebuild_pending = _to_rebuild(state)
+            _restore(state, payload)
+        case ev.ControlHandled():
+            if payload.outcome == "accepted":
+                heed(state, payload)
+        case ev.WorkspaceHandedOver():
+            state.handed_over = payload.tree
+        case ev.WorkspaceChanged():
+            _build_on(state, payload)
         case _:
             _end_run(state, payload)
+
+
+def _restore(state: RunState, payload: ev.CheckpointRestored) -> None:
+    if payload.current:
+        state.workspace, state.trial_workspace = payload.workspace, None
+    else:
+        state.trial_workspace = payload.workspace
+    state.restore_pending, state.rebuild_pending = False, _to_rebuild(state)
+    state.handed_over = None  # nobody had this one
+    for step in state.steps[state.prefix_length :]:
+        step.session_id = None  # what an agent's session knows is about another workspace
 
 
 def _to_rebuild(state: RunState) -> list[int]:
@@ -127,12 +159,23 @@ def _to_rebuild(state: RunState) -> list[int]:
 def _begin_delivery(state: RunState, delivery: int, epoch: int) -> None:
     if delivery != state.delivery:
         for step in state.steps:
-            step.attempts_in_delivery, step.unknown_failures, step.marks = 0, 0, ()
+            begin_anew(step)
     state.delivery, state.epoch = delivery, epoch
     state.status, state.reason = RunStatus.RUNNING, ""
     state.interrupted, state.retryable, state.waiting_until = False, False, None
     state.failure_class, state.failure_kind = None, None
     state.escalation_id, state.escalated_step = None, None
+    state.waiting_for = None
+
+
+def _build_on(state: RunState, payload: ev.WorkspaceChanged) -> None:
+    """The next step begins from what the operator left, and what failed before began from something else."""
+    state.handed_over = None
+    if not payload.kept:
+        return
+    state.base = Base(state.prefix_length, payload.snapshot)
+    for step in state.steps[state.prefix_length :]:
+        step.pre_state, step.marks = None, ()
 
 
 def _end_run(state: RunState, payload: ev.Payload) -> None:
@@ -161,15 +204,20 @@ def _advance_step(state: RunState, step: StepRecord, payload: ev.StepPayload, at
         case ev.AttemptFinished():
             _finish(state, step, payload)
         case ev.AttemptFailed():
-            _fail(step, payload)
+            _fail(state, step, payload)
         case ev.CheckpointStored():
             step.checkpoint = payload.snapshot
         case ev.StepInvalidated():
             _invalidate(step, payload)
+            # It follows when the step has been performed again.
+            state.always_pending = [index for index in state.always_pending if index != step.index]
             for later in state.steps[step.index + 1 :]:
                 later.pre_state, later.marks = None, ()  # they will begin from another tree
         case ev.StepSkipped():
             step.skipped, step.invalidation_reason = True, payload.reason
+        case ev.StepReused():
+            _reuse(step, payload)
+            state.restore_pending = state.restore_pending or payload.snapshot is not None
         case ev.SelfHealTriggered() | ev.SelfHealEscalated():
             state.retries += 1
             step.strategy, step.healing_since, step.delay_ms = payload.strategy, at, payload.delay_ms
@@ -178,6 +226,8 @@ def _advance_step(state: RunState, step: StepRecord, payload: ev.StepPayload, at
                 state.restore_pending = True
         case ev.SelfHealExhausted():
             step.strategy = None
+        case ev.ResumeFromStep():
+            state.restore_pending = state.restore_pending or payload.restores
         case _:
             pass
 
@@ -192,10 +242,10 @@ def _start(step: StepRecord, payload: ev.AttemptStarted, at: Instant) -> None:
         payload.workspace,
         payload.inline,
         at,
-        rebuild=payload.phase == "rebuild",
+        phase=payload.phase,
     )
     step.healing_since = None
-    if step.open.rebuild:
+    if payload.phase in _BESIDE:
         return
     step.kind, step.phase = payload.kind, payload.phase
     step.args_digest, step.pre_state = payload.args_digest, payload.pre_state
@@ -206,33 +256,41 @@ def _start(step: StepRecord, payload: ev.AttemptStarted, at: Instant) -> None:
 
 def _finish(state: RunState, step: StepRecord, payload: ev.AttemptFinished) -> None:
     assert payload.attempt is not None
-    rebuilt = step.open is not None and step.open.rebuild
+    phase = step.open.phase if step.open is not None else payload.phase
     _spend(step, payload.attempt)
-    if rebuilt:
-        state.rebuild_pending = [index for index in state.rebuild_pending if index != step.index]
-        step.strategy = None
+    if phase in _BESIDE:
+        _done_beside(state, step, phase)
         return
     step.verdict = Verdict(payload.verdict)
     step.outputs, step.secret_outputs = payload.outputs, payload.secret_outputs
     step.evidence, step.changed_files = payload.evidence, payload.changed_files
     step.diff_hash, step.strategy = payload.diff_hash, None
     step.failure_class = step.failure_kind = step.failure_signature = step.failure_summary = None
-    step.marks, step.unknown_failures = (), 0
+    step.marks, step.unknown_failures, step.given_up = (), 0, None
+    step.phase = payload.phase
+    _always_next(state, step)
     if payload.workspace is not None:
         state.workspace, state.trial_workspace = payload.workspace, None
 
 
-def _fail(step: StepRecord, payload: ev.AttemptFailed) -> None:
+def _fail(state: RunState, step: StepRecord, payload: ev.AttemptFailed) -> None:
     assert payload.attempt is not None
     if payload.not_begun:
         step.open = None
         if step.attempts == 0:
             step.prechecks = None  # they were asked too long ago, or not to the end
         return
-    rebuilt = step.open is not None and step.open.rebuild
+    phase = step.open.phase if step.open is not None else payload.phase
     _spend(step, payload.attempt)
-    if rebuilt:
-        return  # what the step did before stands; the rebuild is still to be done
+    if payload.agent is not None:
+        step.last_command, step.session_id = payload.agent.last_command, payload.agent.session_id
+    if phase == "rescue":
+        step.rescue_tried = True
+        _always_next(state, step)
+    if phase == "always":
+        _done_beside(state, step, phase)
+    if phase != "main":
+        return  # how the step ended stands; a rebuild is still to be done
     step.verdict = Verdict.FAILED
     step.failure_class, step.failure_kind = payload.failure_class, payload.facts.kind
     step.failure_signature, step.failure_summary = payload.failure_signature, payload.summary
@@ -247,6 +305,40 @@ def _fail(step: StepRecord, payload: ev.AttemptFailed) -> None:
             payload.tolerance_level,
         )
         step.marks = remember(step.marks, mark, _MARKS_KEPT)
+    if payload.gives_up:
+        _give_up(state, step, payload)
+
+
+def _done_beside(state: RunState, step: StepRecord, phase: str) -> None:
+    if phase == "rebuild":
+        state.rebuild_pending = [index for index in state.rebuild_pending if index != step.index]
+        step.strategy = None
+    else:
+        state.always_pending = [index for index in state.always_pending if index != step.index]
+
+
+def _always_next(state: RunState, step: StepRecord) -> None:
+    if state.plan.steps[step.index].always:
+        state.always_pending = [*state.always_pending, step.index]
+
+
+def _give_up(state: RunState, step: StepRecord, payload: ev.AttemptFailed) -> None:
+    """The run goes on only as long as handlers of the step are left."""
+    assert payload.failure_class is not None, f"step {step.step_id}: given up without a class"
+    step.given_up = GivenUp(
+        payload.reason or "", payload.failure_class, payload.failure_kind, payload.redeliver
+    )
+    if not state.plan.steps[step.index].rescue:
+        _always_next(state, step)
+
+
+def _reuse(step: StepRecord, payload: ev.StepReused) -> None:
+    step.verdict, step.skipped, step.kind = Verdict(payload.verdict), payload.skipped, payload.kind
+    step.phase, step.reused_from = payload.phase, payload.from_run_id
+    step.args_digest, step.pre_state = payload.args_digest, payload.pre_state
+    step.evidence, step.checkpoint = payload.evidence, payload.snapshot
+    step.outputs, step.secret_outputs = payload.outputs, payload.secret_outputs
+    step.invalidation_reason = payload.reason if payload.skipped else None
 
 
 def _spend(step: StepRecord, attempt: int) -> None:
@@ -261,5 +353,6 @@ def _spend(step: StepRecord, attempt: int) -> None:
 def _invalidate(step: StepRecord, payload: ev.StepInvalidated) -> None:
     step.verdict, step.invalidation_reason = Verdict.INVALIDATED, payload.reason
     step.checkpoint, step.outputs, step.secret_outputs, step.evidence = None, {}, (), ()
-    step.attempts_in_delivery, step.unknown_failures, step.marks = 0, 0, ()
-    step.prechecks, step.skipped, step.strategy = None, False, None
+    begin_anew(step)
+    step.healing_since, step.delay_ms = None, 0
+    step.prechecks, step.skipped, step.strategy, step.reused_from = None, False, None, None

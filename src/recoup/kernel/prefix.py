@@ -10,7 +10,24 @@ import msgspec
 from recoup.model.run import RunState, RunStatus, StepRecord, Verdict
 
 _VALUE_BYTES_MAX = 256
+_DOCUMENT_BYTES_MAX = 32_000
+_STEP_BYTES_MAX = 320
+"""Of a run with more than a hundred steps."""
 _GOOD = frozenset({Verdict.PASSED, Verdict.UNVERIFIED, Verdict.RECOVERED})
+
+
+class _Detail(msgspec.Struct, frozen=True):
+    """How much of each step a document shows."""
+
+    digest_chars_max: int
+    evidence_max: int
+    outputs_bytes_max: int
+    reason_chars_max: int
+
+
+_WHOLE = _Detail(128, 1_000, 1 << 20, 10_000)
+_SHORT = _Detail(12, 8, 256, 200)
+_LEAST = _Detail(12, 1, 40, 80)
 
 
 class Frontier(msgspec.Struct, frozen=True, rename="camel"):
@@ -50,40 +67,65 @@ def frontier(state: RunState) -> Frontier | None:
 
 
 def ledger_document(state: RunState) -> dict[str, Any]:
-    """`recoup ledger --json`. Bounded: counts and digests, not contents."""
+    """`recoup ledger --json`. Bounded: counts and digests, not contents; and where these alone are too much, their
+    beginnings."""
+    limit_bytes = max(_DOCUMENT_BYTES_MAX, _STEP_BYTES_MAX * len(state.steps))
+    document = _document(state, _WHOLE)
+    for detail in (_SHORT, _LEAST):
+        if len(msgspec.json.encode(document)) > limit_bytes:
+            document = _document(state, detail)
+    return document
+
+
+def _document(state: RunState, detail: _Detail) -> dict[str, Any]:
     edge = frontier(state)
     return {
         "runId": state.run_id,
         "status": state.status.value,
         "knownGoodPrefixLength": known_good_prefix_length(state),
         "frontier": None if edge is None else msgspec.to_builtins(edge),
-        "steps": [_step_document(step, edge) for step in state.steps],
+        "steps": [_step_document(step, edge, detail) for step in state.steps],
     }
 
 
-def _step_document(step: StepRecord, edge: Frontier | None) -> dict[str, Any]:
+def _step_document(step: StepRecord, edge: Frontier | None, detail: _Detail) -> dict[str, Any]:
+    reason = _invalidation(step, edge)
+    reused = {"reusedFrom": step.reused_from} if step.reused_from is not None else {}
     return {
         "stepId": step.step_id,
         "stepIndex": step.index,
         "kind": step.kind,
         "phase": step.phase,
-        "argsDigest": step.args_digest,
-        "preState": step.pre_state,
+        "argsDigest": _beginning(step.args_digest, detail),
+        "preState": _beginning(step.pre_state, detail),
         "verdict": step.verdict.value,
-        "evidence": list(step.evidence),
-        "outputs": {**_bounded(step.outputs), **dict.fromkeys(step.secret_outputs, "[redacted]")},
+        "evidence": [_beginning(handle, detail) for handle in step.evidence[: detail.evidence_max]],
+        "outputs": _outputs(step, detail),
         "attempts": step.attempts,
-        "checkpoint": step.checkpoint.tree if step.checkpoint else None,
-        "invalidationReason": _invalidation(step, edge),
+        "checkpoint": _beginning(step.checkpoint.tree, detail) if step.checkpoint else None,
+        "invalidationReason": reason and reason[: detail.reason_chars_max],
+        **reused,
     }
 
 
-def _bounded(outputs: dict[str, Any]) -> dict[str, Any]:
-    """Small values whole; of a large one its size and digest."""
+def _beginning(digest: str | None, detail: _Detail) -> str | None:
+    if digest is None:
+        return None
+    algorithm, colon, digits = digest.rpartition(":")
+    return f"{algorithm}{colon}{digits[: detail.digest_chars_max]}"
+
+
+def _outputs(step: StepRecord, detail: _Detail) -> dict[str, Any]:
+    """Small values whole; of a large one its size and digest. Where there are too many, the first of them."""
     shown: dict[str, Any] = {}
-    for name, value in outputs.items():
+    left_bytes = detail.outputs_bytes_max
+    for name, value in {**step.outputs, **dict.fromkeys(step.secret_outputs, "[redacted]")}.items():
         size = len(msgspec.json.encode(value))
-        shown[name] = value if size <= _VALUE_BYTES_MAX else {"bytes": size, "digest": _hash(value)}
+        one = value if size <= _VALUE_BYTES_MAX else {"bytes": size, "digest": _hash(value)}
+        left_bytes -= len(msgspec.json.encode({name: one}))
+        if left_bytes < 0:
+            break
+        shown[name] = one
     return shown
 
 

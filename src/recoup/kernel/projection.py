@@ -218,6 +218,13 @@ def _checkpoint_stored(run_id: str, at_us: int, payload: ev.CheckpointStored) ->
     return RowChange(_CHECKPOINT_STORED, (*what, run_id, payload.step_index))
 
 
+def _step_reused(run_id: str, at_us: int, payload: ev.StepReused) -> RowChange:
+    if payload.snapshot is None:
+        return RowChange(_CHECKPOINT_INVALID, (run_id, payload.step_index))
+    what = (payload.step_id, 0, payload.snapshot.tree, payload.snapshot.manifest, at_us)
+    return RowChange(_CHECKPOINT_STORED, (*what, run_id, payload.step_index))
+
+
 def _step_invalidated(run_id: str, _at_us: int, payload: ev.StepInvalidated) -> RowChange:
     return RowChange(_CHECKPOINT_INVALID, (run_id, payload.step_index))
 
@@ -239,6 +246,7 @@ _PROJECTORS: dict[type[Payload], Projector] = {
     ev.AttemptFinished: _attempt_finished,
     ev.AttemptFailed: _attempt_failed,
     ev.CheckpointStored: _checkpoint_stored,
+    ev.StepReused: _step_reused,
     ev.StepInvalidated: _step_invalidated,
 }
 

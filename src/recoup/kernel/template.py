@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -23,6 +23,8 @@ __all__ = [
     "shell_script",
     "substitute",
     "substitute_shell",
+    "substitute_value",
+    "texts_in",
 ]
 
 KNOWN_SHOWN_MAX = 10
@@ -37,6 +39,45 @@ def substitute(text: str, scope: Scope) -> str:
         return text
     filled = {mark: _plain(mark, text, scope) for mark in marks(text)}
     return _filled_in(text, filled, 0, len(text))
+
+
+def substitute_value(value: Any, scope: Scope) -> Any:
+    """Plain data with the references in its strings replaced. A string that is one reference and nothing else becomes
+    the value itself, of whatever type."""
+    match value:
+        case str():
+            return _whole(value, scope) if OPENING in value else value
+        case dict():
+            return {key: substitute_value(item, scope) for key, item in value.items()}
+        case list() | tuple():
+            return [substitute_value(item, scope) for item in value]
+    return value
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """Every string of plain data in which a reference is filled in."""
+    match value:
+        case str():
+            yield value
+        case dict():
+            for item in value.values():
+                yield from texts_in(item)
+        case list() | tuple():
+            for item in value:
+                yield from texts_in(item)
+
+
+def _whole(text: str, scope: Scope) -> Any:
+    found = tuple(marks(text))
+    if (
+        len(found) == 1
+        and isinstance(found[0], Reference)
+        and text.strip() == text[found[0].start : found[0].end]
+    ):
+        if found[0].name not in scope:
+            _value(found[0], text, scope)
+        return scope[found[0].name]
+    return substitute(text, scope)
 
 
 def _plain(mark: Mark, text: str, scope: Scope) -> str:

@@ -1,0 +1,125 @@
+"""What a step wants done when it failed for good, when it ended with nothing to show, or in any case."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from recoup.engine.arguments import arguments_of, environment_of, secret_names
+from recoup.engine.world import Job, World
+from recoup.kernel.template import TemplateError
+from recoup.model.events import HandlerResult
+from recoup.model.outcome import Collected, Order, Outcome, Scene
+from recoup.model.plan import ExitCheck, Handler, Step, kind_of
+from recoup.model.policy import Policy
+from recoup.model.run import RunState
+from recoup.ports import Hooks, Lifeline
+
+_DETAIL_CHARS_MAX = 500
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where and for which attempt handlers run."""
+
+    step: Step
+    step_index: int
+    attempt: int
+    cwd: str
+    files: Mapping[str, str]
+    policy: Policy
+
+    @property
+    def output_file(self) -> str | None:
+        return self.files.get("RECOUP_OUTPUT")
+
+
+class Handled(msgspec.Struct, frozen=True):
+    """How the handlers ended, and what the last one that passed left behind."""
+
+    results: tuple[HandlerResult, ...]
+    outcome: Outcome | None
+
+    @property
+    def helped(self) -> bool:
+        return self.outcome is not None
+
+
+class Handlers:
+    """Performs handlers one after the other. One that fails does not keep the next from being tried."""
+
+    def __init__(self, world: World, job: Job, stop: asyncio.Event, lifeline: Lifeline) -> None:
+        self._world = world
+        self._job = job
+        self._stop = stop
+        self._lifeline = lifeline
+        self._secret = secret_names(job.plan)
+
+    async def perform(
+        self, handlers: Sequence[Handler], place: Place, state: RunState, hooks: Hooks
+    ) -> Handled | None:
+        """None: the driver asked for the end."""
+        results: list[HandlerResult] = []
+        last: Outcome | None = None
+        for number, handler in enumerate(handlers, 1):
+            try:
+                outcome, problem = await self._one(handler, place, state, hooks)
+            except TemplateError as error:
+                outcome, problem = Outcome(), str(error)
+            if self._stop.is_set() or outcome.interrupted:
+                return None
+            shown = self._world.redactor.redact(problem or "").text[:_DETAIL_CHARS_MAX]
+            results.append(HandlerResult(number=number, passed=problem is None, detail=shown))
+            last = outcome if problem is None else last
+        return Handled(tuple(results), last)
+
+    async def _one(
+        self, handler: Handler, place: Place, state: RunState, hooks: Hooks
+    ) -> tuple[Outcome, str | None]:
+        """What came of it, and why that is no success; None when it is one."""
+        arguments = arguments_of(handler, self._job, state, self._secret)
+        env = environment_of(self._world, self._job, place.step, arguments, place.attempt, place.files)
+        policy = _limited(place.policy, handler)
+        order = Order(
+            run_id=self._job.run_id,
+            step_id=place.step.id,
+            step_index=place.step_index,
+            attempt=place.attempt,
+            action=arguments.action,
+            cwd=place.cwd,
+            env=env,
+            policy=policy,
+            objective=self._job.plan.objective,
+            title=handler.title or place.step.title,
+        )
+        outcome = await self._world.runtimes[kind_of(handler.action)].perform(order, hooks)
+        scene = Scene(cwd=place.cwd, env=env, policy=policy, outcome=outcome, check_timeout_s=policy.check_s)
+        return outcome, await self._problem(handler, outcome, scene)
+
+    async def _problem(self, handler: Handler, outcome: Outcome, scene: Scene) -> str | None:
+        if outcome.kind is not None:
+            return f"{outcome.kind}: {outcome.detail}".strip(" :")
+        codes = {code for check in handler.expect if isinstance(check, ExitCheck) for code in check.codes}
+        if outcome.exit_code not in (codes or {0}):
+            return f"exit {outcome.exit_code}"
+        checks = [check for check in handler.expect if not isinstance(check, ExitCheck)]
+        if not checks:
+            return None
+        examined = await self._world.inspector.examine(checks, scene, self._lifeline, self._stop)
+        broken = [f"{result.check}: {result.detail}" for result in examined.results if not result.held]
+        return "; ".join(broken) or None
+
+
+def is_empty(step: Step, outcome: Outcome, collected: Collected) -> bool:
+    """Nothing to show: outputs without a value, or, of a step without any, nothing printed."""
+    values = [*collected.plain.values(), *collected.secret.values()]
+    if step.outputs or values:
+        return all(value is None or value in ("", [], {}) for value in values)
+    return not (outcome.stdout.head + outcome.stdout.tail).strip()
+
+
+def _limited(policy: Policy, handler: Handler) -> Policy:
+    if handler.timeout_s is None:
+        return policy
+    return msgspec.structs.replace(policy, step_timeout_seconds=handler.timeout_s)

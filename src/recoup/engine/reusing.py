@@ -1,0 +1,289 @@
+"""Proven steps of an earlier run: everything they rest on is looked at here, and the kernel compares."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from recoup.engine.arguments import (
+    Arguments,
+    Scope,
+    arguments_of,
+    environment_of,
+    names_in,
+    outputs_named,
+    secret_names,
+)
+from recoup.engine.attempt import world_checks
+from recoup.engine.desk import Desk
+from recoup.engine.restoring import restore
+from recoup.engine.world import EarlierRun, Job, World
+from recoup.errors import RecoupError
+from recoup.kernel.earlier import was_good
+from recoup.kernel.policies import step_policy
+from recoup.kernel.reuse import NOTHING_PROVES, Found, Reuse, compare, why_not
+from recoup.kernel.template import holds
+from recoup.model import events as ev
+from recoup.model.outcome import Scene
+from recoup.model.plan import ApproveAction, Handler, Repeat, Step
+from recoup.model.run import RunState, StepRecord, Verdict
+from recoup.model.workspace import Adopted, Baseline
+from recoup.ports import Lifeline
+
+_CANNOT_COMPARE = (RecoupError, OSError, ValueError, LookupError, TypeError, msgspec.MsgspecError)
+"""Whatever goes wrong while two steps are compared, they are not known to be the same."""
+_ATTEMPT = 1
+_PROBLEM_CHARS_MAX = 500
+_FIRST_WORKSPACE = 1
+
+
+async def find_reuse(
+    world: World, job: Job, state: RunState, baseline: Baseline | None, lifeline: Lifeline
+) -> Reuse:
+    """What of the earlier run holds for this one. With a workspace, its checkpoints are in this run's store now."""
+    assert state.reuse_from is not None, "asked only of a run that may reuse another"
+    if job.earlier is None:
+        gone = f"run {state.reuse_from}, which was to be reused, is gone"
+        return Reuse(state.reuse_from, (), gone, "Run the plan without reuse.")
+    looking = _Looking(world, job, state, job.earlier, lifeline)
+    found = await looking.all(baseline)
+    found = await _with_checkpoints(job, job.earlier, baseline, found)
+    return compare(
+        job.earlier.known,
+        job.plan,
+        baseline,
+        found,
+        from_step=state.from_step,
+        later_digests=looking.digests_of_unrepeatable(),
+    )
+
+
+def reuse_facts(job: Job, reuse: Reuse) -> list[ev.Payload]:
+    """What is taken over, what no longer counts, and where work goes on."""
+    assert job.earlier is not None
+    earlier, count = job.earlier.known, reuse.count
+    facts: list[ev.Payload] = []
+    for record in earlier.state.steps[:count]:
+        facts.append(_reused(earlier.state, record))
+        if record.index in earlier.incomplete and not record.skipped:
+            facts.append(msgspec.structs.replace(earlier.incomplete[record.index], attempt=None))
+    dropped = next((step for step in reuse.steps[count:] if was_good(earlier, step.step_id)), None)
+    if dropped is not None:
+        about: dict[str, Any] = {"step_id": dropped.step_id, "step_index": dropped.step_index}
+        facts.append(ev.StepInvalidated(**about, attempt=None, reason=dropped.reason))
+    edge = reuse.frontier
+    if edge is not None:
+        about = {"step_id": edge.step_id, "step_index": edge.step_index}
+        facts.append(ev.ResumeFromStep(**about, attempt=None, reason=edge.reason))
+    return facts
+
+
+def keep_secret_outputs(job: Job, reuse: Reuse) -> None:
+    """Before the ledger says that they are there."""
+    assert job.earlier is not None
+    for record in job.earlier.known.state.steps[: reuse.count]:
+        for name in record.secret_outputs:
+            key = _output_key(record.step_id, name)
+            job.secrets.put(key, job.earlier.job.secrets.get(key))
+
+
+async def go_on_from_reused(desk: Desk) -> None:
+    """The workspace as the last reused step left it. Also after a driver that was lost before it could do this."""
+    state = desk.state
+    untouched = state.workspace == _FIRST_WORKSPACE and all(
+        not step.attempts and step.open is None for step in state.steps
+    )
+    if state.restore_pending and state.reuse_from is not None and untouched:
+        await restore(desk, f"reuse of {state.reuse_from}", current=True)
+
+
+class _Looking:
+    """Looks at the steps of a new run one by one, for as long as all before are the same as in the earlier run."""
+
+    def __init__(
+        self, world: World, job: Job, state: RunState, earlier: EarlierRun, lifeline: Lifeline
+    ) -> None:
+        self._world = world
+        self._job = job
+        self._state = state
+        self._earlier = earlier
+        self._lifeline = lifeline
+        self._secret = secret_names(job.plan)
+        self._newly_named = outputs_named(job.plan) - outputs_named(earlier.known.plan)
+        self._outputs: dict[str, dict[str, Any]] = {}
+        """Of the steps that are the same, by step."""
+
+    async def all(self, baseline: Baseline | None) -> list[Found]:
+        known, plan, found = self._earlier.known, self._job.plan, list[Found]()
+        for index, step in enumerate(plan.steps):
+            if step.id == self._state.from_step or why_not(known, plan, baseline, index):
+                break
+            found.append(await self._found(step, known.state.steps[index]))
+            if why_not(known, plan, baseline, index, found[index]):
+                break
+        return found
+
+    def digests_of_unrepeatable(self) -> dict[str, str | None]:
+        """None: not known before the steps before it have run."""
+        steps = [step for step in self._job.plan.steps if step.repeat is Repeat.NEVER]
+        return {step.id: self._digest(step) for step in steps}
+
+    async def _found(self, step: Step, record: StepRecord) -> Found:
+        try:
+            found = await self._look(step, record)
+        except _CANNOT_COMPARE as error:
+            found = Found(problem=f"it cannot be compared: {_first_line(error)}")
+        if found.problem is None:
+            return found
+        shown = self._world.redactor.redact(found.problem).text[:_PROBLEM_CHARS_MAX]
+        return msgspec.structs.replace(found, problem=shown)
+
+    async def _look(self, step: Step, record: StepRecord) -> Found:
+        scope = Scope(self._job, self._state, self._outputs)
+        wanted = step.when is None or holds(step.when, scope)
+        if record.skipped or not wanted:
+            return Found(wanted=wanted)
+        arguments = self._arguments(step)
+        if arguments.digest != record.args_digest:
+            return Found(args_digest=arguments.digest, changed=self._changed(step))
+        secret = self._secret_outputs(record)
+        problem = (
+            self._evidence_problem(record)
+            or self._output_problem(step, record)
+            or self._handler_problem(step, record, secret)
+            or await self._world_problem(step, arguments)
+        )
+        if problem is None:
+            self._outputs[step.id] = {**record.outputs, **secret}
+        return Found(args_digest=arguments.digest, problem=problem)
+
+    def _arguments(self, work: Step | Handler) -> Arguments:
+        return arguments_of(work, self._job, self._state, self._secret, self._outputs)
+
+    def _digest(self, step: Step) -> str | None:
+        try:
+            return self._arguments(step).digest
+        except _CANNOT_COMPARE:
+            return None
+
+    def _changed(self, step: Step) -> tuple[str, ...]:
+        earlier = self._earlier
+        before = Scope(earlier.job, earlier.known.state, masked=True)
+        now = Scope(self._job, self._state, self._outputs, masked=True)
+        return tuple(name for name in names_in(step) if before.get(name) != now.get(name))
+
+    def _secret_outputs(self, record: StepRecord) -> dict[str, str]:
+        """Registered before anything is recorded that might hold one."""
+        secrets = self._earlier.job.secrets
+        values = {name: secrets.get(_output_key(record.step_id, name)) for name in record.secret_outputs}
+        for name, value in values.items():
+            with contextlib.suppress(ValueError):  # too short to be found in text
+                self._world.redactor.register(_output_key(record.step_id, name), value)
+        return values
+
+    def _evidence_problem(self, record: StepRecord) -> str | None:
+        for handle in record.evidence:
+            try:
+                self._world.evidence.get(handle)
+            except (RecoupError, OSError) as error:
+                return f"its evidence does not hold: {_first_line(error)}"
+        return None
+
+    def _output_problem(self, step: Step, record: StepRecord) -> str | None:
+        shown = msgspec.json.encode(record.outputs)
+        if msgspec.json.decode(self._world.redactor.seal(record.outputs).data) != msgspec.json.decode(shown):
+            return "an output of it holds what is a secret now"
+        new = {name for step_id, name in self._newly_named if step_id == step.id}
+        missing = sorted(new - record.outputs.keys() - set(record.secret_outputs))
+        return f"an output that is wanted now was not kept: {', '.join(missing)}" if missing else None
+
+    def _handler_problem(self, step: Step, record: StepRecord, secret: Mapping[str, str]) -> str | None:
+        """What its handlers left is part of what it left."""
+        there, fresh = self._earlier, {**self._outputs, step.id: {**record.outputs, **secret}}
+        for handler in _performed_handlers(step, record):
+            before = arguments_of(handler, there.job, there.known.state, secret_names(there.known.plan))
+            now = arguments_of(handler, self._job, self._state, self._secret, fresh)
+            if before.digest != now.digest:
+                return "the arguments of its handlers are not what they were"
+        return None
+
+    async def _world_problem(self, step: Step, arguments: Arguments) -> str | None:
+        """Without a workspace the world must still be as the step left it."""
+        if self._job.workspaces is not None or isinstance(step.action, ApproveAction):
+            return None
+        policy = step_policy(self._job.policy, self._job.plan, step)
+        scene = Scene(
+            cwd=str(Path(self._job.plan.folder).resolve()),
+            env=environment_of(self._world, self._job, step, arguments, _ATTEMPT, {}),
+            policy=policy,
+            check_timeout_s=policy.precheck_s,
+        )
+        examined = await self._world.inspector.examine(
+            world_checks(step), scene, self._lifeline, asyncio.Event()
+        )
+        broken = [f"{result.check}: {result.detail}" for result in examined.results if not result.held]
+        return f"{NOTHING_PROVES}: {'; '.join(broken)}" if broken else None
+
+
+async def _with_checkpoints(
+    job: Job, earlier: EarlierRun, baseline: Baseline | None, found: list[Found]
+) -> list[Found]:
+    """With those checkpoints that could be brought over; the first that could not be ends the prefix."""
+    if job.workspaces is None:
+        return found
+    records = [
+        record
+        for record, one in zip(earlier.known.state.steps, found, strict=False)
+        if record.checkpoint is not None
+        and why_not(earlier.known, job.plan, baseline, record.index, one) is None
+    ]
+    snapshots = [record.checkpoint for record in records if record.checkpoint is not None]
+    adopted = await job.workspaces.adopt(earlier.job.files.root, snapshots)
+    return _without_broken(found, records, adopted)
+
+
+def _without_broken(found: list[Found], records: Sequence[StepRecord], adopted: Adopted) -> list[Found]:
+    if adopted.problem is None:
+        return found
+    index = records[adopted.count].index
+    return [*found[:index], Found(problem=f"its checkpoint cannot be brought over: {adopted.problem}")]
+
+
+def _reused(state: RunState, record: StepRecord) -> ev.StepReused:
+    return ev.StepReused(
+        step_id=record.step_id,
+        step_index=record.index,
+        attempt=None,
+        reason=record.invalidation_reason if record.skipped else None,
+        diff_hash=record.diff_hash,
+        from_run_id=record.reused_from or state.run_id,
+        verdict=record.verdict,
+        kind=record.kind,
+        args_digest=record.args_digest,
+        pre_state=record.pre_state,
+        evidence=record.evidence,
+        outputs=record.outputs,
+        secret_outputs=record.secret_outputs,
+        snapshot=record.checkpoint,
+        phase=record.phase,
+        skipped=record.skipped,
+    )
+
+
+def _performed_handlers(step: Step, record: StepRecord) -> tuple[Handler, ...]:
+    recovering = (*step.rescue, *step.on_empty) if record.verdict is Verdict.RECOVERED else ()
+    return (*recovering, *step.always)
+
+
+def _output_key(step_id: str, name: str) -> str:
+    return f"steps.{step_id}.outputs.{name}"
+
+
+def _first_line(error: BaseException) -> str:
+    words = error.message if isinstance(error, RecoupError) else str(error)
+    return words.splitlines()[0] if words.strip() else type(error).__name__

@@ -1,0 +1,271 @@
+"""What an operator may ask of a run, when, and what it changes. Refusals say what would be possible instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from recoup.model.events import ControlHandled
+from recoup.model.plan import ApproveAction, Repeat
+from recoup.model.policy import Policy
+from recoup.model.run import Recovery, RunState, RunStatus, StepRecord
+from recoup.model.storage import Control
+
+FORCE = "force"
+ACTIONS = (
+    *("pause", "resume", "takeover", "retry_step", "hard_reset_step", "resume_from_step"),
+    *("cancel", "approve", "reject", "settle"),
+)
+_RECOVERING = frozenset({"takeover", "retry_step", "hard_reset_step", "resume_from_step"})
+_PRE_EMPTING = frozenset({"cancel", "takeover", "retry_step", "hard_reset_step", "resume_from_step"})
+
+
+def pre_empts(control: Control) -> bool:
+    """Whether an attempt under way must end for it."""
+    return control.action in _PRE_EMPTING
+
+
+def refusal(state: RunState, control: Control, policy: Policy) -> str | None:
+    """Why this cannot be done now, and what can; None when it can."""
+    why = (
+        _REFUSALS[control.action](state, control, policy)
+        if control.action in _REFUSALS
+        else _unknown(control)
+    )
+    if why is None:
+        return None
+    instead = possible(state, policy)
+    return f"{why}; possible now: {', '.join(instead) or 'nothing'}"
+
+
+def possible(state: RunState, policy: Policy) -> list[str]:
+    """The actions that some operator could take now."""
+    wishes = [_wish(state, action) for action in ACTIONS]
+    return [wish.action for wish in wishes if _REFUSALS[wish.action](state, wish, policy) is None]
+
+
+def is_over(state: RunState) -> bool:
+    """Ended, and no other delivery follows by itself."""
+    return state.status.is_terminal and not (state.status is RunStatus.FAILED and state.retryable)
+
+
+def current_step(state: RunState) -> StepRecord | None:
+    """The first step that is not known to be good."""
+    return state.steps[state.prefix_length] if state.prefix_length < len(state.steps) else None
+
+
+def gate(state: RunState) -> StepRecord | None:
+    """The gate at which the run waits for an operator's yes or no."""
+    step = current_step(state)
+    waits = state.status is RunStatus.WAITING and state.waiting_for == "approval"
+    return step if waits and step is not None and _is_gate(state, step) else None
+
+
+def unsettled(state: RunState) -> StepRecord | None:
+    """The step with an unknown outcome that an escalation is about."""
+    if state.status is not RunStatus.ESCALATED or state.escalated_step is None:
+        return None
+    return state.steps[state.escalated_step]
+
+
+def heed(state: RunState, handled: ControlHandled) -> None:
+    """The fold of an accepted control."""
+    if handled.action in _RECOVERING:
+        state.recovery = Recovery(handled.action, handled.step_id, handled.at or "")
+    match handled.action:
+        case "pause":
+            state.paused = True
+        case "takeover":
+            state.paused = state.takeover = True
+            _not_given_up(state)
+        case "resume":
+            state.paused = state.takeover = False
+        case "resume_from_step":
+            state.paused = state.takeover = False
+            _at_once(state, None)
+        case "retry_step":
+            state.paused = state.takeover = False
+            _at_once(state, "soft_reset")
+        case "hard_reset_step":
+            state.restore_pending = True
+            state.resets += handled.argument != FORCE
+            _at_once(state, "hard_reset")
+        case _:
+            pass
+
+
+def begin_anew(step: StepRecord) -> None:
+    """A fresh budget of attempts."""
+    step.attempts_in_delivery, step.unknown_failures, step.marks = 0, 0, ()
+    step.given_up, step.rescue_tried = None, False
+
+
+def _not_given_up(state: RunState) -> None:
+    """A person mends it: it is tried once more before the run ends."""
+    step = current_step(state)
+    if step is not None:
+        step.given_up, step.rescue_tried = None, False
+
+
+def _at_once(state: RunState, strategy: str | None) -> None:
+    step = current_step(state)
+    if step is not None:
+        begin_anew(step)
+        step.strategy, step.healing_since, step.delay_ms = strategy, None, 0
+
+
+# Refusals, by action
+
+
+def _cancel(state: RunState, _control: Control, _policy: Policy) -> str | None:
+    return f"the run is {state.status} already" if is_over(state) else None
+
+
+def _pause(state: RunState, _control: Control, _policy: Policy) -> str | None:
+    if not _is_active(state):
+        return f"the run is {state.status}"
+    return "the run is paused already" if state.paused else None
+
+
+def _resume(state: RunState, _control: Control, _policy: Policy) -> str | None:
+    if is_over(state):
+        return f"the run is {state.status}"
+    return _nobody_knows(state) or (None if state.paused else "the run is not paused")
+
+
+def _takeover(state: RunState, _control: Control, _policy: Policy) -> str | None:
+    if not _is_active(state):
+        return f"the run is {state.status}"
+    if state.takeover:
+        return "the run is taken over already"
+    return _in_flight(state)
+
+
+def _retry_step(state: RunState, control: Control, _policy: Policy) -> str | None:
+    return _not_now(state, control) or _in_flight(state)
+
+
+def _hard_reset_step(state: RunState, control: Control, policy: Policy) -> str | None:
+    wrong = _not_now(state, control) or _in_flight(state)
+    if wrong:
+        return wrong
+    if state.baseline is None:
+        return "the plan has no workspace that could be restored"
+    if control.argument != FORCE and state.resets >= policy.job_self_heal_max_resets:
+        used = f"{state.resets} of {policy.job_self_heal_max_resets} used"
+        return f"job_self_heal_max_resets: {used} (--force does it all the same)"
+    return None
+
+
+def _resume_from_step(state: RunState, control: Control, _policy: Policy) -> str | None:
+    if is_over(state):
+        return f"the run is {state.status}: a new run can reuse what is proven (recoup run PLAN --reuse {state.run_id})"
+    nobody_knows = _nobody_knows(state)
+    if nobody_knows:
+        return nobody_knows
+    if not state.paused:
+        return "only a paused run, or one that was taken over, can go back to a step"
+    record = _named(state, control)
+    if record is None:
+        return f"the run has no step {control.step_id}"
+    if record.index > state.prefix_length:
+        frontier = state.steps[state.prefix_length].step_id
+        return f"{record.step_id} comes after {frontier}, which is not done"
+    return _never(state, record.index) or _in_flight(state)
+
+
+def _approval(state: RunState, control: Control, _policy: Policy) -> str | None:
+    step = gate(state)
+    if step is None:
+        return "the run does not wait for an approval"
+    if control.step_id not in (None, step.step_id):
+        return f"the run waits at {step.step_id}, not at {control.step_id}"
+    return None
+
+
+def _settle(state: RunState, control: Control, _policy: Policy) -> str | None:
+    record = unsettled(state)
+    if record is None:
+        return f"the run is {state.status}: only an escalated step with an unknown outcome can be settled"
+    if control.step_id not in (None, record.step_id):
+        return f"{control.step_id} is not the step in question: {record.step_id} is"
+    return None if control.argument in ("done", "not-done") else "say whether it was done or not-done"
+
+
+_REFUSALS: dict[str, Callable[[RunState, Control, Policy], str | None]] = {
+    "pause": _pause,
+    "resume": _resume,
+    "takeover": _takeover,
+    "retry_step": _retry_step,
+    "hard_reset_step": _hard_reset_step,
+    "resume_from_step": _resume_from_step,
+    "cancel": _cancel,
+    "approve": _approval,
+    "reject": _approval,
+    "settle": _settle,
+}
+
+
+def _unknown(control: Control) -> str:
+    return f"{control.action} is not a control"
+
+
+def _wish(state: RunState, action: str) -> Control:
+    """The action at the step where it makes most sense."""
+    step = state.steps[0].step_id if action == "resume_from_step" and state.steps else None
+    argument = "done" if action == "settle" else None
+    return Control(
+        id="", run_id=state.run_id, action=action, reason="", actor="", at=state.submitted_at, step_id=step,
+        argument=argument,
+    )  # fmt: skip
+
+
+def _is_active(state: RunState) -> bool:
+    return not is_over(state) and state.status is not RunStatus.ESCALATED
+
+
+def _not_now(state: RunState, control: Control) -> str | None:
+    """Of what is done to the step at which the run stands."""
+    step = current_step(state)
+    if is_over(state) or step is None:
+        return f"the run is {state.status}: a new run can reuse what is proven (recoup run PLAN --reuse {state.run_id})"
+    nobody_knows = _nobody_knows(state)
+    if nobody_knows:
+        return nobody_knows
+    if _is_gate(state, step):
+        return f"{step.step_id} is a gate: approve or reject it"
+    if control.step_id not in (None, step.step_id):
+        return f"the run stands at {step.step_id}, not at {control.step_id}: pause, then resume_from_step goes back"
+    return None
+
+
+def _nobody_knows(state: RunState) -> str | None:
+    """Whatever makes the run go on would perform that step again."""
+    record = unsettled(state)
+    return f"nobody knows whether {record.step_id} was done: settle it first" if record else None
+
+
+def _in_flight(state: RunState) -> str | None:
+    """An attempt that must not be repeated must not be cut off either."""
+    for record in state.steps:
+        if (
+            record.open is not None
+            and record.open.launched
+            and state.plan.steps[record.index].repeat is Repeat.NEVER
+        ):
+            return f"{record.step_id} is under way and must not be repeated: let it end (pause), or cancel the run"
+    return None
+
+
+def _never(state: RunState, index: int) -> str | None:
+    for record in state.steps[index : state.prefix_length]:
+        if state.plan.steps[record.index].repeat is Repeat.NEVER and not record.skipped:
+            return f"{record.step_id} is done and must not be repeated"
+    return None
+
+
+def _named(state: RunState, control: Control) -> StepRecord | None:
+    return next((record for record in state.steps if record.step_id == control.step_id), None)
+
+
+def _is_gate(state: RunState, record: StepRecord) -> bool:
+    return isinstance(state.plan.steps[record.index].action, ApproveAction)

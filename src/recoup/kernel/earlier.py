@@ -1,0 +1,97 @@
+"""An earlier run, as one looks back at it: what it has done, what it may have done, and what it could not keep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from recoup.kernel.prefix import is_good
+from recoup.model import events as ev
+from recoup.model.events import CheckpointIncomplete, Event
+from recoup.model.failure import FailureKind
+from recoup.model.plan import Plan
+from recoup.model.run import RunState
+
+_DONE = "was done"
+_MAYBE_DONE = "may have been done (its outcome is not known)"
+_ENDS_THE_STEP = ("main", "rescue")
+_DONE_BUT = (FailureKind.OUTPUT_INVALID, FailureKind.SECRET_UNDECLARED)
+"""All that it does was done; only what it gave cannot be used."""
+
+
+class Deed(msgspec.Struct, frozen=True):
+    """A step that has had, or may have had, its effect."""
+
+    run_id: str
+    words: str
+    args_digest: str | None
+
+
+class Earlier(msgspec.Struct, frozen=True, kw_only=True):
+    """The run that is looked back at."""
+
+    state: RunState
+    plan: Plan
+    """As it was run: the ledger's own may be redacted."""
+    performed: Mapping[str, tuple[Deed, ...]] = {}
+    """By step; in this run, and in those that reused it or that it reused."""
+    incomplete: dict[int, CheckpointIncomplete] = {}
+    """What the checkpoints of its steps lack."""
+
+
+def look_back(state: RunState, plan: Plan, events: Iterable[Event]) -> Earlier:
+    """`plan`: as it was run."""
+    words: dict[str, str] = {}
+    incomplete: dict[int, CheckpointIncomplete] = {}
+    for event in events:
+        _remember(event.payload, words, incomplete)
+    for record in state.steps:
+        if record.open is not None and record.open.launched and record.open.phase in _ENDS_THE_STEP:
+            words[record.step_id] = _MAYBE_DONE
+    performed = {
+        record.step_id: (Deed(state.run_id, words[record.step_id], record.args_digest),)
+        for record in state.steps
+        if record.step_id in words
+    }
+    return Earlier(state=state, plan=plan, performed=performed, incomplete=incomplete)
+
+
+def with_family(earlier: Earlier, family: Iterable[Earlier]) -> Earlier:
+    """What was done in the runs that go on from the same one must not be repeated either."""
+    performed = dict(earlier.performed)
+    for relative in family:
+        for step_id, deeds in relative.performed.items():
+            performed[step_id] = (*performed.get(step_id, ()), *deeds)
+    return msgspec.structs.replace(earlier, performed=performed)
+
+
+def was_good(earlier: Earlier, step_id: str) -> bool:
+    """Wherever it stood there."""
+    return any(record.step_id == step_id and is_good(record) for record in earlier.state.steps)
+
+
+def _remember(
+    payload: ev.Payload, performed: dict[str, str], incomplete: dict[int, CheckpointIncomplete]
+) -> None:
+    match payload:
+        case ev.AttemptFinished() if payload.phase in _ENDS_THE_STEP:
+            performed[payload.step_id] = _DONE
+        case ev.AttemptFailed() if payload.phase in _ENDS_THE_STEP and not payload.not_begun:
+            performed.pop(payload.step_id, None)
+            if not payload.outcome_known or payload.failure_kind in _DONE_BUT:
+                performed[payload.step_id] = _MAYBE_DONE
+        case ev.StepReused():
+            incomplete.pop(payload.step_index, None)
+            if not payload.skipped:
+                performed[payload.step_id] = _DONE
+        case ev.ControlHandled(
+            action="settle", outcome="accepted", argument="not-done", step_id=str() as settled
+        ):
+            performed.pop(settled, None)
+        case ev.CheckpointStored():
+            incomplete.pop(payload.step_index, None)
+        case ev.CheckpointIncomplete():
+            incomplete[payload.step_index] = payload
+        case _:
+            pass

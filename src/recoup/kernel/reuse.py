@@ -1,0 +1,359 @@
+"""What of an earlier run need not be done again in a new one: a prefix, compared step by step, and why it ends there.
+
+Whatever differs, or is not known, ends it.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from recoup.kernel.earlier import Deed, Earlier
+from recoup.kernel.prefix import Frontier, frontier
+from recoup.model.plan import (
+    WORLD_CHECKS,
+    AgentAction,
+    ApproveAction,
+    FileCheck,
+    Handler,
+    JsonCheck,
+    Plan,
+    Rebuild,
+    Repeat,
+    Step,
+    kind_of,
+)
+from recoup.model.run import RunState, StepRecord, Verdict
+from recoup.model.workspace import Baseline
+
+_NOT_LOOKED_AT = "nothing is known about it now"
+NOTHING_PROVES = "nothing proves that what it left is still there"
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """What one step would be now, if everything before it is reused."""
+
+    wanted: bool = True
+    """Its `when` holds."""
+    args_digest: str | None = None
+    changed: tuple[str, ...] = ()
+    """The references in it whose values are not what they were."""
+    problem: str | None = None
+    """The first thing that does not support reuse: evidence, an output, a checkpoint, the world."""
+
+
+class StepReuse(msgspec.Struct, frozen=True, rename="camel"):
+    """What becomes of one step of the new plan, and why."""
+
+    step_id: str
+    step_index: int
+    reused: bool
+    reason: str
+
+
+class Reuse(msgspec.Struct, frozen=True):
+    """The answer: a prefix is reused, the rest runs."""
+
+    run_id: str
+    steps: tuple[StepReuse, ...]
+    refusal: str | None = None
+    """Why the run must not begin like this at all."""
+    hint: str = ""
+
+    @property
+    def count(self) -> int:
+        return sum(step.reused for step in self.steps)
+
+    @property
+    def frontier(self) -> Frontier | None:
+        if self.count == len(self.steps):
+            return None
+        step = self.steps[self.count]
+        return Frontier(step.step_id, step.step_index, step.reason)
+
+    def document(self) -> dict[str, Any]:
+        """`--dry-run --json`."""
+        edge = self.frontier
+        return {
+            "runId": self.run_id,
+            "reused": [step.step_id for step in self.steps if step.reused],
+            "frontier": None if edge is None else msgspec.to_builtins(edge),
+            "steps": msgspec.to_builtins(self.steps),
+        }
+
+
+def compare(
+    earlier: Earlier,
+    plan: Plan,
+    baseline: Baseline | None,
+    found: Sequence[Found],
+    *,
+    from_step: str | None = None,
+    later_digests: Mapping[str, str | None] | None = None,
+) -> Reuse:
+    """`found`: for the leading steps, as far as somebody looked. `later_digests`: what steps that must not be repeated
+    would be given, where that is known before the steps before them have run."""
+    run_id = earlier.state.run_id
+    ids = [step.id for step in plan.steps]
+    if from_step is not None and from_step not in ids:
+        return Reuse(run_id, (), f"the plan has no step {from_step!r}", f"Its steps: {', '.join(ids[:20])}.")
+    end, reason = _end(earlier, plan, baseline, found, from_step)
+    steps = tuple(
+        _step_reuse(earlier, step, index, end, reason, ids) for index, step in enumerate(plan.steps)
+    )
+    refusal = _refusal(earlier, plan, steps, end, from_step, later_digests or {})
+    return Reuse(run_id, steps, *refusal)
+
+
+def in_place(state: RunState, from_step: str | None = None) -> Reuse:
+    """The same answer for a run that goes on itself."""
+    ids = [record.step_id for record in state.steps]
+    edge = frontier(state)
+    end, reason = (edge.step_index, edge.reason) if edge else (len(ids), "")
+    if from_step is not None and from_step in ids[:end]:
+        end, reason = ids.index(from_step), _asked(from_step)
+    good = f"done in run {state.run_id}"
+    steps = [
+        StepReuse(step_id, index, index < end, good if index < end else _why_later(index, end, reason, ids))
+        for index, step_id in enumerate(ids)
+    ]
+    return Reuse(state.run_id, tuple(steps))
+
+
+def why_not(
+    earlier: Earlier, plan: Plan, baseline: Baseline | None, index: int, found: Found | None = None
+) -> str | None:
+    """Why this step must be performed, given that all before it are reused. Without `found`: as far as the ledger and
+    the plans tell. None: nothing speaks against reuse."""
+    step = plan.steps[index]
+    why = _not_good_there(earlier, step, index) or _edited(earlier.plan, plan, index)
+    if why is not None:
+        return why
+    record = earlier.state.steps[index]
+    why = _begins_elsewhere(earlier, plan, baseline) or (
+        _not_proven(step, record) if baseline is None else _no_way_back(earlier, step, record)
+    )
+    return why if why is not None or found is None else _differs_now(record, found)
+
+
+# The end of the prefix
+
+
+def _end(
+    earlier: Earlier,
+    plan: Plan,
+    baseline: Baseline | None,
+    found: Sequence[Found],
+    from_step: str | None,
+) -> tuple[int, str]:
+    for index, step in enumerate(plan.steps):
+        looked_at = index < len(found)
+        why = why_not(earlier, plan, baseline, index, found[index] if looked_at else None)
+        if step.id == from_step:
+            why = _asked(from_step)
+        elif why is None and not looked_at:
+            why = _NOT_LOOKED_AT
+        if why is not None:
+            return index, why
+    return len(plan.steps), ""
+
+
+def _step_reuse(
+    earlier: Earlier, step: Step, index: int, end: int, reason: str, ids: Sequence[str]
+) -> StepReuse:
+    if index >= end:
+        return StepReuse(step.id, index, False, _why_later(index, end, reason, ids))
+    record = earlier.state.steps[index]
+    verdict = "skipped" if record.skipped else record.verdict.value
+    gaps = earlier.incomplete.get(index)
+    lacks = f"; its checkpoint lacks {gaps.missing_count} paths" if gaps and not record.skipped else ""
+    return StepReuse(step.id, index, True, f"{verdict} in run {_prover(earlier.state, record)}{lacks}")
+
+
+def _why_later(index: int, end: int, reason: str, ids: Sequence[str]) -> str:
+    return reason if index == end else f"after the frontier: {ids[end]}"
+
+
+def _asked(from_step: str) -> str:
+    return f"asked for: --from-step {from_step}"
+
+
+def _prover(state: RunState, record: StepRecord) -> str:
+    return record.reused_from or state.run_id
+
+
+# What speaks against one step
+
+
+def _not_good_there(earlier: Earlier, step: Step, index: int) -> str | None:
+    state = earlier.state
+    if index >= len(state.steps) or state.steps[index].step_id != step.id:
+        there = next((record for record in state.steps if record.step_id == step.id), None)
+        return (
+            "was not in that run" if there is None else f"stood at another place in that run: {there.index}"
+        )
+    if index in state.always_pending:
+        return "its `always` was not done there"
+    if index < state.prefix_length:
+        return None
+    edge = frontier(state)
+    assert edge is not None, "a step beyond the prefix has a frontier before it"
+    return (
+        f"not good there: {edge.reason}"
+        if edge.step_index == index
+        else f"after the frontier there: {edge.step_id}"
+    )
+
+
+def _edited(there: Plan, plan: Plan, index: int) -> str | None:
+    """Titles and limits say nothing about what a step does; but an agent is told its title and the objective."""
+    before, now = there.steps[index], plan.steps[index]
+    keys = [name for name in Step.__struct_fields__ if _encoded(before, name) != _encoded(now, name)]
+    if not _has_agent(now):
+        keys = [name for name in keys if name != "title"]
+    elif there.objective != plan.objective:
+        keys.append("objective")
+    said = [kind_of(now.action) if name == "action" else name for name in keys if name != "limits"]
+    return f"edited since: {', '.join(said)}" if said else None
+
+
+def _encoded(step: Step, name: str) -> bytes:
+    """As bytes, because 1, 1.0 and true are equal in Python and not in a plan."""
+    return msgspec.json.encode(getattr(step, name), order="deterministic")
+
+
+def _has_agent(step: Step) -> bool:
+    works: tuple[Step | Handler, ...] = (step, *step.rescue, *step.on_empty, *step.always)
+    return any(isinstance(work.action, AgentAction) for work in works)
+
+
+def _begins_elsewhere(earlier: Earlier, plan: Plan, baseline: Baseline | None) -> str | None:
+    there = earlier.state.baseline
+    if (there is None) != (baseline is None):
+        return "that run had no workspace" if there is None else "that run worked in a workspace"
+    if there is None or baseline is None:
+        same = posixpath.normpath(earlier.plan.folder) == posixpath.normpath(plan.folder)
+        return None if same else "that run worked in another folder"
+    if there.commit != baseline.commit:
+        return (
+            f"the source is at another commit: {_short(baseline.commit)}, in that run {_short(there.commit)}"
+        )
+    if there.tree != baseline.tree:
+        return "the source holds other files than in that run"
+    if there.manifest != baseline.manifest:
+        return "the source has other branches, tags, modes or empty folders than in that run"
+    return None
+
+
+def _short(commit: str | None) -> str:
+    return commit[:12] if commit else "none"
+
+
+def _not_proven(step: Step, record: StepRecord) -> str | None:
+    """Without a workspace only the world itself can tell."""
+    if _left_nothing(step, record):
+        return None
+    looks = any(isinstance(check, WORLD_CHECKS) for check in step.expect)
+    return None if looks and record.verdict is not Verdict.UNVERIFIED else NOTHING_PROVES
+
+
+def _no_way_back(earlier: Earlier, step: Step, record: StepRecord) -> str | None:
+    """With a workspace: what it began from and what it left must both be known."""
+    state = earlier.state
+    before = _tree_before(state, record.index)
+    if state.base is not None and state.base.index == record.index and state.base.snapshot.tree != before:
+        return "an operator changed the workspace before it"
+    if _left_nothing(step, record):
+        return None
+    if record.pre_state != before:
+        return "it began from another state of the workspace than the steps before it left"
+    if record.checkpoint is None:
+        return "it left no checkpoint"
+    return _gone_from_checkpoint(earlier, step, record.index)
+
+
+def _left_nothing(step: Step, record: StepRecord) -> bool:
+    return record.skipped or isinstance(step.action, ApproveAction)
+
+
+def _tree_before(state: RunState, index: int) -> str | None:
+    for record in reversed(state.steps[:index]):
+        if record.checkpoint is not None:
+            return record.checkpoint.tree
+    return state.baseline.tree if state.baseline else None
+
+
+def _gone_from_checkpoint(earlier: Earlier, step: Step, index: int) -> str | None:
+    """A file that the step had to leave, and that its checkpoint does not hold."""
+    gaps = earlier.incomplete.get(index)
+    if gaps is None or _is_rebuilt(earlier, index):
+        return None
+    paths = [posixpath.normpath(path) for path in _paths_left(step)]
+    for missing in gaps.missing:
+        place = missing.path.rstrip("/")
+        if any(path == place or path.startswith(f"{place}/") for path in paths):
+            return f"its checkpoint does not hold {missing.path}, which it must leave: {missing.why}"
+    if paths and gaps.missing_count > len(gaps.missing):
+        return f"its checkpoint lacks {gaps.missing_count} paths, more than are named"
+    return None
+
+
+def _is_rebuilt(earlier: Earlier, index: int) -> bool:
+    """A step up to here is performed again after every restore, for just that."""
+    pairs = zip(earlier.plan.steps[: index + 1], earlier.state.steps, strict=False)
+    return any(step.rebuild is Rebuild.RERUN and not record.skipped for step, record in pairs)
+
+
+def _paths_left(step: Step) -> list[str]:
+    files = [check.path for check in step.expect if isinstance(check, FileCheck) and not check.absent]
+    return files + [check.file for check in step.expect if isinstance(check, JsonCheck)]
+
+
+def _differs_now(record: StepRecord, found: Found) -> str | None:
+    if found.problem is not None:
+        return found.problem
+    if found.wanted is record.skipped:
+        return "its `when` gives another answer now"
+    if not record.skipped and found.args_digest != record.args_digest:
+        names = f": {', '.join(found.changed)}" if found.changed else ""
+        return f"its arguments are not what they were{names}"
+    return None
+
+
+# Refusals
+
+
+def _refusal(
+    earlier: Earlier,
+    plan: Plan,
+    steps: Sequence[StepReuse],
+    end: int,
+    from_step: str | None,
+    digests: Mapping[str, str | None],
+) -> tuple[str | None, str]:
+    if from_step is not None and end < len(steps) and steps[end].step_id != from_step:
+        edge = steps[end]
+        words = (
+            f"cannot begin at {from_step}: {edge.step_id} comes before it and cannot be reused: {edge.reason}"
+        )
+        return words, f"Without --from-step it begins at {edge.step_id}."
+    for step, reuse in zip(plan.steps[end:], steps[end:], strict=True):
+        deed = repeated(earlier, step, digests.get(step.id)) if step.repeat is Repeat.NEVER else None
+        if deed is not None:
+            words = f"{step.id} {deed.words} in run {deed.run_id} and must not be repeated"
+            hint = "If it is done for good, take it out of the plan. Without reuse a run performs all of it again."
+            return f"{words}; it cannot be reused: {_whole_reason(reuse, steps[end])}", hint
+    return None, ""
+
+
+def repeated(earlier: Earlier, step: Step, digest: str | None) -> Deed | None:
+    """With other arguments it is another deed; where those are not known yet, it may be the same."""
+    deeds = earlier.performed.get(step.id, ())
+    return next((deed for deed in deeds if digest is None or digest == deed.args_digest), None)
+
+
+def _whole_reason(reuse: StepReuse, edge: StepReuse) -> str:
+    return reuse.reason if reuse is edge else f"{reuse.reason} ({edge.reason})"
