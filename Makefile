@@ -7,6 +7,7 @@ demo: setup
 	@.venv/bin/recoup demo
 
 test: setup
+	@tools/setup-agents.sh
 	$(PY) -m pytest -n 2 -m "not soak"
 
 check: setup
@@ -20,6 +21,7 @@ bench: setup
 
 soak: setup
 	tools/setup-soak.sh
+	@tools/setup-agents.sh
 	$(PY) -m pytest -n 2 -m soak --timeout 3600
 
 format: setup
@@ -30,4 +32,4 @@ setup:
 	@tools/setup.sh
 
 clean:
-	rm -rf .venv .setup-stamp .bench dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .setup-stamp .agents .bench dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import shutil
 import signal
@@ -194,6 +195,15 @@ async def test_the_environment_is_exactly_the_given_one_and_a_mark(
     assert len(found.pop(b"RECOUP_KEEPER")) == 32
     assert found == {os.fsencode(name): os.fsencode(value) for name, value in given.items()}
     assert ended.exit_code == 0
+
+
+async def test_standard_input_is_what_was_given_and_then_ends(scene: Scene) -> None:
+    given = bytes(range(256)) * 4096
+    ended = await scene.keep(scene.spec("sha256sum", stdin=given))
+    assert (ended.exit_code, scene.text["stdout"].split()[0].decode()) == (
+        0,
+        hashlib.sha256(given).hexdigest(),
+    )
 
 
 async def test_the_drivers_environment_is_not_in_the_keeper_either(
@@ -571,6 +581,40 @@ async def test_silence_is_idle(scene: Scene) -> None:
 async def test_output_postpones_the_idle_timeout(scene: Scene) -> None:
     ended = await scene.bash("for i in 1 2 3 4; do echo $i; sleep 0.2; done", idle_timeout_s=0.6)
     assert ended.ended_by is EndedBy.EXIT
+
+
+class Beat:
+    """A pulse in the test's hand: a sign of progress every fifth of a second."""
+
+    def __init__(self) -> None:
+        self.task: asyncio.Task[None] | None = None
+
+    def attach(self, progress: Callable[[], None]) -> Callable[[], None]:
+        self.task = asyncio.create_task(self.go_on(progress))
+        return self.task.cancel  # type: ignore[return-value]
+
+    async def go_on(self, progress: Callable[[], None]) -> None:
+        while True:
+            await asyncio.sleep(0.2)
+            progress()
+
+
+async def test_a_pulse_postpones_the_idle_timeout_and_is_let_go_at_the_end(scene: Scene) -> None:
+    async def at_once(keeper: ProcessIdentity) -> None: ...
+
+    beat = Beat()
+    ended = await LinuxKeeper().keep(
+        scene.spec("sleep", "1.2", idle_timeout_s=0.8),
+        before_exec=at_once,
+        lifeline=scene.line,
+        output=scene.take,
+        stop=scene.stop,
+        pulse=beat,
+    )
+    assert ended.ended_by is EndedBy.EXIT
+    assert beat.task is not None
+    await asyncio.wait([beat.task])
+    assert beat.task.cancelled()
 
 
 async def test_a_silent_process_that_computes_is_not_idle_by_activity(scene: Scene) -> None:

@@ -133,10 +133,30 @@ def test_exceptions_count_by_the_name_of_their_type(exception: str, cls: Failure
         ("authentication_error", POLICY),
         ("invalid_request_error", CONTRACT),
         ("something_new", UNKNOWN),
+        ("claude:result:rate_limit", COOLDOWN),
+        ("claude:result:http_529", TRANSIENT),
+        ("codex:turn.failed:http_401", POLICY),
+        ("codex:exit:session_not_found", TRANSIENT),
+        ("gemini:exit:input_error", CONTRACT),
+        ("rate_limit:something_new", UNKNOWN),
     ],
 )
 def test_an_agents_own_event_counts(event: str, cls: FailureClass) -> None:
     assert classify(Facts(kind=FailureKind.AGENT_ERROR, agent_event=event), DEFAULT) is cls
+
+
+@pytest.mark.parametrize(
+    ("event", "cls"),
+    [
+        (None, STUCK),
+        ("codex:waiting:connection_error", TRANSIENT),
+        ("claude:waiting:http_429", COOLDOWN),
+        ("claude:waiting:authentication_failed", POLICY),
+        ("claude:waiting:something_new", STUCK),
+    ],
+)
+def test_an_idle_agent_is_judged_by_what_it_waited_for(event: str | None, cls: FailureClass) -> None:
+    assert classify(Facts(kind=FailureKind.IDLE_TIMEOUT, agent_event=event), DEFAULT) is cls
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from recoup.errors import KeeperError
 from recoup.model.ids import ProcessIdentity
 from recoup.model.policy import IdleBy
 from recoup.model.process import Ended, EndedBy, ProcessSpec
-from recoup.ports import Lifeline, OutputSink
+from recoup.ports import Lifeline, OutputSink, Pulse
 from recoup.processes.drain import Drain
 from recoup.processes.idle import Idle
 from recoup.processes.keeper_main import UNKILLABLE_S
@@ -48,6 +48,7 @@ class LinuxKeeper:
         lifeline: Lifeline,
         output: OutputSink,
         stop: asyncio.Event,
+        pulse: Pulse | None = None,
     ) -> Ended:
         marker = new_marker()
         process = start_keeper(spec, marker)
@@ -57,7 +58,7 @@ class LinuxKeeper:
                 await before_exec(identity)
             if stop.is_set():
                 return Ended(ended_by=EndedBy.STOPPED)
-            return await _Watch(process, marker, spec, output).run(lifeline, stop)
+            return await _Watch(process, marker, spec, output).run(lifeline, stop, pulse)
         finally:
             await process.release()
 
@@ -84,10 +85,12 @@ class _Watch:
             Drain(process.stderr, partial(self._take_output, "stderr")),
         ]
 
-    async def run(self, lifeline: Lifeline, stop: asyncio.Event) -> Ended:
+    async def run(self, lifeline: Lifeline, stop: asyncio.Event, pulse: Pulse | None) -> Ended:
         with ExitStack() as undo:
             undo.callback(self._close)
             undo.callback(lifeline.attach(self._extend))
+            if pulse is not None:
+                undo.callback(pulse.attach(self._idle.progress))
             self._heed(stop, undo)
             self._process.hear(self._take_message)
             self._process.say(f"go {lifeline.deadline_boot_s!r}")
@@ -112,11 +115,11 @@ class _Watch:
         return partial(self._process.say, "activity") if by_activity else None
 
     def _take_output(self, name: str, chunk: bytes) -> None:
-        self._idle.progress()
         if self._problem is not None:
             return
         try:
-            self._output(name, chunk)
+            if self._output(name, chunk) is not False:
+                self._idle.progress()
         except Exception as error:  # noqa: BLE001 raised again when the tree is gone
             self._problem = error
             self._stop(EndedBy.STOPPED)

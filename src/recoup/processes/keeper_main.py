@@ -3,8 +3,9 @@
 It runs on a bare interpreter (`python -I -S`), so it imports little, to start quickly, and nothing of recoup.
 Being a child subreaper, it inherits every orphan below it: when it has no child left, the tree is gone.
 
-Standard input is the order: marshalled argv, cwd and env, because arguments are public and an environment
-holds secrets. Standard output and error are the command's pipes. The channel is a SEQPACKET socket; on it:
+Standard input is the order: marshalled argv, cwd, env and stdin, because arguments are public and an
+environment holds secrets. Standard output and error are the command's pipes. The channel is a SEQPACKET
+socket; on it:
 
     driver → keeper    go DEADLINE · deadline DEADLINE · stop GRACE · activity
     keeper → driver    ready · started PID · activity MARK · unkillable PID…
@@ -44,7 +45,7 @@ _CANNOT_EXECUTE = 127
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
-Order = tuple[list[bytes], bytes, dict[bytes, bytes]]
+Order = tuple[list[bytes], bytes, dict[bytes, bytes], bytes]
 
 
 def main() -> None:
@@ -367,12 +368,13 @@ def _send_to_group(group: int, *signums: int) -> None:
 def _execute(order: Order, words: int, keeper_pid: int) -> None:
     """In the child, never returns: become the command, or leave word why not."""
     try:
-        argv, cwd, env = order
+        argv, cwd, env, stdin = order
         os.setsid()
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() == keeper_pid:
             _default_signals()
             os.chdir(cwd)
+            _feed(stdin)
             _exec(argv, env)
     except OSError as error:
         os.write(words, _os_words(error).encode("utf-8", "surrogateescape"))
@@ -380,6 +382,17 @@ def _execute(order: Order, words: int, keeper_pid: int) -> None:
         os.write(words, str(error).encode("utf-8", "surrogateescape"))
     finally:
         os._exit(_CANNOT_EXECUTE)
+
+
+def _feed(stdin: bytes) -> None:
+    """A file in memory, so that however much there is nobody has to wait, and nothing is ever on a disk."""
+    if not stdin:
+        return
+    fd = os.memfd_create("stdin")
+    with open(fd, "wb", closefd=False) as file:
+        file.write(stdin)
+    os.lseek(fd, 0, os.SEEK_SET)
+    os.dup2(fd, 0)
 
 
 def _exec(argv: list[bytes], env: dict[bytes, bytes]) -> None:

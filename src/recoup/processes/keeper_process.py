@@ -165,7 +165,7 @@ def _order(spec: ProcessSpec, marker: str) -> bytes:
     argv = [os.fsencode(word) for word in spec.argv]
     cwd = os.fsencode(Path(spec.cwd).absolute())
     env = {os.fsencode(name): os.fsencode(value) for name, value in spec.env.items()}
-    order: keeper_main.Order = (argv, cwd, {**env, KEEPER_MARK.encode(): marker.encode()})
+    order: keeper_main.Order = (argv, cwd, {**env, KEEPER_MARK.encode(): marker.encode()}, spec.stdin)
     return marshal.dumps(order)
 
 

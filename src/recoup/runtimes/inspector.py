@@ -72,6 +72,7 @@ class WorldInspector:
     async def collect(self, outputs: dict[str, Output], scene: Scene) -> Collected:
         try:
             found: dict[str, Any] = dict(_output_file(scene))
+            found |= scene.outcome.outputs if scene.outcome else {}
             found |= {name: _output(spec, scene) for name, spec in outputs.items() if not _declared(spec)}
             missing = [name for name, spec in outputs.items() if _declared(spec) and name not in found]
             size = len(msgspec.json.encode(found))

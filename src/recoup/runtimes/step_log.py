@@ -49,6 +49,10 @@ class StepLog:
         self._room -= len(redacted)
         return redacted
 
+    def redacted(self, text: str) -> Redacted:
+        """For words about the attempt that are shown and not kept."""
+        return self._redactor.redact(text)
+
     def close(self) -> None:
         if self._file < 0:
             return

@@ -1,0 +1,63 @@
+"""The command lines that are known, and how a step's agent is called."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import PurePath
+from typing import Final
+
+from recoup.model.outcome import Order
+from recoup.model.plan import AgentAction, AgentSession
+from recoup.runtimes.agent.claude import CLAUDE
+from recoup.runtimes.agent.codex import CODEX
+from recoup.runtimes.agent.dialect import Call, Dialect
+from recoup.runtimes.agent.gemini import GEMINI
+from recoup.runtimes.agent.plain import has_place, plain_argv
+from recoup.runtimes.agent.prompt import prompt_for
+from recoup.runtimes.agent.story import Event, text
+
+DIALECTS: Final = {dialect.name: dialect for dialect in (CLAUDE, CODEX, GEMINI)}
+_NAME_CHARS_MAX: Final = 64
+_NOT_IN_NAMES: Final = re.compile(r"[^\w.-]+")
+
+
+def dialect_of(action: AgentAction) -> Dialect | None:
+    """By the name of the command: where it is installed does not matter."""
+    return DIALECTS.get(cli_name(action))
+
+
+def cli_name(action: AgentAction) -> str:
+    name = PurePath((*_words(action), "")[0]).name
+    return _NOT_IN_NAMES.sub("-", name)[:_NAME_CHARS_MAX] or "agent"
+
+
+def _words(action: AgentAction) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(action.cli))
+    except ValueError:
+        return tuple(action.cli.split())
+
+
+def opened_by(event: Event) -> Dialect | None:
+    """Whose first event this is."""
+    return next((dialect for dialect in DIALECTS.values() if dialect.opens(event)), None)
+
+
+def call_of(order: Order) -> Call:
+    action = order.action
+    assert isinstance(action, AgentAction), "agents perform agent steps only"
+    return Call(_words(action), prompt_for(order), action.args, _session(order, action))
+
+
+def argv_of(call: Call, dialect: Dialect | None) -> tuple[str, ...]:
+    """Who says where the prompt stands, says the whole command."""
+    if dialect is None or has_place(call.words):
+        return plain_argv(call)
+    return dialect.argv(call)
+
+
+def _session(order: Order, action: AgentAction) -> str | None:
+    """After a hard reset the workspace is another one, and what an earlier session knows about it is not true."""
+    anew = text(order.retry_context, "strategy") == "hard_reset"
+    return order.session_id if action.resume is AgentSession.SESSION and not anew else None

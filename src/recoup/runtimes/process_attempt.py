@@ -1,0 +1,97 @@
+"""One attempt as a process tree: kept, timed, logged, captured, and told as an outcome. Shell, Python and agents
+share it."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+
+from recoup.model.failure import FailureKind
+from recoup.model.outcome import Order, Outcome, Progress
+from recoup.model.process import Ended, EndedBy, ProcessSpec
+from recoup.ports import Hooks, Keeper, OutputSink
+from recoup.runtimes.capture import Capture
+from recoup.runtimes.progress_line import PROGRESS_VARIABLE, ProgressPipe, Said, one_line
+from recoup.runtimes.step_log import StepLog
+
+_KINDS = {
+    EndedBy.WALL_TIMEOUT: FailureKind.WALL_TIMEOUT,
+    EndedBy.IDLE_TIMEOUT: FailureKind.IDLE_TIMEOUT,
+    EndedBy.LIFELINE: FailureKind.DRIVER_LOST,
+    EndedBy.SPAWN_FAILED: FailureKind.SPAWN_FAILED,
+}
+
+
+async def perform_process(
+    keeper: Keeper,
+    open_log: Callable[[Order], StepLog],
+    order: Order,
+    hooks: Hooks,
+    argv: tuple[str, ...],
+    stdin: bytes = b"",
+    listen: Callable[[StepLog], OutputSink] | None = None,
+) -> Outcome:
+    """What the process came to; `kind` is None when it ran to its own end and was not killed. Who listens hears all
+    output as it comes, and may say that it was no progress."""
+    captures = {name: Capture(order.policy.output_bytes_max) for name in ("stdout", "stderr")}
+    with open_log(order) as log:
+        heed = listen(log) if listen else None
+
+        def output(stream: str, chunk: bytes) -> bool | None:
+            captures[stream].feed(chunk)
+            redacted = log.feed(stream, chunk)
+            if redacted:
+                hooks.said(stream, redacted)
+            return heed(stream, chunk) if heed else None
+
+        def show(said: Said) -> None:
+            note = one_line(log.redacted(said.note).text)
+            hooks.progressed(Progress(log.redacted(note), said.done, said.total))
+
+        with ProgressPipe(order, show) as progress:
+            ended = await keeper.keep(
+                _spec(order, argv, stdin, {PROGRESS_VARIABLE: progress.path}),
+                before_exec=hooks.launched,
+                lifeline=hooks.lifeline,
+                output=output,
+                stop=hooks.stop,
+                pulse=progress,
+            )
+    return _outcome(ended, captures["stdout"], captures["stderr"])
+
+
+def _spec(order: Order, argv: tuple[str, ...], stdin: bytes, more: dict[str, str]) -> ProcessSpec:
+    return ProcessSpec(
+        argv=argv,
+        cwd=order.cwd,
+        env={**order.env, **more},
+        wall_timeout_s=order.policy.step_timeout_seconds,
+        idle_timeout_s=order.policy.step_idle_timeout_seconds,
+        idle_by=order.policy.idle_by,
+        grace_s=order.policy.stop_grace_seconds,
+        stdin=stdin,
+    )
+
+
+def _outcome(ended: Ended, stdout: Capture, stderr: Capture) -> Outcome:
+    kind = _KINDS.get(ended.ended_by)
+    killed = ended.ended_by is EndedBy.EXIT and ended.signal is not None
+    return Outcome(
+        kind=FailureKind.SIGNALLED if killed else kind,
+        exit_code=ended.exit_code,
+        signal=ended.signal,
+        detail=ended.detail or (_signal_name(ended.signal) if killed else ""),
+        duration_ms=ended.duration_ms,
+        idle_ms=ended.idle_ms,
+        stdout=stdout.captured(),
+        stderr=stderr.captured(),
+        outcome_known=not killed and (kind is None or kind is FailureKind.SPAWN_FAILED),
+        interrupted=ended.ended_by is EndedBy.STOPPED,
+    )
+
+
+def _signal_name(number: int | None) -> str:
+    try:
+        return signal.Signals(number or 0).name
+    except ValueError:
+        return f"signal {number}"
