@@ -7,7 +7,15 @@ import os
 import platform
 import sys
 
-NAMES = ("decisions", "ledger_commits", "durable_steps", "keeper_cost", "start_up")
+NAMES = (
+    "decisions",
+    "ledger_commits",
+    "durable_steps",
+    "keeper_cost",
+    "start_up",
+    "control_latency",
+    "redaction_floods",
+)
 
 
 def main() -> int:

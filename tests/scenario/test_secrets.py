@@ -11,7 +11,7 @@ import stat
 import urllib.parse
 from pathlib import Path
 
-from tests.scenario.conftest import Cli
+from tests.scenario.conftest import Cli, commit
 
 
 def forms(secret: str) -> dict[str, bytes]:
@@ -89,6 +89,95 @@ def test_a_secret_is_in_no_file_that_recoup_keeps(cli: Cli, repo: Path) -> None:
     found = [p for p in result.payloads("secret.found") if p["stepId"] == "writes"]
     assert {name for p in found for name in p["names"]} >= {"SERVICE_API_TOKEN"}
     assert "[redacted]" in cli("logs", "last", "prints").out
+
+
+def test_no_runtime_lets_a_secret_out_in_any_form(cli: Cli, repo: Path) -> None:
+    """Shell, Python and agent steps that print, raise, tell progress, write, hand over and name files after secrets:
+    one that was registered, one that only looks like a secret. Handlers, gates and operators' words count too."""
+    known = "kn0wn/" + secrets.token_hex(8) + "+'\" ä" + secrets.token_hex(8)
+    unknown = "ghp" + "_" + secrets.token_hex(18)
+    cli.env |= {"DEPLOY_SETTING": known, "SOMETHING": unknown}
+    (repo / "careless.py").write_text(CARELESS)
+    (repo / "agent.sh").write_text(AGENT)
+    commit(repo, "careless")
+    plan = cli.plan("""
+        version: 1
+        name: careless-everywhere
+        workspace: {git: ./repo}
+        secrets: [DEPLOY_SETTING]
+        defaults: {max_attempts: 2}
+        steps:
+          - id: shell
+            run: |
+              printf '%s\\n' "$DEPLOY_SETTING" "$SOMETHING"; echo "see $SOMETHING" > "$RECOUP_PROGRESS"
+              printf %s "$DEPLOY_SETTING" > "named-$SOMETHING"
+              [ "$RECOUP_ATTEMPT" -gt 1 ] || { echo "error: connection reset by peer for $DEPLOY_SETTING $SOMETHING" >&2; exit 1; }
+          - id: python
+            python: careless:works
+            always: [{run: 'echo "always $DEPLOY_SETTING $SOMETHING"; exit 1'}]
+          - id: raises
+            python: careless:fails
+            rescue: [{run: 'echo "rescue $DEPLOY_SETTING $SOMETHING" >&2; exit 1'}, {run: 'true'}]
+          - id: agent
+            agent: {cli: bash agent.sh, prompt: Be careless}
+            rescue: [{run: 'true'}]
+          - {id: gate, approve: Go on?}
+          - {id: last, run: 'echo "$DEPLOY_SETTING $SOMETHING" > last.txt'}
+    """)
+    first = cli("run", plan, "--json")
+    assert first.code == 5, first.err
+    said_by_operator = f"checked {known} and {unknown}"
+    approved = cli("control", "last", "approve", "--reason", said_by_operator, "--json")
+    assert approved.code == 0, approved.err
+    second = cli("resume", "last", "--json")
+    assert second.code == 0, second.err
+    said = [text.encode() for done in (first, approved, second) for text in (done.out, done.err)]
+    for args in (
+        ("show",),
+        ("events",),
+        ("events", "--json"),
+        ("ledger", "--json"),
+        ("logs",),
+        ("show", "--json"),
+    ):
+        said.append(cli(args[0], "last", *args[1:]).out.encode())
+    kept = {str(path): path.read_bytes() + path.name.encode() for path in kept_files(cli.home)}
+    assert len(kept) > 15
+    for form, needle in forms(known).items():
+        assert not [name for name, data in kept.items() if needle in data], f"{form} is kept"
+        assert not any(needle in text for text in said), f"{form} is shown"
+    assert not [name for name, data in kept.items() if unknown.encode() in data]
+    assert not any(unknown.encode() in text for text in said)
+    assert [step["verdict"] for step in cli.ledger()["steps"]] == [
+        *("unverified", "unverified", "recovered", "recovered", "passed", "unverified"),
+    ]
+
+
+CARELESS = """
+import os
+
+import recoup
+
+KNOWN, UNKNOWN = os.environ["DEPLOY_SETTING"], os.environ["SOMETHING"]
+
+
+def works():
+    recoup.progress(f"with {KNOWN} and {UNKNOWN}", 1, 2)
+    print(KNOWN, UNKNOWN, repr(KNOWN), KNOWN.encode())
+    open(f"python-{UNKNOWN}", "w").write(KNOWN)
+    return {"said": "nothing"}
+
+
+def fails():
+    raise recoup.Deterministic(f"cannot use {KNOWN} with {UNKNOWN}")
+"""
+
+AGENT = """
+echo "{\\"type\\":\\"system\\",\\"subtype\\":\\"init\\",\\"session_id\\":\\"00000000-0000-4000-8000-000000000000\\"}"
+echo "working with $DEPLOY_SETTING and $SOMETHING"
+echo "error: the service said no to $SOMETHING" >&2
+exit 1
+"""
 
 
 def test_private_folders_and_the_database_are_the_owners_alone(cli: Cli, repo: Path) -> None:

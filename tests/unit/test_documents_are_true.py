@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from tools.policy_reference import TARGET, page
 from recoup.cli.main import _COMMANDS
 from recoup.documents.plan_file import parse_plan
 from recoup.documents.schemas import plan_schema
+from recoup.documents.step_shape import STEP_KINDS
 from recoup.model.events import PAYLOADS
 
 ROOT = Path(__file__).parents[2]
@@ -40,8 +42,23 @@ def test_the_example_of_the_tutorial_is_a_good_plan() -> None:
 
 def test_the_plan_page_names_every_key() -> None:
     said = text_of("docs/reference/plan.md")
-    keys = set(plan_schema()["properties"]) - {"$schema"}
-    assert not [key for key in keys if f"`{key}`" not in said]
+    schema = plan_schema()
+    keys = {key for shape in (schema, *schema["$defs"].values()) for key in shape.get("properties", {})}
+    assert not [key for key in keys - {"$schema"} if not re.search(rf"[`{{, ]{key}[`:,}}]", said)]
+
+
+PLAN_EXAMPLES = re.findall(r"```yaml\n(.*?)```", text_of("docs/reference/plan.md"), re.S)
+
+
+@pytest.mark.parametrize("example", PLAN_EXAMPLES)
+def test_the_examples_of_the_plan_page_are_good_plans(example: str) -> None:
+    names = dict.fromkeys(re.findall(r"inputs\.(\w+)", example), "x")
+    head = f"version: 1\nname: example\ninputs: {json.dumps(names)}\n"
+    assert parse_plan(head + example, "plan.md", str(ROOT)).steps
+
+
+def test_the_plan_page_shows_every_kind_of_step() -> None:
+    assert all(any(f"{kind}:" in example for example in PLAN_EXAMPLES) for kind in STEP_KINDS)
 
 
 @pytest.mark.parametrize("command", list(_COMMANDS))

@@ -16,7 +16,7 @@ from recoup.model.run import RunStatus
 
 if TYPE_CHECKING:
     from recoup.app import App
-    from recoup.model.run import RunState
+    from recoup.model.run import RunState, StepRecord
     from recoup.model.storage import LeaseRow, RunRow
 
 _FOLLOW_S = 0.25
@@ -92,7 +92,7 @@ def show(ctx: click.Context, run_name: str, handle: str | None, as_json: bool) -
         run_id = await app.find(run_name)
         state = await app.state(run_id)
         if handle is not None:
-            click.echo(_evidence(app, state, handle))
+            click.echo(await _evidence(app, state, handle), nl=sys.stdout.isatty())
         elif as_json:
             print_json(run_document(state))
         else:
@@ -186,7 +186,7 @@ def logs(ctx: click.Context, run_name: str, step: str | None, as_json: bool) -> 
                 print_json({"stepId": state.steps[index].step_id, "stepIndex": index, "log": text})
             elif text or step is not None:
                 write_line(sys.stdout, f"=== {state.steps[index].step_id}")
-                write_line(sys.stdout, shown(text).rstrip("\n") if text else "(printed nothing)")
+                write_line(sys.stdout, shown(text).rstrip("\n") if text else _no_log(state.steps[index]))
 
     with_app(ctx, work)
 
@@ -199,9 +199,7 @@ def print_ledger(document: dict[str, Any]) -> None:
     )
     for step in steps:
         verdict = _verdict_words(step, good)
-        tries = (
-            f"{step['attempts']} attempt{'' if step['attempts'] == 1 else 's'}" if step["attempts"] else ""
-        )
+        tries = _tries_words(step)
         tree = f"checkpoint {step['checkpoint'][:12]}" if step["checkpoint"] else ""
         name = f"{_MARKS[step['verdict']]} {step['stepIndex']:>3}  {step['stepId']:<24}"
         click.echo(f"  {name} {verdict:<11} {tries:<11} {tree}".rstrip())
@@ -218,6 +216,18 @@ def shown(text: str) -> str:
     return _CONTROLS.sub(
         lambda found: found[0] if _COLOUR.fullmatch(found[0]) else repr(found[0])[1:-1], text
     )
+
+
+def _no_log(record: StepRecord) -> str:
+    if record.reused_from is None:
+        return "(printed nothing)"
+    return f"(reused: recoup logs {record.reused_from} {record.step_id})"
+
+
+def _tries_words(step: dict[str, Any]) -> str:
+    if "reusedFrom" in step:
+        return f"reused from {step['reusedFrom']}"
+    return f"{step['attempts']} attempt{'' if step['attempts'] == 1 else 's'}" if step["attempts"] else ""
 
 
 def _verdict_words(step: dict[str, Any], good: int) -> str:
@@ -246,6 +256,8 @@ def _print_run(app: App, state: RunState, lease: LeaseRow | None) -> None:
     click.echo(f"run       {state.run_id}")
     click.echo(f"workflow  {state.workflow}")
     click.echo(f"status    {state.status}{' (interrupted)' if state.interrupted else ''}")
+    if state.parent_run_id:
+        click.echo(f"parent    {state.parent_run_id}")
     if state.reason:
         click.echo(f"reason    {state.reason}")
     if state.failure_class:
@@ -280,16 +292,22 @@ def _advice(state: RunState, driven: bool) -> str:
         return f"watch it: recoup events {run_id} --follow"
     if state.retryable or state.status not in _ENDED:
         return f"recoup resume {run_id}"
-    again = f", then run all of it again: recoup run {state.plan_source}" if state.status == "failed" else ""
+    again = "" if state.status == "succeeded" else f"; then, without what is proven: recoup resume {run_id}"
     return f"recoup logs {run_id}, recoup events {run_id}{again}"
 
 
-def _evidence(app: App, state: RunState, handle: str) -> bytes:
-    cited = [known for step in state.steps for known in step.evidence]
-    matching = [known for known in cited if known == handle or known.startswith(handle)]
+async def _evidence(app: App, state: RunState, handle: str) -> bytes:
+    """Whatever any of its events cites."""
+    events = await app.events(state.run_id)
+    cited = list(dict.fromkeys(h for event in events for h in getattr(event.payload, "evidence", ())))
+    matching = [known for known in cited if known == handle] or [
+        known for known in cited if known.startswith(handle)
+    ]
     if not matching:
         hint = f"It cites: {', '.join(cited)}." if cited else "It cites none."
         raise NotFound(f"run {state.run_id} cites no evidence {handle!r}", hint=hint)
+    if len(matching) > 1:
+        raise NotFound(f"several pieces of evidence begin with {handle!r}", hint="Give more of the handle.")
     return app.evidence.get(matching[0])
 
 

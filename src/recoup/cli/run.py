@@ -8,16 +8,18 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from recoup.cli.control import send
 from recoup.cli.output import json_option, print_error, print_json, settings_of, with_app, write_line
 from recoup.errors import NotFound, RecoupError, UsageError
 
 if TYPE_CHECKING:
-    from recoup.app import App
+    from recoup.app import App, Reusing
     from recoup.engine.driver import Driver
     from recoup.model.plan import Plan
     from recoup.model.policy import Policy
@@ -28,16 +30,35 @@ quiet_option = click.option("--quiet", "-q", is_flag=True, help="No progress, on
 input_option = click.option(
     "--input", "inputs", multiple=True, metavar="NAME=VALUE", help="An input of the plan; may be repeated."
 )
+from_step_option = click.option(
+    "--from-step", metavar="STEP", help="Perform this step and all after it again, whatever is proven."
+)
+dry_run_option = click.option(
+    "--dry-run", is_flag=True, help="Only say what would be reused and what would run, and why."
+)
 
 
 @click.command()
 @click.argument("plan", type=click.Path(path_type=Path))
 @input_option
+@click.option("--reuse", "reuse_name", metavar="RUN", help="Do not repeat what is proven in this run.")
+@from_step_option
+@dry_run_option
 @json_option
 @quiet_option
 @click.pass_context
-def run(ctx: click.Context, plan: Path, inputs: tuple[str, ...], as_json: bool, quiet: bool) -> None:
-    """Run PLAN in the foreground: one delivery.
+def run(
+    ctx: click.Context,
+    plan: Path,
+    inputs: tuple[str, ...],
+    reuse_name: str | None,
+    from_step: str | None,
+    dry_run: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Run PLAN in the foreground: one delivery. With --reuse the leading steps that RUN has proven are not repeated, as
+    far as nothing they rest on has changed.
 
     \b
     Exit codes: 0 succeeded, 1 failed, 3 invalid plan, 5 waits for an operator, 6 cancelled,
@@ -48,45 +69,149 @@ def run(ctx: click.Context, plan: Path, inputs: tuple[str, ...], as_json: bool, 
       recoup run plan.yaml
       recoup run plan.yaml --input customer=acme --input month=2026-11
       recoup run plan.yaml --json | jq -c .type
+      recoup run plan.yaml --reuse last --dry-run
     """
-    from recoup.cli.check import notes_on
-
+    if reuse_name is None and (from_step is not None or dry_run):
+        raise UsageError(
+            "--from-step and --dry-run say what is reused: name the run with --reuse",
+            hint="Look at the plan alone with: recoup check PLAN",
+        )
     given = parse_inputs(inputs)
     policy = read_policy_of(settings_of(ctx))
     parsed = read_plan_of(plan, policy)
 
     async def work(app: App) -> int:
-        run_id = await app.submit(parsed, policy, given, str(plan.absolute()))
-        for note in await notes_on(parsed, app.settings.home):
-            write_line(sys.stderr, f"note: {note}")
-        if as_json:
-            for event in await app.events(run_id):
-                print_json(event.line())
-        return await drive(app, await app.state(run_id), as_json=as_json, quiet=quiet)
+        order = Ordered(parsed, policy, given, str(plan.absolute()))
+        if reuse_name is not None:
+            earlier = await app.state(await app.find(reuse_name))
+            return await run_linked(app, order, earlier, from_step, dry_run, as_json=as_json, quiet=quiet)
+        return await run_new(app, order, None, as_json=as_json, quiet=quiet)
 
     ctx.exit(with_app(ctx, work))
 
 
 @click.command()
 @click.argument("run_name", metavar="RUN")
+@from_step_option
+@dry_run_option
 @json_option
 @quiet_option
 @click.pass_context
-def resume(ctx: click.Context, run_name: str, as_json: bool, quiet: bool) -> None:
+def resume(
+    ctx: click.Context, run_name: str, from_step: str | None, dry_run: bool, as_json: bool, quiet: bool
+) -> None:
     """Go on with RUN where its driver was lost or stopped, or give an exhausted run its next delivery.
 
-    Finished steps are not repeated. RUN is an id, its beginning, or `last`.
+    A run that has ended goes on in a new one, linked to it, with the same plan and inputs. Finished steps are not
+    repeated, as far as nothing they rest on has changed. RUN is an id, its beginning, or `last`.
 
     \b
     Examples:
       recoup resume last
-      recoup resume 20261115-0312
+      recoup resume last --dry-run
+      recoup resume 20261115-0312 --from-step build
     """
 
     async def work(app: App) -> int:
-        return await drive(app, await app.state(await app.find(run_name)), as_json=as_json, quiet=quiet)
+        from recoup.kernel.controls import is_over
+
+        state = await app.state(await app.find(run_name))
+        if not is_over(state):
+            return await _resume_in_place(app, state, from_step, dry_run, as_json=as_json, quiet=quiet)
+        if state.status == "succeeded" and from_step is None:
+            raise UsageError(
+                f"run {state.run_id} has succeeded: nothing is left to do",
+                hint=f"Do it again from a step: recoup resume {state.run_id} --from-step STEP",
+            )
+        plan, given = await app.recorded(state)
+        order = Ordered(plan, read_policy_of(app.settings), given, state.plan_source)
+        return await run_linked(app, order, state, from_step, dry_run, as_json=as_json, quiet=quiet)
 
     ctx.exit(with_app(ctx, work))
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """What is to be run."""
+
+    plan: Plan
+    policy: Policy
+    given: dict[str, str]
+    source: str | None
+
+
+async def run_linked(
+    app: App,
+    order: Ordered,
+    earlier: RunState,
+    from_step: str | None,
+    dry_run: bool,
+    *,
+    as_json: bool,
+    quiet: bool,
+) -> int:
+    """A new run that reuses what an earlier one has proven; what that is, is said first."""
+    from recoup.app import Reusing
+    from recoup.cli.preview import print_preview, say_preview
+
+    await app.must_not_be_driven(earlier)
+    reusing = Reusing(earlier.run_id, from_step)
+    reuse = await app.preview(order.plan, order.policy, order.given, order.source, reusing)
+    if dry_run:
+        print_preview(reuse, as_json=as_json)
+        return 0
+    say_preview(reuse, quiet=quiet)
+    return await run_new(app, order, reusing, as_json=as_json, quiet=quiet)
+
+
+async def run_new(app: App, order: Ordered, reusing: Reusing | None, *, as_json: bool, quiet: bool) -> int:
+    from recoup.cli.check import notes_on
+
+    run_id = await app.submit(order.plan, order.policy, order.given, order.source, reusing)
+    for note in await notes_on(order.plan, app.settings.home):
+        write_line(sys.stderr, f"note: {note}")
+    if as_json:
+        for event in await app.events(run_id):
+            print_json(event.line())
+    return await drive(app, await app.state(run_id), as_json=as_json, quiet=quiet)
+
+
+async def _resume_in_place(
+    app: App, state: RunState, from_step: str | None, dry_run: bool, *, as_json: bool, quiet: bool
+) -> int:
+    from recoup.cli.preview import print_preview, say_preview
+    from recoup.kernel.reuse import in_place
+
+    if from_step is not None:
+        _must_go_back(app, state, from_step)
+    if dry_run:
+        print_preview(in_place(state, from_step), as_json=as_json)
+        return 0
+    # An operator's wish must not be left behind by a command that then fails.
+    await app.must_be_free(state.run_id)
+    if from_step is not None:
+        say_preview(in_place(state, from_step), quiet=quiet)
+        await send(app, state.run_id, "resume_from_step", "recoup resume --from-step", from_step)
+    elif state.paused and state.status != "escalated":
+        await send(app, state.run_id, "resume", "recoup resume")
+    return await drive(app, state, as_json=as_json, quiet=quiet)
+
+
+def _must_go_back(app: App, state: RunState, from_step: str) -> None:
+    """What a driver would refuse is refused here, with what to do first."""
+    from recoup.kernel.controls import possible, refusal
+    from recoup.model.policy import Policy
+    from recoup.model.storage import Control
+
+    wish = Control(
+        id="", run_id=state.run_id, action="resume_from_step", reason="", actor="", at=app.world.clock.now(),
+        step_id=from_step,
+    )  # fmt: skip
+    why = refusal(state, wish, Policy())
+    if why is not None:
+        pause = f"Pause it first: recoup control {state.run_id} pause --reason '...'"
+        hint = pause if "pause" in possible(state, Policy()) else ""
+        raise UsageError(f"run {state.run_id} cannot go back to {from_step}: {why}", hint=hint)
 
 
 async def drive(app: App, before: RunState, *, as_json: bool, quiet: bool) -> int:

@@ -22,7 +22,7 @@ from recoup.ledger.turnstile import Turnstile
 from recoup.ledger.writer import Busy, Deed, Job, Outcome, Writer
 
 JOBS_MAX = 512
-ALONE_S = 0.003
+ALONE_S = 0.01
 _RETRY_S = 0.002
 
 T = TypeVar("T")

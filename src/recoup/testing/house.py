@@ -61,13 +61,14 @@ class House:
         clock: Clock | None = None,
         policy: Policy | None = None,
         name: str = "driver",
+        redactor: SecretRedactor | None = None,
     ) -> None:
         self.root = root
         self.runtime = runtime or ScriptedRuntime()
         self.clock = clock or FakeClock()
         self.policy = policy or Policy()
         self.ledger = SqliteLedger(root / "ledger.db")
-        self.redactor = SecretRedactor()
+        self.redactor = redactor or SecretRedactor()
         self.census = FakeCensus(name)
         self.seen: list[Event] = []
         self.world = World(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import secrets
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
@@ -63,24 +64,13 @@ class Store:
         """Durable when this returns. Raises Moved if a file is not what its id says any more."""
         if not blobs and not trees:
             return
-        folder = self._path / "objects" / "pack"
-        aside = folder / f"tmp_pack_{secrets.token_hex(8)}"
-        index = folder / f"tmp_idx_{secrets.token_hex(8)}"
-        made = [aside, index]
-        try:
-            name = self._packed(aside, blobs, trees)
-            self._indexed(aside, index)
-            made += [folder / f"pack-{name}.idx", folder / f"pack-{name}.pack"]
-            # The index makes the pack visible, so it comes last.
-            aside.rename(made[3])
-            index.rename(made[2])
-            sync_folder(folder)
-        except BaseException:
-            # Also what is visible already: it may not be durable, and would be taken for stored next time.
-            for path in made:
-                path.unlink(missing_ok=True)
-            raise
+        self._keep(lambda aside: self._packed(aside, blobs, trees))
         self._known.update(blobs, trees)
+
+    def add_pack(self, chunks: Iterable[bytes]) -> None:
+        """A pack of somebody else's making, durable when this returns. What is in it has the id that it deserves,
+        which may be another one than its maker says."""
+        self._keep(lambda aside: self._copied(aside, chunks))
 
     def contents(self, ids: Sequence[str]) -> Iterator[Iterator[bytes]]:
         """For each blob its contents in pieces, to be exhausted in turn; raises if one does not fit."""
@@ -97,6 +87,26 @@ class Store:
         questions = "\n".join([*ids, ""]).encode()
         return self.git("cat-file", f"--batch-check={fields}", stdin=questions).splitlines() if ids else []
 
+    def _keep(self, write: Callable[[Path], str]) -> None:
+        """`write` makes the pack and returns its name."""
+        folder = self._path / "objects" / "pack"
+        aside = folder / f"tmp_pack_{secrets.token_hex(8)}"
+        index = folder / f"tmp_idx_{secrets.token_hex(8)}"
+        made = [aside, index]
+        try:
+            name = write(aside)
+            self._indexed(aside, index)
+            made += [folder / f"pack-{name}.idx", folder / f"pack-{name}.pack"]
+            # The index makes the pack visible, so it comes last.
+            aside.rename(made[3])
+            index.rename(made[2])
+            sync_folder(folder)
+        except BaseException:
+            # Also what is visible already: it may not be durable, and would be taken for stored next time.
+            for path in made:
+                path.unlink(missing_ok=True)
+            raise
+
     def _packed(self, aside: Path, blobs: Mapping[str, FileSource], trees: Mapping[str, bytes]) -> str:
         with PackWriter(aside, self._format, len(blobs) + len(trees)) as pack:
             for id_, source in blobs.items():
@@ -106,6 +116,17 @@ class Store:
             for content in trees.values():
                 pack.add_tree(content)
             return pack.finish()
+
+    def _copied(self, aside: Path, chunks: Iterable[bytes]) -> str:
+        end = b""
+        with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400), "wb") as file:
+            for chunk in chunks:
+                self._git.go_on()
+                file.write(chunk)
+                end = (end + chunk)[-hashlib.new(self._format).digest_size :]
+            file.flush()
+            os.fsync(file.fileno())
+        return end.hex()
 
     def _indexed(self, pack: Path, index: Path) -> None:
         """Git reads back all that we wrote."""

@@ -12,8 +12,8 @@ from typing import TypeVar
 import msgspec
 
 from recoup.errors import CheckpointBroken, WorkspaceError
-from recoup.model.workspace import Baseline, Change, GitSource, Snapshot, Source
-from recoup.workspace import checkpoint, cloning, creation, diff, restore
+from recoup.model.workspace import Adopted, Baseline, Change, GitSource, Snapshot, Source
+from recoup.workspace import adoption, checkpoint, cloning, creation, diff, restore
 from recoup.workspace import manifest as manifests
 from recoup.workspace.blobs import BlobIds
 from recoup.workspace.checkpoint import Place
@@ -103,6 +103,12 @@ class GitWorkspaces:
         return await self._do(
             "cannot look at the workspace", lambda git: self._matches(git, number, snapshot)
         )
+
+    async def adopt(self, run_dir: Path, snapshots: Sequence[Snapshot]) -> Adopted:
+        if not snapshots:
+            return Adopted(0)
+        other = Layout(run_dir.absolute())
+        return await self._do("cannot bring checkpoints over", lambda git: self._adopt(git, other, snapshots))
 
     async def swap(self, number: int, keep: int) -> None:
         await self._do("cannot swap the workspace", lambda _: self._swap(number, keep))
@@ -208,6 +214,15 @@ class GitWorkspaces:
         # A checkpoint that left something out can only be compared in what it holds.
         left_out = self._left_out(snapshot)
         return bool(left_out) and _is(checkpoint.describe(sight, place.origin, left_out).manifest, snapshot)
+
+    def _adopt(self, git: Git, other: Layout, snapshots: Sequence[Snapshot]) -> Adopted:
+        self._sweep_once()
+        store, object_format = self._store(git), self._origin().object_format
+        crossing = adoption.Crossing(git, other, self._layout, store, object_format, self._saved_manifests)
+        adopted = adoption.adopt(crossing, snapshots)
+        if adopted.problem is not None:
+            self._known_objects.clear()  # after damage, nothing is taken for stored without asking
+        return adopted
 
     def _left_out(self, snapshot: Snapshot) -> set[bytes]:
         try:
