@@ -24,6 +24,7 @@ from recoup.model.plan import (
     RunAction,
     Step,
 )
+from recoup.model.policy import Policy
 from recoup.model.run import RunState, RunStatus, Verdict
 from recoup.model.storage import Control
 from recoup.ports import Hooks
@@ -301,6 +302,22 @@ async def test_a_secret_output_that_a_handler_gives_is_known_before_anything_is_
     if not code:
         assert (state.status, state.steps[0].secret_outputs) == (RunStatus.SUCCEEDED, ("token",))
         assert house.redactor.found_in(token.encode())
+
+
+async def test_no_handler_outlasts_the_run(tmp_path: Path) -> None:
+    house = House(tmp_path, policy=Policy(run_timeout_seconds=100))
+    given_s: list[float] = []
+
+    def note(order: Order) -> Outcome:
+        given_s.append(order.policy.step_timeout_seconds)
+        return said("done")
+
+    working(house, work=BROKEN, mend=note, clean=note)
+    long = Handler(action=RunAction("mend"), timeout_s=5000)
+    await house.run(plan_of(step(rescue=(long,), always=handlers("clean"))))
+    await house.ledger.close()
+    assert len(given_s) == 2
+    assert all(0 < seconds <= 100 for seconds in given_s)
 
 
 # Gates

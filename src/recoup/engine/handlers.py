@@ -9,6 +9,7 @@ import msgspec
 
 from recoup.engine.arguments import arguments_of, environment_of, secret_names
 from recoup.engine.world import Job, World
+from recoup.kernel.elapsed import active_seconds
 from recoup.kernel.template import TemplateError
 from recoup.model.events import HandlerResult
 from recoup.model.outcome import Collected, Order, Outcome, Scene
@@ -18,6 +19,7 @@ from recoup.model.run import RunState
 from recoup.ports import Hooks, Lifeline
 
 _DETAIL_CHARS_MAX = 500
+_SHORTEST_S = 0.1
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -80,7 +82,7 @@ class Handlers:
         """What came of it, and why that is no success; None when it is one."""
         arguments = arguments_of(handler, self._job, state, self._secret)
         env = environment_of(self._world, self._job, place.step, arguments, place.attempt, place.files)
-        policy = _limited(place.policy, handler)
+        policy = self._limited(place.policy, handler, state)
         order = Order(
             run_id=self._job.run_id,
             step_id=place.step.id,
@@ -96,6 +98,15 @@ class Handlers:
         outcome = await self._world.runtimes[kind_of(handler.action)].perform(order, hooks)
         scene = Scene(cwd=place.cwd, env=env, policy=policy, outcome=outcome, check_timeout_s=policy.check_s)
         return outcome, await self._problem(handler, outcome, scene)
+
+    def _limited(self, policy: Policy, handler: Handler, state: RunState) -> Policy:
+        """Its own time or the step's, but no handler outlasts the run's."""
+        limit_s = self._job.policy.run_timeout_seconds
+        used_s = active_seconds(state.active_s, state.active_since, self._world.clock.now(), limit_s)
+        wanted_s = handler.timeout_s or policy.step_timeout_seconds
+        return msgspec.structs.replace(
+            policy, step_timeout_seconds=min(wanted_s, max(_SHORTEST_S, limit_s - used_s))
+        )
 
     async def _problem(self, handler: Handler, outcome: Outcome, scene: Scene) -> str | None:
         if outcome.kind is not None:
@@ -117,9 +128,3 @@ def is_empty(step: Step, outcome: Outcome, collected: Collected) -> bool:
     if step.outputs or values:
         return all(value is None or value in ("", [], {}) for value in values)
     return not (outcome.stdout.head + outcome.stdout.tail).strip()
-
-
-def _limited(policy: Policy, handler: Handler) -> Policy:
-    if handler.timeout_s is None:
-        return policy
-    return msgspec.structs.replace(policy, step_timeout_seconds=handler.timeout_s)
