@@ -320,6 +320,19 @@ async def test_an_exhausted_step_gets_a_fresh_budget_by_retry_step(tmp_path: Pat
     await house.ledger.close()
 
 
+async def test_a_run_that_is_not_under_way_is_neither_paused_nor_taken_over(tmp_path: Path) -> None:
+    house = House(tmp_path, policy=Policy(step_max_attempts=1))
+    steered = Steered(house)
+    await house.submit(plan_of("a"))
+    assert (await steered.alone("takeover"))[0] == "refused"
+    steered.runtime(ScriptedRuntime({"a": [hangs(FailureKind.WALL_TIMEOUT)]}))
+    state = await steered.resume()
+    assert (state.status, state.retryable) == (RunStatus.FAILED, True)
+    for action in ("pause", "takeover"):
+        assert (await steered.alone(action))[0] == "refused"
+    await house.ledger.close()
+
+
 async def test_a_pause_leaves_a_lost_attempt_to_be_looked_into(steered: Steered) -> None:
     """The sender answers for a driver that was lost: what became of its attempt is still unknown, and stays so."""
     runtime = Gated("pay")

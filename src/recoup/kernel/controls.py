@@ -137,6 +137,8 @@ def _takeover(state: RunState, _control: Control, _policy: Policy) -> str | None
         return f"the run is {state.status}"
     if state.takeover:
         return "the run is taken over already"
+    if state.status is RunStatus.QUEUED:
+        return "the run has not begun: there is nothing to take over yet"
     return _in_flight(state)
 
 
@@ -220,7 +222,8 @@ def _wish(state: RunState, action: str) -> Control:
 
 
 def _is_active(state: RunState) -> bool:
-    return not is_over(state) and state.status is not RunStatus.ESCALATED
+    """Somebody drives it, or may at any time. A failed run that may be delivered again has to be resumed first."""
+    return not state.status.is_terminal and state.status is not RunStatus.ESCALATED
 
 
 def _not_now(state: RunState, control: Control) -> str | None:
