@@ -38,9 +38,11 @@ def migrate(connection: sqlite3.Connection, path: Path, scripts: Sequence[str] |
 
 def schema_version(connection: sqlite3.Connection, path: Path, newest: int = len(SCRIPTS)) -> int:
     """0 for an empty file. Raises LedgerTooNew, and LedgerError for a database that is not a ledger."""
+    # Asked first: whoever makes the ledger meanwhile gives it its tables and its mark at once.
+    empty = _is_empty(connection)
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if application != APPLICATION_ID and not _is_empty(connection):
+    if application != APPLICATION_ID and not empty:
         raise LedgerError(
             f"{path} is a database of another program",
             hint="Choose another place with RECOUP_HOME or RECOUP_DATABASE.",

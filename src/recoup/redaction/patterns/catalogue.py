@@ -26,7 +26,7 @@ from recoup.redaction.patterns.providers import provider_rules
 from recoup.redaction.patterns.rule import Rule
 from recoup.redaction.patterns.shapes import shape_rules
 
-FORMAT: Final = 2
+FORMAT: Final = 1
 """To be raised when package rules are read, rewritten or chosen in another way."""
 
 

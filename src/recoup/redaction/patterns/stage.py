@@ -30,7 +30,6 @@ SCAN_BYTES_MIN: Final = 4_096
 HITS_MAX: Final = 256
 CREDIT_MAX: Final = 262_144
 """What a burst of hits may cost. Each byte of text earns one."""
-NEED_COST: Final = 16
 LOOK_COST: Final = 512
 MATCH_COST: Final = 768
 SECRET_COST: Final = 1_024
@@ -227,9 +226,6 @@ class PatternStage:
         return [(max(at, start), stop) for start, stop in found or () if stop > at]
 
     def _look(self, rule: int, data: bytes, at: int, end: int) -> list[Span] | None:
-        if (needs := self._patterns.rules[rule].needs) and not _has_any(needs, data[at:end].lower()):
-            self._credit -= NEED_COST
-            return None
         self._credit -= LOOK_COST + (end - at) // COST_BYTES
         found = self._patterns.spans(rule, data[at:end])
         if found is None:
@@ -242,7 +238,6 @@ class PatternStage:
     def _open_key(self, text: bytes, rules: Iterable[int]) -> None:
         opening = [rule for rule in rules if self._patterns.rules[rule].opens_block]
         rest = text[text.rfind(b"END ") + 1 :]
-        self._credit -= len(opening) * LOOK_COST
         if any(self._patterns.spans(rule, rest) is not None for rule in opening):
             self._block = KeyBlock(rest)
 
@@ -407,10 +402,6 @@ def _pair_end(data: bytes, at: int) -> int | None:
             return stop if len(data) >= limit else None
         stop = newline + 1
     return stop
-
-
-def _has_any(words: Iterable[bytes], text: bytes) -> bool:
-    return any(word in text for word in words)
 
 
 def _whole(data: bytes, span: Span, limit: int) -> Span:
