@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import stat
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
 import pytest
 import re2
 
-from recoup.redaction.patterns import catalogue, package
+from recoup.redaction.patterns import compiling, package
 from recoup.redaction.patterns.cache import Compiled, read_compiled, write_compiled
-from recoup.redaction.patterns.catalogue import compile_all, own_rules, pattern_set
+from recoup.redaction.patterns.catalogue import pattern_set
 from recoup.redaction.patterns.compiled import screening_database, screens_of, spanning_pattern
+from recoup.redaction.patterns.compiling import compile_all, own_rules
 from recoup.redaction.patterns.rewriting import crosses_lines, fitted, screen_of
 from recoup.redaction.patterns.rule import Gate, Rule
 
 
 @cache
 def compiled() -> Compiled:
-    return compile_all("key")
+    return compile_all("key", "kingfisher_bin-1")
 
 
 def test_every_rule_of_ours_compiles_in_both_engines() -> None:
@@ -101,12 +104,12 @@ def test_a_set_comes_from_the_cache_and_a_damaged_one_is_made_again(
 ) -> None:
     made: list[str] = []
 
-    def small(key: str) -> Compiled:
+    def small(key: str, _package: str | None) -> Compiled:
         made.append(key)
         rules = [Rule("a", "b{3}", Gate.NONE, "b{3}")]
         return Compiled(key, rules, screening_database(screens_of(rules)), "p 1", None, 1, {})
 
-    monkeypatch.setattr(catalogue, "compile_all", small)
+    monkeypatch.setattr(compiling, "compile_all", small)
     for _ in range(3):
         assert pattern_set(tmp_path).occurs(b"abbbc")
     assert len(made) == 1
@@ -171,3 +174,16 @@ def test_patterns_that_cross_lines_are_known() -> None:
     assert crosses_lines(r"a\s+b")
     assert crosses_lines(r"a[^x]b")
     assert not crosses_lines(r"a[^x\n]{3}[ \t]b")
+
+
+def test_a_start_that_finds_the_cache_loads_no_rules(tmp_path: Path) -> None:
+    pattern_set(tmp_path)
+    asked = (
+        "import sys; from pathlib import Path; from recoup.redaction.patterns.catalogue import pattern_set;"
+        "found = pattern_set(Path(sys.argv[1]));"
+        "print(found.report.screened, *(name for name in sys.modules if name.endswith(('shapes', 'providers'))))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", asked, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == [str(len(compiled().rules))]

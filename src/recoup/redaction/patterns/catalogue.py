@@ -1,9 +1,13 @@
-"""All rules there are, compiled: those of this room and those of the installed package."""
+"""The compiled rules, from the cache where they are kept or made anew.
+
+Almost every start finds them in the cache, so nothing here loads the rules themselves: what they are made from is
+known by the digest of the files that they stand in.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import platform
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -12,22 +16,8 @@ import hyperscan
 import re2
 
 from recoup.redaction.patterns.cache import Compiled, read_compiled, write_compiled
-from recoup.redaction.patterns.commands import command_rules
-from recoup.redaction.patterns.compiled import (
-    PatternReport,
-    PatternSet,
-    screening_database,
-    screens_of,
-    spanning_pattern,
-    with_screen,
-)
-from recoup.redaction.patterns.package import PACKAGE, PackageUnusable, installed_at, package_rules
-from recoup.redaction.patterns.providers import provider_rules
-from recoup.redaction.patterns.rule import Rule
-from recoup.redaction.patterns.shapes import shape_rules
-
-FORMAT: Final = 1
-"""To be raised when package rules are read, rewritten or chosen in another way."""
+from recoup.redaction.patterns.compiled import PatternReport, PatternSet
+from recoup.redaction.patterns.package import PACKAGE, installed_at
 
 
 def pattern_set(cache: Path | None) -> PatternSet:
@@ -40,7 +30,10 @@ def pattern_set(cache: Path | None) -> PatternSet:
         except hyperscan.error:
             # Made on another kind of processor: a home that several machines share.
             pass
-    compiled = compile_all(key)
+    from recoup.redaction.patterns import compiling
+
+    package = next((name for name in _versions() if name.startswith("kingfisher")), None)
+    compiled = compiling.compile_all(key, package)
     if cache and compiled.trouble is None:
         write_compiled(cache, compiled)
     return _ready(compiled)
@@ -49,47 +42,6 @@ def pattern_set(cache: Path | None) -> PatternSet:
 def default_cache(environ: Mapping[str, str]) -> Path:
     root = environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME") or Path.home()) / ".cache"
     return Path(root, "recoup")
-
-
-def own_rules() -> list[Rule]:
-    return [*shape_rules(), *command_rules(), *provider_rules()]
-
-
-def compile_all(key: str) -> Compiled:
-    trouble = None
-    try:
-        foreign, left_out = package_rules()
-    except PackageUnusable as error:
-        foreign, left_out, trouble = [], {}, str(error)
-    read = len(foreign) + len(left_out)
-    left_out |= {rule.name: why for rule in foreign if (why := _unspanned(rule))}
-    rules = own_rules() + [rule for rule in foreign if rule.name not in left_out]
-    try:
-        database = screening_database(screens_of(rules))
-    except hyperscan.error:
-        left_out |= {rule.name: "Hyperscan cannot compile it" for rule in rules if not _is_screened(rule)}
-        rules = [rule for rule in rules if rule.name not in left_out]
-        database = screening_database(screens_of(rules))
-    version = (
-        None if trouble else next((name for name in _versions() if name.startswith("kingfisher")), PACKAGE)
-    )
-    return Compiled(key, [*map(with_screen, rules)], database, version, trouble, read, left_out)
-
-
-def _unspanned(rule: Rule) -> str | None:
-    try:
-        spanning_pattern(rule.pattern)
-    except re2.error as error:
-        return f"RE2 cannot compile it: {error}"
-    return None
-
-
-def _is_screened(rule: Rule) -> bool:
-    try:
-        screening_database(screens_of([rule]))
-    except hyperscan.error:
-        return False
-    return True
 
 
 def _ready(compiled: Compiled) -> PatternSet:
@@ -106,14 +58,10 @@ def _ready(compiled: Compiled) -> PatternSet:
 
 def _key() -> str:
     """Changes with everything that the compiled rules depend on."""
-    parts = [
-        str(FORMAT),
-        *_versions(),
-        platform.machine(),
-        _processor(),
-        *map(repr, own_rules()),
-    ]
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+    digest = hashlib.sha256("\n".join([*_versions(), os.uname().machine, _processor()]).encode())
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:32]
 
 
 def _versions() -> list[str]:
@@ -131,7 +79,7 @@ _DEPENDENCIES: Final = {"hyperscan", "google_re2", PACKAGE.replace("-", "_")}
 def _processor() -> str:
     """Hyperscan compiles for the instructions at hand."""
     try:
-        text = Path("/proc/cpuinfo").read_text(errors="replace")
+        with Path("/proc/cpuinfo").open(errors="replace") as file:
+            return next((line for line in file if line.startswith("flags")), "")
     except OSError:
-        return platform.processor()
-    return next((line for line in text.splitlines() if line.startswith("flags")), "")
+        return ""
