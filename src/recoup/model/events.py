@@ -18,7 +18,7 @@ from recoup.model.plan import Plan
 from recoup.model.workspace import Baseline, Missing, Snapshot
 
 
-class Event(msgspec.Struct, frozen=True):
+class Event(msgspec.Struct, frozen=True, gc=False):
     """One fact at its place in its stream."""
 
     stream: str
@@ -42,7 +42,7 @@ class Event(msgspec.Struct, frozen=True):
         }
 
 
-class Payload(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class Payload(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
     """What all payloads share: a name in storage."""
 
     TYPE: ClassVar[str] = ""

@@ -10,7 +10,7 @@ from recoup.model.instant import Instant
 from recoup.model.redacted import Redacted
 
 
-class Draft(msgspec.Struct, frozen=True):
+class Draft(msgspec.Struct, frozen=True, gc=False):
     """A fact that is not in the ledger yet."""
 
     type: str
@@ -22,7 +22,7 @@ class Draft(msgspec.Struct, frozen=True):
         return self.decoded if self.decoded is not None else decode_payload(self.type, self.payload.data)
 
 
-class StreamAppend(msgspec.Struct, frozen=True):
+class StreamAppend(msgspec.Struct, frozen=True, gc=False):
     """Facts for one stream, in order. With `expected_seq` only if the stream still ends there."""
 
     stream: str
@@ -52,7 +52,7 @@ class ControlAck(msgspec.Struct, frozen=True):
     epoch: int
 
 
-class Append(msgspec.Struct, frozen=True, kw_only=True):
+class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """All that happens in one transaction, or not at all."""
 
     at: Instant
@@ -68,7 +68,7 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     """Give the lease back in the same transaction."""
 
 
-class Position(msgspec.Struct, frozen=True):
+class Position(msgspec.Struct, frozen=True, gc=False):
     """Where a draft came to stand."""
 
     stream: str
@@ -76,7 +76,7 @@ class Position(msgspec.Struct, frozen=True):
     type: str
 
 
-class Appended(msgspec.Struct, frozen=True):
+class Appended(msgspec.Struct, frozen=True, gc=False):
     positions: tuple[Position, ...]
     tail_appended: bool
 
