@@ -11,7 +11,8 @@ import re._constants as kinds  # type: ignore[import-not-found]
 import re._parser as parser  # type: ignore[import-not-found]
 import sys
 import time
-from collections.abc import Iterator
+import warnings
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 from recoup.redaction.patterns.catalogue import default_cache, pattern_set
@@ -23,6 +24,8 @@ BAR_MS: Final = 50.0
 FLOOD_BYTES: Final = 1 << 20
 CHUNK_BYTES: Final = 65_536
 TRIES: Final = 3
+ENOUGH_MS: Final = 25.0
+"""What takes less is not measured again."""
 WORST_SHOWN: Final = 12
 _CHANCE: Final = random.Random(5)
 
@@ -44,21 +47,32 @@ GENERAL: Final = {
 
 
 def main() -> int:
-    patterns = pattern_set(default_cache(os.environ))
-    measured = sorted(_measured(patterns, set(sys.argv[1:])), reverse=True)
+    measured = worst_first(set(sys.argv[1:]))
     for cost_ms, name in measured[:WORST_SHOWN]:
         print(f"{cost_ms:8.1f} ms/MB  {name}")
     print(f"{len(measured)} floods, worst {measured[0][0]:.1f} ms, bar {BAR_MS:g} ms")
     return int(measured[0][0] > BAR_MS)
 
 
-def _measured(patterns: PatternSet, wanted: set[str]) -> Iterator[tuple[float, str]]:
-    for name, text in GENERAL.items():
-        yield _cost_ms(patterns, text), name
+def worst_first(wanted: Collection[str] = ()) -> list[tuple[float, str]]:
+    """Milliseconds for a megabyte, and the flood; of the wanted rules, or of all.
+
+    The best of some tries, far apart: other work on the machine makes processor time longer too, never shorter."""
+    patterns = pattern_set(default_cache(os.environ))
+    texts = dict(_texts(patterns, wanted))
+    best = {name: _once_ms(patterns, text) for name, text in texts.items()}
+    for _ in range(TRIES - 1):
+        for name in [name for name, cost_ms in best.items() if cost_ms > ENOUGH_MS]:
+            best[name] = min(best[name], _once_ms(patterns, texts[name]))
+    return sorted(((cost_ms, name) for name, cost_ms in best.items()), reverse=True)
+
+
+def _texts(patterns: PatternSet, wanted: Collection[str]) -> Iterator[tuple[str, bytes]]:
+    yield from GENERAL.items()
     for rule in patterns.rules:
         if not wanted or rule.name in wanted:
             for shape, text in _floods(rule):
-                yield _cost_ms(patterns, text), f"{rule.name}: {shape}"
+                yield f"{rule.name}: {shape}", text
 
 
 def _floods(rule: Rule) -> Iterator[tuple[str, bytes]]:
@@ -70,24 +84,22 @@ def _floods(rule: Rule) -> Iterator[tuple[str, bytes]]:
         yield "near misses", sample[:-2] + b"\n"
 
 
-def _cost_ms(patterns: PatternSet, text: bytes) -> float:
+def _once_ms(patterns: PatternSet, text: bytes) -> float:
     data = (text * (FLOOD_BYTES // len(text) + 1))[:FLOOD_BYTES]
-    best = float("inf")
-    for _ in range(TRIES):
-        stage, began = PatternStage(patterns), time.process_time()
-        for at in range(0, len(data), CHUNK_BYTES):
-            stage.feed(data[at : at + CHUNK_BYTES])
-        stage.flush()
-        best = min(best, (time.process_time() - began) * 1e3)
-        if best < BAR_MS / 2:
-            break
-    return best
+    stage, began = PatternStage(patterns), time.process_time()
+    for at in range(0, len(data), CHUNK_BYTES):
+        stage.feed(data[at : at + CHUNK_BYTES])
+    stage.flush()
+    return (time.process_time() - began) * 1e3
 
 
 def _sample(pattern: str) -> bytes:
     """A text that the pattern matches, or nearly."""
     try:
-        return "".join(_written(parser.parse(pattern.replace("(?i)", "").replace("(?s)", "")))).encode()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            parsed = parser.parse(pattern.replace("(?i)", "").replace("(?s)", ""))
+        return "".join(_written(parsed)).encode()
     except (ValueError, OverflowError, parser.error):
         return b""
 

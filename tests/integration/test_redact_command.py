@@ -39,6 +39,13 @@ def test_one_secret_is_counted_as_one() -> None:
     assert redact(b"nothing here", MY_TOKEN=SECRET).stderr == b"0 secrets hidden\n"
 
 
+def test_secrets_that_nobody_registered_are_counted_too() -> None:
+    unknown = "gh" + "p_" + "aB3dE5gH7j" * 3 + "kL9mN1"
+    done = redact(f"a {SECRET} b\nsent {unknown}\npassword={SECRET}\n".encode(), MY_TOKEN=SECRET)
+    assert done.stdout == b"a [redacted] b\nsent [redacted]\npassword=[redacted]\n"
+    assert done.stderr == b"3 secrets hidden\n"
+
+
 def test_a_named_variable_is_hidden_whatever_it_is_called() -> None:
     assert redact(SECRET.encode(), CUSTOMER=SECRET).stdout == SECRET.encode()
     done = redact(

@@ -78,3 +78,13 @@ def test_a_secret_that_begins_in_a_flood_and_ends_long_after_it_is_hidden() -> N
         out = hidden.redact(text).data
         assert b"the end" not in out
         assert out.endswith(b"]") or out.endswith(b" on")
+
+
+def test_in_an_endless_flood_every_secret_that_occurs_is_named() -> None:
+    rng = random.Random(2)
+    zeros = b"".join(b"0" * rng.randint(9, 40) + rng.choice((b"\1", b"\2")) for _ in range(10_000))
+    few = FormMatcher([b"0000", b"00003", b"1111", b"never-there"])
+    assert few.occurring(zeros) == {b"0000"}
+    assert few.occurring(zeros + b" 1111") == {b"0000", b"1111"}
+    many = FormMatcher([b"0000", *(f"other-{n}".encode() for n in range(100))])
+    assert many.occurring(zeros + b"other-7") >= {b"0000", b"other-7"}

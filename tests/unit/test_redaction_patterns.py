@@ -228,6 +228,30 @@ def test_a_burst_of_secrets_is_masked_one_by_one_and_a_flood_as_a_whole() -> Non
     assert not any(secret in flooded for secret in many)
 
 
+def test_a_line_with_too_many_hits_after_a_short_one_is_masked_and_no_reason_to_fail() -> None:
+    secret = word(16)
+    out = masked(f"ok\n{f'password={secret!r} ' * 500}\nok\n")
+    assert secret not in out
+    assert out.startswith("ok\n[redacted]")
+    assert out.endswith("ok\n")
+
+
+def test_too_many_hits_after_the_name_of_a_user_hide_nothing_from_the_rules() -> None:
+    secrets = [word(9) for _ in range(60)]
+    line = "".join(f'password="{secret}" ' for secret in secrets)
+    text = f"user = bob\n{line}\n".encode()
+    out = redacted([text])
+    assert not any(secret.encode() in out for secret in secrets)
+    assert redacted(text[at : at + 1] for at in range(len(text))) == out
+
+
+@pytest.mark.parametrize("before", [1, 1_023, 1_024, 1_025, 5_000])
+def test_what_stands_far_before_a_flood_changes_nothing_in_it(before: int) -> None:
+    text = b"x" * before + b"\n" + b"password=abc12345\n" * 400
+    for at in (before, before + 1, before + 2, before + 1_000):
+        assert redacted([text[:at], text[at:]]) == redacted([text])
+
+
 # Documents
 
 

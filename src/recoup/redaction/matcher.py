@@ -34,6 +34,9 @@ WINDOW_BYTES_MAX: Final = 6_144
 SLICE_BYTES: Final = 256
 COMPARISONS_MAX: Final = 160
 """In the bytes of a window: no ordinary text has the beginning of a secret in every 25 bytes."""
+FLOODS_MAX: Final = 12
+SEARCHED_FORMS_MAX: Final = 16
+"""After so many windows of flood, so many forms are still searched for one by one; if it is more, all occur."""
 
 
 class Findings(NamedTuple):
@@ -85,14 +88,18 @@ class FormMatcher:
         return False
 
     def occurring(self, data: bytes) -> frozenset[bytes]:
+        """In a flood of many forms perhaps a few that do not."""
         found: set[bytes] = set()
-        flood = b""
+        flood, floods = b"", 0
         for start, end in self._windows(data):
             slices, left = self._hits(data, start, end)
             if left >= 0:
                 places = ((head, at + offset) for at, heads in slices for head, offset, _ in heads)
                 found.update(form for head, place in places for form in self._standing(data, head, place))
             elif flood != (flood := data[start : end + self._longest_bytes]):  # most floods repeat themselves
+                floods += 1
+                if floods > FLOODS_MAX:
+                    return frozenset(found | self._occurring_after(data, start, found))
                 found |= self._occurring_in_flood(flood, found)
         return frozenset(found)
 
@@ -168,6 +175,12 @@ class FormMatcher:
         forms = [form for head in heads for form in self._forms_of(head) if form not in known]
         many = self._comparisons_max
         return {*forms[many:], *(form for form in forms[:many] if form in data)}
+
+    def _occurring_after(self, data: bytes, start: int, known: Collection[bytes]) -> set[bytes]:
+        forms = [form for form in self._forms if form not in known]
+        if len(forms) > SEARCHED_FORMS_MAX:
+            return set(forms)
+        return {form for form in forms if data.find(form, start) >= 0}
 
     def _forms_of(self, head: int) -> Sequence[bytes]:
         form = self._only_forms[head]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Final
@@ -12,7 +12,7 @@ import re2
 
 from recoup.redaction.matcher import Span
 from recoup.redaction.patterns.gates import passes
-from recoup.redaction.patterns.rewriting import crosses_lines, screen_of
+from recoup.redaction.patterns.rewriting import crosses_lines, on_few_lines, screen_of
 from recoup.redaction.patterns.rule import Gate, Rule
 
 MATCHES_MAX: Final = 64
@@ -57,6 +57,7 @@ class PatternSet:
         self._database.scratch = hyperscan.Scratch(self._database)
         self._spanning: list[_Spanning | None] = [None] * len(rules)
         self.by_screen = rules_by_screen(rules)
+        self._crossing: dict[int, bool] = {}
 
     def occurs(self, data: bytes) -> bool:
         """Whether there is anything to look at more closely: a hit of the screen, not yet a secret."""
@@ -95,6 +96,15 @@ class PatternSet:
             worth += 1 + (end - start) // spanning.match_bytes
             at = max(end, at + 1)
         return (spans, worth) if matches else None
+
+    def cross_lines(self, screens: Iterable[int]) -> bool:
+        """Whether what one of them found may have begun in an earlier line."""
+        return any(map(self._screen_crosses, screens))
+
+    def _screen_crosses(self, screen: int) -> bool:
+        if screen not in self._crossing:
+            self._crossing[screen] = crosses_lines(self.rules[self.by_screen[screen][0]].screen)
+        return self._crossing[screen]
 
     def crosses_lines(self, rule: int) -> bool:
         return (self._spanning[rule] or self._built(rule)).crosses_lines
@@ -154,7 +164,7 @@ def rules_by_screen(rules: Sequence[Rule]) -> list[tuple[int, ...]]:
 
 
 def with_screen(rule: Rule) -> Rule:
-    return replace(rule, screen=_screen(rule))
+    return replace(rule, screen=on_few_lines(_screen(rule)))
 
 
 def _screen(rule: Rule) -> str:

@@ -27,7 +27,7 @@ def compile_all(key: str, package: str | None) -> Compiled:
         foreign, left_out, trouble = [], {}, str(error)
     read = len(foreign) + len(left_out)
     left_out |= {rule.name: why for rule in foreign if (why := _unspanned(rule))}
-    rules = own_rules() + [rule for rule in foreign if rule.name not in left_out]
+    rules = [with_screen(rule) for rule in own_rules() + foreign if rule.name not in left_out]
     try:
         database = screening_database(screens_of(rules))
     except hyperscan.error:
@@ -35,7 +35,7 @@ def compile_all(key: str, package: str | None) -> Compiled:
         rules = [rule for rule in rules if rule.name not in left_out]
         database = screening_database(screens_of(rules))
     version = None if trouble else package or PACKAGE
-    return Compiled(key, [*map(with_screen, rules)], database, version, trouble, read, left_out)
+    return Compiled(key, rules, database, version, trouble, read, left_out)
 
 
 def _unspanned(rule: Rule) -> str | None:

@@ -30,7 +30,13 @@ def passes(gate: Gate, value: bytes, name: bytes = b"", bare: bool = False) -> b
 
 def _is_literal(value: bytes) -> bool:
     """Where a secret must stand anything is one, be it `secret`; but not what is put in later."""
-    return not value.startswith(_VARIABLES) and value.lower().strip(_PUNCTUATION) not in _STATES
+    if value.startswith(_VARIABLES) and not _is_encoded(value):
+        return False
+    return value.lower().strip(_PUNCTUATION) not in _STATES
+
+
+def _is_encoded(value: bytes) -> bool:
+    return value.startswith(b"%") and len(value) > 3 and not value[1:3].strip(b"0123456789abcdefABCDEF")
 
 
 def _is_variable(value: bytes, name: bytes) -> bool:
@@ -249,8 +255,10 @@ def _is_path(value: bytes) -> bool:
 
 def _is_code(value: bytes) -> bool:
     """A call, an index, a member of something, a plain identifier."""
-    return _is_call(value) or (
-        (b"_" in value or b"." in value) and value.replace(b"_", b"").replace(b".", b"").isalpha()
+    return (
+        _is_call(value)
+        or b"::" in value
+        or ((b"_" in value or b"." in value) and value.replace(b"_", b"").replace(b".", b"").isalpha())
     )
 
 
@@ -536,4 +544,5 @@ _PUBLIC: Final = (
     b"keygen",
     b"author",
     b"keystore",
+    b"recv-key",
 )

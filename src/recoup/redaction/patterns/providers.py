@@ -49,7 +49,11 @@ _TOKENS: Final = {
         rf"GR1348941{_WORD}{{20,}}",
     ),
     "slack": (r"xox[a-z]-(?:\d-)?[A-Za-z0-9-]{10,}", r"xapp-\d-[A-Za-z0-9-]{20,}", rf"xwfp-{_WORD}{{10,}}"),
-    "aws": ("(?:AKIA|ASIA|ABIA|ACCA|LKIA|LSIA|A3T[A-Z0-9])[A-Z0-9]{16}", f"ABSK{_BASE64}{{60,}}={{0,2}}"),
+    "aws": (
+        "(?:AKIA|ASIA|ABIA|ACCA|LKIA|LSIA|A3T[A-Z0-9])[A-Z0-9]{16}",
+        f"ABSK{_BASE64}{{60,}}={{0,2}}",
+        f"bedrock-api-key-{_BASE64}{{20,}}={{0,2}}",
+    ),
     "aws_mws": (rf"amzn\.mws\.{_UUID}",),
     "google": (
         rf"AIza{_WORD}{{35}}",
@@ -181,7 +185,7 @@ _TOKENS: Final = {
         r"sk_(?:sandbox|live)_[0-9a-f]{40,}",
         r"(?:APP_USR|TEST)-\d{6,20}-\d{6}-[0-9a-f]{32}[\w-]*",
     ),
-    "tailscale": (r"tskey-(?:[a-z]+-)?[A-Za-z0-9]{10,}(?:-[A-Za-z0-9]{10,})?",),
+    "tailscale": ("tskey-[A-Za-z0-9-]{10,}",),
     "contentful": (rf"CFPAT-{_WORD}{{40,}}",),
     "readme": ("rdme_[a-z0-9]{60,}", r"tfp_[\w-]{40,}", r"frp_[A-Za-z0-9]{30,}", r"fio-u-[\w-]{60,}"),
     "adafruit": ("aio_[A-Za-z0-9]{28}",),
@@ -208,6 +212,7 @@ _TOKENS: Final = {
     ),
     "services": (
         "bpk-[0-9a-f]{32}",
+        "dnkey-[A-Z0-9=_-]{26,}",
         "cr-[0-9a-f]{50,}",
         "packagist_[a-z]{3}_[0-9a-f]{60,}",
         "(?:pub|sub|sec)-c-[0-9A-Za-z-]{36,}",
@@ -365,13 +370,13 @@ _OTHERS: Final = {
     "quicknode": (r"\bquiknode\.pro/([0-9a-f]{40})", Gate.NONE),
     "thingsboard": (r"/api/v1/([A-Za-z0-9]{20})/(?:telemetry|attributes|rpc|claim)\b", Gate.NONE),
     "bootstrap": (
-        r"(?i:token|bootstrap|kubeadm)[^\n]{0,40}?[\s\"'=:]([a-z0-9]{6}\.[a-z0-9]{16})(?:[\s\"',;]|$)",
+        r"(?i:-token|bootstrap|kubeadm)[^\n]{0,40}?[\s\"'=:]([a-z0-9]{6}\.[a-z0-9]{16})(?:[\s\"',;]|$)",
         Gate.RANDOM,
     ),
     "pushbullet": (r"(?:^|[^\w.])(o\.[A-Za-z0-9]{32})(?:\W|$)", Gate.RANDOM),
     "mailchimp": (r"\b([0-9a-f]{32}-us\d{1,2})\b", Gate.NONE),
     "truenas": (r"(?:^|[^\w-])(\d{1,4}-[A-Za-z0-9]{64})(?:\W|$)", Gate.NONE),
-    "jwt": (rf"\b(e[yw][A-Za-z]{_WORD}{{9,}}\.(?:e[yw])?{_WORD}{{9,}}(?:\.{_WORD}*){{0,3}})", Gate.NONE),
+    "jwt": (rf"\b(e(?:yJ|yA|wo|w0){_WORD}{{9,}}\.(?:e[yw])?{_WORD}{{9,}}(?:\.{_WORD}*){{0,3}})", Gate.NONE),
     "vault_legacy": (r"(?:^|[^\w.])([sbr]\.[A-Za-z0-9]{24})(?:\W|$)", Gate.RANDOM),
     "named_prefix": (
         r"(?:^|[^A-Za-z0-9])((?i:[a-z0-9]{0,12}[_-]?(?:key|secret|token|private|pat|sk|rk|api|live"
@@ -398,6 +403,6 @@ _SCREENS: Final = {
     "infura": r"infura\.io/",
     "quicknode": r"quiknode\.pro/",
     "thingsboard": r"/api/v1/[A-Za-z0-9]{20}/",
-    "bootstrap": r"(?i:token|bootstrap|kubeadm)[^\n]*[\s\"'=:][a-z0-9]{6}\.[a-z0-9]{16}",
-    "jwt": rf"\be[yw][A-Za-z]{_WORD}{{9}}",
+    "bootstrap": r"(?i:-token|bootstrap|kubeadm)[^\n]*[\s\"'=:][a-z0-9]{6}\.[a-z0-9]{16}",
+    "jwt": rf"\be(?:yJ|yA|wo|w0){_WORD}{{9}}",
 }

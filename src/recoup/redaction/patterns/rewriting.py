@@ -12,6 +12,8 @@ REPEAT_MAX: Final = 1_000
 COUNTED_MAX: Final = 48
 """How far a screen counts: so many letters and digits in a row are worth a look."""
 PATTERN_CHARACTERS_MAX: Final = 20_000
+NEWLINES_MAX: Final = 2
+"""As many as there are between a line and the first one that is looked at together with it (stage.py)."""
 
 
 def fitted(pattern: str) -> str:
@@ -33,6 +35,23 @@ def screen_of(pattern: str) -> str:
     return "".join(tokens)
 
 
+def on_few_lines(screen: str) -> str:
+    """The same screen, taking no more than two new lines: it never begins further back than the lines that are
+    looked at together, and so what it finds in a line does not depend on what else it is shown."""
+    tokens = list(_tokens(_dots_written_out(screen)))
+    left = NEWLINES_MAX
+    for n, token in enumerate(tokens):
+        if _takes_newline(token) and not token.startswith("(?"):
+            left -= 1
+            repeat = tokens[n + 1] if n + 1 < len(tokens) else ""
+            if _is_many(repeat):
+                tokens[n : n + 2] = [_with_one_newline(_without_newline(token), repeat, left >= 0), ""]
+                _drop_laziness(tokens, n + 2)
+            elif left < 0:
+                tokens[n] = _without_newline(token)
+    return "".join(tokens)
+
+
 def crosses_lines(pattern: str) -> bool:
     """Whether a match may begin in one line and end in a later one."""
     return any(map(_takes_newline, _tokens(pattern)))
@@ -42,10 +61,53 @@ def _takes_newline(token: str) -> bool:
     if token.startswith("[^"):
         return not any(escape in token for escape in (r"\n", r"\s", "\n"))
     if token.startswith("["):
-        return any(escape in token for escape in (r"\n", r"\s", r"\S", r"\W", "\n", "[:space:]"))
+        return any(escape in token for escape in (r"\n", r"\s", r"\W", r"\D", "\n", "[:space:]"))
     return token in (r"\s", r"\n", r"\W", r"\D", "\n") or (
         token.startswith("(?") and "s" in token.partition("-")[0]
     )
+
+
+def _dots_written_out(pattern: str) -> str:
+    pattern = pattern.replace(r"(?:.|[\n\r])", _ANYTHING)
+    if not pattern.startswith("(?s)"):
+        return pattern
+    return "".join(_ANYTHING if token == "." else token for token in _tokens(pattern[len("(?s)") :]))
+
+
+def _is_many(token: str) -> bool:
+    return token in ("*", "+") or (_is_repeat_token(token) and token not in ("{0}", "{1}", "{0,1}"))
+
+
+def _without_newline(token: str) -> str:
+    if token in _NO_NEWLINE:
+        return _NO_NEWLINE[token]
+    if token.startswith("[^"):
+        return rf"[^\n{token[2:]}"
+    return token.replace(r"\s", r" \t\r\f\x0b").replace(r"\n", "")
+
+
+def _with_one_newline(text: str, repeat: str, may_cross: bool) -> str:
+    """Neither whitespace nor what is anything on a line need be counted."""
+    many = f"{{0,{_most(repeat)}}}"
+    if repeat in ("*", "+") or _is_plain_class(text) or text == _NO_NEWLINE[_ANYTHING]:
+        many = "*"
+    if repeat == "*" or _may_be_absent(repeat):
+        return rf"{text}{many}\n?{text}{many}" if may_cross else f"{text}{many}"
+    return rf"(?:{text}{many}\n{text}{many}|{text}{repeat})" if may_cross else f"{text}{repeat}"
+
+
+def _most(repeat: str) -> str:
+    low, _, high = repeat.strip("{}").partition(",")
+    return high or low
+
+
+def _drop_laziness(tokens: list[str], at: int) -> None:
+    if tokens[at : at + 1] == ["?"]:
+        tokens[at] = ""
+
+
+_ANYTHING: Final = r"[\s\S]"
+_NO_NEWLINE: Final = {r"\s": r"[ \t\r\f\x0b]", r"\W": r"[^\w\n]", r"\D": r"[^\d\n]", _ANYTHING: r"[^\n]"}
 
 
 def _shorten_tail(tokens: list[str]) -> None:

@@ -42,3 +42,5 @@ class Rule:
     """It finds a line whose meaning the next ones tell: they are looked at together (stage.py)."""
     opens_block: bool = False
     """It finds the first line of a key: what follows is masked until its last line."""
+    needs: tuple[bytes, ...] = ()
+    """In small letters; one of them is in every text that the pattern is found in."""

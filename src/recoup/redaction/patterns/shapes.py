@@ -10,7 +10,14 @@ from recoup.redaction.patterns.rule import Gate, Rule
 
 def shape_rules() -> Iterator[Rule]:
     for name, (pattern, gate) in {**_ASSIGNMENTS, **_SHAPES}.items():
-        yield Rule(f"recoup.shape.{name}", pattern, gate, _SCREENS.get(name, ""), name in _LAST_RESORTS)
+        yield Rule(
+            f"recoup.shape.{name}",
+            pattern,
+            gate,
+            _SCREENS.get(name, ""),
+            name in _LAST_RESORTS,
+            needs=_NEEDS.get(name, ()),
+        )
     yield Rule("recoup.pair.user", _PAIR_OPENS, screen=_PAIR_OPENS, opens_pair=True)
     for name, pattern in _BLOCKS.items():
         yield Rule(f"recoup.block.{name}", pattern, screen=_FIRST_LINES[name], opens_block=True)
@@ -97,23 +104,17 @@ _ASSIGNMENTS: Final = {
 """Beside the value they capture its name from the word on that tells, for the gates."""
 
 _IS: Final = r"(?:\s{0,3}[=:]{1,2}>?\s{0,3}|[ \t]{1,3})"
+_EQUALS: Final = r"\s{0,3}[=:]{1,2}>?\s{0,3}"
 _SECOND: Final = r"(?:[\"'](?P<quoted>[^\s\"']{3,})|(?P<bare>[^\s\"',;&()\[\]{}]{3,})(?:[\s\"',;&)]|$))"
 _PAIRED: Final = "appid|clientid|client_id|keyid"
 
-_LAST_RESORTS: Final = (
-    "listed",
-    "weak",
-    "loose",
-    "authorization_other",
-    "connection_string",
-    "basic_credentials",
-)
+_LAST_RESORTS: Final = ("loose", "authorization_other", "basic_credentials")
 
 _SHAPES: Final = {
     "url_password": (
         r"[A-Za-z][A-Za-z0-9+.-]{1,24}://(?:(?P<secret_user>[^\s/?#:@\"'<>`]{1,128}))?:(?P<secret>[^\s/?#\"'<>`]"
         r"{3,256})@[\w\[.%$-]",
-        Gate.PASSWORD,
+        Gate.LITERAL,
     ),
     "driver_url": (
         r"(?:^|[\s\"'=])(?P<secret_user>[\w.-]{1,64}):(?P<secret>[^\s:/\"'@]{3,128})@(?:tcp|unix)\(",
@@ -147,7 +148,8 @@ _SHAPES: Final = {
         Gate.RANDOM,
     ),
     "bearer": (
-        r"(?i:\b(?:bearer|ssws|basic|bot)\s{1,3})(?P<secret>[A-Za-z0-9_.+/~=-]{16,})",
+        r"(?i:\b(?:bearer|ssws|bot)\s{1,3})(?P<secret>[A-Za-z0-9_.+/~=-]{16,})"
+        r"|(?i:\bbasic\s{1,3})(?P<basic_token>[A-Za-z0-9+/]{16,}={0,2})(?:[^\w.-]|$)",
         Gate.RANDOM,
     ),
     "header": (
@@ -165,6 +167,11 @@ _SHAPES: Final = {
         r"[ \t]*\r?\n)?[ \t]{0,24}(?P<secret>[A-Za-z0-9+/_=.-]{20,128})[ \t]*\r?$",
         Gate.RANDOM,
     ),
+    "initial_password": (
+        r"(?i:\b(?:initial|temporary|default|generated|root|admin|bootstrap|one-time)\b[^\n]{0,30}?\b(?P<name>password)"
+        r"\b[^\n]{0,40}?(?:\bis|\bto|:|=)\s{1,3})[\"'`]?(?P<secret>[^\s\"'`,;]{6,})",
+        Gate.NAMED_BARE,
+    ),
     "encrypted": (r"\bENC[\[(](?P<secret>[^\])\n]{16,})", Gate.NONE),
     "travis": (r"\bsecure[\"']?:[ \t]{0,3}[\"']?(?P<secret>[A-Za-z0-9+/=\\]{40,})", Gate.RANDOM),
     "curl_user": (
@@ -177,9 +184,8 @@ _SHAPES: Final = {
         Gate.PASSWORD,
     ),
     "sql": (
-        r"(?i:\b(?:identified\s+(?:with\s+\S{1,40}\s+)?(?:by|as)(?:\s+values)?|(?:encrypted\s+)?pa"
-        r"ssword(?:\s+for\s+\S{1,64}\s*=)?|with\s+password|set_password\())\s{0,3}[\"'](?P<secret>"
-        r"[^\"'\n]{3,})[\"']",
+        r"(?i:\b(?:(?:identified\s+(?:with\s+\S{1,40}\s+)?(?:by|as)(?:\s+values)?|(?:encrypted\s+)?password)\s{1,3}"
+        r"|password\s+for\s+\S{1,64}\s*=\s{0,3}|(?:set_)?password\(\s{0,3}))[\"'](?P<secret>[^\"'\n]{3,})[\"']",
         Gate.PASSWORD,
     ),
     "crypt": (
@@ -197,15 +203,15 @@ _SHAPES: Final = {
     ),
     "ntlm": (r"\b[\w.\\$-]{1,64}:\d{1,10}:(?P<secret>[0-9a-fA-F]{32}:[0-9a-fA-F]{32}):::", Gate.NONE),
     "connection_string": (
-        r"(?i:[;?&\"'\s](?:password|pwd|accountkey|sharedaccesskey|sharedaccesssignature|sharedsec"
-        r"retvalue|accesskey|account key))\s{0,2}=\s{0,2}(?P<secret>[^;\s\"'&<>\[\]]{4,})",
-        Gate.PASSWORD,
+        r"(?i:[;?&\"'\s](?P<name>password|pwd|accountkey|sharedaccesskey|sharedaccesssignature|sharedsec"
+        r"retvalue|accesskey|account key))\s{0,2}=\s{0,2}(?P<bare>[^;\s\"'&<>()\[\]]{4,})(?:[;\s\"'&<>]|$)",
+        Gate.CREDENTIAL,
     ),
     "login_pair": (
         rf"(?i:\b(?:user(?:name|[_ -]?id)?|login|uid|account[_ ]?(?:name|id)?|email|sharedaccesskeyname|"
         rf"{_PAIRED}))[\"']?{_IS}[\"']?(?P<secret_user>[\w.@+\\-]{{2,64}})[\"']?"
-        rf"[,;&\s/$]{{1,4}}[-\"']{{0,2}}(?i:(?P<name>pass|pw|pwd|password|passwd|passphrase|accountkey|shared"
-        rf"accesskey|secret|token))[\"']?{_IS}{_SECOND}",
+        rf"[,;&\s/$]{{1,4}}[\"']{{0,2}}(?i:(?P<name>pass|pw|pwd|password|passwd|passphrase|accountkey|shared"
+        rf"accesskey|secret|token))[\"']?{_EQUALS}{_SECOND}",
         Gate.CREDENTIAL,
     ),
     "login_lines": (
@@ -289,41 +295,52 @@ _FIRST_LINES: Final = {
 # Screens count nothing: what may be there or not is cheapest without end.
 _NAME: Final = rf"(?i:{_STRONG})[\w.\[\]\\\"'`\)-]*[ \t]*"
 _NO_VALUE: Final = r"\s\"'`,;&<>(){}\[\]|\\"
-# A quote; or something that is neither a word of a sentence nor a number; or anything for what is in capitals.
-_ASSIGNED: Final = (
-    rf"{_NAME}(?:(?:[=:|?>]|->|(?i:is|was|to)[ \t])[=>|]*[ \t]*(?:[\w.]*\()?[\w@$]*\\*[\"'`]"
+_OPENED: Final = r"(?:[\w.]*\()?[\w@$]*\\*[\"'`]"
+# After the name: a quote; or something that is neither a word of a sentence nor a number; or the end of a tag; or a
+# second name that tells of a value. After a name in capitals: anything.
+_TOLD: Final = (
+    rf"{_NAME}(?:(?:[=:|?>]|->|(?i:is|was|to)[ \t])[=>|]*[ \t]*{_OPENED}|,[ \t]*{_OPENED}"
     rf"|(?:[=:|>]|->|\?=)[=>|]*[ \t]*(?:[A-Za-z][a-z.:!?]*[^a-z.:!?{_NO_VALUE}]|[0-9][0-9.,:%]*[^0-9.,:%{_NO_VALUE}]"
-    rf"|[+_~^!/-][^{_NO_VALUE}]{{4}}))"
+    rf"|[+_~^!/-][^{_NO_VALUE}]{{4}})|>|[,;/{{\s]\s*[\"']?(?i:val|default|type))"
     rf"|(?:PASS|PWD)[A-Z0-9_]*[ \t]*[=:][ \t]*[^{_NO_VALUE}]{{5}}"
 )
-_LISTED: Final = rf"(?i:{_STRONG})[\w.\[\]\\-]*[\"'`],[ \t]*(?:[\w.]*\()?[\w@$]*\\*[\"'`]"
-_MARKED: Final = rf"(?i:{_STRONG})[\w:]*>"
-_PAIRED_VALUE: Final = (
-    rf"(?i:{_STRONG})[\w-]*(?:[\"']?\s*[,;/{{\n]\s*|[\"'][ \t]+)[\"']?(?i:value|val|default|type)"
+_SAID: Final = (
+    r"pass(?:word|wd|phrase|code)|pwd|secret|token|key|credential|auth|bearer|api[_. -]?(?:code|hash|pass)"
 )
 _SCREENS: Final = {
-    "assigned": _ASSIGNED,
+    **dict.fromkeys(
+        ("assigned", "listed", "pair", "attribute", "variable", "element", "property_list"), _TOLD
+    ),
     "login_pair": rf"(?i:user|login|uid|account|email|keyname|{_PAIRED})[^\n]*(?i:pass(?:word|wd|phrase)?|pwd"
     rf"?|accountkey|accesskey|secret|token)[\"']?[ \t]*[=: ]",
-    "listed": _LISTED,
     "connection_string": r"(?i:[;?&\"'\s](?:password|pwd|accountkey|sharedaccess\w+|sharedsecretvalue|accesskey|accoun"
     r"t key))[ \t]*=[ \t]*[^;\s\"'&<>\[\]]{4}",
+    "cli_password": r"\b(?:mysql|mysqldump|mariadb|mysqladmin)\b[^\n]*\s-p[^\s\"'-]",
+    "bearer": r"(?i:\b(?:bearer|ssws|bot|basic))\s[ \t]*[A-Za-z0-9_.+/~=-]{16}",
     "basic_credentials": r"(?i:credentials?)[\"']?[ \t]*[:=][ \t]*[\"']?[\w.@-]+:[^\s\"'/]{4}",
     "url_password": r"://[^\s/?#\"'<>`]*:[^\s/?#\"'<>`]*@",
     "driver_url": r"@(?:tcp|unix)\(",
     "authorization": r"(?i:authorization)[\"'\]]*\s*[:=,]",
     "authorization_other": r"(?i:authorization)[\"'\]]*\s*[:=,]",
-    "label_line": r"(?i:secret|token|key|password|passphrase)(?:[^\n=]*:)?[ \t]*\r?\n[ \t\r\n]*[A-Za-z0-9+/_=.-]{20}",
+    "initial_password": r"(?i:(?:initial|temporary|default|generated|root|admin|bootstrap|one-time)\b[^\n]*password)",
+    "label_line": r"(?:(?i:secret|token|key|password|passphrase)[ \t]*|:)\r?\n\s*[A-Za-z0-9+/_=.-]{20}",
     "weak": rf"(?i:{_WEAK}){_WEAK_TAIL}[\"'`\[\]\(\) \t=:,>\\]+[A-Za-z0-9+/_.~-]{{16}}",
-    "loose": rf"(?i:{_STRONG}|key|auth|bearer)(?:[^\n]*[^\w\n+~-])[A-Za-z0-9_+~-]{{20}}",
-    "flag": rf"\s--?(?i:[a-z-]*(?:{_STRONG})(?:-[a-z]+)?)[ \t]",
-    "pair": _PAIRED_VALUE,
-    "attribute": _PAIRED_VALUE,
-    "variable": _PAIRED_VALUE,
-    "element": _MARKED,
-    "property_list": _MARKED,
+    "loose": rf"(?i:{_SAID})(?:[^\n]*[^\w\n+~-])[A-Za-z0-9_+~-]{{20}}",
+    "flag": rf"-(?i:(?:[a-z]+-)?(?:{_SAID})[a-z-]*"
+    r"|[a-z]*(?:word|wd|phrase|code|secret|token|key|credentials?|pass|hash))[ \t]",
     "login_lines": _PAIR_OPENS,
     "curl_user": r"\s(?:-u|--user|-U|--proxy-user)[ =]*[\"']?[^\s:\"']*:[^\s\"']{3}",
     "netrc": r"(?i:login\s{1,4}[^\s]{1,128}\s{1,8}password\s)",
     "pgpass": r":(?:543\d|3306|\*):[^\s:]{1,64}:[^\s:]{1,64}:",
 }
+_VALUE_WORDS: Final = (b"val", b"default")
+_NEEDS: Final = {
+    "listed": (b"',", b'",', b"`,"),
+    "pair": _VALUE_WORDS,
+    "attribute": _VALUE_WORDS,
+    "variable": _VALUE_WORDS,
+    "element": (b">",),
+    "property_list": (b"<key>",),
+    "authorization_other": (b"authorization",),
+}
+"""Rules that share a screen are told apart by these."""

@@ -28,16 +28,17 @@ PAIR_BYTES_MAX: Final = 1_024
 SCAN_BYTES_MAX: Final = 65_536
 SCAN_BYTES_MIN: Final = 4_096
 HITS_MAX: Final = 256
-CREDIT_MAX: Final = 262_144
+CREDIT_MAX: Final = 393_216
 """What a burst of hits may cost. Each byte of text earns one."""
+NEED_COST: Final = 64
 LOOK_COST: Final = 512
 MATCH_COST: Final = 768
 SECRET_COST: Final = 1_024
 COST_BYTES: Final = 2
 """Looking for a rule costs the first, each match the second, each secret the third on top, and each second byte
 looked at one more: about a hundredth of a microsecond each."""
-LINE_COST: Final = 512
-"""What it costs to mask a line without a look."""
+LINE_COST: Final = 1_024
+"""What each line with a hit costs, even if it is masked without a look."""
 DEBT_MAX: Final = 32_768
 """How far that may go before nothing is screened any more."""
 COARSE_BYTES_MIN: Final = 4_096
@@ -74,7 +75,7 @@ class PatternStage:
         self._parts: list[bytes] = []
         self._known = 0
         self._waiting = 0
-        self._begins_line = True
+        self._from_start = True
         self._within_line = False
         self._out: list[bytes] = []
         self._after_mask = False
@@ -91,7 +92,7 @@ class PatternStage:
         data = b"".join(self._parts)
         at = self._decide(data, self._known, final)
         keep = at - min(at, BACK_BYTES) if self._within_line else self._context(data, at)
-        self._begins_line = not self._within_line
+        self._from_start = self._from_start and keep == 0
         self._parts = [data[keep:]]
         self._known, self._waiting = at - keep, len(data) - at
         passed = b"".join(self._out)
@@ -137,7 +138,7 @@ class PatternStage:
         return self._examine(data, at, stop, end, final, self._by_line(data, base, at, hits))
 
     def _by_line(self, data: bytes, base: int, at: int, hits: list[Hit]) -> Lines:
-        lines: Lines = {}
+        screens: Lines = {}
         start = end = at
         for stop, screen in sorted(hits):
             last = base + stop - 1
@@ -145,15 +146,29 @@ class PatternStage:
                 start = max(at, data.rfind(b"\n", at, last) + 1)
                 end = _line_end(data, last, len(data))
             if last >= at:
-                lines.setdefault(start, (end, set()))[1].update(self._patterns.by_screen[screen])
-        return lines
+                screens.setdefault(start, (end, set()))[1].add(screen)
+        rules = (
+            (start, end, self._rules(data, at, start, end, seen)) for start, (end, seen) in screens.items()
+        )
+        return {start: (end, found) for start, end, found in rules if found}
+
+    def _rules(self, data: bytes, at: int, start: int, end: int, screens: set[int]) -> set[int]:
+        if start > at and not self._has_context(data, start) and self._patterns.cross_lines(screens):
+            screens = self._seen_alone(data, start, end, screens)
+        return {rule for screen in screens for rule in self._patterns.by_screen[screen]}
+
+    def _seen_alone(self, data: bytes, at: int, end: int, screens: set[int]) -> set[int]:
+        """A long line before this one is not looked at together with it, even if it was just there."""
+        base = self._context(data, at)
+        hits = self._patterns.hits(data[base:end], HITS_MAX)
+        return screens if hits is None else {screen for stop, screen in hits if base + stop > at}
 
     def _flooded(self, data: bytes, at: int, stop: int, end: int, final: bool) -> int:
         """A line that has too many hits by itself is not looked at."""
         if _line_end(data, at, stop) == stop:
             self._begin_coarse(0)
             return self._swallow(data, at, stop)
-        self._scan_bytes = SCAN_BYTES_MIN if stop - at > 2 * SCAN_BYTES_MIN else 1
+        self._scan_bytes = SCAN_BYTES_MIN if self._scan_bytes > SCAN_BYTES_MIN else 1
         return self._screen(data, at, end, final)
 
     def _examine(self, data: bytes, at: int, stop: int, end: int, final: bool, lines: Lines) -> int:
@@ -173,7 +188,7 @@ class PatternStage:
                 unit = self._unit(data, at, end, final, lines)
                 if unit == at or (unit > stop and at > first):
                     return at
-                at = self._line(data, at, unit, self._rules_in(data, at, unit, stop, lines))
+                at = self._line(data, at, *self._together(data, at, unit, stop, lines))
         return at
 
     def _unit(self, data: bytes, at: int, end: int, final: bool, lines: Lines) -> int:
@@ -184,21 +199,31 @@ class PatternStage:
         together = _pair_end(data, at)
         return together if together is not None else end if final else at
 
-    def _rules_in(self, data: bytes, at: int, unit: int, stop: int, lines: Lines) -> set[int]:
+    def _together(self, data: bytes, at: int, unit: int, stop: int, lines: Lines) -> tuple[int, set[int]]:
+        """Where what is looked at together ends, and by which rules."""
         if unit == lines[at][0]:
-            return lines[at][1]
+            return lines[at]
         if unit > stop:
             base = self._context(data, at)
-            lines = self._by_line(data, base, at, self._patterns.hits(data[base:unit], HITS_MAX) or [])
-        return set().union(*(rules for start, (_, rules) in lines.items() if at <= start < unit))
+            hits = self._patterns.hits(data[base:unit], HITS_MAX)
+            if hits is None:  # too much for one look, not for one at each line
+                return lines[at]
+            lines = self._by_line(data, base, at, hits)
+        rules: set[int] = set()
+        while at < unit:
+            rules |= lines[at][1] if at in lines else set()
+            at = _line_end(data, at, unit)
+        return unit, rules
 
     def _line(self, data: bytes, at: int, end: int, rules: Iterable[int]) -> int:
         spans: list[Span] = []
+        base = self._context(data, at)
+        self._credit -= LINE_COST
         for rule in sorted(rules):
             if self._credit < 0:
                 break
             if not (spans and self._patterns.rules[rule].last_resort):
-                spans += self._found(rule, data, at, end)
+                spans += self._found(rule, data, base, at, end)
         if self._credit < 0:
             return self._unseen(data, at, end, rules)
         self._pass_on(data, at, end, merged(_whole(data, span, end) for span in spans))
@@ -207,7 +232,6 @@ class PatternStage:
 
     def _unseen(self, data: bytes, at: int, end: int, rules: Iterable[int]) -> int:
         """There is no time to look at it: a line with a hit is masked whole."""
-        self._credit -= LINE_COST
         if self._credit < -DEBT_MAX:
             self._begin_coarse(-DEBT_MAX)
             return at
@@ -215,15 +239,24 @@ class PatternStage:
         self._open_key(data[at:end], rules)
         return end
 
-    def _found(self, rule: int, data: bytes, at: int, end: int) -> list[Span]:
+    def _found(self, rule: int, data: bytes, base: int, at: int, end: int) -> list[Span]:
         """In the line itself; only where the pattern is not there at all, with the lines before it."""
         if self._patterns.rules[rule].opens_pair:
             self._credit -= MATCH_COST
             return []
+        before = base if self._patterns.crosses_lines(rule) else at
+        if not self._may_be_in(rule, data, before, end):
+            return []
         found = self._look(rule, data, at, end)
-        if found is None and self._patterns.crosses_lines(rule) and (base := self._context(data, at)) < at:
-            found = self._look(rule, data, base, end)
+        if found is None and before < at:
+            found = self._look(rule, data, before, end)
         return [(max(at, start), stop) for start, stop in found or () if stop > at]
+
+    def _may_be_in(self, rule: int, data: bytes, at: int, end: int) -> bool:
+        needs = self._patterns.rules[rule].needs
+        if needs:
+            self._credit -= NEED_COST
+        return not needs or _has_any(needs, data[at:end].lower())
 
     def _look(self, rule: int, data: bytes, at: int, end: int) -> list[Span] | None:
         self._credit -= LOOK_COST + (end - at) // COST_BYTES
@@ -238,6 +271,7 @@ class PatternStage:
     def _open_key(self, text: bytes, rules: Iterable[int]) -> None:
         opening = [rule for rule in rules if self._patterns.rules[rule].opens_block]
         rest = text[text.rfind(b"END ") + 1 :]
+        self._credit -= len(opening) * LOOK_COST
         if any(self._patterns.spans(rule, rest) is not None for rule in opening):
             self._block = KeyBlock(rest)
 
@@ -293,7 +327,7 @@ class PatternStage:
         screens = {screen for stop, screen in hits or () if base + stop > at}
         rules = sorted({rule for screen in screens for rule in self._patterns.by_screen[screen]})
         for rule in rules:
-            if self._credit >= 0:
+            if self._credit >= 0 and self._may_be_in(rule, data, base, seen):
                 found = self._look(rule, data, base, seen) or ()
                 spans += [(max(at, start), stop) for start, stop in found if stop > at]
         if hits is None or self._credit < 0:
@@ -367,15 +401,22 @@ class PatternStage:
             self.hidden += 1
 
     def _context(self, data: bytes, at: int) -> int:
-        """Where the lines begin that are looked at together with the line at `at`."""
+        """Where that begins which is looked at together with the line at `at`: the new line before the lines before
+        it, for there are patterns that begin with one."""
         start = at
         for _ in range(CONTEXT_LINES):
-            floor = max(0, at - CONTEXT_BYTES_MAX - 1)
-            newline = data.rfind(b"\n", floor, start - 1) if start else -1
+            newline = data.rfind(b"\n", max(0, at - CONTEXT_BYTES_MAX - 1), start - 1) if start else -1
             if newline < 0:
-                return 0 if floor == 0 and self._begins_line and start else start
+                if self._from_start and at <= CONTEXT_BYTES_MAX:
+                    return 0
+                break
             start = newline + 1
-        return start
+        return max(0, start - 1)
+
+    def _has_context(self, data: bytes, at: int) -> bool:
+        """Whether all lines are seen that a screen can begin in."""
+        newlines = data.count(b"\n", max(0, at - CONTEXT_BYTES_MAX - 1), at)
+        return newlines > CONTEXT_LINES or (self._from_start and at <= CONTEXT_BYTES_MAX)
 
 
 def _lines_end(data: bytes, at: int, final: bool) -> int:
@@ -402,6 +443,13 @@ def _pair_end(data: bytes, at: int) -> int | None:
             return stop if len(data) >= limit else None
         stop = newline + 1
     return stop
+
+
+def _has_any(words: Iterable[bytes], text: bytes) -> bool:
+    for word in words:  # noqa: SIM110 - in half the time
+        if word in text:
+            return True
+    return False
 
 
 def _whole(data: bytes, span: Span, limit: int) -> Span:

@@ -1,0 +1,27 @@
+"""The evaluators that are kept beside the project, where they are: their figures count like our own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+SHARED: Final = ROOT.parent / "shared"
+EVALUATE_TIMEOUT_S: Final = 300
+
+
+def evaluated(name: str, adapter: str, *arguments: str | Path) -> dict[str, Any] | None:
+    """What the evaluator says of the adapter, or None (and a word about it) when it is not there."""
+    program = SHARED / "bench" / name
+    if not program.is_file():
+        print(f"  ../shared/bench/{name} is not here: its figures are left out")
+        return None
+    command = [sys.executable, program, "--adapter", ROOT / "benchmarks" / adapter, "--json", *arguments]
+    done = subprocess.run(
+        command, cwd=ROOT, stdout=subprocess.PIPE, timeout=EVALUATE_TIMEOUT_S, check=True, text=True
+    )
+    figures: dict[str, Any] = json.loads(done.stdout)
+    return figures
