@@ -1,0 +1,190 @@
+"""`audit`: the ledger's events as files that nobody can change unnoticed."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from recoup.cli.output import json_option, print_json, settings_of, with_app
+from recoup.errors import StateError, UsageError
+
+if TYPE_CHECKING:
+    from recoup.app import App
+    from recoup.audit.exporting import Exported
+    from recoup.audit.verifying import Verified
+    from recoup.settings import Settings
+
+_FOLLOW_S = 0.5
+_WAIT_MAX_S = 30.0
+_BROKEN = 1
+
+
+@click.group()
+def audit() -> None:
+    """Export every event of every run to files in which each line hangs on the one before it, and verify them.
+
+    \b
+    Examples:
+      recoup audit export
+      recoup audit verify
+      recoup audit show --since 1h --type task.self_heal.triggered
+    """
+
+
+@audit.command("export")
+@click.option("--follow", "-f", is_flag=True, help="Go on as events come, until interrupted.")
+@json_option
+@click.pass_context
+def export_(ctx: click.Context, follow: bool, as_json: bool) -> None:
+    """Append to the files in the home's folder `audit` what they do not hold yet.
+
+    \b
+    Examples:
+      recoup audit export
+      recoup audit export --follow --json
+    """
+    from recoup.audit.exporting import export
+
+    async def work(app: App) -> None:
+        root, seen, said_n = folder_of(app.settings), -1, -1
+        while True:
+            marker = await app.ledger.change_marker()
+            if marker != seen:
+                done = await export(app.ledger, root, app.world.clock.now(), wait_s=_WAIT_MAX_S)
+                _must_be_done(done, root)
+                if done.n != said_n:
+                    _print_exported(done, as_json)
+                seen, said_n = marker, done.n
+            if not follow:
+                return
+            await asyncio.sleep(_FOLLOW_S)
+
+    with_app(ctx, work)
+
+
+@audit.command("verify")
+@click.option(
+    "--folder", type=click.Path(path_type=Path), metavar="DIR", help="A copy of an audit, without a ledger."
+)
+@json_option
+@click.pass_context
+def verify_(ctx: click.Context, folder: Path | None, as_json: bool) -> None:
+    """Walk all files, line by line, and compare them with the ledger. Exit code 0: intact; 1: broken.
+
+    \b
+    Examples:
+      recoup audit verify
+      recoup audit verify --folder /mnt/archive/audit --json
+    """
+    from recoup.audit.verifying import verify
+
+    settings = settings_of(ctx)
+    root = folder or folder_of(settings)
+    if folder is not None and not folder.is_dir():
+        raise UsageError(
+            f"there is no folder {folder}", hint="Name the folder that holds audit-000001.jsonl."
+        )
+
+    async def compare(app: App) -> Verified:
+        return await verify(root, app.ledger)
+
+    beside = folder is None and settings.database.exists()
+    report = with_app(ctx, compare) if beside else asyncio.run(verify(root))
+    if as_json:
+        print_json(_document(report))
+    else:
+        _print_report(root, report)
+    ctx.exit(0 if report.intact else _BROKEN)
+
+
+@audit.command("show")
+@click.option("--since", metavar="DURATION", help="Only what is younger than this: 90s, 15m, 1h30m, 2d.")
+@click.option("--type", "kind", metavar="TYPE", help="Only events whose type begins like this.")
+@json_option
+@click.pass_context
+def show(ctx: click.Context, since: str | None, kind: str | None, as_json: bool) -> None:
+    """Print what was exported, oldest first: with --json the lines as they are. Nothing is verified.
+
+    \b
+    Examples:
+      recoup audit show --since 1h
+      recoup audit show --type audit.gap --json
+    """
+    from recoup.audit.reading import lines
+
+    root, begin = folder_of(settings_of(ctx)), _begin(since)
+    for line, body in lines(root):
+        if body.at < begin or not body.type.startswith(kind or ""):
+            continue
+        if as_json:
+            click.echo(line)
+        else:
+            click.echo(f"{body.n:>7}  {body.at[:19]}Z  {body.type:<28} {body.stream} {body.seq}")
+
+
+def folder_of(settings: Settings) -> Path:
+    return settings.home / "audit"
+
+
+def _must_be_done(done: Exported, root: Path) -> None:
+    if done.busy:
+        raise StateError(
+            f"another process was exporting to {root} for {_WAIT_MAX_S:g} s",
+            hint="It does the work; see how far it got with `recoup audit verify`.",
+        )
+
+
+def _begin(since: str | None) -> str:
+    if since is None:
+        return ""
+    from recoup.clock import SystemClock
+    from recoup.documents.durations import duration_s
+
+    try:
+        return SystemClock().now().plus_s(-duration_s(since)).iso()
+    except ValueError as error:
+        raise UsageError(f"--since {since} {error}") from None
+
+
+def _print_exported(done: Exported, as_json: bool) -> None:
+    if as_json:
+        print_json({"events": done.events, "n": done.n, "file": str(done.file) if done.file else None})
+    else:
+        click.echo(
+            f"{_count(done.events, 'event')} exported; the audit ends with line {done.n} in {done.file}"
+        )
+
+
+def _document(report: Verified) -> dict[str, Any]:
+    import msgspec
+
+    return {"intact": report.intact, **msgspec.to_builtins(report)}
+
+
+def _print_report(root: Path, report: Verified) -> None:
+    found = report.first_break
+    click.echo(f"audit in {root}: {'intact' if found is None else 'BROKEN'}")
+    if found is not None:
+        where = found.file if found.line is None else f"{found.file}:{found.line}"
+        click.echo(f"{where}: {found.what}")
+    good = "" if found is None else " before that"
+    click.echo(
+        f"{_count(report.lines, 'good line')}{good}, {_count(report.events, 'event')}, "
+        f"in {_count(report.files, 'file')}"
+    )
+    for gap in report.gaps:
+        state = "filled from the ledger" if gap.filled else "not filled yet: recoup audit export"
+        kept = f", {gap.gap.bytes} bytes kept in {gap.gap.kept_as}" if gap.gap.kept_as else ""
+        click.echo(f"{gap.file}:{gap.line}: a gap ({gap.gap.reason}{kept}), {state}")
+    if report.ledger is not None:
+        waiting = report.ledger.waiting
+        wait = f", {waiting} not exported yet: recoup audit export" if waiting else ""
+        pruned = f", {report.ledger.pruned} pruned" if report.ledger.pruned else ""
+        click.echo(f"ledger: {_count(report.ledger.events, 'event')}{pruned}{wait}")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
