@@ -1,0 +1,113 @@
+"""`report`: one page about one run, to read or to hand on."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from recoup.cli.output import json_option, print_json, with_app
+from recoup.errors import RecoupError, StateError, UsageError
+
+if TYPE_CHECKING:
+    from recoup.app import App
+    from recoup.model.run import RunState
+
+
+@click.command()
+@click.argument("run_name", metavar="RUN")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, allow_dash=True, dir_okay=False),
+    metavar="FILE",
+    help="Where to write it, `-` for standard output; report.html among the run's artifacts otherwise.",
+)
+@click.option("--markdown", is_flag=True, help="Markdown for a pull request instead of an HTML page.")
+@json_option
+@click.pass_context
+def report(ctx: click.Context, run_name: str, output: Path | None, markdown: bool, as_json: bool) -> None:
+    """Write one page about a run: what was tried when, what failed and why, what was decided, what changed.
+
+    The page needs no network and no script. Its path is printed. RUN is an id, its beginning, or `last`.
+
+    \b
+    Examples:
+      recoup report last
+      recoup report last --output nightly.html
+      recoup report last --markdown --output - | gh pr comment 12 --body-file -
+    """
+    to_stdout = output is not None and str(output) == "-"
+    if to_stdout and as_json:
+        raise UsageError("--json says where the report is, and `--output -` prints it", hint="Leave one out.")
+
+    async def work(app: App) -> None:
+        run_id = await app.find(run_name)
+        page = (await _page(app, run_id, markdown)).encode()
+        if to_stdout:
+            _print(page)
+            return
+        name = "report.md" if markdown else "report.html"
+        path = (output or app.files(run_id).artifacts / name).absolute()
+        _write(path, page)
+        if as_json:
+            print_json({"runId": run_id, "path": str(path), "bytes": len(page), "markdown": markdown})
+        else:
+            click.echo(str(path))
+
+    with_app(ctx, work)
+
+
+async def _page(app: App, run_id: str, markdown: bool) -> str:
+    state = await app.state(run_id)
+    _hide_its_secrets(app, run_id, state)
+    until = app.world.clock.now() if await _is_worked_on(app, run_id) else None
+    return await (app.reporter.markdown if markdown else app.reporter.html)(run_id, until)
+
+
+def _hide_its_secrets(app: App, run_id: str, state: RunState) -> None:
+    """Everything was redacted when it was stored; once more, for what shows only when colours are taken out."""
+    try:
+        app.know_secrets_of(state)
+    except (RecoupError, OSError) as error:
+        words = error.message if isinstance(error, RecoupError) else error.strerror
+        click.echo(
+            f"recoup: the secrets of {run_id} are not known here ({words}): its records are shown as stored",
+            err=True,
+        )
+
+
+async def _is_worked_on(app: App, run_id: str) -> bool:
+    lease = await app.ledger.lease(run_id)
+    return lease is not None and lease.owner is not None and app.world.census.is_alive(lease.owner) is True
+
+
+def _print(page: bytes) -> None:
+    try:
+        sys.stdout.buffer.write(page)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise  # nobody reads on
+    except OSError as error:
+        raise _unwritable("standard output", error) from None
+
+
+def _write(path: Path, page: bytes) -> None:
+    from recoup.evidence.durable import write_whole
+
+    try:
+        target = path.resolve()
+        if target.exists() and not target.is_file():
+            target.write_bytes(page)  # a device or a pipe is written to, and never replaced by a file
+        else:
+            write_whole(target, page, durable=False)
+    except OSError as error:
+        raise _unwritable(str(path), error) from None
+
+
+def _unwritable(where: str, error: OSError) -> StateError:
+    return StateError(
+        f"the report cannot be written to {where}: {error.strerror or error}",
+        hint="Name another file: --output FILE, or `--output -` for standard output.",
+    )
