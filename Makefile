@@ -8,6 +8,7 @@ demo: setup
 
 test: setup
 	@tools/setup-agents.sh
+	@tools/setup-statsd.sh
 	$(PY) -m pytest -n 2 -m "not soak"
 
 check: setup

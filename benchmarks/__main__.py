@@ -9,12 +9,17 @@ import sys
 
 NAMES = (
     "decisions",
+    "breaker",
     "ledger_commits",
     "durable_steps",
     "keeper_cost",
     "start_up",
     "control_latency",
     "redaction_floods",
+    "redaction_patterns",
+    "signatures",
+    "audit_export",
+    "metrics_cost",
 )
 
 

@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-packages="@anthropic-ai/claude-code@2.1.197 @openai/codex@0.166.0"
+packages="@anthropic-ai/claude-code@2.1.197 @openai/codex@0.166.0 @google/gemini-cli@0.61.0"
 seconds=180
 [ -f .agents/stamp ] && [ "$(cat .agents/stamp)" = "$packages" ] && exit 0
 
@@ -15,7 +15,7 @@ goes_on() {
 
 command -v node >/dev/null || goes_on "node is not installed"
 command -v npm >/dev/null || goes_on "npm is not installed"
-echo "setup: installing $packages (about ten seconds, 700 MB)" >&2
+echo "setup: installing $packages (about fifteen seconds, 800 MB)" >&2
 rm -rf .agents
 mkdir .agents
 # shellcheck disable=SC2086

@@ -109,10 +109,9 @@ async def run(
     """
     _refuse_while_imported()
     settings = read_settings(os.environ, Path.cwd(), None if home is None else os.fspath(home))
-    policy = _policy(settings)
-    parsed, source = _parsed(plan, policy)
+    parsed, source = _parsed(plan, _policy(settings))
     async with open_app(settings, os.environ) as app:
-        run_id = await app.submit(parsed, policy, _texts(inputs or {}), source)
+        run_id = await app.submit(parsed, _texts(inputs or {}), source)
         return _result(await _driven(app, run_id, _Listener(on_event)))
 
 
@@ -336,6 +335,7 @@ async def _driven(app: App, run_id: str, listener: _Listener) -> RunState:
     except asyncio.CancelledError:
         await _stopped(driving, listener)
         raise
+    await app.wind_up(state)
     listener.raise_problem()
     return state
 

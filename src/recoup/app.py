@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import dataclasses
+import os
 import secrets as randomness
-import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from recoup.clock import SystemClock
-from recoup.engine.arguments import digest_now
+from recoup.documents.policy_watch import WatchedPolicyFile
+from recoup.engine.breaking import blocked_words, kept_out
 from recoup.engine.claim import Held, claim
 from recoup.engine.driver import Driver
 from recoup.engine.entry import is_redelivery
-from recoup.engine.lease import LeaseLifeline
-from recoup.engine.reusing import find_reuse
-from recoup.engine.world import EarlierRun, Job, Watcher, World
+from recoup.engine.forcing import force_mode, known_workflows
+from recoup.engine.generations import Generations
+from recoup.engine.world import Job, Watcher, World
 from recoup.errors import (
     InvalidPlan,
     LedgerError,
@@ -26,26 +30,30 @@ from recoup.errors import (
     Problem,
     RecoupError,
     SettingsError,
+    StateError,
     UsageError,
     WaitsForOperator,
+    WorkflowBlocked,
 )
 from recoup.evidence.folder import FolderEvidence
 from recoup.evidence.run_folder import RunFolder
 from recoup.evidence.vault import Vault, vault_key
 from recoup.kernel.canonical import digest
-from recoup.kernel.earlier import Earlier, look_back, with_family
 from recoup.kernel.elapsed import elapsed_s
-from recoup.kernel.fold import fold, submitted
+from recoup.kernel.fold import fold
+from recoup.kernel.modes import calls_for_report, mode_document
 from recoup.kernel.policies import policy_digest
-from recoup.kernel.prefix import is_good
-from recoup.kernel.reuse import Reuse, repeated
+from recoup.kernel.reuse import Reuse
 from recoup.ledger.sqlite import SqliteLedger
+from recoup.linked import LinkedRuns, Reusing, plan_of, throwaway
 from recoup.model.events import Event, RunSubmitted
-from recoup.model.ids import Lease, run_stream
+from recoup.model.failure import Failure
+from recoup.model.ids import EVERY_WORKFLOW, Lease, run_stream
+from recoup.model.mode import Mode
 from recoup.model.outcome import Order
-from recoup.model.plan import Plan, Repeat
+from recoup.model.plan import Plan
 from recoup.model.policy import Policy
-from recoup.model.run import RunState, RunStatus
+from recoup.model.run import RunState, RunStatus, StepRecord
 from recoup.model.storage import Append, Control, Draft, PolicyBody, StreamAppend
 from recoup.ports import Keeper, Runtime
 from recoup.processes.census import HostCensus
@@ -58,25 +66,16 @@ from recoup.runtimes.inspector import WorldInspector
 from recoup.runtimes.shell import ShellRuntime
 from recoup.runtimes.step_log import StepLog
 from recoup.settings import Settings
-from recoup.workspace.disk import remove_tree
 from recoup.workspace.workspaces import GitWorkspaces
+
+if TYPE_CHECKING:
+    from recoup.metrics.collector import Metrics
+    from recoup.reports.reporter import Reporter
 
 _OWN_SECRETS = frozenset({"RECOUP_KEY", "RECOUP_TOKEN", "RECOUP_DATABASE"})
 _PER_ATTEMPT = frozenset({"RECOUP_RETRY_CONTEXT", "RECOUP_OUTPUT", "RECOUP_PROGRESS"})
 _SECRET_GIVEN = "[secret]"
 _EVENTS_PAGE = 5_000
-_FAMILY_RUNS_MAX = 1_000
-_PREVIEW = ".preview-"
-_PREVIEW_S = 3600
-"""The longest that a look at what can be reused may take."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reusing:
-    """The run whose proven steps a new one is to reuse, and the step from which on it must not."""
-
-    run_id: str
-    from_step: str | None = None
 
 
 class App:
@@ -89,19 +88,21 @@ class App:
         self.redactor = environment_redactor(environ)
         self.evidence = FolderEvidence(settings.home / "evidence")
         self._key: bytes | None = None
+        self.generations = Generations(ledger, self.redactor, SystemClock(), self._policy_file())
         self.world = self._world()
+        self._linked = LinkedRuns(self.world, self.events, self.files, self._vault)
 
     # Runs
 
     async def submit(
         self,
         plan: Plan,
-        policy: Policy,
         given: Mapping[str, str],
         source: str | None,
         reuse: Reusing | None = None,
     ) -> str:
         """Record a run that is to be driven. Nothing is recorded when the plan or its inputs cannot be used."""
+        policy = await self.policy()
         run_id = new_run_id(self.world.clock.now().iso())
         files = self.files(run_id)
         kept = self._plan_secrets(plan, reuse)
@@ -125,26 +126,23 @@ class App:
         return run_id
 
     async def preview(
-        self, plan: Plan, policy: Policy, given: Mapping[str, str], source: str | None, reuse: Reusing
+        self, plan: Plan, given: Mapping[str, str], source: str | None, reuse: Reusing
     ) -> Reuse:
-        """What a run of this plan would reuse. Nothing is recorded, and nothing is left behind."""
+        """What a run of this plan would reuse. Nothing of it is recorded, and nothing is left behind."""
+        policy = await self.policy()
         kept = self._plan_secrets(plan, reuse)
         inputs = self._inputs(plan, given, source or plan.name)
         payload = self._submission(plan, msgspec.json.encode(plan), policy, inputs, source, reuse)
-        now = self.world.clock.now()
-        with _throwaway(self.settings.home) as files:
+        run_id = new_run_id(self.world.clock.now().iso())
+        with throwaway(self.settings.home) as files:
             self._keep_secrets(files, plan, inputs, kept)
-            job = await self._made_job(new_run_id(now.iso()), plan, policy, files, reuse.run_id, Watcher())
-            baseline = None
-            if job.workspaces is not None and plan.workspace is not None:
-                baseline = await job.workspaces.create(plan.workspace)
-            lifeline = LeaseLifeline(now.boot_us / 1e6 + _PREVIEW_S)
-            return await find_reuse(self.world, job, submitted(job.run_id, payload, now), baseline, lifeline)
+            job = await self._made_job(run_id, plan, policy, files, reuse.run_id, Watcher())
+            return await self._linked.would_reuse(job, payload)
 
     async def recorded(self, state: RunState) -> tuple[Plan, dict[str, str]]:
         """The plan of a run as it is run, and the inputs that it was given."""
         files = self.files(state.run_id)
-        plan, vault = _plan_of(state, files), self._vault(files)
+        plan, vault = plan_of(state, files), self._vault(files)
         given = {
             name: vault.get(f"inputs.{name}") if plan.inputs[name].secret else value
             for name, value in state.inputs.items()
@@ -221,13 +219,83 @@ class App:
     def know_secrets_of(self, state: RunState) -> Plan:
         """Whoever stores words about a run must hide what the run hides. Gives the plan that told."""
         files = self.files(state.run_id)
-        plan = _plan_of(state, files)
+        plan = plan_of(state, files)
         self._register_plan_secrets(plan)
         self._register_kept_secrets(self._vault(files), state, plan)
         return plan
 
     def files(self, run_id: str) -> RunFolder:
         return RunFolder(self.settings.home / "runs" / run_id)
+
+    @cached_property
+    def reporter(self) -> Reporter:
+        """Made when something has failed, or somebody asks."""
+        from recoup.reports.reporter import Reporter
+        from recoup.workspace.git import git_version
+
+        return Reporter(self.ledger, self.evidence, self.redactor, self.files, git_version)
+
+    @cached_property
+    def metrics(self) -> Metrics | None:
+        """Made when the first run is driven: commands that only look pay nothing."""
+        from recoup.metrics.opening import open_metrics
+
+        said = self.settings
+        return open_metrics(
+            said.statsd, said.statsd_flavour, said.otel, self._environ, self.redactor.found_in
+        )
+
+    async def wind_up(self, state: RunState) -> list[str]:
+        """After a run was driven: what people and auditors will want. What is worth a word is said."""
+        said = [await self._report(state), await self.export_audit()]
+        return [words for words in said if words is not None]
+
+    async def _report(self, state: RunState) -> str | None:
+        mode = (await self.ledger.workflow_state(state.workflow)).health.mode
+        if not calls_for_report(state, mode):
+            return None
+        written = await self.reporter.write_report(state.run_id)
+        return f"report: {written.path}" if written.path else written.problem
+
+    async def export_audit(self) -> str | None:
+        """What is new since the last time; why not, in words, if it cannot be written: that harms no run."""
+        from recoup.audit.exporting import export
+
+        try:
+            await export(self.ledger, self.settings.home / "audit", self.world.clock.now(), wait_s=0.5)
+        except (StateError, LedgerError) as error:
+            return f"the audit is behind: {error}"
+        return None
+
+    # Workflows and the policy
+
+    async def policy(self) -> Policy:
+        """The one in force: a changed file of ours becomes a new generation first."""
+        return await self.generations.begin()
+
+    async def workflows(self) -> list[str]:
+        return await known_workflows(self.ledger)
+
+    async def mode(self, workflow: str) -> dict[str, Any]:
+        state = await self.ledger.workflow_state(workflow)
+        return mode_document(workflow, state.health, await self.policy(), self.world.clock.now())
+
+    async def force_mode(
+        self, workflow: str, mode: Mode, reason: str, actor: str, for_s: float | None = None
+    ) -> None:
+        """The reason is redacted by what the workflow's last run knows as secret."""
+        for name in [workflow] if workflow != EVERY_WORKFLOW else await self.workflows():
+            for row in await self.ledger.runs(workflow=name, limit=1):
+                self.know_secrets_of(await self.state(row.run_id))
+        policy, now = await self.policy(), self.world.clock.now()
+        await force_mode(
+            *(self.ledger, self.redactor, workflow, mode),
+            reason=reason,
+            actor=actor,
+            for_s=for_s,
+            policy=policy,
+            now=now,
+        )
 
     # Inside
 
@@ -239,24 +307,20 @@ class App:
             state = await self.state(run_id)
             _must_be_drivable(state)
             job = await self._job(state, watcher)
-            await self._must_not_repeat(state, job)
+            await self._must_not_be_blocked(state, job.policy)
+            await self._linked.must_not_repeat(state, job)
         return Driver(self.world, job, state, taken.lease, taken.replaced)
 
-    async def _must_not_repeat(self, state: RunState, job: Job) -> None:
-        """What a run that is linked to this one has done since this one began is done."""
-        steps = zip(job.plan.steps, state.steps, strict=True)
-        left = [step for step, record in steps if step.repeat is Repeat.NEVER and not is_good(record)]
-        if not left or state.delivery == 0:
+    async def _must_not_be_blocked(self, state: RunState, policy: Policy) -> None:
+        """A run that was never begun is begun as blocked; one that was stays as it is and spends no delivery."""
+        if state.delivery == 0:
             return
-        for run_id in await self._family(state.run_id):
-            for relative in await self._looked_back(run_id):
-                for step in left:
-                    if repeated(relative, step, digest_now(step, job, state)):
-                        raise UsageError(
-                            f"{step.id} was done, or may have been, in run {run_id}, which is linked to this one, "
-                            "and must not be repeated",
-                            hint=f"Go on there: recoup show {run_id}",
-                        )
+        now = self.world.clock.now()
+        refusal = await kept_out(self.ledger, state.workflow, state.run_id, policy, now)
+        if refusal is not None:
+            raise WorkflowBlocked(
+                blocked_words(state.workflow, refusal, now), hint=f"Then: recoup resume {state.run_id}"
+            )
 
     @contextlib.asynccontextmanager
     async def _or_released(self, lease: Lease) -> AsyncIterator[None]:
@@ -272,11 +336,18 @@ class App:
         files = self.files(state.run_id)
         files.make()
         plan = self.know_secrets_of(state)
+        watcher = self._measured(state, watcher)
         policy = await self._recorded_policy(state.policy_digest)
         begun = state.delivery > 0
         return await self._made_job(
             state.run_id, plan, policy, files, None if begun else state.reuse_from, watcher
         )
+
+    def _measured(self, state: RunState, watcher: Watcher) -> Watcher:
+        if self.metrics is None:
+            return watcher
+        self.metrics.enter(state)
+        return dataclasses.replace(watcher, event=self.metrics.beside(watcher.event))
 
     async def _made_job(
         self,
@@ -287,7 +358,6 @@ class App:
         reuse_from: str | None,
         watcher: Watcher,
     ) -> Job:
-        never = any(step.repeat is Repeat.NEVER for step in plan.steps)
         return Job(
             run_id=run_id,
             plan=plan,
@@ -296,38 +366,8 @@ class App:
             secrets=self._vault(files),
             workspaces=GitWorkspaces(files.root, policy.checkpoint_bytes_max) if plan.workspace else None,
             watcher=watcher,
-            earlier=await self._earlier(reuse_from, never) if reuse_from is not None else None,
+            earlier=None if reuse_from is None else await self._linked.earlier(reuse_from, plan),
         )
-
-    async def _earlier(self, run_id: str, has_unrepeatable: bool) -> EarlierRun | None:
-        """None: it is gone."""
-        events = await self.events(run_id)
-        if not events:
-            return None
-        state, files = fold(run_id, events), self.files(run_id)
-        try:
-            plan = _plan_of(state, files)
-        except NotFound:
-            plan = state.plan  # whatever in it is redacted will be found to differ
-        job = Job(run_id, plan, Policy(), files, self._vault(files), None)
-        family = await self._family(run_id) if has_unrepeatable else []
-        relatives = [looked_back for one in family for looked_back in await self._looked_back(one)]
-        return EarlierRun(with_family(look_back(state, plan, events), relatives), job)
-
-    async def _looked_back(self, run_id: str) -> list[Earlier]:
-        """None where it is gone."""
-        events = await self.events(run_id)
-        states = [fold(run_id, events)] if events else []
-        return [look_back(state, state.plan, events) for state in states]
-
-    async def _family(self, run_id: str) -> list[str]:
-        """The other runs that reused it, that it reused, or that reused the same: what one has done is done. Looked for
-        among the newest: nobody goes on with a run for ever."""
-        links: dict[str, str | None] = {}
-        for row in await self.ledger.runs(limit=_FAMILY_RUNS_MAX):
-            for first in await self.ledger.read(run_stream(row.run_id), 0, 1):
-                links[row.run_id] = getattr(first.payload, "reuse_from", None)
-        return sorted(_connected(run_id, links) - {run_id})
 
     def _submission(
         self,
@@ -375,9 +415,15 @@ class App:
                 "agent": DeferredRuntime(lambda: _agent_runtime(keeper, self._open_log)),
             },
             environ={k: v for k, v in self._environ.items() if k not in _OWN_SECRETS | _PER_ATTEMPT},
+            cases=_LateCases(self),
+            generations=self.generations,
             lease_ttl_s=self.settings.lease_s,
             heartbeat_s=self.settings.heartbeat_s,
         )
+
+    def _policy_file(self) -> WatchedPolicyFile | None:
+        path = self.settings.policy
+        return None if path is None else WatchedPolicyFile(path, os.uname().nodename)
 
     def _open_log(self, order: Order) -> StepLog:
         path = self.files(order.run_id).log_path(order.step_index)
@@ -476,6 +522,27 @@ class App:
         register_secret(self.redactor, name, value)
 
 
+class _LateCases:
+    """Most runs need none, so nothing is loaded for them before the first."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def store_case(
+        self,
+        state: RunState,
+        record: StepRecord,
+        failure: Failure,
+        decision: str,
+        policy_digest: str,
+        limit_bytes: int,
+        *,
+        evidence: Sequence[str] = (),
+    ) -> str | None:
+        about = (state, record, failure, decision, policy_digest, limit_bytes)
+        return await self._app.reporter.store_case(*about, evidence=evidence)
+
+
 def _python_runtime(keeper: Keeper, open_log: Callable[[Order], StepLog]) -> Runtime:
     from recoup.runtimes.python_step import PythonRuntime
 
@@ -507,9 +574,12 @@ def register_secret(redactor: SecretRedactor, name: str, value: str) -> None:
 async def open_app(settings: Settings, environ: Mapping[str, str]) -> AsyncIterator[App]:
     make_home(settings.home)
     ledger = SqliteLedger(settings.database)
+    app = App(settings, environ, ledger)
     try:
-        yield App(settings, environ, ledger)
+        yield app
     finally:
+        if (metrics := app.__dict__.get("metrics")) is not None:
+            await asyncio.to_thread(metrics.close)
         await ledger.close()
 
 
@@ -550,44 +620,3 @@ def _held_words(run_id: str, held: Held) -> str:
     owner = held.by.owner
     who = f"process {owner.pid} on {owner.host}" if owner else "another driver"
     return f"run {run_id} is being driven by {who}"
-
-
-@contextlib.contextmanager
-def _throwaway(home: Path) -> Iterator[RunFolder]:
-    """A run's folder for the time of one question; also removes those of questions that were killed."""
-    for left in home.glob(f"{_PREVIEW}*"):
-        with contextlib.suppress(OSError):
-            if left.stat().st_mtime < time.time() - _PREVIEW_S:
-                remove_tree(left)
-    files = RunFolder(home / f"{_PREVIEW}{randomness.token_hex(4)}")
-    try:
-        files.make()
-        yield files
-    finally:
-        remove_tree(files.root)
-
-
-def _connected(run_id: str, links: Mapping[str, str | None]) -> set[str]:
-    """The runs that are linked to this one, directly or through others."""
-    found, before = {run_id}, 0
-    while len(found) > before:
-        before = len(found)
-        for one, other in links.items():
-            if one in found or other in found:
-                found |= {run for run in (one, other) if run is not None}
-    return found
-
-
-def _plan_of(state: RunState, files: RunFolder) -> Plan:
-    """As it is to be run; the ledger's may be redacted."""
-    return msgspec.json.decode(_private_plan(files), type=Plan) if state.plan_redacted else state.plan
-
-
-def _private_plan(files: RunFolder) -> bytes:
-    try:
-        return files.plan_path.read_bytes()
-    except FileNotFoundError:
-        raise NotFound(
-            "the plan of this run holds a secret and is kept on the machine that began it",
-            hint="Resume it there.",
-        ) from None

@@ -5,7 +5,8 @@
     ├── InvalidPolicy          a policy file that cannot be used                       exit 3
     ├── UsageError             a request that makes no sense now                       exit 2
     │   ├── NotFound           no such run, step, evidence                             exit 2
-    │   └── WaitsForOperator   a person must settle something first                    exit 5
+    │   ├── WaitsForOperator   a person must settle something first                    exit 5
+    │   └── WorkflowBlocked    the mode of the workflow lets nothing begin             exit 4
     ├── SettingsError          environment or recoup.toml                              exit 2
     ├── WorkspaceError         the source cannot be cloned, or the store is damaged    exit 3
     │   └── CheckpointBroken   one checkpoint is missing or altered
@@ -80,6 +81,10 @@ class NotFound(UsageError):
 
 class WaitsForOperator(UsageError):
     exit_code = 5
+
+
+class WorkflowBlocked(UsageError):
+    exit_code = 4
 
 
 class SettingsError(RecoupError):

@@ -8,16 +8,19 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from recoup.model.events import Event
+from recoup.model.failure import Failure
 from recoup.model.ids import Lease, ProcessIdentity
 from recoup.model.instant import Instant
 from recoup.model.outcome import Collected, Examined, Order, Outcome, Progress, Scene
 from recoup.model.plan import Check, Output
+from recoup.model.policy import WrittenPolicy
 from recoup.model.process import Ended, ProcessSpec
 from recoup.model.redacted import Redacted
-from recoup.model.run import WorkflowState
+from recoup.model.run import RunState, StepRecord, WorkflowState
 from recoup.model.storage import (
     Append,
     Appended,
+    Arrival,
     AttemptRow,
     CheckpointRow,
     Control,
@@ -46,6 +49,16 @@ class Ledger(Protocol):
         ...
 
     async def read(self, stream: str, after: int = 0, limit: int = 10_000) -> list[Event]: ...
+
+    async def arrivals(self, after: int = 0, limit: int = 10_000) -> list[Arrival]:
+        """The events of all streams behind the number `after`, oldest first.
+
+        Whoever goes on from the last number that he was given skips nothing and sees nothing twice: no event becomes
+        visible below a number that was given out before, and no number is given to a second event, not even after
+        pruning. A database that hands out numbers before it commits (a PostgreSQL sequence) must withhold whatever a
+        transaction under way may still come before, or number events under one lock. Numbers may have gaps.
+        """
+        ...
 
     async def head(self, stream: str) -> int: ...
 
@@ -81,6 +94,10 @@ class Ledger(Protocol):
         ...
 
     async def find_runs(self, prefix: str, limit: int = 3) -> list[str]: ...
+
+    async def family(self, run_id: str) -> list[str]:
+        """The runs that go back to the same one through reuse: that one first, this one among them."""
+        ...
 
     async def attempts(self, run_id: str) -> list[AttemptRow]: ...
 
@@ -275,6 +292,39 @@ class Hooks(Protocol):
 
     def progressed(self, progress: Progress) -> None:
         """How far the attempt is, in its own words, for people who watch."""
+        ...
+
+
+class Cases(Protocol):
+    """Keeps what is needed to look into a failure later."""
+
+    async def store_case(
+        self,
+        state: RunState,
+        record: StepRecord,
+        failure: Failure,
+        decision: str,
+        policy_digest: str,
+        limit_bytes: int,
+        *,
+        evidence: Sequence[str] = (),
+    ) -> str | None:
+        """The handle of the bundle. None: it could not be stored, which keeps no failure from being recorded."""
+        ...
+
+
+class PolicySource(Protocol):
+    """A policy file that people may change at any time."""
+
+    @property
+    def name(self) -> str: ...
+
+    def look(self) -> WrittenPolicy | None:
+        """What it says, once after each change. None: nothing new."""
+        ...
+
+    def read(self) -> WrittenPolicy:
+        """What it says at this moment."""
         ...
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,16 +17,20 @@ NAMES = (
     "RECOUP_KEY",
     "RECOUP_LEASE_S",
     "RECOUP_HEARTBEAT_S",
+    "RECOUP_STATSD",
+    "RECOUP_STATSD_FLAVOUR",
+    "RECOUP_OTEL",
 )
 LATER = (
     "RECOUP_EVIDENCE",
-    "RECOUP_STATSD",
-    "RECOUP_STATSD_FLAVOUR",
     "RECOUP_GATEWAY",
     "RECOUP_TOKEN",
     "RECOUP_BROWSER",
 )
 """Reserved names: accepted, not used yet."""
+_STATSD_PORT = 8125
+_STATSD_FLAVOURS = ("plain", "datadog")
+_HOST_AND_PORT = re.compile(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([^\s:\[\]/@]{1,253}))(?::([0-9]{1,5}))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,12 @@ class Settings:
     lease_s: float
     """How long a driver may be silent before somebody else may drive its run."""
     heartbeat_s: float
+    statsd: tuple[str, int] | None = None
+    """The host and port that measurements are sent to."""
+    statsd_flavour: str = "plain"
+    """How that server wants tags."""
+    otel: bool | None = None
+    """Whether traces are made; None: if the environment names a collector."""
 
 
 def read_settings(environ: Mapping[str, str], folder: Path, home: str | None = None) -> Settings:
@@ -63,6 +74,9 @@ def read_settings(environ: Mapping[str, str], folder: Path, home: str | None = N
         key=said.get("RECOUP_KEY"),
         lease_s=lease_s,
         heartbeat_s=heartbeat_s,
+        statsd=_host_and_port(said, "RECOUP_STATSD", _STATSD_PORT),
+        statsd_flavour=_one_of(said, "RECOUP_STATSD_FLAVOUR", _STATSD_FLAVOURS),
+        otel=_yes_or_no(said, "RECOUP_OTEL"),
     )
 
 
@@ -112,6 +126,37 @@ def _seconds(said: Mapping[str, str], name: str, default: float) -> float:
             f"{name}={text!r} is not a number of seconds", hint="Give a number between 0 and 3600."
         )
     return value
+
+
+def _host_and_port(said: Mapping[str, str], name: str, port: int) -> tuple[str, int] | None:
+    text = said.get(name)
+    if not text:
+        return None
+    found = _HOST_AND_PORT.fullmatch(text.strip())
+    number = int(found[3] or port) if found else 0
+    if found is None or not 0 < number < 65536:
+        raise SettingsError(
+            f"{name}={text!r} is not a host and a port", hint="Write HOST:PORT, or [ADDRESS]:PORT for IPv6."
+        )
+    return found[1] or found[2], number
+
+
+def _one_of(said: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:
+    text = said.get(name) or choices[0]
+    if text not in choices:
+        raise SettingsError(f"{name}={text!r} is not known", hint=f"Choose one of: {', '.join(choices)}.")
+    return text
+
+
+def _yes_or_no(said: Mapping[str, str], name: str) -> bool | None:
+    text = said.get(name, "").lower()
+    if text in ("1", "true", "yes", "on"):
+        return True
+    if text in ("0", "false", "no", "off"):
+        return False
+    if text:
+        raise SettingsError(f"{name}={text!r} is neither yes nor no", hint="Give 1 or 0, or leave it out.")
+    return None
 
 
 def _database(said: str | None, home: Path) -> Path:

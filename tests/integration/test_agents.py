@@ -48,7 +48,7 @@ def needs(name: str) -> pytest.MarkDecorator:
     )
 
 
-needs_claude, needs_codex = needs("claude"), needs("codex")
+needs_claude, needs_codex, needs_gemini = needs("claude"), needs("codex"), needs("gemini")
 
 IDLE_S = 6
 """Longer than an agent takes to begin on a busy machine."""
@@ -177,6 +177,24 @@ def codex(url: str, *args: str, resume: AgentSession = AgentSession.FRESH) -> Ag
     return AgentAction(
         "codex", "Make made.txt", (*settings, "--sandbox", "danger-full-access", *args), resume
     )
+
+
+def gemini(*args: str) -> AgentAction:
+    return AgentAction("gemini", "Make made.txt", ("--model", "gemini-2.5-flash", *args))
+
+
+def gemini_env(bench: Bench, url: str, tries: int = 1) -> dict[str, str]:
+    """Its key is accepted at another address only if its settings say that a key is meant."""
+    settings = bench.folder / "agent-home" / ".gemini" / "settings.json"
+    settings.parent.mkdir()
+    chosen = {"security": {"auth": {"selectedType": "gemini-api-key"}}, "general": {"maxAttempts": tries}}
+    settings.write_text(json.dumps(chosen))
+    return {
+        "GEMINI_API_KEY": dummy_key(),
+        "GOOGLE_GEMINI_BASE_URL": url,
+        "GEMINI_CLI_TRUST_WORKSPACE": "true",
+        "TMPDIR": str(bench.folder),
+    }
 
 
 def users_words(body: dict[str, Any]) -> str:
@@ -362,6 +380,66 @@ async def test_codex_with_an_unknown_option_fails_for_good(bench: Bench) -> None
     failure = await bench.failure()
     assert (failure.facts.exit_code, failure.facts.agent_event) == (2, "codex:exit:usage_error")
     assert failure.failure_class is FailureClass.DETERMINISTIC_CONTRACT
+
+
+# Gemini CLI
+
+SHELL = Use("run_shell_command", {"command": "echo made > made.txt", "description": "make it"})
+
+
+@needs_gemini
+async def test_gemini_works_by_its_postcondition_too(bench: Bench) -> None:
+    async with ModelServer(SHELL, Say("it is made")) as model:
+        state = await bench.run(gemini("--yolo"), DONE, env=gemini_env(bench, model.url))
+    finished = (await bench.of_type(ev.AttemptFinished))[0]
+    assert (state.status, finished.changed_files) == (RunStatus.SUCCEEDED, ("made.txt",))
+    assert finished.agent.last_command == "echo made > made.txt"
+    assert finished.agent.session_id
+    assert "Step fix: Make it" in json.dumps(model.asked[0].body["contents"])
+
+
+@needs_gemini
+async def test_gemini_that_was_not_offered_a_tool_fails_for_good_although_it_claims_success(
+    bench: Bench,
+) -> None:
+    async with ModelServer(SHELL, Say("it is made")) as model:
+        state = await bench.run(gemini(), env=gemini_env(bench, model.url))
+    failure = await bench.failure()
+    assert (state.status, failure.facts.exit_code) == (RunStatus.FAILED, 0)
+    assert failure.facts.kind is FailureKind.TOOL_DENIED
+    assert failure.failure_class is FailureClass.DETERMINISTIC_POLICY
+    assert failure.agent.denials == ("run_shell_command: not offered to the agent",)
+
+
+@needs_gemini
+@pytest.mark.parametrize(
+    ("refusal", "cls"),
+    [
+        (Refuse(503, "unavailable", "not now"), FailureClass.TRANSIENT_RUNTIME),
+        (Refuse(400, "invalid_argument", "API key not valid."), FailureClass.DETERMINISTIC_POLICY),
+    ],
+)
+async def test_gemini_tells_why_its_service_refused(bench: Bench, refusal: Refuse, cls: FailureClass) -> None:
+    """Of a status that it tried again for, only its exit code speaks in the end."""
+    async with ModelServer(refusal) as model:
+        env = gemini_env(bench, model.url)
+        await bench.run(gemini(), env=env, limits=Limits(max_attempts=1))
+    failure = await bench.failure()
+    assert failure.facts.agent_event.startswith("gemini:result:")
+    assert (failure.failure_class, failure.facts.exit_code) == (cls, refusal.status - 256)
+
+
+@needs_gemini
+async def test_gemini_that_waits_for_its_service_again_and_again_is_told_from_one_that_is_stuck(
+    bench: Bench,
+) -> None:
+    url = f"http://127.0.0.1:{closed_port()}"
+    limits = Limits(max_attempts=1, idle_timeout_s=IDLE_S)
+    await bench.run(gemini(), env=gemini_env(bench, url, tries=10), limits=limits)
+    failure = await bench.failure()
+    assert failure.facts.kind is FailureKind.IDLE_TIMEOUT
+    assert failure.failure_class is FailureClass.TRANSIENT_RUNTIME
+    assert failure.facts.agent_event == "gemini:waiting:connection_error"
 
 
 # Any command

@@ -13,7 +13,7 @@ from recoup.model import events as ev
 from recoup.model.failure import FailureKind
 from recoup.model.ids import ProcessIdentity
 from recoup.model.outcome import Order, Outcome
-from recoup.model.plan import ApproveAction, Repeat, RunAction, Step
+from recoup.model.plan import ApproveAction, Handler, Repeat, RunAction, Step
 from recoup.model.policy import Policy
 from recoup.model.run import RunState, RunStatus, Verdict
 from recoup.model.storage import Control
@@ -488,6 +488,87 @@ async def test_what_an_operator_changed_before_a_gate_is_where_the_next_step_beg
     state = await driving
     assert (state.status, state.steps[2].pre_state) == (RunStatus.SUCCEEDED, changed.snapshot.tree)
     assert (current(steered) / "file.txt").read_text() == "by hand\n"
+
+
+class Tidying(Gated):
+    """Its `always` waits the first time, and then leaves a file."""
+
+    def __init__(self) -> None:
+        super().__init__("b")
+        self.tidies = asyncio.Event()
+
+    async def perform(self, order: Order, hooks: Hooks) -> Outcome:
+        if order.action != TIDY:
+            return await super().perform(order, hooks)
+        await hooks.launched(KEEPER)
+        if not self.tidies.is_set():
+            self.tidies.set()
+            await hooks.stop.wait()
+            return Outcome(interrupted=True)
+        (Path(order.cwd) / "tidy.txt").write_text("tidy\n")
+        return SUCCESS
+
+
+TIDY = RunAction("tidy")
+
+
+async def taken_over_before_an_always(steered: Steered, tmp_path: Path) -> Tidying:
+    """Until the step after it is under way."""
+    from msgspec.structs import replace
+
+    runtime = Tidying()
+    steered.runtime(runtime)
+    first = Step(id="a", action=RunAction("true"), always=(Handler(action=TIDY),))
+    plan = replace(plan_of(first, "b"), workspace=FolderSource(str(tmp_path / "source")))
+    await steered.house.submit(plan)
+    driving = await steered.start()
+    await runtime.tidies.wait()
+    await steered.outcome(await steered.send("takeover"))
+    await driving
+    (current(steered) / "file.txt").write_text("by hand\n")
+    await steered.send("resume")
+    return runtime
+
+
+async def test_a_hard_reset_after_a_takeover_keeps_what_a_pending_always_made(
+    with_workspace: Steered, tmp_path: Path
+) -> None:
+    steered = with_workspace
+    runtime = await taken_over_before_an_always(steered, tmp_path)
+    driving = await steered.start()
+    await runtime.begun.wait()
+    (current(steered) / "file.txt").write_text("spoiled by the attempt\n")
+    assert await steered.outcome(await steered.send("hard_reset_step")) == "accepted"
+    runtime.go.set()
+    state = await driving
+    assert (state.status, state.resets) == (RunStatus.SUCCEEDED, 1)
+    assert (current(steered) / "file.txt").read_text() == "by hand\n"
+    assert (current(steered) / "tidy.txt").read_text() == "tidy\n"
+    checkpoint = state.steps[0].checkpoint
+    assert checkpoint is not None and state.steps[1].pre_state == checkpoint.tree
+
+
+async def test_going_back_before_what_an_operator_changed_leaves_it_behind_for_good(
+    with_workspace: Steered, tmp_path: Path
+) -> None:
+    steered, runtime = with_workspace, Gated("b")
+    driving = await begin(steered, runtime, tmp_path, "a", "b")
+    await steered.outcome(await steered.send("takeover"))
+    await driving
+    (current(steered) / "file.txt").write_text("by hand\n")
+    await steered.send("resume")
+    runtime.begun.clear()
+    driving = await steered.start()
+    await runtime.begun.wait()
+    await steered.outcome(await steered.send("pause"))
+    assert await steered.outcome(await steered.send("resume_from_step", "a")) == "accepted"
+    runtime.begun.clear()
+    await runtime.begun.wait()
+    assert await steered.outcome(await steered.send("hard_reset_step")) == "accepted"
+    runtime.go.set()
+    state = await driving
+    assert (state.status, state.base) == (RunStatus.SUCCEEDED, None)
+    assert (current(steered) / "file.txt").read_text() == "one\n"
 
 
 async def test_what_was_changed_before_a_second_takeover_is_recorded_too(

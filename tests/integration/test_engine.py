@@ -173,7 +173,8 @@ async def test_a_cooldown_is_waited_for_and_shown(house: House) -> None:
 
 async def test_a_workflow_that_retries_too_much_stops_retrying(tmp_path: Path) -> None:
     """Retry storms: no retry below half of the workflow's tokens."""
-    house = House(tmp_path)
+    patient = Policy(workflow_fail_max_in_window=200, workflow_count_window=200, workflow_count_min=200)
+    house = House(tmp_path, policy=patient)
     state = None
     for number in range(30):
         with_script(house, a=[exits(1, f"{RESET} {n}") for n in "xyz"])

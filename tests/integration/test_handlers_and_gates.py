@@ -7,11 +7,13 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from recoup.kernel.documents import exit_code, run_document
 from recoup.kernel.prefix import ledger_document
 from recoup.model import events as ev
+from recoup.model.events import Event
 from recoup.model.failure import FailureClass, FailureKind
 from recoup.model.outcome import Captured, Order, Outcome
 from recoup.model.plan import (
@@ -320,6 +322,82 @@ async def test_no_handler_outlasts_the_run(tmp_path: Path) -> None:
     assert all(0 < seconds <= 100 for seconds in given_s)
 
 
+async def test_a_run_that_is_out_of_time_before_the_rescue_of_a_step_still_does_its_always(
+    tmp_path: Path,
+) -> None:
+    house, given_s = slow_house(tmp_path), list[float]()
+
+    def late(_order: Order) -> Outcome:
+        house.clock.advance(150)  # type: ignore[attr-defined]
+        return BROKEN
+
+    def clean(order: Order) -> Outcome:
+        given_s.append(order.policy.step_timeout_seconds)
+        house.clock.advance(20)  # type: ignore[attr-defined]
+        return said("done")
+
+    runtime = working(house, work=late, first=clean, second=clean)
+    state = await house.run(plan_of(step(rescue=handlers("mend"), always=handlers("first", "second"))))
+    await house.ledger.close()
+    assert runtime.done == ["work", "first", "second"]
+    assert given_s == [30, 10], "all that an `always` gets when the run has no time left"
+    assert (state.status, state.failure_kind) == (RunStatus.FAILED, FailureKind.WALL_TIMEOUT)
+    assert state.reason.startswith("run_timeout: the run has used its 100 s; step a had failed: ")
+    assert "invalid configuration" in state.reason
+
+
+async def test_a_run_that_is_out_of_time_between_two_attempts_still_does_the_always(tmp_path: Path) -> None:
+    house = slow_house(tmp_path)
+
+    class Late(list[Event]):
+        def append(self, event: Event) -> None:
+            super().append(event)
+            if isinstance(event.payload, ev.SelfHealTriggered):
+                house.clock.advance(150)  # type: ignore[attr-defined]
+
+    house.seen = Late()
+    runtime = working(house, work=said("error: connection reset by peer", 1))
+    state = await house.run(plan_of(step(always=handlers("clean")), "b"))
+    assert runtime.done == ["work", "clean"]
+    assert (state.status, state.failure_kind) == (RunStatus.FAILED, FailureKind.WALL_TIMEOUT)
+    assert await house.state("run-1") == state
+    await house.ledger.close()
+
+
+async def test_an_always_is_done_once_when_the_run_is_out_of_time_after_it(tmp_path: Path) -> None:
+    house = slow_house(tmp_path)
+
+    def slow(_order: Order) -> Outcome:
+        house.clock.advance(150)  # type: ignore[attr-defined]
+        return said("done")
+
+    runtime = working(house, work=BROKEN, mend=said("no", 1), clean=slow)
+    state = await house.run(plan_of(step(rescue=handlers("mend"), always=handlers("clean"))))
+    assert (runtime.done, state.status) == (["work", "mend", "clean"], RunStatus.FAILED)
+    runtime = working(house, work=slow)
+    state = await house.run(plan_of("a", step("b", always=handlers("clean")), step("c")), "run-2")
+    assert runtime.done == ["true", "work", "clean"]
+    assert (state.status, state.steps[2].attempts) == (RunStatus.FAILED, 0)
+    await house.ledger.close()
+
+
+async def test_a_step_that_was_never_begun_owes_no_always(tmp_path: Path) -> None:
+    house = slow_house(tmp_path)
+
+    def slow(_order: Order) -> Outcome:
+        house.clock.advance(150)  # type: ignore[attr-defined]
+        return said("done")
+
+    runtime = working(house, true=slow)
+    state = await house.run(plan_of("a", step("b", always=handlers("clean"))))
+    await house.ledger.close()
+    assert (runtime.done, state.status) == (["true"], RunStatus.FAILED)
+
+
+def slow_house(root: Path) -> House:
+    return House(root, policy=Policy(run_timeout_seconds=100, always_grace_seconds=30))
+
+
 # Gates
 
 
@@ -386,6 +464,67 @@ async def test_resuming_a_run_at_its_gate_changes_nothing(house: House) -> None:
     await house.run(plan_of("a", GATE))
     state = await (await house.driver("run-1")).drive()
     assert (state.status, state.waiting_for) == (RunStatus.WAITING, "approval")
+
+
+@pytest.mark.parametrize("wishes", [["pause"], ["takeover"], ["pause", "resume"], ["pause", "takeover"]])
+async def test_a_gate_that_was_reached_can_be_answered_whoever_paused_the_run_since(
+    house: House, wishes: list[str]
+) -> None:
+    runtime = working(house)
+    await house.run(plan_of("a", GATE, "b"))
+    for wish in wishes:
+        assert (await answered(house, control(wish)))[1] == "accepted"
+    state, outcome = await answered(house, control("approve"))
+    paused = wishes[-1] != "resume"
+    assert (outcome, state.paused, state.steps[1].verdict) == ("accepted", paused, Verdict.PASSED)
+    assert (state.status, state.waiting_for) == (RunStatus.WAITING, "operator" if paused else "driver")
+    if paused:
+        state = await (await house.driver("run-1")).drive()
+        assert (state.status, runtime.done) == (RunStatus.WAITING, ["true"]), "an approval is not a resume"
+        await house.ledger.send_control(msgspec.structs.replace(control("resume"), id="go-on"))
+    state = await (await house.driver("run-1")).drive()
+    assert (state.status, runtime.done) == (RunStatus.SUCCEEDED, ["true", "true"])
+    assert await house.state("run-1") == state
+
+
+async def test_a_gate_can_be_rejected_while_the_run_is_paused(house: House) -> None:
+    working(house)
+    await house.run(plan_of("a", GATE, "b"))
+    await answered(house, control("pause"))
+    state, outcome = await answered(house, control("reject"))
+    assert (outcome, state.status, state.failure_kind) == ("accepted", RunStatus.FAILED, FailureKind.REJECTED)
+
+
+async def test_a_gate_that_nobody_was_asked_at_cannot_be_approved_and_says_what_to_do(house: House) -> None:
+    async def pauses(order: Order, hooks: Hooks) -> Outcome:
+        del order, hooks
+        await house.ledger.send_control(control("pause"))
+        while not any(isinstance(e.payload, ev.ControlHandled) for e in house.seen):
+            await asyncio.sleep(0.01)
+        return said("done")
+
+    runtime = working(house)
+    runtime.perform = _but(runtime, "true", pauses)  # type: ignore[method-assign, assignment]
+    state = await house.run(plan_of("a", GATE, "b"))
+    assert (state.paused, state.prefix_length) == (True, 1)
+    state, outcome = await answered(house, control("approve"))
+    assert outcome == "refused"
+    (refused,) = [
+        e.payload.detail
+        for e in house.seen
+        if isinstance(e.payload, ev.ControlHandled) and e.payload.outcome == "refused"
+    ]
+    assert "has not asked yet" in refused and "recoup resume run-1" in refused
+
+
+async def test_an_answer_is_not_taken_for_a_gate_before_which_something_changed(house: House) -> None:
+    working(house)
+    await house.run(plan_of("a", GATE, "b"))
+    await answered(house, control("pause"))
+    _, outcome = await answered(house, control("resume_from_step", "a"))
+    assert outcome == "accepted"
+    assert (await house.state("run-1")).gate_reached is None
+    assert (await answered(house, control("approve")))[1] == "refused"
 
 
 async def test_a_gate_whose_condition_does_not_hold_is_passed_by(house: House) -> None:

@@ -25,9 +25,14 @@ from recoup.model import events as ev
 from recoup.model.run import Verdict
 from recoup.testing.ledger_suite import (
     assert_cached_rows_equal_a_rebuild,
+    begins,
     facts,
+    failing,
+    finishing,
     into,
+    linked,
     note,
+    once,
     random_history,
     submitted,
 )
@@ -201,7 +206,12 @@ async def test_a_ledger_of_version_1_is_read_with_its_attempts(path: Path) -> No
     await ledger.rebuild()
     await ledger.close()
     with sqlite3.connect(path) as connection:
-        connection.execute("ALTER TABLE runs DROP COLUMN attempts_seq")
+        for change in (
+            "ALTER TABLE runs DROP COLUMN attempts_seq",
+            "DROP TABLE families",
+            "DROP TABLE claims",
+        ):
+            connection.execute(change)
         connection.execute("PRAGMA user_version = 1")
     connection.close()
     ledger = SqliteLedger(path)
@@ -210,6 +220,51 @@ async def test_a_ledger_of_version_1_is_read_with_its_attempts(path: Path) -> No
         await ledger.append(append)
     await assert_cached_rows_equal_a_rebuild(ledger)
     await ledger.close()
+
+
+async def test_links_of_a_ledger_of_version_2_are_found(path: Path) -> None:
+    ledger = SqliteLedger(path)
+    await linked(ledger, ("old", None), ("b", "old"), ("c", "b"), ("d", "c"), ("alone", None))
+    await linked(ledger, ("e", "gone"), ("f", "e"))
+    families = {run_id: await ledger.family(run_id) for run_id in ("old", "b", "c", "d", "e", "f", "alone")}
+    await ledger.close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("DROP TABLE families")
+        connection.execute("DROP TABLE claims")
+        connection.execute("PRAGMA user_version = 2")
+    connection.close()
+    ledger = SqliteLedger(path)
+    assert {run_id: await ledger.family(run_id) for run_id in families} == families
+    assert families["d"] == ["old", "b", "c", "d"]
+    await ledger.close()
+
+
+async def test_families_and_claims_are_made_anew_from_the_events(path: Path) -> None:
+    ledger = SqliteLedger(path)
+    await linked(ledger, ("a", None), ("b", "a"), ("c", "b"))
+    # The younger run began and failed before the older one did it: streams are not read in the order of time.
+    assert await begins(ledger, "b", once())
+    await ledger.append(facts(into("run:b", failing())))
+    assert await begins(ledger, "a", once())
+    await ledger.append(facts(into("run:a", finishing())))
+    assert await begins(ledger, "c", once(step_id="t"))
+    await ledger.append(facts(into("run:c", failing(step_id="t", outcome_known=False))))
+    before = _all_rows(path)
+    assert [len(rows) for rows in before] == [2, 2]
+    await ledger.rebuild()
+    assert _all_rows(path) == before
+    assert not await begins(ledger, "c", once())
+    await ledger.close()
+
+
+def _all_rows(path: Path) -> list[list[object]]:
+    with sqlite3.connect(path) as connection:
+        rows = [
+            connection.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall()
+            for table in ("families", "claims")
+        ]
+    connection.close()
+    return rows
 
 
 async def test_rows_of_attempts_lag_a_little_while_a_run_goes_on_and_nobody_notices(path: Path) -> None:

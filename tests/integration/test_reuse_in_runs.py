@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import shlex
@@ -26,7 +27,7 @@ from recoup.kernel.fold import fold
 from recoup.kernel.policies import policy_digest
 from recoup.kernel.prefix import ledger_document
 from recoup.model import events as ev
-from recoup.model.ids import run_stream
+from recoup.model.ids import ProcessIdentity, run_stream
 from recoup.model.outcome import Captured, Order, Outcome
 from recoup.model.plan import (
     ApproveAction,
@@ -52,6 +53,7 @@ from recoup.workspace.workspaces import GitWorkspaces
 
 DENIED = "error: permission denied"
 KEY = b"k" * 32
+KEEPER = ProcessIdentity("driver", "boot-1", 4242, 7)
 
 
 class Doing:
@@ -228,6 +230,7 @@ class Linked(House):
         )
 
     async def earlier(self, run_id: str) -> EarlierRun:
+        """Without a look at its family: as it was before another run of it went on."""
         events = await self.ledger.read(run_stream(run_id))
         state = fold(run_id, events)
         return EarlierRun(look_back(state, state.plan, events), self.job(run_id, state.plan))
@@ -557,6 +560,25 @@ async def test_an_operators_change_in_between_ends_the_prefix(house: Linked, sou
     assert await reason_of_end(house) == "an operator changed the workspace before it"
 
 
+async def test_an_operators_change_that_a_checkpoint_holds_too_ends_the_prefix_before_it(
+    house: Linked, source: Path
+) -> None:
+    """The `always` of `a` came after the operator, and the checkpoint after both."""
+    wish = Control(id="t", run_id="one", action="takeover", reason="r", actor="me", at=house.clock.now())
+    house.doing.during = {"a": lambda: house.ledger.send_control(wish)}
+    plan = with_step(abc(source), 0, always=(Handler(action=RunAction("write tidy up")),))
+    state = await house.go(plan)
+    assert (state.takeover, state.always_pending) == (True, [0])
+    (house.workspace("one") / "README").write_text("by hand\n")
+    await house.ledger.send_control(msgspec.structs.replace(wish, id="r", action="resume"))
+    house.doing.broken = {"c"}
+    assert (await (await house.linked_driver("one")).drive()).status is RunStatus.FAILED
+    house.doing.broken, house.doing.done = set(), []
+    await house.go(plan, "two", reuse="one")
+    assert house.doing.done == ["a", "a", "b", "c"]
+    assert await reason_of_end(house) == "an operator changed the workspace before its `always` was done"
+
+
 async def test_what_an_always_handler_was_given_counts_too(house: Linked, source: Path) -> None:
     after = Handler(action=RunAction("write note ${{ inputs.who }}"))
     plan = plan_of(source, step("a", always=(after,)), step("b"), inputs={"who": Input(default="x")})
@@ -706,6 +728,179 @@ async def test_a_run_that_is_gone_is_not_silently_done_without(house: Linked, so
         house.world, house.job("two", abc(source)), await house.state("two"), taken.lease
     ).drive()
     assert (state.status, house.doing.done) == (RunStatus.FAILED, [])
+
+
+# Runs that go on from the same one at the same time
+
+
+class Outside(Doing):
+    """As a runtime with processes of its own: an attempt has begun when the ledger says that it was launched."""
+
+    inline = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dies_at: str | None = None
+
+    async def perform(self, order: Order, hooks: Hooks) -> Outcome:
+        if order.step_id == self.dies_at:
+            self.dies_at = None
+            raise Killed
+        await hooks.launched(KEEPER)
+        return await super().perform(order, hooks)
+
+
+def paying(source: Path | None, **more: Any) -> Plan:
+    return plan_of(source, step("a"), step("pay", "say paid", repeat=Repeat.NEVER, **more), step("b"))
+
+
+def outside(house: Linked) -> Outside:
+    house.doing = runtime = Outside()
+    house.world.runtimes["run"] = runtime  # type: ignore[index]
+    return runtime
+
+
+async def test_of_two_linked_runs_that_are_driven_at_the_same_time_one_does_what_must_be_done_once(
+    house: Linked, source: Path
+) -> None:
+    await failed_at(house, paying(source), "a")
+    rival: list[RunState] = []
+
+    async def another() -> None:
+        rival.append(await house.go(paying(source), "three", reuse="one"))
+
+    house.doing.during["a"] = another
+    state = await house.go(paying(source), "two", reuse="one")
+    assert (rival[0].status, state.status, state.retryable) == (RunStatus.SUCCEEDED, RunStatus.FAILED, False)
+    assert house.doing.done == ["a", "a", "pay", "b"]
+    assert (
+        "step pay must not be repeated, and run three, which is linked to this one, has begun it"
+        in state.reason
+    )
+    assert (state.steps[0].verdict, state.steps[1].attempts) == ("unverified", 0)
+    assert fold("two", await house.ledger.read(run_stream("two"))) == state
+
+
+async def test_a_deed_with_other_arguments_is_another_one(house: Linked, source: Path) -> None:
+    plan = plan_of(
+        source,
+        step("a"),
+        step("pay", "say ${{ inputs.to }}", repeat=Repeat.NEVER),
+        inputs={"to": Input(default="x")},
+    )
+    await failed_at(house, plan, "a")
+
+    async def another() -> None:
+        await house.go(plan, "three", reuse="one", inputs={"to": "y"})
+
+    house.doing.during["a"] = another
+    assert (await house.go(plan, "two", reuse="one")).status is RunStatus.SUCCEEDED
+    assert house.doing.done == ["a", "a", "pay", "pay"]
+
+
+async def test_what_failed_without_being_done_may_be_done_by_another_run(house: Linked, source: Path) -> None:
+    await failed_at(house, paying(source), "a")
+
+    async def another() -> None:
+        house.doing.broken = {"pay"}
+        await house.go(paying(source), "three", reuse="one")
+        house.doing.broken = set()
+
+    house.doing.during["a"] = another
+    assert (await house.go(paying(source), "two", reuse="one")).status is RunStatus.SUCCEEDED
+    assert house.doing.done == ["a", "a", "pay", "pay", "b"]
+
+
+async def test_what_was_begun_by_a_driver_that_is_lost_is_its_runs_until_somebody_looked(
+    house: Linked, source: Path
+) -> None:
+    """It may have been launched a moment later: only who takes that run up can know."""
+    runtime = outside(house)
+    await failed_at(house, paying(source), "a")
+    runtime.dies_at = "pay"
+    with pytest.raises(Killed):
+        await house.go(paying(source), "two", reuse="one")
+    state = await house.go(paying(source), "three", reuse="one")
+    assert (state.status, "run two" in state.reason) == (RunStatus.FAILED, True)
+    house.census.dead.add(house.census.own_identity())
+    state = await (await house.linked_driver("two")).drive()
+    assert (state.status, runtime.done.count("pay")) == (RunStatus.SUCCEEDED, 1)
+
+
+async def test_what_a_cancelled_run_had_not_launched_is_free_again(house: Linked, source: Path) -> None:
+    runtime = outside(house)
+    await failed_at(house, paying(source), "a")
+    runtime.dies_at = "pay"
+    with pytest.raises(Killed):
+        await house.go(paying(source), "two", reuse="one")
+    house.census.dead.add(house.census.own_identity())
+    assert (await answer(house, "two", "cancel")).status is RunStatus.CANCELLED
+    house.census.dead.clear()
+    state = await house.go(paying(source), "three", reuse="one")
+    assert (state.status, runtime.done.count("pay")) == (RunStatus.SUCCEEDED, 1)
+
+
+@pytest.mark.parametrize(("said", "free"), [("done", False), ("not-done", True)])
+async def test_an_operators_word_settles_it_for_the_whole_family(
+    house: Linked, source: Path, said: str, free: bool
+) -> None:
+    plan = paying(source, expect=(FileCheck("receipt"),))
+    await failed_at(house, plan, "a")
+    state = await house.go(plan, "two", reuse="one")
+    assert state.status is RunStatus.ESCALATED, "it ended well, and left no receipt"
+    await answer(house, "two", "settle", said)
+    house.doing.done = []
+    await house.go(plan, "three", reuse="one")
+    assert house.doing.done == (["a", "pay"] if free else ["a"])
+
+
+async def test_a_rescue_that_another_run_has_made_superfluous_is_left_out_but_not_the_always(
+    house: Linked, source: Path
+) -> None:
+    mend, clean = (Handler(action=RunAction(f"write {name} x")) for name in ("mended", "cleaned"))
+    plan = paying(source, rescue=(mend,), always=(clean,))
+    await failed_at(house, plan, "a")
+    house.doing.broken = {"pay"}
+
+    async def another() -> None:
+        house.doing.broken = set()
+        plain = paying(source)
+        assert (await house.go(plain, "three", reuse="one")).status is RunStatus.SUCCEEDED
+        house.doing.broken = {"pay"}
+
+    await house.order(plan, "two", "one", None, {})
+    driver = await house.linked_driver("two")
+    given_up = asyncio.Event()
+    watched = house.ledger.append
+
+    async def append(wanted: Append) -> Any:
+        starts = [draft.fact() for part in wanted.tail for draft in part.drafts]
+        if not given_up.is_set() and any(
+            isinstance(one, ev.AttemptStarted) and one.phase == "rescue" for one in starts
+        ):
+            given_up.set()
+            await another()
+        return await watched(wanted)
+
+    house.ledger.append = append  # type: ignore[method-assign, assignment]
+    state = await driver.drive()
+    assert (state.status, given_up.is_set()) == (RunStatus.FAILED, True)
+    assert "run three, which is linked to this one, has begun it" in state.reason
+    assert sorted(path.name for path in house.workspace("two").iterdir()) == ["README", "a", "cleaned"]
+
+
+async def answer(house: Linked, run_id: str, action: str, argument: str | None = None) -> RunState:
+    wish = Control(
+        id=f"{run_id}-{action}",
+        run_id=run_id,
+        action=action,
+        reason="looked",
+        actor="eve",
+        at=house.clock.now(),
+        argument=argument,
+    )
+    await house.ledger.send_control(wish)
+    return await (await house.linked_driver(run_id)).answer()
 
 
 # Drivers that are lost

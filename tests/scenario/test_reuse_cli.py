@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import time
 from pathlib import Path
 
+import msgspec
 from tests.scenario.conftest import Cli, commit, kill, wait_for
 from tests.scenario.test_kills import run_ids, state_of
+
+from recoup.ledger.sqlite import SqliteLedger
+from recoup.testing.ledger_suite import facts, into, submitted
 
 PLAN = """
 version: 1
@@ -188,3 +194,64 @@ def test_a_run_that_goes_on_itself_does_not_repeat_what_a_linked_one_has_done(cl
     again = cli("resume", first)
     assert (again.code, "pay was done" in again.err) == (2, True)
     assert paid.read_text() == "paid\n"
+
+
+def test_two_linked_runs_that_are_driven_at_the_same_time_pay_once(cli: Cli) -> None:
+    paid, ok, both = (cli.folder / name for name in ("paid", "ok", "both"))
+    plan = cli.plan(f"""
+        version: 1
+        name: family
+        steps:
+          - id: wait
+            run: |
+              test -e {ok} || {{ echo "permission denied"; exit 1; }}
+              touch {cli.folder}/waits-$RECOUP_RUN_ID
+              while ! test -e {both}; do sleep 0.02; done
+          - {{id: pay, run: "echo $RECOUP_RUN_ID >> {paid}", repeat: never}}
+    """)
+    assert cli("run", plan).code == 1
+    first = cli("show", "last", "--json").json["runId"]
+    ok.touch()
+    drivers = [cli.start("resume", first), cli.start("run", plan, "--reuse", first)]
+    deadline = time.monotonic() + 30
+    while len(list(cli.folder.glob("waits-*"))) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    both.touch()
+    outputs = [driver.communicate(timeout=60)[0] for driver in drivers]
+    codes = [driver.returncode for driver in drivers]
+    assert sorted(codes) == [0, 1], outputs
+    (payer,) = paid.read_text().split()
+    loser = outputs[codes.index(1)]
+    assert (
+        f"step pay must not be repeated, and run {payer}, which is linked to this one, has begun it" in loser
+    )
+    again = cli("resume", payer, "--dry-run")
+    assert (again.code, paid.read_text().split()) == (2, [payer])
+
+
+def test_a_family_is_known_however_many_other_runs_there_were_since(cli: Cli) -> None:
+    paid, ok = cli.folder / "paid", cli.folder / "ok"
+    plan = cli.plan(f"""
+        version: 1
+        name: family
+        steps:
+          - {{id: a, run: "test -e {ok} || {{ echo 'permission denied'; exit 1; }}"}}
+          - {{id: pay, run: "echo paid >> {paid}", repeat: never}}
+          - {{id: b, run: "echo 'permission denied'; exit 1"}}
+    """)
+    assert cli("run", plan).code == 1
+    first = cli("show", "last", "--json").json["runId"]
+    ok.touch()
+    assert cli("run", plan, "--reuse", first).code == 1
+    asyncio.run(_many_runs(cli.home / "ledger.db", 1_100))
+    again = cli("run", plan, "--reuse", first)
+    assert (again.code, "pay was done" in again.err, paid.read_text()) == (2, True, "paid\n")
+
+
+async def _many_runs(path: Path, count: int) -> None:
+    ledger = SqliteLedger(path)
+    later = facts(*(into(f"run:9{number:07d}", submitted("other")) for number in range(count)))
+    at = later.at.plus_s(100 * 365 * 86_400)
+    await ledger.append(msgspec.structs.replace(later, at=at))
+    await ledger.close()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import secrets
 import shlex
+import socket
 import stat
 import urllib.parse
 from pathlib import Path
@@ -96,7 +98,14 @@ def test_no_runtime_lets_a_secret_out_in_any_form(cli: Cli, repo: Path) -> None:
     one that was registered, one that only looks like a secret. Handlers, gates and operators' words count too."""
     known = "kn0wn/" + secrets.token_hex(8) + "+'\" ä" + secrets.token_hex(8)
     unknown = "ghp" + "_" + secrets.token_hex(18)
-    cli.env |= {"DEPLOY_SETTING": known, "SOMETHING": unknown}
+    metrics = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    metrics.bind(("127.0.0.1", 0))
+    cli.env |= {
+        "DEPLOY_SETTING": known,
+        "SOMETHING": unknown,
+        "RECOUP_STATSD": f"127.0.0.1:{metrics.getsockname()[1]}",
+        "RECOUP_STATSD_FLAVOUR": "datadog",
+    }
     (repo / "careless.py").write_text(CARELESS)
     (repo / "agent.sh").write_text(AGENT)
     commit(repo, "careless")
@@ -131,9 +140,16 @@ def test_no_runtime_lets_a_secret_out_in_any_form(cli: Cli, repo: Path) -> None:
     assert approved.code == 0, approved.err
     second = cli("resume", "last", "--json")
     assert second.code == 0, second.err
-    said = [text.encode() for done in (first, approved, second) for text in (done.out, done.err)]
+    forced = cli("mode", "careless-everywhere", "degraded", "--reason", said_by_operator, "--json")
+    assert forced.code == 0, forced.err
+    said = [text.encode() for done in (first, approved, second, forced) for text in (done.out, done.err)]
+    said += [cli("audit", "export").err.encode(), cli("audit", "show", "--json").out.encode()]
+    said += packets(metrics)
     for args in (
         ("show",),
+        ("report",),
+        ("report", "--markdown", "--output", "-"),
+        ("report", "--output", "-"),
         ("events",),
         ("events", "--json"),
         ("ledger", "--json"),
@@ -151,6 +167,17 @@ def test_no_runtime_lets_a_secret_out_in_any_form(cli: Cli, repo: Path) -> None:
     assert [step["verdict"] for step in cli.ledger()["steps"]] == [
         *("unverified", "unverified", "recovered", "recovered", "passed", "unverified"),
     ]
+
+
+def packets(metrics: socket.socket) -> list[bytes]:
+    """What was measured, as it was sent."""
+    metrics.setblocking(False)
+    found: list[bytes] = []
+    with metrics, contextlib.suppress(BlockingIOError):
+        while True:
+            found.append(metrics.recv(65_536))
+    assert any(b"task.step.duration_seconds" in packet for packet in found)
+    return found
 
 
 CARELESS = """

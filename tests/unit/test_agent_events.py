@@ -519,6 +519,47 @@ def test_an_agent_that_was_idle_because_it_waited_for_its_service_says_so(
     assert (event is not None) is (cls is not FailureClass.STUCK_NO_PROGRESS)
 
 
+# As Gemini CLI 0.61.0 printed them, shortened.
+GEMINI_RETRIES = {
+    'Attempt 1 failed with status 503. Retrying with backoff... _ApiError: {"error":{"code":503,"message":"The model '
+    'is overloaded.","status":"UNAVAILABLE"}}': TRANSIENT,
+    "Attempt 1 failed with status 500. Retrying with backoff... _ApiError: Internal": TRANSIENT,
+    "Attempt 3 failed: You exceeded your current quota. Please retry in 7s.. Retrying after 28479ms...": COOLDOWN,
+    "Attempt 1 failed. Retrying with backoff... Error: exception TypeError: fetch failed sending request": TRANSIENT,
+}
+GEMINI_ERRORS = {
+    ("[API Error: not now]", 503 - 256): TRANSIENT,
+    ("[API Error: exception TypeError: fetch failed sending request]", 1): TRANSIENT,
+    ("[API Error: You exceeded your current quota. Please retry in 7s.]\nPlease wait and try again later.", 429 - 256):
+        COOLDOWN,
+    ('[API Error: {"error":{"code":403,"message":"denied","status":"PERMISSION_DENIED"}}]', 403 - 256): POLICY,
+    ('[API Error: {"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":'
+     '"INVALID_ARGUMENT"}}]', 400 - 256): POLICY,
+    ('[API Error: {"error":{"code":400,"message":"no such field","status":"INVALID_ARGUMENT"}}]', 400 - 256): CONTRACT,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "cls"), GEMINI_RETRIES.items(), ids=range(len(GEMINI_RETRIES)))
+def test_gemini_says_on_stderr_alone_that_it_waits_for_its_service(line: str, cls: FailureClass) -> None:
+    idle = Outcome(kind=FailureKind.IDLE_TIMEOUT, exit_code=None, outcome_known=False)
+    back: Line = {"type": "message", "role": "assistant", "content": "back", "delta": True}
+    for since, wanted in (([], cls), ([back], FailureClass.STUCK_NO_PROGRESS)):
+        listener = Listener(DIALECTS["gemini"], NOBODY)
+        listener.heed("stdout", raw([BEGIN]))
+        assert not listener.heed("stderr", f"Ripgrep is not available.\n{line}\n    at chat.js:7".encode())
+        listener.heed("stdout", raw(since))
+        told = concluded(idle, listener, "gemini", Call(("gemini",), "x"))
+        assert classify(facts_of(told), Policy()) is wanted
+
+
+@pytest.mark.parametrize(("words", "code", "cls"), [(*key, cls) for key, cls in GEMINI_ERRORS.items()])
+def test_geminis_last_word_and_its_exit_code_tell_what_the_service_said(
+    words: str, code: int, cls: FailureClass
+) -> None:
+    end = {"type": "result", "status": "error", "error": {"type": "unknown", "message": words}}
+    assert judged("gemini", [BEGIN, end], exit_code=code)[1] is cls
+
+
 def test_a_session_that_is_gone_is_not_gone_on_with() -> None:
     lost = [INIT, result(True, result="", errors=["No conversation found with session ID: x"])]
     outcome = concluded(Outcome(exit_code=1), heard("claude", lost), "claude", Call(("claude",), "x"))

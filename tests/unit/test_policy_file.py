@@ -87,6 +87,8 @@ def test_numbers_inside_their_range_are_taken(name: str, share: float) -> None:
         "cooldown_default_seconds": "cooldown_max_seconds",
         "step_no_progress_limit": "no_progress_window",
         "retry_token_refund": "retry_tokens",
+        "workflow_count_min": "workflow_count_window",
+        "min_confidence_normal": "min_confidence_degraded",
     }
     document = {name: value}
     if name in pairs:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from recoup.kernel.workflow import SPENT_MAX, fold_workflow, rebuild_workflow, token_cost
 from recoup.model.events import Payload, PolicyGeneration, UnknownPayload, WorkflowStepResult
+from recoup.model.instant import Instant
 from recoup.model.policy import Policy
 from recoup.model.run import WorkflowState
 
+NOW = Instant(1_700_000_000_000_000, 1_000_000, "boot")
 RESULTS = st.builds(
     WorkflowStepResult,
     run_id=st.just("r"),
@@ -28,7 +32,11 @@ def spent(*results: tuple[str, int]) -> float:
         WorkflowStepResult(run_id="r", step_id="s", result=r, attempts=n, tokens=token_cost(r, n, Policy()))
         for r, n in results
     ]
-    return rebuild_workflow(payloads).tokens_spent
+    return rebuild_workflow(at_once(payloads)).tokens_spent
+
+
+def at_once(payloads: Sequence[Payload]) -> list[tuple[Instant, Payload]]:
+    return [(NOW, payload) for payload in payloads]
 
 
 def test_a_failed_attempt_costs_one_token() -> None:
@@ -51,15 +59,16 @@ def test_a_clean_step_returns_a_tenth() -> None:
 def test_tokens_stay_between_none_and_all(payloads: list[Payload]) -> None:
     state = WorkflowState()
     for payload in payloads:
-        state = fold_workflow(state, payload)
+        state = fold_workflow(state, payload, NOW)
         assert 0 <= state.tokens_spent <= SPENT_MAX
 
 
 @given(PAYLOADS)
 def test_every_event_counts_in_the_sequence(payloads: list[Payload]) -> None:
-    assert rebuild_workflow(payloads).seq == len(payloads)
+    assert rebuild_workflow(at_once(payloads)).seq == len(payloads)
 
 
 @given(PAYLOADS, PAYLOADS)
 def test_a_stored_state_can_be_folded_on(first: list[Payload], second: list[Payload]) -> None:
-    assert rebuild_workflow(second, rebuild_workflow(first)) == rebuild_workflow(first + second)
+    half = rebuild_workflow(at_once(first))
+    assert rebuild_workflow(at_once(second), half) == rebuild_workflow(at_once(first + second))

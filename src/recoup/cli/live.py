@@ -31,7 +31,7 @@ _CONTROLS = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|\x1b\[[0-9;?]*[ -/
 def progress(state: RunState, *, as_json: bool, quiet: bool) -> Iterator[Watcher]:
     """A watcher that shows, in the way that fits where we are; begins with what was done before."""
     if as_json:
-        yield Watcher(event=lambda event: print_json(event.line()))
+        yield Watcher(event=_line)
     elif quiet:
         yield Watcher()
     elif sys.stderr.isatty():
@@ -39,6 +39,12 @@ def progress(state: RunState, *, as_json: bool, quiet: bool) -> Iterator[Watcher
             yield Watcher(event=table.event, said=table.said, progressed=table.progressed)
     else:
         yield Watcher(event=_plain)
+
+
+def _line(event: Event) -> None:
+    """Of the run's own stream, whose sequence has no holes; others have their own commands."""
+    if event.stream.startswith("run:"):
+        print_json(event.line())
 
 
 def _plain(event: Event) -> None:

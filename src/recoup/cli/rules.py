@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from recoup.cli.output import json_option, print_json, settings_of
+from recoup.cli.output import json_option, print_json, settings_of, with_app
+
+if TYPE_CHECKING:
+    from recoup.app import App
+    from recoup.model.policy import Policy
 
 
 @click.group()
@@ -37,9 +42,10 @@ def show(ctx: click.Context, as_json: bool) -> None:
     from recoup.model.policy import Policy
 
     settings = settings_of(ctx)
-    current = read_policy_of(settings)
+    current, source = read_policy_of(settings), str(settings.policy) if settings.policy else None
+    if source is None and settings.database.exists():
+        current, source = with_app(ctx, _followed)
     body, defaults = msgspec.to_builtins(current, str_keys=True), msgspec.to_builtins(Policy(), str_keys=True)
-    source = str(settings.policy) if settings.policy else None
     if as_json:
         print_json({"digest": policy_digest(current), "source": source, "policy": body})
         return
@@ -47,6 +53,14 @@ def show(ctx: click.Context, as_json: bool) -> None:
     for key, value in body.items():
         changed = "" if value == defaults[key] else f"   # default {_yaml(defaults[key])}"
         click.echo(f"{key}: {_yaml(value)}{changed}")
+
+
+async def _followed(app: App) -> tuple[Policy, str | None]:
+    """Where no file is named, the one that everybody who shares the ledger follows."""
+    from recoup.model.policy import Policy
+
+    found = await app.generations.newest()
+    return (Policy(), None) if found is None else (found[1], f"{found[0].source}, as the ledger has it")
 
 
 def _yaml(value: object) -> str:

@@ -19,8 +19,9 @@ from recoup.cli.output import json_option, print_error, print_json, settings_of,
 from recoup.errors import NotFound, RecoupError, UsageError
 
 if TYPE_CHECKING:
-    from recoup.app import App, Reusing
+    from recoup.app import App
     from recoup.engine.driver import Driver
+    from recoup.linked import Reusing
     from recoup.model.plan import Plan
     from recoup.model.policy import Policy
     from recoup.model.run import RunState
@@ -77,11 +78,10 @@ def run(
             hint="Look at the plan alone with: recoup check PLAN",
         )
     given = parse_inputs(inputs)
-    policy = read_policy_of(settings_of(ctx))
-    parsed = read_plan_of(plan, policy)
+    parsed = read_plan_of(plan, read_policy_of(settings_of(ctx)))
 
     async def work(app: App) -> int:
-        order = Ordered(parsed, policy, given, str(plan.absolute()))
+        order = Ordered(parsed, given, str(plan.absolute()))
         if reuse_name is not None:
             earlier = await app.state(await app.find(reuse_name))
             return await run_linked(app, order, earlier, from_step, dry_run, as_json=as_json, quiet=quiet)
@@ -124,7 +124,8 @@ def resume(
                 hint=f"Do it again from a step: recoup resume {state.run_id} --from-step STEP",
             )
         plan, given = await app.recorded(state)
-        order = Ordered(plan, read_policy_of(app.settings), given, state.plan_source)
+        read_policy_of(app.settings)  # what is wrong with it is said while somebody is here
+        order = Ordered(plan, given, state.plan_source)
         return await run_linked(app, order, state, from_step, dry_run, as_json=as_json, quiet=quiet)
 
     ctx.exit(with_app(ctx, work))
@@ -135,7 +136,6 @@ class Ordered:
     """What is to be run."""
 
     plan: Plan
-    policy: Policy
     given: dict[str, str]
     source: str | None
 
@@ -151,12 +151,12 @@ async def run_linked(
     quiet: bool,
 ) -> int:
     """A new run that reuses what an earlier one has proven; what that is, is said first."""
-    from recoup.app import Reusing
     from recoup.cli.preview import print_preview, say_preview
+    from recoup.linked import Reusing
 
     await app.must_not_be_driven(earlier)
     reusing = Reusing(earlier.run_id, from_step)
-    reuse = await app.preview(order.plan, order.policy, order.given, order.source, reusing)
+    reuse = await app.preview(order.plan, order.given, order.source, reusing)
     if dry_run:
         print_preview(reuse, as_json=as_json)
         return 0
@@ -167,7 +167,7 @@ async def run_linked(
 async def run_new(app: App, order: Ordered, reusing: Reusing | None, *, as_json: bool, quiet: bool) -> int:
     from recoup.cli.check import notes_on
 
-    run_id = await app.submit(order.plan, order.policy, order.given, order.source, reusing)
+    run_id = await app.submit(order.plan, order.given, order.source, reusing)
     for note in await notes_on(order.plan, app.settings.home):
         write_line(sys.stderr, f"note: {note}")
     if as_json:
@@ -228,6 +228,8 @@ async def drive(app: App, before: RunState, *, as_json: bool, quiet: bool) -> in
                 raise
             print_error(error)
             state = drivers[0].state
+    for words in await app.wind_up(state):
+        write_line(sys.stderr, f"note: {words}")
     if as_json:
         print_json(run_document(state))
     else:

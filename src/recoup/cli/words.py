@@ -68,6 +68,9 @@ def _run_line(payload: ev.Payload) -> Line | None:
         case ev.RunStarted():
             at = f" at {payload.baseline.commit[:12]}" if payload.baseline and payload.baseline.commit else ""
             return Line(f"started{at}")
+        case ev.WorkflowModeChanged():
+            tone = "good" if payload.mode == "running" else "bad"
+            return Line(f"the workflow is {payload.mode} now: {payload.reason}", tone)
         case ev.RunTakenOver():
             return Line(f"taken over: {payload.reason}", "heal")
         case ev.RunResumed():

@@ -165,7 +165,9 @@ class Attempts:
     async def always(self, step: Step, record: StepRecord, policy: Policy) -> Handled | None:
         """After the step, however it ended. None: the driver asked for the end."""
         place = self._place(step, record, policy)
-        return await self._handlers.perform(step.always, place, self._recorder.state, self._hooks(record))
+        grace_s = self._job.policy.always_grace_seconds
+        state = self._recorder.state
+        return await self._handlers.perform(step.always, place, state, self._hooks(record), grace_s)
 
     async def conclude(self, step: Step, record: StepRecord, outcome: Outcome, scene: Scene) -> Conclusion:
         """What came of the attempt. Secret outputs become known first, so that nothing of them is stored."""

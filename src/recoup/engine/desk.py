@@ -51,6 +51,11 @@ class Desk:
             policy = self._policies[step.limits] = step_policy(self.job.policy, self.job.plan, step)
         return policy
 
+    def follow(self, policy: Policy) -> None:
+        """From here on; what was decided names the policy that it was decided by."""
+        self.job.policy = policy
+        self._policies.clear()
+
     def capped(self, policy: Policy, left_s: float) -> Policy:
         """No attempt may outlast the run's own time."""
         if left_s >= policy.step_timeout_seconds:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
@@ -19,8 +20,10 @@ from recoup.engine.facts import (
     failed_facts,
     failed_results,
     given_up_result,
+    no_more_tried,
     not_concluded,
     not_rescued,
+    owes_always,
     passed_facts,
     passed_result,
     run_ends,
@@ -31,22 +34,25 @@ from recoup.engine.lease import keep_lease
 from recoup.engine.operators import carry_out
 from recoup.engine.passing import write_papers
 from recoup.engine.restoring import adopt, last_checkpoint, restore
+from recoup.engine.surroundings import Surroundings
 from recoup.engine.world import Job, World
 from recoup.errors import LeaseLost, LedgerError, StateError
 from recoup.kernel.controls import pre_empts, refusal
 from recoup.kernel.decide import decide
 from recoup.kernel.elapsed import elapsed_s
 from recoup.kernel.prefix import is_good, known_good_prefix_length
+from recoup.kernel.step_state import step_state, tokens_left
 from recoup.kernel.template import TemplateError
 from recoup.model import events as ev
-from recoup.model.decision import Strategy
+from recoup.model.decision import Escalate, GiveUp, Strategy
 from recoup.model.failure import Failure, FailureClass, FailureKind
 from recoup.model.ids import Lease, ProcessIdentity
-from recoup.model.plan import ApproveAction, Repeat, Step
+from recoup.model.plan import ApproveAction, Step
+from recoup.model.policy import Policy
 from recoup.model.run import RunState, RunStatus, StepRecord, StepState, Verdict
 from recoup.model.storage import Control
 
-_DRIVABLE = (RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.WAITING)
+_DRIVABLE = (RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.WAITING, RunStatus.BLOCKED)
 T = TypeVar("T")
 _ENDS = (ev.RunFailed, ev.RunDeadLettered, ev.Escalated)
 _SHOWN_WAIT_S = 2
@@ -62,6 +68,7 @@ class Driver:
         self._halt = asyncio.Event()
         """Set when the current attempt or wait must end: a control, an interruption, a lost lease."""
         self._desk = Desk(world, job, state, lease, self._halt)
+        self._surroundings = Surroundings(self._desk)
         self._replaced = replaced
         self._driving = False
         self._hearing = asyncio.Lock()
@@ -122,7 +129,7 @@ class Driver:
     async def _work(self) -> None:
         await self._take_over()
         await self._handle_controls()
-        if self._going():
+        if self._going() and not await self._surroundings.stop_the_first_delivery():
             await self._enter()
         while self._going():
             if self._halt.is_set():
@@ -170,9 +177,11 @@ class Driver:
         """Whatever stands next between the run and the end of this step: a wait, a restore, a rebuild, an attempt."""
         if record.open is None and not await self._waited(record):
             return
+        if record.open is None and await self._surroundings.stop_the_run():
+            return
         left_s = self._desk.run_seconds_left()
         if left_s <= 0:
-            await self._out_of_time(record)
+            await self._out_of_time(step, record)
         elif self.state.restore_pending:
             await restore(self._desk, "hard reset")
         elif self.state.rebuild_pending:
@@ -214,7 +223,7 @@ class Driver:
             return await self._cannot_start(record, str(error))
         if record.open is None:
             start = await self._first(step, record, arguments)
-            if self._halt.is_set() or not await self._begin(start) or self._halt.is_set():
+            if self._halt.is_set() or not await self._begin(step, record, start) or self._halt.is_set():
                 return None  # a control that came just now is heard first: it may be a pause
         policy = desk.capped(desk.policy(step), left_s)
         conclusion = await self._during(desk.attempts.perform(step, record, arguments, policy))
@@ -227,10 +236,15 @@ class Driver:
         finally:
             self._busy = False
 
-    async def _begin(self, start: ev.AttemptStarted) -> bool:
-        """Only if no control waits: the transaction itself looks. False: hear them first."""
-        begun = await self._desk.recorder.record(tail=[start])
-        if not begun:
+    async def _begin(self, step: Step, record: StepRecord, start: ev.AttemptStarted) -> bool:
+        """Only if no control waits, and no linked run has begun it: the transaction itself looks."""
+        recorder = self._desk.recorder
+        begun = await recorder.record(tail=[start])
+        if recorder.claimed_by is not None:
+            await self._begun_elsewhere(step, record, recorder.claimed_by)
+        elif recorder.refusal is not None:
+            await self._surroundings.block(recorder.refusal)
+        elif not begun:
             self._halt.set()
         return begun
 
@@ -250,6 +264,7 @@ class Driver:
         return last_checkpoint(self.state)[1].tree
 
     async def _settle(self, step: Step, record: StepRecord, conclusion: Conclusion) -> None:
+        await self._surroundings.look()
         match conclusion:
             case Passed():
                 await self._pass(step, record, conclusion)
@@ -289,6 +304,8 @@ class Driver:
         index, desk = record.index + 1, self._desk
         if index == len(self.state.steps) or self._halt.is_set() or self.state.paused:
             return ()
+        if self._surroundings.refusal is not None:
+            return ()
         step, following = desk.job.plan.steps[index], self.state.steps[index]
         if desk.job.plan.steps[record.index].always or isinstance(step.action, ApproveAction):
             return ()
@@ -306,6 +323,8 @@ class Driver:
         desk, policy, now = self._desk, self._desk.policy(step), self._desk.world.clock.now()
         state = await self._step_state(step, record, failed.failure)
         decision = decide(state, failed.failure, policy, now)
+        if isinstance(decision, GiveUp | Escalate):
+            failed = await self._with_case(record, failed, decision.reason, policy)
         facts = failed_facts(desk, step, record, state, failed, decision)
         if desk.outside(step):
             desk.job.files.write_attempt_state(
@@ -320,22 +339,23 @@ class Driver:
         if failed.failure.outcome_known and desk.outside(step):
             desk.job.files.forget_output(record.index, state.attempt)
 
+    async def _with_case(self, record: StepRecord, failed: Failed, why: str, policy: Policy) -> Failed:
+        """The step has failed for good: what is needed to look into it is kept, and cited by the event."""
+        desk = self._desk
+        if desk.world.cases is None:
+            return failed
+        digest = desk.recorder.digest_of(policy)
+        about = (self.state, record, failed.failure, why, digest, policy.evidence_bytes_max)
+        handle = await desk.world.cases.store_case(*about, evidence=failed.evidence)
+        if handle is None:
+            return failed
+        return dataclasses.replace(failed, evidence=(*failed.evidence, handle))
+
     async def _step_state(self, step: Step, record: StepRecord, failure: Failure) -> StepState:
         policy = self._desk.policy(step)
         workflow = await self._desk.world.ledger.workflow_state(self.state.workflow)
-        return StepState(
-            attempt=record.open.attempt if record.open else record.attempts + 1,
-            attempts_in_delivery=record.attempts_in_delivery + 1,
-            earlier=record.marks[-policy.no_progress_window :],
-            unknown_failures=record.unknown_failures + (failure.cls is FailureClass.UNKNOWN),
-            resets=self.state.resets,
-            retries=self.state.retries,
-            active_s=self.state.active_s,
-            active_since=self.state.active_since,
-            can_hard_reset=self._desk.job.workspaces is not None,
-            may_repeat=step.repeat is Repeat.SAFE,
-            retry_tokens=policy.retry_tokens - workflow.tokens_spent - 1,
-        )
+        tokens = tokens_left(policy, workflow.tokens_spent)
+        return step_state(self.state, record, failure.cls, policy, tokens)
 
     async def _rebuild(self, step: Step, record: StepRecord, left_s: float) -> None:
         """Perform a passed step again in the restored workspace, for what a checkpoint does not hold."""
@@ -343,7 +363,7 @@ class Driver:
         if not await self._waited(record):
             return
         start = started(desk, step, record, arguments, self._pre_state(record), phase="rebuild")
-        if not await self._begin(start):
+        if not await self._begin(step, record, start):
             return
         policy = desk.capped(desk.policy(step), left_s)
         conclusion = await self._during(desk.attempts.perform(step, record, arguments, policy))
@@ -367,9 +387,8 @@ class Driver:
     async def _rescue(self, step: Step, record: StepRecord, left_s: float) -> None:
         desk = self._desk
         arguments = desk.arguments(step)
-        if not await self._begin(
-            started(desk, step, record, arguments, self._pre_state(record), phase="rescue")
-        ):
+        start = started(desk, step, record, arguments, self._pre_state(record), phase="rescue")
+        if not await self._begin(step, record, start):
             return
         policy = desk.capped(desk.policy(step), left_s)
         conclusion = await self._during(desk.attempts.rescue(step, record, arguments, policy))
@@ -383,7 +402,7 @@ class Driver:
         desk, step, record = self._desk, self._desk.job.plan.steps[index], self.state.steps[index]
         arguments = desk.arguments(step)
         start = started(desk, step, record, arguments, self._pre_state(record), phase="always")
-        if record.open is None and not await self._begin(start):
+        if record.open is None and not await self._begin(step, record, start):
             return
         handled = await self._during(desk.attempts.always(step, record, desk.policy(step)))
         if handled is None:
@@ -436,13 +455,37 @@ class Driver:
         cls, kind = FailureClass.DETERMINISTIC_CONTRACT, FailureKind.INVALID_INPUT
         await self._desk.recorder.record(run_failed(self._desk, reason, cls, kind, record), release=True)
 
-    async def _out_of_time(self, record: StepRecord) -> None:
+    async def _out_of_time(self, step: Step, record: StepRecord) -> None:
         reason = f"run_timeout: the run has used its {self._desk.job.policy.run_timeout_seconds:g} s"
         cls, kind = FailureClass.TRANSIENT_RUNTIME, FailureKind.WALL_TIMEOUT
         begun = [not_concluded(record, kind, reason, not_begun=True)] if record.open else []
-        await self._desk.recorder.record(
-            *begun, run_failed(self._desk, reason, cls, kind, record), release=True
+        await self._end_early(step, record, reason, cls, kind, *begun)
+
+    async def _begun_elsewhere(self, step: Step, record: StepRecord, run_id: str) -> None:
+        reason = (
+            f"step {step.id} must not be repeated, and run {run_id}, which is linked to this one, has begun it: "
+            f"go on there (recoup show {run_id})"
         )
+        cls, kind = FailureClass.DETERMINISTIC_CONTRACT, FailureKind.INVALID_INPUT
+        await self._end_early(step, record, reason, cls, kind)
+
+    async def _end_early(
+        self,
+        step: Step,
+        record: StepRecord,
+        reason: str,
+        cls: FailureClass,
+        kind: FailureKind,
+        *facts: ev.Payload,
+    ) -> None:
+        """Nothing more is tried. What was begun is cleaned up after first, where the plan says how."""
+        desk = self._desk
+        if owes_always(step, record):
+            await desk.recorder.record(*facts, no_more_tried(desk, record, reason, cls, kind))
+            return
+        failed = f"; step {step.id} had failed: {record.failure_summary}" if record.failure_summary else ""
+        end = run_failed(desk, reason + failed, cls, kind, record)
+        await desk.recorder.record(*facts, end, release=True)
 
     async def _record_waiting(self, record: StepRecord, left_s: float) -> None:
         until = self._desk.world.clock.now().plus_s(left_s)

@@ -79,6 +79,8 @@ def _why_resumed(state: RunState) -> str:
         return "next delivery"
     if state.interrupted:
         return "after an interruption"
+    if state.status is RunStatus.BLOCKED:
+        return "its workflow may run again"
     return "after a wait" if state.status is RunStatus.WAITING else "by another driver"
 
 
@@ -157,4 +159,4 @@ async def take_over(desk: Desk, replaced: ProcessIdentity) -> None:
         delivery=desk.state.delivery,
     )
     hint = "Find out what kills the driver, then run the plan again."
-    await desk.recorder.record(escalated(reason, hint), dead, release=True)
+    await desk.recorder.record(escalated(desk, reason, hint), dead, release=True)

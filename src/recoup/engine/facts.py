@@ -9,12 +9,12 @@ from recoup.engine.arguments import Arguments
 from recoup.engine.attempt import Failed, Kept, Passed
 from recoup.engine.desk import Desk
 from recoup.engine.handlers import Handled
-from recoup.engine.recorder import new_escalation_id
+from recoup.kernel.deeds import ENDS_THE_STEP
 from recoup.kernel.workflow import token_cost
 from recoup.model import events as ev
 from recoup.model.decision import Decision, Escalate, GiveUp, HardReset, Retry, SoftReset, strategy
 from recoup.model.failure import Facts, Failure, FailureClass, FailureKind
-from recoup.model.plan import Step, kind_of
+from recoup.model.plan import Repeat, Step, kind_of
 from recoup.model.run import GivenUp, RunState, StepRecord, StepState
 from recoup.model.storage import Control
 from recoup.model.workspace import Snapshot
@@ -44,6 +44,7 @@ def started(
         inline=not desk.outside(step),
         prechecks=prechecks,
         phase=phase,
+        once=step.repeat is Repeat.NEVER and phase in ENDS_THE_STEP,
     )
 
 
@@ -156,6 +157,12 @@ def has_handlers(step: Step) -> bool:
     return bool(step.rescue or step.always)
 
 
+def owes_always(step: Step, record: StepRecord) -> bool:
+    """It was begun in this delivery and has not come to its end, after which its `always` would follow by itself."""
+    ended = record.given_up is not None and (record.rescue_tried or not step.rescue)
+    return bool(step.always and record.attempts_in_delivery) and not ended
+
+
 def _postponed(step: Step, record: StepRecord, decision: Decision) -> bool:
     """The end of the run waits for the step's handlers."""
     return isinstance(decision, GiveUp) and _phase(record) == "main" and has_handlers(step)
@@ -171,7 +178,7 @@ def _consequences(
             return [ev.SelfHealEscalated(**shared, delay_ms=delay_ms)]
         case Escalate(reason=reason):
             words = f"step {step.id}: {reason}"
-            return [escalated(words, settle_hint(desk, record), record, failed.failure)]
+            return [escalated(desk, words, settle_hint(desk, record), record, failed.failure)]
         case GiveUp():
             return _ends(desk, step, record, failed, decision, shared)
 
@@ -202,7 +209,7 @@ def run_ends(desk: Desk, record: StepRecord, given_up: GivenUp) -> list[ev.Paylo
     }
     if given_up.redeliver and desk.state.delivery >= desk.job.policy.delivery_max:
         hint = "Every delivery was used. Look at the failures, mend their cause, then run the plan again."
-        return [escalated(given_up.reason, hint), ev.RunDeadLettered(**about)]
+        return [escalated(desk, given_up.reason, hint), ev.RunDeadLettered(**about)]
     return [ev.RunFailed(**about, retryable=given_up.redeliver)]
 
 
@@ -318,6 +325,24 @@ def not_concluded(record: StepRecord, kind: FailureKind, why: str, *, not_begun:
     )
 
 
+def no_more_tried(
+    desk: Desk, record: StepRecord, reason: str, cls: FailureClass, kind: FailureKind
+) -> ev.SelfHealExhausted:
+    """The step comes to its end here, for a reason that is not its own."""
+    return ev.SelfHealExhausted(
+        step_id=record.step_id,
+        step_index=record.index,
+        attempt=record.attempts,
+        failure_class=cls,
+        failure_kind=kind,
+        strategy="none",
+        reason=reason,
+        policy_digest=desk.recorder.digest_of(desk.job.policy),
+        retryable=False,
+        gives_up=True,
+    )
+
+
 def run_failed(
     desk: Desk, reason: str, cls: FailureClass, kind: FailureKind, record: StepRecord | None = None
 ) -> ev.RunFailed:
@@ -334,10 +359,10 @@ def run_failed(
 
 
 def escalated(
-    reason: str, hint: str, record: StepRecord | None = None, failure: Failure | None = None
+    desk: Desk, reason: str, hint: str, record: StepRecord | None = None, failure: Failure | None = None
 ) -> ev.Escalated:
     return ev.Escalated(
-        escalation_id=new_escalation_id(),
+        escalation_id=desk.world.escalation_id(),
         reason=reason,
         hint=hint,
         step_id=record.step_id if record else None,

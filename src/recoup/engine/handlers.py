@@ -9,7 +9,7 @@ import msgspec
 
 from recoup.engine.arguments import arguments_of, environment_of, secret_names
 from recoup.engine.world import Job, World
-from recoup.kernel.elapsed import active_seconds
+from recoup.kernel.elapsed import active_seconds, elapsed_s
 from recoup.kernel.template import TemplateError
 from recoup.model.events import HandlerResult
 from recoup.model.outcome import Collected, Order, Outcome, Scene
@@ -59,14 +59,23 @@ class Handlers:
         self._secret = secret_names(job.plan)
 
     async def perform(
-        self, handlers: Sequence[Handler], place: Place, state: RunState, hooks: Hooks
+        self,
+        handlers: Sequence[Handler],
+        place: Place,
+        state: RunState,
+        hooks: Hooks,
+        grace_s: float = _SHORTEST_S,
     ) -> Handled | None:
-        """None: the driver asked for the end."""
+        """None: the driver asked for the end. `grace_s`: what they may take together beyond the run's time."""
         results: list[HandlerResult] = []
         last: Outcome | None = None
+        begun = self._world.clock.now()
         for number, handler in enumerate(handlers, 1):
+            left_s = max(
+                self._run_left_s(state), grace_s - elapsed_s(begun, self._world.clock.now(), grace_s)
+            )
             try:
-                outcome, problem = await self._one(handler, place, state, hooks)
+                outcome, problem = await self._one(handler, place, state, hooks, max(_SHORTEST_S, left_s))
             except TemplateError as error:
                 outcome, problem = Outcome(), str(error)
             if self._stop.is_set() or outcome.interrupted:
@@ -77,12 +86,13 @@ class Handlers:
         return Handled(tuple(results), last)
 
     async def _one(
-        self, handler: Handler, place: Place, state: RunState, hooks: Hooks
+        self, handler: Handler, place: Place, state: RunState, hooks: Hooks, left_s: float
     ) -> tuple[Outcome, str | None]:
         """What came of it, and why that is no success; None when it is one."""
         arguments = arguments_of(handler, self._job, state, self._secret)
         env = environment_of(self._world, self._job, place.step, arguments, place.attempt, place.files)
-        policy = self._limited(place.policy, handler, state)
+        wanted_s = handler.timeout_s or place.policy.step_timeout_seconds
+        policy = msgspec.structs.replace(place.policy, step_timeout_seconds=min(wanted_s, left_s))
         order = Order(
             run_id=self._job.run_id,
             step_id=place.step.id,
@@ -99,14 +109,9 @@ class Handlers:
         scene = Scene(cwd=place.cwd, env=env, policy=policy, outcome=outcome, check_timeout_s=policy.check_s)
         return outcome, await self._problem(handler, outcome, scene)
 
-    def _limited(self, policy: Policy, handler: Handler, state: RunState) -> Policy:
-        """Its own time or the step's, but no handler outlasts the run's."""
+    def _run_left_s(self, state: RunState) -> float:
         limit_s = self._job.policy.run_timeout_seconds
-        used_s = active_seconds(state.active_s, state.active_since, self._world.clock.now(), limit_s)
-        wanted_s = handler.timeout_s or policy.step_timeout_seconds
-        return msgspec.structs.replace(
-            policy, step_timeout_seconds=min(wanted_s, max(_SHORTEST_S, limit_s - used_s))
-        )
+        return limit_s - active_seconds(state.active_s, state.active_since, self._world.clock.now(), limit_s)
 
     async def _problem(self, handler: Handler, outcome: Outcome, scene: Scene) -> str | None:
         if outcome.kind is not None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
+import msgspec
+
 from recoup.engine.arguments import environment_of
 from recoup.engine.desk import Desk
 from recoup.engine.facts import (
@@ -24,6 +26,7 @@ from recoup.model.run import RunStatus
 from recoup.model.storage import Control, ControlAck
 
 _REJECTED = FailureClass.DETERMINISTIC_POLICY
+_TAKES_A_PAUSE_BACK = frozenset({"resume", "retry_step", "resume_from_step"})
 
 
 async def carry_out(desk: Desk, control: Control, *, driving: bool) -> None:
@@ -177,6 +180,7 @@ async def _reject(desk: Desk, control: Control, driving: bool) -> None:
 async def _settle(desk: Desk, control: Control, driving: bool) -> None:
     record = unsettled(desk.state)
     assert record is not None
+    control = msgspec.structs.replace(control, step_id=record.step_id)
     step = desk.job.plan.steps[record.index]
     facts: list[ev.Payload] = []
     if control.argument == "done":
@@ -203,8 +207,11 @@ async def _go_on(
 ) -> None:
     if driving and desk.state.status is not RunStatus.ESCALATED:
         return await _accept(desk, control, *facts, cut_off=cut_off)
-    reason = f"{words or control.action} by {control.actor}; waits for a driver: resume to go on"
-    waiting = ev.RunWaiting(reason=reason, step_id=control.step_id, waiting_for="driver")
+    paused = desk.state.paused and control.action not in _TAKES_A_PAUSE_BACK
+    stands = "still paused" if paused else "waits for a driver"
+    reason = f"{words or control.action} by {control.actor}; {stands}: resume to go on"
+    waiting_for = "operator" if paused else "driver"
+    waiting = ev.RunWaiting(reason=reason, step_id=control.step_id, waiting_for=waiting_for)
     return await _accept(desk, control, *facts, waiting, cut_off=cut_off, release=True)
 
 

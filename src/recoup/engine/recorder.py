@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import secrets as randomness
 from collections.abc import Sequence
 
+from recoup.engine.breaking import judging
 from recoup.engine.world import Job, World
 from recoup.kernel.fold import advance
 from recoup.kernel.policies import policy_digest
 from recoup.model.events import Escalated, Event, Payload, WorkflowStepResult, decode_payload
 from recoup.model.ids import Lease, run_stream, workflow_stream
 from recoup.model.instant import Instant
+from recoup.model.mode import Refusal
 from recoup.model.policy import Policy
 from recoup.model.run import RunState
-from recoup.model.storage import Append, ControlAck, Draft, Escalation, PolicyBody, StreamAppend
+from recoup.model.storage import (
+    Append,
+    Appended,
+    ControlAck,
+    Draft,
+    Escalation,
+    Judging,
+    PolicyBody,
+    StreamAppend,
+)
 
 
 class Recorder:
@@ -29,6 +39,10 @@ class Recorder:
         self.state = state
         self.lease = lease
         self.released = False
+        self.claimed_by: str | None = None
+        """The run that withheld the last tail: it has begun what must not be repeated."""
+        self.refusal: Refusal | None = None
+        """Why the workflow's mode withheld the last tail."""
 
     async def record(
         self,
@@ -69,6 +83,7 @@ class Recorder:
             # Structure alone: what is stored is what was meant, and nobody here folds it.
             told = tuple([Draft(one.TYPE, self._world.redactor.seal(one), one) for one in results])
             streams.append(StreamAppend(workflow_stream(self.state.workflow), told))
+        judge = self._judging(now, ended=bool(results)) if results or tail_drafts else None
         appended = await self._world.ledger.append(
             Append(
                 at=now,
@@ -80,17 +95,36 @@ class Recorder:
                 tail=(StreamAppend(stream, tail_drafts, self.state.seq + len(drafts)),)
                 if tail_drafts
                 else (),
+                judging=judge,
                 release=release,
             )
         )
         self._policies.clear()
         self.released |= release
+        self.claimed_by, self.refusal = appended.claimed_by, appended.refusal
         stored = drafts + tail_drafts if appended.tail_appended else drafts
         for draft in stored:
             event = Event(stream, self.state.seq + 1, now, draft.type, draft.fact(), draft.payload.data)
             advance(self.state, event.payload, event.at, event.seq)
             self._job.watcher.event(event)
+        if appended.added:
+            self._show_added(appended, len(drafts) + len(results), now)
         return appended.tail_appended and bool(tail_drafts)
+
+    def _judging(self, now: Instant, *, ended: bool) -> Judging:
+        policy = self._job.policy
+        return judging(
+            *(self._world.redactor, self.state.workflow, self._job.run_id, policy, now),
+            ended=ended,
+            digest=self.digest_of(policy),
+        )
+
+    def _show_added(self, appended: Appended, before: int, now: Instant) -> None:
+        """What the workflow came to in the same transaction."""
+        drafts = [draft for part in appended.added for draft in part.drafts]
+        for place, draft in zip(appended.positions[before:], drafts, strict=False):
+            event = Event(place.stream, place.seq, now, draft.type, draft.fact(), draft.payload.data)
+            self._job.watcher.event(event)
 
     def _drafts(self, facts: Sequence[Payload]) -> tuple[Draft, ...]:
         return tuple([self._draft(fact) for fact in facts])
@@ -107,7 +141,3 @@ class Recorder:
             self._world.redactor.redact(fact.reason).text,
             self._world.redactor.seal(fact),
         )
-
-
-def new_escalation_id() -> str:
-    return f"esc-{randomness.token_hex(8)}"

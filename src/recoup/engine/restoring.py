@@ -115,5 +115,5 @@ async def _invalidate_from(desk: Desk, index: int, reason: str) -> None:
     never = [r for r in records if desk.job.plan.steps[r.index].repeat is Repeat.NEVER and not r.skipped]
     if never:
         words = f"step {never[0].step_id} must not be repeated, and what it left behind is lost: {reason}"
-        facts.append(escalated(words, settle_hint(desk, never[0]), never[0]))
+        facts.append(escalated(desk, words, settle_hint(desk, never[0]), never[0]))
     await desk.recorder.record(*facts, release=bool(never))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import secrets as randomness
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from recoup.engine.generations import Generations
 from recoup.kernel.earlier import Earlier
 from recoup.model.events import Event
 from recoup.model.outcome import Progress
@@ -12,6 +14,7 @@ from recoup.model.plan import Plan
 from recoup.model.policy import Policy
 from recoup.model.redacted import Redacted
 from recoup.ports import (
+    Cases,
     Census,
     Clock,
     Evidence,
@@ -34,6 +37,10 @@ class Watcher:
     progressed: Callable[[int, Progress], None] = lambda _step_index, _progress: None
 
 
+def new_escalation_id() -> str:
+    return f"esc-{randomness.token_hex(8)}"
+
+
 @dataclass(frozen=True, slots=True)
 class World:
     """What all runs of one process share."""
@@ -47,18 +54,25 @@ class World:
     runtimes: Mapping[str, Runtime]
     environ: Mapping[str, str]
     """Passed on to steps: without what is Recoup's own."""
+    cases: Cases | None = None
+    """None: failures leave nothing but their events."""
+    generations: Generations | None = None
+    """None: every run keeps the policy it was submitted with."""
     lease_ttl_s: float = 10
     heartbeat_s: float = 3
     control_poll_s: float = 0.25
+    escalation_id: Callable[[], str] = new_escalation_id
+    """A new one each time; the only chance in the engine."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Job:
     """One run in the hands of one driver."""
 
     run_id: str
     plan: Plan
     policy: Policy
+    """The one in force: it changes when a newer generation comes."""
     files: RunFiles
     secrets: Secrets
     workspaces: Workspaces | None

@@ -54,10 +54,11 @@ def current_step(state: RunState) -> StepRecord | None:
 
 
 def gate(state: RunState) -> StepRecord | None:
-    """The gate at which the run waits for an operator's yes or no."""
+    """The gate at which an operator was asked for a yes or no. A pause or a takeover there takes nothing of it back."""
     step = current_step(state)
-    waits = state.status is RunStatus.WAITING and state.waiting_for == "approval"
-    return step if waits and step is not None and _is_gate(state, step) else None
+    if step is None or state.status is not RunStatus.WAITING or state.gate_reached != step.index:
+        return None
+    return step if _is_gate(state, step) else None
 
 
 def unsettled(state: RunState) -> StepRecord | None:
@@ -178,10 +179,18 @@ def _resume_from_step(state: RunState, control: Control, _policy: Policy) -> str
 def _approval(state: RunState, control: Control, _policy: Policy) -> str | None:
     step = gate(state)
     if step is None:
-        return "the run does not wait for an approval"
+        return _no_gate(state)
     if control.step_id not in (None, step.step_id):
         return f"the run waits at {step.step_id}, not at {control.step_id}"
     return None
+
+
+def _no_gate(state: RunState) -> str:
+    step = current_step(state)
+    if is_over(state) or step is None or not _is_gate(state, step):
+        return "the run does not wait for an approval"
+    first = f"resume it (recoup resume {state.run_id}), and answer when it waits there"
+    return f"the run has not asked yet, although {step.step_id} is next: {first}"
 
 
 def _settle(state: RunState, control: Control, _policy: Policy) -> str | None:

@@ -6,18 +6,15 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from recoup.kernel.deeds import ENDS_THE_STEP, is_settled_as_not_done, may_be_done
 from recoup.kernel.prefix import is_good
 from recoup.model import events as ev
 from recoup.model.events import CheckpointIncomplete, Event
-from recoup.model.failure import FailureKind
 from recoup.model.plan import Plan
 from recoup.model.run import RunState
 
 _DONE = "was done"
 _MAYBE_DONE = "may have been done (its outcome is not known)"
-_ENDS_THE_STEP = ("main", "rescue")
-_DONE_BUT = (FailureKind.OUTPUT_INVALID, FailureKind.SECRET_UNDECLARED)
-"""All that it does was done; only what it gave cannot be used."""
 
 
 class Deed(msgspec.Struct, frozen=True):
@@ -47,7 +44,7 @@ def look_back(state: RunState, plan: Plan, events: Iterable[Event]) -> Earlier:
     for event in events:
         _remember(event.payload, words, incomplete)
     for record in state.steps:
-        if record.open is not None and record.open.launched and record.open.phase in _ENDS_THE_STEP:
+        if record.open is not None and record.open.launched and record.open.phase in ENDS_THE_STEP:
             words[record.step_id] = _MAYBE_DONE
     performed = {
         record.step_id: (Deed(state.run_id, words[record.step_id], record.args_digest),)
@@ -75,20 +72,18 @@ def _remember(
     payload: ev.Payload, performed: dict[str, str], incomplete: dict[int, CheckpointIncomplete]
 ) -> None:
     match payload:
-        case ev.AttemptFinished() if payload.phase in _ENDS_THE_STEP:
+        case ev.AttemptFinished() if payload.phase in ENDS_THE_STEP:
             performed[payload.step_id] = _DONE
-        case ev.AttemptFailed() if payload.phase in _ENDS_THE_STEP and not payload.not_begun:
+        case ev.AttemptFailed() if payload.phase in ENDS_THE_STEP and may_be_done(payload):
+            performed[payload.step_id] = _MAYBE_DONE
+        case ev.AttemptFailed() if payload.phase in ENDS_THE_STEP and not payload.not_begun:
             performed.pop(payload.step_id, None)
-            if not payload.outcome_known or payload.failure_kind in _DONE_BUT:
-                performed[payload.step_id] = _MAYBE_DONE
         case ev.StepReused():
             incomplete.pop(payload.step_index, None)
             if not payload.skipped:
                 performed[payload.step_id] = _DONE
-        case ev.ControlHandled(
-            action="settle", outcome="accepted", argument="not-done", step_id=str() as settled
-        ):
-            performed.pop(settled, None)
+        case ev.ControlHandled() if is_settled_as_not_done(payload):
+            performed.pop(payload.step_id or "", None)
         case ev.CheckpointStored():
             incomplete.pop(payload.step_index, None)
         case ev.CheckpointIncomplete():

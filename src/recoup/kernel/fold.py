@@ -117,6 +117,8 @@ def _advance_run(state: RunState, payload: ev.Payload, at: Instant) -> None:
             state.status, state.reason = RunStatus.WAITING, payload.reason
             state.waiting_until, state.waiting_for = payload.until, payload.waiting_for
             state.escalation_id, state.escalated_step = None, None
+            if payload.waiting_for == "approval":
+                state.gate_reached = state.prefix_length
         case ev.RunBlocked():
             state.status, state.reason = RunStatus.BLOCKED, payload.reason
             state.waiting_until = payload.until
@@ -207,10 +209,15 @@ def _advance_step(state: RunState, step: StepRecord, payload: ev.StepPayload, at
             _fail(state, step, payload)
         case ev.CheckpointStored():
             step.checkpoint = payload.snapshot
+            if state.base is not None and state.base.index == step.index + 1:
+                state.base = Base(state.base.index, payload.snapshot, in_checkpoint=True)
         case ev.StepInvalidated():
             _invalidate(step, payload)
             # It follows when the step has been performed again.
             state.always_pending = [index for index in state.always_pending if index != step.index]
+            state.gate_reached = None
+            if state.base is not None and step.index < state.base.index:
+                state.base = None  # what the operator left was built on what this step left
             for later in state.steps[step.index + 1 :]:
                 later.pre_state, later.marks = None, ()  # they will begin from another tree
         case ev.StepSkipped():
@@ -226,6 +233,8 @@ def _advance_step(state: RunState, step: StepRecord, payload: ev.StepPayload, at
                 state.restore_pending = True
         case ev.SelfHealExhausted():
             step.strategy = None
+            if payload.gives_up:
+                _end_early(state, step, payload)
         case ev.ResumeFromStep():
             state.restore_pending = state.restore_pending or payload.restores
         case _:
@@ -330,6 +339,15 @@ def _give_up(state: RunState, step: StepRecord, payload: ev.AttemptFailed) -> No
     )
     if not state.plan.steps[step.index].rescue:
         _always_next(state, step)
+
+
+def _end_early(state: RunState, step: StepRecord, payload: ev.SelfHealExhausted) -> None:
+    assert payload.failure_class is not None, f"step {step.step_id}: given up without a class"
+    step.given_up = GivenUp(
+        payload.reason or "", payload.failure_class, payload.failure_kind, redeliver=False
+    )
+    step.rescue_tried = True
+    _always_next(state, step)
 
 
 def _reuse(step: StepRecord, payload: ev.StepReused) -> None:

@@ -263,9 +263,11 @@ def _not_proven(step: Step, record: StepRecord) -> str | None:
 def _no_way_back(earlier: Earlier, step: Step, record: StepRecord) -> str | None:
     """With a workspace: what it began from and what it left must both be known."""
     state = earlier.state
-    before = _tree_before(state, record.index)
-    if state.base is not None and state.base.index == record.index and state.base.snapshot.tree != before:
+    base, before = state.base, _tree_before(state, record.index)
+    if base is not None and base.index == record.index and base.snapshot.tree != before:
         return "an operator changed the workspace before it"
+    if base is not None and base.in_checkpoint and base.index == record.index + 1:
+        return "an operator changed the workspace before its `always` was done"
     if _left_nothing(step, record):
         return None
     if record.pre_state != before:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from recoup.kernel.breaker import fold_health
 from recoup.model.events import Payload, WorkflowStepResult
+from recoup.model.instant import Instant
 from recoup.model.policy import Policy
 from recoup.model.run import WorkflowState
 
@@ -12,20 +14,22 @@ SPENT_MAX = 1_000_000.0
 """The most that any policy's budget may hold."""
 
 
-def rebuild_workflow(payloads: Iterable[Payload], state: WorkflowState | None = None) -> WorkflowState:
-    """The state after these payloads, which follow directly on `state`."""
+def rebuild_workflow(
+    facts: Iterable[tuple[Instant, Payload]], state: WorkflowState | None = None
+) -> WorkflowState:
+    """The state after these facts, which follow directly on `state`."""
     state = state or WorkflowState()
-    for payload in payloads:
-        state = fold_workflow(state, payload)
+    for at, payload in facts:
+        state = fold_workflow(state, payload, at)
     return state
 
 
-def fold_workflow(state: WorkflowState, payload: Payload) -> WorkflowState:
+def fold_workflow(state: WorkflowState, payload: Payload, at: Instant) -> WorkflowState:
     """One event further, whatever its type: `seq` counts them all."""
-    spent = state.tokens_spent
+    spent, seq = state.tokens_spent, state.seq + 1
     if isinstance(payload, WorkflowStepResult):
         spent = min(max(0.0, spent + payload.tokens), SPENT_MAX)
-    return WorkflowState(tokens_spent=spent, seq=state.seq + 1)
+    return WorkflowState(spent, seq, fold_health(state.health, payload, at, seq))
 
 
 def token_cost(result: str, attempts: int, policy: Policy) -> float:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import msgspec
 
 from recoup.errors import Conflict
-from recoup.ledger.folds import keep_cached_rows
+from recoup.ledger.claims import claimant, keep_claims, refuse_claimed
+from recoup.ledger.folds import keep_cached_rows, workflow_after
 from recoup.ledger.queries import queries
 from recoup.ledger.transaction import Transaction, find_stream, first_place, seq_of
+from recoup.model.ids import workflow_stream
 from recoup.model.instant import Instant
+from recoup.model.mode import Refusal
 from recoup.model.redacted import Redacted
 from recoup.model.storage import Append, Appended, Draft, Position, StreamAppend
 
@@ -23,21 +26,42 @@ class AppendJob(msgspec.Struct, frozen=True):
         assert lease or not (append.tail or append.release), "a tail or a release needs the lease it is for"
         if lease:
             transaction.require(lease)
+        refuse_claimed(transaction, append.streams)
         _write_companions(transaction, append)
         tail_appended = bool(append.tail and lease and not transaction.control_waits(lease.run_id))
-        parts = append.streams + append.tail if tail_appended else append.streams
-        positions = _write_events(transaction, parts, append.at)
+        claimed_by = claimant(transaction, append.tail) if tail_appended else None
+        tail_appended = tail_appended and claimed_by is None
+        added, refusal = _judged(transaction, append, tail_appended)
+        tail_appended = tail_appended and refusal is None
+        positions = _write_events(transaction, _parts(append, added, tail_appended), append.at)
         if lease and append.release:
             transaction.release(lease)
-        return Appended(positions, tail_appended)
+        return Appended(positions, tail_appended, claimed_by, refusal, added)
 
     def is_written(self, transaction: Transaction, appended: Appended) -> bool:
         """The events stand where they were put."""
         append = self.append
-        parts = append.streams + append.tail if appended.tail_appended else append.streams
+        parts = _parts(append, appended.added, appended.tail_appended)
         drafts = [draft for part in parts for draft in part.drafts]
         placed = zip(appended.positions, drafts, strict=True)
         return bool(drafts) and all(_stands(transaction, append.at, *pair) for pair in placed)
+
+
+def _judged(
+    transaction: Transaction, append: Append, begins: bool
+) -> tuple[tuple[StreamAppend, ...], Refusal | None]:
+    judging = append.judging
+    if judging is None:
+        return (), None
+    state = workflow_after(transaction, judging.workflow, append.streams, append.at)
+    ruled = judging.judge(state, begins)
+    if not ruled.drafts:
+        return (), ruled.refusal
+    return (StreamAppend(workflow_stream(judging.workflow), ruled.drafts),), ruled.refusal
+
+
+def _parts(append: Append, added: tuple[StreamAppend, ...], tail_appended: bool) -> tuple[StreamAppend, ...]:
+    return append.streams + added + append.tail if tail_appended else append.streams + added
 
 
 def _write_companions(transaction: Transaction, append: Append) -> None:
@@ -67,6 +91,7 @@ def _write_events(
     transaction.executemany(_Q["add_event"], rows)
     for part, start in zip(parts, starts, strict=True):
         keep_cached_rows(transaction, part, start, at)
+        keep_claims(transaction, part)
     return tuple(positions)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 
 from recoup.kernel.projection import ATTEMPTED, PROJECTED, RowChange, changes, with_attempts
 from recoup.kernel.workflow import rebuild_workflow
+from recoup.ledger.claims import HEEDED, keep_claim
 from recoup.ledger.queries import queries, row_writes
 from recoup.ledger.transaction import Transaction, find_stream, first_place, seq_of
 from recoup.model.events import Payload, decode_payload
@@ -34,7 +35,7 @@ _encode_state = msgspec.json.Encoder().encode
 def keep_cached_rows(transaction: Transaction, part: StreamAppend, start: int, at: Instant) -> None:
     """For drafts that are events now, after the place `start`."""
     if part.stream.startswith(_WORKFLOW):
-        _keep_workflow_state(transaction, part, start)
+        _keep_workflow_state(transaction, part, start, at)
         return
     if part.stream.startswith(_RUN):
         _keep_run_rows(transaction, part, start, at)
@@ -59,19 +60,34 @@ def workflow_state(connection: sqlite3.Connection, workflow: str) -> WorkflowSta
         return state
     window = (first_place(stream_id) + state.seq, first_place(stream_id + 1), -1)
     events = connection.execute(_Q["events_between"], window).fetchall()
-    return rebuild_workflow((decode_payload(kind, raw) for *_, kind, raw in events), state)
+    facts = ((Instant(*at), decode_payload(kind, raw)) for _, *at, kind, raw in events)
+    return rebuild_workflow(facts, state)
+
+
+def workflow_after(
+    transaction: Transaction, workflow: str, parts: Iterable[StreamAppend], at: Instant
+) -> WorkflowState:
+    """The state as it will be with these parts, which are written next."""
+    state = transaction.states.get(workflow) or workflow_state(transaction.connection, workflow)
+    stream = workflow_stream(workflow)
+    drafts = [draft for part in parts if part.stream == stream for draft in part.drafts]
+    state = transaction.states[workflow] = rebuild_workflow(((at, draft.fact()) for draft in drafts), state)
+    return state
 
 
 def rebuild_cached_rows(transaction: Transaction) -> None:
     """From the events alone. Workflow states need no more than to be forgotten: reading them folds anew."""
-    for table in ("runs", "attempts", "checkpoints", "workflow_state"):
+    for table in ("runs", "attempts", "checkpoints", "workflow_state", "families", "claims"):
         transaction.execute(f"DELETE FROM {table}")
     transaction.forget()
     for stream_id, stream in transaction.execute(_Q["run_streams"]).fetchall():
         end = first_place(stream_id)
-        for end, at, kind, payload in _facts(transaction.connection, stream_id, 0, PROJECTED):  # noqa: B007
+        facts = _facts(transaction.connection, stream_id, 0, PROJECTED | HEEDED)
+        for end, at, kind, payload in facts:  # noqa: B007
             if kind not in ATTEMPTED:
                 _write_rows(transaction, changes(stream, at, payload))
+            if kind in HEEDED:
+                keep_claim(transaction, stream.removeprefix(_RUN), payload)
         _write_attempts(transaction, stream, end)
 
 
@@ -131,14 +147,13 @@ def _write_rows(transaction: Transaction, rows: tuple[RowChange, ...]) -> None:
         transaction.execute(_WRITES[change.shape.name], change.values)
 
 
-def _keep_workflow_state(transaction: Transaction, part: StreamAppend, start: int) -> None:
-    workflow = part.stream.removeprefix(_WORKFLOW)
+def _keep_workflow_state(transaction: Transaction, part: StreamAppend, start: int, at: Instant) -> None:
+    workflow, end = part.stream.removeprefix(_WORKFLOW), start + len(part.drafts)
     state = transaction.states.get(workflow)
-    if state:
-        state = transaction.states[workflow] = rebuild_workflow(
-            (draft.fact() for draft in part.drafts), state
-        )
-    if start // STATE_LAG_EVENTS == (start + len(part.drafts)) // STATE_LAG_EVENTS:
+    if state and state.seq < seq_of(end):
+        facts = ((at, draft.fact()) for draft in part.drafts)
+        state = transaction.states[workflow] = rebuild_workflow(facts, state)
+    if start // STATE_LAG_EVENTS == end // STATE_LAG_EVENTS:
         return
     if not state:
         state = transaction.states[workflow] = workflow_state(transaction.connection, workflow)

@@ -17,14 +17,19 @@ INSERT INTO events (place, wall_us, boot_us, boot_id, type, payload) VALUES (?, 
 SELECT place, wall_us, boot_us, boot_id, type, CAST(payload AS BLOB)
 FROM events WHERE place > ? AND place < ? ORDER BY place LIMIT ?;
 
+-- events_arrived: facts of all streams in the order in which they came
+SELECT events.id, streams.name, events.place & 4294967295, events.wall_us, events.boot_us, events.boot_id, events.type,
+    CAST(events.payload AS BLOB)
+FROM events CROSS JOIN streams ON streams.id = events.place >> 32 WHERE events.id > ? ORDER BY events.id LIMIT ?;
+
 -- event_at: the fact at a place, to be compared with what should be there
 SELECT wall_us, boot_us, boot_id, type, payload FROM events WHERE place = ?;
 
 -- streams_from: names that begin with a prefix
 SELECT name FROM streams WHERE name >= ?1 AND name < ?1 || char(0x10FFFF) ORDER BY name;
 
--- run_streams: the streams whose events have cached rows
-SELECT id, name FROM streams WHERE name >= 'run:' AND name < 'run;';
+-- run_streams: the streams whose events have cached rows, oldest first (hence a run before those that reuse it)
+SELECT id, name FROM streams WHERE name >= 'run:' AND name < 'run;' ORDER BY id;
 
 -- add_policy: a policy body, once per digest
 INSERT INTO policies (digest, body) VALUES (?, ?) ON CONFLICT (digest) DO NOTHING;
@@ -91,6 +96,28 @@ SELECT * FROM run_rows WHERE workflow = ? AND status = ? ORDER BY submitted_at_u
 
 -- runs_from: run ids that begin with a prefix
 SELECT run_id FROM runs WHERE run_id >= ?1 AND run_id < ?1 || char(0x10FFFF) ORDER BY run_id LIMIT ?2;
+
+-- family_of: the run that a linked run goes back to; no row when it reuses none
+SELECT family FROM families WHERE run_id = ?;
+
+-- family: the linked runs that go back to this one
+SELECT run_id FROM families WHERE family = ? ORDER BY run_id;
+
+-- add_to_family: a linked run
+INSERT INTO families (run_id, family) VALUES (?, ?) ON CONFLICT (run_id) DO NOTHING;
+
+-- claimant: the run that has claimed a step with these arguments in its family
+SELECT run_id FROM claims WHERE family = ? AND step_id = ? AND args_digest = ?;
+
+-- claim: the first claim stands
+INSERT INTO claims (family, step_id, args_digest, run_id, start) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (family, step_id, args_digest) DO NOTHING;
+
+-- give_back_step: whatever a run has claimed of a step
+DELETE FROM claims WHERE run_id = ? AND step_id = ?;
+
+-- give_back_start: what one start of it has claimed
+DELETE FROM claims WHERE run_id = ? AND step_id = ? AND start = ?;
 
 -- attempts: of one run, in the order of its steps
 SELECT run_id, step_index, step_id, attempt, delivery, state, verdict, failure_kind, failure_class,

@@ -9,6 +9,7 @@ import msgspec
 
 from recoup.ledger import leases
 from recoup.ledger.appending import AppendJob
+from recoup.ledger.claims import family
 from recoup.ledger.commits import Commits
 from recoup.ledger.folds import attempt_rows, rebuild_cached_rows, workflow_state
 from recoup.ledger.queries import queries
@@ -23,6 +24,7 @@ from recoup.model.run import WorkflowState
 from recoup.model.storage import (
     Append,
     Appended,
+    Arrival,
     AttemptRow,
     CheckpointRow,
     Control,
@@ -52,6 +54,10 @@ class SqliteLedger:
             return []
         window = (first_place(stream_id) + after, first_place(stream_id + 1), limit)
         return [_event(stream, row) for row in self._reader.rows("events_between", window)]
+
+    async def arrivals(self, after: int = 0, limit: int = 10_000) -> list[Arrival]:
+        # Row ids are given out under the write lock, so a lower one never becomes visible after a higher one.
+        return [_arrival(row) for row in self._reader.rows("events_arrived", (after, limit))]
 
     async def head(self, stream: str) -> int:
         stream_id = self._reader.ask(lambda connection: find_stream(connection, stream))
@@ -98,6 +104,9 @@ class SqliteLedger:
 
     async def find_runs(self, prefix: str, limit: int = 3) -> list[str]:
         return [run_id for (run_id,) in self._reader.rows("runs_from", (prefix, limit))]
+
+    async def family(self, run_id: str) -> list[str]:
+        return self._reader.ask(lambda connection: family(connection, run_id))
 
     async def attempts(self, run_id: str) -> list[AttemptRow]:
         return self._reader.ask(lambda connection: attempt_rows(connection, run_id))
@@ -151,6 +160,11 @@ def _event(stream: str, row: tuple[Any, ...]) -> Event:
     return Event(
         stream, seq_of(place), Instant(wall_us, boot_us, boot_id), kind, decode_payload(kind, raw), raw
     )
+
+
+def _arrival(row: tuple[Any, ...]) -> Arrival:
+    number, stream, seq, wall_us, boot_us, boot_id, kind, raw = row
+    return Arrival(number, stream, seq, Instant(wall_us, boot_us, boot_id), kind, restored(raw))
 
 
 def _control(row: tuple[Any, ...]) -> Control:

@@ -14,6 +14,7 @@ from recoup.model.failure import Facts, FailureClass, FailureKind
 from recoup.model.ident import Ident
 from recoup.model.ids import ProcessIdentity
 from recoup.model.instant import Instant
+from recoup.model.mode import Mode
 from recoup.model.plan import Plan
 from recoup.model.workspace import Baseline, Missing, Snapshot
 
@@ -210,6 +211,8 @@ class AttemptStarted(StepPayload, frozen=True, kw_only=True):
     """World checks before the first attempt; on later ones, and without such checks, null."""
     phase: Ident = "main"
     tolerance_level: int = 0
+    once: bool = False
+    """The step must not be repeated: no other run of the family may begin it with these arguments."""
 
 
 class AttemptLaunched(StepPayload, frozen=True, kw_only=True):
@@ -326,6 +329,8 @@ class SelfHealEscalated(StepPayload, frozen=True, kw_only=True):
 class SelfHealExhausted(StepPayload, frozen=True, kw_only=True):
     TYPE: ClassVar[str] = "task.self_heal.exhausted"
     retryable: bool
+    gives_up: bool = False
+    """Neither another attempt nor `rescue` follows, only `always`: the run must end for a reason of its own."""
 
 
 class ResumeFromStep(StepPayload, frozen=True, kw_only=True):
@@ -410,7 +415,7 @@ class SecretFound(StepPayload, frozen=True, kw_only=True):
 # Workflows
 
 
-class WorkflowStepResult(Payload, frozen=True, kw_only=True):
+class WorkflowStepResult(Payload, frozen=True, kw_only=True, omit_defaults=True):
     """One step result of one run, in the workflow's own stream: what its budgets and windows are folded from."""
 
     TYPE: ClassVar[str] = "workflow.step.result"
@@ -423,12 +428,57 @@ class WorkflowStepResult(Payload, frozen=True, kw_only=True):
     """What it costs the workflow's retry budget; less than nothing is given back."""
     failure_kind: FailureKind | None = None
     failure_class: FailureClass | None = None
+    counts: bool = True
+    """False: a failure that only the caution of a degraded mode caused."""
+
+
+class WorkflowModeChanged(Payload, frozen=True, kw_only=True):
+    """In the workflow's own stream, in the transaction of the event that caused it."""
+
+    TYPE: ClassVar[str] = "workflow.mode.changed"
+    mode: Mode
+    previous: Mode
+    reason: str
+    causes: tuple[int, ...] = ()
+    """The sequences of events in this stream."""
+    for_s: float | None = None
+    """How long it lasts; None: until something ends it."""
+    half_open: bool = False
+    forced: bool = False
+    actor: str | None = None
+    policy_digest: Ident | None = None
+
+
+class WorkflowProbePermitted(Payload, frozen=True, kw_only=True):
+    """A run may try whether the workflow works again, for a limited time."""
+
+    TYPE: ClassVar[str] = "workflow.probe.permitted"
+    run_id: Ident
+
+
+class WorkflowBootSeen(Payload, frozen=True, kw_only=True):
+    """A machine looks at the workflow for the first time since it started: from here its boot clock measures."""
+
+    TYPE: ClassVar[str] = "workflow.boot.seen"
+    boot_id: Ident
 
 
 class PolicyGeneration(Payload, frozen=True, kw_only=True):
+    """In the stream `policy`: from the next step boundary on this is the policy of everybody who shares the ledger."""
+
     TYPE: ClassVar[str] = "policy.generation"
     policy_digest: Ident
     source: str
+    """The file it came from, and whose."""
+
+
+class PolicyRefused(Payload, frozen=True, kw_only=True):
+    """A policy file was changed into something that cannot be used; the last good policy stays."""
+
+    TYPE: ClassVar[str] = "policy.refused"
+    source: str
+    file_digest: Ident
+    reason: str
 
 
 PAYLOADS: dict[str, type[Payload]] = {
@@ -465,7 +515,11 @@ PAYLOADS: dict[str, type[Payload]] = {
         CheckpointRestored,
         SecretFound,
         WorkflowStepResult,
+        WorkflowModeChanged,
+        WorkflowProbePermitted,
+        WorkflowBootSeen,
         PolicyGeneration,
+        PolicyRefused,
     )
 }
 

@@ -27,6 +27,11 @@ class Lease(msgspec.Struct, frozen=True):
     """On the owner's boot clock, counted from before the grant was asked for."""
 
 
+POLICY_STREAM = "policy"
+EVERY_WORKFLOW = "*"
+"""Stands for all workflows: no workflow can have this name."""
+
+
 def run_stream(run_id: str) -> str:
     return f"run:{run_id}"
 

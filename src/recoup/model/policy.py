@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Literal
 
 import msgspec
 
 from recoup.model.failure import FailureClass
+
+ModeName = Literal["hybrid"]
+"""Continuity where it is safe, caution where it is not: the only way of working there is."""
 
 
 class IdleBy(StrEnum):
@@ -47,6 +51,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     job_self_heal_max_resets: int = 1
     run_retries_max: int = 20
     run_timeout_seconds: float = 86_400
+    always_grace_seconds: float = 60
     takeovers_max: int = 5
     delivery_max: int = 3
     redeliver_classes: tuple[FailureClass, ...] = (
@@ -58,6 +63,33 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     # One workflow, over all runs
     retry_tokens: float = 100
     retry_token_refund: float = 0.1
+    step_fail_streak_to_degraded: int = 3
+    workflow_fail_window_s: float = 600
+    workflow_fail_max_in_window: int = 10
+    workflow_count_window: int = 20
+    workflow_count_min: int = 10
+    workflow_fail_ratio: float = 0.5
+    degraded_clean_steps: int = 10
+    quarantine_duration_s: float = 1800
+    half_open_probes: int = 1
+    half_open_permit_s: float = 900
+
+    # All workflows
+    global_pause: bool = False
+    global_fail_window_s: float = 600
+    global_fail_max_in_window: int = 30
+    global_workflows_min: int = 3
+
+    # Which candidate of a target is accepted, and what is learned from it
+    mode: ModeName = "hybrid"
+    min_confidence_normal: float = 0.72
+    min_confidence_degraded: float = 0.82
+    min_margin_top1_top2_degraded: float = 0.08
+    disable_learning_in_degraded: bool = True
+    rollback_on_regression: bool = True
+    regression_window_steps: int = 50
+    regression_fail_ratio: float = 0.20
+    max_versions_to_keep: int = 5
 
     # Sizes
     plan_steps_max: int = 1_000
@@ -74,3 +106,13 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     # The user's own classification, before the built-in rules
     exit_codes: dict[int, FailureClass] = {}
     text_rules: tuple[TextRule, ...] = ()
+
+
+class WrittenPolicy(msgspec.Struct, frozen=True):
+    """What a policy file says now."""
+
+    digest: str
+    """Of the file's bytes."""
+    policy: Policy | None
+    """None: it cannot be used."""
+    problems: str = ""

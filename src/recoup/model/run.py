@@ -11,6 +11,7 @@ from recoup.model.events import CheckResult
 from recoup.model.failure import FailureClass, FailureKind
 from recoup.model.ids import ProcessIdentity
 from recoup.model.instant import Instant
+from recoup.model.mode import Health
 from recoup.model.plan import Plan
 from recoup.model.workspace import Baseline, Snapshot
 
@@ -90,6 +91,8 @@ class Base(msgspec.Struct, frozen=True):
 
     index: int
     snapshot: Snapshot
+    in_checkpoint: bool = False
+    """The `always` of the step before came after the operator: the checkpoint of that step holds their change too."""
 
 
 class Recovery(msgspec.Struct, frozen=True):
@@ -201,6 +204,8 @@ class RunState(msgspec.Struct):
     recovery: Recovery | None = None
     waiting_for: str | None = None
     """time | operator | approval | driver."""
+    gate_reached: int | None = None
+    """The gate at which an operator was asked, for as long as nothing before it has changed."""
     always_pending: list[int] = []
     """Steps that have ended and whose `always` has not."""
 
@@ -231,3 +236,4 @@ class WorkflowState(msgspec.Struct, frozen=True):
     tokens_spent: float = 0.0
     """How far the retry tokens are below their maximum."""
     seq: int = 0
+    health: Health = Health()

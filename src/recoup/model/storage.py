@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from recoup.model.events import Payload, decode_payload
 from recoup.model.ids import Lease, ProcessIdentity
 from recoup.model.instant import Instant
+from recoup.model.mode import Refusal
 from recoup.model.redacted import Redacted
+from recoup.model.run import WorkflowState
 
 
 class Draft(msgspec.Struct, frozen=True, gc=False):
@@ -52,6 +56,21 @@ class ControlAck(msgspec.Struct, frozen=True):
     epoch: int
 
 
+class Ruled(msgspec.Struct, frozen=True, gc=False):
+    """What a judge says: facts for the workflow's stream, and why nothing may begin, if nothing may."""
+
+    drafts: tuple[Draft, ...] = ()
+    refusal: Refusal | None = None
+
+
+class Judging(msgspec.Struct, frozen=True, gc=False):
+    """A pure function that the transaction asks, so that all who share the ledger are judged one after the other."""
+
+    workflow: str
+    judge: Callable[[WorkflowState, bool], Ruled]
+    """From the workflow's state with the streams' facts, and whether the tail would be appended."""
+
+
 class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """All that happens in one transaction, or not at all."""
 
@@ -63,7 +82,10 @@ class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     policies: tuple[PolicyBody, ...] = ()
     escalations: tuple[Escalation, ...] = ()
     tail: tuple[StreamAppend, ...] = ()
-    """Appended too, unless a control waits for the lease's run: the transaction itself looks."""
+    """Appended too, unless a control waits for the lease's run, or it begins what another run of the family has claimed
+    (`AttemptStarted.once`): the transaction itself looks."""
+    judging: Judging | None = None
+    """Its drafts are appended after the streams; with a refusal the tail is not."""
     release: bool = False
     """Give the lease back in the same transaction."""
 
@@ -79,6 +101,24 @@ class Position(msgspec.Struct, frozen=True, gc=False):
 class Appended(msgspec.Struct, frozen=True, gc=False):
     positions: tuple[Position, ...]
     tail_appended: bool
+    claimed_by: str | None = None
+    """The other run whose claim withheld the tail."""
+    refusal: Refusal | None = None
+    """Why the judge withheld it."""
+    added: tuple[StreamAppend, ...] = ()
+    """What the judge added between the streams and the tail."""
+
+
+class Arrival(msgspec.Struct, frozen=True, gc=False):
+    """One event as it came among those of all streams."""
+
+    number: int
+    """Grows with every event of any stream."""
+    stream: str
+    seq: int
+    at: Instant
+    type: str
+    payload: Redacted
 
 
 class LeaseRow(msgspec.Struct, frozen=True):

@@ -19,16 +19,21 @@ from recoup.model import events as ev
 from recoup.model.failure import Facts, FailureClass, FailureKind
 from recoup.model.ids import Lease, ProcessIdentity, run_stream, workflow_stream
 from recoup.model.instant import Instant
+from recoup.model.mode import Mode, Refusal
 from recoup.model.plan import Plan
 from recoup.model.policy import Policy
+from recoup.model.run import WorkflowState
 from recoup.model.storage import (
     Append,
     Appended,
+    Arrival,
     Control,
     ControlAck,
     Draft,
     Escalation,
+    Judging,
     PolicyBody,
+    Ruled,
     StreamAppend,
 )
 from recoup.model.workspace import Snapshot
@@ -135,6 +140,47 @@ class EventRules:
         assert [event.seq for event in await ledger.read("run:a", after=4, limit=3)] == [5, 6, 7]
         assert [event.seq for event in await ledger.read("run:a", after=8)] == [9, 10]
         assert await ledger.read("run:a", after=10) == []
+
+    async def test_the_events_of_all_streams_are_read_in_the_order_in_which_they_came(
+        self, open_ledger: Opener
+    ) -> None:
+        ledger, other = await open_ledger(), await open_ledger()
+        assert await ledger.arrivals() == []
+        for number in range(4):
+            writer = (ledger, other)[number % 2]
+            await writer.append(
+                facts(into("run:a", note(f"a{number}")), into("workflow:w", result("passed")))
+            )
+            await writer.append(facts(into("run:b", note(f"b{number}"), note("and"))))
+        came = await ledger.arrivals()
+        order = [("run:a", 1), ("workflow:w", 1), ("run:b", 1), ("run:b", 2), ("run:a", 2), ("workflow:w", 2)]
+        assert [(event.stream, event.seq) for event in came[:6]] == order
+        assert len(came) == 16 and sorted({event.number for event in came}) == [e.number for e in came]
+        for stream in ("run:a", "run:b", "workflow:w"):
+            read = [(e.seq, e.at, e.type, e.raw) for e in await other.read(stream)]
+            assert read == [(e.seq, e.at, e.type, e.payload.data) for e in came if e.stream == stream]
+        assert await other.arrivals(came[4].number, 3) == came[5:8]
+        assert await ledger.arrivals(came[-1].number) == []
+
+    async def test_a_reader_of_all_streams_skips_nothing_while_others_write(
+        self, open_ledger: Opener
+    ) -> None:
+        writers, reader = [await open_ledger() for _ in range(2)], await open_ledger()
+
+        async def write(number: int) -> None:
+            for _ in range(20):
+                await writers[number % 2].append(facts(into(f"run:{number}", note(), note())))
+
+        working = asyncio.gather(*(write(number) for number in range(5)))
+        came: list[Arrival] = []
+        while not working.done() or await reader.arrivals(came[-1].number if came else 0, 1):
+            came += await reader.arrivals(came[-1].number if came else 0, 7)
+            await asyncio.sleep(0)
+        await working
+        assert came == await reader.arrivals()
+        assert sorted((e.stream, e.seq) for e in came) == [
+            (f"run:{n}", s) for n in range(5) for s in range(1, 41)
+        ]
 
     async def test_an_expected_sequence_must_be_met(self, open_ledger: Opener) -> None:
         ledger = await open_ledger()
@@ -505,7 +551,276 @@ class FoldRules:
             await assert_cached_rows_equal_a_rebuild(ledger)
 
 
-class LedgerSuite(EventRules, GroupRules, LeaseRules, BoxRules, FoldRules):
+class JudgeRules:
+    """What is decided inside the transaction, from the state of the workflow."""
+
+    async def test_a_judge_sees_what_is_appended_with_it_by_whoever(self, open_ledger: Opener) -> None:
+        ledgers = [await open_ledger(), await open_ledger()]
+        seen: list[tuple[int, bool]] = []
+
+        def look(state: WorkflowState, begins: bool) -> Ruled:
+            seen.append((len(state.health.failures), begins))
+            return Ruled()
+
+        for number in range(40):
+            told = (into("workflow:w", result("failed")),)
+            await ledgers[number % 2].append(Append(at=START, streams=told, judging=Judging("w", look)))
+        assert seen == [(number + 1, False) for number in range(40)]
+
+    async def test_what_a_judge_says_stands_between_the_streams_and_the_tail(
+        self, open_ledger: Opener
+    ) -> None:
+        ledger = await open_ledger()
+        lease = await claimed(ledger)
+        change = ev.WorkflowModeChanged(mode=Mode.DEGRADED, previous=Mode.RUNNING, reason="so")
+        append = Append(
+            at=START,
+            streams=(into("workflow:w", result("failed")),),
+            lease=lease,
+            tail=(into("workflow:w", result("passed")),),
+            judging=Judging("w", lambda _state, begins: Ruled((draft(change),) if begins else ())),
+        )
+        appended = await ledger.append(append)
+        assert appended.tail_appended
+        assert [at.type for at in appended.positions] == [
+            event.type for event in await ledger.read("workflow:w")
+        ]
+        assert [at.seq for at in appended.positions] == [1, 2, 3]
+        assert appended.positions[1].type == change.TYPE
+        state = await (await open_ledger()).workflow_state("w")
+        assert (state.seq, state.health.mode) == (3, Mode.DEGRADED)
+        await assert_cached_rows_equal_a_rebuild(ledger)
+
+    async def test_a_refusal_withholds_the_tail_and_nothing_else(self, open_ledger: Opener) -> None:
+        ledger = await open_ledger()
+        lease = await claimed(ledger)
+        refusal = Refusal(Mode.PAUSED, "not now", 5.0)
+        append = Append(
+            at=START,
+            streams=(into("run:r", note("kept")),),
+            lease=lease,
+            tail=(into("run:r", note("withheld")),),
+            judging=Judging("w", lambda *_: Ruled((draft(ev.WorkflowBootSeen(boot_id=BOOT)),), refusal)),
+        )
+        appended = await ledger.append(append)
+        assert (appended.tail_appended, appended.refusal) == (False, refusal)
+        assert await ledger.head("run:r") == 1
+        assert await ledger.head("workflow:w") == 1
+
+    async def test_a_judge_is_told_that_nothing_begins_while_a_control_waits(
+        self, open_ledger: Opener
+    ) -> None:
+        ledger = await open_ledger()
+        lease = await claimed(ledger)
+        await ledger.send_control(control(1))
+        told: list[bool] = []
+
+        def look(_state: WorkflowState, begins: bool) -> Ruled:
+            told.append(begins)
+            return Ruled()
+
+        append = Append(
+            at=START, streams=(), lease=lease, tail=(into("run:r", note()),), judging=Judging("w", look)
+        )
+        assert not (await ledger.append(append)).tail_appended
+        assert told == [False]
+
+    async def test_of_many_who_want_the_only_permit_one_gets_it(self, open_ledger: Opener) -> None:
+        ledgers = [await open_ledger() for _ in range(3)]
+
+        def judge(run_id: str) -> Callable[[WorkflowState, bool], Ruled]:
+            def one_permit(state: WorkflowState, _begins: bool) -> Ruled:
+                if state.health.permits:
+                    return Ruled(refusal=Refusal(Mode.QUARANTINED, state.health.permits[0].run_id))
+                return Ruled((draft(ev.WorkflowProbePermitted(run_id=run_id)),))
+
+            return one_permit
+
+        async def wants(number: int) -> Appended:
+            run_id, ledger = f"r{number}", ledgers[number % 3]
+            lease = await claimed(ledger, run_id)
+            tail = (into(run_stream(run_id), note()),)
+            return await ledger.append(
+                Append(at=START, streams=(), lease=lease, tail=tail, judging=Judging("w", judge(run_id)))
+            )
+
+        answers = await asyncio.gather(*[wants(number) for number in range(12)])
+        assert sum(answer.tail_appended for answer in answers) == 1
+        assert len((await ledgers[0].workflow_state("w")).health.permits) == 1
+
+
+class FamilyRules:
+    """Linked runs, and what must be done once among them."""
+
+    async def test_a_family_is_all_that_go_back_to_the_same_run(self, open_ledger: Opener) -> None:
+        ledger = await open_ledger()
+        await linked(
+            ledger, ("old", None), ("b", "old"), ("c", "b"), ("a", "old"), ("alone", None), ("lost", "gone")
+        )
+        for run_id in ("old", "a", "b", "c"):
+            assert await ledger.family(run_id) == ["old", "a", "b", "c"]
+        assert await ledger.family("alone") == ["alone"]
+        assert await (await open_ledger()).family("lost") == ["gone", "lost"]
+
+    async def test_one_run_of_a_family_begins_what_must_be_done_once(self, open_ledger: Opener) -> None:
+        first, second = await open_ledger(), await open_ledger()
+        await linked(first, ("old", None), ("a", "old"), ("b", "a"), ("other", None))
+        assert await begins(first, "a", once())
+        for rival in ("b", "old"):
+            appended = await second.append(await beginning(second, rival, once()))
+            assert (appended.tail_appended, appended.claimed_by) == (False, "a")
+            assert await second.head(run_stream(rival)) == 1
+        assert await begins(second, "b", once(step_id="t"))
+        assert await begins(second, "old", once(digest="other arguments"))
+        assert await begins(second, "other", once())
+
+    async def test_of_linked_runs_that_begin_it_at_the_same_time_one_does(self, open_ledger: Opener) -> None:
+        ledgers = [await open_ledger() for _ in range(4)]
+        runs = [f"r{number}" for number in range(12)]
+        await linked(ledgers[0], ("old", None), *((run_id, "old") for run_id in runs))
+        appends = [await beginning(ledgers[0], run_id, once()) for run_id in runs]
+        told = await asyncio.gather(
+            *(ledgers[number % 4].append(append) for number, append in enumerate(appends))
+        )
+        (winner,) = [run_id for run_id, one in zip(runs, told, strict=True) if one.tail_appended]
+        assert {one.claimed_by for one in told if not one.tail_appended} == {winner}
+
+    async def test_a_claim_withholds_the_tail_alone(self, open_ledger: Opener) -> None:
+        ledger = await open_ledger()
+        await linked(ledger, ("a", None), ("b", "a"))
+        await begins(ledger, "a", once())
+        append = await beginning(ledger, "b", once())
+        append = msgspec.structs.replace(append, streams=(into("run:b", note()),))
+        appended = await ledger.append(append)
+        assert (appended.claimed_by, [at.seq for at in appended.positions]) == ("a", [2])
+        assert [event.type for event in await ledger.read("run:b")][1:] == [ev.RunInterrupted.TYPE]
+
+    async def test_a_start_outside_the_tail_is_refused_with_all_else(self, open_ledger: Opener) -> None:
+        ledger = await open_ledger()
+        await linked(ledger, ("a", None), ("b", "a"))
+        await begins(ledger, "a", once())
+        await refused(Conflict, ledger.append(facts(into("run:b", note(), once()), into("run:c", note()))))
+        assert (await ledger.head("run:b"), await ledger.head("run:c")) == (1, 0)
+
+    async def test_a_run_may_begin_again_what_is_its_own(self, open_ledger: Opener) -> None:
+        ledger = await open_ledger()
+        await linked(ledger, ("a", None), ("b", "a"))
+        for _ in range(2):
+            assert await begins(ledger, "a", once())
+        assert not await begins(ledger, "b", once())
+
+    async def test_only_what_was_certainly_not_done_is_given_back(self, open_ledger: Opener) -> None:
+        ledger = await open_ledger()
+        ends = {
+            "known": (failing(), True),
+            "unknown": (failing(outcome_known=False), False),
+            "done": (finishing(), False),
+            "useless": (failing(kind=FailureKind.OUTPUT_INVALID), False),
+            "not_begun": (failing(outcome_known=True, not_begun=True), True),
+            "rescued": (failing(phase="rescue"), True),
+            "cut_off": (failing(phase="rescue", not_begun=True), False),
+            "rebuilt": (failing(phase="rebuild"), False),
+            "other": (failing(step_id="t"), False),
+        }
+        for name, (end, free) in ends.items():
+            await linked(ledger, (name, None), (f"{name}-2", name))
+            assert await begins(ledger, name, once())
+            await ledger.append(facts(into(run_stream(name), end)))
+            assert await begins(ledger, f"{name}-2", once()) is free, name
+
+    async def test_an_attempt_that_was_not_begun_gives_back_only_its_own_claim(
+        self, open_ledger: Opener
+    ) -> None:
+        ledger = await open_ledger()
+        await linked(ledger, ("a", None), ("b", "a"))
+        await begins(ledger, "a", once())
+        useless = failing(kind=FailureKind.OUTPUT_INVALID)
+        again = failing(attempt=2, not_begun=True)
+        await ledger.append(facts(into("run:a", useless, once(attempt=2), again)))
+        assert not await begins(ledger, "b", once())
+
+    async def test_what_was_settled_as_not_done_is_given_back(self, open_ledger: Opener) -> None:
+        ledger = await open_ledger()
+        await linked(ledger, ("a", None), ("b", "a"))
+        await begins(ledger, "a", once())
+        for said, outcome, free in (
+            ("done", "accepted", False),
+            ("not-done", "refused", False),
+            ("not-done", "accepted", True),
+        ):
+            settled = ev.ControlHandled(
+                command_id="c",
+                action="settle",
+                outcome=outcome,
+                reason="looked",
+                actor="op",
+                epoch=1,
+                step_id="s",
+                argument=said,
+            )
+            await ledger.append(facts(into("run:a", failing(outcome_known=False), settled)))
+            assert await begins(ledger, "b", once()) is free
+
+
+async def linked(ledger: Ledger, *runs: tuple[str, str | None]) -> None:
+    """Each with the run that it reuses."""
+    for run_id, parent in runs:
+        fact = msgspec.structs.replace(submitted(), reuse_from=parent, parent_run_id=parent)
+        await ledger.append(facts(into(run_stream(run_id), fact)))
+
+
+async def beginning(ledger: Ledger, run_id: str, start: ev.AttemptStarted) -> Append:
+    lease = await ledger.claim(run_id, OWNER, 10.0, START) or Lease(run_id, OWNER, 1, 10.0, 0)
+    return Append(at=START, streams=(), lease=lease, tail=(into(run_stream(run_id), start),))
+
+
+async def begins(ledger: Ledger, run_id: str, start: ev.AttemptStarted) -> bool:
+    return (await ledger.append(await beginning(ledger, run_id, start))).tail_appended
+
+
+def once(step_id: str = "s", digest: str = "d", attempt: int = 1) -> ev.AttemptStarted:
+    """The start of an attempt that must not be repeated."""
+    return ev.AttemptStarted(
+        step_id=step_id,
+        step_index=0,
+        attempt=attempt,
+        delivery=1,
+        kind="run",
+        args_digest=digest,
+        pre_state=None,
+        workspace=None,
+        inline=False,
+        once=True,
+    )
+
+
+def finishing(step_id: str = "s") -> ev.AttemptFinished:
+    return ev.AttemptFinished(step_id=step_id, step_index=0, attempt=1, verdict="passed", duration_ms=3)
+
+
+def failing(
+    step_id: str = "s",
+    attempt: int = 1,
+    kind: FailureKind = FailureKind.EXIT_NONZERO,
+    *,
+    outcome_known: bool = True,
+    not_begun: bool = False,
+    phase: str = "main",
+) -> ev.AttemptFailed:
+    return ev.AttemptFailed(
+        step_id=step_id,
+        step_index=0,
+        attempt=attempt,
+        failure_kind=kind,
+        facts=Facts(kind=kind),
+        summary="it broke",
+        outcome_known=outcome_known,
+        not_begun=not_begun,
+        phase=phase,
+    )
+
+
+class LedgerSuite(EventRules, GroupRules, LeaseRules, BoxRules, FoldRules, JudgeRules, FamilyRules):
     """All of it."""
 
 
@@ -519,9 +834,9 @@ async def assert_cached_rows_equal_a_rebuild(ledger: Ledger) -> None:
     assert tuple([row for run in runs for row in await ledger.attempts(run.run_id)]) == wanted.attempts
     assert tuple([row for run in runs for row in await ledger.checkpoints(run.run_id)]) == wanted.checkpoints
     for stream in await ledger.streams(workflow_stream("")):
-        payloads = [event.payload for event in events if event.stream == stream]
+        facts = [(event.at, event.payload) for event in events if event.stream == stream]
         workflow = stream.removeprefix(workflow_stream(""))
-        assert await ledger.workflow_state(workflow) == rebuild_workflow(payloads)
+        assert await ledger.workflow_state(workflow) == rebuild_workflow(facts)
 
 
 def random_history(chance: random.Random, length: int) -> Iterable[Append]:

@@ -1,8 +1,9 @@
 """A scripted model on loopback, so that real coding agents can be watched at work without any service.
 
-Speaks as much of Anthropic's `/v1/messages` and OpenAI's `/v1/responses` (both as server-sent events) as the agents'
-command lines need. The script is told by turn: the reply to a conversation depends on how many replies it already
-holds, so that an agent's own repetitions and a session begun anew both get the same answers again.
+Speaks as much of Anthropic's `/v1/messages`, OpenAI's `/v1/responses` and Gemini's `:streamGenerateContent` (all as
+server-sent events) as the agents' command lines need. The script is told by turn: the reply to a conversation depends
+on how many replies it already holds, so that an agent's own repetitions and a session begun anew both get the same
+answers again.
 """
 
 from __future__ import annotations
@@ -140,13 +141,17 @@ def _response(status: int, body: bytes, kind: str = "application/json", **header
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-def _refusal(reply: Refuse, speaker: type[_Anthropic] | type[_OpenAi]) -> bytes:
+def _refusal(reply: Refuse, speaker: Speaker) -> bytes:
     return _response(reply.status, json.dumps(speaker.error(reply)).encode(), **reply.headers)
 
 
-def _stream(reply: Say | Use, speaker: type[_Anthropic] | type[_OpenAi]) -> bytes:
-    events = (f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in speaker.events(reply))
+def _stream(reply: Say | Use, speaker: Speaker) -> bytes:
+    events = (_named(event) + f"data: {json.dumps(event)}\n\n" for event in speaker.events(reply))
     return _response(200, "".join(events).encode(), "text/event-stream")
+
+
+def _named(event: dict[str, Any]) -> str:
+    return f"event: {event['type']}\n" if "type" in event else ""
 
 
 class _Anthropic:
@@ -233,4 +238,32 @@ class _OpenAi:
         yield {"type": "response.completed", "response": {"id": "resp_scripted", "usage": usage}}
 
 
-_DIALECTS: Sequence[type[_Anthropic] | type[_OpenAi]] = (_Anthropic, _OpenAi)
+class _Gemini:
+    path: ClassVar[str] = ":streamGenerateContent"
+
+    @staticmethod
+    def replies_in(body: dict[str, Any]) -> int:
+        return sum(one.get("role") == "model" for one in body.get("contents", ()))
+
+    @staticmethod
+    def error(reply: Refuse) -> dict[str, Any]:
+        return {"error": {"code": reply.status, "status": reply.error.upper(), "message": reply.message}}
+
+    @staticmethod
+    def events(reply: Say | Use) -> Iterator[dict[str, Any]]:
+        part = (
+            {"text": reply.text}
+            if isinstance(reply, Say)
+            else {"functionCall": {"name": reply.tool, "args": reply.input}}
+        )
+        yield {
+            "candidates": [
+                {"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}
+            ],
+            "usageMetadata": {"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15},
+            "modelVersion": "scripted",
+        }
+
+
+Speaker = type[_Anthropic] | type[_OpenAi] | type[_Gemini]
+_DIALECTS: Sequence[Speaker] = (_Anthropic, _OpenAi, _Gemini)

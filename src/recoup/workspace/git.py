@@ -10,6 +10,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import IO
 
@@ -268,3 +269,13 @@ def _close(pipe: IO[bytes] | None) -> None:
             pipe.close()
         except BrokenPipeError:
             return
+
+
+@cache
+def git_version() -> str | None:
+    """As git tells it; None where there is no git."""
+    try:
+        done = subprocess.run(["git", "--version"], capture_output=True, text=True, timeout=END_TIMEOUT_S)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None

@@ -43,7 +43,8 @@ def concluded(outcome: Outcome, listener: Listener, cli: str, call: Call) -> Out
 def _trouble(outcome: Outcome, listener: Listener, call: Call) -> Trouble | None:
     story, code = listener.story, outcome.exit_code
     if story.trouble:
-        fact = deciding(story.trouble.fact, fact_in(story.trouble.words))
+        exits = listener.dialect.exits if listener.dialect else {}
+        fact = deciding(story.trouble.fact, fact_in(story.trouble.words), exits.get(code or 0, ""))
         return story.trouble._replace(fact=fact)
     if code == 0:
         silent = story.events and not story.ended and not listener.overlong

@@ -33,5 +33,7 @@ class Dialect:
     install: str
     exits: Mapping[int, str] = field(default_factory=dict)
     """Exit codes with a meaning, as facts."""
+    aside: Callable[[str, Story], str] | None = None
+    """Folds a line on stderr into the story; gives what to tell people of it. Without it nobody reads that."""
     refusals: tuple[tuple[str, str], ...] = ()
     """Words on its way out that are no event, and the fact they tell."""

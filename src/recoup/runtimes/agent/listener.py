@@ -26,6 +26,7 @@ from recoup.runtimes.step_log import StepLog
 
 NOTE_CHARS_MAX: Final = 160
 _SHOWN_CHARS_MAX: Final = 4096
+_ASIDE_BYTES: Final = 64 << 10
 _STRANGERS_MAX: Final = 64
 _STRANGER_BYTES: Final = 4096
 _VOLATILE: Final = re.compile(rb"[0-9a-fA-F-]+")
@@ -42,6 +43,7 @@ class Listener:
         self._plain = dialect is None
         self._hooks = hooks
         self._lines = Lines()
+        self._asides = Lines(_ASIDE_BYTES)
         self._strangers: set[bytes] = set()
         self._redact: Callable[[str], Redacted] | None = None
 
@@ -52,6 +54,7 @@ class Listener:
     def heed(self, stream: str, chunk: bytes) -> bool:
         """Whether this was progress."""
         if stream != "stdout":
+            self._heed_aside(chunk)
             return self._plain
         heard = [self._line(line) for line in self._lines.feed(chunk)]
         return any(heard) or self._is_text(self._lines.begun)
@@ -64,6 +67,15 @@ class Listener:
 
     def redacted(self, text: str) -> str:
         return self._redact(text).text if self._redact else ""
+
+    def _heed_aside(self, chunk: bytes) -> None:
+        """Never progress: only why there is none."""
+        if self.dialect is None or self.dialect.aside is None:
+            return
+        for line in self._asides.feed(chunk):
+            note = self.dialect.aside(line.decode("utf-8", "replace"), self.story) if line else ""
+            if note:
+                self._show(note)
 
     def _is_text(self, begun: bytes) -> bool:
         return bool(begun) and not begun.startswith(b"{") and self._text_counts

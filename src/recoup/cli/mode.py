@@ -1,0 +1,165 @@
+"""`mode`: how cautious the runs of a workflow are, and an operator's word about it."""
+
+from __future__ import annotations
+
+import getpass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from recoup.cli.output import json_option, print_json, with_app
+from recoup.errors import NotFound, UsageError
+
+if TYPE_CHECKING:
+    from recoup.app import App
+    from recoup.model.mode import Mode
+
+_MODES = ("running", "degraded", "quarantined", "paused")
+
+
+@click.command()
+@click.argument("workflow", required=False)
+@click.argument("mode", required=False)
+@click.option("--global", "everywhere", is_flag=True, help="All workflows together.")
+@click.option("--reason", help="Why; it is recorded.")
+@click.option("--for", "lasting", metavar="TIME", help="How long it lasts: 30m, 2h, 1d.")
+@json_option
+@click.pass_context
+def mode(
+    ctx: click.Context,
+    workflow: str | None,
+    mode: str | None,
+    everywhere: bool,
+    reason: str | None,
+    lasting: str | None,
+    as_json: bool,
+) -> None:
+    """Show the mode of WORKFLOW (or of every one that is known), or put it into MODE.
+
+    \b
+    running       as ever
+    degraded      cautious: nothing is learned, and only what is certain is acted on
+    quarantined   nothing begins; ends by itself, with a try
+    paused        nothing begins until you say so, or until --for is over
+
+    \b
+    Examples:
+      recoup mode
+      recoup mode invoice-sync
+      recoup mode invoice-sync paused --reason "the bank is down" --for 2h
+      recoup mode invoice-sync running --reason "mended"
+      recoup mode --global paused --reason "moving the database"
+    """
+    if everywhere:
+        workflow, mode = _all_of_them(workflow, mode)
+    if mode is None and (reason or lasting):
+        raise UsageError("--reason and --for belong to a MODE", hint=f"One of: {', '.join(_MODES)}.")
+    wanted, for_s = _wanted(mode), _for_s(lasting)
+    if wanted is not None and not (reason or "").strip():
+        raise UsageError("--reason is missing", hint="Say why in a few words; it is recorded.")
+
+    async def work(app: App) -> int:
+        if workflow is None:
+            return await _list(app, as_json)
+        if wanted is not None:
+            await _must_be_known(app, workflow)
+            await app.force_mode(workflow, wanted, reason or "", getpass.getuser(), for_s)
+        document = await app.mode(workflow)
+        print_json(document) if as_json else _print(document)
+        return 0
+
+    ctx.exit(with_app(ctx, work))
+
+
+def _all_of_them(workflow: str | None, mode: str | None) -> tuple[str, str | None]:
+    from recoup.model.ids import EVERY_WORKFLOW
+
+    if mode is not None:
+        raise UsageError(
+            "--global is for all workflows: name none", hint="recoup mode --global paused --reason ..."
+        )
+    return EVERY_WORKFLOW, workflow
+
+
+def _wanted(mode: str | None) -> Mode | None:
+    from recoup.model.mode import Mode
+
+    if mode is None:
+        return None
+    if mode == "rollback":
+        raise UsageError(
+            "rollback is not a mode to be put into", hint="It follows when what was learned is taken back."
+        )
+    if mode not in _MODES:
+        raise UsageError(f"no such mode: {mode!r}", hint=f"One of: {', '.join(_MODES)}.")
+    return Mode(mode)
+
+
+def _for_s(lasting: str | None) -> float | None:
+    from recoup.documents.durations import duration_s
+
+    if lasting is None:
+        return None
+    try:
+        return duration_s(lasting)
+    except ValueError as error:
+        raise UsageError(f"--for {lasting}: {error}") from None
+
+
+async def _must_be_known(app: App, workflow: str) -> None:
+    """A name that was mistyped must not look as if it were paused now."""
+    from recoup.model.ids import EVERY_WORKFLOW
+
+    known = await app.workflows()
+    if (
+        workflow != EVERY_WORKFLOW
+        and workflow not in known
+        and not await app.ledger.runs(workflow=workflow, limit=1)
+    ):
+        hint = f"Known: {', '.join(known[:20])}." if known else "It is known from its first run on."
+        raise NotFound(f"no workflow {workflow!r} has ever run here", hint=hint)
+
+
+async def _list(app: App, as_json: bool) -> int:
+    documents = [await app.mode(name) for name in await app.workflows()]
+    if as_json:
+        print_json(documents)
+        return 0
+    for document in documents:
+        until = f" until {document['until'][:19]}Z" if document["until"] else ""
+        click.echo(f"{document['mode']:<12} {_name(document)}{until}  {document['reason']}".rstrip())
+    if not documents:
+        click.echo("no workflow has run here yet", err=True)
+    return 0
+
+
+def _print(document: dict[str, Any]) -> None:
+    click.echo(
+        f"{_name(document)}: {document['mode']}" + (" (an operator's word)" if document["forced"] else "")
+    )
+    for label, value in (
+        ("why", document["reason"]),
+        ("since", document["since"]),
+        ("until", document["until"]),
+    ):
+        if value:
+            click.echo(f"  {label:<10} {value}")
+    if document["halfOpen"]:
+        click.echo(
+            "  probing    the quarantine is over; it ends when a step passes, and begins anew when one fails"
+        )
+    counts = document["counters"]
+    click.echo(
+        f"  counted    {counts['stepStreak']} in a row of one step, {counts['failuresInWindow']} in the window, "
+        f"{counts['failuresInCount']} of the last {counts['resultsCounted']} step results"
+    )
+    if failure := document["lastFailure"]:
+        click.echo(f"  last       {failure['stepId']} in {failure['runId']} at {failure['at']}")
+    learning = "on" if document["learningEnabled"] else "off"
+    click.echo(f"  caution    confidence {document['confidenceFloor']:g}, learning {learning}")
+
+
+def _name(document: dict[str, Any]) -> str:
+    from recoup.model.ids import EVERY_WORKFLOW
+
+    return "all workflows" if document["workflow"] == EVERY_WORKFLOW else str(document["workflow"])

@@ -1,0 +1,42 @@
+"""An operator's word about the mode of a workflow, or of all of them."""
+
+from __future__ import annotations
+
+from recoup.kernel.modes import forced_change
+from recoup.kernel.policies import policy_digest
+from recoup.model.events import WorkflowModeChanged
+from recoup.model.ids import workflow_stream
+from recoup.model.instant import Instant
+from recoup.model.mode import Mode
+from recoup.model.policy import Policy
+from recoup.model.run import WorkflowState
+from recoup.model.storage import Append, Draft, Judging, PolicyBody, Ruled
+from recoup.ports import Ledger, Redactor
+
+
+async def force_mode(
+    ledger: Ledger,
+    redactor: Redactor,
+    workflow: str,
+    mode: Mode,
+    *,
+    reason: str,
+    actor: str,
+    for_s: float | None,
+    policy: Policy,
+    now: Instant,
+) -> None:
+    """Whatever the mode is by then: the transaction says what it was before."""
+    digest = policy_digest(policy)
+
+    def judge(state: WorkflowState, _begins: bool) -> Ruled:
+        change = forced_change(state.health, mode, reason, actor, for_s, policy, digest)
+        return Ruled((Draft(WorkflowModeChanged.TYPE, redactor.seal(change)),))
+
+    body = PolicyBody(digest, redactor.seal(policy))
+    await ledger.append(Append(at=now, streams=(), policies=(body,), judging=Judging(workflow, judge)))
+
+
+async def known_workflows(ledger: Ledger) -> list[str]:
+    prefix = workflow_stream("")
+    return [stream.removeprefix(prefix) for stream in await ledger.streams(prefix)]

@@ -1,0 +1,120 @@
+"""The policy that all who share a ledger follow: a changed file becomes a generation, and everybody reads the newest.
+
+A file speaks only when it was changed: two processes with different files do not take turns, and one that is started
+again with the file it had before says nothing new.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from recoup.errors import Conflict, LedgerError
+from recoup.kernel.policies import policy_digest
+from recoup.model.events import Event, PolicyGeneration, PolicyRefused
+from recoup.model.ids import POLICY_STREAM
+from recoup.model.policy import Policy, WrittenPolicy
+from recoup.model.storage import Append, Draft, PolicyBody, StreamAppend
+from recoup.ports import Clock, Ledger, PolicySource, Redactor
+
+EVENTS_MAX = 1_000
+"""Read at a time."""
+SOURCES_MAX = 1_000
+CONFLICTS_MAX = 5
+
+
+class Generations:
+    """One process's view of the stream of policies."""
+
+    def __init__(
+        self, ledger: Ledger, redactor: Redactor, clock: Clock, source: PolicySource | None = None
+    ) -> None:
+        self._ledger = ledger
+        self._redactor = redactor
+        self._clock = clock
+        self._source = source
+        self._seq = 0
+        self._newest: PolicyGeneration | None = None
+        self._said: dict[str, str] = {}
+        """What each file said last: the digest of a policy, or of bytes that were refused."""
+        self._policy: Policy | None = None
+
+    async def current(self) -> Policy | None:
+        """The newest generation, after a look at our own file. None: there is none yet."""
+        if self._source is not None and (written := self._source.look()) is not None:
+            await self._take(written)
+        await self._catch_up()
+        return self._policy
+
+    async def newest(self) -> tuple[PolicyGeneration, Policy] | None:
+        """As the ledger has it; our own file is not looked at."""
+        await self._catch_up()
+        return (self._newest, self._policy) if self._newest and self._policy else None
+
+    async def begin(self) -> Policy:
+        """The policy to begin with: our file is read at once, whether it was changed a moment ago or not."""
+        if self._source is not None:
+            await self._take(self._source.read())
+        await self._catch_up()
+        return self._policy or Policy()
+
+    async def _take(self, written: WrittenPolicy) -> None:
+        assert self._source is not None
+        source = self._redactor.redact(self._source.name).text
+        for _ in range(CONFLICTS_MAX):
+            await self._catch_up()
+            append = self._news(source, written)
+            if append is None:
+                return
+            try:
+                await self._ledger.append(append)
+                return
+            except Conflict:
+                continue  # somebody else spoke: what the file says may be known by now
+
+    def _news(self, source: str, written: WrittenPolicy) -> Append | None:
+        if written.policy is None:
+            digest = written.digest
+            payload: PolicyGeneration | PolicyRefused = PolicyRefused(
+                source=source, file_digest=digest, reason=written.problems
+            )
+            bodies: tuple[PolicyBody, ...] = ()
+        else:
+            digest = policy_digest(written.policy)
+            payload = PolicyGeneration(policy_digest=digest, source=source)
+            bodies = (PolicyBody(digest, self._redactor.seal(written.policy)),)
+        if self._said.get(source) == digest:
+            return None
+        stored = self._redactor.seal(payload)
+        told = StreamAppend(POLICY_STREAM, (Draft(payload.TYPE, stored),), self._seq)
+        return Append(at=self._clock.now(), streams=(told,), policies=bodies)
+
+    async def _catch_up(self) -> None:
+        before = self._newest
+        while True:
+            events = await self._ledger.read(POLICY_STREAM, after=self._seq, limit=EVENTS_MAX)
+            for event in events:
+                self._hear(event)
+            if len(events) < EVENTS_MAX:
+                break
+        if self._newest is not None and self._newest is not before:
+            self._policy = await self._body(self._newest.policy_digest)
+
+    def _hear(self, event: Event) -> None:
+        self._seq = event.seq
+        match event.payload:
+            case PolicyGeneration(policy_digest=digest, source=source) as newest:
+                self._newest = newest
+            case PolicyRefused(file_digest=digest, source=source):
+                pass
+            case _:
+                return
+        self._said.pop(source, None)
+        self._said[source] = digest
+        if len(self._said) > SOURCES_MAX:
+            del self._said[next(iter(self._said))]
+
+    async def _body(self, digest: str) -> Policy:
+        body = await self._ledger.policy_body(digest)
+        if body is None:
+            raise LedgerError(f"the policy {digest} is not in the ledger", hint="The database is damaged.")
+        return msgspec.json.decode(body, type=Policy)

@@ -1,0 +1,62 @@
+"""What changes around a run while it goes on: the policy that everybody follows, and modes that let nothing begin."""
+
+from __future__ import annotations
+
+from recoup.engine.breaking import blocked, kept_out, kept_out_everywhere, pause_everything_if_due
+from recoup.engine.desk import Desk
+from recoup.kernel.elapsed import elapsed_s
+from recoup.model.instant import Instant
+from recoup.model.mode import Refusal
+
+LOOK_S = 1.0
+"""No more often than this, where an attempt ends or begins; it is no part of a step's commit."""
+
+
+class Surroundings:
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._looked_at: Instant | None = None
+        self.refusal: Refusal | None = None
+        """Why nothing may begin anywhere, as of the last look."""
+
+    async def stop_the_first_delivery(self) -> bool:
+        """Before anything is begun, so that none is spent."""
+        desk = self._desk
+        if desk.state.delivery > 0:
+            return False
+        now, run_id = desk.world.clock.now(), desk.job.run_id
+        refusal = await kept_out(desk.world.ledger, desk.state.workflow, run_id, desk.job.policy, now)
+        return await self._blocked_by(refusal)
+
+    async def look(self) -> None:
+        """Once in a while: whether the policy has changed, and whether everything is to stop."""
+        now = self._desk.world.clock.now()
+        if self._looked_at is not None and elapsed_s(self._looked_at, now, LOOK_S) < LOOK_S:
+            return
+        self._looked_at = now
+        await self._follow_the_policy()
+        ledger, policy = self._desk.world.ledger, self._desk.job.policy
+        if policy.global_pause:
+            digest = self._desk.recorder.digest_of(policy)
+            await pause_everything_if_due(ledger, self._desk.world.redactor, policy, digest, now)
+        self.refusal = await kept_out_everywhere(ledger, policy, now)
+
+    async def stop_the_run(self) -> bool:
+        await self.look()
+        return await self._blocked_by(self.refusal)
+
+    async def block(self, refusal: Refusal) -> None:
+        """The run is in nobody's hands until somebody resumes it."""
+        blocking = blocked(self._desk.state.workflow, refusal, self._desk.world.clock.now())
+        await self._desk.recorder.record(blocking, release=True)
+
+    async def _follow_the_policy(self) -> None:
+        generations = self._desk.world.generations
+        newest = await generations.current() if generations is not None else None
+        if newest is not None and newest != self._desk.job.policy:
+            self._desk.follow(newest)
+
+    async def _blocked_by(self, refusal: Refusal | None) -> bool:
+        if refusal is not None:
+            await self.block(refusal)
+        return refusal is not None

@@ -1,0 +1,130 @@
+"""Runs that go on from others: what they may reuse, and what they must not repeat."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets as randomness
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from recoup.engine.arguments import digest_now
+from recoup.engine.lease import LeaseLifeline
+from recoup.engine.reusing import find_reuse
+from recoup.engine.world import EarlierRun, Job, World
+from recoup.errors import NotFound, UsageError
+from recoup.evidence.run_folder import RunFolder
+from recoup.kernel.earlier import Earlier, look_back, with_family
+from recoup.kernel.fold import fold, submitted
+from recoup.kernel.prefix import is_good
+from recoup.kernel.reuse import Reuse, repeated
+from recoup.model.events import Event, RunSubmitted
+from recoup.model.plan import Plan, Repeat
+from recoup.model.policy import Policy
+from recoup.model.run import RunState
+from recoup.ports import Secrets
+from recoup.workspace.disk import remove_tree
+
+_PREVIEW = ".preview-"
+_PREVIEW_S = 3600
+"""The longest that a look at what can be reused may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reusing:
+    """The run whose proven steps a new one is to reuse, and the step from which on it must not."""
+
+    run_id: str
+    from_step: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedRuns:
+    """The family of a run: all that go back to the same one."""
+
+    world: World
+    events: Callable[[str], Awaitable[list[Event]]]
+    files: Callable[[str], RunFolder]
+    vault: Callable[[RunFolder], Secrets]
+
+    async def earlier(self, run_id: str, plan: Plan) -> EarlierRun | None:
+        """The run that is to be reused for this plan. None: it is gone."""
+        events = await self.events(run_id)
+        if not events:
+            return None
+        state, files = fold(run_id, events), self.files(run_id)
+        try:
+            recorded = plan_of(state, files)
+        except NotFound:
+            recorded = state.plan  # whatever in it is redacted will be found to differ
+        job = Job(run_id, recorded, Policy(), files, self.vault(files), None)
+        known = look_back(state, recorded, events)
+        if any(step.repeat is Repeat.NEVER for step in plan.steps):
+            known = with_family(known, [relative async for relative in self._relatives(run_id)])
+        return EarlierRun(known, job)
+
+    async def would_reuse(self, job: Job, payload: RunSubmitted) -> Reuse:
+        """Of a run that is not recorded."""
+        now, baseline = self.world.clock.now(), None
+        if job.workspaces is not None and job.plan.workspace is not None:
+            baseline = await job.workspaces.create(job.plan.workspace)
+        lifeline = LeaseLifeline(now.boot_us / 1e6 + _PREVIEW_S)
+        return await find_reuse(self.world, job, submitted(job.run_id, payload, now), baseline, lifeline)
+
+    async def must_not_repeat(self, state: RunState, job: Job) -> None:
+        """What a run that is linked to this one has done since this one began is done. Asked before the first step, so
+        that nothing is done for nothing; what is begun later by another is seen when the step is."""
+        steps = zip(job.plan.steps, state.steps, strict=True)
+        left = [step for step, record in steps if step.repeat is Repeat.NEVER and not is_good(record)]
+        if not left or state.delivery == 0:
+            return
+        async for relative in self._relatives(state.run_id):
+            for step in left:
+                if repeated(relative, step, digest_now(step, job, state)):
+                    other = relative.state.run_id
+                    raise UsageError(
+                        f"{step.id} was done, or may have been, in run {other}, which is linked to this one, "
+                        "and must not be repeated",
+                        hint=f"Go on there: recoup show {other}",
+                    )
+
+    async def _relatives(self, run_id: str) -> AsyncIterator[Earlier]:
+        """The others of its family, but for those that are gone."""
+        for relative in await self.world.ledger.family(run_id):
+            events = await self.events(relative) if relative != run_id else []
+            if events:
+                state = fold(relative, events)
+                yield look_back(state, state.plan, events)
+
+
+@contextlib.contextmanager
+def throwaway(home: Path) -> Iterator[RunFolder]:
+    """A run's folder for the time of one question; also removes those of questions that were killed."""
+    for left in home.glob(f"{_PREVIEW}*"):
+        with contextlib.suppress(OSError):
+            if left.stat().st_mtime < time.time() - _PREVIEW_S:
+                remove_tree(left)
+    files = RunFolder(home / f"{_PREVIEW}{randomness.token_hex(4)}")
+    try:
+        files.make()
+        yield files
+    finally:
+        remove_tree(files.root)
+
+
+def plan_of(state: RunState, files: RunFolder) -> Plan:
+    """As it is to be run; the ledger's may be redacted."""
+    return msgspec.json.decode(_private_plan(files), type=Plan) if state.plan_redacted else state.plan
+
+
+def _private_plan(files: RunFolder) -> bytes:
+    try:
+        return files.plan_path.read_bytes()
+    except FileNotFoundError:
+        raise NotFound(
+            "the plan of this run holds a secret and is kept on the machine that began it",
+            hint="Resume it there.",
+        ) from None

@@ -1,0 +1,172 @@
+"""A policy file that is changed while runs go on: one policy for all who share the ledger, never a bad one."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from recoup.documents.policy_watch import WatchedPolicyFile
+from recoup.engine.generations import Generations
+from recoup.model import events as ev
+from recoup.model.ids import POLICY_STREAM
+from recoup.model.policy import Policy
+from recoup.testing.house import House, plan_of
+from recoup.testing.runtime import ScriptedRuntime, exits
+
+RESET = "error: connection reset by peer"
+
+
+@pytest.fixture
+async def house(tmp_path: Path) -> AsyncIterator[House]:
+    one = House(tmp_path)
+    yield one
+    await one.ledger.close()
+
+
+class Written:
+    """A policy file, and one process that follows it."""
+
+    def __init__(self, house: House, name: str = "policy.yaml", text: str = "{}") -> None:
+        self.house = house
+        self.path = house.root / name
+        self.stamp = 1_000_000_000
+        self.write(text)
+        self.restart()
+
+    def restart(self) -> None:
+        source = WatchedPolicyFile(self.path, "host")
+        self.generations = Generations(self.house.ledger, self.house.redactor, self.house.clock, source)
+
+    def write(self, text: str) -> None:
+        self.path.write_text(text)
+        self.stamp += 1_000_000_000
+        os.utime(self.path, ns=(self.stamp, self.stamp))
+
+    async def attempts(self) -> int:
+        """After two looks: what was just written is left alone for one."""
+        await self.generations.current()
+        policy = await self.generations.current()
+        assert policy is not None
+        return policy.step_max_attempts
+
+
+async def told(house: House) -> list[ev.Payload]:
+    return [event.payload for event in await house.ledger.read(POLICY_STREAM)]
+
+
+async def test_a_changed_file_is_one_generation_that_everybody_follows(house: House) -> None:
+    mine = Written(house, text="step_max_attempts: 4")
+    assert (await mine.generations.begin()).step_max_attempts == 4
+    follower = Generations(house.ledger, house.redactor, house.clock)
+    assert (await follower.begin()).step_max_attempts == 4
+    mine.write("step_max_attempts: 5")
+    assert await mine.attempts() == 5
+    assert await mine.attempts() == 5
+    followed = await follower.current()
+    assert followed is not None and followed.step_max_attempts == 5
+    assert [type(one) for one in await told(house)] == [ev.PolicyGeneration] * 2
+
+
+async def test_what_is_being_written_is_left_alone_until_it_is_quiet(house: House) -> None:
+    mine = Written(house, text="step_max_attempts: 4")
+    await mine.generations.begin()
+    mine.stamp = time.time_ns() + 3_600_000_000_000
+    mine.write("step_max_attempts: 9\nretry_tokens: 2")
+    assert (await mine.generations.current() or Policy()).step_max_attempts == 4
+    mine.write("step_max_attempts: 9\nretry_tokens: 200")
+    assert (await mine.generations.current() or Policy()).step_max_attempts == 4
+    newest = await mine.generations.current()
+    assert newest is not None and (newest.step_max_attempts, newest.retry_tokens) == (9, 200)
+    assert len(await told(house)) == 2
+
+
+async def test_two_processes_with_different_files_do_not_flap(house: House) -> None:
+    one = Written(house, "one.yaml", "step_max_attempts: 4")
+    two = Written(house, "two.yaml", "step_max_attempts: 6")
+    for _ in range(5):
+        for mine in (one, two):
+            mine.restart()
+            await mine.generations.begin()
+            assert await mine.attempts() in (4, 6)
+    assert len(await told(house)) == 2
+    assert await one.attempts() == await two.attempts() == 6
+    one.write("step_max_attempts: 7")
+    assert await one.attempts() == await two.attempts() == 7
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "step_max_attempts: [",
+        "step_max_attempts: -1",
+        "workflow_fail_window_s: 0",
+        "{min_confidence_normal: 0.9, min_confidence_degraded: 0.8}",
+        "",
+        "step_max_atempts: 3",
+    ],
+)
+async def test_a_file_that_cannot_be_used_leaves_the_last_good_one_and_one_warning(
+    house: House, broken: str
+) -> None:
+    mine = Written(house, text="step_max_attempts: 4")
+    await mine.generations.begin()
+    mine.write(broken)
+    for _ in range(3):
+        assert await mine.attempts() == 4
+        mine.restart()
+        assert (await mine.generations.begin()).step_max_attempts == 4
+    _, refused = await told(house)
+    assert isinstance(refused, ev.PolicyRefused)
+    assert str(mine.path) in refused.source
+    assert refused.reason
+    mine.write("step_max_attempts: 8")
+    assert await mine.attempts() == 8
+
+
+async def test_a_file_that_vanishes_changes_nothing(house: House) -> None:
+    mine = Written(house, text="step_max_attempts: 4")
+    await mine.generations.begin()
+    mine.path.unlink()
+    assert await mine.attempts() == 4
+    assert len(await told(house)) == 1
+
+
+async def test_a_run_follows_at_its_next_step_and_its_decisions_name_the_policy(house: House) -> None:
+    mine = Written(house, text="step_max_attempts: 1")
+    await mine.generations.begin()
+    house.world = dataclasses.replace(house.world, generations=mine.generations)
+    failing = exits(1, RESET)
+    house.world.runtimes["run"] = ScriptedRuntime({"a": [failing] * 5})  # type: ignore[index]
+    state = await house.run(plan_of("a"))
+    assert state.steps[0].attempts == 1, "the run was submitted with three, the generation says one"
+    first = [e.payload for e in house.seen if isinstance(e.payload, ev.AttemptFailed)][-1]
+    mine.write("step_max_attempts: 2\nbackoff_ms: 0")
+    await mine.attempts()
+    house.world.runtimes["run"] = ScriptedRuntime({"a": [failing, exits(1, RESET + " again")] * 5})  # type: ignore[index]
+    state = await house.run(plan_of("a"), "run-2")
+    assert state.steps[0].attempts == 2
+    second = [e.payload for e in house.seen if isinstance(e.payload, ev.AttemptFailed)][-1]
+    assert first.policy_digest != second.policy_digest
+    digests = [one.policy_digest for one in await told(house) if isinstance(one, ev.PolicyGeneration)]
+    for digest in digests:
+        assert await house.ledger.policy_body(digest) is not None
+
+
+async def test_two_processes_that_see_the_same_change_at_once_say_it_once(
+    house: House, tmp_path: Path
+) -> None:
+    mine = Written(house, text="step_max_attempts: 4")
+    await mine.generations.begin()
+    other = House(tmp_path, name="other")
+    theirs = Generations(other.ledger, other.redactor, other.clock, WatchedPolicyFile(mine.path, "host"))
+    mine.write("step_max_attempts: 5")
+    for _ in range(2):
+        await mine.generations.current()
+        await theirs.current()
+    assert len(await told(house)) == 2
+    await other.ledger.close()
