@@ -218,6 +218,7 @@ def _where_next(home: Path) -> None:
         ("show last", "the run: status, driver, prefix, advice"),
         ("events last", "every fact, with its reason"),
         ("logs last build", "what a step printed, redacted"),
+        ("report last", "one page about it, for a browser"),
         ("show last --json", "the same for programs"),
     ):
         click.echo(f"  recoup --home {home} {command:<18} {words}")
