@@ -211,3 +211,38 @@ KEYS = st.sampled_from([*RANGES, "exit_codes", "text_rules", "polls"]) | st.text
 def test_anything_is_a_policy_or_refused(data: dict[str, object]) -> None:
     with contextlib.suppress(InvalidPolicy):
         parse_policy(json.dumps(data))
+
+
+def test_the_policy_of_the_source_document_is_accepted_as_it_stands_and_is_the_default() -> None:
+    """Seed 001, section 4."""
+    written = {
+        "mode": "hybrid",
+        "step_fail_streak_to_degraded": 3,
+        "workflow_fail_window_s": 600,
+        "workflow_fail_max_in_window": 10,
+        "global_fail_max_in_window": 30,
+        "min_confidence_normal": 0.72,
+        "min_confidence_degraded": 0.82,
+        "min_margin_top1_top2_degraded": 0.08,
+        "disable_learning_in_degraded": True,
+        "rollback_on_regression": True,
+        "regression_window_steps": 50,
+        "regression_fail_ratio": 0.20,
+        "quarantine_duration_s": 1800,
+        "max_versions_to_keep": 5,
+    }
+    assert parse_policy(json.dumps(written)) == Policy()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{min_confidence_normal: 0.9}", "min_confidence_degraded"),
+        ("workflow_fail_window_s: 0", "must be at least 1"),
+        ("quarantine_duration_s: -5", "must be at least 1"),
+        ("{workflow_count_window: 5, workflow_count_min: 6}", "workflow_count_window"),
+        ("mode: reckless", "hybrid"),
+    ],
+)
+def test_a_policy_that_contradicts_itself_is_refused(text: str, words: str) -> None:
+    assert any(words in message for _, _, message in problems_of(text))
