@@ -1,6 +1,6 @@
 # make demo    set up, then watch a plan get through a hang, a loop and a leak (under a minute)
 # make test    set up, then every test but the long ones
-.PHONY: demo test check bench soak format setup clean
+.PHONY: demo test check coverage bench soak format setup clean
 PY := .venv/bin/python
 
 demo: setup
@@ -17,12 +17,23 @@ check: setup
 	$(PY) -m mypy
 	$(PY) -m pytest -q tests/unit/test_layers.py
 
+# Every branch of what decides, by the tests that ask it directly. Those left out are slow when traced, and add no branch.
+coverage: export COVERAGE_FILE = .bench/coverage
+coverage: setup
+	@mkdir -p .bench
+	$(PY) -m coverage run --branch --source=src/recoup/model,src/recoup/kernel -m pytest -q -m "not soak" \
+		--hypothesis-profile=ci -p no:cacheprovider tests/replay tests/contract \
+		$$(grep -l 'recoup\.kernel' tests/unit/test_*.py | grep -v -e _breaker_reference -e _signature_golden \
+		-e _agent_events -e _openchrome -e _metrics)
+	$(PY) -m coverage report --show-missing --skip-covered --fail-under=100
+
 bench: setup
 	$(PY) -m benchmarks
 
 soak: setup
 	tools/setup-soak.sh
 	@tools/setup-agents.sh
+	$(PY) tools/mutation_score.py
 	$(PY) -m pytest -n 2 -m soak --timeout 3600
 
 format: setup

@@ -1,6 +1,19 @@
 #!/usr/bin/env bash
-# What the long tests need beside the development packages: strace, to fail system calls one by one.
+# What the long tests need beside the development packages: mutmut, to change the kernel's decisions one by one, and strace,
+# to fail system calls one by one. Idempotent: a second call does nothing.
 set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# In a folder of its own, with a pytest of its own: this mutmut asks for something that newer ones do not have.
+packages="mutmut==3.8.0 pytest==9.1.1 coverage==7.17.2 libcst==1.9.0 setproctitle==1.3.8 textual==8.2.8"
+if [ ! -f .bench/mutation/stamp ] || [ "$(cat .bench/mutation/stamp)" != "$packages" ]; then
+    echo "soak: installing mutmut (a few seconds)" >&2
+    rm -rf .bench/mutation
+    # shellcheck disable=SC2086
+    .venv/bin/python -m pip install -q --disable-pip-version-check --target .bench/mutation $packages
+    echo "$packages" >.bench/mutation/stamp
+fi
+
 command -v strace >/dev/null && exit 0
 if command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then
     DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends strace >/dev/null 2>&1 ||

@@ -76,6 +76,9 @@ _OWN_SECRETS = frozenset({"RECOUP_KEY", "RECOUP_TOKEN", "RECOUP_DATABASE"})
 _PER_ATTEMPT = frozenset({"RECOUP_RETRY_CONTEXT", "RECOUP_OUTPUT", "RECOUP_PROGRESS"})
 _SECRET_GIVEN = "[secret]"
 _EVENTS_PAGE = 5_000
+_AUDIT_WAIT_S = 0.5
+_AUDIT_EVENTS_MAX = 50_000
+"""About a second's work; the next run, or `recoup audit export`, goes on from there."""
 
 
 class App:
@@ -169,6 +172,10 @@ class App:
             hint = f"Watch it: recoup events {run_id} --follow. Take a pause back: recoup control {run_id} resume"
             raise UsageError(_held_words(run_id, Held(lease)), hint=hint)
 
+    async def must_not_be_blocked(self, state: RunState) -> None:
+        """The mode of its workflow lets it go on. Raises WorkflowBlocked."""
+        await self._must_not_be_blocked(state, await self._recorded_policy(state.policy_digest))
+
     async def drive(
         self, run_id: str, watcher: Watcher, on_driver: Callable[[Driver], None] = lambda _driver: None
     ) -> RunState:
@@ -185,7 +192,7 @@ class App:
         async with self._or_released(taken.lease):
             state = await self.state(control.run_id)
             driver = Driver(self.world, await self._job(state, Watcher()), state, taken.lease, taken.replaced)
-            return await driver.answer()
+            return await self._answered(driver)
 
     async def state(self, run_id: str) -> RunState:
         return fold(run_id, await self.events(run_id))
@@ -251,7 +258,10 @@ class App:
         return [words for words in said if words is not None]
 
     async def _report(self, state: RunState) -> str | None:
-        mode = (await self.ledger.workflow_state(state.workflow)).health.mode
+        try:
+            mode = (await self.ledger.workflow_state(state.workflow)).health.mode
+        except LedgerError as error:
+            return f"whether a report is due is not known: {error}"
         if not calls_for_report(state, mode):
             return None
         written = await self.reporter.write_report(state.run_id)
@@ -262,7 +272,11 @@ class App:
         from recoup.audit.exporting import export
 
         try:
-            await export(self.ledger, self.settings.home / "audit", self.world.clock.now(), wait_s=0.5)
+            await export(
+                *(self.ledger, self.settings.home / "audit", self.world.clock.now()),
+                wait_s=_AUDIT_WAIT_S,
+                events_max=_AUDIT_EVENTS_MAX,
+            )
         except (StateError, LedgerError) as error:
             return f"the audit is behind: {error}"
         return None
@@ -276,17 +290,23 @@ class App:
     async def workflows(self) -> list[str]:
         return await known_workflows(self.ledger)
 
-    async def mode(self, workflow: str) -> dict[str, Any]:
-        state = await self.ledger.workflow_state(workflow)
-        return mode_document(workflow, state.health, await self.policy(), self.world.clock.now())
+    async def modes(self, workflows: Sequence[str]) -> list[dict[str, Any]]:
+        """By the policy as it is seen: who only looks makes no generation of their file."""
+        (policy, _), now = await self.generations.seen(), self.world.clock.now()
+        return [
+            mode_document(name, (await self.ledger.workflow_state(name)).health, policy, now)
+            for name in workflows
+        ]
 
     async def force_mode(
         self, workflow: str, mode: Mode, reason: str, actor: str, for_s: float | None = None
     ) -> None:
-        """The reason is redacted by what the workflow's last run knows as secret."""
+        """The reason is redacted by what the workflow's last run knows as secret, as far as that is kept here: nobody
+        must be kept from stopping a workflow because a run's files are gone or on another machine."""
         for name in [workflow] if workflow != EVERY_WORKFLOW else await self.workflows():
             for row in await self.ledger.runs(workflow=name, limit=1):
-                self.know_secrets_of(await self.state(row.run_id))
+                with contextlib.suppress(NotFound, SettingsError, StateError, OSError):
+                    self.know_secrets_of(await self.state(row.run_id))
         policy, now = await self.policy(), self.world.clock.now()
         await force_mode(
             *(self.ledger, self.redactor, workflow, mode),
@@ -307,16 +327,31 @@ class App:
             state = await self.state(run_id)
             _must_be_drivable(state)
             job = await self._job(state, watcher)
-            await self._must_not_be_blocked(state, job.policy)
-            await self._linked.must_not_repeat(state, job)
-        return Driver(self.world, job, state, taken.lease, taken.replaced)
+            driver = Driver(self.world, job, state, taken.lease, taken.replaced)
+            try:
+                await self._must_not_be_blocked(state, job.policy)
+                await self._linked.must_not_repeat(state, job)
+            except UsageError:
+                # The lease is ours now: who comes next cannot see that an owner was lost.
+                if taken.replaced is not None:
+                    await self._answered(driver)
+                raise
+        return driver
+
+    async def _answered(self, driver: Driver) -> RunState:
+        """A run may end by an answer too: by a wish, or because its driver was lost once too often."""
+        before = driver.state.status
+        state = await driver.answer()
+        if state.status is not before:
+            await self.wind_up(state)
+        return state
 
     async def _must_not_be_blocked(self, state: RunState, policy: Policy) -> None:
         """A run that was never begun is begun as blocked; one that was stays as it is and spends no delivery."""
         if state.delivery == 0:
             return
         now = self.world.clock.now()
-        refusal = await kept_out(self.ledger, state.workflow, state.run_id, policy, now)
+        refusal = await kept_out(self.ledger, self.redactor, state.workflow, state.run_id, policy, now)
         if refusal is not None:
             raise WorkflowBlocked(
                 blocked_words(state.workflow, refusal, now), hint=f"Then: recoup resume {state.run_id}"
@@ -358,16 +393,20 @@ class App:
         reuse_from: str | None,
         watcher: Watcher,
     ) -> Job:
-        return Job(
+        job = Job(
             run_id=run_id,
             plan=plan,
             policy=policy,
             files=files,
             secrets=self._vault(files),
-            workspaces=GitWorkspaces(files.root, policy.checkpoint_bytes_max) if plan.workspace else None,
+            workspaces=None,
             watcher=watcher,
             earlier=None if reuse_from is None else await self._linked.earlier(reuse_from, plan),
         )
+        if plan.workspace:
+            # The run may follow another policy before it takes its next checkpoint.
+            job.workspaces = GitWorkspaces(files.root, lambda: job.policy.checkpoint_bytes_max)
+        return job
 
     def _submission(
         self,

@@ -25,6 +25,7 @@ from recoup.model.storage import (
     CheckpointRow,
     Control,
     Escalation,
+    Head,
     LeaseRow,
     RunRow,
 )
@@ -63,6 +64,10 @@ class Ledger(Protocol):
     async def head(self, stream: str) -> int: ...
 
     async def streams(self, prefix: str = "") -> list[str]: ...
+
+    async def heads(self, prefix: str = "") -> list[Head]:
+        """Where each of these streams ends. None of them is read for it."""
+        ...
 
     async def claim(
         self, run_id: str, owner: ProcessIdentity, ttl_s: float, now: Instant, over_epoch: int | None = None

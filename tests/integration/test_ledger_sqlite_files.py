@@ -22,6 +22,7 @@ from recoup.ledger.queries import queries, row_writes, sql_file
 from recoup.ledger.sqlite import SqliteLedger
 from recoup.ledger.wal import GROWN_BYTES_MAX
 from recoup.model import events as ev
+from recoup.model.mode import Mode
 from recoup.model.run import Verdict
 from recoup.testing.ledger_suite import (
     assert_cached_rows_equal_a_rebuild,
@@ -34,6 +35,7 @@ from recoup.testing.ledger_suite import (
     note,
     once,
     random_history,
+    result,
     submitted,
 )
 
@@ -401,6 +403,20 @@ async def test_cached_rows_can_be_made_anew(path: Path) -> None:
     await assert_cached_rows_equal_a_rebuild(ledger)
     await ledger.append(facts(into("run:run-0", note())))
     await assert_cached_rows_equal_a_rebuild(ledger)
+    await ledger.close()
+
+
+async def test_a_state_that_an_older_version_stored_meanwhile_is_not_the_whole_state(path: Path) -> None:
+    """It knows nothing of modes: to go on from it would let a workflow go that was stopped."""
+    ledger = SqliteLedger(path)
+    stopped = ev.WorkflowModeChanged(mode=Mode.QUARANTINED, previous=Mode.RUNNING, reason="", for_s=1800)
+    await ledger.append(facts(into("workflow:w", stopped, *[result("passed")] * 39)))
+    before = await ledger.workflow_state("w")
+    with sqlite3.connect(path) as connection:
+        connection.execute('UPDATE workflow_state SET body = \'{"tokens_spent": 0.0, "seq": 40}\', seq = 40')
+    connection.close()
+    assert await ledger.workflow_state("w") == before
+    assert before.health.mode is Mode.QUARANTINED
     await ledger.close()
 
 

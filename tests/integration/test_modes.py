@@ -8,16 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from recoup.engine.everywhere import Everywhere
 from recoup.engine.forcing import force_mode, known_workflows
 from recoup.kernel.breaker import standing
 from recoup.kernel.documents import exit_code
 from recoup.kernel.modes import FORCIBLE, caution, mode_document
+from recoup.ledger.sqlite import SqliteLedger
 from recoup.model import events as ev
 from recoup.model.ids import EVERY_WORKFLOW, workflow_stream
 from recoup.model.mode import Mode
 from recoup.model.outcome import Outcome
 from recoup.model.policy import Policy
-from recoup.model.run import RunState, RunStatus
+from recoup.model.run import RunState, RunStatus, WorkflowState
 from recoup.testing.clock import FakeClock
 from recoup.testing.house import House, plan_of
 from recoup.testing.runtime import SUCCESS, ScriptedRuntime, exits
@@ -186,6 +188,37 @@ async def test_failures_all_over_the_place_pause_everything_if_the_policy_says_s
     assert "global_fail_max_in_window" in state.reason
     assert await known_workflows(house.ledger) == [EVERY_WORKFLOW, "x", "y", "z"]
     await house.ledger.close()
+
+
+class CountingLedger(SqliteLedger):
+    """Knows which workflows were read."""
+
+    asked: list[str]
+
+    async def workflow_state(self, workflow: str) -> WorkflowState:
+        self.asked.append(workflow)
+        return await super().workflow_state(workflow)
+
+
+async def test_of_all_workflows_only_those_in_which_something_happened_are_read_again(house: House) -> None:
+    for name in "xyz":
+        await Runs(house, name).ends(BROKEN)
+    ledger, everywhere = CountingLedger(house.root / "ledger.db"), Everywhere()
+
+    async def read_after(seconds: float) -> set[str]:
+        later(house, seconds)
+        ledger.asked = []
+        await everywhere.pause_if_due(ledger, house.redactor, house.policy, "digest", house.clock.now())
+        return set(ledger.asked) - {EVERY_WORKFLOW}
+
+    assert await read_after(0) == {"x", "y", "z"}
+    later_run = Runs(house, "y")
+    later_run.count = 1
+    await later_run.ends(BROKEN)
+    assert await read_after(0.5) == set(), "it was looked at half a second ago"
+    assert await read_after(1) == {"y"}
+    assert await read_after(house.policy.global_fail_window_s) == set()
+    await ledger.close()
 
 
 @pytest.mark.parametrize("mode", FORCIBLE)

@@ -5,16 +5,19 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 
 from recoup.documents.policy_watch import WatchedPolicyFile
 from recoup.engine.generations import Generations
+from recoup.errors import LedgerBusy, LedgerError
+from recoup.ledger.sqlite import SqliteLedger
 from recoup.model import events as ev
 from recoup.model.ids import POLICY_STREAM
 from recoup.model.policy import Policy
+from recoup.model.storage import Append, Appended, Draft, PolicyBody, StreamAppend
 from recoup.testing.house import House, plan_of
 from recoup.testing.runtime import ScriptedRuntime, exits
 
@@ -128,6 +131,48 @@ async def test_a_file_that_cannot_be_used_leaves_the_last_good_one_and_one_warni
     assert await mine.attempts() == 8
 
 
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir])
+async def test_what_is_no_plain_file_is_refused_once_and_nobody_waits_for_it(
+    house: House, make: Callable[[Path], None]
+) -> None:
+    mine = Written(house, text="step_max_attempts: 4")
+    await mine.generations.begin()
+    mine.path.unlink()
+    make(mine.path)
+    for _ in range(2):
+        assert await mine.attempts() == 4
+        mine.restart()
+        assert (await mine.generations.begin()).step_max_attempts == 4
+    _, refused = await told(house)
+    assert isinstance(refused, ev.PolicyRefused)
+
+
+async def test_a_change_that_keeps_size_and_time_is_seen(house: House) -> None:
+    """As tools leave it that set the time of what they unpack or synchronise."""
+    mine = Written(house, text="step_max_attempts: 4")
+    assert await mine.attempts() == 4
+    mine.stamp -= 1_000_000_000
+    mine.write("step_max_attempts: 5")
+    assert await mine.attempts() == 5
+
+
+async def test_who_only_looks_tells_nothing(house: House) -> None:
+    one = Written(house, "one.yaml", "step_max_attempts: 4")
+    assert await one.generations.seen() == (Policy(step_max_attempts=4), f"{one.path}@host")
+    assert await told(house) == []
+    await one.generations.begin()
+    two = Written(house, "two.yaml", "step_max_attempts: 6")
+    await two.generations.begin()
+    assert await one.generations.seen() == (Policy(step_max_attempts=6), f"{two.path}@host")
+    one.write("step_max_attempts: [")
+    assert (await one.generations.seen())[0].step_max_attempts == 6
+    assert len(await told(house)) == 2
+
+
+async def test_where_nobody_has_said_anything_the_defaults_are_seen(house: House) -> None:
+    assert await Generations(house.ledger, house.redactor, house.clock).seen() == (Policy(), None)
+
+
 async def test_a_file_that_vanishes_changes_nothing(house: House) -> None:
     mine = Written(house, text="step_max_attempts: 4")
     await mine.generations.begin()
@@ -155,6 +200,52 @@ async def test_a_run_follows_at_its_next_step_and_its_decisions_name_the_policy(
     digests = [one.policy_digest for one in await told(house) if isinstance(one, ev.PolicyGeneration)]
     for digest in digests:
         assert await house.ledger.policy_body(digest) is not None
+
+
+class BusyLedger(SqliteLedger):
+    """Has no turn for what this process would say about policies, so many times."""
+
+    refusals = 0
+
+    async def append(self, append: Append) -> Appended:
+        if self.refusals and any(part.stream == POLICY_STREAM for part in append.streams):
+            self.refusals -= 1
+            raise LedgerBusy("no turn")
+        return await super().append(append)
+
+
+async def test_a_change_that_could_not_be_told_at_once_is_told_later_and_costs_no_attempt(
+    house: House,
+) -> None:
+    mine = Written(house, text="step_max_attempts: 4")
+    ledger = BusyLedger(house.root / "ledger.db")
+    generations = Generations(ledger, house.redactor, house.clock, WatchedPolicyFile(mine.path, "host"))
+    await generations.begin()
+    mine.write("step_max_attempts: 5")
+    ledger.refusals = 1
+    house.world = dataclasses.replace(house.world, generations=generations)
+    state = await house.run(plan_of("a"))
+    assert (state.status, state.steps[0].attempts) == ("succeeded", 1)
+    newest = await generations.current()
+    assert newest is not None and newest.step_max_attempts == 5
+    assert len(await told(house)) == 2
+    await ledger.close()
+
+
+async def test_a_policy_of_a_newer_version_is_not_followed_and_nobody_begins_without_it(house: House) -> None:
+    mine = Written(house, text="step_max_attempts: 4")
+    assert (await mine.generations.begin()).step_max_attempts == 4
+    fact = ev.PolicyGeneration(policy_digest="newer", source="elsewhere")
+    await house.ledger.append(
+        Append(
+            at=house.clock.now(),
+            streams=(StreamAppend(POLICY_STREAM, (Draft(fact.TYPE, house.redactor.seal(fact)),)),),
+            policies=(PolicyBody("newer", house.redactor.seal({"key_of_tomorrow": 1})),),
+        )
+    )
+    assert await mine.attempts() == 4
+    with pytest.raises(LedgerError, match="newer version"):
+        await Generations(house.ledger, house.redactor, house.clock).begin()
 
 
 async def test_two_processes_that_see_the_same_change_at_once_say_it_once(

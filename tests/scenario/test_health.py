@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import time
+from pathlib import Path
 
 import pytest
 from tests.scenario.conftest import Cli, wait_for
@@ -194,3 +197,122 @@ def test_every_decision_of_a_run_is_in_the_audit_when_it_ends(cli: Cli) -> None:
     assert {"task.self_heal.triggered", "task.run.failed", "workflow.step.result", "policy.generation"} - {
         line["type"] for line in shown
     } == {"policy.generation"}, "no policy file, no generation"
+
+
+SLOW = """
+    version: 1
+    name: flaky
+    steps:
+      - id: wait
+        run: |
+          touch begun
+          while ! test -e go; do sleep 0.05; done
+      - id: then
+        run: "true"
+"""
+
+
+def test_who_resumes_a_run_while_its_workflow_is_stopped_does_not_hide_that_its_driver_was_lost(
+    cli: Cli,
+) -> None:
+    running = cli.start("run", cli.plan(SLOW), "--quiet")
+    wait_for(cli.folder / "begun")
+    running.kill()
+    running.wait()
+    assert cli("mode", "flaky", "paused", "--reason", "looking").code == 0
+    assert cli("resume", "last").code == 4
+    assert cli("mode", "flaky", "running", "--reason", "looked").code == 0
+    (cli.folder / "go").touch()
+    resumed = cli("resume", "last", "--json")
+    assert (resumed.code, resumed.document["takeovers"]) == (0, 1)
+
+
+def test_a_paused_run_that_cannot_be_resumed_stays_paused(cli: Cli) -> None:
+    running = cli.start("run", cli.plan(SLOW), "--quiet")
+    wait_for(cli.folder / "begun")
+    assert cli("control", "last", "pause", "--reason", "a look").code == 0
+    (cli.folder / "go").touch()
+    assert running.wait(30) == 5
+    assert cli("mode", "flaky", "paused", "--reason", "looking").code == 0
+    for more in ((), ("--from-step", "wait")):
+        assert cli("resume", "last", *more).code == 4
+    # Any control makes whoever carries it out deal with what waits before it.
+    assert cli("control", "last", "approve", "--reason", "to be refused").code == 2
+    assert cli("show", "last", "--json").json["liveControl"]["paused"]
+
+
+def test_a_workflow_can_be_stopped_although_what_its_last_run_hid_is_gone(cli: Cli) -> None:
+    (cli.folder / "mended").touch()
+    plan = cli.plan(FAILS.replace("steps:", "inputs: {pin: {secret: true}}\n    steps:"))
+    assert cli("run", plan, "--quiet", "--input", "pin=not-for-you-1").code == 0
+    shutil.rmtree(cli.home / "runs")
+    for which in ("flaky", "--global"):
+        assert cli("mode", which, "paused", "--reason", "stop").code == 0
+
+
+def test_policy_show_says_what_is_in_force_and_not_what_a_file_says_that_counts_no_more(cli: Cli) -> None:
+    (cli.folder / "mended").touch()
+    plan, one, two = cli.plan(FAILS), cli.folder / "one.yaml", cli.folder / "two.yaml"
+    for number, file in ((7, one), (8, two)):
+        file.write_text(f"step_max_attempts: {number}\n")
+        assert cli("run", plan, "--quiet", env={"RECOUP_POLICY": str(file)}).code == 0
+    mine = {"RECOUP_POLICY": str(one)}
+    assert cli("policy", "show", "--json", env=mine).json["policy"]["step_max_attempts"] == 8
+    one.write_text("step_max_attempts: [\n")
+    broken = cli("policy", "show", "--json", env=mine)
+    assert broken.json["policy"]["step_max_attempts"] == 8
+    assert "recoup policy check" in broken.err
+
+
+def test_a_policy_file_that_becomes_a_pipe_holds_up_no_run(cli: Cli) -> None:
+    policy = cli.folder / "policy.yaml"
+    policy.write_text("step_max_attempts: 1\n")
+    running = cli.start("run", cli.plan(SLOW), "--quiet", env={"RECOUP_POLICY": str(policy)})
+    wait_for(cli.folder / "begun")
+    policy.unlink()
+    os.mkfifo(policy)
+    os.utime(policy, (1, 1))
+    time.sleep(1.1)  # the driver looks once a second
+    (cli.folder / "go").touch()
+    assert running.wait(30) == 0
+
+
+def test_checkpoints_follow_a_changed_policy_too(cli: Cli, repo: Path) -> None:
+    policy = cli.folder / "policy.yaml"
+    policy.write_text("{}\n")
+    plan = cli.plan(f"""
+        version: 1
+        name: large
+        workspace: {{git: {repo}}}
+        steps:
+          - id: wait
+            run: |
+              touch {cli.folder}/begun
+              while ! test -e {cli.folder}/go; do sleep 0.05; done
+          - id: writes
+            run: head -c 100000 /dev/zero > large
+    """)
+    running = cli.start("run", plan, "--quiet", env={"RECOUP_POLICY": str(policy)})
+    wait_for(cli.folder / "begun")
+    policy.write_text("checkpoint_bytes_max: 1024\n")
+    os.utime(policy, (1, 1))
+    time.sleep(1.1)  # the driver looks once a second
+    (cli.folder / "go").touch()
+    assert running.wait(30) == 0
+    events = cli("events", "last", "--json").lines
+    (left_out,) = [event["payload"] for event in events if event["type"] == "checkpoint.incomplete"]
+    assert left_out["stepId"] == "writes"
+
+
+def test_a_run_whose_driver_was_lost_too_often_has_its_report_whoever_finds_out(cli: Cli) -> None:
+    policy = cli.folder / "policy.yaml"
+    policy.write_text("takeovers_max: 0\n")
+    cli.env["RECOUP_POLICY"] = str(policy)
+    running = cli.start("run", cli.plan(SLOW), "--quiet")
+    wait_for(cli.folder / "begun")
+    running.kill()
+    running.wait()
+    cli("control", "last", "pause", "--reason", "a look")
+    shown = cli("show", "last", "--json").json
+    assert shown["status"] == "dead_letter"
+    assert (cli.run_dir(shown["runId"]) / "artifacts" / "report.html").exists()

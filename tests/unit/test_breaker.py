@@ -11,16 +11,28 @@ from recoup.kernel.breaker import (
     BOOTS_MAX,
     FAILURES_MAX,
     STEPS_MAX,
+    Ruling,
+    Standing,
+    ends_a_step,
     failure_counts,
     fold_health,
     next_global_mode,
+    next_mode,
     refused,
     rule,
     standing,
 )
-from recoup.model.events import Payload, UnknownPayload, WorkflowModeChanged, WorkflowStepResult
+from recoup.model.events import (
+    Payload,
+    UnknownPayload,
+    WorkflowBootSeen,
+    WorkflowModeChanged,
+    WorkflowProbePermitted,
+    WorkflowStepResult,
+)
+from recoup.model.failure import FailureKind
 from recoup.model.instant import Instant
-from recoup.model.mode import Health, Mode
+from recoup.model.mode import FailedResult, Health, Mode, Moment, Permit, Refusal
 from recoup.model.policy import Policy
 
 HOUR_US = 3_600_000_000
@@ -52,7 +64,15 @@ class Workflow:
         return self.rule(run) is None
 
     def rule(self, run: str | None) -> object:
-        ruling = rule(self.health, self.policy, self.now, len(self.events), ended=run is None, begins=run)
+        ruling = rule(
+            self.health,
+            self.policy,
+            self.now,
+            len(self.events),
+            ended=run is None,
+            begins=run,
+            digest="sha256:p",
+        )
         for payload in ruling.payloads:
             self.append(payload)
         return ruling.refusal
@@ -239,12 +259,40 @@ def test_a_probe_that_passes_lets_everybody_in_and_ten_lead_back() -> None:
     workflow = quarantined()
     workflow.wait(1800)
     assert workflow.starts("first")
-    workflow.result("passed")
+    workflow.result("passed", run="begun before the quarantine")
+    assert not workflow.starts("second")
+    workflow.result("passed", run="first")
     assert workflow.starts("second")
     assert workflow.mode() is Mode.DEGRADED
-    for _ in range(9):
+    for _ in range(8):
         workflow.result("passed")
     assert workflow.mode() is Mode.RUNNING
+
+
+def test_a_step_that_was_begun_before_the_quarantine_fails_no_probe() -> None:
+    workflow = quarantined()
+    workflow.wait(1800)
+    workflow.result("failed", run="begun before the quarantine")
+    assert workflow.starts("first")
+    workflow.result("failed", run="begun before the quarantine")
+    assert workflow.mode() is Mode.DEGRADED
+    workflow.result("failed", run="first")
+    assert workflow.mode() is Mode.QUARANTINED
+
+
+def test_what_only_cleans_up_needs_no_permit_and_takes_none_but_stops_with_everything() -> None:
+    def cleans_up(workflow: Workflow) -> Ruling:
+        told = len(workflow.events)
+        return rule(
+            workflow.health, workflow.policy, workflow.now, told, ended=False, begins="r", probes=False
+        )
+
+    workflow = quarantined()
+    refusal = cleans_up(workflow).refusal
+    assert refusal == Refusal(Mode.QUARANTINED, workflow.health.reason, 1800)
+    workflow.wait(1800)
+    assert workflow.starts("first")
+    assert cleans_up(workflow) == Ruling()
 
 
 def test_what_led_to_a_quarantine_does_not_lead_to_the_next() -> None:
@@ -474,3 +522,525 @@ def test_a_mode_survives_being_stored_and_read_back(story: list[str]) -> None:
                 workflow.result(word)
         raw = msgspec.json.encode(workflow.health)
         assert msgspec.json.decode(raw, type=Health) == workflow.health
+
+
+# Exactly what is said
+
+
+def test_a_change_to_degraded_says_from_what_why_and_under_which_policy() -> None:
+    workflow = Workflow()
+    workflow.fail(3, step="build")
+    assert workflow.changes == [
+        WorkflowModeChanged(
+            mode=Mode.DEGRADED,
+            previous=Mode.RUNNING,
+            reason="step_fail_streak_to_degraded: build failed 3 times in a row",
+            causes=(1, 2, 3),
+            policy_digest="sha256:p",
+        )
+    ]
+
+
+def test_a_change_to_quarantined_names_exactly_the_failures_that_filled_the_window() -> None:
+    workflow = Workflow(Policy(workflow_fail_max_in_window=4, workflow_fail_window_s=30.5))
+    workflow.fail(step="old")
+    workflow.wait(40)
+    for step in "abcd":
+        workflow.fail(step=step)
+    assert workflow.changes == [
+        WorkflowModeChanged(
+            mode=Mode.QUARANTINED,
+            previous=Mode.RUNNING,
+            reason="workflow_fail_max_in_window: 4 failed steps within 30.5 s",
+            causes=(2, 3, 4, 5),
+            for_s=1800,
+            policy_digest="sha256:p",
+        )
+    ]
+
+
+def test_a_quarantine_for_a_share_names_the_failures_among_the_last_results() -> None:
+    workflow = Workflow(Policy(workflow_count_min=4, workflow_count_window=4, workflow_fail_ratio=0.5))
+    for result, step in [("failed", "a"), ("passed", "b"), ("passed", "c"), ("passed", "d"), ("failed", "e")]:
+        workflow.result(result, step)
+    assert not workflow.changes, "one of the last four"
+    workflow.result("failed", "f")
+    (change,) = workflow.changes
+    assert change.reason == "workflow_fail_ratio: 2 of the last 4 steps failed"
+    assert change.causes == (5, 6)
+
+
+def test_the_way_back_to_running_says_how_many_did_not_fail() -> None:
+    workflow = Workflow(Policy(degraded_clean_steps=2))
+    workflow.fail(3)
+    workflow.result("passed")
+    workflow.result("recovered")
+    assert workflow.changes[-1] == WorkflowModeChanged(
+        mode=Mode.RUNNING,
+        previous=Mode.DEGRADED,
+        reason="degraded_clean_steps: 2 step results in a row that did not fail",
+        causes=(6,),
+        policy_digest="sha256:p",
+    )
+
+
+def test_the_end_of_a_quarantine_is_told_once_with_the_first_probe() -> None:
+    workflow = quarantined()
+    quarantine = len(workflow.events)
+    workflow.wait(1800)
+    assert workflow.starts("first")
+    assert [payload for _, payload in workflow.events[quarantine:]] == [
+        WorkflowModeChanged(
+            mode=Mode.DEGRADED,
+            previous=Mode.QUARANTINED,
+            reason="quarantined is over after 1800 s",
+            causes=(quarantine,),
+            half_open=True,
+            policy_digest="sha256:p",
+        ),
+        WorkflowProbePermitted(run_id="first"),
+    ]
+    before = len(workflow.events)
+    assert workflow.starts("first")
+    assert not workflow.starts("second")
+    assert len(workflow.events) == before, "neither a second step nor a refusal adds a word"
+
+
+def test_the_end_of_a_pause_needs_no_probe() -> None:
+    workflow = Workflow()
+    workflow.force(Mode.PAUSED, for_s=0.5)
+    workflow.wait(0.5)
+    assert workflow.starts()
+    assert workflow.changes[1:] == [
+        WorkflowModeChanged(
+            mode=Mode.RUNNING,
+            previous=Mode.PAUSED,
+            reason="paused is over after 0.5 s",
+            causes=(1,),
+            policy_digest="sha256:p",
+        )
+    ]
+    assert not any(isinstance(payload, WorkflowProbePermitted) for _, payload in workflow.events)
+
+
+def test_a_failed_probe_is_the_only_cause_of_the_quarantine_that_follows() -> None:
+    workflow = quarantined()
+    workflow.wait(1800)
+    assert workflow.starts()
+    workflow.fail(step="probe")
+    change = workflow.changes[-1]
+    assert (change.previous, change.for_s) == (Mode.DEGRADED, 1800)
+    (cause,) = change.causes
+    assert workflow.events[cause - 1][1] == WorkflowStepResult(
+        run_id="r", step_id="probe", result="failed", attempts=1
+    )
+
+
+def test_a_refusal_in_quarantine_repeats_its_reason() -> None:
+    workflow = quarantined()
+    workflow.wait(300)
+    assert workflow.rule("r") == Refusal(Mode.QUARANTINED, workflow.changes[-1].reason, 1500)
+
+
+def test_a_refusal_names_all_who_may_probe_and_waits_for_the_permit_that_ends_first() -> None:
+    workflow = quarantined(Policy(half_open_probes=2))
+    workflow.wait(1800)
+    assert workflow.starts("first")
+    workflow.wait(100)
+    assert workflow.starts("second")
+    workflow.wait(50)
+    assert workflow.rule("third") == Refusal(
+        Mode.QUARANTINED,
+        "half_open_probes: the quarantine is over and may be probed by first, second only",
+        750,
+    )
+
+
+def test_nobody_in_particular_may_not_probe_beside_those_who_do() -> None:
+    workflow = quarantined()
+    workflow.wait(1800)
+    assert refused(workflow.health, workflow.policy, None, workflow.now) is None, "somebody may"
+    assert workflow.starts("first")
+    assert refused(workflow.health, workflow.policy, None, workflow.now) is not None
+
+
+@pytest.mark.parametrize("begins", [None, "r"])
+def test_a_boot_that_was_not_seen_is_told_first_and_once(begins: str | None) -> None:
+    now = Instant(1, 1, "new")
+    ruling = rule(Health(), Policy(), now, 0, ended=False, begins=begins)
+    assert ruling == Ruling((WorkflowBootSeen(boot_id="new"),))
+    health = fold_health(Health(), ruling.payloads[0], now, 1)
+    assert rule(health, Policy(), now, 1, ended=False, begins=begins) == Ruling()
+
+
+def test_without_a_result_that_came_in_nothing_is_judged_again() -> None:
+    workflow = Workflow()
+    workflow.fail(2)
+    workflow.append(WorkflowStepResult(run_id="r", step_id="a", result="failed", attempts=1))
+    assert not rule(workflow.health, workflow.policy, workflow.now, 3, ended=False).payloads
+    assert rule(workflow.health, workflow.policy, workflow.now, 3, ended=True).payloads
+
+
+def test_a_step_may_begin_by_the_same_word_that_ends_another() -> None:
+    workflow = Workflow()
+    workflow.fail(9, step="a")
+    workflow.append(WorkflowStepResult(run_id="r", step_id="a", result="failed", attempts=1))
+    ruling = rule(
+        workflow.health, workflow.policy, workflow.now, len(workflow.events), ended=True, begins="r"
+    )
+    (change,) = ruling.payloads
+    assert isinstance(change, WorkflowModeChanged)
+    assert ruling.refusal == Refusal(Mode.QUARANTINED, change.reason, 1800)
+
+
+def test_the_end_of_a_mode_that_has_only_just_begun_names_the_event_that_began_it() -> None:
+    policy = Policy(workflow_fail_max_in_window=1, quarantine_duration_s=0)
+    told = WorkflowStepResult(run_id="r", step_id="a", result="failed", attempts=1)
+    health = fold_health(Health(), told, NOW, 1)
+    entered, ended, permit = rule(health, policy, NOW, 1, ended=True, begins="r").payloads
+    assert isinstance(entered, WorkflowModeChanged) and entered.causes == (1,)
+    assert isinstance(ended, WorkflowModeChanged) and ended.causes == (2,)
+    assert permit == WorkflowProbePermitted(run_id="r")
+
+
+@pytest.mark.parametrize(
+    ("result", "counts", "ends"),
+    [
+        ("passed", True, True),
+        ("recovered", True, True),
+        ("passed", False, True),
+        ("recovered", False, True),
+        ("failed", True, True),
+        ("failed", False, False),
+        ("attempt_failed", True, False),
+        ("cancelled", True, False),
+        ("blocked", True, False),
+    ],
+)
+def test_only_what_says_something_about_a_step_ends_it(result: str, counts: bool, ends: bool) -> None:
+    told = WorkflowStepResult(run_id="r", step_id="a", result=result, attempts=1, counts=counts)
+    assert ends_a_step(told) is ends
+
+
+# Exactly what is remembered
+
+
+def test_a_failure_is_remembered_with_its_place_its_step_its_run_and_its_kind() -> None:
+    at = Instant(5, 6, "boot")
+    told = WorkflowStepResult(
+        run_id="run-1", step_id="build", result="failed", attempts=2, failure_kind=FailureKind.WALL_TIMEOUT
+    )
+    assert fold_health(Health(clean=4, recent="."), told, at, 7) == Health(
+        streaks={"build": (7,)},
+        failures=(FailedResult(Moment(7, at), "build", "run-1", FailureKind.WALL_TIMEOUT),),
+        recent=".x",
+        boots={"boot": Moment(7, at)},
+    )
+
+
+def test_a_result_that_did_not_fail_ends_its_own_streak_and_the_probing() -> None:
+    at = Instant(5, 6, "boot")
+    before = Health(
+        mode=Mode.DEGRADED,
+        half_open=True,
+        streaks={"a": (1,), "b": (2,)},
+        recent="xx",
+        clean=2,
+        permits=(Permit("r", Moment(2, at)),),
+        boots={"boot": Moment(1, at)},
+    )
+    passed = WorkflowStepResult(run_id="r", step_id="a", result="passed", attempts=1)
+    assert fold_health(before, passed, at, 3) == msgspec.structs.replace(
+        before, half_open=False, streaks={"b": (2,)}, recent="xx.", clean=3
+    )
+    another = msgspec.structs.replace(passed, run_id="begun before")
+    assert fold_health(before, another, at, 3).half_open
+
+
+FULL = Health(
+    mode=Mode.DEGRADED,
+    since=Moment(2, NOW),
+    streaks={"a": (3,)},
+    failures=(FailedResult(Moment(3, NOW), "a", "r"),),
+    counted_from=1,
+    recent="x",
+    clean=5,
+    permits=(Permit("r", Moment(4, NOW)),),
+    boots={"boot-1": Moment(1, NOW)},
+)
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_entering_a_mode_takes_over_all_that_the_event_says(mode: Mode) -> None:
+    told = WorkflowModeChanged(
+        mode=mode,
+        previous=Mode.DEGRADED,
+        reason="why",
+        causes=(3,),
+        for_s=60,
+        forced=True,
+        half_open=True,
+    )
+    spent = mode in (Mode.QUARANTINED, Mode.RUNNING)
+    assert fold_health(FULL, told, NOW, 9) == Health(
+        mode=mode,
+        since=Moment(9, NOW),
+        for_s=60,
+        forced=True,
+        half_open=True,
+        reason="why",
+        causes=(3,),
+        streaks={} if spent else FULL.streaks,
+        failures=FULL.failures,
+        counted_from=9 if spent else 1,
+        recent="" if spent else "x",
+        boots=FULL.boots,
+    )
+
+
+def test_a_second_permit_of_a_run_replaces_its_first() -> None:
+    later = NOW.plus_s(1)
+    health = fold_health(Health(boots=FULL.boots), WorkflowProbePermitted(run_id="r1"), NOW, 2)
+    health = fold_health(health, WorkflowProbePermitted(run_id="r2"), NOW, 3)
+    health = fold_health(health, WorkflowProbePermitted(run_id="r1"), later, 4)
+    assert health.permits == (Permit("r2", Moment(3, NOW)), Permit("r1", Moment(4, later)))
+
+
+def test_permits_are_remembered_in_a_limited_number_the_latest_ones() -> None:
+    health = Health()
+    for number in range(STEPS_MAX + 2):
+        health = fold_health(health, WorkflowProbePermitted(run_id=f"r{number}"), NOW, number + 1)
+    assert [permit.run_id for permit in health.permits] == [f"r{n}" for n in range(2, STEPS_MAX + 2)]
+
+
+def test_a_boot_is_remembered_by_its_first_event_and_the_oldest_is_forgotten() -> None:
+    health = Health()
+    for number in range(BOOTS_MAX + 1):
+        for again in range(2):
+            at = Instant(number, again, f"b{number}")
+            health = fold_health(health, UnknownPayload(), at, 2 * number + again + 1)
+    assert health.boots == {
+        f"b{n}": Moment(2 * n + 1, Instant(n, 0, f"b{n}")) for n in range(1, BOOTS_MAX + 1)
+    }
+
+
+def test_of_too_many_failures_the_latest_are_remembered() -> None:
+    health = Health()
+    for seq in range(1, FAILURES_MAX + 3):
+        told = WorkflowStepResult(run_id="r", step_id="a", result="failed", attempts=1)
+        health = fold_health(health, told, NOW, seq)
+    latest = tuple(range(3, FAILURES_MAX + 3))
+    assert health.streaks == {"a": latest}
+    assert tuple(one.moment.seq for one in health.failures) == latest
+    health = fold_health(
+        health, WorkflowStepResult(run_id="r", step_id="b", result="passed", attempts=1), NOW, 999
+    )
+    assert health.recent == "x" * (FAILURES_MAX - 1) + "."
+
+
+def test_of_too_many_steps_the_one_that_failed_longest_ago_is_forgotten() -> None:
+    health = Health()
+    steps = [f"s{number}" for number in range(STEPS_MAX)]
+    for seq, step in enumerate([*steps, "s0", "new"], 1):
+        told = WorkflowStepResult(run_id="r", step_id=step, result="failed", attempts=1)
+        health = fold_health(health, told, NOW, seq)
+    assert [*health.streaks] == [*steps[2:], "s0", "new"]
+    assert health.streaks["s0"] == (1, STEPS_MAX + 1)
+
+
+def test_a_workflow_of_which_nothing_is_known_has_counted_nothing() -> None:
+    assert set(failure_counts(Health(), Policy(), NOW).values()) == {0}
+
+
+def test_counts_look_no_further_back_than_the_thresholds_do() -> None:
+    workflow = Workflow(Policy(workflow_count_min=3, workflow_count_window=3, workflow_fail_ratio=1))
+    workflow.fail(step="a")
+    workflow.wait(600)
+    workflow.fail(step="b")
+    workflow.result("passed", "c")
+    workflow.fail(step="d")
+    counts = failure_counts(workflow.health, workflow.policy, workflow.now)
+    assert counts == {
+        "stepStreak": 1,
+        "failuresInWindow": 2,
+        "failuresInCount": 2,
+        "resultsCounted": 3,
+        "cleanResults": 0,
+        "probes": 0,
+    }
+
+
+def test_those_who_may_probe_are_counted_until_their_permits_end() -> None:
+    workflow = quarantined(Policy(half_open_probes=2))
+    workflow.wait(1800)
+    assert workflow.starts("first")
+    workflow.wait(10)
+    assert workflow.starts("second")
+    workflow.wait(889)
+    assert failure_counts(workflow.health, workflow.policy, workflow.now)["probes"] == 2
+    workflow.wait(1)
+    assert failure_counts(workflow.health, workflow.policy, workflow.now)["probes"] == 1
+
+
+# At the very edge
+
+
+def test_a_mode_stands_with_what_is_left_of_it_and_then_as_what_it_ends_in() -> None:
+    workflow = Workflow()
+    workflow.force(Mode.QUARANTINED, for_s=60)
+    workflow.wait(59.5)
+    assert standing(workflow.health, workflow.now) == Standing(Mode.QUARANTINED, left_s=0.5)
+    workflow.wait(0.5)
+    assert standing(workflow.health, workflow.now) == Standing(Mode.DEGRADED, half_open=True, over=True)
+    workflow.force(Mode.ROLLBACK, for_s=60)
+    workflow.wait(60)
+    assert standing(workflow.health, workflow.now) == Standing(Mode.DEGRADED, over=True)
+    workflow.force(Mode.DEGRADED, for_s=60)
+    workflow.wait(60)
+    assert standing(workflow.health, workflow.now) == Standing(Mode.RUNNING, over=True)
+
+
+def test_probing_that_has_a_time_is_probing_until_that_time() -> None:
+    """No program of ours writes such an event; one that does is believed."""
+    told = WorkflowModeChanged(
+        mode=Mode.DEGRADED, previous=Mode.QUARANTINED, reason="", for_s=10, half_open=True
+    )
+    health = fold_health(Health(), told, NOW, 1)
+    assert standing(health, NOW.plus_s(9)) == Standing(Mode.DEGRADED, half_open=True, left_s=1)
+
+
+def test_a_forced_degraded_whose_time_is_over_is_left_to_the_next_start_not_to_clean_results() -> None:
+    workflow = Workflow(Policy(degraded_clean_steps=1))
+    workflow.force(Mode.DEGRADED, for_s=60)
+    workflow.wait(60)
+    workflow.result("passed")
+    assert len(workflow.changes) == 1
+    assert workflow.starts()
+    assert workflow.changes[-1].reason == "degraded is over after 60 s"
+
+
+def test_clean_results_of_a_running_workflow_change_nothing() -> None:
+    workflow = Workflow(Policy(degraded_clean_steps=1))
+    for _ in range(3):
+        workflow.result("passed")
+    assert not workflow.changes
+
+
+def test_a_workflow_without_results_has_no_next_mode() -> None:
+    assert next_mode(Health(), Policy(), NOW) is None
+
+
+def test_a_streak_in_a_degraded_workflow_does_not_degrade_it_again() -> None:
+    workflow = Workflow()
+    workflow.fail(9)
+    assert [change.mode for change in workflow.changes] == [Mode.DEGRADED]
+
+
+def test_a_failure_exactly_as_old_as_the_window_counts_no_more() -> None:
+    policy = Policy(workflow_fail_max_in_window=2, workflow_fail_window_s=60)
+    for apart_s, mode in ((59.9, Mode.QUARANTINED), (60, Mode.RUNNING)):
+        workflow = Workflow(policy)
+        workflow.fail(step="a", every_s=apart_s)
+        workflow.fail(step="b")
+        assert workflow.mode() is mode
+
+
+def test_the_failure_that_led_to_a_mode_counts_no_more_but_the_next_one_does() -> None:
+    workflow = Workflow(Policy(workflow_fail_max_in_window=2))
+    workflow.fail(2)
+    assert workflow.mode() is Mode.QUARANTINED
+    workflow.force(Mode.DEGRADED)
+    workflow.fail()
+    assert len(workflow.changes) == 2, "the two before are spent"
+    workflow.fail()
+    assert workflow.mode() is Mode.QUARANTINED
+
+
+# Across boots
+
+
+def test_a_permit_of_an_earlier_boot_ends_by_the_time_of_this_one() -> None:
+    workflow = quarantined()
+    workflow.wait(1800)
+    assert workflow.starts("first")
+    workflow.reboot(-HOUR_US)
+    refusal = workflow.rule("second")
+    assert isinstance(refusal, Refusal) and refusal.left_s == 900
+    workflow.wait(899)
+    assert not workflow.starts("second")
+    workflow.wait(1)
+    assert workflow.starts("second")
+
+
+def test_of_two_clocks_the_one_that_saw_more_time_go_by_is_believed() -> None:
+    """The machine was off for 20 minutes of the quarantine, and has been on for five."""
+    workflow = quarantined()
+    workflow.reboot(20 * 60 * 1_000_000)
+    assert not workflow.starts()
+    workflow.wait(300)
+    assert standing(workflow.health, workflow.now).left_s == 300
+
+
+def test_what_was_seen_first_in_this_boot_says_nothing_of_what_came_later() -> None:
+    """A stream that two machines write to: boots alternate."""
+    here, there = NOW, Instant(NOW.wall_us, 7_000_000, "boot-2")
+    health = fold_health(Health(), UnknownPayload(), here, 1)
+    paused = WorkflowModeChanged(mode=Mode.PAUSED, previous=Mode.RUNNING, reason="", for_s=600)
+    health = fold_health(health, paused, there, 2)
+    assert standing(health, Instant(here.wall_us, here.boot_us + 500_000_000, "boot-1")).left_s == 600
+
+
+# All workflows, exactly
+
+
+def test_the_pause_of_all_names_the_five_that_failed_most_and_the_policy() -> None:
+    healths = {
+        name: failing(name, times, NOW)[name] for name, times in zip("abcdef", range(4, 10), strict=True)
+    }
+    change = next_global_mode(Health(mode=Mode.DEGRADED), healths, GLOBAL, NOW, "sha256:p")
+    assert change == WorkflowModeChanged(
+        mode=Mode.PAUSED,
+        previous=Mode.DEGRADED,
+        reason="global_fail_max_in_window: 39 failed steps in 6 workflows within 600 s (f, e, d, c, b)",
+        policy_digest="sha256:p",
+    )
+
+
+def test_workflows_in_which_nothing_failed_lately_are_not_counted_among_those_that_did() -> None:
+    healths = failing("ab", 15, NOW) | {"quiet": Health()}
+    assert next_global_mode(Health(), healths, GLOBAL, NOW) is None
+
+
+def test_a_failure_at_the_very_moment_all_were_let_go_does_not_count_and_a_later_one_does() -> None:
+    for later_s, paused in ((0, False), (1, True)):
+        everywhere = Workflow()
+        everywhere.append(WorkflowModeChanged(mode=Mode.RUNNING, previous=Mode.PAUSED, reason="mended"))
+        healths = failing("abc", 10, everywhere.now.plus_s(later_s))
+        change = next_global_mode(everywhere.health, healths, GLOBAL, everywhere.now.plus_s(2))
+        assert (change is not None) is paused
+
+
+@pytest.mark.parametrize("mode", [Mode.PAUSED, Mode.RUNNING])
+def test_when_the_time_of_an_operators_word_is_over_all_may_be_paused_again(mode: Mode) -> None:
+    everywhere = Workflow()
+    everywhere.now = NOW.plus_s(-60)
+    everywhere.force(mode, for_s=60)
+    assert next_global_mode(everywhere.health, failing("abc", 10, NOW), GLOBAL, NOW.plus_s(-1)) is None
+    assert next_global_mode(everywhere.health, failing("abc", 10, NOW), GLOBAL, NOW) is not None
+
+
+def test_failures_in_all_workflows_leave_the_window_across_boots_too() -> None:
+    healths = failing("abc", 10, NOW)
+    rebooted = Instant(NOW.wall_us + 599_000_000, 1_000_000, "boot-2")
+    assert next_global_mode(Health(), healths, GLOBAL, rebooted) is not None
+    assert next_global_mode(Health(), healths, GLOBAL, rebooted.plus_s(1)) is None
+
+
+def test_that_all_were_let_go_in_an_earlier_boot_still_tells_old_failures_from_new_ones() -> None:
+    everywhere = Workflow()
+    everywhere.now = NOW.plus_s(60)
+    everywhere.append(WorkflowModeChanged(mode=Mode.RUNNING, previous=Mode.PAUSED, reason="mended"))
+    rebooted = Instant(NOW.wall_us + 120_000_000, 1_000_000, "boot-2")
+    assert next_global_mode(everywhere.health, failing("abc", 10, NOW), GLOBAL, rebooted) is None
+    new = failing("abc", 10, NOW.plus_s(90))
+    assert next_global_mode(everywhere.health, new, GLOBAL, rebooted) is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
@@ -45,7 +46,11 @@ class Reference:
             if change.mode is Mode.QUARANTINED:
                 return Mode.DEGRADED, True
             return (Mode.DEGRADED if change.mode is Mode.ROLLBACK else Mode.RUNNING), False
-        passed = any(result != "failed" for result, *_ in self._results(index))
+        probing = self._permitted_since(index)
+        passed = any(
+            payload.result != "failed" and payload.run_id in probing(place)
+            for place, payload in self._step_results(index)
+        )
         return change.mode, change.half_open and not passed
 
     def wants(self, now_s: float) -> Mode | None:
@@ -67,7 +72,8 @@ class Reference:
         if self.told[-1].payload.result != "failed":
             ends = mode is Mode.DEGRADED and not forced and clean >= self.policy.degraded_clean_steps
             return Mode.RUNNING if ends and not self._is_over(now_s) else None
-        if half_open or self._too_many(results, now_s):
+        probed = self.told[-1].payload.run_id in self._permitted_since(since)(len(self.told))
+        if (half_open and probed) or self._too_many(results, now_s):
             return Mode.QUARANTINED
         return Mode.DEGRADED if mode is Mode.RUNNING and self._streak() else None
 
@@ -101,6 +107,20 @@ class Reference:
             for one in self.told[after + 1 :]
             if isinstance(one.payload, WorkflowStepResult)
         ]
+
+    def _step_results(self, after: int) -> list[tuple[int, WorkflowStepResult]]:
+        numbered = enumerate(self.told[after + 1 :], after + 1)
+        return [
+            (place, one.payload) for place, one in numbered if isinstance(one.payload, WorkflowStepResult)
+        ]
+
+    def _permitted_since(self, after: int) -> Callable[[int], set[str]]:
+        """The runs that were ever permitted to probe in this mode, before a place."""
+        return lambda before: {
+            one.payload.run_id
+            for one in self.told[after + 1 : before]
+            if isinstance(one.payload, WorkflowProbePermitted)
+        }
 
     def _entered(self) -> tuple[int, float, WorkflowModeChanged] | None:
         for index in range(len(self.told) - 1, -1, -1):
@@ -169,9 +189,13 @@ class BreakerMachine(RuleBasedStateMachine):
         self.reference.told.append(Told(self.now_s, payload))
         self.health = fold_health(self.health, payload, self.now, len(self.reference.told))
 
-    @rule(result=st.sampled_from(["failed", "failed", "passed", "recovered"]), step=st.sampled_from("ab"))
-    def step_ends(self, result: str, step: str) -> None:
-        self.append(WorkflowStepResult(run_id="r", step_id=step, result=result, attempts=1))
+    @rule(
+        result=st.sampled_from(["failed", "failed", "passed", "recovered"]),
+        step=st.sampled_from("ab"),
+        run_id=st.sampled_from(["r1", "r2", "r3"]),
+    )
+    def step_ends(self, result: str, step: str, run_id: str) -> None:
+        self.append(WorkflowStepResult(run_id=run_id, step_id=step, result=result, attempts=1))
         wanted = self.reference.wants(self.now_s)
         ruling = ruling_of(self.health, self.policy, self.now, len(self.reference.told), ended=True)
         changes = [payload.mode for payload in ruling.payloads if isinstance(payload, WorkflowModeChanged)]

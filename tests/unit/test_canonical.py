@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from enum import IntEnum, StrEnum
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -204,3 +205,41 @@ _texts = st.dictionaries(st.text(st.characters(codec="ascii"), max_size=8), st.t
 def test_the_quick_digest_of_texts_is_the_digest(value: dict[str, str]) -> None:
     document = {"action": {"type": "run", "command": "x"}, "env": value}
     assert digest_of_texts(document) == digest(document)
+
+
+class Text(str):
+    __slots__ = ()
+
+
+class Number(int):
+    pass
+
+
+class Real(float):
+    pass
+
+
+class Items(list[Any]):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("special", "plain"),
+    [
+        (Text("a"), "a"),
+        (Number(7), 7),
+        (Real(0.5), 0.5),
+        (Items([1]), [1]),
+        (MappingProxyType({"b": 1, "a": 2}), {"a": 2, "b": 1}),
+    ],
+)
+def test_a_kind_of_a_plain_value_is_written_as_the_plain_value(special: Any, plain: Any) -> None:
+    assert canonical_json(special) == canonical_json(plain)
+
+
+def test_a_struct_that_holds_what_has_no_form_is_refused_by_its_name() -> None:
+    class Holder(msgspec.Struct):
+        inside: Any
+
+    with pytest.raises(ValueError, match="canonical JSON: Holder has no JSON form"):
+        canonical_json(Holder(object()))

@@ -288,3 +288,157 @@ def test_every_sequence_of_failures_ends(run: list[Failure], policy: Policy) -> 
     assert isinstance(made[-1], GiveUp | Escalate)
     assert len(made) <= policy.step_max_attempts
     assert sum(isinstance(one, HardReset) for one in made) <= policy.job_self_heal_max_resets
+
+
+# Exactly what is decided, and in which words
+
+STUCK = FailureClass.STUCK_NO_PROGRESS
+TRANSIENT = FailureClass.TRANSIENT_RUNTIME
+
+
+def stuck_state(attempt: int = 2, **changes: object) -> StepState:
+    return state(attempt, earlier=(mark_of(failure()),), **changes)
+
+
+def test_a_deterministic_failure_is_given_up_in_one_sentence_before_any_budget_is_looked_at() -> None:
+    spent = state(99, retries=99, retry_tokens=0, may_repeat=False)
+    cls = FailureClass.DETERMINISTIC_REPO
+    for known in (True, False):
+        decision = decide(spent, failure(cls, outcome_known=known), Policy(), NOW)
+        assert decision == GiveUp(f"{cls}: trying again cannot help", cls, redeliver=False, exhausted=False)
+
+
+def test_a_person_is_asked_only_when_the_outcome_is_unknown_and_the_step_must_not_repeat() -> None:
+    asked = decide(state(may_repeat=False), failure(outcome_known=False), Policy(), NOW)
+    assert asked == Escalate(
+        "the outcome is unknown, the step must not be repeated, and no check can tell whether it was done",
+        TRANSIENT,
+    )
+    for may_repeat, known in ((True, False), (False, True), (True, True)):
+        decision = decide(state(may_repeat=may_repeat), failure(outcome_known=known), Policy(), NOW)
+        assert decision == SoftReset("transient_runtime: fresh process, same workspace", TRANSIENT, 500)
+
+
+def test_each_soft_reset_waits_twice_as_long_as_the_one_before_it_in_its_delivery() -> None:
+    policy = Policy(step_max_attempts=9)
+    waits = [
+        decide(state(20, attempts_in_delivery=attempt), failure(signature=f"v1:{attempt}"), policy, NOW)
+        for attempt in (1, 2, 3)
+    ]
+    assert [one.delay_ms for one in waits if isinstance(one, SoftReset)] == [500, 1000, 2000]
+
+
+def test_a_cooldown_says_how_long_it_waits() -> None:
+    told = failure(FailureClass.COOLDOWN, facts=Facts(kind=FailureKind.RATE_LIMITED, retry_after_s=7.5))
+    assert decide(state(), told, Policy(), NOW) == Retry(
+        "cooldown: wait 7.5 s as asked", FailureClass.COOLDOWN, 7500
+    )
+
+
+def test_a_hard_reset_says_how_many_attempts_ended_alike() -> None:
+    assert decide(stuck_state(), failure(), Policy(), NOW) == HardReset(
+        "no progress: 2 attempts ended alike: restore the workspace aside", STUCK, 1000
+    )
+
+
+@pytest.mark.parametrize("classes", [(STUCK,), (TRANSIENT,)])
+def test_no_progress_that_no_reset_can_help_is_given_another_delivery_if_the_policy_says_so(
+    classes: tuple[FailureClass, ...],
+) -> None:
+    policy = Policy(redeliver_classes=classes)
+    again = classes == (STUCK,)
+    assert decide(stuck_state(can_hard_reset=False), failure(), policy, NOW) == GiveUp(
+        "no progress: 2 attempts ended alike, and this step has no workspace to reset",
+        STUCK,
+        redeliver=again,
+        exhausted=True,
+    )
+    assert decide(stuck_state(resets=1), failure(), policy, NOW) == GiveUp(
+        "no progress: 2 attempts ended alike; job_self_heal_max_resets: 1 of 1 used",
+        STUCK,
+        redeliver=again,
+        exhausted=True,
+    )
+
+
+def test_attempts_that_end_alike_are_no_progress_from_the_limit_on() -> None:
+    policy = Policy(step_no_progress_limit=3, step_max_attempts=9)
+    mark = mark_of(failure())
+    for equal, kind in ((1, SoftReset), (2, HardReset), (3, HardReset)):
+        assert isinstance(decide(state(4, earlier=(mark,) * equal), failure(), policy, NOW), kind)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"attempts_in_delivery": 3}, "step_max_attempts: 3 of 3 attempts used"),
+        ({"attempts_in_delivery": 5}, "step_max_attempts: 5 of 3 attempts used"),
+        ({"retries": 20}, "run_retries_max: 20 of 20 retries of the run used"),
+        (
+            {"retry_tokens": 49.96},
+            "retry_tokens: 50.0 of 100 left for this workflow, and nothing is retried below half",
+        ),
+        (
+            {"retry_tokens": 0},
+            "retry_tokens: 0.0 of 100 left for this workflow, and nothing is retried below half",
+        ),
+    ],
+)
+@pytest.mark.parametrize("again", [True, False])
+def test_a_spent_budget_is_told_with_its_numbers(changes: dict[str, object], words: str, again: bool) -> None:
+    policy = Policy(redeliver_classes=(TRANSIENT,) if again else ())
+    decision = decide(msgspec.structs.replace(state(), **changes), failure(), policy, NOW)
+    assert decision == GiveUp(words, TRANSIENT, redeliver=again, exhausted=True)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"attempts_in_delivery": 2}, {"retries": 19}, {"retry_tokens": 50}, {"retry_tokens": None}]
+)
+def test_the_last_of_a_budget_may_be_used(changes: dict[str, object]) -> None:
+    decision = decide(msgspec.structs.replace(state(), **changes), failure(), Policy(), NOW)
+    assert isinstance(decision, SoftReset)
+
+
+def test_an_unrecognised_failure_too_many_is_told_with_the_limit() -> None:
+    unknown = FailureClass.UNKNOWN
+    decision = decide(state(2, unknown_failures=2), failure(unknown), Policy(), NOW)
+    assert decision == GiveUp(
+        "unknown_retries_max: an unrecognised failure gets 1 more try",
+        unknown,
+        redeliver=False,
+        exhausted=True,
+    )
+    assert isinstance(decide(state(2, unknown_failures=2), failure(), Policy(), NOW), SoftReset), (
+        "earlier failures that nobody recognised do not end a step that fails otherwise"
+    )
+
+
+def test_a_wait_must_end_before_the_time_of_the_run_does() -> None:
+    policy = Policy(run_timeout_seconds=100.5)
+    for used_s, fits in ((39.9, True), (40.0, False)):
+        made = decide(state(active_s=used_s), failure(), policy, NOW)
+        assert isinstance(made, SoftReset) is fits
+    assert decide(state(active_s=40), failure(), policy, NOW) == GiveUp(
+        "run_timeout: 100 s of 100.5 s are used, and the next wait is too long",
+        TRANSIENT,
+        redeliver=False,
+        exhausted=True,
+    )
+
+
+def test_time_that_is_not_running_is_not_counted() -> None:
+    policy = Policy(run_timeout_seconds=60)
+    assert isinstance(decide(state(active_since=None), failure(), policy, NOW), SoftReset)
+    assert isinstance(decide(state(), failure(), policy, NOW), GiveUp)
+
+
+def test_what_is_given_up_anyway_is_not_said_to_have_run_out_of_time() -> None:
+    policy = Policy(run_timeout_seconds=1)
+    decision = decide(stuck_state(can_hard_reset=False), failure(), policy, NOW)
+    assert "no workspace" in decision.reason
+
+
+def test_over_a_reboot_no_more_than_the_time_of_the_run_is_counted() -> None:
+    long_ago = Instant(0, 0, "another boot")
+    decision = decide(state(active_since=long_ago), failure(), Policy(run_timeout_seconds=50), NOW)
+    assert decision.reason == "run_timeout: 50 s of 50 s are used, and the next wait is too long"

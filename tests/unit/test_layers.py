@@ -34,6 +34,7 @@ MAY_IMPORT = {
     "metrics": {"model", "kernel", "errors"},
     "reports": {"model", "kernel", "ports", "errors", "evidence"},
     "settings": {"errors"},
+    "simulation": {"model", "kernel", "ports", "errors", "engine", "ledger", "redaction"},
     "linked": {"model", "kernel", "ports", "errors", "engine", "evidence", "workspace"},
     "app": ALL - EDGES,
     "api": ALL - EDGES,
@@ -55,6 +56,7 @@ OUTSIDE = {
     "reports": {"msgspec"},
     "metrics": {"prometheus_client", "opentelemetry"},
     "audit": {"msgspec"},
+    "simulation": {"msgspec"},
 }
 IMPURE = {
     "asyncio",

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recoup.kernel.fold import fold
-from recoup.kernel.projection import PROJECTED, SHAPES, Shape, changes, rebuild
+from recoup.kernel.projection import PROJECTED, SHAPES, Shape, changes, rebuild, with_attempts
 from recoup.model import events as ev
 from recoup.model.events import PAYLOADS, Event, Payload
 from recoup.model.failure import Facts, FailureClass, FailureKind
@@ -196,3 +196,11 @@ def test_changes_carry_a_value_for_each_column(payloads: list[Payload]) -> None:
         for change in changes(event.stream, event.at, event.payload):
             assert len(change.values) == len(change.shape.columns) + len(change.shape.key)
             assert {type(value) for value in change.values} <= {str, int, bool, NoneType}
+
+
+def test_stored_rows_of_attempts_are_brought_up_to_date_by_what_is_about_attempts_only() -> None:
+    rows = rebuild(events([SUBMITTED, started()])).attempts
+    facts: list[Payload] = [stored(1), ev.RunWaiting(reason="gate"), failed()]
+    at = START.plus_s(9)
+    (row,) = with_attempts(rows, "run:r", [(at, fact) for fact in facts])
+    assert (row.state, row.ended_at_us) == ("failed", at.wall_us)

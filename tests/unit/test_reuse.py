@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recoup.kernel.canonical import digest
-from recoup.kernel.earlier import Earlier, look_back, with_family
+from recoup.kernel.earlier import Earlier, look_back, was_good, with_family
 from recoup.kernel.fold import fold
 from recoup.kernel.prefix import ledger_document
 from recoup.kernel.projection import rebuild
@@ -486,3 +487,96 @@ def test_a_short_ledger_is_shown_whole_and_names_only_what_is_reused() -> None:
     assert first["argsDigest"] == "sha256:" + "a" * 64
     assert (first["reusedFrom"], "reusedFrom" in second) == ("20261115-031240-7f3a2c", False)
     assert state.restore_pending, "a driver that is lost now leaves the restore to the next one"
+
+
+# What is told, and what is not claimed
+
+
+def test_a_dry_run_tells_what_is_reused_and_where_and_why_it_begins() -> None:
+    whole = reuse(all_done(ABC), ABC).document()
+    assert (whole["runId"], whole["reused"], whole["frontier"]) == ("old", ["a", "b", "c"], None)
+    part = reuse(told(ABC, *performed(ABC, 0)), ABC).document()
+    assert part["reused"] == ["a"]
+    assert (part["frontier"]["stepId"], part["frontier"]["stepIndex"]) == ("b", 1)
+    assert part["frontier"]["reason"] == part["steps"][1]["reason"] != ""
+
+
+def test_a_checkpoint_that_also_holds_an_operators_change_is_not_reused() -> None:
+    changed = ev.WorkspaceChanged(workspace=1, before="t1", snapshot=Snapshot("t-by-hand", "m"))
+    answer = reuse(told(ABC, *performed(ABC, 0), changed, stored(ABC, 0)), ABC)
+    assert not reused(answer)
+    assert answer.steps[0].reason == "an operator changed the workspace before its `always` was done"
+
+
+def test_a_gate_between_two_steps_does_not_hide_what_the_first_one_left() -> None:
+    plan = plan_of(step("a"), Step(id="gate", action=ApproveAction("go on?")), step("c"))
+    gate = [started(plan, 1, pre_state=None), passed(plan, 1)]
+    rest = [started(plan, 2, pre_state="t1"), passed(plan, 2), stored(plan, 2)]
+    assert reused(reuse(told(plan, *performed(plan, 0), *gate, *rest), plan)) == ["a", "gate", "c"]
+
+
+@pytest.mark.parametrize(
+    ("expect", "count", "reason"),
+    [
+        ((FileCheck("out.js"),), 1, None),
+        ((FileCheck("out.js"),), 9, "its checkpoint lacks 9 paths, more than are named"),
+        ((), 9, None),
+    ],
+)
+def test_a_gap_in_a_checkpoint_matters_only_where_it_may_be_what_the_step_must_leave(
+    expect: tuple[FileCheck, ...], count: int, reason: str | None
+) -> None:
+    plan = plan_of(step("a", expect=expect))
+    lacks = ev.CheckpointIncomplete(
+        **about(plan, 0), missing=(Missing("cache/", "ignored"),), missing_count=count
+    )
+    answer = reuse(told(plan, *performed(plan, 0), lacks), plan)
+    assert reused(answer) == ([] if reason else ["a"])
+    if reason:
+        assert answer.steps[0].reason == reason
+
+
+def test_a_step_was_good_wherever_it_stood() -> None:
+    earlier = told(ABC, *performed(ABC, 0), started(ABC, 1, pre_state="t1"), failed(ABC, 1))
+    assert [was_good(earlier, name) for name in ("a", "b", "c", "other")] == [True, False, False, False]
+
+
+@pytest.mark.parametrize("skipped", [True, False])
+def test_what_was_reused_was_done_unless_it_was_skipped(skipped: bool) -> None:
+    taken = ev.StepReused(
+        **about(ABC, 0, None),
+        from_run_id="older",
+        verdict=Verdict.PASSED,
+        kind="run",
+        args_digest="a",
+        pre_state=None,
+        skipped=skipped,
+    )
+    assert ("a" in told(ABC, taken).performed) is not skipped
+
+
+def test_a_reused_step_that_left_no_checkpoint_makes_no_row_of_one() -> None:
+    taken = ev.StepReused(
+        **about(ABC, 0, None),
+        from_run_id="older",
+        verdict=Verdict.PASSED,
+        kind="run",
+        args_digest="a",
+        pre_state=None,
+    )
+    first = ev.RunSubmitted(
+        workflow="w", plan_digest="p", plan=ABC, plan_redacted=False, inputs={}, policy_digest="q"
+    )
+    facts: list[Payload] = [first, stored(ABC, 0), taken]
+    events = [Event("run:r", seq, AT, fact.TYPE, fact, b"") for seq, fact in enumerate(facts, 1)]
+    assert [row.valid for row in rebuild(events).checkpoints] == [False]
+
+
+def test_a_large_output_is_shown_as_its_size_and_digest() -> None:
+    large = "x" * 300
+    done = ev.AttemptFinished(
+        **about(ABC, 0), verdict="passed", duration_ms=1, outputs={"small": "y", "large": large}
+    )
+    shown = ledger_document(told(ABC, started(ABC, 0, pre_state="t0"), done).state)["steps"][0]["outputs"]
+    digest_of = hashlib.sha256(f'"{large}"'.encode()).hexdigest()
+    assert shown == {"small": "y", "large": {"bytes": 302, "digest": f"sha256:{digest_of}"}}

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from recoup.kernel.quoting import Context, quoting
 from recoup.kernel.template import (
     Reference,
     TemplateError,
@@ -21,6 +22,8 @@ from recoup.kernel.template import (
     shell_script,
     substitute,
     substitute_shell,
+    substitute_value,
+    texts_in,
 )
 
 SCOPE: dict[str, Any] = {
@@ -148,6 +151,7 @@ PRINTS = {
     "backticks in quotes": f'v="`printf %sx "{X}"`"; printf %s "${{v%x}}"',
     "default word": f"printf %s ${{unset_name:-{X}}}",
     "default word in quotes": f'printf %s "${{unset_name:-{X}}}"',
+    "quoted default word in quotes": f'printf %s "${{unset_name:-"{X}"}}"',
     "quoted default word": f'printf %s ${{unset_name:-"{X}"}}',
     "case in a substitution": f'v="$(case a in a) printf %sx {X};; esac)"; printf %s "${{v%x}}"',
     "after a case in a substitution": f'v="$(case a in a) echo;; esac){X}"; printf %s "$v"',
@@ -318,6 +322,7 @@ EOF
         ("echo $${{ inputs.customer }}", "a `$` stands before the reference"),
         ('echo "cost: $${{ inputs.customer }}"', "a `$` stands before the reference"),
         ("cat <<${{ inputs.customer }}\nx\n", "delimiter of a heredoc cannot be filled in"),
+        ("cat <<'E${{ inputs.customer }}'\nx\n", "nothing can be filled in here"),
         ("echo $((echo a) | cat) ${{ inputs.customer }}", "write `( (` with a space"),
         ("echo " + "$(" * 50 + "${{ inputs.customer }}", "nested deeper"),
     ],
@@ -467,3 +472,40 @@ def test_a_secret_value_reaches_a_script_through_its_environment_only() -> None:
 def test_a_secret_is_refused_where_bash_expands_no_variable(script: str) -> None:
     with pytest.raises(TemplateError, match="secret"):
         shell_script(script, {"inputs.pin": "12"}, {"inputs.pin"})
+
+
+# Plain data
+
+
+def test_a_string_that_is_one_reference_becomes_the_value_itself() -> None:
+    data = {"n": " ${{ steps.fetch.outputs.count }} ", "all": ("${{ steps.fetch.outputs.items }}", 7)}
+    assert substitute_value(data, SCOPE) == {"n": 3, "all": [["a", {"b": 1.0}], 7]}
+
+
+@pytest.mark.parametrize(
+    ("text", "filled"),
+    [
+        ("no reference", "no reference"),
+        ("${{ steps.fetch.outputs.count }}!", "3!"),
+        ("${{ inputs.customer }}${{ inputs.month }}", "ACME2026-11"),
+        (r"\${{ inputs.customer }}", "${{ inputs.customer }}"),
+    ],
+)
+def test_a_string_with_more_than_one_reference_stays_a_string(text: str, filled: str) -> None:
+    assert substitute_value(text, SCOPE) == filled
+
+
+def test_plain_data_that_refers_to_nothing_there_is_refused_with_its_place() -> None:
+    with pytest.raises(TemplateError, match="line 1, column 1"):
+        substitute_value(["${{ inputs.nobody }}"], SCOPE)
+
+
+def test_every_string_of_plain_data_is_looked_at_but_no_key() -> None:
+    data = {"key": "a", "list": ["b", ("c", 1, None)], "deep": {"x": {"y": "d"}}}
+    assert [*texts_in(data)] == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize("script", [f"echo ${{unset:-{X}", f"cat << ; echo {X}"])
+def test_a_script_that_bash_would_refuse_is_read_to_its_end(script: str) -> None:
+    at = script.index(X)
+    assert quoting(script, {at: at + len(X)}).contexts == {at: Context.BARE}

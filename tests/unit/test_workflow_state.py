@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recoup.kernel.breaker import ends_a_step
 from recoup.kernel.workflow import SPENT_MAX, fold_workflow, rebuild_workflow, token_cost
 from recoup.model.events import Payload, PolicyGeneration, UnknownPayload, WorkflowStepResult
 from recoup.model.instant import Instant
@@ -72,3 +73,13 @@ def test_every_event_counts_in_the_sequence(payloads: list[Payload]) -> None:
 def test_a_stored_state_can_be_folded_on(first: list[Payload], second: list[Payload]) -> None:
     half = rebuild_workflow(at_once(first))
     assert rebuild_workflow(at_once(second), half) == rebuild_workflow(at_once(first + second))
+
+
+def test_a_mode_follows_from_the_ends_of_steps_only() -> None:
+    def result(kind: str, *, counts: bool = True) -> WorkflowStepResult:
+        return WorkflowStepResult(run_id="r", step_id="s", result=kind, attempts=1, counts=counts)
+
+    assert all(ends_a_step(result(kind)) for kind in ("passed", "recovered", "failed"))
+    assert not ends_a_step(result("attempt_failed"))
+    assert not ends_a_step(result("of a newer version"))
+    assert not ends_a_step(result("failed", counts=False))

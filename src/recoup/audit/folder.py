@@ -7,6 +7,7 @@ import contextlib
 import fcntl
 import os
 import re
+import stat
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from recoup.audit.line import Head
+from recoup.errors import StateError
 from recoup.evidence.durable import write_whole
 
 _NAME = re.compile(r"audit-([0-9]{6,})\.jsonl")
@@ -47,10 +49,12 @@ class AuditFolder:
             path.unlink()
 
     def files(self) -> list[Path]:
-        """In the order of the chain."""
-        return sorted(
-            (path for path in self.root.glob("audit-*.jsonl") if _NAME.fullmatch(path.name)), key=number_of
-        )
+        """In the order of the chain. Raises StateError for what is no plain file: a pipe would never end."""
+        found = [path for path in self.root.glob("audit-*.jsonl") if _NAME.fullmatch(path.name)]
+        for path in found:
+            if not stat.S_ISREG(path.lstat().st_mode):
+                raise StateError(f"{path} is not a plain file", hint="Move it away, then export again.")
+        return sorted(found, key=number_of)
 
     def file(self, number: int) -> Path:
         return self.root / f"audit-{number:06d}.jsonl"

@@ -64,7 +64,9 @@ def mode(
         if wanted is not None:
             await _must_be_known(app, workflow)
             await app.force_mode(workflow, wanted, reason or "", getpass.getuser(), for_s)
-        document = await app.mode(workflow)
+            if trouble := await app.export_audit():
+                click.echo(f"note: {trouble}", err=True)
+        (document,) = await app.modes([workflow])
         print_json(document) if as_json else _print(document)
         return 0
 
@@ -121,7 +123,7 @@ async def _must_be_known(app: App, workflow: str) -> None:
 
 
 async def _list(app: App, as_json: bool) -> int:
-    documents = [await app.mode(name) for name in await app.workflows()]
+    documents = await app.modes(await app.workflows())
     if as_json:
         print_json(documents)
         return 0

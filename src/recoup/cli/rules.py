@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from recoup.cli.output import json_option, print_json, settings_of, with_app
+from recoup.cli.output import json_option, print_json, settings_of, with_app, write_line
 
 if TYPE_CHECKING:
     from recoup.app import App
@@ -42,9 +43,10 @@ def show(ctx: click.Context, as_json: bool) -> None:
     from recoup.model.policy import Policy
 
     settings = settings_of(ctx)
-    current, source = read_policy_of(settings), str(settings.policy) if settings.policy else None
-    if source is None and settings.database.exists():
+    if settings.database.exists():
         current, source = with_app(ctx, _followed)
+    else:
+        current, source = read_policy_of(settings), str(settings.policy) if settings.policy else None
     body, defaults = msgspec.to_builtins(current, str_keys=True), msgspec.to_builtins(Policy(), str_keys=True)
     if as_json:
         print_json({"digest": policy_digest(current), "source": source, "policy": body})
@@ -56,11 +58,18 @@ def show(ctx: click.Context, as_json: bool) -> None:
 
 
 async def _followed(app: App) -> tuple[Policy, str | None]:
-    """Where no file is named, the one that everybody who shares the ledger follows."""
-    from recoup.model.policy import Policy
+    """The one that a run would begin with: our file's if it was changed, else the one that everybody follows."""
+    from recoup.cli.run import read_policy_of
+    from recoup.errors import InvalidPolicy
 
-    found = await app.generations.newest()
-    return (Policy(), None) if found is None else (found[1], f"{found[0].source}, as the ledger has it")
+    try:
+        read_policy_of(app.settings)
+    except InvalidPolicy:
+        write_line(
+            sys.stderr,
+            f"note: {app.settings.policy} cannot be used: recoup policy check {app.settings.policy}",
+        )
+    return await app.generations.seen()
 
 
 def _yaml(value: object) -> str:

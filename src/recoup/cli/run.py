@@ -62,8 +62,9 @@ def run(
     far as nothing they rest on has changed.
 
     \b
-    Exit codes: 0 succeeded, 1 failed, 3 invalid plan, 5 waits for an operator, 6 cancelled,
-    75 exhausted but worth another delivery (`recoup resume`), 130 interrupted (`recoup resume`).
+    Exit codes: 0 succeeded, 1 failed, 3 invalid plan, 4 blocked by the mode of its workflow (`recoup mode`),
+    5 waits for an operator, 6 cancelled, 75 exhausted but worth another delivery (`recoup resume`),
+    130 interrupted (`recoup resume`).
 
     \b
     Examples:
@@ -189,6 +190,8 @@ async def _resume_in_place(
         return 0
     # An operator's wish must not be left behind by a command that then fails.
     await app.must_be_free(state.run_id)
+    if from_step is not None or (state.paused and state.status != "escalated"):
+        await app.must_not_be_blocked(state)
     if from_step is not None:
         say_preview(in_place(state, from_step), quiet=quiet)
         await send(app, state.run_id, "resume_from_step", "recoup resume --from-step", from_step)
@@ -271,7 +274,7 @@ def read_plan_of(path: Path, policy: Policy) -> Plan:
 def _print_result(app: App, state: RunState) -> None:
     if state.status == "succeeded":
         advice = f"ledger: recoup ledger {state.run_id}"
-    elif state.retryable or state.interrupted:
+    elif state.retryable or state.interrupted or state.status == "blocked":
         advice = f"go on:  recoup resume {state.run_id}"
     else:
         advice = f"why:    recoup show {state.run_id}"

@@ -20,7 +20,8 @@ from recoup.kernel.breaker import FAILURES_MAX
 from recoup.model.failure import FailureClass
 from recoup.model.policy import Policy
 
-POLICY_BYTES_MAX = 1 << 20
+POLICY_BYTES_MAX = 1 << 18
+"""A driver may read it between two heartbeats."""
 RULES_MAX = 1_000
 RULE_CHARS_MAX = 200
 _DAY_S = 86_400

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
+import stat
 import time
 from pathlib import Path
 
@@ -11,7 +14,7 @@ from recoup.model.policy import WrittenPolicy
 QUIET_S = 0.5
 """So long nobody must have written to it. One that claims to be of the future must be the same at two looks."""
 
-_Stamp = tuple[int, int, int] | None
+_Stamp = tuple[int, int, int, int] | None
 
 
 class WatchedPolicyFile:
@@ -41,8 +44,7 @@ class WatchedPolicyFile:
         from recoup.errors import InvalidPolicy
 
         try:
-            with self._path.open("rb") as file:
-                raw = file.read(POLICY_BYTES_MAX + 1)
+            raw = _bytes_of(self._path, POLICY_BYTES_MAX + 1)
         except OSError as error:
             return WrittenPolicy("", None, f"{self._path} cannot be read: {error.strerror}")
         digest = hashlib.sha256(raw).hexdigest()
@@ -56,7 +58,20 @@ class WatchedPolicyFile:
             status = self._path.stat()
         except OSError:
             return None
-        return status.st_mtime_ns, status.st_size, status.st_ino
+        # Tools that unpack or synchronise set the time of the content; nobody sets that of the change.
+        return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
+
+
+def _bytes_of(path: Path, bytes_max: int) -> bytes:
+    """Of a plain file: a pipe would make every run wait for whoever writes to it."""
+    with open(path, "rb", opener=_at_once) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "this is not a plain file")
+        return file.read(bytes_max)
+
+
+def _at_once(name: str, flags: int) -> int:
+    return os.open(name, flags | os.O_NONBLOCK)
 
 
 def _is_old(stamp: _Stamp) -> bool:

@@ -400,6 +400,8 @@ class Driver:
     async def _always(self, index: int) -> None:
         """Whatever it comes to changes nothing about the step; what it changed in the workspace is kept."""
         desk, step, record = self._desk, self._desk.job.plan.steps[index], self.state.steps[index]
+        if record.open is None and await self._surroundings.stop_the_run():
+            return
         arguments = desk.arguments(step)
         start = started(desk, step, record, arguments, self._pre_state(record), phase="always")
         if record.open is None and not await self._begin(step, record, start):

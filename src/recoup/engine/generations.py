@@ -36,25 +36,41 @@ class Generations:
         self._newest: PolicyGeneration | None = None
         self._said: dict[str, str] = {}
         """What each file said last: the digest of a policy, or of bytes that were refused."""
+        self._untold: WrittenPolicy | None = None
+        """What our file says and the ledger does not know yet."""
         self._policy: Policy | None = None
 
     async def current(self) -> Policy | None:
         """The newest generation, after a look at our own file. None: there is none yet."""
-        if self._source is not None and (written := self._source.look()) is not None:
-            await self._take(written)
+        if self._source is not None:
+            self._untold = self._source.look() or self._untold
+        if self._untold is not None:
+            await self._take(self._untold)
         await self._catch_up()
         return self._policy
 
-    async def newest(self) -> tuple[PolicyGeneration, Policy] | None:
-        """As the ledger has it; our own file is not looked at."""
+    async def seen(self) -> tuple[Policy, str | None]:
+        """What `begin` would give and whose it is, for somebody who only looks: nothing is told."""
         await self._catch_up()
-        return (self._newest, self._policy) if self._newest and self._policy else None
+        written = self._source.read() if self._source is not None else None
+        if self._source is not None and written is not None and written.policy is not None:
+            source = self._redactor.redact(self._source.name).text
+            if self._news(source, written) is not None:
+                return written.policy, source
+        if self._newest is None or self._policy is None:
+            return Policy(), None
+        return self._policy, self._newest.source
 
     async def begin(self) -> Policy:
         """The policy to begin with: our file is read at once, whether it was changed a moment ago or not."""
         if self._source is not None:
             await self._take(self._source.read())
         await self._catch_up()
+        if self._newest is not None and self._policy is None:
+            raise LedgerError(
+                f"the policy {self._newest.policy_digest} that everybody follows is of a newer version",
+                hint="Upgrade Recoup.",
+            )
         return self._policy or Policy()
 
     async def _take(self, written: WrittenPolicy) -> None:
@@ -63,13 +79,14 @@ class Generations:
         for _ in range(CONFLICTS_MAX):
             await self._catch_up()
             append = self._news(source, written)
-            if append is None:
-                return
             try:
-                await self._ledger.append(append)
-                return
+                if append is not None:
+                    await self._ledger.append(append)
             except Conflict:
                 continue  # somebody else spoke: what the file says may be known by now
+            if self._untold is written:
+                self._untold = None
+            return
 
     def _news(self, source: str, written: WrittenPolicy) -> Append | None:
         if written.policy is None:
@@ -97,7 +114,7 @@ class Generations:
             if len(events) < EVENTS_MAX:
                 break
         if self._newest is not None and self._newest is not before:
-            self._policy = await self._body(self._newest.policy_digest)
+            self._policy = await self._body(self._newest.policy_digest) or self._policy
 
     def _hear(self, event: Event) -> None:
         self._seq = event.seq
@@ -113,8 +130,12 @@ class Generations:
         if len(self._said) > SOURCES_MAX:
             del self._said[next(iter(self._said))]
 
-    async def _body(self, digest: str) -> Policy:
+    async def _body(self, digest: str) -> Policy | None:
+        """None: it is of a newer version, and says what we do not understand. The last good one stays."""
         body = await self._ledger.policy_body(digest)
         if body is None:
             raise LedgerError(f"the policy {digest} is not in the ledger", hint="The database is damaged.")
-        return msgspec.json.decode(body, type=Policy)
+        try:
+            return msgspec.json.decode(body, type=Policy)
+        except msgspec.ValidationError:
+            return None

@@ -7,9 +7,17 @@ from collections.abc import Sequence
 
 from recoup.engine.breaking import judging
 from recoup.engine.world import Job, World
+from recoup.kernel.breaker import ends_a_step
 from recoup.kernel.fold import advance
 from recoup.kernel.policies import policy_digest
-from recoup.model.events import Escalated, Event, Payload, WorkflowStepResult, decode_payload
+from recoup.model.events import (
+    AttemptStarted,
+    Escalated,
+    Event,
+    Payload,
+    WorkflowStepResult,
+    decode_payload,
+)
 from recoup.model.ids import Lease, run_stream, workflow_stream
 from recoup.model.instant import Instant
 from recoup.model.mode import Refusal
@@ -83,7 +91,7 @@ class Recorder:
             # Structure alone: what is stored is what was meant, and nobody here folds it.
             told = tuple([Draft(one.TYPE, self._world.redactor.seal(one), one) for one in results])
             streams.append(StreamAppend(workflow_stream(self.state.workflow), told))
-        judge = self._judging(now, ended=bool(results)) if results or tail_drafts else None
+        judge = self._judging(now, results, tail) if results or tail_drafts else None
         appended = await self._world.ledger.append(
             Append(
                 at=now,
@@ -111,11 +119,14 @@ class Recorder:
             self._show_added(appended, len(drafts) + len(results), now)
         return appended.tail_appended and bool(tail_drafts)
 
-    def _judging(self, now: Instant, *, ended: bool) -> Judging:
+    def _judging(
+        self, now: Instant, results: Sequence[WorkflowStepResult], tail: Sequence[Payload]
+    ) -> Judging:
         policy = self._job.policy
         return judging(
             *(self._world.redactor, self.state.workflow, self._job.run_id, policy, now),
-            ended=ended,
+            ended=any(map(ends_a_step, results)),
+            probes=not any(isinstance(fact, AttemptStarted) and fact.phase == "always" for fact in tail),
             digest=self.digest_of(policy),
         )
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from recoup.engine.breaking import blocked, kept_out, kept_out_everywhere, pause_everything_if_due
+import contextlib
+
+from recoup.engine.breaking import blocked, kept_out, kept_out_everywhere
 from recoup.engine.desk import Desk
+from recoup.errors import LedgerBusy
 from recoup.kernel.elapsed import elapsed_s
 from recoup.model.instant import Instant
 from recoup.model.mode import Refusal
@@ -25,7 +28,9 @@ class Surroundings:
         if desk.state.delivery > 0:
             return False
         now, run_id = desk.world.clock.now(), desk.job.run_id
-        refusal = await kept_out(desk.world.ledger, desk.state.workflow, run_id, desk.job.policy, now)
+        refusal = await kept_out(
+            *(desk.world.ledger, desk.world.redactor, desk.state.workflow, run_id, desk.job.policy, now)
+        )
         return await self._blocked_by(refusal)
 
     async def look(self) -> None:
@@ -34,12 +39,18 @@ class Surroundings:
         if self._looked_at is not None and elapsed_s(self._looked_at, now, LOOK_S) < LOOK_S:
             return
         self._looked_at = now
+        with contextlib.suppress(LedgerBusy):
+            # What an attempt came to waits to be recorded, and must not be lost for this. The next look is soon.
+            await self._look(now)
+
+    async def _look(self, now: Instant) -> None:
         await self._follow_the_policy()
         ledger, policy = self._desk.world.ledger, self._desk.job.policy
+        redactor = self._desk.world.redactor
         if policy.global_pause:
             digest = self._desk.recorder.digest_of(policy)
-            await pause_everything_if_due(ledger, self._desk.world.redactor, policy, digest, now)
-        self.refusal = await kept_out_everywhere(ledger, policy, now)
+            await self._desk.world.everywhere.pause_if_due(ledger, redactor, policy, digest, now)
+        self.refusal = await kept_out_everywhere(ledger, redactor, policy, now)
 
     async def stop_the_run(self) -> bool:
         await self.look()

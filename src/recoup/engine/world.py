@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import secrets as randomness
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from recoup.engine.everywhere import Everywhere
 from recoup.engine.generations import Generations
 from recoup.kernel.earlier import Earlier
 from recoup.model.events import Event
@@ -58,6 +59,7 @@ class World:
     """None: failures leave nothing but their events."""
     generations: Generations | None = None
     """None: every run keeps the policy it was submitted with."""
+    everywhere: Everywhere = field(default_factory=Everywhere)
     lease_ttl_s: float = 10
     heartbeat_s: float = 3
     control_poll_s: float = 0.25

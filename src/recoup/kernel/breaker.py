@@ -56,10 +56,11 @@ def rule(
     *,
     ended: bool,
     begins: str | None = None,
+    probes: bool = True,
     digest: str | None = None,
 ) -> Ruling:
     """After the events up to `seq`: what follows from step results, if some have just come in (`ended`), and whether
-    a step of the run `begins` may begin."""
+    a step of the run `begins` may begin. What only cleans up after a step says nothing about it (`probes`)."""
     told: list[Payload] = []
 
     def tell(payload: Payload) -> Health:
@@ -69,16 +70,24 @@ def rule(
     if health.boots.get(now.boot_id) is None:
         health = tell(WorkflowBootSeen(boot_id=now.boot_id))
     if ended and (change := next_mode(health, policy, now, digest)) is not None:
-        health = tell(change)
+        health = tell(change if change.causes else _replace(change, causes=(seq,)))
     if begins is None:
         return Ruling(tuple(told))
     at = standing(health, now)
     if at.over:
         health = tell(_ended(health, at, digest))
+    if not probes:
+        return Ruling(tuple(told), Refusal(at.mode, health.reason, at.left_s) if at.mode.stops else None)
     refusal = refused(health, policy, begins, now)
     if refusal is None and at.half_open and not _may_probe(health, policy, begins, now):
         tell(WorkflowProbePermitted(run_id=begins))
     return Ruling(tuple(told), refusal)
+
+
+def ends_a_step(result: WorkflowStepResult) -> bool:
+    """Whether it says something about the step: an attempt that is tried again does not, nor does a failure that only
+    caution caused. What came in before it was judged then."""
+    return result.result in ("passed", "recovered") or (result.result == "failed" and result.counts)
 
 
 def standing(health: Health, now: Instant) -> Standing:
@@ -204,7 +213,8 @@ def _clean(health: Health, payload: WorkflowStepResult) -> Health:
     if payload.step_id in streaks:
         streaks = {step: streak for step, streak in streaks.items() if step != payload.step_id}
     recent = (health.recent + ".")[-FAILURES_MAX:]
-    return _replace(health, streaks=streaks, recent=recent, clean=health.clean + 1, half_open=False)
+    half_open = health.half_open and not _was_permitted(health, payload.run_id)
+    return _replace(health, streaks=streaks, recent=recent, clean=health.clean + 1, half_open=half_open)
 
 
 def _entered(health: Health, payload: WorkflowModeChanged, moment: Moment) -> Health:
@@ -230,9 +240,9 @@ def _entered(health: Health, payload: WorkflowModeChanged, moment: Moment) -> He
 def _quarantine(
     health: Health, policy: Policy, at: Standing, now: Instant
 ) -> tuple[str, tuple[int, ...]] | None:
-    last = health.failures[-1].moment.seq
-    if at.half_open:
-        return "a probe failed after the quarantine", (last,)
+    last = health.failures[-1]
+    if at.half_open and _was_permitted(health, last.run_id):
+        return "a probe failed after the quarantine", (last.moment.seq,)
     most, window_s = policy.workflow_fail_max_in_window, policy.workflow_fail_window_s
     if len(health.failures) >= most and _counts(health, health.failures[-most], window_s, now):
         words = f"workflow_fail_max_in_window: {most} failed steps within {window_s:g} s"
@@ -297,6 +307,11 @@ def _changed(
 
 def _may_probe(health: Health, policy: Policy, run_id: str | None, now: Instant) -> bool:
     return any(permit.run_id == run_id for permit in _valid_permits(health, policy, now))
+
+
+def _was_permitted(health: Health, run_id: str) -> bool:
+    """Also one whose permit has expired since: a step that was begun before the quarantine proves nothing."""
+    return any(permit.run_id == run_id for permit in health.permits)
 
 
 def _valid_permits(health: Health, policy: Policy, now: Instant) -> list[Permit]:

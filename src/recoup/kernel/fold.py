@@ -12,7 +12,7 @@ from recoup.model import events as ev
 from recoup.model.events import Event
 from recoup.model.failure import FailureClass
 from recoup.model.instant import Instant
-from recoup.model.plan import Rebuild, kind_of
+from recoup.model.plan import Rebuild, Repeat, kind_of
 from recoup.model.run import (
     Base,
     GivenUp,
@@ -121,7 +121,7 @@ def _advance_run(state: RunState, payload: ev.Payload, at: Instant) -> None:
                 state.gate_reached = state.prefix_length
         case ev.RunBlocked():
             state.status, state.reason = RunStatus.BLOCKED, payload.reason
-            state.waiting_until = payload.until
+            state.waiting_until, state.interrupted = payload.until, False
         case ev.Escalated():
             state.status, state.reason = RunStatus.ESCALATED, payload.reason
             state.escalation_id, state.escalated_step = payload.escalation_id, payload.step_index
@@ -151,10 +151,14 @@ def _restore(state: RunState, payload: ev.CheckpointRestored) -> None:
 
 
 def _to_rebuild(state: RunState) -> list[int]:
+    """A step that must not be repeated is not, whatever else its plan says of it."""
     return [
         record.index
         for record, step in zip(state.steps, state.plan.steps, strict=True)
-        if step.rebuild is Rebuild.RERUN and is_good(record) and not record.skipped
+        if step.rebuild is Rebuild.RERUN
+        and step.repeat is Repeat.SAFE
+        and is_good(record)
+        and not record.skipped
     ]
 
 

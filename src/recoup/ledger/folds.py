@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator
 
@@ -15,6 +16,7 @@ from recoup.ledger.transaction import Transaction, find_stream, first_place, seq
 from recoup.model.events import Payload, decode_payload
 from recoup.model.ids import run_stream, workflow_stream
 from recoup.model.instant import Instant
+from recoup.model.mode import Health
 from recoup.model.run import WorkflowState
 from recoup.model.storage import AttemptRow, StreamAppend
 
@@ -24,11 +26,20 @@ STATE_LAG_EVENTS = 32
 ATTEMPT_LAG_EVENTS = 256
 """So are the rows of attempts while their run goes on. A row for each would cost every commit a page more."""
 
+
+class _WholeState(msgspec.Struct, frozen=True):
+    """Nothing in it may be missing: a process of an older version may go on beside us, and stores what it knows."""
+
+    tokens_spent: float
+    seq: int
+    health: Health
+
+
 _Q = queries()
 _WRITES = row_writes()
 _RUN = run_stream("")
 _WORKFLOW = workflow_stream("")
-_decode_state = msgspec.json.Decoder(WorkflowState).decode
+_decode_state = msgspec.json.Decoder(_WholeState).decode
 _encode_state = msgspec.json.Encoder().encode
 
 
@@ -53,8 +64,7 @@ def attempt_rows(connection: sqlite3.Connection, run_id: str) -> list[AttemptRow
 
 
 def workflow_state(connection: sqlite3.Connection, workflow: str) -> WorkflowState:
-    row = connection.execute(_Q["workflow_state"], (workflow,)).fetchone()
-    state = _decode_state(row[0]) if row else WorkflowState()
+    state = _stored_state(connection, workflow)
     stream_id = find_stream(connection, workflow_stream(workflow))
     if stream_id is None:
         return state
@@ -62,6 +72,16 @@ def workflow_state(connection: sqlite3.Connection, workflow: str) -> WorkflowSta
     events = connection.execute(_Q["events_between"], window).fetchall()
     facts = ((Instant(*at), decode_payload(kind, raw)) for _, *at, kind, raw in events)
     return rebuild_workflow(facts, state)
+
+
+def _stored_state(connection: sqlite3.Connection, workflow: str) -> WorkflowState:
+    """What is not stored, or not as a whole, is folded from the first event on."""
+    row = connection.execute(_Q["workflow_state"], (workflow,)).fetchone()
+    with contextlib.suppress(msgspec.DecodeError):
+        if row is not None:
+            whole = _decode_state(row[0])
+            return WorkflowState(whole.tokens_spent, whole.seq, whole.health)
+    return WorkflowState()
 
 
 def workflow_after(

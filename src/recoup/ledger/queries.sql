@@ -28,6 +28,13 @@ SELECT wall_us, boot_us, boot_id, type, payload FROM events WHERE place = ?;
 -- streams_from: names that begin with a prefix
 SELECT name FROM streams WHERE name >= ?1 AND name < ?1 || char(0x10FFFF) ORDER BY name;
 
+-- heads_from: the last event of each stream whose name begins with a prefix
+SELECT streams.name, events.place & 4294967295, events.wall_us, events.boot_us, events.boot_id
+FROM streams CROSS JOIN events ON events.place = (
+    SELECT place FROM events WHERE place < (streams.id + 1) << 32 ORDER BY place DESC LIMIT 1
+) AND events.place >> 32 = streams.id
+WHERE streams.name >= ?1 AND streams.name < ?1 || char(0x10FFFF) ORDER BY streams.name;
+
 -- run_streams: the streams whose events have cached rows, oldest first (hence a run before those that reuse it)
 SELECT id, name FROM streams WHERE name >= 'run:' AND name < 'run;' ORDER BY id;
 

@@ -29,6 +29,7 @@ from recoup.model.storage import (
     CheckpointRow,
     Control,
     Escalation,
+    Head,
     LeaseRow,
     RunRow,
 )
@@ -67,6 +68,10 @@ class SqliteLedger:
 
     async def streams(self, prefix: str = "") -> list[str]:
         return [name for (name,) in self._reader.rows("streams_from", (prefix,))]
+
+    async def heads(self, prefix: str = "") -> list[Head]:
+        rows = self._reader.rows("heads_from", (prefix,))
+        return [Head(name, seq, Instant(*at)) for name, seq, *at in rows]
 
     async def claim(
         self, run_id: str, owner: ProcessIdentity, ttl_s: float, now: Instant, over_epoch: int | None = None

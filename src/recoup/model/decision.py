@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import assert_never
 
 import msgspec
 
@@ -71,3 +72,5 @@ def strategy(decision: Decision) -> Strategy:
             return Strategy.RETRY
         case GiveUp() | Escalate():
             return Strategy.NONE
+        case _:  # pragma: no cover
+            assert_never(decision)

@@ -68,11 +68,6 @@ class OpenAttempt(msgspec.Struct):
     """main | rebuild | rescue | always."""
 
     @property
-    def rebuild(self) -> bool:
-        """A passed step that is performed again in a restored workspace; its record stays as it was."""
-        return self.phase == "rebuild"
-
-    @property
     def launched(self) -> bool:
         return self.inline or self.keeper is not None
 

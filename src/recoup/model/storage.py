@@ -98,6 +98,14 @@ class Position(msgspec.Struct, frozen=True, gc=False):
     type: str
 
 
+class Head(msgspec.Struct, frozen=True, gc=False):
+    """The last event of a stream: its sequence, and when it was."""
+
+    stream: str
+    seq: int
+    at: Instant
+
+
 class Appended(msgspec.Struct, frozen=True, gc=False):
     positions: tuple[Position, ...]
     tail_appended: bool

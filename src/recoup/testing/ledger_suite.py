@@ -31,6 +31,7 @@ from recoup.model.storage import (
     ControlAck,
     Draft,
     Escalation,
+    Head,
     Judging,
     PolicyBody,
     Ruled,
@@ -198,6 +199,17 @@ class EventRules:
         assert await ledger.streams("run:") == ["run:a", "run:b"]
         assert await ledger.streams("workflow:a%") == ["workflow:a%"]
         assert len(await ledger.streams()) == 5
+
+    async def test_the_ends_of_streams_are_found_by_prefix(self, open_ledger: Opener) -> None:
+        ledger = await open_ledger()
+        later = START.plus_s(5)
+        await ledger.append(facts(into("run:a", note(), note())))
+        await ledger.append(facts(into("run:b", note())))
+        await ledger.append(facts(into("policy", note())))
+        await ledger.append(facts(into("run:b", note(), note()), at=later))
+        assert await ledger.heads("run:") == [Head("run:a", 2, START), Head("run:b", 3, later)]
+        assert [head.stream for head in await ledger.heads()] == ["policy", "run:a", "run:b"]
+        assert await ledger.heads("workflow:") == []
 
     async def test_only_redacted_text_is_stored(self, open_ledger: Opener) -> None:
         ledger = await open_ledger()

@@ -38,12 +38,13 @@ class GitWorkspaces:
     def __init__(
         self,
         run_dir: Path,
-        checkpoint_bytes_max: int = 1 << 30,
+        checkpoint_bytes_max: int | Callable[[], int] = 1 << 30,
         *,
         source_bytes_max: int = 16 << 30,
         entries_max: int = 1_000_000,
         git_timeout_s: float = 600,
     ) -> None:
+        """`checkpoint_bytes_max` is asked anew for each checkpoint where it can change meanwhile."""
         self._layout = Layout(run_dir.absolute())
         self._checkpoint_bytes_max = checkpoint_bytes_max
         self._source_limits = SourceLimits(source_bytes_max, entries_max)
@@ -156,7 +157,9 @@ class GitWorkspaces:
 
     def _snapshot(self, git: Git, number: int) -> Snapshot:
         self._sweep_once()
-        return checkpoint.take(git, self._place(number), self._store(git), self._checkpoint_bytes_max)
+        limit = self._checkpoint_bytes_max
+        bytes_max = limit() if callable(limit) else limit
+        return checkpoint.take(git, self._place(number), self._store(git), bytes_max)
 
     def _restore(self, git: Git, snapshot: Snapshot) -> int:
         self._sweep_once()

@@ -1,0 +1,59 @@
+"""The pause of all workflows: what one process knows of the failures in each of them."""
+
+from __future__ import annotations
+
+import contextlib
+
+from recoup.engine.breaking import stored_draft
+from recoup.errors import Conflict
+from recoup.kernel.breaker import next_global_mode
+from recoup.kernel.elapsed import elapsed_s
+from recoup.model.ids import EVERY_WORKFLOW, workflow_stream
+from recoup.model.instant import Instant
+from recoup.model.mode import Health
+from recoup.model.policy import Policy
+from recoup.model.storage import Append, StreamAppend
+from recoup.ports import Ledger, Redactor
+
+LOOK_S = 1.0
+"""No more often than this, however many runs a process drives."""
+
+
+class Everywhere:
+    """Shared by all runs of a process. Only workflows in which something has happened are read again."""
+
+    def __init__(self) -> None:
+        self._looked_at: Instant | None = None
+        self._known: dict[str, tuple[int, Health]] = {}
+
+    async def pause_if_due(
+        self, ledger: Ledger, redactor: Redactor, policy: Policy, digest: str, now: Instant
+    ) -> None:
+        """Counts over all workflows. Whoever notices first says so."""
+        if self._looked_at is not None and elapsed_s(self._looked_at, now, LOOK_S) < LOOK_S:
+            return
+        self._looked_at = now
+        everywhere = await ledger.workflow_state(EVERY_WORKFLOW)
+        healths = await self._healths(ledger, policy.global_fail_window_s, now)
+        change = next_global_mode(everywhere.health, healths, policy, now, digest)
+        if change is None:
+            return
+        told = StreamAppend(
+            workflow_stream(EVERY_WORKFLOW), (stored_draft(redactor, change),), everywhere.seq
+        )
+        with contextlib.suppress(Conflict):  # somebody else was first
+            await ledger.append(Append(at=now, streams=(told,)))
+
+    async def _healths(self, ledger: Ledger, window_s: float, now: Instant) -> dict[str, Health]:
+        """Of those with an event within the window: in the others nothing can have failed since."""
+        prefix, known = workflow_stream(""), dict[str, tuple[int, Health]]()
+        for head in await ledger.heads(prefix):
+            name = head.stream.removeprefix(prefix)
+            if name == EVERY_WORKFLOW or elapsed_s(head.at, now, window_s) >= window_s:
+                continue
+            before = self._known.get(name)
+            if before is None or before[0] != head.seq:
+                before = (head.seq, (await ledger.workflow_state(name)).health)
+            known[name] = before
+        self._known = known
+        return {name: health for name, (_, health) in known.items()}

@@ -1,0 +1,121 @@
+"""Runs that a mode stops: nothing is lost by it, and nothing that came before counts as a failed probe."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from recoup.engine.forcing import force_mode
+from recoup.errors import StateError
+from recoup.kernel.breaker import standing
+from recoup.kernel.documents import exit_code
+from recoup.model.mode import Mode
+from recoup.model.outcome import Order, Outcome
+from recoup.model.plan import Handler, Limits, RunAction, Step
+from recoup.model.policy import Policy
+from recoup.model.run import RunStatus
+from recoup.model.workspace import FolderSource
+from recoup.testing.clock import FakeClock
+from recoup.testing.house import House, plan_of
+from recoup.testing.runtime import SUCCESS, ScriptedRuntime, exits
+
+BROKEN = exits(2, "AssertionError: the sum is wrong")
+FLAKY = exits(1, "error: connection reset by peer")
+
+
+class Performed:
+    """A runtime that does this."""
+
+    inline = True
+
+    def __init__(self, deed: Callable[[Order], Awaitable[Outcome]]) -> None:
+        self._deed = deed
+
+    async def perform(self, order: Order, _hooks: object) -> Outcome:
+        return await self._deed(order)
+
+
+@pytest.fixture
+async def house(tmp_path: Path) -> AsyncIterator[House]:
+    one = House(tmp_path, policy=Policy(backoff_ms=1))
+    yield one
+    await one.ledger.close()
+
+
+async def force(house: House, mode: Mode) -> None:
+    await force_mode(
+        *(house.ledger, house.redactor, "workflow", mode),
+        reason="because",
+        actor="op",
+        for_s=None,
+        policy=house.policy,
+        now=house.clock.now(),
+    )
+
+
+async def mode(house: House) -> Mode:
+    return standing((await house.ledger.workflow_state("workflow")).health, house.clock.now()).mode
+
+
+async def test_an_attempt_of_a_probe_that_is_tried_again_is_no_failed_probe(house: House) -> None:
+    """Although a step that was under way when the quarantine began has failed since."""
+
+    async def fails_in_quarantine(_order: Order) -> Outcome:
+        await force(house, Mode.QUARANTINED)
+        return BROKEN
+
+    house.world.runtimes["run"] = Performed(fails_in_quarantine)  # type: ignore[index]
+    once = Step(id="a", action=RunAction("true"), limits=Limits(max_attempts=1))
+    assert (await house.run(plan_of(once), "straggler")).status is RunStatus.FAILED
+    assert isinstance(house.clock, FakeClock)
+    house.clock.advance(house.policy.quarantine_duration_s)
+    house.world.runtimes["run"] = ScriptedRuntime({"a": [FLAKY, SUCCESS]})  # type: ignore[index]
+    state = await house.run(plan_of("a"), "probe")
+    assert (state.status, state.steps[0].attempts) == (RunStatus.SUCCEEDED, 2)
+    assert await mode(house) is Mode.DEGRADED
+
+
+async def test_a_run_that_was_interrupted_before_it_began_is_blocked_and_not_interrupted(
+    house: House,
+) -> None:
+    class FullDisk:
+        async def create(self, _source: object) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    await house.submit(msgspec.structs.replace(plan_of("a"), workspace=FolderSource(".")))
+    with pytest.raises(StateError):
+        await (await house.driver("run-1", FullDisk())).drive()  # type: ignore[arg-type]
+    assert (await house.state("run-1")).interrupted
+    await force(house, Mode.PAUSED)
+    state = await (await house.driver("run-1")).drive()
+    assert (state.status, state.delivery, exit_code(state)) == (RunStatus.BLOCKED, 0, 4)
+
+
+async def test_cleaning_up_after_a_quarantine_is_no_probe(house: House) -> None:
+    """What failed before the quarantine is counted when the run gives up, and proves nothing about the time after."""
+    cleans = (Handler(action=RunAction("true")),)
+    step = Step(id="a", action=RunAction("true"), always=cleans, limits=Limits(max_attempts=1))
+    performed: list[str] = []
+
+    async def fails_then_cleans(order: Order) -> Outcome:
+        performed.append(order.step_id)
+        if len(performed) == 1:
+            await force(house, Mode.QUARANTINED)
+            return BROKEN
+        return SUCCESS
+
+    house.world.runtimes["run"] = Performed(fails_then_cleans)  # type: ignore[index]
+    state = await house.run(plan_of(step))
+    assert state.status is RunStatus.BLOCKED
+    assert state.always_pending
+    assert isinstance(house.clock, FakeClock)
+    house.clock.advance(house.policy.quarantine_duration_s)
+    state = await (await house.driver("run-1")).drive()
+    assert (state.status, len(performed)) == (RunStatus.FAILED, 2)
+    assert await mode(house) is Mode.DEGRADED
+    health = (await house.ledger.workflow_state("workflow")).health
+    assert (health.permits, health.half_open) == ((), True), "the next run may probe"
