@@ -1,0 +1,254 @@
+"""`simulate`: what another policy would have decided, and storms that test this program itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from recoup.cli.output import json_option, print_json, seconds, with_app
+from recoup.errors import UsageError
+
+if TYPE_CHECKING:
+    from recoup.app import App
+    from recoup.kernel.whatif import Difference, Replayed
+    from recoup.simulation.replaying import WhatIf
+    from recoup.simulation.storm import Ended
+
+_BROKEN = 1
+_RUNS_MAX = 100_000
+_RUNS_STORM = 10_000
+_LISTED_MAX = 20
+_IN_MEMORY = Path("/dev/shm")
+_HEADS = ("workflow", "runs", "same", "other wait", "stops earlier", "goes on", "unknown")
+
+
+@click.command()
+@click.option(
+    "--policy", "policy_file", type=click.Path(path_type=Path), metavar="FILE", help="Another policy."
+)
+@click.option("--workflow", metavar="NAME", help="Only runs of this one.")
+@click.option("--since", metavar="TIME", help="Only runs submitted within this time: 12h, 7d.")
+@click.option(
+    "--storm", is_flag=True, help="Test this program: the real engine in virtual time, with faults."
+)
+@click.option("--seed", type=click.IntRange(0), help="Of the storm: the same seed gives the same events.")
+@click.option("--runs", type=click.IntRange(1, _RUNS_MAX), help=f"In the storm; {_RUNS_STORM} unless told.")
+@json_option
+@click.pass_context
+def simulate(
+    ctx: click.Context,
+    policy_file: Path | None,
+    workflow: str | None,
+    since: str | None,
+    storm: bool,
+    seed: int | None,
+    runs: int | None,
+    as_json: bool,
+) -> None:
+    """Replay recorded runs under another policy, and say what would have been decided otherwise.
+
+    The decisions are made again from the recorded facts, by the functions that made them. What would have followed on
+    something that never happened is unknown, and is said to be. Nothing is changed.
+
+    \b
+    Examples:
+      recoup simulate --policy new.yaml
+      recoup simulate --policy new.yaml --workflow invoice-sync --since 7d --json
+      recoup simulate --storm --seed 7 --runs 1000
+    """
+    if storm:
+        if policy_file or workflow or since:
+            raise UsageError(
+                "--storm goes with --seed and --runs only", hint="recoup simulate --storm --seed 7"
+            )
+        ctx.exit(_storm(seed or 0, runs or _RUNS_STORM, as_json))
+    if policy_file is None:
+        raise UsageError("--policy is missing", hint="recoup simulate --policy new.yaml (or --storm)")
+    if seed is not None or runs is not None:
+        raise UsageError("--seed and --runs go with --storm", hint="recoup simulate --storm --seed 7")
+    ctx.exit(_what_if(ctx, policy_file, workflow, since, as_json))
+
+
+# Another policy
+
+
+def _what_if(
+    ctx: click.Context, policy_file: Path, workflow: str | None, since: str | None, as_json: bool
+) -> int:
+    from recoup.documents.policy_file import read_policy
+    from recoup.kernel.policies import policy_digest
+    from recoup.simulation.replaying import what_if
+
+    policy, since_s = read_policy(policy_file), _since_s(since)
+    digest = policy_digest(policy)
+
+    async def work(app: App) -> WhatIf:
+        since_us = None
+        if since_s is not None:
+            since_us = app.world.clock.now().wall_us - round(since_s * 1e6)
+        return await what_if(app.ledger, policy, digest, workflow=workflow, since_us=since_us)
+
+    found = with_app(ctx, work)
+    print_json(_document(found)) if as_json else _print(found, policy_file)
+    return 0
+
+
+def _since_s(since: str | None) -> float | None:
+    from recoup.documents.durations import duration_s
+
+    if since is None:
+        return None
+    try:
+        return duration_s(since)
+    except ValueError as error:
+        raise UsageError(f"--since {since} {error}") from None
+
+
+def _document(found: WhatIf) -> dict[str, Any]:
+    import msgspec
+
+    document: dict[str, Any] = {"same": found.same, **msgspec.to_builtins(found)}
+    for one, body in zip(found.different, document["different"], strict=True):
+        body["verdict"] = one.verdict
+    document["mostDifferent"] = [one.run_id for one in found.most_different]
+    return document
+
+
+def _print(found: WhatIf, policy_file: Path) -> None:
+    decisions = sum(tally.decisions for tally in found.workflows)
+    if found.same:
+        click.echo(
+            f"nothing would have been decided otherwise: {_count(found.runs, 'run')}, {_count(decisions, 'decision')}"
+        )
+    else:
+        click.echo(
+            f"{_count(found.runs, 'run')}, {_count(decisions, 'decision')} made again under {policy_file}\n"
+        )
+        _print_table(found)
+        _print_modes(found)
+        click.echo("\nmost different:")
+        for one in found.most_different:
+            click.echo(f"  {one.run_id}  {_why(one)}")
+    if found.cut:
+        click.echo(
+            f"\nonly the newest {found.runs} runs were looked at: narrow it with --workflow or --since"
+        )
+    if found.unseen_keys:
+        click.echo(f"\nnot to be seen in what was recorded: {', '.join(found.unseen_keys)}")
+
+
+def _print_table(found: WhatIf) -> None:
+    rows = [
+        (tally.workflow, str(tally.runs), *(str(count) for count in tally.verdicts.values()))
+        for tally in found.workflows
+    ]
+    widths = [max(len(row[column]) for row in [_HEADS, *rows]) for column in range(len(_HEADS))]
+    for row in [_HEADS, *rows]:
+        cells = [
+            cell.rjust(width) if column else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        click.echo("  ".join(cells).rstrip())
+    saved = sum(tally.attempts_saved for tally in found.workflows)
+    lost = sum(tally.recoveries_lost for tally in found.workflows)
+    more = sum(tally.more_attempts_max for tally in found.workflows)
+    click.echo(
+        f"\nsaved: {_count(saved, 'attempt')} and {seconds(sum(tally.seconds_saved for tally in found.workflows))}; "
+        f"spent: {seconds(sum(tally.seconds_spent for tally in found.workflows))} of waiting"
+    )
+    if lost:
+        click.echo(f"LOST: {_count(lost, 'recovery', 'recoveries')} that came after the new end")
+    if more:
+        click.echo(f"unknown: runs that would have gone on, with at most {_count(more, 'attempt')} more")
+
+
+def _print_modes(found: WhatIf) -> None:
+    from recoup.simulation.replaying import modes_that_differ
+
+    for mode in modes_that_differ(found):
+        click.echo(f"\nmodes of {mode['workflow']}, from its recorded step results:")
+        for key, words in (
+            ("wouldHaveBegun", "would have been"),
+            ("wouldNotHaveBegun", "would not have been"),
+        ):
+            for change in mode[key][:_LISTED_MAX]:
+                click.echo(f"  {words} {change['mode']} at {change['at'][:19]}Z: {change['reason']}")
+            if len(mode[key]) > _LISTED_MAX:
+                click.echo(f"  and {len(mode[key]) - _LISTED_MAX} more")
+        if mode["attemptsBlocked"]:
+            click.echo(
+                f"  {_count(mode['attemptsBlocked'], 'run')} would have been blocked; from there on they are unknown"
+            )
+        if mode["runsNotBlocked"]:
+            click.echo(
+                f"  blocked {_count(mode['runsNotBlocked'], 'time')} when it would not have been: what would have "
+                "followed is unknown"
+            )
+
+
+def _why(one: Replayed) -> str:
+    last = one.differences[-1]
+    where = f"{last.step_id} attempt {last.attempt}: " if last.step_id and last.attempt else ""
+    waits = sum(difference.kind == "other_wait" for difference in one.differences)
+    before = f"{_count(waits, 'other wait')}; " if waits and last.kind != "other_wait" else ""
+    return f"{before}{where}{last.instead}, not {last.recorded}; {_consequence(last)}"
+
+
+def _consequence(last: Difference) -> str:
+    match last.kind:
+        case "other_wait":
+            saved = last.seconds_saved
+            return f"saves {seconds(saved)}" if saved >= 0 else f"waits {seconds(-saved)} longer"
+        case "stops_earlier":
+            lost = ", and LOSES the recovery that followed" if last.recovery_lost else ""
+            return f"saves {_count(last.attempts_saved, 'attempt')} and {seconds(last.seconds_saved)}{lost}"
+        case "goes_on" if last.more_attempts_max is not None:
+            return f"unknown from here: at most {_count(last.more_attempts_max, 'attempt')} more"
+        case _:
+            return "unknown from here"
+
+
+def _count(number: int, noun: str, nouns: str | None = None) -> str:
+    return f"{number} {noun if number == 1 else nouns or noun + 's'}"
+
+
+# Storms
+
+
+def _storm(seed: int, runs: int, as_json: bool) -> int:
+    import tempfile
+    import time
+
+    from recoup.simulation.storm import Size, Storm
+
+    begun_s = time.monotonic()
+    with tempfile.TemporaryDirectory(
+        prefix="recoup-storm-", dir=_IN_MEMORY if _IN_MEMORY.is_dir() else None
+    ) as folder:
+        ended = Storm(seed, Size(runs=runs), Path(folder)).rage()
+    took_s = time.monotonic() - begun_s
+    if as_json:
+        import msgspec
+
+        print_json({"held": not ended.broken, "tookS": round(took_s, 1), **msgspec.to_builtins(ended)})
+    else:
+        _print_storm(ended, took_s)
+    return _BROKEN if ended.broken else 0
+
+
+def _print_storm(ended: Ended, took_s: float) -> None:
+    statuses = ", ".join(f"{count} {status}" for status, count in ended.statuses.items())
+    click.echo(
+        f"{_count(ended.runs, 'run')} in {seconds(took_s)} ({seconds(ended.virtual_s)} of virtual time): {statuses}"
+    )
+    troubles = ", ".join(
+        f"{count} {name.replace('_', ' ')}" for name, count in sorted(ended.troubles.items())
+    )
+    click.echo(f"troubles: {troubles or 'none'}; {_count(ended.kills, 'process', 'processes')} killed")
+    click.echo(f"{_count(ended.events, 'event')}, digest {ended.digest[:16]} (seed {ended.seed})")
+    if not ended.broken:
+        click.echo("every invariant holds")
+    for words in ended.broken:
+        click.echo(f"BROKEN {words}")

@@ -1,0 +1,267 @@
+"""Recorded ledgers under another policy: reads, asks the kernel, and counts. Runs are taken one after the other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from recoup.kernel.policies import step_policy
+from recoup.kernel.whatif import REPLAYED, Kind, Policies, Replayed, differing_keys, replay
+from recoup.kernel.whatif_modes import (
+    WorkflowReplay,
+    as_it_was,
+    begins,
+    blocked,
+    heard,
+    judge,
+    not_recorded,
+    not_replayed,
+)
+from recoup.model import events as ev
+from recoup.model.events import Event, decode_payload
+from recoup.model.ids import EVERY_WORKFLOW, run_stream, workflow_stream
+from recoup.model.policy import Policy
+from recoup.model.storage import Arrival, RunRow
+from recoup.ports import Ledger
+
+RUNS_MAX = 10_000
+SHOWN_MAX = 10
+_PAGE = 5_000
+_RUN, _WORKFLOW = run_stream(""), workflow_stream("")
+_VERDICTS = ("same", "other_wait", "stops_earlier", "goes_on", "unknown")
+_LOOKED_AT = frozenset(
+    {
+        *(ev.RunSubmitted.TYPE, ev.AttemptStarted.TYPE, ev.RunBlocked.TYPE),
+        *(ev.WorkflowStepResult.TYPE, ev.WorkflowModeChanged.TYPE, ev.WorkflowBootSeen.TYPE),
+        ev.WorkflowProbePermitted.TYPE,
+    }
+)
+
+
+class Tally(msgspec.Struct, kw_only=True, rename="camel"):
+    """What would have become of the runs of one workflow."""
+
+    workflow: str
+    runs: int = 0
+    verdicts: dict[str, int] = {}
+    decisions: int = 0
+    attempts_saved: int = 0
+    seconds_saved: float = 0
+    seconds_spent: float = 0
+    recoveries_lost: int = 0
+    more_attempts_max: int = 0
+    """The bounds of all unknown futures that go on longer, together."""
+
+
+class WhatIf(msgspec.Struct, kw_only=True, rename="camel"):
+    """The answer."""
+
+    policy_digest: str
+    runs: int = 0
+    cut: bool = False
+    """There are more runs; the newest were looked at."""
+    workflows: list[Tally] = []
+    modes: list[dict[str, Any]] = []
+    most_different: list[Replayed] = []
+    different: list[Replayed] = []
+    unseen_keys: list[str] = []
+    """Keys that differ and of which nothing can be seen in what was recorded."""
+
+    @property
+    def same(self) -> bool:
+        return not self.different and not any(_differs(one) for one in self.modes)
+
+
+async def what_if(
+    ledger: Ledger, new: Policy, digest: str, *, workflow: str | None = None, since_us: int | None = None
+) -> WhatIf:
+    """Under `new`: the runs submitted since then (wall time), and the modes of their workflows."""
+    rows = await ledger.runs(workflow=workflow, limit=RUNS_MAX + 1)
+    rows = [row for row in rows if since_us is None or row.submitted_at_us >= since_us]
+    found = WhatIf(policy_digest=digest, cut=len(rows) > RUNS_MAX)
+    rows = rows[:RUNS_MAX]
+    bodies = Bodies(ledger)
+    tallies: dict[str, Tally] = {}
+    unseen: set[str] = set()
+    for row in rows:
+        one, keys = await _replayed(ledger, row, bodies, new)
+        unseen |= keys
+        found.runs += 1
+        _count(tallies.setdefault(row.workflow, Tally(workflow=row.workflow)), one)
+        if one.differences:
+            found.different.append(one)
+    found.workflows = sorted(tallies.values(), key=lambda tally: tally.workflow)
+    found.most_different = sorted(found.different, key=_how_different, reverse=True)[:SHOWN_MAX]
+    found.unseen_keys = sorted(unseen)
+    found.modes = [_modes_document(one) for one in await _modes(ledger, new, bodies, set(tallies), since_us)]
+    return found
+
+
+class Bodies:
+    """The recorded policies, each read once."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._known: dict[str, Policy | None] = {}
+
+    async def learn(self, events: Sequence[Event]) -> Policies:
+        for event in events:
+            digest = getattr(event.payload, "policy_digest", None)
+            if digest is not None and digest not in self._known:
+                body = await self._ledger.policy_body(digest)
+                self._known[digest] = _policy(body) if body is not None else None
+        return self._known.get
+
+    def known(self, digest: str) -> Policy | None:
+        """Of those that a run which was looked at has named."""
+        return self._known.get(digest)
+
+
+def _policy(body: bytes) -> Policy | None:
+    try:
+        return msgspec.json.decode(body, type=Policy)
+    except msgspec.ValidationError:
+        return None  # of a version with other keys: what it decided cannot be decided again
+
+
+async def _replayed(ledger: Ledger, row: RunRow, bodies: Bodies, new: Policy) -> tuple[Replayed, set[str]]:
+    """And the keys that differ unseen."""
+    events = await _events(ledger, row.run_id)
+    policies = await bodies.learn(events)
+    first = events[0].payload
+    assert isinstance(first, ev.RunSubmitted), f"run {row.run_id} does not begin with its submission"
+    keys: set[str] = set()
+    for step in first.plan.steps:
+        old = policies(first.policy_digest)
+        if old is not None:
+            old, now = step_policy(old, first.plan, step), step_policy(new, first.plan, step)
+            keys |= differing_keys(now, old) - REPLAYED
+    return replay(row.run_id, events, policies, new), keys
+
+
+async def _events(ledger: Ledger, run_id: str) -> list[Event]:
+    found: list[Event] = []
+    while True:
+        page = await ledger.read(run_stream(run_id), found[-1].seq if found else 0, _PAGE)
+        found += page
+        if len(page) < _PAGE:
+            return found
+
+
+def _count(tally: Tally, one: Replayed) -> None:
+    tally.runs += 1
+    tally.decisions += one.decisions
+    tally.verdicts = {name: tally.verdicts.get(name, 0) + (name == one.verdict) for name in _VERDICTS}
+    for difference in one.differences:
+        tally.attempts_saved += difference.attempts_saved
+        tally.seconds_saved += max(0.0, difference.seconds_saved)
+        tally.seconds_spent += max(0.0, -difference.seconds_saved)
+        tally.recoveries_lost += difference.recovery_lost
+        tally.more_attempts_max += difference.more_attempts_max or 0
+
+
+def _how_different(one: Replayed) -> tuple[bool, int, float, str]:
+    last = one.differences[-1]
+    seconds = sum(abs(difference.seconds_saved) for difference in one.differences)
+    unknown = last.kind is not Kind.OTHER_WAIT
+    return (
+        last.recovery_lost,
+        last.attempts_saved + (last.more_attempts_max or 0) + unknown,
+        seconds,
+        one.run_id,
+    )
+
+
+# Modes
+
+
+async def _modes(
+    ledger: Ledger, new: Policy, bodies: Bodies, names: set[str], since_us: int | None
+) -> list[WorkflowReplay]:
+    """All events in the order of their arrival: the starts of attempts stand among the results that they follow."""
+    if not names:
+        return []
+    replays = {name: WorkflowReplay(workflow=name) for name in sorted(names)}
+    of_run: dict[str, tuple[str, Policy]] = {}
+    open_: WorkflowReplay | None = None
+    after = 0
+    while True:
+        page = await ledger.arrivals(after, _PAGE)
+        for one in page:
+            if open_ is not None and not _goes_with(open_, one):
+                judge(open_, new)
+                open_ = None
+            if one.type in _LOOKED_AT:
+                open_ = _hear(replays, of_run, one, new, bodies, since_us)
+        if len(page) < _PAGE:
+            break
+        after = page[-1].number
+    if open_ is not None:
+        judge(open_, new)
+    return list(replays.values())
+
+
+def _goes_with(open_: WorkflowReplay, one: Arrival) -> bool:
+    """A second result of the same commit: that an attempt failed, and then its step."""
+    return one.type == ev.WorkflowStepResult.TYPE and one.stream == workflow_stream(open_.workflow)
+
+
+def _hear(
+    replays: dict[str, WorkflowReplay],
+    of_run: dict[str, tuple[str, Policy]],
+    one: Arrival,
+    new: Policy,
+    bodies: Bodies,
+    since_us: int | None,
+) -> WorkflowReplay | None:
+    """The workflow with results that are to be judged before the next event, if there is one."""
+    payload = decode_payload(one.type, one.payload.data)
+    if one.stream.startswith(_WORKFLOW):
+        replay_ = replays.get(one.stream.removeprefix(_WORKFLOW))
+        if replay_ is None:
+            return None
+        if since_us is not None and one.at.wall_us < since_us:
+            as_it_was(replay_, payload, one.at)
+            return None
+        heard(replay_, payload, one.at, new)
+        return replay_ if replay_.unjudged is not None else None
+    run_id = one.stream.removeprefix(_RUN)
+    if isinstance(payload, ev.RunSubmitted):
+        if payload.workflow in replays:
+            of_run[run_id] = payload.workflow, bodies.known(payload.policy_digest) or new
+    elif run_id in of_run and (since_us is None or one.at.wall_us >= since_us):
+        workflow, old = of_run[run_id]
+        replay_ = replays[workflow]
+        if isinstance(payload, ev.AttemptStarted):
+            begins(replay_, run_id, payload, one.at, new)
+        elif isinstance(payload, ev.RunBlocked) and not payload.reason.startswith("every workflow"):
+            blocked(replay_, run_id, one.at, new, old)
+    return None
+
+
+def _modes_document(one: WorkflowReplay) -> dict[str, Any]:
+    assert one.workflow != EVERY_WORKFLOW
+    return {
+        "workflow": one.workflow,
+        "results": one.results,
+        "recorded": dict(Counter(change.mode.value for change in one.recorded)),
+        "replayed": dict(Counter(change.mode.value for change in one.replayed)),
+        "wouldHaveBegun": msgspec.to_builtins(not_recorded(one)),
+        "wouldNotHaveBegun": msgspec.to_builtins(not_replayed(one)),
+        "attemptsBlocked": one.withheld_count,
+        "blocked": msgspec.to_builtins(one.withheld),
+        "runsNotBlocked": one.let_go_count,
+        "notBlocked": msgspec.to_builtins(one.let_go),
+    }
+
+
+def _differs(mode: dict[str, Any]) -> bool:
+    keys = ("wouldHaveBegun", "wouldNotHaveBegun", "attemptsBlocked", "runsNotBlocked")
+    return any(mode[key] for key in keys)
+
+
+def modes_that_differ(found: WhatIf) -> list[dict[str, Any]]:
+    return [mode for mode in found.modes if _differs(mode)]

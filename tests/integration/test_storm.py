@@ -1,0 +1,184 @@
+"""Storms: the real engine on a real ledger, in virtual time, with everything going wrong; and what must hold then."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recoup.engine import breaking, driver
+from recoup.kernel.breaker import Ruling, rule
+from recoup.kernel.decide import decide
+from recoup.kernel.step_state import step_state
+from recoup.model.run import StepState
+from recoup.simulation.storm import Ended, Size, Storm, small
+
+STORMS = 300
+SHARDS = 10
+SOAK_STORMS = 10_000
+SOAK_SHARDS = 20
+SOAK_SHARD_S = 900
+MEMORY = Path("/dev/shm")
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """In memory where that is possible: a commit there need not wait for a disk."""
+    with tempfile.TemporaryDirectory(prefix="storm-", dir=MEMORY if MEMORY.is_dir() else None) as name:
+        yield Path(name)
+
+
+def storm(seed: int, size: Size, folder: Path) -> Ended:
+    root = folder / f"{seed}-{len(list(folder.iterdir()))}"
+    root.mkdir()
+    return Storm(seed, size, root).rage()
+
+
+def broken_ones(
+    seeds: range, folder: Path, until_s: float = float("inf")
+) -> tuple[int, dict[int, list[str]]]:
+    done, broken = 0, {}
+    for seed in seeds:
+        if time.monotonic() > until_s:
+            break
+        ended = storm(seed, small(seed), folder)
+        done += 1
+        if ended.broken:
+            broken[seed] = ended.broken[:3]
+    return done, broken
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_every_invariant_holds_after_every_small_storm(shard: int, folder: Path) -> None:
+    each = STORMS // SHARDS
+    done, broken = broken_ones(range(shard * each, (shard + 1) * each), folder)
+    assert (done, broken) == (each, {})
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(SOAK_SHARD_S + 120)
+@pytest.mark.parametrize("shard", range(SOAK_SHARDS))
+def test_every_invariant_holds_after_ten_thousand_storms(shard: int, folder: Path) -> None:
+    each = SOAK_STORMS // SOAK_SHARDS
+    first = STORMS + shard * each
+    done, broken = broken_ones(range(first, first + each), folder, time.monotonic() + SOAK_SHARD_S)
+    assert broken == {}
+    assert done == each, f"only {done} of {each} storms within {SOAK_SHARD_S} s"
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(900)
+def test_every_invariant_holds_after_one_storm_of_ten_thousand_runs(folder: Path) -> None:
+    ended = storm(1, Size(), folder)
+    assert ended.broken == []
+    assert sum(ended.statuses.values()) == 10_000
+
+
+def test_a_storm_is_rough(folder: Path) -> None:
+    """What never happens is not tested."""
+    ended = storm(11, Size(runs=120, workflows=4, unrest=1.0, trouble=0.4), folder)
+    assert ended.broken == []
+    assert {"succeeded", "failed", "dead_letter"} <= ended.statuses.keys()
+    assert {"control", "kill", "freeze", "force", "jump", "reboot", "write_policy"} <= ended.troubles.keys()
+    assert ended.kills > 5
+    assert {
+        *("task.run.blocked", "task.run.taken_over", "task.run.waiting", "task.self_heal.triggered"),
+        *("task.self_heal.escalated", "task.self_heal.exhausted", "checkpoint.restored", "Escalated"),
+        *("workflow.mode.changed", "workflow.probe.permitted", "workflow.boot.seen", "policy.generation"),
+        *("task.step.invalidated", "task.control", "workspace.handed_over"),
+    } <= ended.types.keys()
+
+
+def test_the_same_seed_gives_the_same_events_at_the_same_times(folder: Path) -> None:
+    size = Size(runs=25, workflows=3, unrest=1.0)
+    first, second, other = storm(5, size, folder), storm(5, size, folder), storm(6, size, folder)
+    assert (first.digest, first.types, first.virtual_s) == (second.digest, second.types, second.virtual_s)
+    assert first.digest != other.digest
+
+
+def test_another_process_in_another_place_makes_the_same_storm(folder: Path) -> None:
+    code = (
+        "import sys, pathlib; from recoup.simulation.storm import Size, Storm; "
+        "print(Storm(5, Size(runs=25, workflows=3, unrest=1.0), pathlib.Path(sys.argv[1])).rage().digest)"
+    )
+    elsewhere = folder / "elsewhere"
+    elsewhere.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(elsewhere)],
+        capture_output=True,
+        text=True,
+        cwd=elsewhere,
+        env={**os.environ, "PYTHONHASHSEED": "12345"},
+        check=True,
+    )
+    assert done.stdout.strip() == storm(5, Size(runs=25, workflows=3, unrest=1.0), folder).digest
+
+
+# An engine that is broken is found out
+
+
+def found(folder: Path, size: Size, seeds: range = range(5)) -> str:
+    """What the storms say, until one says something."""
+    for seed in seeds:
+        broken = storm(seed, size, folder).broken
+        if broken:
+            return "\n".join(broken)
+    return ""
+
+
+ROUGH = Size(runs=40, workflows=2, processes=2, trouble=0.5, unrest=0.5, policies_change=False)
+
+
+def test_an_engine_that_ignores_the_retries_of_a_run_is_found_out(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forgetful(state: StepState, *rest: Any) -> Any:
+        import msgspec
+
+        return decide(msgspec.structs.replace(state, retries=0), *rest)
+
+    monkeypatch.setattr(driver, "decide", forgetful)
+    assert "retries of the run" in found(folder, ROUGH)
+
+
+def test_an_engine_that_ignores_the_mode_is_found_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def careless(*args: Any, **named: Any) -> Ruling:
+        return Ruling(rule(*args, **named).payloads)
+
+    monkeypatch.setattr(breaking, "rule", careless)
+    monkeypatch.setattr(breaking, "refused", lambda *_: None)
+    assert "nothing_begins_in_a_stopped_workflow" in found(folder, ROUGH)
+
+
+def test_an_engine_that_repeats_what_is_done_is_found_out(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a failure it goes back one step too far."""
+
+    def one_too_few(state: Any) -> int:
+        length = int(state.prefix_length)
+        failed = length < len(state.steps) and state.steps[length].attempts > 0
+        return length - 1 if failed and length and state.steps[length - 1].open is None else length
+
+    monkeypatch.setattr(driver, "known_good_prefix_length", one_too_few)
+    assert "nothing_is_lost" in found(folder, ROUGH)
+
+
+def test_an_engine_that_repeats_what_must_not_be_repeated_is_found_out(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import msgspec
+
+    def bold(*args: Any) -> StepState:
+        return msgspec.structs.replace(step_state(*args), may_repeat=True)
+
+    monkeypatch.setattr(driver, "step_state", bold)
+    said = found(folder, ROUGH)
+    assert "what_must_not_be_repeated_is_done_once" in said
