@@ -18,19 +18,11 @@ _NOTHING = Ruled()
 
 
 def judging(
-    redactor: Redactor,
-    workflow: str,
-    run_id: str,
-    policy: Policy,
-    now: Instant,
-    *,
-    ended: bool,
-    probes: bool,
-    digest: str,
+    redactor: Redactor, workflow: str, run_id: str, policy: Policy, *, ended: bool, probes: bool, digest: str
 ) -> Judging:
     """What the ledger asks when results of the run are appended, or the start of an attempt would be."""
 
-    def judge(state: WorkflowState, begins: bool) -> Ruled:
+    def judge(state: WorkflowState, begins: bool, now: Instant) -> Ruled:
         run = run_id if begins else None
         ruling = rule(
             state.health, policy, now, state.seq, ended=ended, begins=run, probes=probes, digest=digest
@@ -65,12 +57,12 @@ async def _looked_at(
     if refusal is not None and refusal.left_s is not None and health.boots.get(now.boot_id) is None:
         # Whoever is refused here begins nothing, so that no transaction would note the boot; and without it a wall
         # clock that was set back while the machine was down would make the mode last as much longer.
-        await ledger.append(Append(at=now, streams=(), judging=_boot_noted(redactor, workflow, policy, now)))
+        await ledger.append(Append(at=now, streams=(), judging=_boot_noted(redactor, workflow, policy)))
     return refusal
 
 
-def _boot_noted(redactor: Redactor, workflow: str, policy: Policy, now: Instant) -> Judging:
-    def judge(state: WorkflowState, _begins: bool) -> Ruled:
+def _boot_noted(redactor: Redactor, workflow: str, policy: Policy) -> Judging:
+    def judge(state: WorkflowState, _begins: bool, now: Instant) -> Ruled:
         ruling = rule(state.health, policy, now, state.seq, ended=False)
         return Ruled(tuple(stored_draft(redactor, payload) for payload in ruling.payloads))
 

@@ -29,7 +29,7 @@ async def force_mode(
     """Whatever the mode is by then: the transaction says what it was before."""
     digest = policy_digest(policy)
 
-    def judge(state: WorkflowState, _begins: bool) -> Ruled:
+    def judge(state: WorkflowState, _begins: bool, _now: Instant) -> Ruled:
         change = forced_change(state.health, mode, reason, actor, for_s, policy, digest)
         return Ruled((Draft(WorkflowModeChanged.TYPE, redactor.seal(change)),))
 

@@ -43,6 +43,7 @@ class Recorder:
         self._job = job
         self._policies: dict[str, PolicyBody] = {}
         self._digests: dict[int, tuple[Policy, str]] = {}
+        self._judges: dict[tuple[int, bool, bool], Judging] = {}
         self._turn = asyncio.Lock()
         self.state = state
         self.lease = lease
@@ -91,7 +92,7 @@ class Recorder:
             # Structure alone: what is stored is what was meant, and nobody here folds it.
             told = tuple([Draft(one.TYPE, self._world.redactor.seal(one), one) for one in results])
             streams.append(StreamAppend(workflow_stream(self.state.workflow), told))
-        judge = self._judging(now, results, tail) if results or tail_drafts else None
+        judge = self._judging(results, tail) if results or tail_drafts else None
         appended = await self._world.ledger.append(
             Append(
                 at=now,
@@ -119,16 +120,18 @@ class Recorder:
             self._show_added(appended, len(drafts) + len(results), now)
         return appended.tail_appended and bool(tail_drafts)
 
-    def _judging(
-        self, now: Instant, results: Sequence[WorkflowStepResult], tail: Sequence[Payload]
-    ) -> Judging:
+    def _judging(self, results: Sequence[WorkflowStepResult], tail: Sequence[Payload]) -> Judging:
         policy = self._job.policy
-        return judging(
-            *(self._world.redactor, self.state.workflow, self._job.run_id, policy, now),
-            ended=any(map(ends_a_step, results)),
-            probes=not any(isinstance(fact, AttemptStarted) and fact.phase == "always" for fact in tail),
-            digest=self.digest_of(policy),
-        )
+        probes = not (tail and isinstance(tail[0], AttemptStarted) and tail[0].phase == "always")
+        about = (id(policy), any(map(ends_a_step, results)), probes)
+        if about not in self._judges:
+            self._judges[about] = judging(
+                *(self._world.redactor, self.state.workflow, self._job.run_id, policy),
+                ended=about[1],
+                probes=probes,
+                digest=self.digest_of(policy),
+            )
+        return self._judges[about]
 
     def _show_added(self, appended: Appended, before: int, now: Instant) -> None:
         """What the workflow came to in the same transaction."""

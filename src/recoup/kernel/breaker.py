@@ -61,6 +61,8 @@ def rule(
 ) -> Ruling:
     """After the events up to `seq`: what follows from step results, if some have just come in (`ended`), and whether
     a step of the run `begins` may begin. What only cleans up after a step says nothing about it (`probes`)."""
+    if _all_is_well(health, now, ended):
+        return _NOTHING
     told: list[Payload] = []
 
     def tell(payload: Payload) -> Health:
@@ -82,6 +84,15 @@ def rule(
     if refusal is None and at.half_open and not _may_probe(health, policy, begins, now):
         tell(WorkflowProbePermitted(run_id=begins))
     return Ruling(tuple(told), refusal)
+
+
+_NOTHING = Ruling()
+
+
+def _all_is_well(health: Health, now: Instant, ended: bool) -> bool:
+    """As almost always, and asked in every commit: it runs, for no limited time, and what came in did not fail."""
+    lasting = health.mode is Mode.RUNNING and health.for_s is None
+    return lasting and now.boot_id in health.boots and not (ended and health.recent.endswith("x"))
 
 
 def ends_a_step(result: WorkflowStepResult) -> bool:
@@ -179,11 +190,11 @@ def fold_health(health: Health, payload: Payload, at: Instant, seq: int) -> Heal
     if health.boots.get(at.boot_id) is None:
         boots = dict([*health.boots.items(), (at.boot_id, Moment(seq, at))][-BOOTS_MAX:])
         health = _replace(health, boots=boots)
-    match payload:
-        case WorkflowStepResult(result="failed", counts=True):
-            return _failed(health, payload, Moment(seq, at))
-        case WorkflowStepResult(result="passed" | "recovered"):
+    if isinstance(payload, WorkflowStepResult):  # almost all of them are
+        if payload.result in ("passed", "recovered"):
             return _clean(health, payload)
+        return _failed(health, payload, Moment(seq, at)) if ends_a_step(payload) else health
+    match payload:
         case WorkflowModeChanged():
             return _entered(health, payload, Moment(seq, at))
         case WorkflowProbePermitted():

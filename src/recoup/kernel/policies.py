@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import msgspec
 
 from recoup.kernel.canonical import digest
@@ -31,4 +33,10 @@ def with_limits(policy: Policy, limits: Limits) -> Policy:
 
 
 def policy_digest(policy: Policy) -> str:
-    return digest(msgspec.to_builtins(policy, str_keys=True))
+    return _digest_of(msgspec.json.encode(policy))
+
+
+@lru_cache(maxsize=256)
+def _digest_of(raw: bytes) -> str:
+    """Remembered: every run asks for the digests of the same few policies, and canonical JSON takes its time."""
+    return digest(msgspec.json.decode(raw))

@@ -102,7 +102,8 @@ def begins(one: WorkflowReplay, run_id: str, start: ev.AttemptStarted, at: Insta
     """An attempt of one of its runs was begun."""
     if run_id in one.stopped or start.kind == "approve":
         return
-    ruling = rule(one.health, new, at, one.seq, ended=False, begins=run_id)
+    probes = start.phase != "always"
+    ruling = rule(one.health, new, at, one.seq, ended=False, begins=run_id, probes=probes)
     _tell(one, ruling.payloads, at)
     if ruling.refusal is None:
         return

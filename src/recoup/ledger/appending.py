@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from recoup.errors import Conflict
-from recoup.ledger.claims import claimant, keep_claims, refuse_claimed
+from recoup.ledger.claims import HEEDED, claimant, keep_claims, refuse_claimed
 from recoup.ledger.folds import keep_cached_rows, workflow_after
 from recoup.ledger.queries import queries
 from recoup.ledger.transaction import Transaction, find_stream, first_place, seq_of
@@ -54,7 +54,7 @@ def _judged(
     if judging is None:
         return (), None
     state = workflow_after(transaction, judging.workflow, append.streams, append.at)
-    ruled = judging.judge(state, begins)
+    ruled = judging.judge(state, begins, append.at)
     if not ruled.drafts:
         return (), ruled.refusal
     return (StreamAppend(workflow_stream(judging.workflow), ruled.drafts),), ruled.refusal
@@ -80,6 +80,7 @@ def _write_events(
     rows: list[tuple[int, int, int, str, str, str]] = []
     positions: list[Position] = []
     starts: list[int] = []
+    heeded: list[tuple[str, Draft]] = []
     for part in parts:
         place = _taken(transaction, part)
         starts.append(place)
@@ -88,10 +89,13 @@ def _write_events(
             text = _stored(draft.payload).decode()
             rows.append((place, at.wall_us, at.boot_us, at.boot_id, draft.type, text))
             positions.append(Position(part.stream, seq_of(place), draft.type))
+            if draft.type in HEEDED:
+                heeded.append((part.stream, draft))
     transaction.executemany(_Q["add_event"], rows)
     for part, start in zip(parts, starts, strict=True):
         keep_cached_rows(transaction, part, start, at)
-        keep_claims(transaction, part)
+    for stream, draft in heeded:
+        keep_claims(transaction, stream, draft.fact())
     return tuple(positions)
 
 

@@ -41,14 +41,10 @@ def refuse_claimed(transaction: Transaction, parts: Iterable[StreamAppend]) -> N
         )
 
 
-def keep_claims(transaction: Transaction, part: StreamAppend) -> None:
-    """For drafts that are events now."""
-    if not part.stream.startswith(_RUN):
-        return
-    run_id = part.stream.removeprefix(_RUN)
-    for draft in part.drafts:
-        if draft.type in HEEDED:
-            keep_claim(transaction, run_id, draft.fact())
+def keep_claims(transaction: Transaction, stream: str, payload: Payload) -> None:
+    """For a fact that is an event now."""
+    if stream.startswith(_RUN):
+        keep_claim(transaction, stream.removeprefix(_RUN), payload)
 
 
 def keep_claim(transaction: Transaction, run_id: str, payload: Payload) -> None:

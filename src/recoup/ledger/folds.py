@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator
 import msgspec
 
 from recoup.kernel.projection import ATTEMPTED, PROJECTED, RowChange, changes, with_attempts
-from recoup.kernel.workflow import rebuild_workflow
+from recoup.kernel.workflow import fold_workflow, rebuild_workflow
 from recoup.ledger.claims import HEEDED, keep_claim
 from recoup.ledger.queries import queries, row_writes
 from recoup.ledger.transaction import Transaction, find_stream, first_place, seq_of
@@ -63,8 +63,11 @@ def attempt_rows(connection: sqlite3.Connection, run_id: str) -> list[AttemptRow
     return with_attempts(stored, run_stream(run_id), _attempt_facts(connection, stream_id, seq))
 
 
-def workflow_state(connection: sqlite3.Connection, workflow: str) -> WorkflowState:
-    state = _stored_state(connection, workflow)
+def workflow_state(
+    connection: sqlite3.Connection, workflow: str, known: WorkflowState | None = None
+) -> WorkflowState:
+    """With what was `known` of it before, only what has come since is folded, unless much has."""
+    state = _stored_state(connection, workflow, known)
     stream_id = find_stream(connection, workflow_stream(workflow))
     if stream_id is None:
         return state
@@ -74,14 +77,16 @@ def workflow_state(connection: sqlite3.Connection, workflow: str) -> WorkflowSta
     return rebuild_workflow(facts, state)
 
 
-def _stored_state(connection: sqlite3.Connection, workflow: str) -> WorkflowState:
-    """What is not stored, or not as a whole, is folded from the first event on."""
+def _stored_state(
+    connection: sqlite3.Connection, workflow: str, known: WorkflowState | None
+) -> WorkflowState:
+    """What is not stored, or not as a whole, is folded from the first event on, or from what is known."""
     row = connection.execute(_Q["workflow_state"], (workflow,)).fetchone()
     with contextlib.suppress(msgspec.DecodeError):
-        if row is not None:
+        if row is not None and (known is None or row[1] > known.seq + STATE_LAG_EVENTS):
             whole = _decode_state(row[0])
             return WorkflowState(whole.tokens_spent, whole.seq, whole.health)
-    return WorkflowState()
+    return known or WorkflowState()
 
 
 def workflow_after(
@@ -90,8 +95,11 @@ def workflow_after(
     """The state as it will be with these parts, which are written next."""
     state = transaction.states.get(workflow) or workflow_state(transaction.connection, workflow)
     stream = workflow_stream(workflow)
-    drafts = [draft for part in parts if part.stream == stream for draft in part.drafts]
-    state = transaction.states[workflow] = rebuild_workflow(((at, draft.fact()) for draft in drafts), state)
+    for part in parts:
+        if part.stream == stream:
+            for draft in part.drafts:
+                state = fold_workflow(state, draft.fact(), at)
+    transaction.states[workflow] = state
     return state
 
 

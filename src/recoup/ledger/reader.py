@@ -12,7 +12,9 @@ from recoup.errors import LedgerError
 from recoup.ledger.connection import open_reader
 from recoup.ledger.faults import ledger_error, spoils_the_connection
 from recoup.ledger.queries import queries
+from recoup.model.run import WorkflowState
 
+_REMEMBERED_MAX = 1_000
 T = TypeVar("T")
 _Q = queries()
 
@@ -23,6 +25,8 @@ class Reader:
         self._connection: sqlite3.Connection | None = None
         self._openings = 0
         self._closed = False
+        self.states: dict[str, WorkflowState] = {}
+        """Of workflows, as they were asked for last through this connection."""
 
     def rows(self, name: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Of a named query. All are fetched, because an open cursor would keep the log from being reset."""
@@ -39,6 +43,11 @@ class Reader:
                 self._discard()
             raise ledger_error(error, self._path) from error
 
+    def remember(self, workflow: str, state: WorkflowState) -> None:
+        if len(self.states) >= _REMEMBERED_MAX:
+            self.states.clear()
+        self.states[workflow] = state
+
     def change_marker(self) -> int:
         # SQLite counts per connection: a new one must not repeat what an older one said.
         (version,) = self.ask(lambda connection: connection.execute("PRAGMA data_version").fetchone())
@@ -50,6 +59,7 @@ class Reader:
 
     def _discard(self) -> None:
         connection, self._connection = self._connection, None
+        self.states.clear()
         if connection:
             with contextlib.suppress(sqlite3.Error):
                 connection.close()

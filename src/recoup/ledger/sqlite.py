@@ -120,7 +120,11 @@ class SqliteLedger:
         return [_checkpoint(row) for row in self._reader.rows("checkpoints", (run_id,))]
 
     async def workflow_state(self, workflow: str) -> WorkflowState:
-        return self._reader.ask(lambda connection: workflow_state(connection, workflow))
+        """Events do not change, so that what was folded before needs only what has come since."""
+        known = self._reader.states.get(workflow)
+        state = self._reader.ask(lambda connection: workflow_state(connection, workflow, known))
+        self._reader.remember(workflow, state)
+        return state
 
     async def policy_body(self, digest: str) -> bytes | None:
         row = self._reader.row("policy_body", (digest,))

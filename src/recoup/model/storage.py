@@ -67,8 +67,8 @@ class Judging(msgspec.Struct, frozen=True, gc=False):
     """A pure function that the transaction asks, so that all who share the ledger are judged one after the other."""
 
     workflow: str
-    judge: Callable[[WorkflowState, bool], Ruled]
-    """From the workflow's state with the streams' facts, and whether the tail would be appended."""
+    judge: Callable[[WorkflowState, bool, Instant], Ruled]
+    """From the workflow's state with the streams' facts, whether the tail would be appended, and the time of it all."""
 
 
 class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):

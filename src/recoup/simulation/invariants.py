@@ -255,15 +255,17 @@ def _changes(events: list[Arrived]) -> tuple[list[int], list[Event]]:
 
 
 def _stopped(told: list[Event], run_id: str, start: Event) -> str | None:
-    permitted = passed = False
+    """Half open it ends with a step of a run that was permitted to probe; what only cleans up needs no permit."""
+    free = isinstance(start.payload, ev.AttemptStarted) and start.payload.phase == "always"
+    passed: set[str] = set()
     for event in reversed(told):
         match event.payload:
-            case ev.WorkflowStepResult():
-                passed = True
+            case ev.WorkflowStepResult(run_id=of):
+                passed.add(of)
             case ev.WorkflowProbePermitted(run_id=of):
-                permitted = permitted or of == run_id
+                free = free or of == run_id or of in passed
             case ev.WorkflowModeChanged() as change:
-                return _why_stopped(change, event, start, permitted or passed)
+                return _why_stopped(change, event, start, free)
     return None
 
 

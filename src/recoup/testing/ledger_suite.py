@@ -570,7 +570,7 @@ class JudgeRules:
         ledgers = [await open_ledger(), await open_ledger()]
         seen: list[tuple[int, bool]] = []
 
-        def look(state: WorkflowState, begins: bool) -> Ruled:
+        def look(state: WorkflowState, begins: bool, _at: Instant) -> Ruled:
             seen.append((len(state.health.failures), begins))
             return Ruled()
 
@@ -590,7 +590,7 @@ class JudgeRules:
             streams=(into("workflow:w", result("failed")),),
             lease=lease,
             tail=(into("workflow:w", result("passed")),),
-            judging=Judging("w", lambda _state, begins: Ruled((draft(change),) if begins else ())),
+            judging=Judging("w", lambda _state, begins, _at: Ruled((draft(change),) if begins else ())),
         )
         appended = await ledger.append(append)
         assert appended.tail_appended
@@ -627,7 +627,7 @@ class JudgeRules:
         await ledger.send_control(control(1))
         told: list[bool] = []
 
-        def look(_state: WorkflowState, begins: bool) -> Ruled:
+        def look(_state: WorkflowState, begins: bool, _at: Instant) -> Ruled:
             told.append(begins)
             return Ruled()
 
@@ -640,8 +640,8 @@ class JudgeRules:
     async def test_of_many_who_want_the_only_permit_one_gets_it(self, open_ledger: Opener) -> None:
         ledgers = [await open_ledger() for _ in range(3)]
 
-        def judge(run_id: str) -> Callable[[WorkflowState, bool], Ruled]:
-            def one_permit(state: WorkflowState, _begins: bool) -> Ruled:
+        def judge(run_id: str) -> Callable[[WorkflowState, bool, Instant], Ruled]:
+            def one_permit(state: WorkflowState, _begins: bool, _at: Instant) -> Ruled:
                 if state.health.permits:
                     return Ruled(refusal=Refusal(Mode.QUARANTINED, state.health.permits[0].run_id))
                 return Ruled((draft(ev.WorkflowProbePermitted(run_id=run_id)),))
