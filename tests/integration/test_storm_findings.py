@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from recoup.engine.forcing import force_mode
+from recoup.kernel.controls import unsettled
 from recoup.kernel.fold import advance, submitted
 from recoup.model import events as ev
 from recoup.model.ids import EVERY_WORKFLOW, ProcessIdentity, workflow_stream
@@ -15,12 +17,15 @@ from recoup.model.instant import Instant
 from recoup.model.mode import Mode
 from recoup.model.outcome import Order, Outcome
 from recoup.model.plan import Handler, Plan, Rebuild, Repeat, RunAction, Step
-from recoup.model.run import RunStatus
-from recoup.model.workspace import Baseline
+from recoup.model.run import RunState, RunStatus
+from recoup.model.storage import Control
+from recoup.model.workspace import Baseline, FolderSource
 from recoup.ports import Hooks
+from recoup.simulation.invariants import broken, read_record
 from recoup.testing.clock import FakeClock
 from recoup.testing.house import House, plan_of
-from recoup.testing.runtime import SUCCESS
+from recoup.testing.runtime import SUCCESS, ScriptedRuntime, exits
+from recoup.workspace.workspaces import GitWorkspaces
 
 
 @pytest.fixture
@@ -141,3 +146,142 @@ def test_a_step_that_must_not_be_repeated_is_not_rebuilt_either() -> None:
     for seq, fact in enumerate(facts, 2):
         advance(state, fact, at, seq)
     assert [steps[index].repeat for index in state.rebuild_pending] == [Repeat.SAFE]
+
+
+class Spoiled:
+    """Steps s0, s1 … that are done, then one during which all their checkpoints break and after which the workspace is
+    restored."""
+
+    def __init__(self, house: House, *repeats: Repeat) -> None:
+        self.house = house
+        self.ids = [f"s{number}" for number in range(len(repeats))]
+        self.runtime = ScriptedRuntime({**dict.fromkeys(self.ids, self._write), "last": self._fail})
+        house.world.runtimes["run"] = self.runtime  # type: ignore[index]
+        source = house.root / "source"
+        source.mkdir()
+        (source / "file.txt").write_text("one\n")
+        steps = [
+            Step(id=step_id, action=RunAction("x"), repeat=repeat)
+            for step_id, repeat in zip(self.ids, repeats, strict=True)
+        ]
+        self.plan = msgspec.structs.replace(plan_of(*steps, "last"), workspace=FolderSource(str(source)))
+        self.workspaces = GitWorkspaces(house.root / "runs" / "run-1")
+        self.asked: list[str] = []
+
+    def _write(self, order: Order) -> Outcome:
+        (Path(order.cwd) / order.step_id).write_text("done\n")
+        return SUCCESS
+
+    def _fail(self, order: Order) -> Outcome:
+        (Path(order.cwd) / "bad").touch()
+        if order.attempt == 1:
+            stored = [e.payload for e in self.house.seen if isinstance(e.payload, ev.CheckpointStored)]
+            for one in stored:
+                name = one.snapshot.manifest.removeprefix("sha256:")
+                (self.house.root / "runs" / "run-1" / "private" / "manifests" / f"{name}.json").unlink()
+        return exits(1, "stuck") if order.attempt < 3 else SUCCESS
+
+    async def begin(self) -> RunState:
+        await self.house.submit(self.plan)
+        return await self.drive()
+
+    async def drive(self) -> RunState:
+        state = await (await self.house.driver("run-1", self.workspaces)).drive()
+        if (record := unsettled(state)) is not None:
+            self.asked.append(record.step_id)
+        return state
+
+    async def say(self, action: str, step_id: str | None = None, argument: str | None = None) -> RunState:
+        number = len(self.house.seen)
+        await self.house.ledger.send_control(
+            Control(
+                id=f"c{number}",
+                run_id="run-1",
+                action=action,
+                reason="because",
+                actor="eve",
+                at=self.house.clock.now(),
+                step_id=step_id,
+                argument=argument,
+            )
+        )
+        state = await (await self.house.driver("run-1", self.workspaces)).answer()
+        control = await self.house.ledger.control(f"c{number}")
+        assert control is not None and control.outcome == "accepted", action
+        return state
+
+    async def until_asked(self, step_id: str) -> None:
+        """Whatever is asked before was done."""
+        state = await self.begin()
+        while self.asked[-1] != step_id:
+            assert state.status is RunStatus.ESCALATED
+            await self.say("settle", None, "done")
+            state = await self.drive()
+
+    def times(self) -> list[int]:
+        """How often each step was performed."""
+        performed = [step_id for step_id, _ in self.runtime.performed]
+        return [performed.count(step_id) for step_id in self.ids]
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        *(("done", "done"), ("done", "not-done"), ("not-done", "done"), ("not-done", "not-done")),
+        *(("done", "done", "done"), ("not-done", "done", "done"), ("not-done", "done", "not-done")),
+        *(("done", "not-done", "done"), ("not-done", "not-done", "not-done")),
+    ],
+)
+async def test_every_step_that_must_not_be_repeated_is_settled_before_it_begins_again(
+    house: House, answers: tuple[str, ...]
+) -> None:
+    """When the checkpoint of the first breaks, what follows is good no longer; each was done all the same."""
+    story = Spoiled(house, *[Repeat.NEVER] * len(answers))
+    await story.until_asked("s0")
+    for step_id, answer in zip(story.ids, answers, strict=True):
+        assert story.asked[-1] == step_id
+        await story.say("settle", step_id, answer)
+        await story.drive()
+    assert (await house.state("run-1")).status is RunStatus.SUCCEEDED
+    assert story.times() == [1 + (answer == "not-done") for answer in answers]
+    assert broken(await read_record(house.ledger)) == []
+
+
+@pytest.mark.parametrize("answer", ["done", "not-done"])
+async def test_what_may_be_repeated_is_and_what_follows_it_is_settled_first(
+    house: House, answer: str
+) -> None:
+    story = Spoiled(house, Repeat.SAFE, Repeat.NEVER, Repeat.NEVER)
+    await story.until_asked("s1")
+    story.asked.clear()
+    for _ in range(4):
+        await story.say("settle", None, answer)
+        if (await story.drive()).status is RunStatus.SUCCEEDED:
+            break
+    assert "s2" in story.asked
+    assert story.times() == ([2, 1, 1] if answer == "done" else [2, 2, 2])
+    assert broken(await read_record(house.ledger)) == []
+
+
+@pytest.mark.parametrize("action", ["retry_step", "hard_reset_step", "resume_from_step"])
+async def test_no_control_but_a_settlement_lets_it_begin_again(house: House, action: str) -> None:
+    story = Spoiled(house, Repeat.NEVER, Repeat.NEVER)
+    await story.until_asked("s0")
+    await story.say("settle", "s0", "done")
+    if action == "resume_from_step":
+        await story.say("pause")
+    await story.say(action, "s1", "force" if action == "hard_reset_step" else None)
+    state = await story.drive()
+    assert (state.status, state.escalated_step, story.times()) == (RunStatus.ESCALATED, 1, [1, 1])
+
+
+async def test_a_step_is_to_be_settled_however_those_before_it_end(house: House) -> None:
+    story = Spoiled(house, Repeat.NEVER, Repeat.NEVER)
+    await story.until_asked("s0")
+    await story.say("settle", "s0", "not-done")
+    house.runtime = story.runtime = ScriptedRuntime({"s0": lambda _order: exits(1, "no")})
+    house.world.runtimes["run"] = story.runtime  # type: ignore[index]
+    state = await story.drive()
+    assert state.status is RunStatus.FAILED
+    assert [record.to_settle for record in state.steps] == [False, True, False]
+    assert "s1" not in [step_id for step_id, _ in story.runtime.performed]

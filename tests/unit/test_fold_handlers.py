@@ -234,6 +234,26 @@ def accepted(action: str, **more: Any) -> ev.ControlHandled:
     )
 
 
+def invalidate(index: int) -> ev.StepInvalidated:
+    return ev.StepInvalidated(**about(index, None), reason="its checkpoint is broken")
+
+
+@pytest.mark.parametrize("argument", ["done", "not-done"])
+def test_what_was_done_and_must_not_be_repeated_is_to_be_settled_once_it_is_invalidated(
+    argument: str,
+) -> None:
+    never = [step(index, repeat=Repeat.NEVER) for index in range(3)]
+    state = tell(run_of(*never, step(3), step(4, repeat=Repeat.NEVER)), *performed(0), *performed(1))
+    tell(state, ev.StepSkipped(**about(2, None), reason="when"), *performed(3), start(4), fail(4))
+    tell(state, *(invalidate(index) for index in range(5)))
+    assert [one.to_settle for one in state.steps] == [True, True, False, False, False]
+    tell(state, ev.Escalated(escalation_id="e", reason="", hint="", step_id="s1", step_index=1))
+    tell(state, accepted("settle", step_id="s1", argument=argument))
+    assert [one.to_settle for one in state.steps] == [True, False, False, False, False]
+    tell(state, invalidate(0))
+    assert state.steps[0].to_settle, "it was asked about, and nobody has answered"
+
+
 @pytest.mark.parametrize("action", ["takeover", "resume_from_step"])
 def test_an_operator_may_speak_between_the_last_step_and_the_end_of_the_run(action: str) -> None:
     state = tell(run_of(step(0)), *performed(0))

@@ -437,6 +437,15 @@ steps:
             ),
         ),
         (
+            plan_with("  - run: x\n    repeat: never\n    rebuild: rerun\n"),
+            (
+                6,
+                "steps[0].rebuild",
+                "a step with `repeat: never` cannot be run again after a restore: remove `rebuild`, "
+                "or say `repeat: safe`",
+            ),
+        ),
+        (
             plan_with("  - run: x\n    expect: [{diff: empty, paths: [a]}]\n", "workspace: {git: .}\n"),
             (6, "steps[0].expect[0]", "an empty diff has no paths: remove `paths`, or say `diff: nonempty`"),
         ),

@@ -29,6 +29,7 @@ def broken_rules(tree: Tree, origin: Origin) -> Iterator[Finding]:
     yield from bad_conditions(plan)
     yield from misplaced_references(plan)
     yield from _diffs_without_workspace(plan)
+    yield from _rebuilt_but_never_repeated(plan)
     yield from runs_itself(plan, origin)
 
 
@@ -77,3 +78,13 @@ def _diffs_without_workspace(plan: Written) -> Iterator[Finding]:
                 "nothing is known about changes without a workspace: add `workspace: {git: .}` to the plan"
             )
             yield Finding((*place, "diff"), message)
+
+
+def _rebuilt_but_never_repeated(plan: Written) -> Iterator[Finding]:
+    for index, step in enumerate(plan.steps):
+        if (step.get("repeat"), step.get("rebuild")) == ("never", "rerun"):
+            message = (
+                "a step with `repeat: never` cannot be run again after a restore: remove `rebuild`, "
+                "or say `repeat: safe`"
+            )
+            yield Finding(("steps", index, "rebuild"), message)

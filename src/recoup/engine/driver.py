@@ -29,6 +29,7 @@ from recoup.engine.facts import (
     run_ends,
     run_failed,
     started,
+    to_be_settled,
 )
 from recoup.engine.lease import keep_lease
 from recoup.engine.operators import carry_out
@@ -182,6 +183,8 @@ class Driver:
         left_s = self._desk.run_seconds_left()
         if left_s <= 0:
             await self._out_of_time(step, record)
+        elif record.to_settle and record.open is None:
+            await self._settle_first(step, record)
         elif self.state.restore_pending:
             await restore(self._desk, "hard reset")
         elif self.state.rebuild_pending:
@@ -310,6 +313,8 @@ class Driver:
         if desk.job.plan.steps[record.index].always or isinstance(step.action, ApproveAction):
             return ()
         if step.when is not None or world_checks(step) or is_good(following) or following.healing_since:
+            return ()
+        if following.to_settle:
             return ()
         outputs = {record.step_id: {**passed.outputs.plain, **passed.outputs.secret}}
         try:
@@ -444,6 +449,18 @@ class Driver:
         await self._desk.recorder.record(
             ev.RunSucceeded(known_good_prefix_length=length, reason=reason), release=True
         )
+
+    async def _settle_first(self, step: Step, record: StepRecord) -> None:
+        """It was done, and something it rests on was lost since: only an operator may let it begin again. They are
+        asked before a restore, for what it left behind may still be in the workspace."""
+        try:
+            if not self._desk.wanted(step):
+                return await self._skip(step, record)
+        except TemplateError as error:
+            return await self._cannot_start(record, str(error))
+        escalation = to_be_settled(self._desk, record, record.invalidation_reason or "")
+        await self._desk.recorder.record(escalation, release=True)
+        return None
 
     async def _skip(self, step: Step, record: StepRecord) -> None:
         await self._desk.recorder.record(

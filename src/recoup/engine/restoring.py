@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from recoup.engine.desk import Desk
-from recoup.engine.facts import escalated, invalidated, run_failed, settle_hint
+from recoup.engine.facts import invalidated, run_failed, to_be_settled
 from recoup.errors import CheckpointBroken, WorkspaceError
+from recoup.kernel.deeds import is_done_for_good
 from recoup.kernel.prefix import known_good_prefix_length
 from recoup.model import events as ev
 from recoup.model.failure import FailureClass, FailureKind
-from recoup.model.plan import Repeat
 from recoup.model.run import RunState, Verdict
 from recoup.model.workspace import Snapshot
 from recoup.ports import Workspaces
@@ -91,12 +91,13 @@ async def workspace_broken(desk: Desk, words: str) -> None:
 
 
 def _should_be_clean(state: RunState) -> bool:
-    """No attempt of this delivery has touched the workspace since its last checkpoint."""
+    """No attempt of this delivery has touched the workspace since its last checkpoint, and nobody is still to look in
+    it for what a step has left there."""
     index = known_good_prefix_length(state)
     if index == len(state.steps) or state.restore_pending:
         return False
     record = state.steps[index]
-    if record.attempts_in_delivery:
+    if record.attempts_in_delivery or record.to_settle:
         return False
     return record.verdict in (Verdict.NOT_RUN, Verdict.INVALIDATED) or state.delivery > 1
 
@@ -109,11 +110,11 @@ async def _move_frontier_back(desk: Desk, index: int | None, words: str) -> None
 
 
 async def _invalidate_from(desk: Desk, index: int, reason: str) -> None:
-    """This step and the good ones after it must be performed again."""
+    """This step and the good ones after it must be performed again. Of those that must not be, the first is settled
+    at once, while the workspace is still as it was, and each of the others when the run comes to it."""
     records = desk.state.steps[index : known_good_prefix_length(desk.state)]
     facts: list[ev.Payload] = [*invalidated(desk.state, index, reason)]
-    never = [r for r in records if desk.job.plan.steps[r.index].repeat is Repeat.NEVER and not r.skipped]
-    if never:
-        words = f"step {never[0].step_id} must not be repeated, and what it left behind is lost: {reason}"
-        facts.append(escalated(desk, words, settle_hint(desk, never[0]), never[0]))
-    await desk.recorder.record(*facts, release=bool(never))
+    done = [record for record in records if is_done_for_good(desk.job.plan.steps[record.index], record)]
+    if done:
+        facts.append(to_be_settled(desk, done[0], reason))
+    await desk.recorder.record(*facts, release=bool(done))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from recoup.kernel.deeds import is_done_for_good
 from recoup.model.events import ControlHandled
 from recoup.model.plan import ApproveAction, Repeat
 from recoup.model.policy import Policy
@@ -90,6 +91,8 @@ def heed(state: RunState, handled: ControlHandled) -> None:
             state.restore_pending = True
             state.resets += handled.argument != FORCE
             _at_once(state, "hard_reset")
+        case "settle":
+            _settled(state, handled)
         case _:
             pass
 
@@ -98,6 +101,13 @@ def begin_anew(step: StepRecord) -> None:
     """A fresh budget of attempts."""
     step.attempts_in_delivery, step.unknown_failures, step.marks = 0, 0, ()
     step.given_up, step.rescue_tried = None, False
+
+
+def _settled(state: RunState, handled: ControlHandled) -> None:
+    """Either way: as done it need not begin, as not done it may."""
+    for step in state.steps:
+        if step.step_id == handled.step_id:
+            step.to_settle = False
 
 
 def _not_given_up(state: RunState) -> None:
@@ -270,7 +280,7 @@ def _in_flight(state: RunState) -> str | None:
 
 def _never(state: RunState, index: int) -> str | None:
     for record in state.steps[index : state.prefix_length]:
-        if state.plan.steps[record.index].repeat is Repeat.NEVER and not record.skipped:
+        if is_done_for_good(state.plan.steps[record.index], record):
             return f"{record.step_id} is done and must not be repeated"
     return None
 

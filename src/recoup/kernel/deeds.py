@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import msgspec
 
+from recoup.kernel.prefix import is_good
 from recoup.model import events as ev
 from recoup.model.failure import FailureKind
+from recoup.model.plan import Repeat, Step
+from recoup.model.run import StepRecord
 
 ENDS_THE_STEP = ("main", "rescue")
 """The phases in which a step can have its effect."""
@@ -66,3 +69,8 @@ def may_be_done(failed: ev.AttemptFailed) -> bool:
 def is_settled_as_not_done(handled: ev.ControlHandled) -> bool:
     said = (handled.action, handled.outcome, handled.argument)
     return said == ("settle", "accepted", "not-done") and handled.step_id is not None
+
+
+def is_done_for_good(step: Step, record: StepRecord) -> bool:
+    """It must not be done twice. What was skipped was not done."""
+    return step.repeat is Repeat.NEVER and is_good(record) and not record.skipped

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from recoup.kernel.controls import begin_anew, heed
+from recoup.kernel.deeds import is_done_for_good
 from recoup.kernel.elapsed import elapsed_s
 from recoup.kernel.prefix import is_good, prefix_after
 from recoup.kernel.progress import remember, says_something
@@ -216,7 +217,7 @@ def _advance_step(state: RunState, step: StepRecord, payload: ev.StepPayload, at
             if state.base is not None and state.base.index == step.index + 1:
                 state.base = Base(state.base.index, payload.snapshot, in_checkpoint=True)
         case ev.StepInvalidated():
-            _invalidate(step, payload)
+            _invalidate(state, step, payload)
             # It follows when the step has been performed again.
             state.always_pending = [index for index in state.always_pending if index != step.index]
             state.gate_reached = None
@@ -372,7 +373,8 @@ def _spend(step: StepRecord, attempt: int) -> None:
     step.attempts_in_delivery += 1
 
 
-def _invalidate(step: StepRecord, payload: ev.StepInvalidated) -> None:
+def _invalidate(state: RunState, step: StepRecord, payload: ev.StepInvalidated) -> None:
+    step.to_settle = step.to_settle or is_done_for_good(state.plan.steps[step.index], step)
     step.verdict, step.invalidation_reason = Verdict.INVALIDATED, payload.reason
     step.checkpoint, step.outputs, step.secret_outputs, step.evidence = None, {}, (), ()
     begin_anew(step)

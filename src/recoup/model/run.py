@@ -140,6 +140,8 @@ class StepRecord(msgspec.Struct):
     rescue_tried: bool = False
     reused_from: str | None = None
     """The run in which it was proven."""
+    to_settle: bool = False
+    """It was done, must not be done twice, and was invalidated: it may not begin before an operator has settled it."""
 
 
 class RunState(msgspec.Struct):

@@ -69,7 +69,10 @@ def _versions() -> list[str]:
     folders = {Path(str(hyperscan.__file__)).parents[1], Path(str(re2.__file__)).parents[1]}
     if (package := installed_at()) is not None:
         folders.add(package.parent)
-    names = {path.name for folder in folders for path in folder.glob("*.dist-info")}
+    names: set[str] = set()
+    for folder in folders:
+        with os.scandir(folder) as entries:
+            names |= {entry.name for entry in entries if entry.name.endswith(".dist-info")}
     return sorted(name for name in names if name.partition("-")[0].lower() in _DEPENDENCIES)
 
 
