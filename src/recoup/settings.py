@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,6 +97,8 @@ def _files(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
 
 
 def _read_toml(path: Path) -> dict[str, str]:
+    import tomllib
+
     try:
         content = tomllib.loads(path.read_text())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

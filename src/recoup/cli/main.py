@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
@@ -10,6 +11,9 @@ from typing import NoReturn
 import click
 
 from recoup import __version__
+
+_OBJECTS_MADE = 20_000
+"""Before the collector looks for cycles; Python's own is 700."""
 
 _COMMANDS = {
     "run": ("recoup.cli.run:run", "Run a plan in the foreground."),
@@ -86,6 +90,8 @@ def main() -> NoReturn:
     """The entry point: errors become words and an exit code."""
     from recoup.errors import RecoupError
 
+    # Loading makes a great many objects that stay: to look through them all again and again is for nothing.
+    gc.set_threshold(_OBJECTS_MADE)
     try:
         code = recoup.main(standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
