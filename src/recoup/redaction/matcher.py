@@ -34,7 +34,7 @@ WINDOW_BYTES_MAX: Final = 6_144
 SLICE_BYTES: Final = 256
 COMPARISONS_MAX: Final = 160
 """In the bytes of a window: no ordinary text has the beginning of a secret in every 25 bytes."""
-FLOODS_MAX: Final = 12
+FLOODS_MAX: Final = 5
 SEARCHED_FORMS_MAX: Final = 16
 """After so many windows of flood, so many forms are still searched for one by one; if it is more, all occur."""
 
