@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from recoup.engine.forcing import force_mode
-from recoup.errors import StateError
+from recoup.errors import LedgerBusy, StateError
 from recoup.kernel.breaker import standing
 from recoup.kernel.documents import exit_code
+from recoup.model.ids import EVERY_WORKFLOW
 from recoup.model.mode import Mode
 from recoup.model.outcome import Order, Outcome
 from recoup.model.plan import Handler, Limits, RunAction, Step
 from recoup.model.policy import Policy
-from recoup.model.run import RunStatus
+from recoup.model.run import RunStatus, WorkflowState
 from recoup.model.workspace import FolderSource
+from recoup.ports import Ledger
 from recoup.testing.clock import FakeClock
 from recoup.testing.house import House, plan_of
 from recoup.testing.runtime import SUCCESS, ScriptedRuntime, exits
@@ -119,3 +123,41 @@ async def test_cleaning_up_after_a_quarantine_is_no_probe(house: House) -> None:
     assert await mode(house) is Mode.DEGRADED
     health = (await house.ledger.workflow_state("workflow")).health
     assert (health.permits, health.half_open) == ((), True), "the next run may probe"
+
+
+class BusyAtFirst:
+    """The ledger, but for one question that it has no time for."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self.asked = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ledger, name)
+
+    async def workflow_state(self, workflow: str) -> WorkflowState:
+        self.asked += 1
+        if self.asked == 1:
+            raise LedgerBusy("no turn at the ledger within 5 s")
+        return await self._ledger.workflow_state(workflow)
+
+
+async def test_a_look_that_the_ledger_had_no_time_for_is_taken_again_at_the_next_occasion(
+    house: House,
+) -> None:
+    """Found by a storm: for a second everything could go on, although all of it was paused."""
+    await house.submit(plan_of("a"))
+    house.world = dataclasses.replace(house.world, ledger=BusyAtFirst(house.ledger))
+    around = (await house.driver("run-1"))._surroundings
+    await force_mode(
+        *(house.ledger, house.redactor, EVERY_WORKFLOW, Mode.PAUSED),
+        reason="because",
+        actor="op",
+        for_s=None,
+        policy=house.policy,
+        now=house.clock.now(),
+    )
+    await around.look()
+    assert around.refusal is None
+    await around.look()
+    assert around.refusal is not None

@@ -38,10 +38,11 @@ class Surroundings:
         now = self._desk.world.clock.now()
         if self._looked_at is not None and elapsed_s(self._looked_at, now, LOOK_S) < LOOK_S:
             return
-        self._looked_at = now
         with contextlib.suppress(LedgerBusy):
-            # What an attempt came to waits to be recorded, and must not be lost for this. The next look is soon.
+            # What an attempt came to waits to be recorded, and must not be lost for this. The next look is at the next
+            # occasion: nothing may begin on the word of one that saw nothing.
             await self._look(now)
+            self._looked_at = now
 
     async def _look(self, now: Instant) -> None:
         await self._follow_the_policy()
