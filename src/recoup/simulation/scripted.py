@@ -169,9 +169,12 @@ class StormInspector:
 class StormWorkspaces:
     """The workspaces of one run: names of what was done in them, in place of files."""
 
-    def __init__(self, root: Path, chance: random.Random) -> None:
+    def __init__(
+        self, root: Path, chance: random.Random, of_run: Callable[[str], StormWorkspaces | None]
+    ) -> None:
         self._root = root
         self._chance = chance
+        self._of_run = of_run
         self._contents: dict[int, tuple[str, ...]] = {}
         self._stored: dict[str, tuple[str, ...]] = {}
         self._paths: dict[int, Path] = {}
@@ -225,7 +228,12 @@ class StormWorkspaces:
         return self._contents[number] == self._stored[snapshot.tree]
 
     async def adopt(self, run_dir: Path, snapshots: Sequence[Snapshot]) -> Adopted:
-        raise NotImplementedError("no run of a storm is linked to another")
+        other = self._of_run(run_dir.name)
+        for count, snapshot in enumerate(snapshots):
+            if other is None or snapshot.tree not in other._stored:
+                return Adopted(count, f"the checkpoint {snapshot.tree} is not kept in {run_dir.name}")
+            self._stored[snapshot.tree] = other._stored[snapshot.tree]
+        return Adopted(len(snapshots))
 
     async def swap(self, number: int, keep: int) -> None:
         del keep

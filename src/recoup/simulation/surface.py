@@ -32,7 +32,7 @@ class Surface:
         """They outlive the process that made them."""
         if run_id not in self._workspaces:
             chance = random.Random(f"{self.seed}:{run_id}:workspaces")
-            self._workspaces[run_id] = StormWorkspaces(self.root, chance)
+            self._workspaces[run_id] = StormWorkspaces(self.root, chance, self._workspaces.get)
         return self._workspaces[run_id]
 
     def touch(self, run_id: str, cwd: str, what: str) -> None:
