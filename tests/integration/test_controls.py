@@ -398,10 +398,8 @@ async def test_what_an_operator_changes_is_recorded_and_kept(with_workspace: Ste
     assert state.steps[1].pre_state == changed.snapshot.tree, "the change is the operator's, not the step's"
 
 
-async def test_a_hard_reset_after_a_takeover_keeps_what_the_operator_made(
-    with_workspace: Steered, tmp_path: Path
-) -> None:
-    steered, runtime = with_workspace, Gated("b")
+async def changed_by_hand(steered: Steered, runtime: Gated, tmp_path: Path) -> asyncio.Task[RunState]:
+    """An operator took the run over before step b, changed a file, and let it go on: b is under way again."""
     driving = await begin(steered, runtime, tmp_path, "a", "b")
     await steered.outcome(await steered.send("takeover"))
     await driving
@@ -410,6 +408,14 @@ async def test_a_hard_reset_after_a_takeover_keeps_what_the_operator_made(
     runtime.begun.clear()
     driving = await steered.start()
     await runtime.begun.wait()
+    return driving
+
+
+async def test_a_hard_reset_after_a_takeover_keeps_what_the_operator_made(
+    with_workspace: Steered, tmp_path: Path
+) -> None:
+    steered, runtime = with_workspace, Gated("b")
+    driving = await changed_by_hand(steered, runtime, tmp_path)
     (current(steered) / "file.txt").write_text("spoiled by the attempt\n")
     assert await steered.outcome(await steered.send("hard_reset_step")) == "accepted"
     runtime.go.set()
@@ -552,14 +558,7 @@ async def test_going_back_before_what_an_operator_changed_leaves_it_behind_for_g
     with_workspace: Steered, tmp_path: Path
 ) -> None:
     steered, runtime = with_workspace, Gated("b")
-    driving = await begin(steered, runtime, tmp_path, "a", "b")
-    await steered.outcome(await steered.send("takeover"))
-    await driving
-    (current(steered) / "file.txt").write_text("by hand\n")
-    await steered.send("resume")
-    runtime.begun.clear()
-    driving = await steered.start()
-    await runtime.begun.wait()
+    driving = await changed_by_hand(steered, runtime, tmp_path)
     await steered.outcome(await steered.send("pause"))
     assert await steered.outcome(await steered.send("resume_from_step", "a")) == "accepted"
     runtime.begun.clear()
