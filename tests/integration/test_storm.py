@@ -14,10 +14,13 @@ from typing import Any
 import pytest
 
 from recoup.engine import breaking, driver
+from recoup.kernel import reuse
 from recoup.kernel.breaker import Ruling, rule
 from recoup.kernel.decide import decide
 from recoup.kernel.step_state import step_state
+from recoup.ledger import appending
 from recoup.model.run import StepState
+from recoup.simulation import storms
 from recoup.simulation.storm import Ended, Size, Storm, small
 
 STORMS = 300
@@ -92,7 +95,7 @@ def test_a_storm_is_rough(folder: Path) -> None:
         *("task.run.blocked", "task.run.taken_over", "task.run.waiting", "task.self_heal.triggered"),
         *("task.self_heal.escalated", "task.self_heal.exhausted", "checkpoint.restored", "Escalated"),
         *("workflow.mode.changed", "workflow.probe.permitted", "workflow.boot.seen", "policy.generation"),
-        *("task.step.invalidated", "task.control", "workspace.handed_over"),
+        *("task.step.invalidated", "task.step.reused", "task.control", "workspace.handed_over"),
     } <= ended.types.keys()
 
 
@@ -101,6 +104,25 @@ def test_the_same_seed_gives_the_same_events_at_the_same_times(folder: Path) -> 
     first, second, other = storm(5, size, folder), storm(5, size, folder), storm(6, size, folder)
     assert (first.digest, first.types, first.virtual_s) == (second.digest, second.types, second.virtual_s)
     assert first.digest != other.digest
+
+
+def test_many_runs_are_storms_beside_each_other_with_the_seeds_that_follow(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storms, "STORM_RUNS_MAX", 20)
+    beside = list(storms.storms(5, 50))
+    alone = [storm(seed, Size(runs=runs), folder) for seed, runs in ((5, 20), (6, 20), (7, 10))]
+    assert {one.seed: one.digest for one in beside} == {one.seed: one.digest for one in alone}
+    whole = storms.together(beside)
+    assert (whole.runs, whole.broken) == (50, [])
+    assert whole.events == sum(one.events for one in alone)
+    assert whole.statuses == storms.together(alone).statuses
+    assert whole.digest == storms.together(alone).digest
+
+
+def test_what_is_broken_names_the_seed_that_shows_it() -> None:
+    whole = storms.together([Ended(seed=8, runs=20, broken=["all is wrong"]), Ended(seed=7, runs=20)])
+    assert whole.broken == ["seed 8 (20 runs): all is wrong"]
 
 
 def test_another_process_in_another_place_makes_the_same_storm(folder: Path) -> None:
@@ -182,3 +204,23 @@ def test_an_engine_that_repeats_what_must_not_be_repeated_is_found_out(
     monkeypatch.setattr(driver, "step_state", bold)
     said = found(folder, ROUGH)
     assert "what_must_not_be_repeated_is_done_once" in said
+
+
+LINKED = Size(runs=60, workflows=2, processes=3, trouble=0.4, unrest=0.3, linked=0.7, policies_change=False)
+
+
+def test_a_ledger_that_forgets_what_a_linked_run_has_claimed_is_found_out(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(appending, "claimant", lambda *_: None)
+    monkeypatch.setattr(appending, "refuse_claimed", lambda *_: None)
+    monkeypatch.setattr(reuse, "_refusal", lambda *_: (None, ""))
+    assert "done_once" in found(folder, LINKED)
+
+
+def test_an_engine_that_reuses_what_was_never_done_is_found_out(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for objection in ("_not_good_there", "_not_proven", "_no_way_back"):
+        monkeypatch.setattr(reuse, objection, lambda *_: None)
+    assert "what_is_reused_was_proven" in found(folder, LINKED)

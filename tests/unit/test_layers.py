@@ -34,7 +34,7 @@ MAY_IMPORT = {
     "metrics": {"model", "kernel", "errors"},
     "reports": {"model", "kernel", "ports", "errors", "evidence"},
     "settings": {"errors"},
-    "simulation": {"model", "kernel", "ports", "errors", "engine", "ledger", "redaction"},
+    "simulation": {"model", "kernel", "ports", "errors", "engine", "ledger", "redaction", "linked"},
     "linked": {"model", "kernel", "ports", "errors", "engine", "evidence", "workspace"},
     "app": ALL - EDGES,
     "api": ALL - EDGES,

@@ -20,7 +20,6 @@ _BROKEN = 1
 _RUNS_MAX = 100_000
 _RUNS_STORM = 10_000
 _LISTED_MAX = 20
-_IN_MEMORY = Path("/dev/shm")
 _HEADS = ("workflow", "runs", "same", "other wait", "stops earlier", "goes on", "unknown")
 
 
@@ -218,17 +217,19 @@ def _count(number: int, noun: str, nouns: str | None = None) -> str:
 
 
 def _storm(seed: int, runs: int, as_json: bool) -> int:
-    import tempfile
     import time
 
-    from recoup.simulation.storm import Size, Storm
+    from recoup.simulation.storms import storms, together
 
     begun_s = time.monotonic()
-    with tempfile.TemporaryDirectory(
-        prefix="recoup-storm-", dir=_IN_MEMORY if _IN_MEMORY.is_dir() else None
-    ) as folder:
-        ended = Storm(seed, Size(runs=runs), Path(folder)).rage()
-    took_s = time.monotonic() - begun_s
+    so_far: list[Ended] = []
+    for one in storms(seed, runs):
+        so_far.append(one)
+        if one.runs < runs and not as_json:
+            held = "every invariant holds" if not one.broken else f"{len(one.broken)} BROKEN"
+            done = sum(ended.runs for ended in so_far)
+            click.echo(f"{done} of {runs} runs (seed {one.seed}: {one.events} events, {held})", err=True)
+    ended, took_s = together(so_far), time.monotonic() - begun_s
     if as_json:
         import msgspec
 

@@ -177,7 +177,7 @@ def nothing_is_lost(record: Record) -> Iterator[str]:
                     yield f"run {run_id}, event {one.event.seq}: {payload.step_id} was done and is begun again"
                 case ev.AttemptStarted(phase="rebuild") if not restored:
                     yield f"run {run_id}, event {one.event.seq}: {payload.step_id} is rebuilt without a restore"
-                case ev.AttemptFinished(phase="main" | "rescue"):
+                case ev.AttemptFinished(phase="main" | "rescue") | ev.StepReused():
                     done.add(payload.step_index)
                 case ev.StepInvalidated():
                     done.discard(payload.step_index)
@@ -187,6 +187,29 @@ def nothing_is_lost(record: Record) -> Iterator[str]:
                     yield f"run {run_id} succeeded with {len(done)} steps done"
                 case _:
                     pass
+
+
+def what_is_reused_was_proven(record: Record) -> Iterator[str]:
+    """In the run that it is taken from, and at that moment."""
+    for run_id, events in record.runs.items():
+        for one in events:
+            reused = one.event.payload
+            if isinstance(reused, ev.StepReused) and not _good_then(record, reused, one.number):
+                about = f"run {run_id}, event {one.event.seq}: {reused.step_id} is reused"
+                yield f"{about}, and was not done in {reused.from_run_id}"
+
+
+def _good_then(record: Record, reused: ev.StepReused, number: int) -> bool:
+    good = False
+    for one in record.runs.get(reused.from_run_id, []):
+        payload = one.event.payload
+        if one.number >= number:
+            break
+        if isinstance(payload, ev.StepPayload) and payload.step_index == reused.step_index:
+            proven = isinstance(payload, ev.AttemptFinished) and payload.phase in ("main", "rescue")
+            good = good or proven or isinstance(payload, ev.StepReused | ev.StepSkipped)
+            good = good and not isinstance(payload, ev.StepInvalidated)
+    return good
 
 
 def what_must_not_be_repeated_is_done_once(record: Record) -> Iterator[str]:
@@ -422,6 +445,7 @@ Invariant = Callable[[Record], Iterator[str]]
 INVARIANTS: tuple[Invariant, ...] = (
     nothing_is_retried_without_budget,
     nothing_is_lost,
+    what_is_reused_was_proven,
     what_must_not_be_repeated_is_done_once,
     nothing_begins_in_a_stopped_workflow,
     nothing_begins_while_everything_is_paused,

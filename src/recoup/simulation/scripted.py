@@ -44,11 +44,22 @@ class Truth:
     """What really happened, whoever knows about it."""
 
     def __init__(self) -> None:
-        self.effects: Counter[tuple[str, str]] = Counter()
-        """How often a step has had its effect, by run and step."""
+        self._effects: Counter[tuple[str, str]] = Counter()
+        self._roots: dict[str, str] = {}
 
-    def was_done(self, run_id: str, step_id: str) -> bool:
-        return self.effects[run_id, step_id] > 0
+    def link(self, run_id: str, reuse_from: str) -> None:
+        """What one run of a family did is done for all of it."""
+        self._roots[run_id] = self.root(reuse_from)
+
+    def root(self, run_id: str) -> str:
+        return self._roots.get(run_id, run_id)
+
+    def take_effect(self, run_id: str, step_id: str) -> None:
+        self._effects[self.root(run_id), step_id] += 1
+
+    def times_done(self, run_id: str, step_id: str) -> int:
+        """In the family of the run."""
+        return self._effects[self.root(run_id), step_id]
 
 
 class Deed(msgspec.Struct, frozen=True):
@@ -138,7 +149,7 @@ class StormRuntime:
         if isinstance(order.action, RunAction) and order.action.command == HANDLER:
             return
         if done.effect:
-            self._truth.effects[order.run_id, order.step_id] += 1
+            self._truth.take_effect(order.run_id, order.step_id)
         self._touch(order.run_id, order.cwd, order.step_id if done.effect else f"{order.step_id}?")
 
 
@@ -158,7 +169,7 @@ class StormInspector:
         if stop.is_set():
             return CheckResult("done", None, "stopped")
         assert isinstance(check, FileCheck), "storms have file checks only"
-        held = self._truth.was_done(scene.env["RECOUP_RUN_ID"], check.path)
+        held = self._truth.times_done(scene.env["RECOUP_RUN_ID"], check.path) > 0
         return CheckResult(f"file {check.path}", held, "" if held else "it is not there")
 
     async def collect(self, outputs: dict[str, Output], scene: Scene) -> Collected:
@@ -291,6 +302,8 @@ class Shelf:
 
 class NoSecrets:
     def put(self, name: str, value: str) -> None: ...
+
+    async def settle(self) -> None: ...
 
     def get(self, name: str) -> str:
         raise KeyError(name)

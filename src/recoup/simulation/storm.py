@@ -33,11 +33,13 @@ from recoup.simulation.invariants import Record, broken, cached_rows_equal_a_reb
 from recoup.simulation.plans import storm_plan, storm_policy
 from recoup.simulation.scripted import Truth
 from recoup.simulation.surface import Surface
-from recoup.simulation.worker import Killed, PolicyOnDisk, Process, waits_for_a_person
+from recoup.simulation.worker import Endless, Killed, PolicyOnDisk, Process, waits_for_a_person
 
 DAYS_MAX = 400
 """Virtual; a storm that has not ended by then never will."""
 _PAGE = 10_000
+_RECENT = 50
+"""Operators look at so many of the newest runs."""
 _TIDY_S = 30.0
 _PATIENCE = 6
 """How often an operator deals with a run before they cancel it."""
@@ -49,16 +51,18 @@ class Size(msgspec.Struct, frozen=True):
     """How big a storm is."""
 
     runs: int = 10_000
-    workflows: int = 60
+    workflows: int = 30
     processes: int = 4
     own_connections: bool = False
     """Each process opens the database by itself, as real ones do; it costs a few queries at every commit."""
-    trouble: float = 0.1
+    trouble: float = 0.2
     """The share of attempts that go wrong."""
-    unrest: float = 0.1
+    unrest: float = 0.2
     """Troubles from outside (kills, controls, jumps of the clock ...) for each run."""
     arrivals_s: float = 1.0
     """Between two submissions, on average."""
+    linked: float = 0.1
+    """The share of runs that are to reuse an earlier one."""
     policies_change: bool = True
 
 
@@ -72,6 +76,7 @@ def small(seed: int) -> Size:
         own_connections=chance.random() < 0.5,
         trouble=chance.choice((0.1, 0.3, 0.6)),
         unrest=chance.choice((0.0, 1.0, 2.0)),
+        linked=chance.choice((0.0, 0.1, 0.5)),
         policies_change=chance.random() < 0.5,
     )
 
@@ -112,6 +117,10 @@ class Storm:
         self._submitted = 0
         self._open: dict[str, None] = {}
         """Runs that are not over, in the order of their submission."""
+        self._plans: dict[str, Plan] = {}
+        self._closed: dict[str, int] = {}
+        """Until when it is not worth a look whether a workflow lets a run go on."""
+        self._endless: list[str] = []
         self._calm = False
         self._sent: list[tuple[str, str]] = []
         self._troubles: Counter[str] = Counter()
@@ -160,14 +169,25 @@ class Storm:
         made = {name: self._kinds_of_plans(name) for name in names}
         policies = [storm_policy(self._chance) for _ in range(3 if self.size.policies_change else 1)]
         for number in range(self.size.runs):
-            plan = self._chance.choice(made[self._chance.choice(names)])
-            await self._submit(f"r{number:05d}", plan, self._chance.choice(policies))
+            reuse_from = self._to_reuse()
+            plans = [self._plans[reuse_from]] if reuse_from else made[self._chance.choice(names)]
+            plan = self._chance.choice(plans)
+            await self._submit(f"r{number:05d}", plan, self._chance.choice(policies), reuse_from)
             await self.surface.clock.sleep(self._chance.choice((0, 1, 2)) * self.size.arrivals_s)
+
+    def _to_reuse(self) -> str | None:
+        """Mostly a run that is over; now and then one that may still go on beside the new one."""
+        if self._chance.random() >= self.size.linked:
+            return None
+        recent = list(self._plans)[-_RECENT:]
+        over = [run_id for run_id in recent if run_id not in self._open]
+        among = over if over and self._chance.random() < 0.8 else recent
+        return self._chance.choice(among) if among else None
 
     def _kinds_of_plans(self, name: str) -> list[Plan]:
         return [storm_plan(self._chance, name, str(self.surface.root)) for _ in range(2)]
 
-    async def _submit(self, run_id: str, plan: Plan, policy: Policy) -> None:
+    async def _submit(self, run_id: str, plan: Plan, policy: Policy, reuse_from: str | None) -> None:
         redactor, named = self.surface.redactor, policy_digest(policy)
         fact = RunSubmitted(
             workflow=plan.name,
@@ -176,7 +196,10 @@ class Storm:
             plan_redacted=False,
             inputs={},
             policy_digest=named,
+            reuse_from=reuse_from,
         )
+        if reuse_from is not None:
+            self.surface.truth.link(run_id, reuse_from)
         await self._operator.ledger.append(
             Append(
                 at=self.surface.clock.now(),
@@ -185,7 +208,7 @@ class Storm:
             )
         )
         self._submitted += 1
-        self._open[run_id] = None
+        self._open[run_id], self._plans[run_id] = None, plan
         self._soon(run_id, 0)
 
     # Processes
@@ -223,6 +246,8 @@ class Storm:
                 await self.surface.clock.sleep(self._idle_s())
                 process.fate.must_live()
                 continue
+            if self._is_closed(run_id):
+                continue
             try:
                 left = await process.drive(run_id)
             except (Killed, RecoupError) as error:
@@ -230,12 +255,29 @@ class Storm:
                 if isinstance(error, Killed):
                     raise
                 continue
-            if left.over:
+            except Endless:
+                self._open.pop(run_id, None)
+                self._endless.append(run_id)
+                continue
+            if left.closed:
+                self._close(run_id, left.look_again_s or 0)
+            elif left.over:
                 self._open.pop(run_id, None)
             elif left.look_again_s is None:
                 self._parked[run_id] = None
             else:
                 self._soon(run_id, left.look_again_s)
+
+    def _close(self, run_id: str, seconds: float) -> None:
+        """Nobody looks at the other runs of a workflow while it lets none go on, as a queue does not deliver them."""
+        self._closed[self._plans[run_id].name] = self.surface.loop.now_us + round(seconds * 1e6)
+        self._soon(run_id, seconds)
+
+    def _is_closed(self, run_id: str) -> bool:
+        left_s = (self._closed.get(self._plans[run_id].name, 0) - self.surface.loop.now_us) / 1e6
+        if left_s > 0:
+            self._soon(run_id, left_s)
+        return left_s > 0
 
     def _soon(self, run_id: str, seconds: float) -> None:
         due_us = self.surface.loop.now_us + round(seconds * 1e6)
@@ -274,7 +316,7 @@ class Storm:
     async def _control(self) -> None:
         if not self._open:
             return
-        run_id = self._chance.choice(list(self._open)[-50:])
+        run_id = self._chance.choice(list(self._open)[-_RECENT:])
         state = await self._operator.state(run_id)
         makes_sense = possible(state, Policy()) if self._chance.random() < 0.7 else []
         action = self._chance.choice(makes_sense or ACTIONS)
@@ -295,7 +337,7 @@ class Storm:
     def _said_truly(self, state: RunState) -> str:
         step = unsettled(state)
         assert step is not None
-        return "done" if self.surface.truth.was_done(state.run_id, step.step_id) else "not-done"
+        return "done" if self.surface.truth.times_done(state.run_id, step.step_id) else "not-done"
 
     async def _send(self, run_id: str, action: str, step_id: str | None, argument: str | None) -> None:
         control = Control(
@@ -432,6 +474,7 @@ class Storm:
         record = await read_record(ledger)
         found = broken(record) + await cached_rows_equal_a_rebuild(ledger, record)
         found += [f"every_run_ends: {run_id} has not" for run_id in ended.unended]
+        found += [f"every_run_ends: {run_id} goes on and on" for run_id in self._endless]
         found += [f"every_control_is_answered: {control_id} is not" for control_id in ended.unanswered]
         found += [f"no_task_dies_unheard: {one}" for one in self.surface.loop.unhandled]
         return found + done_once(record, self.surface.truth)
@@ -454,7 +497,7 @@ def done_once(record: Record, truth: Truth) -> list[str]:
         f"done_once: {step.id} of run {run_id} was done {times} times"
         for run_id in record.runs
         for step in record.submission(run_id).plan.steps
-        if step.repeat is Repeat.NEVER and (times := truth.effects[run_id, step.id]) > 1
+        if step.repeat is Repeat.NEVER and (times := truth.times_done(run_id, step.id)) > 1
     ]
 
 

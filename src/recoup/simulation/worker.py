@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import contextlib
+import math
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -16,6 +18,7 @@ from recoup.errors import LedgerBusy
 from recoup.kernel.backoff import delivery_backoff_s
 from recoup.kernel.controls import is_over
 from recoup.kernel.fold import fold
+from recoup.linked import LinkedRuns
 from recoup.model.events import Event
 from recoup.model.ids import ProcessIdentity, run_stream
 from recoup.model.policy import Policy, WrittenPolicy
@@ -28,11 +31,17 @@ from recoup.simulation.virtual_loop import VirtualClock
 LEASE_TTL_S = 30.0
 HEARTBEAT_S = 10.0
 CONTROL_POLL_S = 4.0
+CALLS_MAX = 5_000
+"""Of the ledger while one run is driven: no plan and no policy of a storm needs a tenth of it."""
 _PAGE = 5_000
 
 
 class Killed(BaseException):
     """The process is gone: nothing catches this, and nothing is cleaned up."""
+
+
+class Endless(BaseException):
+    """A run is driven and driven and comes to no end."""
 
 
 class Fate:
@@ -43,6 +52,7 @@ class Fate:
         self._now_us = now_us
         self._died = died
         self.calls = 0
+        self._calls_max = math.inf
         self.dead = False
         self.dies_at: int | None = None
         self.dies_after_it = False
@@ -53,9 +63,20 @@ class Fate:
         if self.dead:
             raise Killed
 
+    @contextlib.contextmanager
+    def bounded(self) -> Iterator[None]:
+        """What is done meanwhile comes to an end, or is ended."""
+        self._calls_max = self.calls + CALLS_MAX
+        try:
+            yield
+        finally:
+            self._calls_max = math.inf
+
     async def before(self) -> None:
         self.must_live()
         self.calls += 1
+        if self.calls > self._calls_max:
+            raise Endless
         if self.calls == self.dies_at and not self.dies_after_it:
             self.die()
         if self.calls == self.busy_at:
@@ -141,6 +162,8 @@ class Left(NamedTuple):
 
     look_again_s: float | None
     over: bool = False
+    closed: bool = False
+    """Its workflow lets nothing run until then."""
 
 
 class Process:
@@ -169,9 +192,15 @@ class Process:
             control_poll_s=CONTROL_POLL_S,
             escalation_id=surface.new_escalation_id,
         )
+        papers = cast(Any, self._files)  # a folder of which nothing is read: no plan here holds a secret
+        self._linked = LinkedRuns(self.world, self.events, papers, lambda _files: NoSecrets())
 
     async def drive(self, run_id: str) -> Left:
         """Drive it until it ends or waits."""
+        with self.fate.bounded():
+            return await self._drive(run_id)
+
+    async def _drive(self, run_id: str) -> Left:
         taken = await claim(self.world, run_id)
         if not isinstance(taken, Claimed):
             return Left(LEASE_TTL_S / 2)
@@ -187,7 +216,7 @@ class Process:
             )
         ):
             await self.ledger.release(taken.lease)
-            return Left(max(1.0, refusal.left_s or 60.0))
+            return Left(max(1.0, refusal.left_s or 60.0), closed=True)
         state = await Driver(self.world, job, state, taken.lease, taken.replaced).drive()
         return left(state)
 
@@ -214,14 +243,19 @@ class Process:
     async def _job(self, state: RunState) -> Job:
         body = await self.ledger.policy_body(state.policy_digest)
         assert body is not None, f"run {state.run_id}: its policy is not in the ledger"
+        begins_linked = state.reuse_from is not None and state.delivery == 0
         return Job(
             run_id=state.run_id,
             plan=state.plan,
             policy=msgspec.json.decode(body, type=Policy),
-            files=Papers(self._surface.root),
+            files=self._files(state.run_id),
             secrets=NoSecrets(),
             workspaces=self._workspaces(state),
+            earlier=await self._linked.earlier(state.reuse_from or "", state.plan) if begins_linked else None,
         )
+
+    def _files(self, run_id: str) -> Papers:
+        return Papers(self._surface.root / run_id)
 
     def _workspaces(self, state: RunState) -> StormWorkspaces | None:
         return None if state.plan.workspace is None else self._surface.workspaces(state.run_id)
