@@ -308,7 +308,7 @@ class App:
                 with contextlib.suppress(NotFound, SettingsError, StateError, OSError):
                     self.know_secrets_of(await self.state(row.run_id))
         policy, now = await self.policy(), self.world.clock.now()
-        await force_mode(
+        told = await force_mode(
             *(self.ledger, self.redactor, workflow, mode),
             reason=reason,
             actor=actor,
@@ -316,6 +316,8 @@ class App:
             policy=policy,
             now=now,
         )
+        if self.metrics is not None:
+            self.metrics.event(told)
 
     # Inside
 

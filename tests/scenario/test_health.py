@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import time
 from pathlib import Path
 
@@ -303,3 +304,15 @@ def test_a_run_whose_driver_was_lost_too_often_has_its_report_whoever_finds_out(
     shown = cli("show", "last", "--json").json
     assert shown["status"] == "dead_letter"
     assert (cli.run_dir(shown["runId"]) / "artifacts" / "report.html").exists()
+
+
+def test_an_operators_word_about_the_mode_is_counted(quick: Cli) -> None:
+    fail(quick, quick.plan(FAILS), 1)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind(("127.0.0.1", 0))
+        server.settimeout(20)
+        quick.env["RECOUP_STATSD"] = f"127.0.0.1:{server.getsockname()[1]}"
+        quick("mode", "flaky", "paused", "--reason", "looking into it")
+        said = server.recv(65_536).decode()
+    assert "workflow.mode.changes_total" in said
+    assert "paused" in said

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from recoup.kernel.breaker import (
     BOOTS_MAX,
+    CAUSES_MAX,
     FAILURES_MAX,
     STEPS_MAX,
     Ruling,
@@ -439,6 +440,27 @@ def test_thirty_failures_in_three_workflows_pause_all_of_them() -> None:
     assert change is not None
     assert change.mode is Mode.PAUSED
     assert "30 failed steps in 3 workflows" in change.reason
+
+
+def test_a_pause_of_all_workflows_names_the_failures_that_caused_it() -> None:
+    healths = {**failing("abc", 10, NOW), **failing("d", 25, NOW.plus_s(-30)), **failing("e", 0, NOW)}
+    change = next_global_mode(Health(), healths, GLOBAL, NOW)
+    assert change is not None
+    told = {name: [one.moment.seq for one in health.failures] for name, health in healths.items()}
+    assert change.causes_elsewhere == {
+        "d": tuple(told["d"][-CAUSES_MAX:]),
+        **{name: tuple(told[name]) for name in "abc"},
+    }
+    assert next(iter(change.causes_elsewhere)) == "d", "the worst first"
+
+
+def test_of_many_workflows_a_pause_names_the_worst() -> None:
+    names = [f"w{number}" for number in range(CAUSES_MAX + 5)]
+    healths = {name: next(iter(failing("x", 2 + (name == "w24"), NOW).values())) for name in names}
+    change = next_global_mode(Health(), healths, GLOBAL, NOW)
+    assert change is not None
+    assert len(change.causes_elsewhere) == CAUSES_MAX
+    assert "w24" in change.causes_elsewhere
 
 
 @pytest.mark.parametrize(
@@ -1003,6 +1025,7 @@ def test_the_pause_of_all_names_the_five_that_failed_most_and_the_policy() -> No
         mode=Mode.PAUSED,
         previous=Mode.DEGRADED,
         reason="global_fail_max_in_window: 39 failed steps in 6 workflows within 600 s (f, e, d, c, b)",
+        causes_elsewhere={name: tuple(one.moment.seq for one in healths[name].failures) for name in "fedcba"},
         policy_digest="sha256:p",
     )
 

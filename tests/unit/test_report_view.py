@@ -183,6 +183,19 @@ def test_a_mode_of_every_workflow_is_told_as_such() -> None:
     assert fact(shown, "mode of the workflow") == "running; every workflow: paused"
 
 
+def test_a_pause_of_every_workflow_tells_which_failures_led_to_it() -> None:
+    story = Story("a").passes(0).succeeds()
+    causes = {f"w{number}": tuple(range(1, 10)) for number in range(6)}
+    paused = ev.WorkflowModeChanged(
+        mode=Mode.PAUSED, previous=Mode.RUNNING, reason="too many", causes_elsewhere=causes
+    )
+    (event,) = mode_events(story, paused)
+    everywhere = msgspec.structs.replace(event, stream=workflow_stream(EVERY_WORKFLOW))
+    told = report(story, workflow_events=[everywhere]).modes[0].reason
+    assert "events 5, 6, 7, 8, 9 of w0; 5, 6, 7, 8, 9 of w1" in told
+    assert told.endswith("of w4 ...)")
+
+
 def test_a_run_that_was_kept_out_says_why_before_anything_began() -> None:
     story = Story("a", "b")
     del story.events[1:]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from recoup.kernel.modes import forced_change
 from recoup.kernel.policies import policy_digest
-from recoup.model.events import WorkflowModeChanged
+from recoup.model.events import Event, WorkflowModeChanged
 from recoup.model.ids import workflow_stream
 from recoup.model.instant import Instant
 from recoup.model.mode import Mode
@@ -25,7 +25,7 @@ async def force_mode(
     for_s: float | None,
     policy: Policy,
     now: Instant,
-) -> None:
+) -> Event:
     """Whatever the mode is by then: the transaction says what it was before."""
     digest = policy_digest(policy)
 
@@ -34,7 +34,11 @@ async def force_mode(
         return Ruled((Draft(WorkflowModeChanged.TYPE, redactor.seal(change)),))
 
     body = PolicyBody(digest, redactor.seal(policy))
-    await ledger.append(Append(at=now, streams=(), policies=(body,), judging=Judging(workflow, judge)))
+    appended = await ledger.append(
+        Append(at=now, streams=(), policies=(body,), judging=Judging(workflow, judge))
+    )
+    (position,), ((draft,),) = appended.positions, [part.drafts for part in appended.added]
+    return Event(position.stream, position.seq, now, draft.type, draft.fact(), draft.payload.data)
 
 
 async def known_workflows(ledger: Ledger) -> list[str]:

@@ -26,6 +26,8 @@ FAILURES_MAX = 200
 STEPS_MAX = 200
 BOOTS_MAX = 32
 """So much is remembered at most; no policy may ask for more."""
+CAUSES_MAX = 20
+"""Of a pause of all workflows: events of each that are named, and workflows."""
 
 _replace = msgspec.structs.replace
 
@@ -160,16 +162,18 @@ def next_global_mode(
     window_s = policy.global_fail_window_s
     since = everywhere.since.at if everywhere.since else None
     failed = {
-        name: count
+        name: seqs
         for name, health in healths.items()
-        if (count := sum(_counts_globally(health, one, since, now, window_s) for one in health.failures))
+        if (seqs := _counted_globally(health, since, now, window_s))
     }
-    total = sum(failed.values())
+    total = sum(map(len, failed.values()))
     if total < policy.global_fail_max_in_window or len(failed) < policy.global_workflows_min:
         return None
-    most = ", ".join(sorted(failed, key=lambda name: -failed[name])[:5])
+    worst = sorted(failed, key=lambda name: -len(failed[name]))
+    most = ", ".join(worst[:5])
     words = f"global_fail_max_in_window: {total} failed steps in {len(failed)} workflows within {window_s:g} s ({most})"
-    return _changed(everywhere, Mode.PAUSED, words, (), None, digest)
+    causes = {name: failed[name][-CAUSES_MAX:] for name in worst[:CAUSES_MAX]}
+    return _replace(_changed(everywhere, Mode.PAUSED, words, (), None, digest), causes_elsewhere=causes)
 
 
 def failure_counts(health: Health, policy: Policy, now: Instant) -> dict[str, int]:
@@ -280,12 +284,13 @@ def _counts(health: Health, failure: FailedResult, window_s: float, now: Instant
     return moment.seq > health.counted_from and _age_s(health, moment, now, window_s) < window_s
 
 
-def _counts_globally(
-    health: Health, failure: FailedResult, since: Instant | None, now: Instant, window_s: float
-) -> bool:
+def _counted_globally(
+    health: Health, since: Instant | None, now: Instant, window_s: float
+) -> tuple[int, ...]:
     """Within the window, and not before all workflows were last let go: that is of another stream, so time tells."""
-    age_s = _age_s(health, failure.moment, now, window_s)
-    return age_s < window_s and (since is None or elapsed_s(since, now, window_s) > age_s)
+    counted_s = window_s if since is None else elapsed_s(since, now, window_s)
+    recent = (failure.moment for failure in health.failures)
+    return tuple([moment.seq for moment in recent if _age_s(health, moment, now, window_s) < counted_s])
 
 
 def _ended(health: Health, at: Standing, digest: str | None) -> WorkflowModeChanged:

@@ -441,6 +441,8 @@ class WorkflowModeChanged(Payload, frozen=True, kw_only=True):
     reason: str
     causes: tuple[int, ...] = ()
     """The sequences of events in this stream."""
+    causes_elsewhere: dict[Ident, tuple[int, ...]] = {}
+    """Of a change for all workflows: the sequences of events in the streams of each; the last ones of the worst."""
     for_s: float | None = None
     """How long it lasts; None: until something ends it."""
     half_open: bool = False

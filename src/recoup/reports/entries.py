@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -16,6 +16,7 @@ from recoup.reports.view import Entry, Heal, Tone
 
 _REASON_CHARS_MAX = 600
 _NAME_CHARS_MAX = 120
+_CAUSES_SHOWN_MAX = 5
 _HEALED = "target.healed"
 _EVERYWHERE = "every workflow"
 _SAME_TIME_US = 1_000_000
@@ -199,6 +200,8 @@ def _mode_entry(event: Event, plain: Plain) -> Entry:
     tone = Tone.GOOD if change.mode is Mode.RUNNING else Tone.BAD if change.mode.stops else Tone.WARN
     lasts = f", for {lasting(change.for_s)}" if change.for_s is not None else ""
     causes = f" (events {', '.join(map(str, change.causes[:10]))} of the workflow)" if change.causes else ""
+    if change.causes_elsewhere:
+        causes = f" (events {_elsewhere(change.causes_elsewhere)})"
     everywhere = event.stream == workflow_stream(EVERY_WORKFLOW)
     who = f" by {change.actor}" if change.actor else ""
     return Entry(
@@ -209,6 +212,14 @@ def _mode_entry(event: Event, plain: Plain) -> Entry:
         _EVERYWHERE if everywhere else "",
         plain.line(f"from {change.previous}{who}: {change.reason}{lasts}{causes}", _REASON_CHARS_MAX),
     )
+
+
+def _elsewhere(causes: Mapping[str, Sequence[int]]) -> str:
+    few = list(causes.items())[:_CAUSES_SHOWN_MAX]
+    said = "; ".join(
+        f"{', '.join(map(str, seqs[-_CAUSES_SHOWN_MAX:]))} of {workflow}" for workflow, seqs in few
+    )
+    return said + (" ..." if len(causes) > len(few) else "")
 
 
 def _heal(event: Event, at_s: float, plain: Plain) -> Heal:
