@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from recoup.model.dispatch import Hint, QueueDepth, Taken
 from recoup.model.events import Event
 from recoup.model.failure import Failure
 from recoup.model.ids import Lease, ProcessIdentity
@@ -24,10 +25,15 @@ from recoup.model.storage import (
     AttemptRow,
     CheckpointRow,
     Control,
+    Crowd,
     Escalation,
     Head,
+    HeldRun,
     LeaseRow,
     RunRow,
+    SeenWorker,
+    Wanting,
+    WorkerRow,
 )
 from recoup.model.workspace import Adopted, Baseline, Change, Snapshot, Source
 
@@ -70,10 +76,17 @@ class Ledger(Protocol):
         ...
 
     async def claim(
-        self, run_id: str, owner: ProcessIdentity, ttl_s: float, now: Instant, over_epoch: int | None = None
+        self,
+        run_id: str,
+        owner: ProcessIdentity,
+        ttl_s: float,
+        now: Instant,
+        over_epoch: int | None = None,
+        crowds: Sequence[Crowd] = (),
     ) -> Lease | None:
         """The lease under the next epoch if it is free, released or expired; or if its owner, at `over_epoch`,
-        is proven dead by the caller. None: somebody else holds it."""
+        is proven dead by the caller. None: somebody else holds it, or one of the crowds to which the run belongs is as
+        large as it may be: as many others are driven under a lease that has not run out."""
         ...
 
     async def renew(self, lease: Lease, now: Instant) -> Lease:
@@ -83,6 +96,24 @@ class Ledger(Protocol):
     async def release(self, lease: Lease) -> None: ...
 
     async def lease(self, run_id: str) -> LeaseRow | None: ...
+
+    async def wanting(self, after: str = "", limit: int = 500) -> list[Wanting]:
+        """The runs of queues that want a driver and are held by nobody, in the order of their ids, behind `after`."""
+        ...
+
+    async def held(self, now: Instant, limit: int = 10_000) -> list[HeldRun]:
+        """The runs of queues that want a driver and were claimed and not released, also under leases that ran out."""
+        ...
+
+    async def keep_worker(self, worker: WorkerRow, now: Instant) -> None:
+        """It is there, and says how it is."""
+        ...
+
+    async def forget_worker(self, worker_id: str) -> None: ...
+
+    async def workers(self, now: Instant) -> list[SeenWorker]:
+        """In the order of their ids; those that have been silent for a day are forgotten."""
+        ...
 
     async def send_control(self, control: Control) -> bool:
         """False: this id was sent before."""
@@ -116,6 +147,49 @@ class Ledger(Protocol):
 
     async def change_marker(self) -> int:
         """Differs from the last answer when another process has written; cheap enough to ask four times a second."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Dispatch(Protocol):
+    """Hints that a run may be worth driving. They may be lost, repeated and late (a sweeper makes good): what there is
+    to do is in the ledger, and whoever does it holds the run's lease. All raise DispatchError.
+
+    One object has one taker: `wait` is about what the last `take` did not find.
+    """
+
+    async def hint(self, hints: Sequence[Hint], delay_s: float = 0) -> None:
+        """One for each run waits at most: a second one only brings it forward (earlier time, higher priority), in the
+        queue that the latest one names. While a run's hint is taken the new one waits until that is done, then counts:
+        nothing that happened meanwhile is missed."""
+        ...
+
+    async def take(self, queues: Sequence[str], capabilities: frozenset[str], limit: int) -> list[Taken]:
+        """Due ones of these queues whose needs are met, by priority, then oldest. A hint keeps its age as long as its
+        run has one without interruption, delays and returns included: so what goes back because its time has not come
+        is not overtaken for ever. Each is the taker's for `hold_s`, longer with `keep`; then anybody may take it."""
+        ...
+
+    async def keep(self, taken: Sequence[Taken]) -> None:
+        """For `hold_s` from now. Those that were lost meanwhile stay lost."""
+        ...
+
+    async def done(self, taken: Taken, again_in_s: float | None = None) -> None:
+        """Gone; or back after that time. Of one that somebody else has taken meanwhile: nothing happens."""
+        ...
+
+    async def wait(self, timeout_s: float) -> None:
+        """Returns when something may have become takeable since the last `take`, at once if so, at the latest after
+        the timeout; sometimes for nothing. It is told once: who has no room then takes when he has."""
+        ...
+
+    async def depths(self) -> list[QueueDepth]:
+        """By the queues' names; of those that have a hint."""
+        ...
+
+    async def hinted(self, run_ids: Sequence[str]) -> set[str]:
+        """Of these, the ones with a hint that waits or is taken."""
         ...
 
     async def close(self) -> None: ...
@@ -257,17 +331,49 @@ class Workspaces(Protocol):
 class Evidence(Protocol):
     """Content-addressed bytes that support a verdict, cited by handle."""
 
-    def put(self, content: Redacted, limit_bytes: int) -> str: ...
+    async def put(self, content: Redacted, limit_bytes: int) -> str:
+        """Durable when it returns, and where every driver finds it: an event may cite it."""
+        ...
 
-    def get(self, handle: str) -> bytes:
+    async def get(self, handle: str) -> bytes:
         """Raises NotFound when it is gone or altered."""
         ...
+
+
+class Depot(Protocol):
+    """What must outlive a machine: bytes by name. Names are paths of plain words; an object has a limited size.
+
+    Each call raises DepotError when the depot cannot be reached, is full or refuses; that says nothing about whether
+    an object is there.
+    """
+
+    async def put(self, name: str, data: bytes) -> None:
+        """Durable when it returns. Again with the same name: replaced, whole."""
+        ...
+
+    async def get(self, name: str) -> bytes:
+        """Raises NotFound."""
+        ...
+
+    async def names(self, prefix: str) -> list[str]:
+        """Those that begin with it, sorted; of very many the first ones."""
+        ...
+
+    async def remove(self, name: str) -> None:
+        """If it is there."""
+        ...
+
+    async def close(self) -> None: ...
 
 
 class Secrets(Protocol):
     """Values that must be kept but never shown: encrypted, owner-only."""
 
     def put(self, name: str, value: str) -> None: ...
+
+    async def settle(self) -> None:
+        """What was put is where every driver of the run finds it. Awaited before the ledger depends on it."""
+        ...
 
     def get(self, name: str) -> str: ...
 

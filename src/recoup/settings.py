@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import unquote
 
 from recoup.errors import SettingsError
 
@@ -14,6 +15,7 @@ NAMES = (
     "RECOUP_DATABASE",
     "RECOUP_POLICY",
     "RECOUP_KEY",
+    "RECOUP_EVIDENCE",
     "RECOUP_LEASE_S",
     "RECOUP_HEARTBEAT_S",
     "RECOUP_STATSD",
@@ -21,7 +23,6 @@ NAMES = (
     "RECOUP_OTEL",
 )
 LATER = (
-    "RECOUP_EVIDENCE",
     "RECOUP_GATEWAY",
     "RECOUP_TOKEN",
     "RECOUP_BROWSER",
@@ -33,13 +34,35 @@ _HOST_AND_PORT = re.compile(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([^\s:\[\]/@]{1,253}))(
 
 
 @dataclass(frozen=True, slots=True)
+class DatabaseUrl:
+    """The address of a PostgreSQL database. As text it is without the password."""
+
+    url: str = field(repr=False)
+
+    def __str__(self) -> str:
+        scheme, _, rest = self.url.partition("://")
+        place, _, path = rest.partition("/")
+        who, at, where = place.rpartition("@")
+        return f"{scheme}://{who.partition(':')[0]}{at}{where.partition('?')[0]}/{path.partition('?')[0]}"
+
+    @property
+    def password(self) -> str:
+        who = self.url.partition("://")[2].partition("/")[0].rpartition("@")[0]
+        return unquote(who.partition(":")[2])
+
+    def exists(self) -> bool:
+        """Nobody knows before the server was asked."""
+        return True
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """One field for each name that has an effect."""
 
     home: Path
     """Where state lives."""
-    database: Path
-    """The ledger's file."""
+    database: Path | DatabaseUrl
+    """The ledger: a file, or a database that machines share."""
     policy: Path | None
     """The policy file."""
     key: str | None
@@ -53,6 +76,8 @@ class Settings:
     """How that server wants tags."""
     otel: bool | None = None
     """Whether traces are made; None: if the environment names a collector."""
+    evidence: str | None = None
+    """Where evidence and checkpoints are kept for other machines: a folder that they share, or a URL."""
 
 
 def read_settings(environ: Mapping[str, str], folder: Path, home: str | None = None) -> Settings:
@@ -76,6 +101,7 @@ def read_settings(environ: Mapping[str, str], folder: Path, home: str | None = N
         statsd=_host_and_port(said, "RECOUP_STATSD", _STATSD_PORT),
         statsd_flavour=_one_of(said, "RECOUP_STATSD_FLAVOUR", _STATSD_FLAVOURS),
         otel=_yes_or_no(said, "RECOUP_OTEL"),
+        evidence=_place(said.get("RECOUP_EVIDENCE")),
     )
 
 
@@ -160,12 +186,20 @@ def _yes_or_no(said: Mapping[str, str], name: str) -> bool | None:
     return None
 
 
-def _database(said: str | None, home: Path) -> Path:
+def _place(said: str | None) -> str | None:
+    if not said or ("://" in said and not said.startswith("file://")):
+        return said or None
+    return str(Path(said.removeprefix("file://")).expanduser().absolute())
+
+
+def _database(said: str | None, home: Path) -> Path | DatabaseUrl:
     if not said:
         return home / "ledger.db"
+    if said.startswith(("postgresql://", "postgres://")):
+        return DatabaseUrl(said)
     if "://" in said and not said.startswith("sqlite://"):
         raise SettingsError(
             "RECOUP_DATABASE names a database that this version cannot use",
-            hint="Give the path of a SQLite file, or leave it out.",
+            hint="Give the path of a SQLite file or a postgresql:// address, or leave it out.",
         )
     return Path(said.removeprefix("sqlite:///").removeprefix("sqlite://")).expanduser().absolute()

@@ -7,6 +7,7 @@ import random
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,10 +15,15 @@ from hypothesis import strategies as st
 
 from recoup.ledger.sqlite import SqliteLedger
 from recoup.testing import ledger_suite
-from recoup.testing.ledger_suite import LedgerSuite, Opener
+from recoup.testing.ledger_suite import LedgerSuite, Opener, Passing
+from recoup.testing.worker_suite import WorkerSuite
+
+if TYPE_CHECKING:
+    from recoup.ledger.postgres.ledger import PostgresLedger
+    from recoup.testing.postgres import PostgresServer
 
 
-class TestSqlite(LedgerSuite):
+class TestSqlite(LedgerSuite, WorkerSuite):
     @pytest.fixture
     async def open_ledger(self, tmp_path: Path) -> AsyncIterator[Opener]:
         opened: list[SqliteLedger] = []
@@ -29,6 +35,39 @@ class TestSqlite(LedgerSuite):
         yield opener
         for ledger in opened:
             await ledger.close()
+
+    @pytest.fixture
+    def pass_time(self) -> Passing:
+        async def nothing(_seconds: float) -> None:
+            """The caller's clock is the only one."""
+
+        return nothing
+
+
+class TestPostgres(LedgerSuite, WorkerSuite):
+    @pytest.fixture
+    def url(self, postgres: PostgresServer) -> str:
+        return postgres.emptied_database()
+
+    @pytest.fixture
+    async def open_ledger(self, url: str) -> AsyncIterator[Opener]:
+        from recoup.ledger.postgres.ledger import PostgresLedger
+
+        opened: list[PostgresLedger] = []
+
+        async def opener() -> PostgresLedger:
+            opened.append(await PostgresLedger.open(url))
+            return opened[-1]
+
+        yield opener
+        for ledger in opened:
+            await ledger.close()
+
+    @pytest.fixture
+    def pass_time(self, url: str) -> Passing:
+        from recoup.testing.postgres import MovedClock
+
+        return MovedClock(url).pass_time
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -200,6 +200,15 @@ async def test_a_migration_that_fails_changes_nothing(path: Path) -> None:
     assert "extra" not in _tables(path)
 
 
+def back_to_version_2(connection: sqlite3.Connection) -> None:
+    for index in ("runs_wanting", "leases_held"):
+        connection.execute(f"DROP INDEX {index}")
+    for column in ("queue", "priority", "needs", "due_us", "wants_driver"):
+        connection.execute(f"ALTER TABLE runs DROP COLUMN {column}")
+    for table in ("workers", "families", "claims"):
+        connection.execute(f"DROP TABLE {table}")
+
+
 async def test_a_ledger_of_version_1_is_read_with_its_attempts(path: Path) -> None:
     """It has a row for each attempt already; to fold them again gives the same rows."""
     ledger = SqliteLedger(path)
@@ -208,12 +217,8 @@ async def test_a_ledger_of_version_1_is_read_with_its_attempts(path: Path) -> No
     await ledger.rebuild()
     await ledger.close()
     with sqlite3.connect(path) as connection:
-        for change in (
-            "ALTER TABLE runs DROP COLUMN attempts_seq",
-            "DROP TABLE families",
-            "DROP TABLE claims",
-        ):
-            connection.execute(change)
+        back_to_version_2(connection)
+        connection.execute("ALTER TABLE runs DROP COLUMN attempts_seq")
         connection.execute("PRAGMA user_version = 1")
     connection.close()
     ledger = SqliteLedger(path)
@@ -231,8 +236,7 @@ async def test_links_of_a_ledger_of_version_2_are_found(path: Path) -> None:
     families = {run_id: await ledger.family(run_id) for run_id in ("old", "b", "c", "d", "e", "f", "alone")}
     await ledger.close()
     with sqlite3.connect(path) as connection:
-        connection.execute("DROP TABLE families")
-        connection.execute("DROP TABLE claims")
+        back_to_version_2(connection)
         connection.execute("PRAGMA user_version = 2")
     connection.close()
     ledger = SqliteLedger(path)

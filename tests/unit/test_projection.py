@@ -17,7 +17,7 @@ from recoup.model.failure import Facts, FailureClass, FailureKind
 from recoup.model.ids import ProcessIdentity
 from recoup.model.instant import Instant
 from recoup.model.plan import Plan
-from recoup.model.storage import AttemptRow, CheckpointRow, RunRow
+from recoup.model.storage import AttemptRow, CheckpointRow, RunRow, Wanting
 from recoup.model.workspace import Snapshot
 
 START = Instant(1_000_000, 1_000_000, "boot")
@@ -182,6 +182,8 @@ def test_what_is_projected_is_a_known_event() -> None:
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
 def test_a_shape_writes_columns_of_its_row(shape: Shape) -> None:
     fields = set(ROWS[shape.table].__struct_fields__)
+    if shape.table == "runs":
+        fields |= {*Wanting.__struct_fields__, "wants_driver"}
     written = [*shape.columns, *shape.fixed, *shape.key]
     assert len(written) == len(set(written))
     assert set(shape.key) == KEYS[shape.table]

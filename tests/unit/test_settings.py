@@ -34,7 +34,7 @@ def test_a_flag_beats_the_environment_which_beats_the_file(tmp_path: Path) -> No
         ({"RECOUP_LEASE_S": "soon"}, "RECOUP_LEASE_S"),
         ({"RECOUP_LEASE_S": "-1"}, "RECOUP_LEASE_S"),
         ({"RECOUP_LEASE_S": "4", "RECOUP_HEARTBEAT_S": "3"}, "do not go together"),
-        ({"RECOUP_DATABASE": "postgresql://localhost/x"}, "RECOUP_DATABASE"),
+        ({"RECOUP_DATABASE": "mysql://localhost/x"}, "RECOUP_DATABASE"),
     ],
 )
 def test_a_setting_that_cannot_be_used_is_named(tmp_path: Path, environ: dict[str, str], word: str) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from recoup.kernel.elapsed import elapsed_s
+from recoup.model.instant import Instant
 from recoup.model.policy import Policy
+from recoup.model.run import RunState, RunStatus
 
 _DELIVERY_BASE_S = 15
 _DELIVERY_CAP_S = 600
@@ -19,6 +22,16 @@ def cooldown_ms(told_s: float | None, policy: Policy) -> int:
     """As told, or the default; never longer than the policy allows."""
     wanted = policy.cooldown_default_seconds if told_s is None else max(0.0, told_s)
     return round(1000 * min(wanted, policy.cooldown_max_seconds))
+
+
+def due_in_s(state: RunState, now: Instant) -> float:
+    """How long until a worker may take the run up; 0: it may."""
+    if state.status is RunStatus.FAILED and state.retryable:
+        waits_s = float(delivery_backoff_s(max(1, state.delivery)))
+        return waits_s - elapsed_s(state.updated_at or state.submitted_at, now, waits_s)
+    if not state.begun and state.not_before_us:
+        return max(0.0, (state.not_before_us - now.wall_us) / 1e6)
+    return 0.0
 
 
 def delivery_backoff_s(delivery: int) -> int:

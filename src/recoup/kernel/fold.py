@@ -59,6 +59,10 @@ def submitted(run_id: str, payload: ev.RunSubmitted, at: Instant) -> RunState:
         parent_run_id=payload.parent_run_id,
         reuse_from=payload.reuse_from,
         from_step=payload.from_step,
+        queue=payload.queue,
+        priority=payload.priority,
+        needs=payload.needs,
+        not_before_us=payload.not_before_us,
         updated_at=at,
         seq=1,
         steps=[StepRecord(step.id, index, kind_of(step.action)) for index, step in enumerate(plan.steps)],
@@ -194,8 +198,10 @@ def _end_run(state: RunState, payload: ev.Payload) -> None:
         case ev.RunFailed():
             state.status, state.reason, state.retryable = RunStatus.FAILED, payload.reason, payload.retryable
             state.failure_class, state.failure_kind = payload.failure_class, payload.failure_kind
+            state.delivery = payload.delivery
         case ev.RunDeadLettered():
             state.status, state.reason = RunStatus.DEAD_LETTER, payload.reason
+            state.delivery = payload.delivery
             state.failure_class, state.failure_kind = payload.failure_class, payload.failure_kind
         case _:
             pass  # facts that change no state: controls, secrets found, and those of newer versions

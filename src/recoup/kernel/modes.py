@@ -61,7 +61,7 @@ def calls_for_report(state: RunState, mode: Mode) -> bool:
     """A person will want to know: the run was handed over, or its workflow, of this mode now, was stopped."""
     if state.status in (RunStatus.ESCALATED, RunStatus.DEAD_LETTER):
         return True
-    return state.delivery > 0 and mode in (Mode.QUARANTINED, Mode.ROLLBACK)
+    return state.begun and mode in (Mode.QUARANTINED, Mode.ROLLBACK)
 
 
 def mode_document(workflow: str, health: Health, policy: Policy, now: Instant) -> dict[str, Any]:

@@ -10,12 +10,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from recoup.kernel.backoff import delivery_backoff_s
 from recoup.model import events as ev
 from recoup.model.events import Event, Payload
 from recoup.model.ids import run_stream
 from recoup.model.instant import Instant
 from recoup.model.run import RunStatus, Verdict
-from recoup.model.storage import AttemptRow, CheckpointRow, RunRow
+from recoup.model.storage import AttemptRow, CheckpointRow, RunRow, Wanting
 
 Value = str | int | None
 Row = TypeVar("Row", RunRow, AttemptRow, CheckpointRow)
@@ -52,8 +53,8 @@ _RUN_SUBMITTED = Shape(
     name="run_submitted",
     table="runs",
     key=("run_id",),
-    columns=("workflow", "submitted_at_us"),
-    fixed={"status": RunStatus.QUEUED.value, "delivery": 0, "reason": ""},
+    columns=("workflow", "submitted_at_us", "queue", "priority", "needs", "due_us"),
+    fixed={"status": RunStatus.QUEUED.value, "delivery": 0, "reason": "", "wants_driver": True},
     inserts=True,
 )
 _RUN_DELIVERED = Shape(
@@ -61,9 +62,20 @@ _RUN_DELIVERED = Shape(
     table="runs",
     key=("run_id",),
     columns=("delivery",),
-    fixed={"status": RunStatus.RUNNING.value, "reason": ""},
+    fixed={"status": RunStatus.RUNNING.value, "reason": "", "wants_driver": True, "due_us": 0},
 )
-_RUN_STATUS = Shape(name="run_status", table="runs", key=("run_id",), columns=("status", "reason"))
+_RUN_STATUS = Shape(
+    name="run_status",
+    table="runs",
+    key=("run_id",),
+    columns=("status", "reason", "wants_driver", "due_us"),
+)
+_DELIVERY_FAILED = Shape(
+    name="delivery_failed",
+    table="runs",
+    key=("run_id",),
+    columns=("status", "reason", "wants_driver", "due_us", "delivery"),
+)
 _RUN_REASON = Shape(name="run_reason", table="runs", key=("run_id",), columns=("reason",))
 # All columns anew: an attempt that never began gives its number to the next one.
 _ATTEMPT_STARTED = Shape(
@@ -107,6 +119,7 @@ SHAPES = (
     _RUN_SUBMITTED,
     _RUN_DELIVERED,
     _RUN_STATUS,
+    _DELIVERY_FAILED,
     _RUN_REASON,
     _ATTEMPT_STARTED,
     _ATTEMPT_LAUNCHED,
@@ -131,6 +144,8 @@ class Cached(msgspec.Struct, frozen=True):
     runs: tuple[RunRow, ...]
     attempts: tuple[AttemptRow, ...]
     checkpoints: tuple[CheckpointRow, ...]
+    wanting: tuple[Wanting, ...]
+    """The runs of queues that want a driver, whoever holds them."""
 
 
 def rebuild(events: Iterable[Event]) -> Cached:
@@ -148,7 +163,16 @@ def rebuild(events: Iterable[Event]) -> Cached:
         _rows(tables["runs"], RunRow),
         _rows(tables["attempts"], AttemptRow),
         _rows(tables["checkpoints"], CheckpointRow),
+        tuple(
+            _wanting(row) for _, row in sorted(tables["runs"].items()) if row["queue"] and row["wants_driver"]
+        ),
     )
+
+
+def _wanting(row: Mapping[str, Any]) -> Wanting:
+    needs = tuple(row["needs"].split(",")) if row["needs"] else ()
+    how = (row["priority"], needs, row["due_us"], row["submitted_at_us"])
+    return Wanting(row["run_id"], row["workflow"], row["queue"], *how)
 
 
 def with_attempts(
@@ -173,11 +197,14 @@ def _apply(table: Table, change: RowChange) -> None:
 
 
 def _rows(table: Table, row_type: type[Row]) -> tuple[Row, ...]:
-    return tuple(row_type(**row) for _, row in sorted(table.items(), key=lambda item: item[0]))
+    names = row_type.__struct_fields__
+    ordered = sorted(table.items(), key=lambda item: item[0])
+    return tuple(row_type(**{name: row[name] for name in names}) for _, row in ordered)
 
 
 def _run_submitted(run_id: str, at_us: int, payload: ev.RunSubmitted) -> RowChange:
-    return RowChange(_RUN_SUBMITTED, (payload.workflow, at_us, run_id))
+    where = (payload.queue, payload.priority, ",".join(payload.needs), payload.not_before_us)
+    return RowChange(_RUN_SUBMITTED, (payload.workflow, at_us, *where, run_id))
 
 
 def _run_delivered(run_id: str, _at_us: int, payload: ev.RunStarted | ev.RunResumed) -> RowChange:
@@ -185,7 +212,31 @@ def _run_delivered(run_id: str, _at_us: int, payload: ev.RunStarted | ev.RunResu
 
 
 def _run_status(status: RunStatus) -> Projector:
-    return lambda run_id, _at_us, payload: RowChange(_RUN_STATUS, (status.value, payload.reason, run_id))
+    """An end, or a wait for a person: no driver is wanted."""
+    return lambda run_id, _at_us, payload: RowChange(
+        _RUN_STATUS, (status.value, payload.reason, 0, 0, run_id)
+    )
+
+
+def _run_waiting(run_id: str, _at_us: int, payload: ev.RunWaiting) -> RowChange:
+    wanted = int(payload.waiting_for not in ("operator", "approval"))
+    return RowChange(_RUN_STATUS, (RunStatus.WAITING.value, payload.reason, wanted, 0, run_id))
+
+
+def _run_blocked(run_id: str, _at_us: int, payload: ev.RunBlocked) -> RowChange:
+    return RowChange(_RUN_STATUS, (RunStatus.BLOCKED.value, payload.reason, 1, 0, run_id))
+
+
+def _run_failed(run_id: str, at_us: int, payload: ev.RunFailed) -> RowChange:
+    again = int(payload.retryable)
+    due_us = at_us + 1_000_000 * delivery_backoff_s(max(1, payload.delivery)) if again else 0
+    stands = (RunStatus.FAILED.value, payload.reason, again, due_us)
+    return RowChange(_DELIVERY_FAILED, (*stands, payload.delivery, run_id))
+
+
+def _run_dead_lettered(run_id: str, _at_us: int, payload: ev.RunDeadLettered) -> RowChange:
+    stands = (RunStatus.DEAD_LETTER.value, payload.reason, 0, 0)
+    return RowChange(_DELIVERY_FAILED, (*stands, payload.delivery, run_id))
 
 
 def _run_interrupted(run_id: str, _at_us: int, payload: ev.RunInterrupted) -> RowChange:
@@ -233,12 +284,12 @@ _PROJECTORS: dict[type[Payload], Projector] = {
     ev.RunSubmitted: _run_submitted,
     ev.RunStarted: _run_delivered,
     ev.RunResumed: _run_delivered,
-    ev.RunWaiting: _run_status(RunStatus.WAITING),
-    ev.RunBlocked: _run_status(RunStatus.BLOCKED),
+    ev.RunWaiting: _run_waiting,
+    ev.RunBlocked: _run_blocked,
     ev.RunInterrupted: _run_interrupted,
     ev.RunSucceeded: _run_status(RunStatus.SUCCEEDED),
-    ev.RunFailed: _run_status(RunStatus.FAILED),
-    ev.RunDeadLettered: _run_status(RunStatus.DEAD_LETTER),
+    ev.RunFailed: _run_failed,
+    ev.RunDeadLettered: _run_dead_lettered,
     ev.RunCancelled: _run_status(RunStatus.CANCELLED),
     ev.Escalated: _run_status(RunStatus.ESCALATED),
     ev.AttemptStarted: _attempt_started,

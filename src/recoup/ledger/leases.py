@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -11,18 +12,26 @@ from recoup.ledger.queries import queries
 from recoup.ledger.transaction import Transaction
 from recoup.model.ids import Lease, ProcessIdentity
 from recoup.model.instant import Instant
-from recoup.model.storage import LeaseRow
+from recoup.model.storage import Crowd, LeaseRow
 
 _Q = queries()
 _decode_owner = msgspec.json.Decoder(ProcessIdentity).decode
 _encode_owner = msgspec.json.Encoder().encode
 
 
-def claim(transaction: Transaction, wanted: Lease, now: Instant, over_epoch: int | None) -> Lease | None:
+def claim(
+    transaction: Transaction,
+    wanted: Lease,
+    now: Instant,
+    over_epoch: int | None,
+    crowds: Sequence[Crowd] = (),
+) -> Lease | None:
     """`wanted` names the run, the owner and the time to live; the epoch is given here."""
     row = transaction.execute(_Q["lease"], (wanted.run_id,)).fetchone()
     current = lease_row(row) if row else None
     if current and not _is_free(current, now, over_epoch):
+        return None
+    if any(_is_full(transaction, crowd, wanted.run_id, now) for crowd in crowds):
         return None
     granted = msgspec.structs.replace(wanted, epoch=current.epoch + 1 if current else 1)
     owner = _encode_owner(granted.owner).decode()
@@ -49,7 +58,14 @@ def lease_row(row: tuple[Any, ...]) -> LeaseRow:
     return LeaseRow(run_id, epoch, identity, Instant(wall_us, boot_us, boot_id), ttl_s)
 
 
+def left_s(lease: LeaseRow, now: Instant) -> float:
+    return max(0.0, lease.ttl_s - elapsed_s(lease.renewed_at, now, lease.ttl_s))
+
+
 def _is_free(current: LeaseRow, now: Instant, over_epoch: int | None) -> bool:
-    if current.owner is None or current.epoch == over_epoch:
-        return True
-    return elapsed_s(current.renewed_at, now, current.ttl_s) >= current.ttl_s
+    return current.owner is None or current.epoch == over_epoch or left_s(current, now) <= 0
+
+
+def _is_full(transaction: Transaction, crowd: Crowd, run_id: str, now: Instant) -> bool:
+    rows = transaction.execute(_Q[f"crowd_of_{crowd.of}"], (crowd.name, run_id)).fetchall()
+    return sum(left_s(lease_row(row), now) > 0 for row in rows) >= crowd.runs_max

@@ -14,8 +14,7 @@ _NAME = re.compile(r"^-- (\w+): .+$", re.MULTILINE)
 @cache
 def queries() -> dict[str, str]:
     """All of them by name."""
-    parts = _NAME.split(sql_file("queries.sql"))
-    return {name: sql.strip() for name, sql in zip(parts[1::2], parts[2::2], strict=True)}
+    return named_queries(sql_file("queries.sql"))
 
 
 @cache
@@ -26,6 +25,11 @@ def row_writes() -> dict[str, str]:
 
 def sql_file(name: str) -> str:
     return files(__package__).joinpath(name).read_text()
+
+
+def named_queries(text: str) -> dict[str, str]:
+    parts = _NAME.split(text)
+    return {name: sql.strip() for name, sql in zip(parts[1::2], parts[2::2], strict=True)}
 
 
 def _upsert(shape: Shape) -> str:

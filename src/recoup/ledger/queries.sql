@@ -77,6 +77,39 @@ SELECT epoch FROM leases WHERE run_id = ? AND owner IS NOT NULL;
 -- lease: who drives a run, or did last
 SELECT run_id, epoch, owner, wall_us, boot_us, boot_id, ttl_s FROM leases WHERE run_id = ?;
 
+-- wanting: runs of queues that want a driver and have none, in the order of their ids
+SELECT run_id, workflow, queue, priority, needs, due_us, submitted_at_us FROM runs
+WHERE wants_driver AND queue IS NOT NULL AND run_id > ?
+AND NOT EXISTS (SELECT 1 FROM leases WHERE leases.run_id = runs.run_id AND owner IS NOT NULL)
+ORDER BY run_id LIMIT ?;
+
+-- held: runs of queues that want a driver, with the lease of the one they have or have lost
+SELECT runs.run_id, workflow, queue, priority, needs, due_us, submitted_at_us,
+    leases.run_id, epoch, owner, wall_us, boot_us, boot_id, ttl_s
+FROM leases CROSS JOIN runs ON runs.run_id = leases.run_id
+WHERE owner IS NOT NULL AND queue IS NOT NULL AND wants_driver ORDER BY runs.run_id LIMIT ?;
+
+-- crowd_of_workflow: the leases of other runs of a workflow
+SELECT leases.run_id, epoch, owner, wall_us, boot_us, boot_id, ttl_s
+FROM leases CROSS JOIN runs ON runs.run_id = leases.run_id
+WHERE owner IS NOT NULL AND runs.workflow = ? AND leases.run_id <> ?;
+
+-- crowd_of_queue: the leases of other runs of a queue
+SELECT leases.run_id, epoch, owner, wall_us, boot_us, boot_id, ttl_s
+FROM leases CROSS JOIN runs ON runs.run_id = leases.run_id
+WHERE owner IS NOT NULL AND runs.queue = ? AND leases.run_id <> ?;
+
+-- keep_worker: as it described itself last
+INSERT INTO workers (worker_id, body, wall_us, boot_us, boot_id) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (worker_id) DO UPDATE SET body = excluded.body, wall_us = excluded.wall_us,
+    boot_us = excluded.boot_us, boot_id = excluded.boot_id;
+
+-- forget_worker: it has gone
+DELETE FROM workers WHERE worker_id = ?;
+
+-- workers: in the order of their ids
+SELECT worker_id, body, wall_us, boot_us, boot_id FROM workers ORDER BY worker_id;
+
 -- grant_lease: a new holder under a new epoch
 INSERT INTO leases (run_id, epoch, owner, wall_us, boot_us, boot_id, ttl_s) VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (run_id) DO UPDATE SET epoch = excluded.epoch, owner = excluded.owner, wall_us = excluded.wall_us,

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from recoup.kernel.elapsed import elapsed_s
 from recoup.ledger import leases
-from recoup.ledger.appending import AppendJob
-from recoup.ledger.claims import family
 from recoup.ledger.commits import Commits
-from recoup.ledger.folds import attempt_rows, rebuild_cached_rows, workflow_state
+from recoup.ledger.jobs import AppendJob, rebuild_cached_rows
+from recoup.ledger.places import find_last_place, find_stream, first_place
 from recoup.ledger.queries import queries
 from recoup.ledger.reader import Reader
-from recoup.ledger.transaction import Transaction, find_last_place, find_stream, first_place, seq_of
+from recoup.ledger.stored_folds import attempt_rows, family, workflow_state
+from recoup.ledger.transacting import seq_of
+from recoup.ledger.transaction import Transaction
+from recoup.ledger.worker_rows import FORGOTTEN_S, decode_worker, encode_worker, wanting_row
 from recoup.ledger.writer import Deed
 from recoup.model.events import Event, decode_payload
 from recoup.model.ids import Lease, ProcessIdentity
@@ -28,13 +32,19 @@ from recoup.model.storage import (
     AttemptRow,
     CheckpointRow,
     Control,
+    Crowd,
     Escalation,
     Head,
+    HeldRun,
     LeaseRow,
     RunRow,
+    SeenWorker,
+    Wanting,
+    WorkerRow,
 )
 
 _Q = queries()
+_WANTING_COLUMNS = 7
 
 
 class SqliteLedger:
@@ -74,10 +84,16 @@ class SqliteLedger:
         return [Head(name, seq, Instant(*at)) for name, seq, *at in rows]
 
     async def claim(
-        self, run_id: str, owner: ProcessIdentity, ttl_s: float, now: Instant, over_epoch: int | None = None
+        self,
+        run_id: str,
+        owner: ProcessIdentity,
+        ttl_s: float,
+        now: Instant,
+        over_epoch: int | None = None,
+        crowds: Sequence[Crowd] = (),
     ) -> Lease | None:
         wanted = Lease(run_id, owner, 0, ttl_s, leases.deadline_boot_s(now, ttl_s))
-        return await self._commits.commit(Deed(lambda tx: leases.claim(tx, wanted, now, over_epoch)))
+        return await self._commits.commit(Deed(lambda tx: leases.claim(tx, wanted, now, over_epoch, crowds)))
 
     async def renew(self, lease: Lease, now: Instant) -> Lease:
         return await self._commits.commit(Deed(lambda tx: leases.renew(tx, lease, now)))
@@ -88,6 +104,31 @@ class SqliteLedger:
     async def lease(self, run_id: str) -> LeaseRow | None:
         row = self._reader.row("lease", (run_id,))
         return leases.lease_row(row) if row else None
+
+    async def wanting(self, after: str = "", limit: int = 500) -> list[Wanting]:
+        return [wanting_row(row) for row in self._reader.rows("wanting", (after, limit))]
+
+    async def held(self, now: Instant, limit: int = 10_000) -> list[HeldRun]:
+        rows = self._reader.rows("held", (limit,))
+        found = [
+            (wanting_row(row[:_WANTING_COLUMNS]), leases.lease_row(row[_WANTING_COLUMNS:])) for row in rows
+        ]
+        return [HeldRun(run, lease, leases.left_s(lease, now)) for run, lease in found]
+
+    async def keep_worker(self, worker: WorkerRow, now: Instant) -> None:
+        row = (worker.worker_id, encode_worker(worker), now.wall_us, now.boot_us, now.boot_id)
+        await self._commits.commit(Deed(lambda tx: _write(tx, "keep_worker", row)))
+
+    async def forget_worker(self, worker_id: str) -> None:
+        await self._commits.commit(Deed(lambda tx: _write(tx, "forget_worker", (worker_id,))))
+
+    async def workers(self, now: Instant) -> list[SeenWorker]:
+        rows = self._reader.rows("workers")
+        seen = [(decode_worker(body), elapsed_s(Instant(*at), now, FORGOTTEN_S)) for _, body, *at in rows]
+        for worker, silent_s in seen:
+            if silent_s >= FORGOTTEN_S:
+                await self.forget_worker(worker.worker_id)
+        return [SeenWorker(worker, silent_s) for worker, silent_s in seen if silent_s < FORGOTTEN_S]
 
     async def send_control(self, control: Control) -> bool:
         return await self._commits.commit(Deed(lambda tx: _send(tx, control)))
@@ -145,6 +186,10 @@ class SqliteLedger:
     async def close(self) -> None:
         self._reader.close()
         await self._commits.close()
+
+
+def _write(transaction: Transaction, name: str, row: tuple[Any, ...]) -> None:
+    transaction.execute(_Q[name], row)
 
 
 def _send(transaction: Transaction, control: Control) -> bool:

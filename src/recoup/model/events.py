@@ -82,6 +82,22 @@ class RunSubmitted(Payload, frozen=True, kw_only=True):
     """The run whose proven steps need not be performed again."""
     from_step: Ident | None = None
     """From here on every step is performed, whatever was proven."""
+    queue: Ident | None = None
+    """Where workers look for it. None: only people drive it."""
+    priority: int = 0
+    """Higher first."""
+    needs: tuple[Ident, ...] = ()
+    """What a worker must be capable of, sorted."""
+    not_before_us: int = 0
+    """On the wall clock."""
+    dedup_key: str | None = None
+
+
+class SubmissionKeyTaken(Payload, frozen=True, kw_only=True):
+    """In a stream of its own, in the transaction of the submission: with this key there is one run."""
+
+    TYPE: ClassVar[str] = "task.submission.key_taken"
+    run_id: Ident
 
 
 class RunStarted(Payload, frozen=True, kw_only=True):
@@ -487,6 +503,7 @@ PAYLOADS: dict[str, type[Payload]] = {
     payload.TYPE: payload
     for payload in (
         RunSubmitted,
+        SubmissionKeyTaken,
         RunStarted,
         RunWaiting,
         RunBlocked,

@@ -38,3 +38,8 @@ def run_stream(run_id: str) -> str:
 
 def workflow_stream(workflow: str) -> str:
     return f"workflow:{workflow}"
+
+
+def key_stream(key_digest: str) -> str:
+    """Of a key under which a run is submitted once."""
+    return f"key:{key_digest}"

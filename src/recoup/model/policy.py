@@ -54,6 +54,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     always_grace_seconds: float = 60
     takeovers_max: int = 5
     delivery_max: int = 3
+    workflow_concurrency_max: int = 0
+    """Runs of one workflow that workers drive at once; 0: as many as there are slots."""
+    queue_concurrency_max: int = 0
     redeliver_classes: tuple[FailureClass, ...] = (
         FailureClass.TRANSIENT_RUNTIME,
         FailureClass.STUCK_NO_PROGRESS,

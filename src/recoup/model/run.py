@@ -160,6 +160,11 @@ class RunState(msgspec.Struct):
     reuse_from: str | None = None
     """The run whose proven steps need not be performed again."""
     from_step: str | None = None
+    queue: str | None = None
+    """Where workers look for it. None: only people drive it."""
+    priority: int = 0
+    needs: tuple[str, ...] = ()
+    not_before_us: int = 0
     status: RunStatus = RunStatus.QUEUED
     seq: int = 0
     updated_at: Instant | None = None
@@ -205,6 +210,11 @@ class RunState(msgspec.Struct):
     """The gate at which an operator was asked, for as long as nothing before it has changed."""
     always_pending: list[int] = []
     """Steps that have ended and whose `always` has not."""
+
+    @property
+    def begun(self) -> bool:
+        """A delivery that could not even begin leaves it as it was submitted."""
+        return self.started_at is not None
 
 
 class StepState(msgspec.Struct, frozen=True, kw_only=True):

@@ -169,6 +169,58 @@ class RunRow(msgspec.Struct, frozen=True):
     seq: int
 
 
+class Wanting(msgspec.Struct, frozen=True):
+    """A run of a queue that wants a driver."""
+
+    run_id: str
+    workflow: str
+    queue: str
+    priority: int
+    needs: tuple[str, ...]
+    due_us: int
+    """On the wall clock; 0: at once."""
+    submitted_at_us: int
+
+
+class HeldRun(msgspec.Struct, frozen=True):
+    """One that somebody drives, or did until they were lost."""
+
+    run: Wanting
+    lease: LeaseRow
+    left_s: float
+    """Of the lease; 0: it ran out."""
+
+
+class Crowd(msgspec.Struct, frozen=True):
+    """How many runs of one workflow, or of one queue, may be driven at once."""
+
+    of: str
+    """workflow | queue."""
+    name: str
+    runs_max: int
+
+
+class WorkerRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A worker as it described itself last."""
+
+    worker_id: str
+    identity: ProcessIdentity
+    queues: tuple[str, ...]
+    capabilities: tuple[str, ...]
+    concurrency: int
+    version: str
+    started_at: Instant
+    runs: tuple[str, ...] = ()
+    """The runs that it drives."""
+    draining: bool = False
+
+
+class SeenWorker(msgspec.Struct, frozen=True):
+    worker: WorkerRow
+    silent_s: float
+    """Since it said so."""
+
+
 class AttemptRow(msgspec.Struct, frozen=True):
     run_id: str
     step_index: int

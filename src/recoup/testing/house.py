@@ -24,7 +24,7 @@ from recoup.model.plan import Plan, RunAction, Step
 from recoup.model.policy import Policy
 from recoup.model.run import RunState
 from recoup.model.storage import Append, Draft, PolicyBody, StreamAppend
-from recoup.ports import Clock, Runtime, Workspaces
+from recoup.ports import Clock, Ledger, Runtime, Workspaces
 from recoup.processes.keeper import LinuxKeeper
 from recoup.redaction.redactor import SecretRedactor
 from recoup.runtimes.inspector import WorldInspector
@@ -62,12 +62,13 @@ class House:
         policy: Policy | None = None,
         name: str = "driver",
         redactor: SecretRedactor | None = None,
+        ledger: Ledger | None = None,
     ) -> None:
         self.root = root
         self.runtime = runtime or ScriptedRuntime()
         self.clock = clock or FakeClock()
         self.policy = policy or Policy()
-        self.ledger = SqliteLedger(root / "ledger.db")
+        self.ledger: Ledger = ledger or SqliteLedger(root / "ledger.db")
         self.redactor = redactor or SecretRedactor()
         self.census = FakeCensus(name)
         self.seen: list[Event] = []

@@ -1,0 +1,16 @@
+"""What a worker must be capable of to drive a plan."""
+
+from __future__ import annotations
+
+from recoup.model.plan import AgentAction, Plan
+
+AGENT = "agent"
+BROWSER = "browser"
+
+
+def needs_of(plan: Plan) -> frozenset[str]:
+    """Commands and functions every worker can run; what they call is the business of whoever sets workers up."""
+    actions = [step.action for step in plan.steps]
+    for step in plan.steps:
+        actions += [handler.action for handler in (*step.rescue, *step.on_empty, *step.always)]
+    return frozenset({AGENT} if any(isinstance(action, AgentAction) for action in actions) else ())

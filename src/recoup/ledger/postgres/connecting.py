@@ -1,0 +1,128 @@
+"""One connection to the server: where it is, how long anything may take there, and what may be shown of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+import os
+import socket
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+import psycopg
+from psycopg import AsyncConnection
+from psycopg.conninfo import conninfo_to_dict
+
+from recoup.errors import SettingsError
+from recoup.ledger.postgres.text import text_adapters
+
+CONNECT_MAX_S = 5
+LOCK_WAIT_MAX_S = 2.0
+STATEMENT_MAX_MS = 5_000
+READ_MAX_MS = 30_000
+IDLE_IN_TRANSACTION_MAX_MS = 2_000
+"""A frozen process keeps what it has locked no longer than this: well below any lease."""
+
+Connection = AsyncConnection[tuple[Any, ...]]
+
+# What it warns of (a connection that was lost) is told as an error where it matters; nothing is printed besides.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
+
+_KEPT_ALIVE = {
+    "keepalives": "1",
+    "keepalives_idle": "5",
+    "keepalives_interval": "2",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "10000",
+}
+_FOR_ALL = {
+    "search_path": "recoup",
+    "idle_in_transaction_session_timeout": str(IDLE_IN_TRANSACTION_MAX_MS),
+    "jit": "off",
+}
+_WRITING = {"statement_timeout": str(STATEMENT_MAX_MS), "enable_seqscan": "off"}
+"""Tables may grow a thousandfold before their statistics say so: what a writer asks is always found by an index."""
+_READING = {"statement_timeout": str(READ_MAX_MS), "default_transaction_read_only": "on"}
+
+
+class Address(msgspec.Struct, frozen=True):
+    """Where the database is. Never shown as a whole: `name` leaves the password out."""
+
+    parameters: dict[str, Any]
+    name: str
+
+    def __repr__(self) -> str:
+        return f"Address({self.name!r})"
+
+    def scrubbed(self, text: str) -> str:
+        """The server's own words, without what nobody may see."""
+        password = str(self.parameters.get("password") or "")
+        for secret in {password, quote(password, safe=""), quote(password)} - {""}:
+            text = text.replace(secret, "[password]")
+        return text
+
+
+def address_of(url: str) -> Address:
+    """Raises SettingsError, in which nothing of the text stands."""
+    try:
+        parameters = conninfo_to_dict(url)
+    except psycopg.Error:
+        raise SettingsError(
+            "RECOUP_DATABASE is not an address that PostgreSQL's client understands",
+            hint="Write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, special characters as %XX.",
+        ) from None
+    said = {key: value for key, value in parameters.items() if value is not None}
+    user = f"{said['user']}@" if said.get("user") else ""
+    port = f":{said['port']}" if said.get("port") else ""
+    return Address(said, f"postgresql://{user}{said.get('host', '')}{port}/{said.get('dbname', '')}")
+
+
+async def connect(
+    address: Address, *, writes: bool, within_s: float = CONNECT_MAX_S, patience_s: float = LOCK_WAIT_MAX_S
+) -> Connection:
+    """In autocommit: transactions are begun by name. Raises psycopg.Error, TimeoutError."""
+    lock_wait_ms = int(1000 * min(LOCK_WAIT_MAX_S, patience_s / 2))
+    ours = _FOR_ALL | {"lock_timeout": str(lock_wait_ms)} | (_WRITING if writes else _READING)
+    options = " ".join([address.parameters.get("options", ""), *(f"-c {k}={v}" for k, v in ours.items())])
+    given = _KEPT_ALIVE | {"connect_timeout": str(CONNECT_MAX_S)} | address.parameters
+    given |= {"options": options.strip(), "application_name": "recoup", "client_encoding": "utf8"}
+    async with asyncio.timeout(within_s):
+        return await AsyncConnection.connect(
+            **given, autocommit=True, prepare_threshold=1, context=_context()
+        )
+
+
+@contextlib.contextmanager
+def cut_off_after(connection: Connection, seconds: float) -> Iterator[None]:
+    """Whatever waits for an answer then meets a lost connection. To be cancelled instead would make psycopg ask the
+    server, which may be frozen, to stop; and wait for that."""
+    cutting = asyncio.get_running_loop().call_later(max(0.0, seconds), _cut_off, connection)
+    try:
+        yield
+    finally:
+        cutting.cancel()
+
+
+def _cut_off(connection: Connection) -> None:
+    with (
+        contextlib.suppress(psycopg.Error, OSError),
+        socket.socket(fileno=os.dup(connection.fileno())) as line,
+    ):
+        line.shutdown(socket.SHUT_RDWR)
+
+
+class _Context:
+    """What psycopg wants to be told about the conversion of values."""
+
+    def __init__(self) -> None:
+        self.adapters = text_adapters()
+        self.connection = None
+
+
+@functools.cache
+def _context() -> Any:
+    return _Context()

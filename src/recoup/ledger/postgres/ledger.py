@@ -1,0 +1,270 @@
+"""The ledger in a PostgreSQL database."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import psycopg
+
+from recoup.kernel.projection import ATTEMPTED, with_attempts
+from recoup.kernel.workflow import rebuild_workflow
+from recoup.ledger.folds import STATE_LAG_EVENTS, decode_state
+from recoup.ledger.leases import deadline_boot_s, lease_row
+from recoup.ledger.postgres.connecting import Connection, address_of, connect
+from recoup.ledger.postgres.faults import ledger_error
+from recoup.ledger.postgres.jobs import AppendJob, ClaimJob, ReleaseJob, RenewJob, RowJob, SendJob
+from recoup.ledger.postgres.listening import Listener, Teller
+from recoup.ledger.postgres.migrations import migrate, require_utf8
+from recoup.ledger.postgres.queries import queries
+from recoup.ledger.postgres.reader import Reader
+from recoup.ledger.postgres.writer import Writer
+from recoup.ledger.worker_rows import FORGOTTEN_S, decode_worker, encode_worker, wanting_row
+from recoup.model.events import Event, decode_payload
+from recoup.model.ids import Lease, ProcessIdentity, run_stream, workflow_stream
+from recoup.model.instant import Instant
+from recoup.model.redacted import restored
+from recoup.model.run import WorkflowState
+from recoup.model.storage import (
+    Append,
+    Appended,
+    Arrival,
+    AttemptRow,
+    CheckpointRow,
+    Control,
+    Crowd,
+    Escalation,
+    Head,
+    HeldRun,
+    LeaseRow,
+    RunRow,
+    SeenWorker,
+    Wanting,
+    WorkerRow,
+)
+
+BUSY_MAX_S = 5.0
+_REMEMBERED_MAX = 1_000
+_EVERYTHING = 1 << 40
+_Q = queries()
+
+
+class PostgresLedger:
+    """The `Ledger` of the ports on PostgreSQL. Writes are grouped (writer.py); reads have connections of their own."""
+
+    def __init__(self, url: str, *, busy_max_s: float = BUSY_MAX_S) -> None:
+        """Connects to nothing yet: see `open`."""
+        self._address = address_of(url)
+        self.name = self._address.name
+        self._reader = Reader(self._address, busy_max_s)
+        self._listener = Listener(self._address)
+        self._teller = Teller(self._reader)
+        self._writer = Writer(self._address, busy_max_s, self._teller.written)
+        self._states: dict[str, WorkflowState] = {}
+
+    @classmethod
+    async def open(cls, url: str, *, busy_max_s: float = BUSY_MAX_S) -> PostgresLedger:
+        """Makes or migrates the schema as needed. Raises LedgerError, LedgerTooNew, LedgerBusy, SettingsError."""
+        ledger = cls(url, busy_max_s=busy_max_s)
+        try:
+            connection = await connect(ledger._address, writes=True)
+            try:
+                await require_utf8(connection, ledger._address)
+                await migrate(connection, ledger._address)
+                await connection.execute(_Q["take_numbers"])
+            finally:
+                await connection.close()
+        except (psycopg.Error, OSError) as error:
+            raise ledger_error(error, ledger._address) from error
+        return ledger
+
+    async def append(self, append: Append) -> Appended:
+        return await self._writer.commit(AppendJob(append))
+
+    async def read(self, stream: str, after: int = 0, limit: int = 10_000) -> list[Event]:
+        rows = await self._reader.rows("events_after", (stream, after, limit))
+        return [_event(stream, row) for row in rows]
+
+    async def arrivals(self, after: int = 0, limit: int = 10_000) -> list[Arrival]:
+        return [_arrival(row) for row in await self._reader.rows("events_arrived", (after, limit))]
+
+    async def head(self, stream: str) -> int:
+        row = await self._reader.row("head", (stream,))
+        return int(row[0]) if row else 0
+
+    async def streams(self, prefix: str = "") -> list[str]:
+        return [name for (name,) in await self._reader.rows("streams_from", {"prefix": prefix})]
+
+    async def heads(self, prefix: str = "") -> list[Head]:
+        rows = await self._reader.rows("heads_from", {"prefix": prefix})
+        return [Head(name, seq, Instant(*at)) for name, seq, *at in rows]
+
+    async def claim(
+        self,
+        run_id: str,
+        owner: ProcessIdentity,
+        ttl_s: float,
+        now: Instant,
+        over_epoch: int | None = None,
+        crowds: Sequence[Crowd] = (),
+    ) -> Lease | None:
+        wanted = Lease(run_id, owner, 0, ttl_s, deadline_boot_s(now, ttl_s))
+        return await self._writer.commit(ClaimJob(wanted, now, over_epoch, tuple(crowds)))
+
+    async def renew(self, lease: Lease, now: Instant) -> Lease:
+        return await self._writer.commit(RenewJob(lease, now))
+
+    async def release(self, lease: Lease) -> None:
+        await self._writer.commit(ReleaseJob(lease))
+
+    async def lease(self, run_id: str) -> LeaseRow | None:
+        row = await self._reader.row("lease", (run_id,))
+        return lease_row(row) if row else None
+
+    async def wanting(self, after: str = "", limit: int = 500) -> list[Wanting]:
+        return [wanting_row(row) for row in await self._reader.rows("wanting", (after, limit))]
+
+    async def held(self, now: Instant, limit: int = 10_000) -> list[HeldRun]:  # noqa: ARG002 - the database's clock counts
+        rows = await self._reader.rows("held", (limit,))
+        return [HeldRun(wanting_row(row[1:8]), lease_row(row[8:]), row[0]) for row in rows]
+
+    async def keep_worker(self, worker: WorkerRow, now: Instant) -> None:  # noqa: ARG002
+        await self._writer.commit(RowJob("keep_worker", (worker.worker_id, encode_worker(worker))))
+
+    async def forget_worker(self, worker_id: str) -> None:
+        await self._writer.commit(RowJob("forget_worker", (worker_id,)))
+
+    async def workers(self, now: Instant) -> list[SeenWorker]:  # noqa: ARG002
+        seen = [
+            SeenWorker(decode_worker(body), silent_s) for body, silent_s in await self._reader.rows("workers")
+        ]
+        if any(one.silent_s >= FORGOTTEN_S for one in seen):
+            await self._writer.commit(RowJob("forget_silent_workers", (FORGOTTEN_S,)))
+        return [one for one in seen if one.silent_s < FORGOTTEN_S]
+
+    async def send_control(self, control: Control) -> bool:
+        return await self._writer.commit(SendJob(control))
+
+    async def pending_controls(self, run_id: str) -> list[Control]:
+        return [_control(row) for row in await self._reader.rows("waiting_controls", (run_id,))]
+
+    async def control(self, control_id: str) -> Control | None:
+        row = await self._reader.row("control", (control_id,))
+        return _control(row) if row else None
+
+    async def runs(
+        self, *, workflow: str | None = None, status: str | None = None, limit: int = 100
+    ) -> list[RunRow]:
+        given = {"of_workflow": workflow, "with_status": status}
+        wanted = {name: value for name, value in given.items() if value is not None}
+        rows = await self._reader.rows("_".join(["runs", *wanted]), (*wanted.values(), limit))
+        return [RunRow(*row) for row in rows]
+
+    async def find_runs(self, prefix: str, limit: int = 3) -> list[str]:
+        rows = await self._reader.rows("runs_from", {"prefix": prefix, "limit": limit})
+        return [run_id for (run_id,) in rows]
+
+    async def family(self, run_id: str) -> list[str]:
+        rows = await self._reader.rows("family", {"run": run_id})
+        return [rows[0][0], *(member for _, member in rows if member is not None)]
+
+    async def attempts(self, run_id: str) -> list[AttemptRow]:
+        return await self._reader.ask(lambda connection: _attempts(connection, run_id))
+
+    async def checkpoints(self, run_id: str) -> list[CheckpointRow]:
+        return [_checkpoint(row) for row in await self._reader.rows("checkpoints", (run_id,))]
+
+    async def workflow_state(self, workflow: str) -> WorkflowState:
+        """Events do not change, so that what was folded before needs only what has come since."""
+        known = self._states.get(workflow)
+        state = await self._reader.ask(lambda connection: _workflow_state(connection, workflow, known))
+        if len(self._states) >= _REMEMBERED_MAX:
+            self._states.clear()
+        self._states[workflow] = state
+        return state
+
+    async def policy_body(self, digest: str) -> bytes | None:
+        row = await self._reader.row("policy_body", (digest,))
+        return bytes(row[0]) if row else None
+
+    async def escalations(self, *, undelivered: bool = True, limit: int = 100) -> list[Escalation]:
+        name = "undelivered_escalations" if undelivered else "all_escalations"
+        return [_escalation(row) for row in await self._reader.rows(name, (limit,))]
+
+    async def change_marker(self) -> int:
+        """Own writes change it too: asking once too often costs one query."""
+        return await self._listener.marker()
+
+    async def close(self) -> None:
+        await self._writer.close()
+        await self._teller.close()
+        await self._listener.close()
+        await self._reader.close()
+
+
+async def _attempts(connection: Connection, run_id: str) -> list[AttemptRow]:
+    """Those that are stored, and what the events say since. In this order: a writer that comes in between only makes
+    the rows newer, and to fold an event again changes nothing."""
+    seq = next(iter(await _rows(connection, "attempts_seq", (run_id,))), (0,))[0]
+    stored = [AttemptRow(*row) for row in await _rows(connection, "attempts", (run_id,))]
+    stream = run_stream(run_id)
+    events = await _rows(connection, "events_after", (stream, seq, _EVERYTHING))
+    facts = ((Instant(*at), decode_payload(kind, raw)) for _, *at, kind, raw in events if kind in ATTEMPTED)
+    return with_attempts(stored, stream, facts)
+
+
+async def _workflow_state(
+    connection: Connection, workflow: str, known: WorkflowState | None
+) -> WorkflowState:
+    """With what was `known` of it before, only what has come since is folded, unless much has."""
+    stored = None
+    for body, seq in await _rows(connection, "workflow_state", (workflow,)):
+        if known is None or seq > known.seq + STATE_LAG_EVENTS:
+            stored = decode_state(body)
+    state = stored or known or WorkflowState()
+    events = await _rows(connection, "events_after", (workflow_stream(workflow), state.seq, _EVERYTHING))
+    return rebuild_workflow(
+        ((Instant(*at), decode_payload(kind, raw)) for _, *at, kind, raw in events), state
+    )
+
+
+async def _rows(connection: Connection, name: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    answer = await connection.execute(_Q[name], values, binary=True)
+    return await answer.fetchall()
+
+
+def _event(stream: str, row: tuple[Any, ...]) -> Event:
+    seq, wall_us, boot_us, boot_id, kind, raw = row
+    return Event(stream, seq, Instant(wall_us, boot_us, boot_id), kind, decode_payload(kind, raw), raw)
+
+
+def _arrival(row: tuple[Any, ...]) -> Arrival:
+    number, stream, seq, wall_us, boot_us, boot_id, kind, raw = row
+    return Arrival(number, stream, seq, Instant(wall_us, boot_us, boot_id), kind, restored(raw))
+
+
+def _control(row: tuple[Any, ...]) -> Control:
+    control_id, run_id, action, reason, actor, wall_us, boot_us, boot_id, *what = row
+    step_id, argument, outcome, epoch = what
+    return Control(
+        id=control_id,
+        run_id=run_id,
+        action=action,
+        reason=reason,
+        actor=actor,
+        at=Instant(wall_us, boot_us, boot_id),
+        step_id=step_id,
+        argument=argument,
+        outcome=outcome,
+        epoch=epoch,
+    )
+
+
+def _checkpoint(row: tuple[Any, ...]) -> CheckpointRow:
+    return msgspec.structs.replace(CheckpointRow(*row), valid=bool(row[-1]))
+
+
+def _escalation(row: tuple[Any, ...]) -> Escalation:
+    escalation_id, stream, reason, body = row
+    return Escalation(escalation_id, stream, reason, restored(bytes(body)))

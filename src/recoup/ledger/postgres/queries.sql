@@ -1,0 +1,198 @@
+-- One query each: a line `-- name: what it does`, then the statement. Loaded by queries.py.
+-- The writes of cached rows are not here: they are made from the shapes in kernel/projection.py (rows.py).
+
+-- take_numbers: see that the numbers of events go on above all that there are
+SELECT settle_numbers();
+
+-- append_if_unchanged: a transaction of events alone
+SELECT append_if_unchanged(%s::json);
+
+-- gather: lock, and tell what there is
+SELECT gather(%s::json)::text;
+
+-- put_events: events, and where their streams end now
+SELECT put_events(%s::json);
+
+-- notify: tell who listens that something was written
+SELECT pg_notify('recoup', '');
+
+-- outcome: what became of a transaction
+SELECT pg_xact_status(%s::text::xid8);
+
+-- this_backend: who serves this connection, so that it can be found again from another one
+SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid();
+
+-- end_backend: end a session of ours whose answer was lost; no row when it is gone
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = %s AND backend_start = %s;
+
+-- event_at: the fact at a place, to be compared with what should be there
+SELECT events.wall_us, events.boot_us, events.boot_id, events.type, convert_to(events.payload, 'UTF8')
+FROM streams JOIN events ON events.stream_id = streams.id WHERE streams.name = %s AND events.seq = %s;
+
+-- events_after: facts of one stream in order
+SELECT events.seq, events.wall_us, events.boot_us, events.boot_id, events.type, convert_to(events.payload, 'UTF8')
+FROM events WHERE events.stream_id = (SELECT id FROM streams WHERE name = %s) AND events.seq > %s
+ORDER BY events.seq LIMIT %s;
+
+-- events_arrived: facts of all streams in the order of their numbers, up to the oldest transaction under way
+SELECT events.number, streams.name, events.seq, events.wall_us, events.boot_us, events.boot_id, events.type,
+    convert_to(events.payload, 'UTF8')
+FROM events JOIN streams ON streams.id = events.stream_id
+WHERE events.number > %s AND events.number < (
+    SELECT base + (pg_snapshot_xmin(pg_current_snapshot())::text::bigint << 20) FROM numbering
+)
+ORDER BY events.number LIMIT %s;
+
+-- head: where a stream ends
+SELECT last_seq FROM streams WHERE name = %s;
+
+-- streams_from: names that begin with a prefix
+SELECT name FROM streams WHERE name >= %(prefix)s AND name < %(prefix)s || chr(1114111) AND last_seq > 0 ORDER BY name;
+
+-- heads_from: the last event of each stream whose name begins with a prefix
+SELECT streams.name, events.seq, events.wall_us, events.boot_us, events.boot_id
+FROM streams JOIN events ON events.stream_id = streams.id AND events.seq = streams.last_seq
+WHERE streams.name >= %(prefix)s AND streams.name < %(prefix)s || chr(1114111) ORDER BY streams.name;
+
+-- add_policy: a policy body, once per digest
+INSERT INTO policies (digest, body) VALUES (%s, %s) ON CONFLICT (digest) DO NOTHING;
+
+-- policy_body: the policy with this digest
+SELECT body FROM policies WHERE digest = %s;
+
+-- add_escalation: one row of the outbox, once per id
+INSERT INTO escalations (id, stream, reason, body) VALUES (%s, %s, %s, %s) ON CONFLICT (id) DO NOTHING;
+
+-- undelivered_escalations: what nobody was told yet, oldest first
+SELECT id, stream, reason, body FROM escalations WHERE delivered_at_us IS NULL ORDER BY number LIMIT %s;
+
+-- all_escalations: oldest first
+SELECT id, stream, reason, body FROM escalations ORDER BY number LIMIT %s;
+
+-- add_control: one row of the inbox, once per id
+INSERT INTO controls (id, run_id, action, reason, actor, wall_us, boot_us, boot_id, step_id, argument, outcome, epoch)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (id) DO NOTHING RETURNING 1;
+
+-- acknowledge_control: the first acknowledgement counts
+UPDATE controls SET outcome = %s, epoch = %s WHERE id = %s AND outcome IS NULL;
+
+-- waiting_controls: a run's inbox, oldest first
+SELECT id, run_id, action, reason, actor, wall_us, boot_us, boot_id, step_id, argument, outcome, epoch
+FROM controls WHERE run_id = %s AND outcome IS NULL ORDER BY number;
+
+-- control: one control, dealt with or not
+SELECT id, run_id, action, reason, actor, wall_us, boot_us, boot_id, step_id, argument, outcome, epoch
+FROM controls WHERE id = %s;
+
+-- lease: who drives a run, or did last
+SELECT run_id, epoch, owner, wall_us, boot_us, boot_id, ttl_s FROM leases WHERE run_id = %s;
+
+-- wanting: runs of queues that want a driver and have none, in the order of their ids
+SELECT run_id, workflow, queue, priority, needs, due_us, submitted_at_us FROM runs
+WHERE wants_driver = 1 AND queue IS NOT NULL AND run_id > %s
+AND NOT EXISTS (SELECT FROM leases WHERE leases.run_id = runs.run_id AND owner IS NOT NULL)
+ORDER BY run_id LIMIT %s;
+
+-- held: how long leases of runs of queues that want a driver still last, these runs, and the leases
+SELECT greatest(0, extract(epoch FROM leases.expires_at - db_now()))::float8,
+    runs.run_id, workflow, queue, priority, needs, due_us, submitted_at_us,
+    leases.run_id, epoch, owner, wall_us, boot_us, boot_id, ttl_s
+FROM leases JOIN runs ON runs.run_id = leases.run_id
+WHERE leases.owner IS NOT NULL AND runs.queue IS NOT NULL AND runs.wants_driver = 1 ORDER BY runs.run_id LIMIT %s;
+
+-- keep_worker: as it described itself last
+INSERT INTO workers (worker_id, body, seen_at) VALUES (%s, %s, db_now())
+ON CONFLICT (worker_id) DO UPDATE SET body = excluded.body, seen_at = excluded.seen_at;
+
+-- forget_worker: it has gone
+DELETE FROM workers WHERE worker_id = %s;
+
+-- forget_silent_workers: they have gone without a word
+DELETE FROM workers WHERE seen_at <= db_now() - make_interval(secs => %s);
+
+-- workers: in the order of their ids, and for how long they have been silent
+SELECT body, greatest(0, extract(epoch FROM db_now() - seen_at))::float8 FROM workers ORDER BY worker_id;
+
+-- grant_lease: a new holder under a new epoch
+INSERT INTO leases (run_id, epoch, owner, wall_us, boot_us, boot_id, ttl_s, expires_at)
+VALUES (%s, %s, %s, %s, %s, %s, %s, db_now() + make_interval(secs => %s))
+ON CONFLICT (run_id) DO UPDATE SET epoch = excluded.epoch, owner = excluded.owner, wall_us = excluded.wall_us,
+    boot_us = excluded.boot_us, boot_id = excluded.boot_id, ttl_s = excluded.ttl_s, expires_at = excluded.expires_at;
+
+-- renew_lease: only by the epoch that holds it
+UPDATE leases SET wall_us = %s, boot_us = %s, boot_id = %s, ttl_s = %s, expires_at = db_now() + make_interval(secs => %s)
+WHERE run_id = %s AND epoch = %s AND owner IS NOT NULL;
+
+-- release_lease: only by the epoch that holds it; the epoch stays
+UPDATE leases SET owner = NULL WHERE run_id = %s AND epoch = %s;
+
+-- runs: newest first, with the sequence and the time of the last event, which the stream itself knows
+SELECT r.run_id, r.workflow, r.status, r.delivery, r.submitted_at_us, last.wall_us, r.reason, last.seq
+FROM (SELECT * FROM runs ORDER BY submitted_at_us DESC, run_id DESC LIMIT %s) AS r
+JOIN streams ON streams.name = 'run:' || r.run_id
+JOIN events AS last ON last.stream_id = streams.id AND last.seq = streams.last_seq
+ORDER BY r.submitted_at_us DESC, r.run_id DESC;
+
+-- runs_of_workflow: newest first
+SELECT r.run_id, r.workflow, r.status, r.delivery, r.submitted_at_us, last.wall_us, r.reason, last.seq
+FROM (SELECT * FROM runs WHERE workflow = %s ORDER BY submitted_at_us DESC, run_id DESC LIMIT %s) AS r
+JOIN streams ON streams.name = 'run:' || r.run_id
+JOIN events AS last ON last.stream_id = streams.id AND last.seq = streams.last_seq
+ORDER BY r.submitted_at_us DESC, r.run_id DESC;
+
+-- runs_with_status: newest first
+SELECT r.run_id, r.workflow, r.status, r.delivery, r.submitted_at_us, last.wall_us, r.reason, last.seq
+FROM (SELECT * FROM runs WHERE status = %s ORDER BY submitted_at_us DESC, run_id DESC LIMIT %s) AS r
+JOIN streams ON streams.name = 'run:' || r.run_id
+JOIN events AS last ON last.stream_id = streams.id AND last.seq = streams.last_seq
+ORDER BY r.submitted_at_us DESC, r.run_id DESC;
+
+-- runs_of_workflow_with_status: newest first
+SELECT r.run_id, r.workflow, r.status, r.delivery, r.submitted_at_us, last.wall_us, r.reason, last.seq
+FROM (
+    SELECT * FROM runs WHERE workflow = %s AND status = %s ORDER BY submitted_at_us DESC, run_id DESC LIMIT %s
+) AS r
+JOIN streams ON streams.name = 'run:' || r.run_id
+JOIN events AS last ON last.stream_id = streams.id AND last.seq = streams.last_seq
+ORDER BY r.submitted_at_us DESC, r.run_id DESC;
+
+-- runs_from: run ids that begin with a prefix
+SELECT run_id FROM runs
+WHERE run_id >= %(prefix)s AND run_id < %(prefix)s || chr(1114111) ORDER BY run_id LIMIT %(limit)s;
+
+-- family: the run that this one goes back to, then all that do
+SELECT root.family, families.run_id
+FROM (SELECT coalesce((SELECT family FROM families WHERE run_id = %(run)s), %(run)s) COLLATE "C" AS family) AS root
+LEFT JOIN families ON families.family = root.family ORDER BY families.run_id;
+
+-- add_to_family: a linked run
+INSERT INTO families (run_id, family) VALUES (%s, %s) ON CONFLICT (run_id) DO NOTHING;
+
+-- claim: the first claim stands
+INSERT INTO claims (family, step_id, args_digest, run_id, start) VALUES (%s, %s, %s, %s, %s)
+ON CONFLICT (family, step_id, args_digest) DO NOTHING;
+
+-- give_back_step: whatever a run has claimed of a step
+DELETE FROM claims WHERE run_id = %s AND step_id = %s;
+
+-- give_back_start: what one start of it has claimed
+DELETE FROM claims WHERE run_id = %s AND step_id = %s AND start = %s;
+
+-- attempts: of one run, in the order of its steps
+SELECT run_id, step_index, step_id, attempt, delivery, state, verdict, failure_kind, failure_class,
+    failure_signature, diff_hash, strategy, started_at_us, ended_at_us
+FROM attempts WHERE run_id = %s ORDER BY step_index, attempt;
+
+-- attempts_seq: up to which event of a run its attempts are written as rows
+SELECT attempts_seq FROM runs WHERE run_id = %s;
+
+-- checkpoints: of one run, in the order of its steps
+SELECT run_id, step_index, step_id, attempt, tree, manifest, stored_at_us, valid
+FROM checkpoints WHERE run_id = %s ORDER BY step_index;
+
+-- workflow_state: the state as it was folded last, and up to where
+SELECT body, seq FROM workflow_state WHERE workflow = %s;
+
+-- set_workflow_state: the state folded up to a sequence
+INSERT INTO workflow_state (workflow, seq, body) VALUES (%s, %s, %s)
+ON CONFLICT (workflow) DO UPDATE SET seq = excluded.seq, body = excluded.body;

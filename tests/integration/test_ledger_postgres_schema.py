@@ -1,0 +1,260 @@
+"""The tables of the ledger on PostgreSQL: numbers, versions, names, text, and what may be shown of the address."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recoup.app import open_ledger
+from recoup.errors import LedgerError, LedgerTooNew, SettingsError
+from recoup.ledger.postgres.connecting import address_of, connect
+from recoup.ledger.postgres.ledger import PostgresLedger
+from recoup.ledger.postgres.migrations import SCRIPTS, migrate
+from recoup.ledger.postgres.queries import queries, sql_file
+from recoup.ledger.postgres.text import _restored, escaped
+from recoup.model.mode import Mode
+from recoup.model.storage import Append, Control
+from recoup.settings import DatabaseUrl, read_settings
+from recoup.testing.ledger_suite import (
+    START,
+    assert_cached_rows_equal_a_rebuild,
+    claimed,
+    facts,
+    into,
+    note,
+    refused,
+    result,
+    submitted,
+)
+from recoup.testing.postgres import PostgresServer
+
+NOTHING: dict[str, Any] = {"leases": [], "inboxes": [], "sent": [], "families": [], "steps": [], "crowds": []}
+
+
+class SlowWriter:
+    """A transaction that takes its time, as a slow process would have it."""
+
+    def __init__(self, url: str) -> None:
+        self.connection = psycopg.connect(url, options="-c search_path=recoup")
+
+    def write(self, stream: str) -> None:
+        asked = {"streams": [{"n": stream, "k": -1}], **NOTHING, "kinds": [], "lag": 0}
+        self.connection.execute("SELECT gather(%s::json)", (json.dumps(asked),))
+        event = {"n": stream, "q": 1, "w": 1, "b": 1, "i": "boot", "k": "slow", "p": "{}"}
+        batch = {"ends": [{"n": stream, "s": 0, "e": 1}], "events": [event]}
+        self.connection.execute("SELECT put_events(%s::json)", (json.dumps(batch),))
+
+    def end(self, how: str) -> None:
+        self.connection.execute(how.encode())
+        self.connection.close()
+
+
+@pytest.mark.parametrize(("how", "kept"), [("COMMIT", 1), ("ROLLBACK", 0)])
+async def test_no_event_becomes_visible_below_a_number_that_was_given_out(
+    postgres: PostgresServer, how: str, kept: int
+) -> None:
+    url = postgres.prepared_database()
+    ledger = await PostgresLedger.open(url)
+    await ledger.append(facts(into("run:a", note("first"))))
+    slow = SlowWriter(url)
+    slow.write("run:slow")
+    await ledger.append(facts(into("run:b", note("later"))))
+    assert [event.stream for event in await ledger.arrivals()] == ["run:a"]
+    assert await ledger.head("run:b") == 1
+    slow.end(how)
+    came = await ledger.arrivals()
+    assert [event.stream for event in came] == ["run:a", *["run:slow"] * kept, "run:b"]
+    assert await ledger.arrivals(came[0].number) == came[1:]
+    await ledger.close()
+
+
+async def test_a_writer_that_only_reads_holds_nobody_up(postgres: PostgresServer) -> None:
+    url = postgres.prepared_database()
+    ledger = await PostgresLedger.open(url)
+    with psycopg.connect(url) as idle:
+        idle.execute("SELECT count(*) FROM recoup.events")
+        await ledger.append(facts(into("run:a", note())))
+        assert len(await ledger.arrivals()) == 1
+    await ledger.close()
+
+
+async def test_numbers_go_on_in_a_restored_database(postgres: PostgresServer) -> None:
+    """Where the ids of transactions are lower than those that the events were numbered by."""
+    url = postgres.prepared_database()
+    ledger = await PostgresLedger.open(url)
+    await ledger.append(facts(into("run:a", note("old"), note("old"))))
+    await ledger.close()
+    with psycopg.connect(url, autocommit=True) as other:
+        other.execute("UPDATE recoup.events SET number = number + (1::bigint << 50)")
+    restored, another = await PostgresLedger.open(url), await PostgresLedger.open(url)
+    old = [event.number for event in await restored.arrivals()]
+    await restored.append(facts(into("run:b", note("new"))))
+    await another.append(facts(into("run:a", note("new"))))
+    came = await another.arrivals()
+    assert [event.number for event in came[:2]] == old
+    assert [(event.stream, event.seq) for event in came[2:]] == [("run:b", 1), ("run:a", 3)]
+    assert sorted({event.number for event in came}) == [event.number for event in came]
+    for one in (restored, another):
+        await one.close()
+
+
+async def test_an_older_program_goes_on_with_a_newer_schema(postgres: PostgresServer) -> None:
+    url = postgres.prepared_database()
+    address = address_of(url)
+    old = await PostgresLedger.open(url)
+    await old.append(facts(into("run:a", submitted())))
+    newer = [*map(sql_file, SCRIPTS), "ALTER TABLE runs ADD COLUMN colour text; CREATE TABLE later (x text)"]
+    connection = await connect(address, writes=True)
+    await migrate(connection, address, newer)
+    await migrate(connection, address, newer)
+    await old.append(facts(into("run:a", note("still here"))))
+    await old.append(facts(into("run:b", submitted())))
+    assert len(await old.runs()) == 2
+    beside = await PostgresLedger.open(url)
+    assert await beside.head("run:a") == 2
+    with pytest.raises(psycopg.errors.DuplicateTable):
+        await migrate(
+            connection, address, [*newer, "CREATE TABLE half (x text)", "CREATE TABLE later (x text)"]
+        )
+    answer = await connection.execute("SELECT version, to_regclass('recoup.half') FROM ledger_version")
+    assert await answer.fetchone() == (len(newer), None)
+    for one in (connection, old, beside):
+        await one.close()
+
+
+async def test_a_schema_that_asks_for_a_newer_program_is_refused(postgres: PostgresServer) -> None:
+    url = postgres.prepared_database()
+    connection = await connect(address_of(url), writes=True)
+    newer = [*map(sql_file, SCRIPTS), "CREATE TABLE later (x text)"]
+    await migrate(connection, address_of(url), newer, oldest_reader=len(newer))
+    error = await refused(LedgerTooNew, PostgresLedger.open(url))
+    assert "Upgrade Recoup" in str(error)
+    await connection.close()
+
+
+async def test_a_stored_state_of_another_version_is_folded_anew(postgres: PostgresServer) -> None:
+    url = postgres.prepared_database()
+    ledger = await PostgresLedger.open(url)
+    for _ in range(5):
+        await ledger.append(facts(into("workflow:w", *[result("failed")] * 10)))
+    with psycopg.connect(url, autocommit=True) as other:
+        changed = other.execute('UPDATE recoup.workflow_state SET body = \'{"tokens_spent": 7, "seq": 40}\'')
+        assert changed.rowcount == 1
+    again = await PostgresLedger.open(url)
+    await again.append(facts(into("workflow:w", *[result("failed")] * 30)))
+    await assert_cached_rows_equal_a_rebuild(again)
+    state = await again.workflow_state("w")
+    assert (state.seq, state.health.mode) == (80, Mode.RUNNING)
+    for one in (ledger, again):
+        await one.close()
+
+
+async def test_text_with_every_character_comes_back(postgres: PostgresServer) -> None:
+    ledger = await PostgresLedger.open(postgres.prepared_database())
+    odd = "nul \x00 escape \x10 both \x10\x00 naïve \U0001f600"
+    await ledger.append(facts(into("run:a", submitted(), note(odd))))
+    assert [row.reason for row in await ledger.runs()] == [odd]
+    wish = Control(id="c", run_id="a", action="pause", reason=odd, actor=odd, at=START, argument=odd)
+    await ledger.send_control(wish)
+    assert await ledger.pending_controls("a") == [wish]
+    await ledger.close()
+
+
+@given(st.text(st.characters(codec="utf-8")), st.text(st.sampled_from("\x00\x100a")))
+def test_escaped_text_is_restored_and_holds_no_nul(text: str, odd: str) -> None:
+    for one in (text, odd, text + odd):
+        assert _restored(escaped(one)) == one
+        assert "\x00" not in escaped(one)
+
+
+async def test_a_name_that_cannot_be_kept_refuses_its_append_alone(postgres: PostgresServer) -> None:
+    import asyncio
+
+    ledger = await PostgresLedger.open(postgres.prepared_database())
+    streams = ("run:a", "run:b\x00", "run:c")
+    done = await asyncio.gather(
+        *(ledger.append(facts(into(stream, note()))) for stream in streams), return_exceptions=True
+    )
+    assert [isinstance(one, LedgerError) for one in done] == [False, True, False]
+    assert await ledger.streams() == ["run:a", "run:c"]
+    await ledger.close()
+
+
+async def test_a_claim_makes_no_stream_that_anybody_sees(postgres: PostgresServer) -> None:
+    ledger = await PostgresLedger.open(postgres.prepared_database())
+    await claimed(ledger)
+    await ledger.append(Append(at=START, streams=()))
+    assert (await ledger.streams(), await ledger.heads(), await ledger.head("run:r")) == ([], [], 0)
+    await ledger.close()
+
+
+async def test_what_is_asked_often_is_found_by_an_index(postgres: PostgresServer) -> None:
+    asked = {
+        name: sql
+        for name, sql in queries().items()
+        if sql.startswith(("SELECT", "UPDATE", "DELETE")) and "workers" not in name
+    }
+    url = postgres.prepared_database()
+    with psycopg.connect(
+        url, autocommit=True, options="-c search_path=recoup -c enable_seqscan=off"
+    ) as other:
+        for name, sql in asked.items():
+            values: Any = (
+                {"prefix": "a", "limit": "3", "run": "a"} if "%(" in sql else ["1"] * sql.count("%s")
+            )
+            if name == "end_backend":
+                continue
+            plan = "\n".join(
+                line for (line,) in psycopg.ClientCursor(other).execute(f"EXPLAIN {sql}".encode(), values)
+            )
+            scanned = [line for line in plan.splitlines() if "Seq Scan" in line and "numbering" not in line]
+            assert not scanned, f"{name}: {plan}"
+
+
+def test_the_address_is_shown_without_its_password(tmp_path: Path) -> None:
+    secret = "".join(("hun", "ter", "2", "x" * 8))
+    for url in (
+        f"postgresql://me:{secret}@db.example:5433/recoup",
+        f"postgres://me:{secret}@a:1,b:2/recoup?sslmode=require",
+        f"postgresql://me@db.example/recoup?password={secret}",
+        f"postgresql://db.example?user=me&password={secret}",
+    ):
+        settings = read_settings({"RECOUP_DATABASE": url, "HOME": str(tmp_path)}, tmp_path)
+        assert isinstance(settings.database, DatabaseUrl)
+        assert settings.database.url == url
+        assert secret not in repr(settings) + str(settings.database) + repr(address_of(url))
+        assert secret not in address_of(url).name
+    assert DatabaseUrl(f"postgresql://me:a%40{secret}@db/recoup").password == f"a@{secret}"
+
+
+async def test_no_error_holds_the_password(postgres: PostgresServer) -> None:
+    secret = "".join(("hun", "ter", "2", "x" * 8))
+    urls = (
+        f"postgresql://me:{secret}@127.0.0.1:1/recoup",
+        f"postgresql://postgres:{secret}@127.0.0.1:{postgres.port}/absent",
+        f"postgresql://me:{secret}@127.0.0.1:{postgres.port}/postgres?nonsense={secret}",
+        f"postgresql://me:{secret}%zz@host/x",
+    )
+    for url in urls:
+        with pytest.raises((LedgerError, SettingsError)) as caught:
+            await open_ledger(DatabaseUrl(url))
+        assert secret not in str(caught.value)
+        assert secret not in repr(caught.value.__cause__)
+
+
+async def test_a_database_that_cannot_hold_every_character_is_refused(postgres: PostgresServer) -> None:
+    with psycopg.connect(postgres.url, autocommit=True) as other:
+        other.execute("DROP DATABASE IF EXISTS latin")
+        other.execute(
+            "CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
+        )
+    error = await refused(LedgerError, PostgresLedger.open(postgres.of("latin")))
+    assert "UTF-8" in str(error)
+    with psycopg.connect(postgres.url, autocommit=True) as other:
+        other.execute("DROP DATABASE latin")
