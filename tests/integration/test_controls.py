@@ -393,7 +393,7 @@ async def test_what_an_operator_changes_is_recorded_and_kept(with_workspace: Ste
     assert state.status is RunStatus.SUCCEEDED
     (changed,) = [e.payload for e in steered.house.seen if isinstance(e.payload, ev.WorkspaceChanged)]
     assert changed.changed_files == ("file.txt", "new.txt")
-    assert b"+two" in steered.house.world.evidence.get(changed.evidence[0])
+    assert b"+two" in await steered.house.world.evidence.get(changed.evidence[0])
     assert (current(steered) / "new.txt").read_text() == "by hand\n"
     assert state.steps[1].pre_state == changed.snapshot.tree, "the change is the operator's, not the step's"
 

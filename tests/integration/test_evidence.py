@@ -17,44 +17,44 @@ from recoup.redaction.redactor import SecretRedactor
 REDACTOR = SecretRedactor()
 
 
-def test_a_handle_opens_what_was_put(tmp_path: Path) -> None:
+async def test_a_handle_opens_what_was_put(tmp_path: Path) -> None:
     evidence = FolderEvidence(tmp_path)
-    handle = evidence.put(REDACTOR.redact("proof"), 100)
-    assert evidence.get(handle) == b"proof"
-    assert evidence.put(REDACTOR.redact("proof"), 100) == handle
+    handle = await evidence.put(REDACTOR.redact("proof"), 100)
+    assert await evidence.get(handle) == b"proof"
+    assert await evidence.put(REDACTOR.redact("proof"), 100) == handle
 
 
-def test_evidence_over_its_limit_is_cut_and_says_so(tmp_path: Path) -> None:
+async def test_evidence_over_its_limit_is_cut_and_says_so(tmp_path: Path) -> None:
     evidence = FolderEvidence(tmp_path)
-    kept = evidence.get(evidence.put(REDACTOR.redact("x" * 500), 100))
+    kept = await evidence.get(await evidence.put(REDACTOR.redact("x" * 500), 100))
     assert kept.startswith(b"x" * 100)
     assert b"cut" in kept
     assert len(kept) < 200
 
 
-def test_altered_evidence_is_not_served(tmp_path: Path) -> None:
+async def test_altered_evidence_is_not_served(tmp_path: Path) -> None:
     evidence = FolderEvidence(tmp_path)
-    handle = evidence.put(REDACTOR.redact("proof"), 100)
+    handle = await evidence.put(REDACTOR.redact("proof"), 100)
     (path,) = [p for p in tmp_path.rglob("*") if p.is_file()]
     path.write_text("forged")
     with pytest.raises(NotFound, match="altered"):
-        evidence.get(handle)
+        await evidence.get(handle)
 
 
 @pytest.mark.parametrize("handle", ["", "sha256:..", "../../key", "sha256:" + "0" * 64])
-def test_what_is_not_evidence_is_not_found(tmp_path: Path, handle: str) -> None:
+async def test_what_is_not_evidence_is_not_found(tmp_path: Path, handle: str) -> None:
     with pytest.raises(NotFound):
-        FolderEvidence(tmp_path).get(handle)
+        await FolderEvidence(tmp_path).get(handle)
 
 
-def test_only_what_nobody_cites_is_pruned(tmp_path: Path) -> None:
+async def test_only_what_nobody_cites_is_pruned(tmp_path: Path) -> None:
     evidence = FolderEvidence(tmp_path)
-    kept, gone = (evidence.put(REDACTOR.redact(word), 100) for word in ("kept", "gone"))
+    kept, gone = [await evidence.put(REDACTOR.redact(word), 100) for word in ("kept", "gone")]
     assert evidence.prune(frozenset({kept}), older_than_s=3600) == 0
     assert evidence.prune(frozenset({kept}), older_than_s=-1) == 1
-    assert evidence.get(kept) == b"kept"
+    assert await evidence.get(kept) == b"kept"
     with pytest.raises(NotFound):
-        evidence.get(gone)
+        await evidence.get(gone)
 
 
 def test_a_file_that_cannot_be_written_whole_leaves_the_old_one(

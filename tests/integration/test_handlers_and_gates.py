@@ -299,7 +299,7 @@ async def test_a_secret_output_that_a_handler_gives_is_known_before_anything_is_
     options: dict[str, Any] = {kind: handlers("give"), "outputs": out, "expect": (ExitCheck((0,)),)}
     state = await house.run(plan_of(step(**options)))
     stored = "".join(str(e.raw) for e in house.seen)
-    kept = b"".join(house.world.evidence.get(handle) for handle in state.steps[0].evidence)
+    kept = b"".join([await house.world.evidence.get(handle) for handle in state.steps[0].evidence])
     assert token not in stored and token.encode() not in kept
     if not code:
         assert (state.status, state.steps[0].secret_outputs) == (RunStatus.SUCCEEDED, ("token",))
@@ -435,7 +435,7 @@ async def test_a_gate_waits_in_nobodys_hands_until_it_is_approved(house: House) 
     state, outcome = await answered(house, control("approve"))
     assert (outcome, state.status, state.steps[1].verdict) == ("accepted", RunStatus.WAITING, Verdict.PASSED)
     (handle,) = state.steps[1].evidence
-    assert b'"approvedBy":"eve"' in house.world.evidence.get(handle)
+    assert b'"approvedBy":"eve"' in await house.world.evidence.get(handle)
     state = await (await house.driver("run-1")).drive()
     assert (state.status, runtime.done) == (RunStatus.SUCCEEDED, ["true", "true"])
 

@@ -175,7 +175,7 @@ async def test_a_failure_case_is_evidence_that_can_be_opened_and_holds_no_secret
     log.write_text("x\n" * 20_000 + f"the end {secret}\n")
     handle = await stored_case(house, 4 << 20)
     assert handle is not None
-    stored = house.world.evidence.get(handle)
+    stored = await house.world.evidence.get(handle)
     case = json.loads(stored)
     assert case["stepId"] == "b"
     assert case["versions"]["git"] == "git version 2.40"
@@ -190,7 +190,7 @@ async def test_a_case_stays_a_document_however_little_may_be_stored(tmp_path: Pa
     house = await failed_house(tmp_path)
     handle = await stored_case(house, limit_bytes)
     assert handle is not None
-    stored = house.world.evidence.get(handle)
+    stored = await house.world.evidence.get(handle)
     assert len(stored) <= limit_bytes
     assert json.loads(stored)
     await house.ledger.close()
@@ -201,7 +201,7 @@ async def test_a_case_that_cannot_be_stored_does_not_hide_the_failure(tmp_path: 
     full = reporter_of(house)
 
     class Full(FolderEvidence):
-        def put(self, content: Redacted, limit_bytes: int) -> str:
+        async def put(self, content: Redacted, limit_bytes: int) -> str:
             raise OSError(28, "No space left on device")
 
     full._evidence = Full(tmp_path)

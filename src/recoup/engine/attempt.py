@@ -247,7 +247,7 @@ class Attempts:
         collected = await self._wanted_outputs(step, scene)
         if not examined.all_held or collected is None:
             return None
-        evidence = (self._put_evidence(record, examined.results, None, policy),)
+        evidence = (await self._put_evidence(record, examined.results, None, policy),)
         return await self._passed(record, Verdict.PASSED, collected, evidence, Outcome(), "already_done")
 
     async def lost(
@@ -303,7 +303,7 @@ class Attempts:
             results = (await self._world.inspector.examine(checks, scene, self._lifeline, self._stop)).results
         if self._stop.is_set():
             return Interrupted()
-        evidence = (self._put_evidence(record, results, outcome, scene.policy),) if step.expect else ()
+        evidence = (await self._put_evidence(record, results, outcome, scene.policy),) if step.expect else ()
         broken = [result for result in results if not result.held]
         if broken:
             words = "; ".join(f"{result.check}: {result.detail}" for result in broken)
@@ -422,7 +422,7 @@ class Attempts:
                 )
         return None
 
-    def _put_evidence(
+    async def _put_evidence(
         self, record: StepRecord, results: tuple[CheckResult, ...], outcome: Outcome | None, policy: Policy
     ) -> str:
         document: dict[str, Any] = {
@@ -438,7 +438,7 @@ class Attempts:
                 "stdoutEnd": end_of(self._world.redactor, outcome.stdout, _EVIDENCE_END_BYTES),
                 "stderrEnd": end_of(self._world.redactor, outcome.stderr, _EVIDENCE_END_BYTES),
             }
-        return self._world.evidence.put(self._world.redactor.seal(document), policy.evidence_bytes_max)
+        return await self._world.evidence.put(self._world.redactor.seal(document), policy.evidence_bytes_max)
 
     def _place(self, step: Step, record: StepRecord, policy: Policy) -> Place:
         """Where the open attempt runs, with the files it is given."""

@@ -38,20 +38,21 @@ async def kept_out(
     ledger: Ledger, redactor: Redactor, workflow: str, run_id: str | None, policy: Policy, now: Instant
 ) -> Refusal | None:
     """Why no step of the run may begin now, as far as can be seen from outside a transaction."""
-    refusal = await _looked_at(ledger, redactor, workflow, run_id, policy, now)
+    refusal = await kept_out_of(ledger, redactor, workflow, run_id, policy, now)
     return refusal or await kept_out_everywhere(ledger, redactor, policy, now)
 
 
 async def kept_out_everywhere(
     ledger: Ledger, redactor: Redactor, policy: Policy, now: Instant
 ) -> Refusal | None:
-    refusal = await _looked_at(ledger, redactor, EVERY_WORKFLOW, None, policy, now)
+    refusal = await kept_out_of(ledger, redactor, EVERY_WORKFLOW, None, policy, now)
     return msgspec.structs.replace(refusal, everywhere=True) if refusal else None
 
 
-async def _looked_at(
+async def kept_out_of(
     ledger: Ledger, redactor: Redactor, workflow: str, run_id: str | None, policy: Policy, now: Instant
 ) -> Refusal | None:
+    """By this workflow's own mode alone."""
     health = (await ledger.workflow_state(workflow)).health
     refusal = refused(health, policy, run_id, now)
     if refusal is not None and refusal.left_s is not None and health.boots.get(now.boot_id) is None:

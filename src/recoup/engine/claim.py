@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from recoup.engine.world import World
 from recoup.model.ids import Lease, ProcessIdentity
-from recoup.model.storage import LeaseRow
+from recoup.model.storage import Crowd, LeaseRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,19 +24,29 @@ class Held:
     by: LeaseRow
 
 
+class Crowded:
+    """Nobody drives it, and as many others as may be driven at once are."""
+
+
 async def claim(world: World, run_id: str) -> Claimed | Held:
     """The lease, at once where the owner released it, let it run out, or is proven dead on this host."""
+    taken = await claim_within(world, run_id, ())
+    assert not isinstance(taken, Crowded), "without a crowd there is room"
+    return taken
+
+
+async def claim_within(world: World, run_id: str, crowds: Sequence[Crowd]) -> Claimed | Held | Crowded:
+    """The same, if there is room for one more run."""
     before = await world.ledger.lease(run_id)
     owner = world.census.own_identity()
-    lease = await world.ledger.claim(run_id, owner, world.lease_ttl_s, world.clock.now())
+    wanted = (run_id, owner, world.lease_ttl_s)
+    lease = await world.ledger.claim(*wanted, world.clock.now(), crowds=crowds)
     if lease is None and before is not None and before.owner is not None:
         if world.census.is_alive(before.owner) is not False:
             return Held(before)
-        lease = await world.ledger.claim(
-            run_id, owner, world.lease_ttl_s, world.clock.now(), over_epoch=before.epoch
-        )
+        lease = await world.ledger.claim(*wanted, world.clock.now(), before.epoch, crowds)
     if lease is None:
         row = await world.ledger.lease(run_id)
-        assert row is not None, f"run {run_id}: a claim was refused without a lease"
-        return Held(row)
+        assert row is not None or crowds, f"run {run_id}: a claim was refused without a lease"
+        return Crowded() if row is None or row.owner is None else Held(row)
     return Claimed(lease, before.owner if before is not None else None)

@@ -14,7 +14,7 @@ from recoup.engine.arguments import Arguments, environment_of
 from recoup.engine.attempt import Conclusion, Failed, Interrupted, Passed, world_checks
 from recoup.engine.controls import watch_controls
 from recoup.engine.desk import Desk
-from recoup.engine.entry import begin, is_redelivery, lost_attempt, resume, take_over
+from recoup.engine.entry import begin, decline, is_redelivery, lost_attempt, resume, take_over
 from recoup.engine.facts import (
     always_facts,
     failed_facts,
@@ -97,6 +97,16 @@ class Driver:
         self._driving = True
         return await self._attended(self._work)
 
+    async def decline(self, words: str) -> RunState:
+        """This delivery cannot be made here and now: it is spent, and the next one may be made elsewhere."""
+
+        async def say_so() -> None:
+            await self._take_over()
+            if self._going():
+                await decline(self._desk, words)
+
+        return await self._attended(say_so)
+
     async def answer(self) -> RunState:
         """Deal with the controls that wait, and nothing else; for a sender where no driver lives."""
         return await self._attended(self._answer)
@@ -161,7 +171,7 @@ class Driver:
         return drivable and not self._desk.recorder.released
 
     async def _enter(self) -> None:
-        if self.state.delivery == 0:
+        if not self.state.begun:
             return await begin(self._desk)
         why = self.state.reason if self.state.interrupted else "the driver was lost"
         await resume(self._desk)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from recoup.engine.arguments import environment_of
@@ -34,7 +36,7 @@ async def begin(desk: Desk) -> None:
         except WorkspaceError as error:
             return await workspace_broken(desk, error.message)
     start = ev.RunStarted(
-        delivery=1,
+        delivery=desk.state.delivery + 1,
         epoch=desk.epoch,
         owner=desk.recorder.lease.owner,
         policy_digest=desk.recorder.digest_of(desk.job.policy),
@@ -55,9 +57,26 @@ async def _begin_with_reuse(desk: Desk, start: ev.RunStarted) -> None:
         failed = msgspec.structs.replace(run_failed(desk, reuse.refusal, cls, kind), delivery=start.delivery)
         await desk.recorder.record(start, failed, release=True)
         return
-    keep_secret_outputs(desk.job, reuse)
+    await keep_secret_outputs(desk.job, reuse)
     await desk.recorder.record(start, *reuse_facts(desk.job, reuse))
     await go_on_from_reused(desk)
+
+
+async def decline(desk: Desk, words: str) -> None:
+    """The delivery fails before anything is done in it."""
+    state, policy = desk.state, desk.job.policy
+    delivery = state.delivery + (not state.begun or is_redelivery(state))
+    about: dict[str, Any] = {
+        "reason": f"delivery {delivery} could not be made: {words}",
+        "failure_class": FailureClass.TRANSIENT_RUNTIME,
+        "failure_kind": FailureKind.DRIVER_LOST,
+        "delivery": delivery,
+    }
+    ends: list[ev.Payload] = [ev.RunFailed(**about, retryable=True)]
+    if delivery >= policy.delivery_max:
+        hint = "Every delivery was used. Mend what keeps workers from it, then: recoup queue retry"
+        ends = [escalated(desk, about["reason"], f"{hint} {state.run_id}"), ev.RunDeadLettered(**about)]
+    await desk.recorder.record(*ends, release=True)
 
 
 async def resume(desk: Desk) -> None:
@@ -93,7 +112,9 @@ async def _see_what_changed(desk: Desk) -> None:
     change = await workspaces.change(before, snapshot.tree)
     patch = await workspaces.patch(before, snapshot.tree, desk.job.policy.patch_bytes_max)
     redacted = desk.world.redactor.redact(patch)
-    evidence = (desk.world.evidence.put(redacted, desk.job.policy.evidence_bytes_max),) if patch else ()
+    evidence: tuple[str, ...] = ()
+    if patch:
+        evidence = (await desk.world.evidence.put(redacted, desk.job.policy.evidence_bytes_max),)
     await desk.recorder.record(
         ev.WorkspaceChanged(
             workspace=number,

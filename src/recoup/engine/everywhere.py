@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+from typing import NamedTuple
 
-from recoup.engine.breaking import stored_draft
+from recoup.engine.breaking import kept_out_everywhere, stored_draft
 from recoup.errors import Conflict
 from recoup.kernel.breaker import next_global_mode
 from recoup.kernel.elapsed import elapsed_s
 from recoup.model.ids import EVERY_WORKFLOW, workflow_stream
 from recoup.model.instant import Instant
-from recoup.model.mode import Health
+from recoup.model.mode import Health, Refusal
 from recoup.model.policy import Policy
 from recoup.model.storage import Append, StreamAppend
 from recoup.ports import Ledger, Redactor
 
+_POLICIES_MAX = 100
 LOOK_S = 1.0
 """No more often than this, however many runs a process drives."""
+
+
+class Seen(NamedTuple):
+    at: Instant
+    refusal: Refusal | None
+    """Why nothing may begin anywhere."""
 
 
 class Everywhere:
@@ -25,6 +33,22 @@ class Everywhere:
     def __init__(self) -> None:
         self._looked_at: Instant | None = None
         self._known: dict[str, tuple[int, Health]] = {}
+        self._seen: dict[str, Seen] = {}
+
+    async def look(
+        self, ledger: Ledger, redactor: Redactor, policy: Policy, digest: str, now: Instant
+    ) -> Seen:
+        """What any run of this process has seen under this policy, if that is not older than `LOOK_S`."""
+        seen = self._seen.get(digest)
+        if seen is not None and elapsed_s(seen.at, now, LOOK_S) < LOOK_S:
+            return seen
+        if policy.global_pause:
+            await self.pause_if_due(ledger, redactor, policy, digest, now)
+        seen = Seen(now, await kept_out_everywhere(ledger, redactor, policy, now))
+        if len(self._seen) >= _POLICIES_MAX:
+            self._seen.clear()
+        self._seen[digest] = seen
+        return seen
 
     async def pause_if_due(
         self, ledger: Ledger, redactor: Redactor, policy: Policy, digest: str, now: Instant

@@ -9,9 +9,11 @@ from __future__ import annotations
 import msgspec
 
 from recoup.errors import Conflict, LedgerError
+from recoup.kernel.elapsed import elapsed_s
 from recoup.kernel.policies import policy_digest
 from recoup.model.events import Event, PolicyGeneration, PolicyRefused
 from recoup.model.ids import POLICY_STREAM
+from recoup.model.instant import Instant
 from recoup.model.policy import Policy, WrittenPolicy
 from recoup.model.storage import Append, Draft, PolicyBody, StreamAppend
 from recoup.ports import Clock, Ledger, PolicySource, Redactor
@@ -39,6 +41,7 @@ class Generations:
         self._untold: WrittenPolicy | None = None
         """What our file says and the ledger does not know yet."""
         self._policy: Policy | None = None
+        self._looked_at: Instant | None = None
 
     async def current(self) -> Policy | None:
         """The newest generation, after a look at our own file. None: there is none yet."""
@@ -47,6 +50,14 @@ class Generations:
         if self._untold is not None:
             await self._take(self._untold)
         await self._catch_up()
+        return self._policy
+
+    async def current_within(self, seconds: float) -> Policy | None:
+        """The same, as of a look that any run of this process has made not longer ago than this."""
+        now = self._clock.now()
+        if self._looked_at is None or elapsed_s(self._looked_at, now, seconds) >= seconds:
+            await self.current()
+            self._looked_at = now
         return self._policy
 
     async def seen(self) -> tuple[Policy, str | None]:

@@ -139,7 +139,7 @@ async def _approve(desk: Desk, control: Control, driving: bool) -> None:
     record = gate(desk.state)
     assert record is not None
     step = desk.job.plan.steps[record.index]
-    evidence = desk.world.evidence.put(
+    evidence = await desk.world.evidence.put(
         desk.world.redactor.seal(_said(control)), desk.job.policy.evidence_bytes_max
     )
     start = started(desk, step, record, desk.arguments(step), None)

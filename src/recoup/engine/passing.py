@@ -12,6 +12,8 @@ from recoup.model.run import StepRecord
 async def write_papers(desk: Desk, step: Step, record: StepRecord, passed: Passed) -> None:
     for name, value in passed.outputs.secret.items():
         desk.job.secrets.put(f"steps.{step.id}.outputs.{name}", value)
+    if passed.outputs.secret:
+        await desk.job.secrets.settle()
     if not desk.outside(step):
         return
     redactor, now = desk.world.redactor, desk.world.clock.now()

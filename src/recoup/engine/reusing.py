@@ -83,13 +83,15 @@ def reuse_facts(job: Job, reuse: Reuse) -> list[ev.Payload]:
     return facts
 
 
-def keep_secret_outputs(job: Job, reuse: Reuse) -> None:
+async def keep_secret_outputs(job: Job, reuse: Reuse) -> None:
     """Before the ledger says that they are there."""
     assert job.earlier is not None
-    for record in job.earlier.known.state.steps[: reuse.count]:
-        for name in record.secret_outputs:
-            key = _output_key(record.step_id, name)
-            job.secrets.put(key, job.earlier.job.secrets.get(key))
+    reused = job.earlier.known.state.steps[: reuse.count]
+    keys = [_output_key(record.step_id, name) for record in reused for name in record.secret_outputs]
+    for key in keys:
+        job.secrets.put(key, job.earlier.job.secrets.get(key))
+    if keys:
+        await job.secrets.settle()
 
 
 async def go_on_from_reused(desk: Desk) -> None:
@@ -153,7 +155,7 @@ class _Looking:
             return Found(args_digest=arguments.digest, changed=self._changed(step))
         secret = self._secret_outputs(record)
         problem = (
-            self._evidence_problem(record)
+            await self._evidence_problem(record)
             or self._output_problem(step, record)
             or self._handler_problem(step, record, secret)
             or await self._world_problem(step, arguments)
@@ -186,10 +188,10 @@ class _Looking:
                 self._world.redactor.register(_output_key(record.step_id, name), value)
         return values
 
-    def _evidence_problem(self, record: StepRecord) -> str | None:
+    async def _evidence_problem(self, record: StepRecord) -> str | None:
         for handle in record.evidence:
             try:
-                self._world.evidence.get(handle)
+                await self._world.evidence.get(handle)
             except (RecoupError, OSError) as error:
                 return f"its evidence does not hold: {_first_line(error)}"
         return None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 
-from recoup.engine.breaking import blocked, kept_out, kept_out_everywhere
+from recoup.engine.breaking import blocked, kept_out_of
 from recoup.engine.desk import Desk
+from recoup.engine.everywhere import Seen
 from recoup.errors import LedgerBusy
 from recoup.kernel.elapsed import elapsed_s
 from recoup.model.instant import Instant
@@ -25,13 +26,13 @@ class Surroundings:
     async def stop_the_first_delivery(self) -> bool:
         """Before anything is begun, so that none is spent."""
         desk = self._desk
-        if desk.state.delivery > 0:
+        if desk.state.begun:
             return False
         now, run_id = desk.world.clock.now(), desk.job.run_id
-        refusal = await kept_out(
+        refusal = await kept_out_of(
             *(desk.world.ledger, desk.world.redactor, desk.state.workflow, run_id, desk.job.policy, now)
         )
-        return await self._blocked_by(refusal)
+        return await self._blocked_by(refusal or (await self._seen(now)).refusal)
 
     async def look(self) -> None:
         """Once in a while: whether the policy has changed, and whether everything is to stop."""
@@ -41,17 +42,13 @@ class Surroundings:
         with contextlib.suppress(LedgerBusy):
             # What an attempt came to waits to be recorded, and must not be lost for this. The next look is at the next
             # occasion: nothing may begin on the word of one that saw nothing.
-            await self._look(now)
-            self._looked_at = now
+            await self._follow_the_policy()
+            self._looked_at, self.refusal = await self._seen(now)
 
-    async def _look(self, now: Instant) -> None:
-        await self._follow_the_policy()
-        ledger, policy = self._desk.world.ledger, self._desk.job.policy
-        redactor = self._desk.world.redactor
-        if policy.global_pause:
-            digest = self._desk.recorder.digest_of(policy)
-            await self._desk.world.everywhere.pause_if_due(ledger, redactor, policy, digest, now)
-        self.refusal = await kept_out_everywhere(ledger, redactor, policy, now)
+    async def _seen(self, now: Instant) -> Seen:
+        world, policy = self._desk.world, self._desk.job.policy
+        digest = self._desk.recorder.digest_of(policy)
+        return await world.everywhere.look(world.ledger, world.redactor, policy, digest, now)
 
     async def stop_the_run(self) -> bool:
         await self.look()
@@ -64,7 +61,7 @@ class Surroundings:
 
     async def _follow_the_policy(self) -> None:
         generations = self._desk.world.generations
-        newest = await generations.current() if generations is not None else None
+        newest = await generations.current_within(LOOK_S / 2) if generations is not None else None
         if newest is not None and newest != self._desk.job.policy:
             self._desk.follow(newest)
 

@@ -21,7 +21,7 @@ class FolderEvidence:
     def __init__(self, root: Path) -> None:
         self._root = root
 
-    def put(self, content: Redacted, limit_bytes: int) -> str:
+    async def put(self, content: Redacted, limit_bytes: int) -> str:
         data = content.data if len(content) <= limit_bytes else content.data[:limit_bytes] + _CUT
         handle = f"sha256:{hashlib.sha256(data).hexdigest()}"
         path = self._path(handle)
@@ -29,8 +29,8 @@ class FolderEvidence:
             write_whole(path, data)
         return handle
 
-    def get(self, handle: str) -> bytes:
-        if not _HANDLE.fullmatch(handle):
+    async def get(self, handle: str) -> bytes:
+        if not self.is_handle(handle):
             raise NotFound(
                 f"{handle!r} is not an evidence handle", hint="Handles look like sha256:<64 hex digits>."
             )
@@ -45,6 +45,13 @@ class FolderEvidence:
                 f"evidence {handle} was altered on disk", hint="Do not trust it; run the step again."
             )
         return data
+
+    def is_handle(self, handle: str) -> bool:
+        return _HANDLE.fullmatch(handle) is not None
+
+    def keep(self, handle: str, data: bytes) -> None:
+        """What is known to be the content of this handle."""
+        write_whole(self._path(handle), data)
 
     def prune(self, keep: frozenset[str], older_than_s: float) -> int:
         """Remove what nobody cites any more; young files stay, their event may still be on its way."""

@@ -29,6 +29,9 @@ class Vault:
         nonce = os.urandom(_NONCE_BYTES)
         write_whole(self._path(name), nonce + self._cipher().encrypt(nonce, value.encode(), name.encode()))
 
+    async def settle(self) -> None:
+        """Every file is durable already, and there is no other driver's machine."""
+
     def get(self, name: str) -> str:
         from cryptography.exceptions import InvalidTag
 
@@ -57,6 +60,23 @@ class Vault:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
         return AESGCM(self._key)
+
+
+class NoSecrets:
+    """For whoever needs none, and must not ask for the key."""
+
+    def put(self, name: str, value: str) -> None:
+        del value
+        raise NotFound(f"{name!r} cannot be kept: there is no vault")
+
+    async def settle(self) -> None: ...
+
+    def get(self, name: str) -> str:
+        raise NotFound(f"no secret value is kept under {name!r}")
+
+    def mac(self, value: str) -> str:
+        del value
+        raise NotFound("there is no vault")
 
 
 def vault_key(home: Path, configured: str | None) -> bytes:

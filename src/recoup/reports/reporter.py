@@ -7,7 +7,8 @@ import asyncio
 import os
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -48,6 +49,9 @@ _PATCHES_BYTES_MAX = 8 << 20
 _GATHER_S_MAX = 5.0
 """Of files: those that are not read by then are left out."""
 _WRITE_S_MAX = 30.0
+
+Cut = tuple[bytes, bool]
+"""The beginning of a text, and whether there is more of it."""
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -124,7 +128,7 @@ class Reporter:
                 screenshots=screenshots,
                 evidence=evidence,
             )
-            return self._evidence.put(self._largest(case, limit_bytes), limit_bytes)
+            return await self._evidence.put(self._largest(case, limit_bytes), limit_bytes)
         except (OSError, RecoupError):
             return None
 
@@ -136,7 +140,7 @@ class Reporter:
             change for name in (first.workflow, EVERY_WORKFLOW) for change in await self._mode_changes(name)
         ]
         names = [step.id for step in first.plan.steps]
-        patches, left_out = await asyncio.to_thread(self._patches, run_id, events, names)
+        patches, left_out = await self._patches(run_id, events, names)
         return Material(
             events=events, workflow_events=changes, patches=patches, until=until, left_out=left_out
         )
@@ -189,29 +193,31 @@ class Reporter:
             found += [event for event in page if isinstance(event.payload, ev.WorkflowModeChanged)]
         return found
 
-    def _patches(
+    async def _patches(
         self, run_id: str, events: Sequence[Event], names: Sequence[str]
     ) -> tuple[list[Text], list[str]]:
         """Of steps from the run's folder, of operators from the evidence, as much as time and space allow."""
         folder, found, skipped = self._folder_of(run_id), list[Text](), 0
         deadline, left_bytes = time.monotonic() + _GATHER_S_MAX, _PATCHES_BYTES_MAX
-        readers = [(name, _file_reader(folder.patch_path(index))) for index, name in enumerate(names)]
+        readers: list[tuple[str, Callable[[], Awaitable[Cut]]]] = [
+            (name, _file_reader(folder.patch_path(index))) for index, name in enumerate(names)
+        ]
         readers += [("an operator", self._evidence_reader(handle)) for handle in _operator_patches(events)]
         for owner, read in readers:
             if left_bytes <= 0 or time.monotonic() > deadline:
                 skipped += 1
                 continue
-            body, cut = read()
+            body, cut = await read()
             if body:
                 found.append(Text(owner, body.decode("utf-8", "replace"), cut))
                 left_bytes -= len(body)
         return found, [f"what {count(skipped, 'step')} may have changed"] if skipped else []
 
-    def _evidence_reader(self, handle: str) -> Callable[[], tuple[bytes, bool]]:
-        def read() -> tuple[bytes, bool]:
+    def _evidence_reader(self, handle: str) -> Callable[[], Awaitable[Cut]]:
+        async def read() -> Cut:
             try:
-                whole = self._evidence.get(handle)
-            except (OSError, NotFound):
+                whole = await self._evidence.get(handle)
+            except (OSError, RecoupError):
                 return b"", False
             return whole[:_PATCH_BYTES_MAX], len(whole) > _PATCH_BYTES_MAX
 
@@ -246,8 +252,8 @@ def _operator_patches(events: Sequence[Event]) -> list[str]:
     return list(dict.fromkeys(handles))
 
 
-def _file_reader(path: Path) -> Callable[[], tuple[bytes, bool]]:
-    def read() -> tuple[bytes, bool]:
+def _file_reader(path: Path) -> Callable[[], Awaitable[Cut]]:
+    def read() -> Cut:
         try:
             with path.open("rb") as file:
                 body = file.read(_PATCH_BYTES_MAX + 1)
@@ -255,7 +261,7 @@ def _file_reader(path: Path) -> Callable[[], tuple[bytes, bool]]:
             return b"", False
         return body[:_PATCH_BYTES_MAX], len(body) > _PATCH_BYTES_MAX
 
-    return read
+    return partial(asyncio.to_thread, read)
 
 
 def _log_tail(path: Path) -> tuple[bytes, int]:

@@ -49,11 +49,11 @@ def _one_by_one(crossing: Crossing, snapshots: Sequence[Snapshot]) -> Adopted:
 
 def _bring(crossing: Crossing, snapshots: Sequence[Snapshot]) -> None:
     wanted = [_manifest(crossing, snapshot) for snapshot in dict.fromkeys(snapshots)]
-    trees = sorted({checked_id(tree) for manifest in wanted for tree in _trees(manifest)})
+    trees = sorted({checked_id(tree) for manifest in wanted for tree in trees_of(manifest)})
     absent = crossing.store.absent(_objects(crossing, trees))
     if absent:
         _carry(crossing, sorted(absent))
-    _check_whole(crossing.store, trees)
+    check_whole(crossing.store, trees)
     for manifest in wanted:
         manifests.save(crossing.target.manifests, manifest.encoded(), crossing.saved)
 
@@ -69,7 +69,7 @@ def _manifest(crossing: Crossing, snapshot: Snapshot) -> Manifest:
     return manifest
 
 
-def _trees(manifest: Manifest) -> list[str]:
+def trees_of(manifest: Manifest) -> list[str]:
     return [manifest.work.tree, *(folder.tree for folder in manifest.git_folders.values())]
 
 
@@ -105,7 +105,7 @@ def _packed(crossing: Crossing, ids: Sequence[str]) -> Iterator[bytes]:
             talk.finished()
 
 
-def _check_whole(store: Store, trees: Sequence[str]) -> None:
+def check_whole(store: Store, trees: Sequence[str]) -> None:
     """In our own store now: every tree, and everything that it names."""
     try:
         store.git("rev-list", "--objects", "--quiet", "--stdin", stdin="\n".join([*trees, ""]).encode())

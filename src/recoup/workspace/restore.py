@@ -28,7 +28,7 @@ class _File(NamedTuple):
 
 def lay_out(store: Store, manifest: Manifest, root: bytes) -> None:
     """Into a folder that does not exist yet."""
-    _check_pinned(store, manifest.pinned)
+    check_pinned(store, manifest.pinned)
     folders: dict[bytes, int] = {}
     files: list[_File] = []
     for at, stored in _stored_folders(manifest):
@@ -54,7 +54,7 @@ def verify(git: Git, place: Place, manifest: Manifest) -> None:
         )
 
 
-def _check_pinned(store: Store, commit: str | None) -> None:
+def check_pinned(store: Store, commit: str | None) -> None:
     """What the workspace borrows from the store: the pinned commit whole, every other tip at least there."""
     if commit is None:
         return

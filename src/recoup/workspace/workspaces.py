@@ -13,9 +13,10 @@ import msgspec
 
 from recoup.errors import CheckpointBroken, WorkspaceError
 from recoup.model.workspace import Adopted, Baseline, Change, GitSource, Snapshot, Source
-from recoup.workspace import adoption, checkpoint, cloning, creation, diff, restore
+from recoup.workspace import adoption, carrying, checkpoint, cloning, creation, diff, restore
 from recoup.workspace import manifest as manifests
 from recoup.workspace.blobs import BlobIds
+from recoup.workspace.carrying import Load, Packed
 from recoup.workspace.checkpoint import Place
 from recoup.workspace.creation import Recipe, SourceLimits
 from recoup.workspace.disk import explained, point, sync_folder
@@ -110,6 +111,28 @@ class GitWorkspaces:
             return Adopted(0)
         other = Layout(run_dir.absolute())
         return await self._do("cannot bring checkpoints over", lambda git: self._adopt(git, other, snapshots))
+
+    async def pack_source(self, into: Path) -> Load:
+        """For another machine: what the store was made of, into a new file."""
+        return await self._do(
+            "cannot pack the store",
+            lambda git: carrying.pack_source(git, self._layout, self._origin(), into),
+        )
+
+    async def pack_checkpoint(self, snapshot: Snapshot, without: str | None, into: Path) -> Load:
+        """For a machine that has the source and, if a manifest is given as `without`, that checkpoint."""
+        return await self._do(
+            "cannot pack a checkpoint",
+            lambda git: carrying.pack_checkpoint(git, self._layout, self._origin(), snapshot, without, into),
+        )
+
+    async def unpack(self, packed: Sequence[Packed], wanted: Snapshot, *, anew: bool) -> None:
+        """Checkpoints from another machine, this one among them; `anew`: the source first. Raises CheckpointBroken."""
+        await self._do("cannot unpack a checkpoint", lambda git: self._unpack(git, packed, wanted, anew))
+
+    async def forsake(self) -> None:
+        """The run was driven elsewhere since: what its steps left here is out of date. The store stays."""
+        await self._do("cannot clear the workspaces", lambda _: self._forsake())
 
     async def swap(self, number: int, keep: int) -> None:
         await self._do("cannot swap the workspace", lambda _: self._swap(number, keep))
@@ -226,6 +249,29 @@ class GitWorkspaces:
         if adopted.problem is not None:
             self._known_objects.clear()  # after damage, nothing is taken for stored without asking
         return adopted
+
+    def _unpack(self, git: Git, packed: Sequence[Packed], wanted: Snapshot, anew: bool) -> None:
+        self._sweep_once()
+        self._forget()
+        if anew:
+            carrying.unpack_anew(git, self._layout, packed, wanted)
+        else:
+            carrying.unpack_more(git, self._layout, self._origin(), packed, wanted)
+
+    def _forsake(self) -> None:
+        for number in self._layout.numbers():
+            self._layout.discard(self.path(number))
+            if self.path(number).exists():
+                raise WorkspaceError(
+                    f"an old workspace cannot be removed: {self.path(number)}",
+                    hint="Remove it by hand, then resume the run.",
+                )
+        self._layout.pointer.unlink(missing_ok=True)
+        self._ids.clear()
+        # Or a power cut would bring them back.
+        for folder in (self._layout.workspaces, self._layout.run_dir):
+            if folder.is_dir():
+                sync_folder(folder)
 
     def _left_out(self, snapshot: Snapshot) -> set[bytes]:
         try:

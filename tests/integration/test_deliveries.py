@@ -1,0 +1,304 @@
+"""What a worker does with one run: the real engine and ledger, a scripted runtime, and time that flies."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from recoup.engine.claim import Claimed
+from recoup.engine.driver import Driver
+from recoup.engine.forcing import force_mode
+from recoup.engine.world import Job
+from recoup.errors import NotFound, StateError
+from recoup.evidence.run_folder import RunFolder
+from recoup.evidence.vault import NoSecrets
+from recoup.fleet.delivering import CLOSED_S, CROWDED_S, Deliveries, Left
+from recoup.kernel.fold import fold
+from recoup.model import events as ev
+from recoup.model.ids import ProcessIdentity, run_stream
+from recoup.model.mode import Mode
+from recoup.model.outcome import Outcome
+from recoup.model.policy import Policy
+from recoup.model.run import RunState, RunStatus
+from recoup.model.storage import Append, Control, Draft, StreamAppend
+from recoup.testing.clock import FakeClock
+from recoup.testing.house import House, plan_of
+from recoup.testing.runtime import ScriptedRuntime, exits
+
+RESET = exits(1, "error: connection reset by peer")
+ONE_TRY = Policy(step_max_attempts=1)
+OTHER = ProcessIdentity("elsewhere", "boot-9", 77, 1)
+
+
+class Crew(House):
+    """A house in which runs belong to a queue."""
+
+    drivers: list[Driver]
+
+    @property
+    def time(self) -> FakeClock:
+        assert isinstance(self.clock, FakeClock)
+        return self.clock
+
+    async def queue(self, run_id: str, **how: object) -> None:
+        plan = how.pop("plan", None) or plan_of("a", "b")
+        fact = ev.RunSubmitted(
+            **{
+                "workflow": plan.name,  # type: ignore[attr-defined]
+                "plan_digest": "p",
+                "plan": plan,
+                "plan_redacted": False,
+                "inputs": {},
+                "policy_digest": "policy",
+                "queue": "q",
+                **how,
+            }
+        )
+        draft = Draft(fact.TYPE, self.redactor.seal(fact))
+        await self.ledger.append(
+            Append(at=self.clock.now(), streams=(StreamAppend(run_stream(run_id), (draft,), 0),))
+        )
+
+    def deliveries(self, driver: Callable[[RunState], None] = lambda _state: None) -> Deliveries:
+        async def state(run_id: str) -> RunState | None:
+            events = await self.ledger.read(run_stream(run_id))
+            return fold(run_id, events) if events else None
+
+        async def policy(_state: RunState) -> Policy:
+            return self.policy
+
+        async def made(state: RunState, taken: Claimed) -> Driver:
+            driver(state)
+            return Driver(self.world, self._job(state), state, taken.lease, taken.replaced)
+
+        def decliner(state: RunState, _policy: Policy, taken: Claimed) -> Driver:
+            return Driver(self.world, self._job(state), state, taken.lease, taken.replaced)
+
+        async def wind_up(_state: RunState) -> list[str]:
+            return []
+
+        return Deliveries(self.world, state, policy, made, decliner, wind_up)
+
+    async def deliver(self, run_id: str = "r") -> Left:
+        return await self.deliveries().deliver(run_id, lambda _driver: None)
+
+    def _job(self, state: RunState) -> Job:
+        files = RunFolder(self.root / "runs" / state.run_id)
+        return Job(state.run_id, state.plan, self.policy, files, NoSecrets(), None)
+
+
+def crew(tmp_path: Path, policy: Policy = ONE_TRY, **script: list[Outcome]) -> Crew:
+    return Crew(tmp_path, ScriptedRuntime(script), policy=policy)
+
+
+@pytest.fixture
+async def house(tmp_path: Path) -> AsyncIterator[Crew]:
+    one = crew(tmp_path)
+    yield one
+    await one.ledger.close()
+
+
+async def test_a_run_is_driven_to_its_end(house: Crew) -> None:
+    await house.queue("r")
+    left = await house.deliver()
+    assert (left.again_in_s, left.state and left.state.status) == (None, RunStatus.SUCCEEDED)
+    again = await house.deliver()
+    assert (again.again_in_s, "over" in again.words) == (None, True)
+    assert (await house.deliver("nobody")).again_in_s is None
+
+
+async def test_an_exhausted_run_is_delivered_again_after_its_backoff_and_goes_on(tmp_path: Path) -> None:
+    house = crew(tmp_path, Policy(step_max_attempts=2), b=[RESET, RESET])
+    await house.queue("r")
+    first = await house.deliver()
+    assert first.state is not None
+    assert (first.state.status, first.state.retryable, first.state.delivery) == (RunStatus.FAILED, True, 1)
+    assert first.again_in_s == pytest.approx(15, abs=1)
+
+    early = await house.deliver()
+    assert early.again_in_s == pytest.approx(15, abs=1)
+    assert len(await house.types("r")) == first.state.seq, "nothing was recorded"
+
+    house.time.advance(15)
+    second = await house.deliver()
+    assert second.state is not None
+    assert (second.state.status, second.state.delivery) == (RunStatus.SUCCEEDED, 2)
+    assert isinstance(house.runtime, ScriptedRuntime)
+    assert house.runtime.performed == [("a", 1), ("b", 1), ("b", 2), ("b", 3)], (
+        "numbers go on, a is not repeated"
+    )
+    await house.ledger.close()
+
+
+async def test_after_the_last_delivery_a_run_is_a_dead_letter_with_an_escalation(tmp_path: Path) -> None:
+    house = crew(tmp_path, Policy(step_max_attempts=1, delivery_max=2), a=[RESET] * 9)
+    await house.queue("r")
+    waits = []
+    while (left := await house.deliver()).again_in_s is not None:
+        waits.append(round(left.again_in_s))
+        house.time.advance(left.again_in_s)
+    assert left.state is not None
+    assert (left.state.status, left.state.delivery, waits) == (RunStatus.DEAD_LETTER, 2, [15])
+    assert len(await house.ledger.escalations()) == 1
+    await house.ledger.close()
+
+
+async def test_what_is_not_retryable_fails_at_once(tmp_path: Path) -> None:
+    house = crew(tmp_path, a=[exits(1, "permission denied: invalid credentials")])
+    await house.queue("r")
+    left = await house.deliver()
+    assert left.state is not None
+    assert (left.state.status, left.state.retryable, left.again_in_s) == (RunStatus.FAILED, False, None)
+    await house.ledger.close()
+
+
+async def test_a_run_that_is_to_be_cancelled_is_cancelled_though_it_could_be_tried_again(
+    tmp_path: Path,
+) -> None:
+    house = crew(tmp_path, a=[RESET])
+    await house.queue("r")
+    await house.deliver()
+    wish = Control(id="c", run_id="r", action="cancel", reason="no", actor="op", at=house.clock.now())
+    await house.ledger.send_control(wish)
+    house.time.advance(20)
+    left = await house.deliver()
+    assert left.state is not None
+    assert (left.state.status, left.again_in_s) == (RunStatus.CANCELLED, None)
+    await house.ledger.close()
+
+
+async def test_a_run_is_not_begun_before_its_time(house: Crew) -> None:
+    await house.queue("r", not_before_us=house.clock.now().plus_s(60).wall_us)
+    left = await house.deliver()
+    assert left.again_in_s == pytest.approx(60, abs=0.1)
+    assert await house.ledger.lease("r") is None
+    house.time.advance(60)
+    assert (await house.deliver()).again_in_s is None
+
+
+@pytest.mark.parametrize("workflow", ["workflow", "*"])
+async def test_a_run_of_a_stopped_workflow_is_not_claimed_and_spends_nothing(
+    house: Crew, workflow: str
+) -> None:
+    await house.queue("r")
+    force = (house.ledger, house.redactor, workflow)
+    at = {"reason": "x", "actor": "op", "policy": house.policy, "now": house.clock.now()}
+    await force_mode(*force, Mode.PAUSED, for_s=None, **at)  # type: ignore[arg-type]
+    left = await house.deliver()
+    assert left.again_in_s == CLOSED_S
+    assert "paused" in left.words
+    assert await house.ledger.lease("r") is None
+    assert (await house.state("r")).seq == 1
+    await force_mode(*force, Mode.RUNNING, for_s=None, **at)  # type: ignore[arg-type]
+    left = await house.deliver()
+    assert left.state is not None
+    assert (left.state.status, left.state.delivery) == (RunStatus.SUCCEEDED, 1)
+
+
+async def test_a_run_that_finds_no_room_comes_again_soon(tmp_path: Path) -> None:
+    house = crew(tmp_path, Policy(workflow_concurrency_max=1))
+    await house.queue("r")
+    await house.queue("other")
+    lease = await house.ledger.claim("other", OTHER, 10, house.clock.now())
+    assert lease is not None
+    assert (await house.deliver()).again_in_s == CROWDED_S
+    await house.ledger.release(lease)
+    assert (await house.deliver()).again_in_s is None
+    await house.ledger.close()
+
+
+async def test_a_queue_has_its_own_limit(tmp_path: Path) -> None:
+    house = crew(tmp_path, Policy(queue_concurrency_max=1))
+    await house.queue("r", plan=plan_of("a", name="one"))
+    await house.queue("other", plan=plan_of("a", name="two"))
+    assert await house.ledger.claim("other", OTHER, 10, house.clock.now()) is not None
+    assert (await house.deliver()).again_in_s == CROWDED_S
+    await house.ledger.close()
+
+
+async def test_what_another_worker_drives_is_left_to_it(house: Crew) -> None:
+    await house.queue("r")
+    await house.ledger.claim("r", OTHER, 10, house.clock.now())
+    left = await house.deliver()
+    assert (left.again_in_s, "another worker" in left.words) == (None, True)
+
+
+async def test_five_deliveries_at_once_make_one_driver(house: Crew) -> None:
+    await house.queue("r")
+    left = await asyncio.gather(*[house.deliver() for _ in range(5)])
+    assert sum(one.state is not None and "another worker" not in one.words for one in left) >= 1
+    assert (await house.types("r")).count("task.run.started") == 1
+    assert isinstance(house.runtime, ScriptedRuntime)
+    assert house.runtime.performed == [("a", 1), ("b", 1)]
+
+
+async def test_a_run_that_cannot_be_driven_here_spends_its_deliveries_and_says_why(house: Crew) -> None:
+    def cannot(_state: RunState) -> None:
+        raise NotFound("the plan of this run is on another machine")
+
+    await house.queue("r")
+    waits = []
+    while True:
+        left = await house.deliveries(cannot).deliver("r", lambda _driver: None)
+        if left.again_in_s is None:
+            break
+        waits.append(round(left.again_in_s))
+        house.time.advance(left.again_in_s)
+    assert left.state is not None
+    assert (left.state.status, waits) == (RunStatus.DEAD_LETTER, [15, 30])
+    assert "the plan of this run is on another machine" in left.state.reason
+    assert not left.state.begun
+    (row,) = await house.ledger.runs()
+    assert (row.status, row.delivery) == ("dead_letter", 3)
+
+
+async def test_a_delivery_that_could_not_begin_is_followed_by_one_that_does(house: Crew) -> None:
+    troubles = [OSError("no space left on device")]
+
+    def once(_state: RunState) -> None:
+        if troubles:
+            raise troubles.pop()
+
+    await house.queue("r")
+    first = await house.deliveries(once).deliver("r", lambda _driver: None)
+    assert "no space left" in first.words
+    house.time.advance(15)
+    second = await house.deliveries(once).deliver("r", lambda _driver: None)
+    assert second.state is not None
+    assert (second.state.status, second.state.delivery, second.state.begun) == (RunStatus.SUCCEEDED, 2, True)
+
+
+async def test_trouble_in_the_middle_spends_the_delivery_and_frees_the_run(tmp_path: Path) -> None:
+    class Broken(ScriptedRuntime):
+        async def perform(self, order: object, hooks: object) -> Outcome:
+            raise StateError("no space left on device")
+
+    house = Crew(tmp_path, Broken(), policy=ONE_TRY)
+    await house.queue("r")
+    left = await house.deliver()
+    assert left.state is not None
+    assert (left.state.status, left.state.retryable) == (RunStatus.FAILED, True)
+    assert left.again_in_s == pytest.approx(15, abs=1)
+    row = await house.ledger.lease("r")
+    assert row is not None and row.owner is None
+    await house.ledger.close()
+
+
+async def test_a_gate_frees_the_slot_and_an_answer_makes_the_run_wanted_again(house: Crew) -> None:
+    from recoup.model.plan import ApproveAction, Step
+
+    gate = Step(id="gate", action=ApproveAction("may it?"))
+    await house.queue("r", plan=plan_of("a", gate, "b"))
+    left = await house.deliver()
+    assert left.again_in_s is None
+    assert await house.ledger.wanting() == []
+    wish = Control(id="c", run_id="r", action="approve", reason="yes", actor="op", at=house.clock.now())
+    await house.ledger.send_control(wish)
+    await (await house.driver("r")).answer()
+    assert [run.run_id for run in await house.ledger.wanting()] == ["r"]
+    left = await house.deliver()
+    assert left.state is not None
+    assert left.state.status is RunStatus.SUCCEEDED
