@@ -12,6 +12,7 @@ NAMES = (
     "breaker",
     "ledger_commits",
     "durable_steps",
+    "durable_steps_postgres",
     "keeper_cost",
     "start_up",
     "control_latency",
@@ -20,6 +21,7 @@ NAMES = (
     "signatures",
     "audit_export",
     "metrics_cost",
+    "dispatch",
 )
 
 
