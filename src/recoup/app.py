@@ -11,20 +11,24 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import msgspec
 
 from recoup.clock import SystemClock
 from recoup.documents.policy_watch import WatchedPolicyFile
 from recoup.engine.breaking import blocked_words, kept_out
-from recoup.engine.claim import Held, claim
+from recoup.engine.claim import Claimed, Held, claim
 from recoup.engine.driver import Driver
 from recoup.engine.entry import is_redelivery
 from recoup.engine.forcing import force_mode, known_workflows
 from recoup.engine.generations import Generations
 from recoup.engine.world import Job, Watcher, World
 from recoup.errors import (
+    Conflict,
+    DispatchError,
     InvalidPlan,
+    LeaseLost,
     LedgerError,
     NotFound,
     Problem,
@@ -37,16 +41,21 @@ from recoup.errors import (
 )
 from recoup.evidence.folder import FolderEvidence
 from recoup.evidence.run_folder import RunFolder
-from recoup.evidence.vault import Vault, vault_key
+from recoup.evidence.vault import NoSecrets, Vault, vault_key
+from recoup.fleet.delivering import Deliveries
+from recoup.fleet.queued import DEFAULT_QUEUE, Queued, hint_of, stream_of_key
 from recoup.kernel.canonical import digest
+from recoup.kernel.controls import is_over
 from recoup.kernel.elapsed import elapsed_s
 from recoup.kernel.fold import fold
 from recoup.kernel.modes import calls_for_report, mode_document
+from recoup.kernel.needs import needs_of
 from recoup.kernel.policies import policy_digest
 from recoup.kernel.reuse import Reuse
 from recoup.ledger.sqlite import SqliteLedger
 from recoup.linked import LinkedRuns, Reusing, plan_of, throwaway
-from recoup.model.events import Event, RunSubmitted
+from recoup.model.dispatch import Hint
+from recoup.model.events import Event, RunSubmitted, SubmissionKeyTaken
 from recoup.model.failure import Failure
 from recoup.model.ids import EVERY_WORKFLOW, Lease, run_stream
 from recoup.model.mode import Mode
@@ -55,7 +64,7 @@ from recoup.model.plan import Plan
 from recoup.model.policy import Policy
 from recoup.model.run import RunState, RunStatus, StepRecord
 from recoup.model.storage import Append, Control, Draft, PolicyBody, StreamAppend
-from recoup.ports import Keeper, Runtime
+from recoup.ports import Dispatch, Evidence, Keeper, Ledger, Runtime, Secrets
 from recoup.processes.census import HostCensus
 from recoup.processes.keeper import LinuxKeeper
 from recoup.redaction.environment import secret_names
@@ -65,17 +74,20 @@ from recoup.runtimes.deferred import DeferredRuntime
 from recoup.runtimes.inspector import WorldInspector
 from recoup.runtimes.shell import ShellRuntime
 from recoup.runtimes.step_log import StepLog
-from recoup.settings import Settings
+from recoup.settings import DatabaseUrl, Settings
 from recoup.workspace.workspaces import GitWorkspaces
 
 if TYPE_CHECKING:
+    from recoup.depot.shipping import Shipping
     from recoup.metrics.collector import Metrics
     from recoup.reports.reporter import Reporter
 
-_OWN_SECRETS = frozenset({"RECOUP_KEY", "RECOUP_TOKEN", "RECOUP_DATABASE"})
+_OWN_SECRETS = frozenset({"RECOUP_KEY", "RECOUP_TOKEN", "RECOUP_DATABASE", "RECOUP_EVIDENCE"})
 _PER_ATTEMPT = frozenset({"RECOUP_RETRY_CONTEXT", "RECOUP_OUTPUT", "RECOUP_PROGRESS"})
 _SECRET_GIVEN = "[secret]"
 _EVENTS_PAGE = 5_000
+_POLICIES_MAX = 100
+_POLICY_LOOK_S = 1.0
 _AUDIT_WAIT_S = 0.5
 _AUDIT_EVENTS_MAX = 50_000
 """About a second's work; the next run, or `recoup audit export`, goes on from there."""
@@ -84,13 +96,23 @@ _AUDIT_EVENTS_MAX = 50_000
 class App:
     """One process's Recoup: a ledger, a redactor, runtimes, and the runs in its home."""
 
-    def __init__(self, settings: Settings, environ: Mapping[str, str], ledger: SqliteLedger) -> None:
+    def __init__(self, settings: Settings, environ: Mapping[str, str], ledger: Ledger) -> None:
         self.settings = settings
         self.ledger = ledger
         self._environ = environ
         self.redactor = environment_redactor(environ)
-        self.evidence = FolderEvidence(settings.home / "evidence")
+        if isinstance(settings.database, DatabaseUrl):
+            with contextlib.suppress(ValueError):  # too short to be told from other text
+                self.redactor.register("RECOUP_DATABASE", settings.database.password)
+        if password := urlsplit(settings.evidence or "").password:
+            with contextlib.suppress(ValueError):
+                self.redactor.register("RECOUP_EVIDENCE", password)
+        self.shipping = open_shipping(settings)
+        self.evidence = self._evidence()
         self._key: bytes | None = None
+        self._dispatch: Dispatch | None = None
+        self._policies: dict[str, Policy] = {}
+        """By digest: what a digest names does not change."""
         self.generations = Generations(ledger, self.redactor, SystemClock(), self._policy_file())
         self.world = self._world()
         self._linked = LinkedRuns(self.world, self.events, self.files, self._vault)
@@ -103,37 +125,120 @@ class App:
         given: Mapping[str, str],
         source: str | None,
         reuse: Reusing | None = None,
+        queued: Queued | None = None,
     ) -> str:
-        """Record a run that is to be driven. Nothing is recorded when the plan or its inputs cannot be used."""
+        """Record a run that is to be driven, by workers if it is `queued`. Nothing is recorded when the plan or its
+        inputs cannot be used. Raises Conflict when a key is taken."""
         policy = await self.policy()
         run_id = new_run_id(self.world.clock.now().iso())
         files = self.files(run_id)
-        kept = self._plan_secrets(plan, reuse)
+        kept = await self._plan_secrets(plan, reuse)
         inputs = self._inputs(plan, given, source or plan.name)
         self._refuse_secret_names(plan, source or plan.name)
         if plan.workspace is not None:
             await GitWorkspaces(files.root).check(plan.workspace)
         raw = msgspec.json.encode(plan)
+        if queued is not None and self.shipping is not None:
+            self.shipping.must_be_fit(plan, bool(self.redactor.found_in(raw)))
         files.make()
         files.write_plan(raw)
         self._keep_secrets(files, plan, inputs, kept)
         payload = self._submission(plan, raw, policy, inputs, source, reuse)
+        if queued is not None:
+            payload = queued.marked(payload)
+        if self.shipping is not None:
+            await self.shipping.submitted(run_id, files, plan, payload.plan_redacted)
         draft = Draft(RunSubmitted.TYPE, self.redactor.seal(payload))
+        key = () if queued is None else queued.key_taken(plan.name, run_id)
+        taken = [
+            StreamAppend(stream, (Draft(fact.TYPE, self.redactor.seal(fact)),), 0) for stream, fact in key
+        ]
         await self.ledger.append(
             Append(
                 at=self.world.clock.now(),
-                streams=(StreamAppend(run_stream(run_id), (draft,), 0),),
+                streams=(StreamAppend(run_stream(run_id), (draft,), 0), *taken),
                 policies=(PolicyBody(payload.policy_digest, self.redactor.seal(policy)),),
             )
         )
         return run_id
+
+    async def submit_queued(
+        self,
+        plan: Plan,
+        given: Mapping[str, str],
+        source: str | None,
+        queued: Queued,
+        reuse: Reusing | None = None,
+    ) -> Submitted:
+        """For workers. Under a key that is taken nothing is submitted: the run that has it is named."""
+        earlier = await self._run_with_key(plan.name, queued.dedup_key)
+        if earlier is not None:
+            return Submitted(earlier, duplicate=True)
+        try:
+            run_id = await self.submit(plan, given, source, reuse, queued)
+        except Conflict:
+            earlier = await self._run_with_key(plan.name, queued.dedup_key)
+            if earlier is None:
+                raise
+            return Submitted(earlier, duplicate=True)
+        delay_s = (queued.not_before_us - self.world.clock.now().wall_us) / 1e6
+        return Submitted(run_id, note=await self.hint(queued.hint(run_id), max(0.0, delay_s)))
+
+    async def retry(self, run_id: str) -> Submitted:
+        """A run that has ended, once more: a new one, linked to it, in the same queue."""
+        state = await self.state(run_id)
+        if not is_over(state):
+            raise UsageError(
+                f"run {run_id} has not ended: {state.status}",
+                hint=f"See what it waits for: recoup show {run_id}",
+            )
+        if state.status is RunStatus.SUCCEEDED:
+            raise UsageError(f"run {run_id} has succeeded: nothing is left to do")
+        plan, given = await self.recorded(state)
+        needs = tuple(sorted({*state.needs, *needs_of(plan)}))
+        queued = Queued(queue=state.queue or DEFAULT_QUEUE, priority=state.priority, needs=needs)
+        return await self.submit_queued(plan, given, state.plan_source, queued, Reusing(run_id))
+
+    async def _run_with_key(self, workflow: str, key: str | None) -> str | None:
+        if key is None:
+            return None
+        for event in await self.ledger.read(stream_of_key(workflow, key), limit=1):
+            assert isinstance(event.payload, SubmissionKeyTaken)
+            return event.payload.run_id
+        return None
+
+    async def dispatch(self) -> Dispatch:
+        """The queue beside the ledger, opened when somebody needs it."""
+        if self._dispatch is None:
+            from recoup.dispatch.opening import open_dispatch
+
+            database = self.settings.database
+            place = database if isinstance(database, Path) else database.url
+            self._dispatch = await open_dispatch(place, self.world.clock, hold_s=self.settings.lease_s)
+        return self._dispatch
+
+    async def hint(self, hint: Hint, delay_s: float = 0) -> str | None:
+        """Tell workers. Why not, in words, if the queue cannot be reached: they find the run by themselves, later."""
+        try:
+            await (await self.dispatch()).hint([hint], delay_s)
+        except DispatchError as error:
+            return f"the queue was not told ({error.message}); workers will find the run in the ledger"
+        return None
+
+    async def close(self) -> None:
+        if (metrics := self.__dict__.get("metrics")) is not None:
+            await asyncio.to_thread(metrics.close)
+        if self._dispatch is not None:
+            await self._dispatch.close()
+        if self.shipping is not None:
+            await self.shipping.close()
 
     async def preview(
         self, plan: Plan, given: Mapping[str, str], source: str | None, reuse: Reusing
     ) -> Reuse:
         """What a run of this plan would reuse. Nothing of it is recorded, and nothing is left behind."""
         policy = await self.policy()
-        kept = self._plan_secrets(plan, reuse)
+        kept = await self._plan_secrets(plan, reuse)
         inputs = self._inputs(plan, given, source or plan.name)
         payload = self._submission(plan, msgspec.json.encode(plan), policy, inputs, source, reuse)
         run_id = new_run_id(self.world.clock.now().iso())
@@ -145,6 +250,7 @@ class App:
     async def recorded(self, state: RunState) -> tuple[Plan, dict[str, str]]:
         """The plan of a run as it is run, and the inputs that it was given."""
         files = self.files(state.run_id)
+        await self._fetch_missing(state.run_id)
         plan, vault = plan_of(state, files), self._vault(files)
         given = {
             name: vault.get(f"inputs.{name}") if plan.inputs[name].secret else value
@@ -184,6 +290,29 @@ class App:
         on_driver(driver)
         return await driver.drive()
 
+    def deliveries(self, watcher: Callable[[RunState], Watcher] = lambda _state: Watcher()) -> Deliveries:
+        """For a worker: how any run is driven."""
+
+        async def state_of(run_id: str) -> RunState | None:
+            events = await self.events(run_id)
+            return fold(run_id, events) if events else None
+
+        async def driver(state: RunState, taken: Claimed) -> Driver:
+            job = await self._job(state, watcher(state), taken.lease)
+            return Driver(self.world, job, state, taken.lease, taken.replaced)
+
+        def decliner(state: RunState, policy: Policy, taken: Claimed) -> Driver:
+            files = self.files(state.run_id)
+            job = Job(state.run_id, state.plan, policy, files, NoSecrets(), None)
+            return Driver(self.world, job, state, taken.lease, taken.replaced)
+
+        return Deliveries(self.world, state_of, self._policy_of, driver, decliner, self.report_if_due)
+
+    async def _policy_of(self, state: RunState) -> Policy:
+        """The one that everybody follows, as the run will from its first step on."""
+        newest = await self.generations.current_within(_POLICY_LOOK_S)
+        return newest or await self._recorded_policy(state.policy_digest)
+
     async def carry_out(self, control: Control) -> RunState | None:
         """Carry out the controls of a run that nobody drives. None: somebody does, or did a moment ago."""
         taken = await claim(self.world, control.run_id)
@@ -191,7 +320,9 @@ class App:
             return None
         async with self._or_released(taken.lease):
             state = await self.state(control.run_id)
-            driver = Driver(self.world, await self._job(state, Watcher()), state, taken.lease, taken.replaced)
+            driver = Driver(
+                self.world, await self._job(state, Watcher(), taken.lease), state, taken.lease, taken.replaced
+            )
             return await self._answered(driver)
 
     async def state(self, run_id: str) -> RunState:
@@ -223,8 +354,17 @@ class App:
             raise NotFound(f"no run begins with {name!r}", hint="List them: recoup runs")
         raise NotFound(f"several runs begin with {name!r}: {', '.join(found)}", hint="Give more of the id.")
 
-    def know_secrets_of(self, state: RunState) -> Plan:
+    async def know_secrets_of(self, state: RunState) -> Plan:
         """Whoever stores words about a run must hide what the run hides. Gives the plan that told."""
+        try:
+            return self._secrets_known(state)
+        except NotFound:
+            if self.shipping is None:
+                raise
+            await self._fetch_missing(state.run_id)
+            return self._secrets_known(state)
+
+    def _secrets_known(self, state: RunState) -> Plan:
         files = self.files(state.run_id)
         plan = plan_of(state, files)
         self._register_plan_secrets(plan)
@@ -252,12 +392,30 @@ class App:
             said.statsd, said.statsd_flavour, said.otel, self._environ, self.redactor.found_in
         )
 
+    def measure_always(self) -> None:
+        """Also where nobody is sent anything: somebody will come and ask."""
+        if self.metrics is None:
+            from recoup.metrics.collector import Metrics
+
+            self.__dict__["metrics"] = Metrics(None, None, self.redactor.found_in)
+
     async def wind_up(self, state: RunState) -> list[str]:
         """After a run was driven: what people and auditors will want. What is worth a word is said."""
-        said = [await self._report(state), await self.export_audit()]
-        return [words for words in said if words is not None]
+        return [*await self.report_if_due(state), *await self.chores()]
+
+    async def report_if_due(self, state: RunState) -> list[str]:
+        words = await self._report(state)
+        return [] if words is None else [words]
+
+    async def chores(self) -> list[str]:
+        """What is to be done now and then, by whoever works. Where many machines share a database each would make the
+        same audit: there one of them is told to, by `recoup audit export`."""
+        words = await self.export_audit() if isinstance(self.settings.database, Path) else None
+        return [] if words is None else [words]
 
     async def _report(self, state: RunState) -> str | None:
+        if state.status is RunStatus.SUCCEEDED:
+            return None
         try:
             mode = (await self.ledger.workflow_state(state.workflow)).health.mode
         except LedgerError as error:
@@ -306,7 +464,7 @@ class App:
         for name in [workflow] if workflow != EVERY_WORKFLOW else await self.workflows():
             for row in await self.ledger.runs(workflow=name, limit=1):
                 with contextlib.suppress(NotFound, SettingsError, StateError, OSError):
-                    self.know_secrets_of(await self.state(row.run_id))
+                    await self.know_secrets_of(await self.state(row.run_id))
         policy, now = await self.policy(), self.world.clock.now()
         told = await force_mode(
             *(self.ledger, self.redactor, workflow, mode),
@@ -328,7 +486,7 @@ class App:
         async with self._or_released(taken.lease):
             state = await self.state(run_id)
             _must_be_drivable(state)
-            job = await self._job(state, watcher)
+            job = await self._job(state, watcher, taken.lease)
             driver = Driver(self.world, job, state, taken.lease, taken.replaced)
             try:
                 await self._must_not_be_blocked(state, job.policy)
@@ -346,11 +504,13 @@ class App:
         state = await driver.answer()
         if state.status is not before:
             await self.wind_up(state)
+        if (hint := hint_of(state)) is not None and not is_over(state):
+            await self.hint(hint)
         return state
 
     async def _must_not_be_blocked(self, state: RunState, policy: Policy) -> None:
         """A run that was never begun is begun as blocked; one that was stays as it is and spends no delivery."""
-        if state.delivery == 0:
+        if not state.begun:
             return
         now = self.world.clock.now()
         refusal = await kept_out(self.ledger, self.redactor, state.workflow, state.run_id, policy, now)
@@ -369,16 +529,25 @@ class App:
                 await self.ledger.release(lease)
             raise
 
-    async def _job(self, state: RunState, watcher: Watcher) -> Job:
+    async def _job(self, state: RunState, watcher: Watcher, lease: Lease) -> Job:
         files = self.files(state.run_id)
         files.make()
-        plan = self.know_secrets_of(state)
+        if self.shipping is not None:
+            inner = GitWorkspaces(files.root) if state.plan.workspace else None
+            await self.shipping.enter(state, files, inner, lease.epoch, lambda: self._must_hold(lease))
+        plan = await self.know_secrets_of(state)
         watcher = self._measured(state, watcher)
         policy = await self._recorded_policy(state.policy_digest)
-        begun = state.delivery > 0
-        return await self._made_job(
-            state.run_id, plan, policy, files, None if begun else state.reuse_from, watcher
-        )
+        reuse_from = None if state.begun else state.reuse_from
+        return await self._made_job(state.run_id, plan, policy, files, reuse_from, watcher, lease.epoch)
+
+    def _must_hold(self, lease: Lease) -> None:
+        """Asked before anything is removed: a driver that was frozen since its claim may have an heir here."""
+        if self.world.clock.now().boot_us / 1e6 >= lease.deadline_boot_s:
+            raise LeaseLost(
+                f"the lease of run {lease.run_id} ran out before its driver began",
+                hint=f"Begin again: recoup resume {lease.run_id}",
+            )
 
     def _measured(self, state: RunState, watcher: Watcher) -> Watcher:
         if self.metrics is None:
@@ -394,21 +563,42 @@ class App:
         files: RunFolder,
         reuse_from: str | None,
         watcher: Watcher,
+        epoch: int | None = None,
     ) -> Job:
+        """Without an epoch of a lease: for a question that leaves nothing behind."""
+        if reuse_from is not None:
+            await self._fetch_missing(reuse_from)
         job = Job(
             run_id=run_id,
             plan=plan,
             policy=policy,
             files=files,
-            secrets=self._vault(files),
+            secrets=self._secrets(run_id, files, epoch),
             workspaces=None,
             watcher=watcher,
             earlier=None if reuse_from is None else await self._linked.earlier(reuse_from, plan),
         )
         if plan.workspace:
             # The run may follow another policy before it takes its next checkpoint.
-            job.workspaces = GitWorkspaces(files.root, lambda: job.policy.checkpoint_bytes_max)
+            inner = GitWorkspaces(files.root, lambda: job.policy.checkpoint_bytes_max)
+            job.workspaces = inner
+            if self.shipping is not None:
+                job.workspaces = self.shipping.workspaces(run_id, files, inner, sends=epoch is not None)
         return job
+
+    def _secrets(self, run_id: str, files: RunFolder, epoch: int | None) -> Secrets:
+        vault = self._vault(files)
+        if self.shipping is None or epoch is None:
+            return vault
+        return self.shipping.secrets(run_id, files, vault, epoch)
+
+    def _evidence(self) -> Evidence:
+        folder = FolderEvidence(self.settings.home / "evidence")
+        return folder if self.shipping is None else self.shipping.evidence(folder, self.settings.home)
+
+    async def _fetch_missing(self, run_id: str) -> None:
+        if self.shipping is not None:
+            await self.shipping.fetch_missing(run_id, self.files(run_id))
 
     def _submission(
         self,
@@ -436,10 +626,18 @@ class App:
         )
 
     async def _recorded_policy(self, wanted: str) -> Policy:
-        body = await self.ledger.policy_body(wanted)
-        if body is None:
-            raise LedgerError(f"the policy {wanted} is not in the ledger", hint="The database is damaged.")
-        return msgspec.json.decode(body, type=Policy)
+        policy = self._policies.get(wanted)
+        if policy is None:
+            body = await self.ledger.policy_body(wanted)
+            if body is None:
+                raise LedgerError(
+                    f"the policy {wanted} is not in the ledger", hint="The database is damaged."
+                )
+            policy = msgspec.json.decode(body, type=Policy)
+            if len(self._policies) >= _POLICIES_MAX:
+                self._policies.clear()
+            self._policies[wanted] = policy
+        return policy
 
     def _world(self) -> World:
         keeper = LinuxKeeper()
@@ -527,12 +725,13 @@ class App:
             if value:
                 self._vault(files).put(key, value)
 
-    def _plan_secrets(self, plan: Plan, reuse: Reusing | None) -> dict[str, str]:
+    async def _plan_secrets(self, plan: Plan, reuse: Reusing | None) -> dict[str, str]:
         """Registered: those of the environment, and where it has one no longer, the value that the earlier run kept."""
         self._register_plan_secrets(plan)
         found = {name: self._environ[name] for name in plan.secrets if self._environ.get(name)}
         if reuse is None:
             return found
+        await self._fetch_missing(reuse.run_id)
         vault = self._vault(self.files(reuse.run_id))
         for name in plan.secrets:
             with contextlib.suppress(RecoupError):  # it was not set there either
@@ -611,17 +810,50 @@ def register_secret(redactor: SecretRedactor, name: str, value: str) -> None:
         raise UsageError(f"the secret {name} cannot be kept out of the records: {error}") from None
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Submitted:
+    """A run in a queue."""
+
+    run_id: str
+    duplicate: bool = False
+    """It was submitted before, under the same key."""
+    note: str | None = None
+
+
 @contextlib.asynccontextmanager
 async def open_app(settings: Settings, environ: Mapping[str, str]) -> AsyncIterator[App]:
     make_home(settings.home)
-    ledger = SqliteLedger(settings.database)
+    ledger = await open_ledger(settings.database)
     app = App(settings, environ, ledger)
     try:
         yield app
     finally:
-        if (metrics := app.__dict__.get("metrics")) is not None:
-            await asyncio.to_thread(metrics.close)
+        await app.close()
         await ledger.close()
+
+
+async def open_ledger(database: Path | DatabaseUrl) -> Ledger:
+    if isinstance(database, Path):
+        return SqliteLedger(database)
+    try:
+        from recoup.ledger.postgres.ledger import PostgresLedger
+    except ModuleNotFoundError as error:
+        raise SettingsError(
+            f"a PostgreSQL database needs the package {error.name}", hint="pip install 'recoup[postgres]'"
+        ) from None
+    return await PostgresLedger.open(database.url)
+
+
+def open_shipping(settings: Settings) -> Shipping | None:
+    """What machines share besides the ledger. None: there is one machine, and nothing leaves it."""
+    database = settings.database.url if isinstance(settings.database, DatabaseUrl) else None
+    if settings.evidence is None and database is None:
+        return None
+    from recoup.depot.opening import open_depot
+    from recoup.depot.shipping import Shipping
+
+    depot = open_depot(settings.evidence, database)
+    return None if depot is None else Shipping(depot, settings.key)
 
 
 def make_home(home: Path) -> None:

@@ -79,7 +79,7 @@ class LinkedRuns:
         that nothing is done for nothing; what is begun later by another is seen when the step is."""
         steps = zip(job.plan.steps, state.steps, strict=True)
         left = [step for step, record in steps if step.repeat is Repeat.NEVER and not is_good(record)]
-        if not left or state.delivery == 0:
+        if not left or not state.begun:
             return
         async for relative in self._relatives(state.run_id):
             for step in left:

@@ -82,6 +82,7 @@ def test_a_report_is_written_for_what_a_person_will_want_to_know(
     )
     state = submitted("r", first, NOW)
     state.status, state.delivery = status, delivery
+    state.started_at = NOW if delivery else None
     assert calls_for_report(state, mode) is reported
 
 

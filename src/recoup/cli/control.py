@@ -103,7 +103,7 @@ async def send(
     """Into the run's inbox; whoever drives it, or the next who does, will answer."""
     from recoup.model.storage import Control
 
-    app.know_secrets_of(await app.state(run_id))
+    await app.know_secrets_of(await app.state(run_id))
     _must_be_an_id(app, control_id)
     wish = Control(
         id=control_id or f"ctl-{secrets.token_hex(8)}",

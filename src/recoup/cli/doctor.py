@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import platform
 import shutil
@@ -11,12 +12,16 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from recoup import __version__
 from recoup.cli.output import json_option, print_json
 from recoup.errors import RecoupError
+
+if TYPE_CHECKING:
+    from recoup.settings import DatabaseUrl
 
 _GIT_MIN = (2, 32)
 _FREE_MIN_BYTES = 1 << 30
@@ -138,11 +143,23 @@ def _state(home: str | None) -> Iterator[Finding]:
     free = shutil.disk_usage(settings.home).free
     room = f"{free / (1 << 30):.1f} GiB free"
     yield Finding("space", free >= _FREE_MIN_BYTES, room, "Free some space.", needed=False)
-    made = "" if settings.database.exists() else " (made with the first run)"
-    yield Finding("database", True, f"{settings.database}{made}")
+    yield _database(settings.database)
     key = settings.home / "key"
     kept = "RECOUP_KEY" if settings.key else f"{key}{'' if key.exists() else ' (made when it is needed)'}"
     yield Finding("key", True, f"secret values are encrypted with {kept}")
+
+
+def _database(database: Path | DatabaseUrl) -> Finding:
+    if isinstance(database, Path):
+        made = "" if database.exists() else " (made with the first run)"
+        return Finding("database", True, f"{database}{made}")
+    return _tried("database", str(database), lambda: asyncio.run(_open_and_close(database)))
+
+
+async def _open_and_close(database: DatabaseUrl) -> None:
+    from recoup.app import open_ledger
+
+    await (await open_ledger(database)).close()
 
 
 def _tried(name: str, detail: str, attempt: Callable[[], object]) -> Finding:

@@ -308,7 +308,7 @@ async def _evidence(app: App, state: RunState, handle: str) -> bytes:
         raise NotFound(f"run {state.run_id} cites no evidence {handle!r}", hint=hint)
     if len(matching) > 1:
         raise NotFound(f"several pieces of evidence begin with {handle!r}", hint="Give more of the handle.")
-    return app.evidence.get(matching[0])
+    return await app.evidence.get(matching[0])
 
 
 def _steps(state: RunState, step: str | None) -> list[int]:

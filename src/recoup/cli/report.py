@@ -61,15 +61,15 @@ def report(ctx: click.Context, run_name: str, output: Path | None, markdown: boo
 
 async def _page(app: App, run_id: str, markdown: bool) -> str:
     state = await app.state(run_id)
-    _hide_its_secrets(app, run_id, state)
+    await _hide_its_secrets(app, run_id, state)
     until = app.world.clock.now() if await _is_worked_on(app, run_id) else None
     return await (app.reporter.markdown if markdown else app.reporter.html)(run_id, until)
 
 
-def _hide_its_secrets(app: App, run_id: str, state: RunState) -> None:
+async def _hide_its_secrets(app: App, run_id: str, state: RunState) -> None:
     """Everything was redacted when it was stored; once more, for what shows only when colours are taken out."""
     try:
-        app.know_secrets_of(state)
+        await app.know_secrets_of(state)
     except (RecoupError, OSError) as error:
         words = error.message if isinstance(error, RecoupError) else error.strerror
         click.echo(

@@ -290,13 +290,13 @@ class Shelf:
     def __init__(self) -> None:
         self._kept: dict[str, bytes] = {}
 
-    def put(self, content: Redacted, limit_bytes: int) -> str:
+    async def put(self, content: Redacted, limit_bytes: int) -> str:
         del limit_bytes
         handle = hashlib.sha256(content.data).hexdigest()
         self._kept[handle] = content.data
         return handle
 
-    def get(self, handle: str) -> bytes:
+    async def get(self, handle: str) -> bytes:
         return self._kept[handle]
 
 

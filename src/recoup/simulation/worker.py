@@ -210,7 +210,7 @@ class Process:
             return left(state)
         job = await self._job(state)
         now = self._surface.clock.now()
-        if (state.delivery > 0 or state.status is RunStatus.BLOCKED) and (
+        if (state.begun or state.status is RunStatus.BLOCKED) and (
             refusal := await kept_out(
                 *(self.ledger, self.world.redactor, state.workflow, run_id, job.policy, now)
             )
@@ -243,7 +243,7 @@ class Process:
     async def _job(self, state: RunState) -> Job:
         body = await self.ledger.policy_body(state.policy_digest)
         assert body is not None, f"run {state.run_id}: its policy is not in the ledger"
-        begins_linked = state.reuse_from is not None and state.delivery == 0
+        begins_linked = state.reuse_from is not None and not state.begun
         return Job(
             run_id=state.run_id,
             plan=state.plan,

@@ -1,0 +1,107 @@
+"""`queue`: what waits, for how long, and what was given up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from recoup.cli.output import json_option, print_json, seconds, with_app
+
+if TYPE_CHECKING:
+    from recoup.app import App
+
+_LISTED_MAX = 20
+
+
+@click.group(invoke_without_command=True)
+@json_option
+@click.pass_context
+def queue(ctx: click.Context, as_json: bool) -> None:
+    """Show how many runs wait in each queue, how old the oldest is, what is being driven, and dead letters.
+
+    \b
+    Examples:
+      recoup queue
+      recoup queue --json
+      recoup queue retry 20261115-0312
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+
+    async def work(app: App) -> None:
+        document = await _document(app)
+        if as_json:
+            print_json(document)
+        else:
+            _print(document)
+
+    with_app(ctx, work)
+
+
+@queue.command()
+@click.argument("run_name", metavar="RUN")
+@json_option
+@click.pass_context
+def retry(ctx: click.Context, run_name: str, as_json: bool) -> None:
+    """Submit RUN again: a new run, linked to it, in the same queue. What it has proven is not repeated.
+
+    \b
+    Examples:
+      recoup queue retry last
+      recoup queue retry 20261115-0312 --json
+    """
+
+    async def work(app: App) -> None:
+        submitted = await app.retry(await app.find(run_name))
+        if as_json:
+            print_json({"runId": submitted.run_id, "duplicate": False})
+        else:
+            click.echo(submitted.run_id)
+
+    with_app(ctx, work)
+
+
+async def _document(app: App) -> dict[str, Any]:
+    now = app.world.clock.now()
+    depths = await (await app.dispatch()).depths()
+    held = await app.ledger.held(now)
+    dead = await app.ledger.runs(status="dead_letter", limit=_LISTED_MAX + 1)
+    driven: dict[str, int] = {}
+    for one in held:
+        driven[one.run.queue] = driven.get(one.run.queue, 0) + (one.left_s > 0)
+    names = sorted({depth.queue for depth in depths} | driven.keys())
+    by_name = {depth.queue: depth for depth in depths}
+    return {
+        "queues": [
+            {
+                "queue": name,
+                "waiting": by_name[name].waiting if name in by_name else 0,
+                "delayed": by_name[name].delayed if name in by_name else 0,
+                "driven": driven.get(name, 0),
+                "oldestS": by_name[name].oldest_s if name in by_name else None,
+            }
+            for name in names
+        ],
+        "deadLetters": [
+            {"runId": row.run_id, "workflow": row.workflow, "reason": row.reason}
+            for row in dead[:_LISTED_MAX]
+        ],
+        "moreDeadLetters": len(dead) > _LISTED_MAX,
+    }
+
+
+def _print(document: dict[str, Any]) -> None:
+    if not document["queues"]:
+        click.echo("nothing waits, and nothing is driven")
+    for one in document["queues"]:
+        oldest = f", the oldest for {seconds(one['oldestS'])}" if one["oldestS"] is not None else ""
+        click.echo(
+            f"{one['queue']:<20} {one['waiting']} waiting{oldest}; {one['delayed']} delayed; {one['driven']} driven"
+        )
+    if document["deadLetters"]:
+        click.echo("\ndead letters (try one again: recoup queue retry RUN):")
+    for one in document["deadLetters"]:
+        click.echo(f"  {one['runId']}  {one['workflow']}  {one['reason'][:100]}")
+    if document["moreDeadLetters"]:
+        click.echo("  and more: recoup runs --status dead_letter")

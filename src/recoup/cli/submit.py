@@ -1,0 +1,147 @@
+"""`submit`: a run for workers."""
+
+from __future__ import annotations
+
+import re
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from recoup.cli.output import json_option, print_json, settings_of, with_app, write_line
+from recoup.cli.run import (
+    dry_run_option,
+    from_step_option,
+    input_option,
+    parse_inputs,
+    read_plan_of,
+    read_policy_of,
+)
+from recoup.errors import UsageError
+
+if TYPE_CHECKING:
+    from recoup.app import App, Submitted
+    from recoup.fleet.queued import Queued
+    from recoup.linked import Reusing
+    from recoup.model.plan import Plan
+
+_LATER = re.compile(r"\+?([0-9]{1,6})([smhd])")
+_UNIT_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_KEY_CHARS_MAX = 200
+
+
+@click.command()
+@click.argument("plan", type=click.Path(path_type=Path))
+@input_option
+@click.option("--queue", default="default", show_default=True, help="Workers name the queues they take from.")
+@click.option(
+    "--priority", type=click.IntRange(-1000, 1000), default=0, show_default=True, help="Higher first."
+)
+@click.option("--at", "at", metavar="TIME", help="Not before: 2026-11-17T03:00, or 2h from now.")
+@click.option("--dedup-key", metavar="KEY", help="One run for each key: a second submission changes nothing.")
+@click.option(
+    "--needs", multiple=True, metavar="NAME", help="A capability a worker must have; may be repeated."
+)
+@click.option("--reuse", "reuse_name", metavar="RUN", help="Do not repeat what is proven in this run.")
+@from_step_option
+@dry_run_option
+@json_option
+@click.pass_context
+def submit(
+    ctx: click.Context,
+    plan: Path,
+    inputs: tuple[str, ...],
+    queue: str,
+    priority: int,
+    at: str | None,
+    dedup_key: str | None,
+    needs: tuple[str, ...],
+    reuse_name: str | None,
+    from_step: str | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Submit PLAN to a queue: a worker runs it (`recoup worker`), as often as `delivery_max` allows.
+
+    Prints the id of the run. Plans with agent steps go to workers with the capability `agent`.
+
+    \b
+    Examples:
+      recoup submit plan.yaml
+      recoup submit plan.yaml --queue nightly --priority 5 --at 2h
+      recoup submit plan.yaml --dedup-key invoices-2026-11 --json
+      recoup submit plan.yaml --reuse last --from-step build
+    """
+    if reuse_name is None and (from_step is not None or dry_run):
+        raise UsageError(
+            "--from-step and --dry-run say what is reused: name the run with --reuse",
+            hint="Look at the plan alone with: recoup check PLAN",
+        )
+    given = parse_inputs(inputs)
+    parsed = read_plan_of(plan, read_policy_of(settings_of(ctx)))
+    queued = queued_of(parsed, queue, priority, needs, at, dedup_key)
+
+    async def work(app: App) -> int:
+        from recoup.cli.preview import print_preview, say_preview
+        from recoup.linked import Reusing
+
+        reusing: Reusing | None = None
+        source = str(plan.absolute())
+        if reuse_name is not None:
+            earlier = await app.state(await app.find(reuse_name))
+            await app.must_not_be_driven(earlier)
+            reusing = Reusing(earlier.run_id, from_step)
+            reuse = await app.preview(parsed, given, source, reusing)
+            if dry_run:
+                print_preview(reuse, as_json=as_json)
+                return 0
+            say_preview(reuse, quiet=as_json)
+        _print(await app.submit_queued(parsed, given, source, queued, reusing), queue, as_json)
+        return 0
+
+    ctx.exit(with_app(ctx, work))
+
+
+def queued_of(
+    plan: Plan, queue: str, priority: int, needs: tuple[str, ...], at: str | None, dedup_key: str | None
+) -> Queued:
+    from recoup.fleet.queued import Queued
+    from recoup.kernel.needs import needs_of
+
+    if dedup_key is not None and not 0 < len(dedup_key) <= _KEY_CHARS_MAX:
+        raise UsageError(f"--dedup-key must have 1 to {_KEY_CHARS_MAX} characters")
+    queued = Queued(
+        queue=queue,
+        priority=priority,
+        needs=tuple(sorted(needs_of(plan) | set(needs))),
+        not_before_us=0 if at is None else _time_us(at),
+        dedup_key=dedup_key,
+    )
+    queued.hint("x")
+    return queued
+
+
+def _time_us(at: str) -> int:
+    now = datetime.now(UTC)
+    if later := _LATER.fullmatch(at):
+        return round((now.timestamp() + int(later[1]) * _UNIT_S[later[2]]) * 1e6)
+    try:
+        time = datetime.fromisoformat(at)
+    except ValueError:
+        raise UsageError(
+            f"--at {at!r} is no time", hint="Examples: --at 2h, --at 2026-11-17T03:00, --at 2026-11-17T03:00Z"
+        ) from None
+    return round(time.astimezone(UTC).timestamp() * 1e6)
+
+
+def _print(submitted: Submitted, queue: str, as_json: bool) -> None:
+    if as_json:
+        print_json({"runId": submitted.run_id, "queue": queue, "duplicate": submitted.duplicate})
+    else:
+        write_line(sys.stdout, submitted.run_id)
+    if submitted.duplicate:
+        write_line(sys.stderr, f"note: submitted before under this key: recoup show {submitted.run_id}")
+    if submitted.note:
+        write_line(sys.stderr, f"note: {submitted.note}")

@@ -1,0 +1,199 @@
+"""`worker` and `workers`: who drives what was submitted."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import signal
+import sys
+from collections.abc import AsyncIterator, Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from recoup.cli.output import json_option, print_json, seconds, with_app, write_line
+
+if TYPE_CHECKING:
+    from recoup.app import App
+    from recoup.fleet.worker import Notice, Worker
+    from recoup.model.storage import SeenWorker
+
+_ABSENT_HEARTBEATS = 3
+
+
+def _names(_ctx: click.Context, _option: click.Parameter, value: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name.strip() for name in value.split(",") if name.strip()))
+
+
+@click.command()
+@click.option("--queues", default="default", show_default=True, callback=_names, help="With commas between.")
+@click.option(
+    "--concurrency", type=click.IntRange(1, 1000), default=4, show_default=True, help="Runs at once."
+)
+@click.option(
+    "--capabilities", default="agent,browser", show_default=True, callback=_names, help="With commas between."
+)
+@click.option(
+    "--grace", "grace_s", type=click.FloatRange(0, 86_400), default=30, show_default=True,
+    help="Seconds that runs may go on after SIGTERM.",
+)  # fmt: skip
+@click.option("--metrics-port", type=click.IntRange(0, 65_535), help="Serve /metrics for Prometheus here.")
+@click.option(
+    "--metrics-host", default="127.0.0.1", show_default=True, help="The address that /metrics is served on."
+)
+@click.option("--until-idle", is_flag=True, help="Stop when nothing is left to do.")
+@json_option
+@click.pass_context
+def worker(
+    ctx: click.Context,
+    queues: tuple[str, ...],
+    concurrency: int,
+    capabilities: tuple[str, ...],
+    grace_s: float,
+    metrics_port: int | None,
+    metrics_host: str,
+    until_idle: bool,
+    as_json: bool,
+) -> None:
+    """Drive runs that were submitted to queues, until told to stop.
+
+    SIGTERM or Ctrl-C: takes nothing more, lets runs end within the grace time, hands the others back; a second one does
+    so at once. Any number of workers share one database; what a lost one drove is taken up by another, and nothing that
+    was finished is repeated.
+
+    \b
+    Examples:
+      recoup worker
+      recoup worker --queues default,nightly --concurrency 8
+      RECOUP_DATABASE=postgresql://... recoup worker --metrics-port 9464
+    """
+    from recoup import __version__
+    from recoup.fleet.worker import Shift, Worker
+
+    shift = Shift(
+        worker_id=f"{os.uname().nodename}-{os.getpid()}-{secrets.token_hex(2)}",
+        queues=queues,
+        capabilities=frozenset(capabilities),
+        concurrency=concurrency,
+        grace_s=grace_s,
+        version=__version__,
+        until_idle=until_idle,
+    )
+
+    async def work(app: App) -> None:
+        if metrics_port is not None:
+            app.measure_always()
+        say = lambda notice: _tell(notice, as_json)  # noqa: E731 a name for it would say no more
+        one = Worker(app.deliveries(), await app.dispatch(), shift, say, app.chores)
+        async with _metrics_served(app, metrics_host, metrics_port):
+            with _drained_by_signals(one):
+                await one.work()
+
+    with_app(ctx, work)
+
+
+@click.command()
+@json_option
+@click.pass_context
+def workers(ctx: click.Context, as_json: bool) -> None:
+    """List the workers, what they take, and the runs that they drive.
+
+    \b
+    Examples:
+      recoup workers
+      recoup workers --json
+    """
+
+    async def work(app: App) -> None:
+        seen = await app.ledger.workers(app.world.clock.now())
+        late_s = _ABSENT_HEARTBEATS * app.settings.heartbeat_s
+        if as_json:
+            print_json([_document(one, late_s) for one in seen])
+            return
+        if not seen:
+            click.echo("no workers: start one with `recoup worker`")
+        for one in seen:
+            click.echo(_line(one, late_s))
+
+    with_app(ctx, work)
+
+
+def _document(one: SeenWorker, late_s: float) -> dict[str, object]:
+    row = one.worker
+    return {
+        "workerId": row.worker_id,
+        "host": row.identity.host,
+        "pid": row.identity.pid,
+        "state": _state(one, late_s),
+        "silentS": round(one.silent_s, 1),
+        "queues": list(row.queues),
+        "capabilities": list(row.capabilities),
+        "concurrency": row.concurrency,
+        "runs": list(row.runs),
+        "version": row.version,
+        "startedAt": row.started_at.iso(),
+    }
+
+
+def _line(one: SeenWorker, late_s: float) -> str:
+    row = one.worker
+    what = f"{','.join(row.queues)} ({','.join(row.capabilities) or 'no capabilities'})"
+    load = f"{len(row.runs)}/{row.concurrency}"
+    return f"{row.worker_id:<32} {_state(one, late_s):<9} {load:>7}  {what}  seen {seconds(one.silent_s)} ago"
+
+
+def _state(one: SeenWorker, late_s: float) -> str:
+    if one.silent_s > late_s:
+        return "silent"
+    return "draining" if one.worker.draining else "working"
+
+
+def _tell(notice: Notice, as_json: bool) -> None:
+    if as_json:
+        print_json(notice)
+        return
+    when = datetime.now().strftime("%H:%M:%S")
+    run = f" {notice.run_id}" if notice.run_id else ""
+    workflow = f" ({notice.workflow})" if notice.workflow else ""
+    took = f" after {seconds(notice.seconds)}" if notice.seconds is not None else ""
+    write_line(sys.stderr, f"{when}  {notice.event:<8}{run}{workflow}{took}  {notice.words}")
+
+
+@contextlib.contextmanager
+def _drained_by_signals(one: Worker) -> Iterator[None]:
+    loop, told = asyncio.get_running_loop(), [0]
+
+    def drain() -> None:
+        told[0] += 1
+        if told[0] > 2:
+            os._exit(130)
+        one.drain()
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    for number in numbers:
+        loop.add_signal_handler(number, drain)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+
+@contextlib.asynccontextmanager
+async def _metrics_served(app: App, host: str, port: int | None) -> AsyncIterator[None]:
+    if port is None:
+        yield
+        return
+    from recoup.metrics.serving import serve_metrics
+
+    assert app.metrics is not None
+    server = await serve_metrics(app.metrics.render, host, port)
+    shown = server.sockets[0].getsockname()
+    click.echo(f"metrics on http://{shown[0]}:{shown[1]}/metrics", err=True)
+    try:
+        yield
+    finally:
+        server.close()

@@ -1,0 +1,173 @@
+"""One run in the hands of a worker: whether it may be driven now, and when it is worth another look."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+
+from recoup.engine.breaking import blocked_words, kept_out
+from recoup.engine.claim import Claimed, Crowded, Held, claim_within
+from recoup.engine.driver import Driver
+from recoup.engine.world import World
+from recoup.errors import LeaseLost, LedgerError, RecoupError
+from recoup.kernel.backoff import due_in_s
+from recoup.kernel.controls import is_over
+from recoup.kernel.elapsed import elapsed_s
+from recoup.model.ids import Lease
+from recoup.model.instant import Instant
+from recoup.model.policy import Policy
+from recoup.model.run import RunState, RunStatus
+from recoup.model.storage import Crowd
+
+CROWDED_S = 1.0
+"""How soon a run is looked at again that found no room."""
+OPEN_S = 0.25
+"""How long it is taken for granted that a workflow which let one run go on lets others."""
+_OPEN_MAX = 1_000
+CLOSED_S = 30.0
+"""So long at most, one whose workflow lets nothing run: an operator may change their mind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """How a run was left."""
+
+    again_in_s: float | None
+    """When it is worth another look. None: never, unless somebody does something about it."""
+    words: str
+    state: RunState | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Deliveries:
+    """What it takes to drive any run: handed in by whoever builds runs."""
+
+    world: World
+    state: Callable[[str], Awaitable[RunState | None]]
+    """None: there is no such run."""
+    policy: Callable[[RunState], Awaitable[Policy]]
+    driver: Callable[[RunState, Claimed], Awaitable[Driver]]
+    decliner: Callable[[RunState, Policy, Claimed], Driver]
+    """For a run that cannot be driven here: it needs nothing but the ledger."""
+    wind_up: Callable[[RunState], Awaitable[list[str]]]
+    _open: dict[tuple[str, str], Instant] = field(default_factory=dict)
+    """When a workflow last let a run go on, by the policy of that run."""
+
+    async def deliver(self, run_id: str, on_driver: Callable[[Driver], None]) -> Left:
+        """Drive it as far as it goes. Raises LeaseLost, LedgerError: then nothing is known."""
+        state = await self.state(run_id)
+        if state is None:
+            return Left(None, "there is no such run")
+        policy = await self.policy(state)
+        early = self._too_early(state) or await self._kept_out(state, policy)
+        if early is not None:
+            return early
+        taken = await claim_within(self.world, run_id, crowds_of(state, policy))
+        if isinstance(taken, Crowded):
+            return Left(CROWDED_S, "as many runs as may be driven at once are", state)
+        if isinstance(taken, Held):
+            return Left(None, "another worker drives it", state)
+        return await self._drive(state, taken, policy, on_driver)
+
+    async def _drive(
+        self, state: RunState, taken: Claimed, policy: Policy, on_driver: Callable[[Driver], None]
+    ) -> Left:
+        async with self._or_released(taken.lease):
+            if taken.lease.epoch > 1:  # others had it, and one may have had it since we looked
+                now = await self.state(state.run_id)
+                assert now is not None, "what was claimed is there"
+                if now.seq != state.seq and self._too_early(now) is not None:
+                    await self.world.ledger.release(taken.lease)
+                    return Left(0.0, "it has changed", now)
+                state = now
+            try:
+                driver = await self.driver(state, taken)
+            except (LeaseLost, LedgerError):
+                raise
+            except Exception as error:  # noqa: BLE001 whatever keeps a run from this machine: the run says so
+                return await self._declined(state, policy, taken, error)
+        on_driver(driver)
+        try:
+            state = await driver.drive()
+        except (LeaseLost, LedgerError):
+            raise
+        except Exception as error:  # noqa: BLE001 the driver has given the run back
+            return await self._in_trouble(driver.state.run_id, policy, error)
+        return await self._left(state)
+
+    async def _in_trouble(self, run_id: str, policy: Policy, error: Exception) -> Left:
+        """The disk is full, or this program is wrong: the delivery counts, so that the run does not come again and
+        again."""
+        taken = await claim_within(self.world, run_id, ())
+        state = await self.state(run_id)
+        if not isinstance(taken, Claimed) or state is None:
+            return Left(None, f"another worker drives it since: {_words(error)}")
+        async with self._or_released(taken.lease):
+            return await self._declined(state, policy, taken, error)
+
+    async def _declined(self, state: RunState, policy: Policy, taken: Claimed, error: Exception) -> Left:
+        state = await self.decliner(state, policy, taken).decline(_words(error))
+        return await self._left(state)
+
+    async def _left(self, state: RunState) -> Left:
+        said = await self.wind_up(state)
+        again_in_s = None if is_over(state) or _waits_for_a_person(state) else self._again_in_s(state)
+        return Left(again_in_s, "; ".join([f"{state.status}: {state.reason}", *said]), state)
+
+    def _again_in_s(self, state: RunState) -> float:
+        if state.status is RunStatus.BLOCKED:
+            return CLOSED_S
+        return due_in_s(state, self.world.clock.now())
+
+    def _too_early(self, state: RunState) -> Left | None:
+        if is_over(state):
+            return Left(None, f"it is over: {state.status}", state)
+        if _waits_for_a_person(state):
+            return Left(None, f"it waits for a person: {state.reason}", state)
+        due_s = due_in_s(state, self.world.clock.now())
+        return Left(due_s, f"it is due in {due_s:.0f} s", state) if due_s > 0 else None
+
+    async def _kept_out(self, state: RunState, policy: Policy) -> Left | None:
+        now, key = self.world.clock.now(), (state.workflow, state.policy_digest)
+        if key in self._open and elapsed_s(self._open[key], now, OPEN_S) < OPEN_S:
+            return None  # what has changed since is seen by the transaction that begins a step
+        about = (state.workflow, state.run_id, policy, now)
+        refusal = await kept_out(self.world.ledger, self.world.redactor, *about)
+        if refusal is None:
+            if len(self._open) >= _OPEN_MAX:
+                self._open.clear()
+            self._open[key] = now
+            return None
+        self._open.pop(key, None)
+        again_s = CLOSED_S if refusal.left_s is None else min(CLOSED_S, max(0.1, refusal.left_s))
+        return Left(again_s, blocked_words(state.workflow, refusal, now), state)
+
+    @contextlib.asynccontextmanager
+    async def _or_released(self, lease: Lease) -> AsyncIterator[None]:
+        try:
+            yield
+        except BaseException:
+            with contextlib.suppress(LedgerError):
+                await self.world.ledger.release(lease)
+            raise
+
+
+def crowds_of(state: RunState, policy: Policy) -> tuple[Crowd, ...]:
+    crowds = []
+    if policy.workflow_concurrency_max:
+        crowds.append(Crowd("workflow", state.workflow, policy.workflow_concurrency_max))
+    if policy.queue_concurrency_max and state.queue:
+        crowds.append(Crowd("queue", state.queue, policy.queue_concurrency_max))
+    return tuple(crowds)
+
+
+def _waits_for_a_person(state: RunState) -> bool:
+    if state.status is RunStatus.ESCALATED:
+        return True
+    return state.status is RunStatus.WAITING and state.waiting_for in ("operator", "approval")
+
+
+def _words(error: Exception) -> str:
+    words = error.message if isinstance(error, RecoupError) else str(error)
+    return words.strip() or type(error).__name__

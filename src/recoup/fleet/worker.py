@@ -1,0 +1,304 @@
+"""A worker: takes hints, drives runs, and takes up what others have lost."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+import msgspec
+
+from recoup.engine.driver import Driver
+from recoup.errors import DispatchError, LeaseLost, LedgerError, RecoupError
+from recoup.fleet.delivering import Deliveries, Left
+from recoup.fleet.queued import hint_of
+from recoup.fleet.sweeping import Sweeper
+from recoup.model.dispatch import Taken
+from recoup.model.instant import Instant
+from recoup.model.run import RunState
+from recoup.model.storage import WorkerRow
+from recoup.ports import Dispatch
+
+IDLE_S = 5.0
+"""The longest that an idle worker waits without a look."""
+TROUBLE_S = 2.0
+"""After something went wrong with the database or the queue."""
+LOST_S = 0.5
+"""Between two looks for runs whose worker was lost."""
+SWEEP_S = 10.0
+"""Between two looks for runs that want a driver and have no hint."""
+CHORES_S = 5.0
+STOP_S = 20.0
+"""For drivers to stop their steps, beyond the grace time."""
+
+
+async def _no_chores() -> list[str]:
+    return []
+
+
+class Notice(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Something that people who watch a worker want to know."""
+
+    event: str
+    """started | taken | left | lost | trouble | draining | stopped."""
+    words: str
+    run_id: str | None = None
+    workflow: str | None = None
+    status: str | None = None
+    seconds: float | None = None
+
+
+class Shift(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker is for, and for how long."""
+
+    worker_id: str
+    queues: tuple[str, ...] = ("default",)
+    capabilities: frozenset[str] = frozenset()
+    concurrency: int = 4
+    grace_s: float = 30.0
+    """How long runs may go on after the worker was told to stop."""
+    version: str = ""
+    until_idle: bool = False
+    """Stop when nothing is left to do: for tests, demonstrations and scripts."""
+
+
+class Worker:
+    """Works until it is told to stop. Whatever a hint says, a run is driven only under its lease."""
+
+    def __init__(
+        self,
+        deliveries: Deliveries,
+        dispatch: Dispatch,
+        shift: Shift,
+        say: Callable[[Notice], None],
+        chores: Callable[[], Awaitable[list[str]]] = _no_chores,
+    ) -> None:
+        self._deliveries = deliveries
+        self._world = deliveries.world
+        self._dispatch = dispatch
+        self._shift = shift
+        self._say = say
+        self._chores = chores
+        self._started_at: Instant = self._world.clock.now()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._drivers: dict[str, Driver] = {}
+        self._taken: dict[str, Taken] = {}
+        self._room = asyncio.Event()
+        self._stop = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self._sweeper = Sweeper(self._world, dispatch, shift.queues, shift.capabilities)
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        return tuple(self._tasks)
+
+    def drain(self) -> None:
+        """Take nothing more; let what goes on end, within the grace time. A second time: do not wait."""
+        if self._stop.is_set():
+            self._hurry.set()
+        else:
+            self._tell("draining", f"{len(self._tasks)} runs under way; at most {self._shift.grace_s:g} s")
+        self._stop.set()
+        self._room.set()
+
+    async def work(self) -> None:
+        """Until drained."""
+        shift = self._shift
+        self._tell("started", f"queues {', '.join(shift.queues)}; {shift.concurrency} at once")
+        background = [
+            asyncio.create_task(self._again_and_again(self._keep_all, self._world.heartbeat_s)),
+            asyncio.create_task(self._again_and_again(self._take_up_lost, LOST_S)),
+            asyncio.create_task(self._again_and_again(self._sweeper.redeliver, SWEEP_S)),
+            asyncio.create_task(self._again_and_again(self._do_chores, CHORES_S)),
+        ]
+        try:
+            await self._take_all()
+            await self._wind_down()
+            await self._do_chores()
+        finally:
+            for task in [*background, *self._tasks.values()]:
+                task.cancel()
+            await asyncio.gather(*background, *self._tasks.values(), return_exceptions=True)
+            with contextlib.suppress(LedgerError):
+                await self._world.ledger.forget_worker(shift.worker_id)
+            self._tell("stopped", "every run was handed back or has ended")
+
+    # Taking
+
+    async def _take_all(self) -> None:
+        while not self._stop.is_set():
+            try:
+                found = await self._take_some()
+            except (DispatchError, LedgerError) as error:
+                await self._in_trouble(error)
+                continue
+            if not found and self._shift.until_idle and not self._tasks and not await self._is_work_left():
+                return
+
+    async def _take_some(self) -> bool:
+        room = self._shift.concurrency - len(self._tasks)
+        if room <= 0:
+            self._room.clear()
+            await self._room.wait()
+            return True
+        taken = await self._dispatch.take(self._shift.queues, self._shift.capabilities, room)
+        for one in taken:
+            if one.hint.run_id in self._tasks:
+                await self._dispatch.done(one)  # it is looked at again when it is left
+            else:
+                self._begin(one.hint.run_id, one)
+        if not taken:
+            await self._or_stop(self._dispatch.wait(0.2 if self._shift.until_idle else IDLE_S))
+        return bool(taken)
+
+    async def _is_work_left(self) -> bool:
+        await self._sweeper.redeliver()
+        queues = await self._dispatch.depths()
+        return any(
+            one.queue in self._shift.queues and one.waiting + one.delayed + one.taken for one in queues
+        )
+
+    def _begin(self, run_id: str, taken: Taken | None) -> None:
+        if taken is not None:
+            self._taken[run_id] = taken
+        self._tasks[run_id] = asyncio.create_task(self._attend(run_id))
+
+    async def _attend(self, run_id: str) -> None:
+        """One run, whatever becomes of it."""
+        begun_us = self._world.clock.now().boot_us
+        left = Left(TROUBLE_S, "")
+        try:
+            left = await self._delivered(run_id)
+        except asyncio.CancelledError:
+            left = Left(0.0, "the worker ends")
+            raise
+        except Exception as error:  # noqa: BLE001 one run must not end the worker
+            left = Left(TROUBLE_S, f"{type(error).__name__}: {error}")
+        finally:
+            self._drivers.pop(run_id, None)
+            self._tasks.pop(run_id, None)
+            await self._hand_back(run_id, left)
+            took_s = (self._world.clock.now().boot_us - begun_us) / 1e6
+            self._tell("left", left.words, run_id=run_id, state=left.state, seconds=round(took_s, 3))
+            self._room.set()
+
+    async def _delivered(self, run_id: str) -> Left:
+        try:
+            return await self._deliveries.deliver(run_id, lambda driver: self._attach(run_id, driver))
+        except LeaseLost as error:
+            self._tell("lost", f"{error.message}; its processes were stopped", run_id=run_id)
+            return Left(None, "another worker goes on with it")
+        except RecoupError as error:
+            return Left(TROUBLE_S, error.message)
+
+    def _attach(self, run_id: str, driver: Driver) -> None:
+        self._drivers[run_id] = driver
+        self._tell("taken", f"delivery {driver.state.delivery + 1}", run_id=run_id, state=driver.state)
+        if self._hurry.is_set():
+            driver.interrupt(_DRAINED)
+
+    async def _hand_back(self, run_id: str, left: Left) -> None:
+        taken, again_in_s = self._taken.pop(run_id, None), left.again_in_s
+        with contextlib.suppress(DispatchError):  # then its hold runs out, or the sweeper finds it
+            if taken is not None:
+                await self._dispatch.done(taken, again_in_s)
+            elif again_in_s is not None and left.state and (hint := hint_of(left.state)):
+                await self._dispatch.hint([hint], again_in_s)
+
+    # What others have lost
+
+    async def _take_up_lost(self) -> None:
+        """Without waiting for a hint: theirs may be held by the one who is gone."""
+        for lost in await self._sweeper.lost():
+            run_id = lost.run.run_id
+            if self._stop.is_set() or run_id in self._tasks:
+                continue
+            if len(self._tasks) < self._shift.concurrency:
+                self._begin(run_id, None)
+                await asyncio.sleep(random.uniform(0, 0.02))  # not all workers at once for the same runs
+            else:
+                await self._dispatch.hint([self._sweeper.hint(lost.run)])
+
+    # Being there
+
+    async def _keep_all(self) -> None:
+        await self._dispatch.keep(list(self._taken.values()))
+        shift = self._shift
+        row = WorkerRow(
+            worker_id=shift.worker_id,
+            identity=self._world.census.own_identity(),
+            queues=shift.queues,
+            capabilities=tuple(sorted(shift.capabilities)),
+            concurrency=shift.concurrency,
+            version=shift.version,
+            started_at=self._started_at,
+            runs=tuple(self._tasks),
+            draining=self._stop.is_set(),
+        )
+        await self._world.ledger.keep_worker(row, self._world.clock.now())
+
+    async def _do_chores(self) -> None:
+        for words in await self._chores():
+            self._tell("trouble", words)
+
+    async def _again_and_again(self, work: Callable[[], Awaitable[object]], every_s: float) -> None:
+        while True:
+            try:
+                await work()
+            except (DispatchError, LedgerError) as error:
+                self._tell("trouble", error.message)
+            await asyncio.sleep(every_s * random.uniform(0.8, 1.0))
+
+    async def _in_trouble(self, error: RecoupError) -> None:
+        self._tell("trouble", error.message)
+        await self._or_stop(asyncio.sleep(TROUBLE_S * random.uniform(0.5, 1.0)))
+
+    # Stopping
+
+    async def _wind_down(self) -> None:
+        await self._ended_within(self._shift.grace_s, unless=self._hurry)
+        self._hurry.set()
+        for driver in list(self._drivers.values()):
+            driver.interrupt(_DRAINED)
+        await self._ended_within(STOP_S)
+
+    async def _ended_within(self, seconds: float, unless: asyncio.Event | None = None) -> None:
+        waiting = [*self._tasks.values()]
+        if not waiting:
+            return
+        ended = asyncio.ensure_future(asyncio.wait(waiting, timeout=seconds))
+        await _first(ended, *([unless.wait()] if unless else []))
+
+    async def _or_stop(self, work: Coroutine[Any, Any, object]) -> None:
+        await _first(work, self._stop.wait())
+
+    def _tell(
+        self,
+        event: str,
+        words: str,
+        *,
+        run_id: str | None = None,
+        state: RunState | None = None,
+        seconds: float | None = None,
+    ) -> None:
+        workflow, status = (state.workflow, state.status.value) if state else (None, None)
+        self._say(Notice(event, words, run_id, workflow, status, seconds))
+
+
+_DRAINED = "its worker was told to stop"
+
+
+async def _first(*works: Any) -> None:
+    """Until one of them is done; the others are cancelled. What the first one raises is raised."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in tasks:
+        if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+            raise error

@@ -1,0 +1,308 @@
+"""Workers on the real command line: on one SQLite file, and on a PostgreSQL server with a home for each of them."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.scenario.conftest import Cli
+
+if TYPE_CHECKING:
+    from recoup.testing.postgres import PostgresServer
+
+LEASE_S = 3.0
+QUICK = {"RECOUP_LEASE_S": str(LEASE_S), "RECOUP_HEARTBEAT_S": "0.5"}
+TWO = """
+    version: 1
+    name: two
+    steps:
+      - {id: a, run: 'echo a >> "$JOURNAL"'}
+      - {id: b, run: 'echo b >> "$JOURNAL"'}
+"""
+SLOW = """
+    version: 1
+    name: slow
+    steps:
+      - {id: a, run: 'echo a >> "$JOURNAL"'}
+      - {id: b, run: 'echo "b $$" >> "$JOURNAL"; test -e "$GO" || sleep 60; echo b done >> "$JOURNAL"'}
+      - {id: c, run: 'echo c >> "$JOURNAL"'}
+"""
+
+
+class Fleet:
+    """Any number of workers, each with a home of its own where the database allows it."""
+
+    def __init__(self, cli: Cli, tmp_path: Path, url: str | None) -> None:
+        self.cli = cli
+        self._tmp_path = tmp_path
+        self._url = url
+        self.journal = tmp_path / "journal"
+        self.journal.touch()
+        self.go = tmp_path / "go"
+        cli.env |= {"JOURNAL": str(self.journal), "GO": str(self.go), **QUICK}
+        if url is not None:
+            cli.env["RECOUP_DATABASE"] = url
+
+    def worker(self, *words: str, number: int = 0, **env: str) -> subprocess.Popen[str]:
+        """Its notices are JSON lines on stdout."""
+        home = {} if self._url is None else {"RECOUP_HOME": str(self._tmp_path / f"home-{number}")}
+        return self.cli.start("worker", "--json", *words, env={**home, **env})
+
+    def lines(self) -> list[str]:
+        return self.journal.read_text().split("\n")[:-1]
+
+    def state(self, run_id: str) -> Any:
+        return self.cli("show", run_id, "--json").json
+
+    def submit(self, plan: str, *words: str) -> str:
+        done = self.cli("submit", plan, *words)
+        assert done.code == 0, done.err
+        return done.out.strip()
+
+    def until(self, run_id: str, status: str, seconds: float = 30) -> Any:
+        deadline = time.monotonic() + seconds
+        while (state := self.state(run_id))["status"] != status:
+            assert time.monotonic() < deadline, state
+        return state
+
+
+def eventually(holds: Callable[[], bool], seconds: float = 20) -> bool:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def notices(worker: subprocess.Popen[str], timeout: float = 30) -> list[dict[str, Any]]:
+    out, err = worker.communicate(timeout=timeout)
+    assert worker.returncode == 0, err
+    return [json.loads(line) for line in out.splitlines()]
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def fleet(request: pytest.FixtureRequest, cli: Cli, tmp_path: Path) -> Fleet:
+    url = None
+    if request.param == "postgres":
+        server: PostgresServer = request.getfixturevalue("postgres")
+        url = server.prepared_database()
+    return Fleet(cli, tmp_path, url)
+
+
+def test_what_is_submitted_is_driven_by_priority_and_then_by_age(fleet: Fleet) -> None:
+    plan = fleet.cli.plan(TWO)
+    ids = [fleet.submit(plan, "--priority", priority) for priority in ("0", "0", "5")]
+    told = notices(fleet.worker("--until-idle", "--concurrency", "1"))
+    taken = [notice["runId"] for notice in told if notice["event"] == "taken"]
+    assert taken == [ids[2], ids[0], ids[1]]
+    assert fleet.lines() == ["a", "b"] * 3
+    assert {fleet.state(run_id)["status"] for run_id in ids} == {"succeeded"}
+    assert fleet.cli("queue", "--json").json["queues"] == []
+    assert fleet.cli("workers", "--json").json == [], "a worker that has gone is not listed"
+
+
+def test_one_key_is_one_run(fleet: Fleet) -> None:
+    plan = fleet.cli.plan(TWO)
+    first = fleet.submit(plan, "--dedup-key", "november")
+    again = fleet.cli("submit", plan, "--dedup-key", "november", "--json").json
+    assert again == {"runId": first, "queue": "default", "duplicate": True}
+    assert fleet.submit(plan, "--dedup-key", "december") != first
+    assert len(fleet.cli("runs", "--json").json) == 2
+
+
+def test_only_a_worker_that_is_capable_takes_a_run(fleet: Fleet) -> None:
+    run_id = fleet.submit(fleet.cli.plan(TWO), "--needs", "gpu", "--queue", "special")
+    (waiting,) = fleet.cli("queue", "--json").json["queues"]
+    assert (waiting["queue"], waiting["waiting"], waiting["driven"]) == ("special", 1, 0)
+    worker = fleet.worker("--queues", "special")
+    other = fleet.worker("--queues", "default", "--capabilities", "gpu", number=1)
+    time.sleep(1.5)
+    assert fleet.state(run_id)["status"] == "queued"
+    for one in (worker, other):
+        one.terminate()
+        notices(one)
+    notices(fleet.worker("--queues", "special", "--capabilities", "gpu,agent", "--until-idle"))
+    assert fleet.state(run_id)["status"] == "succeeded"
+
+
+def test_a_killed_worker_is_replaced_at_once_and_nothing_finished_is_repeated(fleet: Fleet) -> None:
+    run_id = fleet.submit(fleet.cli.plan(SLOW))
+    first = fleet.worker(number=1)
+    assert eventually(lambda: len(fleet.lines()) == 2)
+    second = fleet.worker(number=2)
+    assert eventually(lambda: len(fleet.cli("workers", "--json").json) == 2)
+    fleet.go.touch()
+    begun = time.monotonic()
+    first.kill()
+    assert eventually(lambda: "c" in fleet.lines())
+    assert time.monotonic() - begun < LEASE_S + 1, (
+        "on one host its death is proven: nobody waits for the lease"
+    )
+    fleet.until(run_id, "succeeded")
+    assert fleet.lines().count("a") == 1
+    second.terminate()
+    assert notices(second)
+
+
+def test_a_frozen_worker_loses_its_run_and_says_so_when_it_wakes(fleet: Fleet) -> None:
+    run_id = fleet.submit(fleet.cli.plan(SLOW))
+    first = fleet.worker(number=1)
+    assert eventually(lambda: len(fleet.lines()) == 2)
+    second = fleet.worker(number=2)
+    assert eventually(lambda: len(fleet.cli("workers", "--json").json) == 2)
+    fleet.go.touch()
+    begun = time.monotonic()
+    first.send_signal(signal.SIGSTOP)
+    assert eventually(lambda: "c" in fleet.lines(), 15)
+    took_s = time.monotonic() - begun
+    assert took_s < LEASE_S + 1.5, took_s
+    fleet.until(run_id, "succeeded")
+    first.send_signal(signal.SIGCONT)
+    time.sleep(0.5)
+    for one in (first, second):
+        one.terminate()
+    told = notices(first)
+    assert "lost" in [notice["event"] for notice in told], told
+    notices(second)
+    journal = fleet.lines()
+    assert (journal.count("a"), journal.count("c"), journal.count("b done")) == (1, 1, 1)
+    (pid,) = {int(line.split()[1]) for line in journal if line.startswith("b ") and line != "b done"} - {
+        int(journal[-3].split()[1])
+    }
+    assert not Path(f"/proc/{pid}").exists(), "the frozen worker's step was killed by its keeper"
+    assert fleet.state(run_id)["delivery"] == 1
+
+
+def test_draining_hands_the_run_back_and_spends_nothing(fleet: Fleet) -> None:
+    run_id = fleet.submit(fleet.cli.plan(SLOW))
+    first = fleet.worker("--grace", "0.2", number=1)
+    assert eventually(lambda: len(fleet.lines()) == 2)
+    begun = time.monotonic()
+    first.terminate()
+    told = notices(first)
+    assert time.monotonic() - begun < 10
+    assert [notice["event"] for notice in told][-3:] == ["draining", "left", "stopped"]
+    fleet.go.touch()
+    notices(fleet.worker("--until-idle", number=2))
+    state = fleet.state(run_id)
+    assert (state["status"], state["delivery"]) == ("succeeded", 1)
+    assert fleet.lines().count("a") == 1
+
+
+def test_within_the_grace_time_a_run_may_end(fleet: Fleet) -> None:
+    run_id = fleet.submit(fleet.cli.plan(TWO.replace("echo b", "sleep 1; echo b")))
+    first = fleet.worker(number=1)
+    assert eventually(lambda: fleet.lines() == ["a"])
+    first.terminate()
+    notices(first)
+    assert fleet.state(run_id)["status"] == "succeeded"
+
+
+def test_a_queue_that_lost_everything_is_filled_again_from_the_ledger(fleet: Fleet, drop_hints: Any) -> None:
+    plan = fleet.cli.plan(TWO)
+    ids = [fleet.submit(plan) for _ in range(3)]
+    drop_hints(fleet)
+    assert fleet.cli("queue", "--json").json["queues"] == []
+    notices(fleet.worker("--until-idle"))
+    assert {fleet.state(run_id)["status"] for run_id in ids} == {"succeeded"}
+
+
+@pytest.fixture
+def drop_hints() -> Callable[[Fleet], None]:
+    def drop(fleet: Fleet) -> None:
+        if fleet._url is None:
+            for path in fleet.cli.home.glob("queue.db*"):
+                path.unlink()
+            return
+        import psycopg
+
+        with psycopg.connect(fleet._url, autocommit=True) as connection:
+            connection.execute("TRUNCATE recoup.pgqueuer")
+
+    return drop
+
+
+def test_a_dead_letter_is_tried_again_without_repeating_what_is_proven(fleet: Fleet) -> None:
+    policy = fleet.cli.folder / "policy.yaml"
+    policy.write_text("step_max_attempts: 1\ndelivery_max: 1\n")
+    fleet.cli.env["RECOUP_POLICY"] = str(policy)
+    plan = fleet.cli.plan(
+        """
+        version: 1
+        name: flaky
+        steps:
+          - {id: a, run: 'echo a >> "$JOURNAL"; touch made', expect: [{file: made}], cwd: .}
+          - {id: b, run: 'test -e "$GO" || { echo connection reset by peer; exit 1; }'}
+        """.replace(", cwd: .", "")
+    )
+    run_id = fleet.submit(plan)
+    notices(fleet.worker("--until-idle"))
+    shown = fleet.cli("queue", "--json").json
+    assert [letter["runId"] for letter in shown["deadLetters"]] == [run_id]
+    fleet.go.touch()
+    again = fleet.cli("queue", "retry", run_id).out.strip()
+    assert again != run_id
+    notices(fleet.worker("--until-idle"))
+    assert fleet.state(again)["status"] == "succeeded"
+
+
+def test_an_approval_wakes_a_worker(fleet: Fleet) -> None:
+    plan = fleet.cli.plan(
+        """
+        version: 1
+        name: gated
+        steps:
+          - {id: a, run: 'echo a >> "$JOURNAL"'}
+          - {id: gate, approve: {message: go on?}}
+          - {id: b, run: 'echo b >> "$JOURNAL"'}
+        """
+    )
+    run_id = fleet.submit(plan)
+    worker = fleet.worker()
+    fleet.until(run_id, "waiting")
+    assert fleet.cli("control", run_id, "approve", "--reason", "yes").code == 0
+    fleet.until(run_id, "succeeded")
+    assert fleet.lines() == ["a", "b"]
+    worker.terminate()
+    notices(worker)
+
+
+def test_metrics_are_served_while_it_works(fleet: Fleet) -> None:
+    from urllib.request import urlopen
+
+    fleet.submit(fleet.cli.plan(TWO))
+    worker = fleet.worker("--metrics-port", "0")
+    assert worker.stderr is not None
+    url = worker.stderr.readline().split()[-1]
+    assert eventually(lambda: len(fleet.lines()) == 2)
+
+    def page() -> str:
+        with urlopen(url, timeout=10) as answer:
+            return str(answer.read().decode())
+
+    assert eventually(lambda: 'status="succeeded"' in page())
+    worker.terminate()
+    notices(worker)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--queue", "no such queue"), "queue or capability"),
+        (("--at", "soon"), "--at 'soon' is no time"),
+        (("--from-step", "a"), "--reuse"),
+        (("--dedup-key", ""), "--dedup-key"),
+    ],
+)
+def test_bad_words_are_refused_and_nothing_is_submitted(cli: Cli, words: tuple[str, ...], said: str) -> None:
+    done = cli("submit", cli.plan(TWO), *words)
+    assert done.code == 2, done.err
+    assert said in done.err
+    assert cli("runs", "--json").json == []
