@@ -37,16 +37,16 @@ async def claim(world: World, run_id: str) -> Claimed | Held:
 
 async def claim_within(world: World, run_id: str, crowds: Sequence[Crowd]) -> Claimed | Held | Crowded:
     """The same, if there is room for one more run."""
-    before = await world.ledger.lease(run_id)
-    owner = world.census.own_identity()
-    wanted = (run_id, owner, world.lease_ttl_s)
+    wanted = (run_id, world.census.own_identity(), world.lease_ttl_s)
     lease = await world.ledger.claim(*wanted, world.clock.now(), crowds=crowds)
-    if lease is None and before is not None and before.owner is not None:
-        if world.census.is_alive(before.owner) is not False:
-            return Held(before)
-        lease = await world.ledger.claim(*wanted, world.clock.now(), before.epoch, crowds)
+    if lease is None:
+        before = await world.ledger.lease(run_id)
+        if before is not None and before.owner is not None:
+            if world.census.is_alive(before.owner) is not False:
+                return Held(before)
+            lease = await world.ledger.claim(*wanted, world.clock.now(), before.epoch, crowds)
     if lease is None:
         row = await world.ledger.lease(run_id)
         assert row is not None or crowds, f"run {run_id}: a claim was refused without a lease"
         return Crowded() if row is None or row.owner is None else Held(row)
-    return Claimed(lease, before.owner if before is not None else None)
+    return Claimed(lease, lease.replaced)

@@ -28,6 +28,7 @@ from recoup.engine.facts import (
     passed_result,
     run_ends,
     run_failed,
+    run_succeeded,
     started,
     to_be_settled,
 )
@@ -172,7 +173,7 @@ class Driver:
 
     async def _enter(self) -> None:
         if not self.state.begun:
-            return await begin(self._desk)
+            return await begin(self._desk, self._very_first)
         why = self.state.reason if self.state.interrupted else "the driver was lost"
         await resume(self._desk)
         for record in self.state.steps:
@@ -300,17 +301,34 @@ class Driver:
         await write_papers(desk, step, record, passed)
         attempt = record.open.attempt if record.open else record.attempts
         on_trial = self.state.trial_workspace is not None
-        phase = "rescue" if passed.handlers else "main"
+        facts = passed_facts(desk, step, record, passed, "rescue" if passed.handlers else "main")
+        success = self._success(step, record, facts)
         await desk.recorder.record(
-            *passed_facts(desk, step, record, passed, phase),
+            *(*facts, *success),
             results=[passed_result(desk, step, record)],
             tail=self._next_start(record, passed),
+            release=bool(success),
         )
         if desk.outside(step):
             desk.job.files.forget_output(record.index, attempt)
         if on_trial:
             assert desk.job.workspaces is not None and self.state.workspace is not None
             await desk.job.workspaces.swap(self.state.workspace, desk.job.policy.workspaces_kept)
+
+    def _very_first(self) -> Sequence[ev.AttemptStarted]:
+        """The start of the first step, if it may launch at once: it shares a commit with the start of the run."""
+        step, record = self._desk.job.plan.steps[0], self.state.steps[0]
+        if self._halt.is_set() or not self._surroundings.seen or not self._may_launch_at_once(step):
+            return ()
+        try:
+            arguments = self._desk.arguments(step)
+        except TemplateError:
+            return ()
+        return (started(self._desk, step, record, arguments, None),)
+
+    def _may_launch_at_once(self, step: Step) -> bool:
+        """Nothing is to be looked at first."""
+        return not (isinstance(step.action, ApproveAction) or step.when is not None or world_checks(step))
 
     def _next_start(self, record: StepRecord, passed: Passed) -> Sequence[ev.Payload]:
         """The start of the next step, if it may launch at once: then the two share one commit."""
@@ -320,11 +338,9 @@ class Driver:
         if self._surroundings.refusal is not None:
             return ()
         step, following = desk.job.plan.steps[index], self.state.steps[index]
-        if desk.job.plan.steps[record.index].always or isinstance(step.action, ApproveAction):
+        if desk.job.plan.steps[record.index].always or not self._may_launch_at_once(step):
             return ()
-        if step.when is not None or world_checks(step) or is_good(following) or following.healing_since:
-            return ()
-        if following.to_settle:
+        if is_good(following) or following.healing_since or following.to_settle:
             return ()
         outputs = {record.step_id: {**passed.outputs.plain, **passed.outputs.secret}}
         try:
@@ -452,13 +468,21 @@ class Driver:
     # Ends and interruptions
 
     async def _succeed(self) -> None:
-        length = len(self.state.steps)
-        unverified = sum(record.verdict is Verdict.UNVERIFIED for record in self.state.steps)
-        reason = "the step is done" if length == 1 else f"all {length} steps are done"
-        reason += f", {unverified} unverified" if unverified else ""
-        await self._desk.recorder.record(
-            ev.RunSucceeded(known_good_prefix_length=length, reason=reason), release=True
-        )
+        verdicts = [record.verdict for record in self.state.steps]
+        await self._desk.recorder.record(run_succeeded(verdicts), release=True)
+
+    def _success(self, step: Step, record: StepRecord, facts: Sequence[ev.Payload]) -> Sequence[ev.Payload]:
+        """The end of the run, where nothing can come between it and its last step: then the two share one commit."""
+        state = self.state
+        if state.prefix_length != record.index or record.index + 1 != len(state.steps):
+            return ()
+        if self._halt.is_set() or state.paused or state.trial_workspace is not None:
+            return ()
+        if step.always or state.always_pending or state.rebuild_pending or state.restore_pending:
+            return ()
+        ended = [fact.verdict for fact in facts if isinstance(fact, ev.AttemptFinished)]
+        verdicts = [*(one.verdict for one in state.steps[:-1]), *(Verdict(verdict) for verdict in ended)]
+        return (run_succeeded(verdicts),) if len(verdicts) == len(state.steps) else ()
 
     async def _settle_first(self, step: Step, record: StepRecord) -> None:
         """It was done, and something it rests on was lost since: only an operator may let it begin again. They are

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -26,8 +27,9 @@ def is_redelivery(state: RunState) -> bool:
     return state.status is RunStatus.FAILED and state.retryable
 
 
-async def begin(desk: Desk) -> None:
-    """The first delivery: pin the source, make the workspace, then say so."""
+async def begin(desk: Desk, first: Callable[[], Sequence[ev.AttemptStarted]]) -> None:
+    """The first delivery: pin the source, make the workspace, then say so; without a workspace the `first` attempt may
+    begin with it."""
     baseline = None
     if desk.job.workspaces is not None:
         assert desk.job.plan.workspace is not None, "workspaces belong to a plan that asks for one"
@@ -45,7 +47,10 @@ async def begin(desk: Desk) -> None:
     )
     if desk.state.reuse_from is not None:
         return await _begin_with_reuse(desk, start)
-    await desk.recorder.record(start)
+    tail = () if baseline is not None else first()
+    await desk.recorder.record(
+        start, tail=[msgspec.structs.replace(attempt, delivery=start.delivery) for attempt in tail]
+    )
     return None
 
 

@@ -15,7 +15,7 @@ from recoup.model import events as ev
 from recoup.model.decision import Decision, Escalate, GiveUp, HardReset, Retry, SoftReset, strategy
 from recoup.model.failure import Facts, Failure, FailureClass, FailureKind
 from recoup.model.plan import Repeat, Step, kind_of
-from recoup.model.run import GivenUp, RunState, StepRecord, StepState
+from recoup.model.run import GivenUp, RunState, StepRecord, StepState, Verdict
 from recoup.model.storage import Control
 from recoup.model.workspace import Snapshot
 
@@ -341,6 +341,13 @@ def no_more_tried(
         retryable=False,
         gives_up=True,
     )
+
+
+def run_succeeded(verdicts: Sequence[Verdict]) -> ev.RunSucceeded:
+    length, unverified = len(verdicts), verdicts.count(Verdict.UNVERIFIED)
+    reason = "the step is done" if length == 1 else f"all {length} steps are done"
+    reason += f", {unverified} unverified" if unverified else ""
+    return ev.RunSucceeded(known_good_prefix_length=length, reason=reason)
 
 
 def run_failed(

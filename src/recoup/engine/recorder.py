@@ -72,7 +72,8 @@ class Recorder:
         if known is None:
             known = (policy, policy_digest(policy))
             self._digests[id(policy)] = known
-            self._policies[known[1]] = PolicyBody(known[1], self._world.redactor.seal(policy))
+            if known[1] != self.state.policy_digest:  # which was stored with the submission
+                self._policies[known[1]] = PolicyBody(known[1], self._world.redactor.seal(policy))
         return known[1]
 
     async def _record(

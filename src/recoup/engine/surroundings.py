@@ -32,7 +32,13 @@ class Surroundings:
         refusal = await kept_out_of(
             *(desk.world.ledger, desk.world.redactor, desk.state.workflow, run_id, desk.job.policy, now)
         )
-        return await self._blocked_by(refusal or (await self._seen(now)).refusal)
+        await self.look()
+        return await self._blocked_by(refusal or self.refusal)
+
+    @property
+    def seen(self) -> bool:
+        """Nothing may begin before somebody has looked."""
+        return self._looked_at is not None
 
     async def look(self) -> None:
         """Once in a while: whether the policy has changed, and whether everything is to stop."""
@@ -43,9 +49,9 @@ class Surroundings:
             # What an attempt came to waits to be recorded, and must not be lost for this. The next look is at the next
             # occasion: nothing may begin on the word of one that saw nothing.
             await self._follow_the_policy()
-            self._looked_at, self.refusal = await self._seen(now)
+            self._looked_at, self.refusal = await self._look(now)
 
-    async def _seen(self, now: Instant) -> Seen:
+    async def _look(self, now: Instant) -> Seen:
         world, policy = self._desk.world, self._desk.job.policy
         digest = self._desk.recorder.digest_of(policy)
         return await world.everywhere.look(world.ledger, world.redactor, policy, digest, now)

@@ -25,6 +25,8 @@ IDLE_S = 5.0
 """The longest that an idle worker waits without a look."""
 TROUBLE_S = 2.0
 """After something went wrong with the database or the queue."""
+TOGETHER_S = 0.004
+"""A worker that was full waits so long for more room: to take several hints at once costs no more than to take one."""
 LOST_S = 0.5
 """Between two looks for runs whose worker was lost."""
 SWEEP_S = 10.0
@@ -142,6 +144,7 @@ class Worker:
         if room <= 0:
             self._room.clear()
             await self._room.wait()
+            await asyncio.sleep(TOGETHER_S)
             return True
         taken = await self._dispatch.take(self._shift.queues, self._shift.capabilities, room)
         for one in taken:

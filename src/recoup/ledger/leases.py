@@ -33,7 +33,8 @@ def claim(
         return None
     if any(_is_full(transaction, crowd, wanted.run_id, now) for crowd in crowds):
         return None
-    granted = msgspec.structs.replace(wanted, epoch=current.epoch + 1 if current else 1)
+    epoch, replaced = (current.epoch + 1, current.owner) if current else (1, None)
+    granted = msgspec.structs.replace(wanted, epoch=epoch, replaced=replaced)
     owner = _encode_owner(granted.owner).decode()
     stamp = (now.wall_us, now.boot_us, now.boot_id)
     transaction.execute(_Q["grant_lease"], (granted.run_id, granted.epoch, owner, *stamp, granted.ttl_s))

@@ -25,6 +25,8 @@ class Lease(msgspec.Struct, frozen=True):
     ttl_s: float
     deadline_boot_s: float
     """On the owner's boot clock, counted from before the grant was asked for."""
+    replaced: ProcessIdentity | None = None
+    """The owner that did not give it back: its lease ran out, or it is proven dead."""
 
 
 POLICY_STREAM = "policy"

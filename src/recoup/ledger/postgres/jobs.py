@@ -10,12 +10,13 @@ from recoup.ledger import appending
 from recoup.ledger.leases import deadline_boot_s
 from recoup.ledger.postgres.asking import Questions
 from recoup.ledger.postgres.picture import LeaseView, Picture
-from recoup.model.ids import Lease
+from recoup.model.ids import Lease, ProcessIdentity
 from recoup.model.instant import Instant
 from recoup.model.storage import Append, Appended, Control, Crowd
 
 T_co = TypeVar("T_co", covariant=True)
 _encode_owner = msgspec.json.Encoder().encode
+_decode_owner = msgspec.json.Decoder(ProcessIdentity).decode
 _SAID = 10
 """Columns of a control before its outcome."""
 
@@ -80,7 +81,9 @@ class ClaimJob(msgspec.Struct, frozen=True):
             return None
         if any(picture.is_full(crowd, self.wanted.run_id) for crowd in self.crowds):
             return None
-        granted = msgspec.structs.replace(self.wanted, epoch=current.epoch + 1 if current else 1)
+        replaced = _decode_owner(current.owner) if current and current.owner else None
+        epoch = current.epoch + 1 if current else 1
+        granted = msgspec.structs.replace(self.wanted, epoch=epoch, replaced=replaced)
         picture.grant(granted, _encode_owner(granted.owner).decode(), self.now, self.crowds)
         return granted
 
