@@ -20,6 +20,7 @@ from typing import Any
 
 Give = Callable[[str], Awaitable[object]]
 AT_ONCE = 8
+RUNS_AT_ONCE = 16
 BATCH = 10
 PAUSE_S = 0.015
 POLL_S = 0.05
@@ -81,6 +82,43 @@ async def recoup(role: str, where: str, count: int) -> None:
     else:
         await dispatch.depths()
     await dispatch.close()
+
+
+async def recoup_runs(role: str, where: str, count: int) -> None:
+    """Whole runs of one step: the command line's own worker, but for a runtime that does nothing in the process."""
+    import tempfile
+
+    from recoup.app import open_app
+    from recoup.fleet.queued import Queued
+    from recoup.fleet.worker import Shift, Worker
+    from recoup.model.outcome import Order, Outcome
+    from recoup.model.plan import Input, Plan, RunAction, Step
+    from recoup.ports import Hooks
+    from recoup.settings import read_settings
+
+    class Telling:
+        inline = True
+
+        async def perform(self, order: Order, _hooks: Hooks) -> Outcome:
+            taken(order.env["BENCH_ID"])
+            return Outcome(exit_code=0)
+
+    step = Step(id="work", action=RunAction("true"), env={"BENCH_ID": "${{ inputs.id }}"})
+    plan = Plan(name="bench", steps=(step,), inputs={"id": Input()}, folder=".")
+    with tempfile.TemporaryDirectory() as home:
+        environ = {**os.environ, "RECOUP_HOME": home, "RECOUP_DATABASE": where}
+        async with open_app(read_settings(environ, Path(home)), environ) as app:
+            app.world.runtimes["run"] = Telling()  # type: ignore[index]
+            if role == "take":
+                shift = Shift(worker_id=f"bench-{os.getpid()}", concurrency=RUNS_AT_ONCE)
+                worker = Worker(
+                    app.deliveries(), await app.dispatch(), shift, lambda _notice: None, app.chores
+                )
+                await beside(worker.work(), over())
+            elif role == "prepare":
+                await (await app.dispatch()).depths()
+            else:
+                await hand_over(lambda id: app.submit_queued(plan, {"id": id}, None, Queued()), role, count)
 
 
 async def pgqueuer(role: str, where: str, count: int) -> None:
@@ -165,7 +203,13 @@ async def beside(work: Awaitable[None], end: Awaitable[None]) -> None:
         await working
 
 
-SYSTEMS = {"recoup": recoup, "pgqueuer": pgqueuer, "procrastinate": procrastinate, "dbos": dbos}
+SYSTEMS = {
+    "recoup": recoup,
+    "recoup-runs": recoup_runs,
+    "pgqueuer": pgqueuer,
+    "procrastinate": procrastinate,
+    "dbos": dbos,
+}
 
 if __name__ == "__main__":
     logging.disable(logging.WARNING)

@@ -39,11 +39,11 @@ WITH new AS (
 )
 SELECT dedupe_key AS key, CASE status WHEN 'queued' THEN pg_notify($5, $6) END FROM forward
 
--- remove: unless it shall come back.
-DELETE FROM recoup.pgqueuer
-WHERE id = $1::bigint AND queue_manager_id = $2::uuid AND status = 'picked'
+-- remove: unless they shall come back.
+DELETE FROM recoup.pgqueuer AS hint USING unnest($1::bigint[], $2::uuid[]) AS mine (id, taker)
+WHERE hint.id = mine.id AND queue_manager_id = mine.taker AND status = 'picked'
     AND NOT coalesce(headers ? 'again', false)
-RETURNING id
+RETURNING hint.id AS id
 
 -- put_back: the hint that came meanwhile, the one that goes back, or of both the best.
 WITH back AS (

@@ -28,6 +28,8 @@ HOLD_S = 10.0
 BUSY_MAX_S = 5.0
 CONNECTIONS_MAX = 4
 AT_ONCE_MAX = 1_000
+TOGETHER_S = 0.003
+"""Takings that are done within this time are told of together."""
 WAIT_MAX_S = 5.0
 """After that a waiting worker looks by itself: a notification may have been lost."""
 LOOK_MAX_S = 2.0
@@ -61,6 +63,8 @@ class PgDispatch:
         self._looked: datetime | None = None
         self._heard = -1
         self._more = True
+        self._removals: list[tuple[int, UUID, asyncio.Future[bool]]] = []
+        self._remover: asyncio.Task[None] | None = None
 
     @classmethod
     async def open(cls, url: str, *, hold_s: float = HOLD_S, busy_max_s: float = BUSY_MAX_S) -> Self:
@@ -100,10 +104,35 @@ class PgDispatch:
 
     async def done(self, taken: Taken, again_in_s: float | None = None) -> None:
         mine = _parts(taken.token)
-        if again_in_s is None and await self._ask("remove", *mine):
+        if again_in_s is None and await self._removed(*mine):
             return
         again_in = None if again_in_s is None else timedelta(seconds=bounded_s(again_in_s))
         await self._ask("put_back", *mine, again_in, CHANNEL, _NEWS)
+
+    async def _removed(self, number: int, taker: UUID) -> bool:
+        """Together with others that are done at this moment."""
+        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._removals.append((number, taker, answer))
+        if len(self._removals) == 1:
+            self._remover = asyncio.create_task(self._remove_all(), name="recoup-queue-remover")
+        return await answer
+
+    async def _remove_all(self) -> None:
+        await asyncio.sleep(TOGETHER_S)
+        batch, self._removals = self._removals, []
+        try:
+            rows = await self._ask(
+                "remove", [number for number, *_ in batch], [taker for _, taker, _ in batch]
+            )
+        except DispatchError as error:
+            for *_, answer in batch:
+                if not answer.done():
+                    answer.set_exception(error)
+            return
+        gone = {row["id"] for row in rows}
+        for number, _, answer in batch:
+            if not answer.done():
+                answer.set_result(number in gone)
 
     async def wait(self, timeout_s: float) -> None:
         self._listener.start()

@@ -11,11 +11,11 @@ from recoup.model.storage import Control
 
 
 async def watch_controls(
-    world: World, run_id: str, arrived: Callable[[list[Control]], Awaitable[None]]
+    world: World, run_id: str, arrived: Callable[[list[Control]], Awaitable[None]], marker: int | None
 ) -> None:
-    """Call `arrived` with the controls that wait, whenever there are any, until cancelled."""
+    """Call `arrived` with the controls that wait, whenever there are any, until cancelled. `marker`: as it was before
+    somebody else looked."""
     never = asyncio.Event()
-    marker: int | None = None
     while True:
         try:
             current = await world.ledger.change_marker()

@@ -65,8 +65,17 @@ class Driver:
     """One delivery of one run. Everything it knows can be folded again from the ledger."""
 
     def __init__(
-        self, world: World, job: Job, state: RunState, lease: Lease, replaced: ProcessIdentity | None = None
+        self,
+        world: World,
+        job: Job,
+        state: RunState,
+        lease: Lease,
+        replaced: ProcessIdentity | None = None,
+        *,
+        vouched: bool = False,
     ) -> None:
+        """`vouched`: a moment ago the run's workflow let runs go on."""
+        self._vouched = vouched
         self._halt = asyncio.Event()
         """Set when the current attempt or wait must end: a control, an interruption, a lost lease."""
         self._desk = Desk(world, job, state, lease, self._halt)
@@ -114,9 +123,10 @@ class Driver:
 
     async def _attended(self, work: Callable[[], Awaitable[None]]) -> RunState:
         desk = self._desk
+        marker = await desk.world.ledger.change_marker()  # the work begins with a look at the controls
         background = [
             asyncio.create_task(keep_lease(desk.world, desk.recorder.lease, desk.lifeline, self._lose)),
-            asyncio.create_task(watch_controls(desk.world, desk.job.run_id, self._hear)),
+            asyncio.create_task(watch_controls(desk.world, desk.job.run_id, self._hear, marker)),
         ]
         for task in background:
             task.add_done_callback(self._background_ended)
@@ -141,7 +151,7 @@ class Driver:
     async def _work(self) -> None:
         await self._take_over()
         await self._handle_controls()
-        if self._going() and not await self._surroundings.stop_the_first_delivery():
+        if self._going() and not await self._surroundings.stop_the_first_delivery(self._vouched):
             await self._enter()
         while self._going():
             if self._halt.is_set():

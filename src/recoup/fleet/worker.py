@@ -11,8 +11,9 @@ from typing import Any
 import msgspec
 
 from recoup.engine.driver import Driver
+from recoup.engine.entry import is_redelivery
 from recoup.errors import DispatchError, LeaseLost, LedgerError, RecoupError
-from recoup.fleet.delivering import Deliveries, Left
+from recoup.fleet.delivering import CROWDED_S, Deliveries, Left
 from recoup.fleet.queued import hint_of
 from recoup.fleet.sweeping import Sweeper
 from recoup.model.dispatch import Taken
@@ -86,6 +87,8 @@ class Worker:
         self._started_at: Instant = self._world.clock.now()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._drivers: dict[str, Driver] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
+        """Those whose run is left, and whose hint is still to be told so."""
         self._taken: dict[str, Taken] = {}
         self._room = asyncio.Event()
         self._stop = asyncio.Event()
@@ -101,7 +104,8 @@ class Worker:
         if self._stop.is_set():
             self._hurry.set()
         else:
-            self._tell("draining", f"{len(self._tasks)} runs under way; at most {self._shift.grace_s:g} s")
+            under_way = f"{len(self._tasks)} run{'' if len(self._tasks) == 1 else 's'} under way"
+            self._tell("draining", f"{under_way}; at most {self._shift.grace_s:g} s")
         self._stop.set()
         self._room.set()
 
@@ -120,9 +124,10 @@ class Worker:
             await self._wind_down()
             await self._do_chores()
         finally:
-            for task in [*background, *self._tasks.values()]:
+            ending = [*background, *self._tasks.values(), *self._leaving]
+            for task in ending:
                 task.cancel()
-            await asyncio.gather(*background, *self._tasks.values(), return_exceptions=True)
+            await asyncio.gather(*ending, return_exceptions=True)
             with contextlib.suppress(LedgerError):
                 await self._world.ledger.forget_worker(shift.worker_id)
             self._tell("stopped", "every run was handed back or has ended")
@@ -166,7 +171,9 @@ class Worker:
     def _begin(self, run_id: str, taken: Taken | None) -> None:
         if taken is not None:
             self._taken[run_id] = taken
-        self._tasks[run_id] = asyncio.create_task(self._attend(run_id))
+        task = asyncio.create_task(self._attend(run_id))
+        self._tasks[run_id] = task
+        task.add_done_callback(self._leaving.discard)
 
     async def _attend(self, run_id: str) -> None:
         """One run, whatever becomes of it."""
@@ -180,12 +187,13 @@ class Worker:
         except Exception as error:  # noqa: BLE001 one run must not end the worker
             left = Left(TROUBLE_S, f"{type(error).__name__}: {error}")
         finally:
-            self._drivers.pop(run_id, None)
-            self._tasks.pop(run_id, None)
-            await self._hand_back(run_id, left)
+            driven = self._drivers.pop(run_id, None) is not None
             took_s = (self._world.clock.now().boot_us - begun_us) / 1e6
-            self._tell("left", left.words, run_id=run_id, state=left.state, seconds=round(took_s, 3))
+            if driven or left.again_in_s != CROWDED_S:  # which would be said again and again
+                self._tell("left", left.words, run_id=run_id, state=left.state, seconds=round(took_s, 3))
+            self._leaving.add(self._tasks.pop(run_id))
             self._room.set()
+            await self._hand_back(run_id, left)
 
     async def _delivered(self, run_id: str) -> Left:
         try:
@@ -198,7 +206,9 @@ class Worker:
 
     def _attach(self, run_id: str, driver: Driver) -> None:
         self._drivers[run_id] = driver
-        self._tell("taken", f"delivery {driver.state.delivery + 1}", run_id=run_id, state=driver.state)
+        state = driver.state
+        delivery = state.delivery + (not state.begun or is_redelivery(state))
+        self._tell("taken", f"delivery {delivery}", run_id=run_id, state=state)
         if self._hurry.is_set():
             driver.interrupt(_DRAINED)
 
@@ -268,7 +278,7 @@ class Worker:
         await self._ended_within(STOP_S)
 
     async def _ended_within(self, seconds: float, unless: asyncio.Event | None = None) -> None:
-        waiting = [*self._tasks.values()]
+        waiting = [*self._tasks.values(), *self._leaving]
         if not waiting:
             return
         ended = asyncio.ensure_future(asyncio.wait(waiting, timeout=seconds))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import msgspec
 
@@ -30,6 +31,14 @@ def with_limits(policy: Policy, limits: Limits) -> Policy:
         if value is not None
     }
     return msgspec.structs.replace(policy, **said) if said else policy
+
+
+def stored_policy(body: bytes) -> Policy:
+    """As it was stored, perhaps by a newer version: keys that we do not know are not ours to follow. Raises
+    msgspec.ValidationError for values that we do not understand."""
+    said = msgspec.json.decode(body, type=dict[str, Any])
+    known = {name: value for name, value in said.items() if name in Policy.__struct_fields__}
+    return msgspec.convert(known, Policy, strict=True)
 
 
 def policy_digest(policy: Policy) -> str:
