@@ -260,8 +260,10 @@ class Worker:
         while True:
             try:
                 await work()
-            except (DispatchError, LedgerError) as error:
+            except RecoupError as error:
                 self._tell("trouble", error.message)
+            except Exception as error:  # noqa: BLE001 without this the worker would only seem to be there
+                self._tell("trouble", f"{type(error).__name__}: {error}")
             await asyncio.sleep(every_s * random.uniform(0.8, 1.0))
 
     async def _in_trouble(self, error: RecoupError) -> None:
