@@ -22,6 +22,7 @@ NAMES = (
     "audit_export",
     "metrics_cost",
     "dispatch",
+    "retention",
 )
 
 

@@ -50,7 +50,7 @@ from recoup.kernel.elapsed import elapsed_s
 from recoup.kernel.fold import fold
 from recoup.kernel.modes import calls_for_report, mode_document
 from recoup.kernel.needs import needs_of
-from recoup.kernel.policies import policy_digest
+from recoup.kernel.policies import policy_digest, stored_policy
 from recoup.kernel.reuse import Reuse
 from recoup.ledger.sqlite import SqliteLedger
 from recoup.linked import LinkedRuns, Reusing, plan_of, throwaway
@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from recoup.depot.shipping import Shipping
     from recoup.metrics.collector import Metrics
     from recoup.reports.reporter import Reporter
+    from recoup.retention import Retention
 
 _OWN_SECRETS = frozenset({"RECOUP_KEY", "RECOUP_TOKEN", "RECOUP_DATABASE", "RECOUP_EVIDENCE"})
 _PER_ATTEMPT = frozenset({"RECOUP_RETRY_CONTEXT", "RECOUP_OUTPUT", "RECOUP_PROGRESS"})
@@ -89,6 +90,7 @@ _EVENTS_PAGE = 5_000
 _POLICIES_MAX = 100
 _POLICY_LOOK_S = 1.0
 _AUDIT_WAIT_S = 0.5
+_AUDIT_WHOLE_WAIT_S = 30.0
 _AUDIT_EVENTS_MAX = 50_000
 """About a second's work; the next run, or `recoup audit export`, goes on from there."""
 
@@ -140,10 +142,17 @@ class App:
         raw = msgspec.json.encode(plan)
         if queued is not None and self.shipping is not None:
             self.shipping.must_be_fit(plan, bool(self.redactor.found_in(raw)))
-        files.make()
-        files.write_plan(raw)
-        self._keep_secrets(files, plan, inputs, kept)
         payload = self._submission(plan, raw, policy, inputs, source, reuse)
+        if (
+            queued is None
+            or payload.plan_redacted
+            or kept
+            or any(spec.secret for spec in plan.inputs.values())
+        ):
+            files.make()
+        if payload.plan_redacted:
+            files.write_plan(raw)
+        self._keep_secrets(files, plan, inputs, kept)
         if queued is not None:
             payload = queued.marked(payload)
         if self.shipping is not None:
@@ -196,7 +205,12 @@ class App:
             raise UsageError(f"run {run_id} has succeeded: nothing is left to do")
         plan, given = await self.recorded(state)
         needs = tuple(sorted({*state.needs, *needs_of(plan)}))
-        queued = Queued(queue=state.queue or DEFAULT_QUEUE, priority=state.priority, needs=needs)
+        queued = Queued(
+            queue=state.queue or DEFAULT_QUEUE,
+            priority=state.priority,
+            needs=needs,
+            dedup_key=f"retry of {run_id}",
+        )
         return await self.submit_queued(plan, given, state.plan_source, queued, Reusing(run_id))
 
     async def _run_with_key(self, workflow: str, key: str | None) -> str | None:
@@ -299,14 +313,18 @@ class App:
 
         async def driver(state: RunState, taken: Claimed) -> Driver:
             job = await self._job(state, watcher(state), taken.lease)
-            return Driver(self.world, job, state, taken.lease, taken.replaced)
+            return Driver(self.world, job, state, taken.lease, taken.replaced, vouched=True)
 
         def decliner(state: RunState, policy: Policy, taken: Claimed) -> Driver:
-            files = self.files(state.run_id)
-            job = Job(state.run_id, state.plan, policy, files, NoSecrets(), None)
+            job = Job(state.run_id, state.plan, policy, self.files(state.run_id), NoSecrets(), None)
             return Driver(self.world, job, state, taken.lease, taken.replaced)
 
         return Deliveries(self.world, state_of, self._policy_of, driver, decliner, self.report_if_due)
+
+    async def _bare_job(self, state: RunState) -> Job:
+        """For whoever needs nothing but the ledger."""
+        policy = await self._recorded_policy(state.policy_digest)
+        return Job(state.run_id, state.plan, policy, self.files(state.run_id), NoSecrets(), None)
 
     async def _policy_of(self, state: RunState) -> Policy:
         """The one that everybody follows, as the run will from its first step on."""
@@ -320,10 +338,13 @@ class App:
             return None
         async with self._or_released(taken.lease):
             state = await self.state(control.run_id)
-            driver = Driver(
-                self.world, await self._job(state, Watcher(), taken.lease), state, taken.lease, taken.replaced
-            )
-            return await self._answered(driver)
+            try:
+                job = await self._job(state, Watcher(), taken.lease)
+            except (SettingsError, NotFound, StateError):
+                if control.action != "cancel":
+                    raise
+                job = await self._bare_job(state)
+            return await self._answered(Driver(self.world, job, state, taken.lease, taken.replaced))
 
     async def state(self, run_id: str) -> RunState:
         return fold(run_id, await self.events(run_id))
@@ -424,6 +445,40 @@ class App:
             return None
         written = await self.reporter.write_report(state.run_id)
         return f"report: {written.path}" if written.path else written.problem
+
+    async def export_whole_audit(self) -> int | None:
+        """Before anything is forgotten, where this home keeps an audit: all that it does not hold yet. None: it keeps
+        none. Raises StateError, LedgerError."""
+        folder = self.settings.home / "audit"
+        if not isinstance(self.settings.database, Path) and not folder.is_dir():
+            return None
+        from recoup.audit.exporting import EVENTS_MAX, export
+
+        exported = 0
+        while True:
+            done = await export(self.ledger, folder, self.world.clock.now(), wait_s=_AUDIT_WHOLE_WAIT_S)
+            if done.busy:
+                raise StateError(
+                    f"another process was exporting to {folder} for {_AUDIT_WHOLE_WAIT_S:g} s",
+                    hint="Let it end, then prune again.",
+                )
+            exported += done.events
+            if done.events < EVENTS_MAX:
+                return exported
+
+    def retention(self) -> Retention:
+        """Made when somebody prunes. Where another ledger keeps its runs in this home, folders may be of those."""
+        from recoup.retention import Retention
+
+        other = self.settings.home / "ledger.db"
+        return Retention(
+            ledger=self.ledger,
+            home=self.settings.home,
+            redactor=self.redactor,
+            clock=self.world.clock,
+            parcels=self.shipping,
+            alone=self.settings.database == other or not other.exists(),
+        )
 
     async def export_audit(self) -> str | None:
         """What is new since the last time; why not, in words, if it cannot be written: that harms no run."""
@@ -633,7 +688,7 @@ class App:
                 raise LedgerError(
                     f"the policy {wanted} is not in the ledger", hint="The database is damaged."
                 )
-            policy = msgspec.json.decode(body, type=Policy)
+            policy = stored_policy(body)
             if len(self._policies) >= _POLICIES_MAX:
                 self._policies.clear()
             self._policies[wanted] = policy
@@ -647,7 +702,7 @@ class App:
             redactor=self.redactor,
             evidence=self.evidence,
             inspector=WorldInspector(keeper, self.redactor),
-            census=HostCensus(),
+            census=HostCensus(alone=isinstance(self.settings.database, Path)),
             runtimes={
                 "run": ShellRuntime(keeper, self._open_log),
                 "python": DeferredRuntime(lambda: _python_runtime(keeper, self._open_log)),

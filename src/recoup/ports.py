@@ -26,6 +26,8 @@ from recoup.model.storage import (
     CheckpointRow,
     Control,
     Crowd,
+    Draft,
+    EndedRun,
     Escalation,
     Head,
     HeldRun,
@@ -90,7 +92,7 @@ class Ledger(Protocol):
         ...
 
     async def renew(self, lease: Lease, now: Instant) -> Lease:
-        """Raises LeaseLost."""
+        """Raises LeaseLost, also when it has run out and nobody has claimed the run since: others count on that."""
         ...
 
     async def release(self, lease: Lease) -> None: ...
@@ -145,6 +147,18 @@ class Ledger(Protocol):
 
     async def escalations(self, *, undelivered: bool = True, limit: int = 100) -> list[Escalation]: ...
 
+    async def ended(self, before_us: int, after: str = "", limit: int = 200) -> list[EndedRun]:
+        """The runs that may be forgotten, in the order of their ids, behind `after`: they are over, no other delivery
+        follows, nobody holds them, their last event is older (by the wall clock), and all this is so of every run of
+        their family: what must not be repeated must stay known while a relative may still run."""
+        ...
+
+    async def forget(self, run_ids: Sequence[str], before_us: int, at: Instant, note: Draft) -> list[str]:
+        """In one transaction: those of these that may be forgotten are, each with its whole family, the keys that they
+        were submitted under, and whatever else belongs to them; and the note is added to the stream `ledger`. Gives
+        those of them that the ledger does not know (any more), so that it can be done again."""
+        ...
+
     async def change_marker(self) -> int:
         """Differs from the last answer when another process has written; cheap enough to ask four times a second."""
         ...
@@ -166,9 +180,10 @@ class Dispatch(Protocol):
         ...
 
     async def take(self, queues: Sequence[str], capabilities: frozenset[str], limit: int) -> list[Taken]:
-        """Due ones of these queues whose needs are met, by priority, then oldest. A hint keeps its age as long as its
-        run has one without interruption, delays and returns included: so what goes back because its time has not come
-        is not overtaken for ever. Each is the taker's for `hold_s`, longer with `keep`; then anybody may take it."""
+        """Due ones of these queues whose needs are met, by priority, then oldest; those of one `hint` by run id. A hint
+        keeps its age as long as its run has one without interruption, except that `done` with a delay puts it behind
+        all that wait then: so a thousand that are refused again and again do not keep everybody else from being asked.
+        Each is the taker's for `hold_s`, longer with `keep`; then anybody may take it, as old as it was."""
         ...
 
     async def keep(self, taken: Sequence[Taken]) -> None:
@@ -176,7 +191,8 @@ class Dispatch(Protocol):
         ...
 
     async def done(self, taken: Taken, again_in_s: float | None = None) -> None:
-        """Gone; or back after that time. Of one that somebody else has taken meanwhile: nothing happens."""
+        """Gone; or back after that time (0: at once, in its old place). Of one that somebody else has taken meanwhile:
+        nothing happens."""
         ...
 
     async def wait(self, timeout_s: float) -> None:

@@ -31,6 +31,16 @@ LATER = (
 _STATSD_PORT = 8125
 _STATSD_FLAVOURS = ("plain", "datadog")
 _HOST_AND_PORT = re.compile(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([^\s:\[\]/@]{1,253}))(?::([0-9]{1,5}))?")
+_HOST = r"(?:\[[^\]@/]*\]|[^\[\]:@/?,]*)(?::[0-9]*)?"
+_POSTGRES = re.compile(
+    r"postgres(?:ql)?://(?:(?P<user>[^:@/?]*)(?::(?P<password>[^@/]*))?@)?"
+    rf"(?P<hosts>{_HOST}(?:,{_HOST})*)"
+    r"(?:/(?P<name>[^@?]*)(?:\?(?P<asked>.*))?|\?(?P<more>[^@]*))?",
+    re.DOTALL,
+)
+"""As PostgreSQL's client reads it. A password that holds a / or an @ would be taken for a port, a host or a database,
+which are shown: that is no such address."""
+_MEANT_FOR_POSTGRES = re.compile(r"[\s'\"]*postgres(ql)?:|.*password\s*=", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +50,19 @@ class DatabaseUrl:
     url: str = field(repr=False)
 
     def __str__(self) -> str:
-        scheme, _, rest = self.url.partition("://")
-        place, _, path = rest.partition("/")
-        who, at, where = place.rpartition("@")
-        return f"{scheme}://{who.partition(':')[0]}{at}{where.partition('?')[0]}/{path.partition('?')[0]}"
+        found = _POSTGRES.fullmatch(self.url)
+        if found is None:
+            return "postgresql://"
+        user = f"{found['user']}@" if found["user"] else ""
+        return f"postgresql://{user}{found['hosts']}/{found['name'] or ''}"
 
     @property
     def password(self) -> str:
-        who = self.url.partition("://")[2].partition("/")[0].rpartition("@")[0]
-        return unquote(who.partition(":")[2])
+        found = _POSTGRES.fullmatch(self.url)
+        if found is None:
+            return ""
+        asked = dict(one.partition("=")[::2] for one in (found["asked"] or found["more"] or "").split("&"))
+        return unquote(found["password"] or asked.get("password", ""))
 
     def exists(self) -> bool:
         """Nobody knows before the server was asked."""
@@ -195,8 +209,13 @@ def _place(said: str | None) -> str | None:
 def _database(said: str | None, home: Path) -> Path | DatabaseUrl:
     if not said:
         return home / "ledger.db"
-    if said.startswith(("postgresql://", "postgres://")):
+    if said.startswith(("postgresql://", "postgres://")) and _POSTGRES.fullmatch(said):
         return DatabaseUrl(said)
+    if _MEANT_FOR_POSTGRES.match(said):
+        raise SettingsError(
+            "RECOUP_DATABASE is not an address of a PostgreSQL database",
+            hint="Write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, special characters (/ @ : ? %) as %XX.",
+        )
     if "://" in said and not said.startswith("sqlite://"):
         raise SettingsError(
             "RECOUP_DATABASE names a database that this version cannot use",

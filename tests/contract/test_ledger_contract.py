@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from recoup.ledger.sqlite import SqliteLedger
 from recoup.testing import ledger_suite
 from recoup.testing.ledger_suite import LedgerSuite, Opener, Passing
+from recoup.testing.prune_suite import PruneSuite
 from recoup.testing.worker_suite import WorkerSuite
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from recoup.testing.postgres import PostgresServer
 
 
-class TestSqlite(LedgerSuite, WorkerSuite):
+class TestSqlite(LedgerSuite, WorkerSuite, PruneSuite):
     @pytest.fixture
     async def open_ledger(self, tmp_path: Path) -> AsyncIterator[Opener]:
         opened: list[SqliteLedger] = []
@@ -44,7 +45,7 @@ class TestSqlite(LedgerSuite, WorkerSuite):
         return nothing
 
 
-class TestPostgres(LedgerSuite, WorkerSuite):
+class TestPostgres(LedgerSuite, WorkerSuite, PruneSuite):
     @pytest.fixture
     def url(self, postgres: PostgresServer) -> str:
         return postgres.emptied_database()

@@ -12,18 +12,19 @@ from recoup.engine.claim import Claimed
 from recoup.engine.driver import Driver
 from recoup.engine.forcing import force_mode
 from recoup.engine.world import Job
-from recoup.errors import NotFound, StateError
+from recoup.errors import NotFound, SettingsError, StateError
 from recoup.evidence.run_folder import RunFolder
 from recoup.evidence.vault import NoSecrets
-from recoup.fleet.delivering import CLOSED_S, CROWDED_S, Deliveries, Left
+from recoup.fleet.delivering import CLOSED_S, CROWDED_S, DUE_MAX_S, REFUSALS_MAX, Deliveries, Left
 from recoup.kernel.fold import fold
 from recoup.model import events as ev
 from recoup.model.ids import ProcessIdentity, run_stream
 from recoup.model.mode import Mode
-from recoup.model.outcome import Outcome
+from recoup.model.outcome import Order, Outcome
 from recoup.model.policy import Policy
 from recoup.model.run import RunState, RunStatus
 from recoup.model.storage import Append, Control, Draft, StreamAppend
+from recoup.ports import Hooks
 from recoup.testing.clock import FakeClock
 from recoup.testing.house import House, plan_of
 from recoup.testing.runtime import ScriptedRuntime, exits
@@ -302,3 +303,130 @@ async def test_a_gate_frees_the_slot_and_an_answer_makes_the_run_wanted_again(ho
     left = await house.deliver()
     assert left.state is not None
     assert left.state.status is RunStatus.SUCCEEDED
+
+
+# What a worker that stops, or is not set up, costs a run
+
+
+class Waiting(ScriptedRuntime):
+    """Works until it is stopped, the first times."""
+
+    inline = False
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self.times = times
+        self.begun = asyncio.Event()
+
+    async def perform(self, order: Order, hooks: Hooks) -> Outcome:
+        await hooks.launched(ProcessIdentity("driver", "boot-1", 4242, order.attempt))
+        self.performed.append((order.step_id, order.attempt))
+        if len(self.performed) > self.times:
+            return Outcome(exit_code=0)
+        self.begun.set()
+        await hooks.stop.wait()
+        return Outcome(interrupted=True)
+
+
+async def test_a_worker_that_is_told_to_stop_costs_no_attempt(tmp_path: Path) -> None:
+    runtime = Waiting(5)
+    house = Crew(tmp_path, runtime, policy=Policy(step_max_attempts=2))
+    await house.queue("r", plan=plan_of("a"))
+    for _ in range(5):
+        drivers: list[Driver] = []
+        delivering = asyncio.create_task(house.deliveries().deliver("r", drivers.append))
+        await runtime.begun.wait()
+        runtime.begun.clear()
+        drivers[0].interrupt("its worker was told to stop")
+        left = await delivering
+        assert left.again_in_s == 0
+    left = await house.deliver()
+    assert left.state is not None
+    assert (left.state.status, left.state.delivery) == (RunStatus.SUCCEEDED, 1)
+    assert runtime.performed == [("a", number) for number in range(1, 7)], "the numbers go on"
+    await house.ledger.close()
+
+
+async def test_a_step_that_must_not_be_repeated_is_handed_over_also_then(tmp_path: Path) -> None:
+    from recoup.model.plan import Repeat, RunAction, Step
+
+    runtime = Waiting(1)
+    house = Crew(tmp_path, runtime, policy=Policy())
+    await house.queue("r", plan=plan_of(Step(id="pay", action=RunAction("pay"), repeat=Repeat.NEVER)))
+    drivers: list[Driver] = []
+    delivering = asyncio.create_task(house.deliveries().deliver("r", drivers.append))
+    await runtime.begun.wait()
+    drivers[0].interrupt("its worker was told to stop")
+    await delivering
+    left = await house.deliver()
+    assert left.state is not None
+    assert (left.state.status, left.again_in_s) == (RunStatus.ESCALATED, None)
+    await house.ledger.close()
+
+
+async def test_a_worker_that_is_not_set_up_for_a_run_leaves_it_to_others_first(house: Crew) -> None:
+    def cannot(_state: RunState) -> None:
+        raise SettingsError("the key is another one")
+
+    await house.queue("r")
+    deliveries = house.deliveries(cannot)
+    waits = []
+    for _ in range(REFUSALS_MAX):
+        left = await deliveries.deliver("r", lambda _driver: None)
+        assert left.state is not None
+        assert left.state.seq == 1, "nothing is recorded"
+        waits.append(left.again_in_s)
+    assert waits == [2, 4, 8, 16, 32]
+    spent = await deliveries.deliver("r", lambda _driver: None)
+    assert spent.state is not None
+    assert (spent.state.delivery, spent.state.status) == (1, RunStatus.FAILED)
+    house.time.advance(15)
+    left = await house.deliver()
+    assert left.state is not None
+    assert left.state.status is RunStatus.SUCCEEDED, "one that is set up drives it"
+
+
+async def test_a_run_that_is_to_be_cancelled_is_cancelled_where_it_cannot_be_driven(house: Crew) -> None:
+    def cannot(_state: RunState) -> None:
+        raise NotFound("the plan of this run is on another machine")
+
+    await house.queue("r")
+    wish = Control(id="c", run_id="r", action="cancel", reason="no", actor="op", at=house.clock.now())
+    await house.ledger.send_control(wish)
+    left = await house.deliveries(cannot).deliver("r", lambda _driver: None)
+    assert left.state is not None
+    assert left.state.status is RunStatus.CANCELLED
+
+
+async def test_many_that_find_no_room_are_put_off_longer_and_longer_without_a_question(
+    tmp_path: Path,
+) -> None:
+    house = crew(tmp_path, Policy(workflow_concurrency_max=1))
+    await house.queue("r")
+    await house.queue("other")
+    assert await house.ledger.claim("other", OTHER, 1e6, house.clock.now()) is not None
+    deliveries, waits = house.deliveries(), []
+    for _ in range(8):
+        left = await deliveries.deliver("r", lambda _driver: None)
+        assert left.quiet
+        waits.append(left.again_in_s)
+        house.time.advance(1)
+    assert waits == [0.5, 1, 2, 4, 8, 16, 30, 30]
+    await house.ledger.close()
+
+
+async def test_a_clock_that_is_wrong_puts_nobody_off_for_long(house: Crew) -> None:
+    await house.queue("r", not_before_us=house.clock.now().plus_s(86_400).wall_us)
+    assert (await house.deliver()).again_in_s == DUE_MAX_S
+
+
+async def test_a_driver_that_could_not_renew_in_time_was_not_lost(tmp_path: Path) -> None:
+    house = crew(tmp_path, Policy(takeovers_max=0))
+    await house.queue("r")
+    lease = await house.ledger.claim("r", house.census.own_identity(), 10, house.clock.now())
+    assert lease is not None
+    house.time.advance(11)
+    left = await house.deliver()
+    assert left.state is not None
+    assert (left.state.status, left.state.takeovers) == (RunStatus.SUCCEEDED, 0)
+    await house.ledger.close()

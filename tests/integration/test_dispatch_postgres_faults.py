@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import random
+import signal
 import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -16,7 +21,7 @@ from recoup.clock import SystemClock
 from recoup.dispatch.opening import open_dispatch
 from recoup.dispatch.postgres import PgDispatch
 from recoup.errors import DispatchError, SettingsError
-from recoup.model.dispatch import Hint
+from recoup.model.dispatch import Hint, Taken
 from recoup.testing.postgres import PostgresServer, postgres_server
 
 PASSWORD = "-".join(["open", "sesame", "4711"])
@@ -131,6 +136,109 @@ async def test_a_server_that_accepts_and_says_nothing_is_left_in_time() -> None:
         assert time.monotonic() - began_s < 20
 
 
+@pytest.fixture
+def frozen(mortal: PostgresServer) -> Iterator[Callable[[], None]]:
+    """Stops every process of the server, as a stalled disk or a paused machine does."""
+    stopped: list[int] = []
+
+    def freeze() -> None:
+        with psycopg.connect(mortal.url) as connection:
+            (pid,) = connection.execute("select pg_read_file('postmaster.pid', 0, 20)::text").fetchone() or (
+                "",
+            )
+        postmaster = int(pid.split()[0])
+        children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
+        for each in (postmaster, *map(int, children)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(each, signal.SIGSTOP)
+                stopped.append(each)
+
+    yield freeze
+    for each in stopped:
+        # One that was about to end is gone as soon as its parent goes on.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(each, signal.SIGCONT)
+
+
+CALLS: dict[str, Callable[[PgDispatch, Taken], Awaitable[object]]] = {
+    "hint": lambda dispatch, _: dispatch.hint([Hint("b")]),
+    "take": lambda dispatch, _: dispatch.take(["default"], frozenset(), 1),
+    "keep": lambda dispatch, taken: dispatch.keep([taken]),
+    "done": lambda dispatch, taken: dispatch.done(taken),
+    "put back": lambda dispatch, taken: dispatch.done(taken, 1),
+    "depths": lambda dispatch, _: dispatch.depths(),
+    "hinted": lambda dispatch, _: dispatch.hinted(["a"]),
+    "tidy": lambda dispatch, _: dispatch.tidy(),
+}
+
+
+async def test_every_call_on_a_frozen_server_ends_in_time_and_so_does_closing(
+    mortal: PostgresServer, frozen: Callable[[], None]
+) -> None:
+    database = mortal.fresh_database()
+    every = {name: await PgDispatch.open(database, busy_max_s=0.5) for name in (*CALLS, "wait")}
+    for name, dispatch in every.items():
+        await dispatch.hint([Hint(f"run-{name.replace(' ', '-')}")])
+    held = {name: (await dispatch.take(["default"], frozenset(), 1))[0] for name, dispatch in every.items()}
+    await idle(every["wait"])
+    frozen()
+    took_s: dict[str, float] = {}
+
+    async def timed(name: str, work: Awaitable[object]) -> None:
+        began_s = time.monotonic()
+        with contextlib.suppress(DispatchError):
+            await work
+        took_s[name] = time.monotonic() - began_s
+
+    await asyncio.gather(*(timed(name, call(every[name], held[name])) for name, call in CALLS.items()))
+    await timed("wait", every["wait"].wait(0.1))
+    assert max(took_s.values()) < 1.5, took_s
+    assert all(took_s[name] >= 0.4 for name in CALLS), "each was tried as long as it may be"
+    for name, dispatch in every.items():
+        await timed(f"close {name}", dispatch.close())
+    assert max(took_s.values()) < 1.5, took_s
+
+
+async def test_closing_while_others_wait_for_a_frozen_server_ends_their_waiting(
+    mortal: PostgresServer, frozen: Callable[[], None]
+) -> None:
+    dispatch = await PgDispatch.open(mortal.fresh_database(), busy_max_s=30)
+    await dispatch.hint([Hint("a"), Hint("b")])
+    first, second = await dispatch.take(["default"], frozenset(), 2)
+    frozen()
+    calls = (dispatch.keep([first]), dispatch.done(first), dispatch.done(second, 1), dispatch.tidy())
+    waiting = [asyncio.create_task(call) for call in calls]
+    await asyncio.sleep(0.1)
+    began_s = time.monotonic()
+    await dispatch.close()
+    # One of them may have been about to connect, which has a time of its own.
+    done, pending = await asyncio.wait(waiting, timeout=5)
+    assert not pending and all(isinstance(task.exception(), DispatchError) for task in done)
+    assert time.monotonic() - began_s < 5
+
+
+async def test_a_call_that_is_cancelled_on_a_frozen_server_ends_at_once(
+    mortal: PostgresServer, frozen: Callable[[], None]
+) -> None:
+    dispatch = await PgDispatch.open(mortal.fresh_database(), busy_max_s=30)
+    await dispatch.hint([Hint("a")])
+    listening = await dispatch._connections.connect()
+    frozen()
+    tasks = [
+        asyncio.create_task(dispatch.depths()),
+        asyncio.create_task(dispatch._listener._hear(listening)),
+    ]
+    await asyncio.sleep(0.1)
+    began_s = time.monotonic()
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+    assert all(task.cancelled() for task in tasks)
+    await dispatch.close()
+    await listening.close()
+    assert time.monotonic() - began_s < 1.5
+
+
 async def test_who_listens_is_connected_again_and_misses_nothing(database: str, opened: Opener) -> None:
     dispatch, waiting = await opened(), await opened()
     await idle(waiting)
@@ -228,6 +336,49 @@ async def test_tables_that_somebody_dropped_are_made_anew(database: str, opened:
     await ask(database, "drop schema recoup cascade")
     await dispatch.hint([Hint("c")])
     assert await names(dispatch) == ["c"]
+
+
+@pytest.mark.parametrize(
+    "values",
+    ["null, null, 0", "null, 'odd', 0", "'', null, 0", "'\\xff', null, 0", "'a', null, 2000000"],
+    ids=["nothing", "a key only", "an empty id", "no text", "no priority of ours"],
+)
+async def test_a_row_that_is_no_hint_is_removed_and_holds_nobody_up(
+    database: str, opened: Opener, values: str
+) -> None:
+    dispatch = await opened()
+    await ask(
+        database,
+        "insert into recoup.pgqueuer (payload, dedupe_key, priority, entrypoint, status)"
+        f" values ({values}, 'default', 'queued')",
+    )
+    await dispatch.hint([Hint("ours")])
+    assert await names(dispatch) == ["ours"]
+    assert await ask(database, "select dedupe_key from recoup.pgqueuer") == [("ours",)]
+
+
+async def test_many_who_hint_the_same_runs_in_different_orders_do_not_wait_for_each_other(
+    database: str, opened: Opener
+) -> None:
+    chance = random.Random(8)
+    every = [await opened() for _ in range(4)]
+    runs = [Hint(f"run-{number}") for number in range(300)]
+    for _ in range(6):
+        shuffled = [chance.sample(runs, len(runs)) for _ in every]
+        await asyncio.gather(*(one.hint(hints) for one, hints in zip(every, shuffled, strict=True)))
+        taken = await every[0].take(["default"], frozenset(), 300)
+        backwards = taken[::-1]
+        await asyncio.gather(
+            *(one.hint(chance.sample(runs, len(runs))) for one in every[1:]), every[0].keep(backwards)
+        )
+        await asyncio.gather(*(every[0].done(each) for each in backwards))
+        await asyncio.gather(
+            *(every[0].done(each) for each in await every[0].take(["default"], frozenset(), 300))
+        )
+    await asyncio.sleep(0.05)
+    await ask(database, "select pg_stat_force_next_flush()")
+    (row,) = await ask(database, "select deadlocks from pg_stat_database where datname = current_database()")
+    assert row == (0,)
 
 
 async def test_the_log_of_the_queue_does_not_grow_for_ever(database: str, opened: Opener) -> None:

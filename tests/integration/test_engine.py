@@ -78,7 +78,7 @@ async def abandon(house: House, runtime: Frozen, run_id: str = "run-1") -> None:
     await runtime.begun.wait()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    house.census.dead.add(house.census.own_identity())
+    house.census.restart()
 
 
 async def test_a_plan_without_failures_succeeds_and_its_ledger_is_complete(house: House) -> None:
@@ -372,7 +372,7 @@ async def test_a_run_has_one_driver(house: House) -> None:
 async def test_a_stale_driver_is_refused_and_writes_nothing(house: House) -> None:
     await house.submit(plan_of("a", "b"))
     stale = await house.driver("run-1")
-    house.census.dead.add(house.census.own_identity())
+    house.census.restart()
     fresh = await house.driver("run-1")
     head = await house.ledger.head(run_stream("run-1"))
     with pytest.raises(LeaseLost):
@@ -386,7 +386,7 @@ async def test_a_driver_that_loses_its_lease_stops_its_attempt(house: House) -> 
     await house.submit(plan_of("a"))
     driving = asyncio.create_task((await house.driver("run-1")).drive())
     await runtime.begun.wait()
-    house.census.dead.add(house.census.own_identity())
+    house.census.restart()
     await house.driver("run-1")
     with pytest.raises(LeaseLost):
         await driving
@@ -473,7 +473,7 @@ async def test_every_lost_driver_is_counted_also_before_the_run_began(tmp_path: 
     await house.submit(plan_of("a"))
     for _ in range(3):
         await house.driver("run-1")
-        house.census.dead.add(house.census.own_identity())
+        house.census.restart()
     state = await (await house.driver("run-1")).drive()
     assert state.takeovers == 1
     assert ev.RunTakenOver.TYPE in await house.types()

@@ -47,14 +47,21 @@ async def test_what_is_not_evidence_is_not_found(tmp_path: Path, handle: str) ->
         await FolderEvidence(tmp_path).get(handle)
 
 
-async def test_only_what_nobody_cites_is_pruned(tmp_path: Path) -> None:
+async def test_only_what_is_old_is_removed(tmp_path: Path) -> None:
     evidence = FolderEvidence(tmp_path)
-    kept, gone = [await evidence.put(REDACTOR.redact(word), 100) for word in ("kept", "gone")]
-    assert evidence.prune(frozenset({kept}), older_than_s=3600) == 0
-    assert evidence.prune(frozenset({kept}), older_than_s=-1) == 1
-    assert await evidence.get(kept) == b"kept"
+    again, gone, young = [
+        await evidence.put(REDACTOR.redact(word), 100) for word in ("again", "gone", "young")
+    ]
+    for handle in (again, gone):
+        name = handle.removeprefix("sha256:")
+        os.utime(tmp_path / name[:2] / name, (0, 0))
+    assert await evidence.put(REDACTOR.redact("again"), 100) == again, "it is young again"
+    assert evidence.older_than(3600) == {gone}
+    assert [evidence.remove(handle, 3600) for handle in (again, gone, young)] == [None, 4, None]
+    assert await evidence.get(again) == b"again"
     with pytest.raises(NotFound):
         await evidence.get(gone)
+    assert evidence.remove(gone, 3600) is None
 
 
 def test_a_file_that_cannot_be_written_whole_leaves_the_old_one(

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from recoup.model.ids import ProcessIdentity
 from recoup.processes import identity as identity_module
+from recoup.processes.census import HostCensus
 from recoup.processes.identity import boot_id, host_id, identify, is_alive, own_identity, wait_dead
 from recoup.processes.sweep import sweep_marked, sweep_run
 
@@ -89,8 +90,31 @@ def test_a_reused_pid_is_another_process() -> None:
     assert is_alive(replace(own_identity(), start_ticks=1)) is False
 
 
-def test_another_boot_of_this_host_left_nothing_alive() -> None:
-    assert is_alive(replace(own_identity(), boot_id=str(uuid.uuid4()))) is False
+async def test_another_boot_may_be_another_machine_that_was_made_from_the_same_image() -> None:
+    cloned = replace(own_identity(), boot_id=str(uuid.uuid4()))
+    assert is_alive(cloned) is None
+    assert HostCensus().is_alive(cloned) is None
+    assert await wait_dead(cloned, 5) is False
+
+
+def test_where_there_is_one_machine_another_boot_left_nothing_alive() -> None:
+    me = own_identity()
+    earlier = replace(me, boot_id=str(uuid.uuid4()))
+    census = HostCensus(alone=True)
+    assert census.is_alive(earlier) is False
+    assert census.is_alive(me) is True
+    assert census.is_alive(replace(me, host="another")) is None
+    assert census.is_alive(replace(earlier, host="another")) is None
+
+
+def test_a_container_with_pids_of_its_own_is_another_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    outside = replace(own_identity(), pid=2**22 + 1)
+    monkeypatch.setattr(identity_module, "_own_pid_namespace", lambda: "pid:[4026539999]")
+    host_id.cache_clear()
+    try:
+        assert [is_alive(outside, alone=alone) for alone in (True, False)] == [None, None]
+    finally:
+        host_id.cache_clear()
 
 
 async def test_of_another_host_nothing_is_known() -> None:

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 import psycopg
 import pytest
 
+from recoup.clock import SystemClock
 from recoup.errors import LedgerBusy, LedgerError
 from recoup.ledger.postgres.jobs import ClaimJob
 from recoup.ledger.postgres.ledger import PostgresLedger
@@ -56,13 +57,16 @@ class Proxy:
         self._listening: asyncio.Server | None = None
         self.cuts = 0
 
-    async def listen(self) -> int:
-        self._listening = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+    async def listen(self, port: int = 0) -> int:
+        self._listening = await asyncio.start_server(self._accept, "127.0.0.1", port)
         return int(self._listening.sockets[0].getsockname()[1])
 
-    def let_nobody_in(self) -> None:
+    def let_nobody_in(self) -> int:
+        """The port that nobody listens on any more."""
         assert self._listening is not None
+        port = int(self._listening.sockets[0].getsockname()[1]) if self._listening.sockets else 0
         self._listening.close()
+        return port
 
     async def close(self) -> None:
         self.let_nobody_in()
@@ -268,6 +272,77 @@ async def test_a_server_that_stays_away_is_an_error_within_the_limit(mortal: Pos
     await ledger.close()
 
 
+async def test_who_holds_a_lease_waits_for_the_server_as_long_as_it_lasts(mortal: PostgresServer) -> None:
+    ledger = await PostgresLedger.open(mortal.prepared_database(), busy_max_s=0.5)
+    lease = await ledger.claim("r", OWNER, 20.0, SystemClock().now())
+    await ledger.append(facts(into("run:r", note()), lease=lease))
+    await asyncio.to_thread(mortal.kill)
+    try:
+        waiting = asyncio.create_task(ledger.append(facts(into("run:r", note()), lease=lease)))
+        began_s = time.monotonic()
+        # Who waits for the server without a lease is told in time nevertheless, before or behind.
+        for number in range(2):
+            await refused(LedgerError, ledger.append(facts(into(f"run:{number}", note()))))
+        assert time.monotonic() - began_s < 6
+        await asyncio.sleep(max(0.0, began_s + 1.5 - time.monotonic()))
+        assert not waiting.done()
+    finally:
+        await asyncio.to_thread(mortal.start)
+    assert (await waiting).positions[0].seq == 2
+    assert await ledger.head("run:0") == await ledger.head("run:1") == 0
+    await ledger.close()
+
+
+async def test_who_holds_a_lease_is_told_before_it_runs_out(mortal: PostgresServer) -> None:
+    ledger = await PostgresLedger.open(mortal.prepared_database(), busy_max_s=0.2)
+    await asyncio.to_thread(mortal.kill)
+    try:
+        began_s = time.monotonic()
+        now = SystemClock().now()
+        lease = Lease("r", OWNER, 1, 3.0, now.boot_us / 1e6 + 3.0)
+        await refused(LedgerError, ledger.append(facts(into("run:r", note()), lease=lease)))
+        assert 1 < time.monotonic() - began_s < 3
+        for out in (now.boot_us / 1e6 - 5, now.boot_us / 1e6 + 3_000):
+            began_s = time.monotonic()
+            other = Lease("r", OWNER, 1, 3.0, out)
+            await refused(LedgerError, ledger.append(facts(into("run:r", note()), lease=other)))
+            assert time.monotonic() - began_s < 1
+    finally:
+        await asyncio.to_thread(mortal.start)
+    await ledger.close()
+
+
+async def test_a_closing_ledger_waits_for_no_lease(mortal: PostgresServer) -> None:
+    ledger = await PostgresLedger.open(mortal.prepared_database(), busy_max_s=0.3)
+    lease = await ledger.claim("r", OWNER, 60.0, SystemClock().now())
+    await asyncio.to_thread(mortal.kill)
+    try:
+        waiting = asyncio.create_task(ledger.append(facts(into("run:r", note()), lease=lease)))
+        await asyncio.sleep(0.5)
+        assert not waiting.done()
+        async with asyncio.timeout(10):
+            await ledger.close()
+        await refused(LedgerError, waiting)
+    finally:
+        await asyncio.to_thread(mortal.start)
+
+
+async def test_what_became_of_a_commit_under_a_lease_is_asked_as_long_as_the_lease_lasts(
+    mortal: PostgresServer,
+) -> None:
+    async with behind_a_proxy(mortal, deliver=True, busy_max_s=0.3) as (proxy, ledger):
+        ledger._writer.confirm_max_s = 0.2
+        lease = await ledger.claim("r", OWNER, 20.0, SystemClock().now())
+        await ledger.append(facts(into("run:r", note("first")), lease=lease))
+        port = proxy.let_nobody_in()
+        waiting = asyncio.create_task(ledger.append(facts(into("run:r", note(MARK)), lease=lease)))
+        await asyncio.sleep(1)
+        assert not waiting.done()
+        await proxy.listen(port)
+        assert (await waiting).positions[0].seq == 2
+        assert await tokens(ledger, "run:r") == ["first", MARK]
+
+
 async def test_a_backend_that_is_killed_takes_nobody_with_it(mortal: PostgresServer) -> None:
     """PostgreSQL ends every session when one backend dies without a word."""
     ledger = await PostgresLedger.open(mortal.prepared_database(), busy_max_s=20)
@@ -308,6 +383,11 @@ async def test_a_lock_that_is_not_given_is_busy_within_the_limit(postgres: Postg
         error = await refused(LedgerBusy, ledger.append(facts(into("run:a", note("second")))))
         assert time.monotonic() - began_s < 5
         assert "no turn at the ledger" in str(error)
+        # Nor under a lease that lasts: the work of others would wait behind it.
+        lease = await ledger.claim("b", OWNER, 60.0, SystemClock().now())
+        began_s = time.monotonic()
+        await refused(LedgerBusy, ledger.append(facts(into("run:a", note("second")), lease=lease)))
+        assert time.monotonic() - began_s < 5
     await ledger.append(facts(into("run:a", note("third"))))
     assert await tokens(ledger, "run:a") == ["first", "third"]
     await ledger.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,10 @@ import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from recoup.app import open_ledger
-from recoup.errors import LedgerError, LedgerTooNew, SettingsError
+from recoup.app import open_app, open_ledger
+from recoup.errors import LeaseLost, LedgerError, LedgerTooNew, SettingsError
 from recoup.ledger.postgres.connecting import address_of, connect
 from recoup.ledger.postgres.ledger import PostgresLedger
 from recoup.ledger.postgres.migrations import SCRIPTS, migrate
@@ -206,7 +208,17 @@ async def test_what_is_asked_often_is_found_by_an_index(postgres: PostgresServer
     ) as other:
         for name, sql in asked.items():
             values: Any = (
-                {"prefix": "a", "limit": "3", "run": "a"} if "%(" in sql else ["1"] * sql.count("%s")
+                {
+                    "prefix": "a",
+                    "limit": "3",
+                    "run": "a",
+                    "after": "a",
+                    "before": "1",
+                    "workflow": "w",
+                    "status": "s",
+                }
+                if "%(" in sql
+                else ["{}" if after.startswith("::text[]") else "1" for after in sql.split("%s")[1:]]
             )
             if name == "end_backend":
                 continue
@@ -231,6 +243,134 @@ def test_the_address_is_shown_without_its_password(tmp_path: Path) -> None:
         assert secret not in repr(settings) + str(settings.database) + repr(address_of(url))
         assert secret not in address_of(url).name
     assert DatabaseUrl(f"postgresql://me:a%40{secret}@db/recoup").password == f"a@{secret}"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://me:{}/x@127.0.0.1:1/db",
+        "postgresql://me:x@{}@127.0.0.1:1/db",
+        "postgresql://h?password={}@b",
+        "host=127.0.0.1 port=1 user=me password={}",
+        "host=127.0.0.1 PASSWORD = {}",
+        "postgresql:me:{}@h/db",
+        "postgres:me:{}@h/db",
+        " Postgresql:me:{}@h/db",
+        "'postgresql://me:{}@h/db'",
+    ],
+)
+def test_a_password_that_would_be_taken_for_something_else_is_refused_unseen(
+    tmp_path: Path, address: str
+) -> None:
+    for secret in ("".join(("hun", "ter", "2", "x" * 8)), "7" * 5):
+        with pytest.raises(SettingsError) as caught:
+            read_settings({"RECOUP_DATABASE": address.format(secret), "HOME": str(tmp_path)}, tmp_path)
+        assert secret not in str(caught.value)
+        assert secret not in str(DatabaseUrl(address.format(secret)))
+
+
+def test_a_port_that_is_none_is_refused_unseen() -> None:
+    secret = "".join(("hun", "ter", "2", "x" * 8))
+    for url in (f"postgresql://me:{secret}/x@127.0.0.1:1/db", f"postgresql://me:x@{secret}@127.0.0.1:1/db"):
+        with pytest.raises(SettingsError) as caught:
+            address_of(url)
+        assert secret not in str(caught.value)
+
+
+def test_the_password_is_known_wherever_it_stands() -> None:
+    for url in (
+        "postgresql://me:a%2Fb%40c@[::1]:5433/recoup",
+        "postgresql:///recoup?password=a%2Fb%40c&user=me",
+        "postgresql://a:1,b:2?user=me&password=a/b%40c",
+    ):
+        assert DatabaseUrl(url).password == address_of(url).parameters["password"] == "a/b@c"
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"), [("off", "on"), ("on", "on"), ("local", "local"), ("remote_apply", "remote_apply")]
+)
+async def test_what_a_writer_reports_is_durable_whatever_the_database_prefers(
+    postgres: PostgresServer, said: str, kept: str
+) -> None:
+    url = postgres.fresh_database()
+    prefer(url, f"synchronous_commit = {said}")
+    connection = await connect(address_of(url), writes=True)
+    assert await (await connection.execute("SHOW synchronous_commit")).fetchone() == (kept,)
+    await connection.close()
+
+
+@pytest.mark.parametrize("writes", [True, False])
+async def test_who_has_waited_sees_what_was_written_meanwhile(postgres: PostgresServer, writes: bool) -> None:
+    url = postgres.fresh_database()
+    prefer(url, "default_transaction_isolation = 'repeatable read'")
+    connection = await connect(address_of(url), writes=writes)
+    assert await (await connection.execute("SHOW transaction_isolation")).fetchone() == ("read committed",)
+    await connection.close()
+
+
+@pytest.mark.parametrize("stream", ["run:r", "policy"])
+@pytest.mark.parametrize("isolation", ["read committed", "repeatable read", "serializable"])
+async def test_no_append_overtakes_a_claim_that_is_under_way(
+    postgres: PostgresServer, isolation: str, stream: str
+) -> None:
+    """All is known by memory, so that it is sent at once; also where it writes into another stream than its run's."""
+    url = postgres.prepared_database()
+    prefer(url, f"default_transaction_isolation = '{isolation}'")
+    ledger = await PostgresLedger.open(url)
+    lease = await claimed(ledger)
+    for _ in range(2):
+        await ledger.append(facts(into(stream, note()), lease=lease))
+    async with await psycopg.AsyncConnection.connect(url) as other:
+        await other.execute("SELECT FROM recoup.streams WHERE name = 'run:r' FOR NO KEY UPDATE")
+        appending = asyncio.create_task(ledger.append(facts(into(stream, note()), lease=lease)))
+        await until_somebody_waits(url)
+        await other.execute("UPDATE recoup.leases SET epoch = 2 WHERE run_id = 'r'")
+        await other.commit()
+        await refused(LeaseLost, appending)
+    assert await ledger.head(stream) == 2
+    await ledger.close()
+
+
+async def test_no_append_overtakes_a_control_that_is_being_sent(postgres: PostgresServer) -> None:
+    url = postgres.prepared_database()
+    ledger = await PostgresLedger.open(url)
+    await ledger.append(facts(into("run:r", note()), into("policy", note())))
+    batch = {"ends": [{"n": "policy", "s": 1, "e": 1}], "events": [], "leases": [], "quiet": ["r"]}
+    writer = await connect(address_of(url), writes=True)
+    async with await psycopg.AsyncConnection.connect(url) as other:
+        await other.execute("SELECT FROM recoup.streams WHERE name = 'run:r' FOR NO KEY UPDATE")
+        appending = asyncio.create_task(
+            writer.execute("SELECT append_if_unchanged(%s::json)", (json.dumps(batch),))
+        )
+        await until_somebody_waits(url)
+        sent = "INSERT INTO recoup.controls (id, run_id, action, reason, actor, wall_us, boot_us, boot_id)"
+        await other.execute(f"{sent} VALUES ('c', 'r', 'cancel', '', '', 1, 1, '')".encode())
+        await other.commit()
+        assert await (await appending).fetchone() == (False,)
+    await writer.close()
+    await ledger.close()
+
+
+async def test_only_without_a_shared_database_is_another_boot_an_earlier_one(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    environ = {"HOME": str(tmp_path)}
+    for more, known in (({}, False), ({"RECOUP_DATABASE": postgres.prepared_database()}, None)):
+        async with open_app(read_settings(environ | more, tmp_path), environ) as app:
+            census = app.world.census
+            assert census.is_alive(replace(census.own_identity(), boot_id="another")) is known
+
+
+async def until_somebody_waits(url: str) -> None:
+    asked = "SELECT FROM pg_locks WHERE NOT granted AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = %s)"
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection, asyncio.timeout(10):
+        while not (await connection.execute(asked, (connection.info.dbname,))).rowcount:
+            await asyncio.sleep(0.01)
+
+
+def prefer(url: str, setting: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"ALTER DATABASE {connection.info.dbname} SET {setting}".encode())
 
 
 async def test_no_error_holds_the_password(postgres: PostgresServer) -> None:

@@ -7,6 +7,7 @@ import hashlib
 import os
 import shlex
 import shutil
+import sqlite3
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from recoup.clock import SystemClock
 from recoup.engine.claim import Claimed, claim
 from recoup.engine.driver import Driver
 from recoup.engine.world import EarlierRun, Job, Watcher
+from recoup.errors import Conflict
 from recoup.evidence.run_folder import RunFolder
 from recoup.evidence.vault import Vault
 from recoup.kernel.canonical import digest
@@ -720,8 +722,20 @@ async def test_a_step_whose_outputs_were_lost_was_done_all_the_same(house: Linke
     assert "pay may have been done" in state.reason
 
 
+async def test_a_run_that_is_gone_is_not_gone_on_from(house: Linked, source: Path) -> None:
+    with pytest.raises(Conflict, match="run one"):
+        await house.order(abc(source), "two", "one", None, {})
+    assert await house.ledger.runs() == []
+
+
 async def test_a_run_that_is_gone_is_not_silently_done_without(house: Linked, source: Path) -> None:
+    await house.order(abc(source), "one", None, None, {})
     await house.order(abc(source), "two", "one", None, {})
+    with sqlite3.connect(house.root / "ledger.db") as direct:
+        direct.execute(
+            "DELETE FROM events WHERE place >> 32 = (SELECT id FROM streams WHERE name = 'run:one')"
+        )
+    direct.close()
     taken = await claim(house.world, "two")
     assert isinstance(taken, Claimed)
     state = await Driver(
@@ -822,7 +836,7 @@ async def test_what_was_begun_by_a_driver_that_is_lost_is_its_runs_until_somebod
         await house.go(paying(source), "two", reuse="one")
     state = await house.go(paying(source), "three", reuse="one")
     assert (state.status, "run two" in state.reason) == (RunStatus.FAILED, True)
-    house.census.dead.add(house.census.own_identity())
+    house.census.restart()
     state = await (await house.linked_driver("two")).drive()
     assert (state.status, runtime.done.count("pay")) == (RunStatus.SUCCEEDED, 1)
 
@@ -833,7 +847,7 @@ async def test_what_a_cancelled_run_had_not_launched_is_free_again(house: Linked
     runtime.dies_at = "pay"
     with pytest.raises(Killed):
         await house.go(paying(source), "two", reuse="one")
-    house.census.dead.add(house.census.own_identity())
+    house.census.restart()
     assert (await answer(house, "two", "cancel")).status is RunStatus.CANCELLED
     house.census.dead.clear()
     state = await house.go(paying(source), "three", reuse="one")
@@ -939,7 +953,7 @@ async def test_a_driver_that_is_lost_anywhere_in_between_changes_nothing(
     house.make_workspaces = dies
     with pytest.raises(Killed):
         await house.go(abc(source), "two", reuse="one")
-    house.census.dead.add(house.census.own_identity())
+    house.census.restart()
     house.make_workspaces = Folders
     state = await (await house.linked_driver("two")).drive()
     assert (state.status, house.doing.done) == (RunStatus.SUCCEEDED, ["c"] if breaks else [])

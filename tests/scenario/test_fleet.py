@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import signal
 import subprocess
 import time
@@ -306,3 +308,43 @@ def test_bad_words_are_refused_and_nothing_is_submitted(cli: Cli, words: tuple[s
     assert done.code == 2, done.err
     assert said in done.err
     assert cli("runs", "--json").json == []
+
+
+@pytest.mark.parametrize("fleet", ["sqlite"], indirect=True)
+def test_a_worker_whose_words_nobody_reads_goes_on_and_stops_when_told(fleet: Fleet) -> None:
+    """Its output is a pipe that is full."""
+    plan = fleet.cli.plan(TWO)
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writer, b"x" * 4096)
+    os.set_blocking(writer, True)
+    environ = fleet.cli.environ()
+    worker = subprocess.Popen(
+        fleet.cli.argv("worker", "--json"), stdout=writer, stderr=writer, env=environ, cwd=fleet.cli.folder
+    )
+    try:
+        run_id = fleet.submit(plan)
+        fleet.until(run_id, "succeeded")
+        worker.terminate()
+        assert worker.wait(30) == 0
+    finally:
+        worker.kill()
+        worker.wait()
+        os.close(reader)
+        os.close(writer)
+
+
+@pytest.mark.parametrize("fleet", ["sqlite"], indirect=True)
+def test_a_dead_letter_is_tried_again_once_however_often_one_asks(fleet: Fleet) -> None:
+    policy = fleet.cli.folder / "policy.yaml"
+    policy.write_text("step_max_attempts: 1\ndelivery_max: 1\n")
+    fleet.cli.env["RECOUP_POLICY"] = str(policy)
+    plan = fleet.cli.plan(TWO.replace("'echo b", "'echo connection reset by peer; exit 1; echo b"))
+    run_id = fleet.submit(plan)
+    notices(fleet.worker("--until-idle"))
+    first = fleet.cli("queue", "retry", run_id, "--json").json
+    second = fleet.cli("queue", "retry", run_id, "--json").json
+    assert (first["duplicate"], second["duplicate"]) == (False, True)
+    assert first["runId"] == second["runId"]

@@ -43,7 +43,7 @@ def test_a_lane_is_open_to_whoever_serves_its_queue_and_meets_its_needs(
 @given(hints=st.lists(HINTS, max_size=6))
 def test_of_several_hints_for_a_run_the_highest_priority_and_the_latest_lane_count(hints: list[Hint]) -> None:
     kept = one_for_each_run(hints)
-    assert [hint.run_id for hint in kept] == list(dict.fromkeys(hint.run_id for hint in hints))
+    assert [hint.run_id for hint in kept] == sorted({hint.run_id for hint in hints})
     for hint in kept:
         same = [each for each in hints if each.run_id == hint.run_id]
         assert hint.priority == max(each.priority for each in same)

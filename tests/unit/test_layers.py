@@ -39,6 +39,7 @@ MAY_IMPORT = {
     "settings": {"errors"},
     "simulation": {"model", "kernel", "ports", "errors", "engine", "ledger", "redaction", "linked"},
     "linked": {"model", "kernel", "ports", "errors", "engine", "evidence", "workspace"},
+    "retention": {"model", "ports", "errors", "evidence", "workspace"},
     "app": ALL - EDGES,
     "api": ALL - EDGES,
     "testing": ALL - EDGES,

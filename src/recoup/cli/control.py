@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from recoup.cli.output import json_option, print_json, with_app
-from recoup.errors import Conflict, NotFound, UsageError
+from recoup.errors import Conflict, NotFound, SettingsError, StateError, UsageError
 
 if TYPE_CHECKING:
     from recoup.app import App
@@ -103,7 +103,11 @@ async def send(
     """Into the run's inbox; whoever drives it, or the next who does, will answer."""
     from recoup.model.storage import Control
 
-    await app.know_secrets_of(await app.state(run_id))
+    try:
+        await app.know_secrets_of(await app.state(run_id))
+    except (SettingsError, NotFound, StateError):
+        if action != "cancel":  # nobody must be kept from ending a run because its secrets are elsewhere
+            raise
     _must_be_an_id(app, control_id)
     wish = Control(
         id=control_id or f"ctl-{secrets.token_hex(8)}",

@@ -34,6 +34,7 @@ _COMMANDS = {
     "import": ("recoup.cli.importing:importing", "Turn another program's plan into a plan of Recoup."),
     "mode": ("recoup.cli.mode:mode", "Show or set the mode of a workflow: running, degraded, paused ..."),
     "audit": ("recoup.cli.audit:audit", "Export every event to files with a hash chain, and verify them."),
+    "prune": ("recoup.cli.prune:prune", "Forget runs that ended long ago, with everything of theirs."),
     "simulate": ("recoup.cli.simulate:simulate", "Say what another policy would have decided."),
     "policy": ("recoup.cli.rules:policy", "Show or check the policy."),
     "schema": ("recoup.cli.rules:schema", "Print the JSON Schema of a file that people write."),

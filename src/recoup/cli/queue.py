@@ -55,9 +55,11 @@ def retry(ctx: click.Context, run_name: str, as_json: bool) -> None:
     async def work(app: App) -> None:
         submitted = await app.retry(await app.find(run_name))
         if as_json:
-            print_json({"runId": submitted.run_id, "duplicate": False})
+            print_json({"runId": submitted.run_id, "duplicate": submitted.duplicate})
         else:
             click.echo(submitted.run_id)
+        if submitted.duplicate:
+            click.echo("note: this is the run that tries it again already", err=True)
 
     with_app(ctx, work)
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import queue
 import secrets
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterator
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import click
 
@@ -22,6 +24,41 @@ if TYPE_CHECKING:
     from recoup.model.storage import SeenWorker
 
 _ABSENT_HEARTBEATS = 3
+_NOTICES_MAX = 1_000
+_OVERTIME = 1
+_LAST_WORDS_S = 2.0
+
+
+class Announcer:
+    """Says things from a thread of its own: a reader that stops reading, or a full disk, must not stop the work. What
+    nobody takes in time is left out."""
+
+    def __init__(self, tell: Callable[[Notice], None]) -> None:
+        self._tell = tell
+        self._waiting: queue.Queue[Notice | None] = queue.Queue(_NOTICES_MAX)
+        self._thread = threading.Thread(target=self._say_all, name="recoup-notices", daemon=True)
+
+    @property
+    def is_stuck(self) -> bool:
+        return self._thread.is_alive()
+
+    def __call__(self, notice: Notice) -> None:
+        with contextlib.suppress(queue.Full):
+            self._waiting.put_nowait(notice)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(queue.Full):
+            self._waiting.put_nowait(None)
+        self._thread.join(_LAST_WORDS_S)
+
+    def _say_all(self) -> None:
+        while (notice := self._waiting.get()) is not None:
+            with contextlib.suppress(OSError, ValueError):
+                self._tell(notice)
 
 
 def _names(_ctx: click.Context, _option: click.Parameter, value: str) -> tuple[str, ...]:
@@ -71,7 +108,7 @@ def worker(
       RECOUP_DATABASE=postgresql://... recoup worker --metrics-port 9464
     """
     from recoup import __version__
-    from recoup.fleet.worker import Shift, Worker
+    from recoup.fleet.worker import STOP_S, Shift, Worker
 
     shift = Shift(
         worker_id=f"{os.uname().nodename}-{os.getpid()}-{secrets.token_hex(2)}",
@@ -83,16 +120,20 @@ def worker(
         until_idle=until_idle,
     )
 
+    announcer = Announcer(lambda notice: _tell(notice, as_json))
+
     async def work(app: App) -> None:
         if metrics_port is not None:
             app.measure_always()
-        say = lambda notice: _tell(notice, as_json)  # noqa: E731 a name for it would say no more
-        one = Worker(app.deliveries(), await app.dispatch(), shift, say, app.chores)
-        async with _metrics_served(app, metrics_host, metrics_port):
-            with _drained_by_signals(one):
-                await one.work()
+        with announcer as say:
+            one = Worker(app.deliveries(), await app.dispatch(), shift, say, app.chores)
+            async with _metrics_served(app, metrics_host, metrics_port):
+                with _drained_by_signals(one, grace_s + STOP_S):
+                    await one.work()
 
     with_app(ctx, work)
+    if announcer.is_stuck:
+        os._exit(0)  # Python would wait for what it still has to say
 
 
 @click.command()
@@ -163,13 +204,17 @@ def _tell(notice: Notice, as_json: bool) -> None:
 
 
 @contextlib.contextmanager
-def _drained_by_signals(one: Worker) -> Iterator[None]:
+def _drained_by_signals(one: Worker, within_s: float) -> Iterator[None]:
     loop, told = asyncio.get_running_loop(), [0]
 
     def drain() -> None:
         told[0] += 1
         if told[0] > 2:
             os._exit(130)
+        if (
+            told[0] == 1
+        ):  # whatever still waits by then, for a frozen database, say: keepers end what it has started
+            loop.call_later(within_s, os._exit, _OVERTIME)
         one.drain()
 
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import secrets
+import time
 from collections import OrderedDict
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,6 +20,8 @@ from recoup.ports import Depot
 
 ROOT = "evidence"
 _REMEMBERED_MAX = 10_000
+_REMEMBERED_S = 600.0
+"""Then it is sent again: it may have been pruned when nobody cited it any more."""
 
 
 class ShippedEvidence:
@@ -29,11 +32,11 @@ class ShippedEvidence:
         self._inner = inner
         self._parcels = Parcels(depot, Open(), ROOT)
         self._aside = aside
-        self._sent: OrderedDict[str, None] = OrderedDict()
+        self._sent: OrderedDict[str, float] = OrderedDict()
 
     async def put(self, content: Redacted, limit_bytes: int) -> str:
         handle = await self._inner.put(content, limit_bytes)
-        if handle not in self._sent:
+        if not self._is_sent(handle):
             await self._parcels.send(_name(handle), b"", await self._inner.get(handle))
             self._remember(handle)
         return handle
@@ -66,8 +69,13 @@ class ShippedEvidence:
             )
         return data
 
+    def _is_sent(self, handle: str) -> bool:
+        sent_s = self._sent.get(handle)
+        return sent_s is not None and time.monotonic() - sent_s < _REMEMBERED_S
+
     def _remember(self, handle: str) -> None:
-        self._sent[handle] = None
+        self._sent[handle] = time.monotonic()
+        self._sent.move_to_end(handle)
         if len(self._sent) > _REMEMBERED_MAX:
             self._sent.popitem(last=False)
 

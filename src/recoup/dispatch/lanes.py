@@ -33,12 +33,13 @@ def open_lanes(lanes: Iterable[str], queues: Collection[str], capabilities: Coll
 
 
 def one_for_each_run(hints: Sequence[Hint]) -> list[Hint]:
-    """In the order in which the runs were first named, each with its highest priority and its latest lane."""
+    """By the runs' ids, so that two who hint the same ones at once do not wait for each other; each with its highest
+    priority and its latest lane."""
     kept: dict[str, Hint] = {}
     for hint in hints:
         known = kept.get(hint.run_id, hint)
         kept[hint.run_id] = msgspec.structs.replace(hint, priority=max(hint.priority, known.priority))
-    return list(kept.values())
+    return [kept[run_id] for run_id in sorted(kept)]
 
 
 def bounded_s(delay_s: float) -> float:

@@ -229,7 +229,9 @@ def _finish(connection: sqlite3.Connection, taken: Taken, again_in_s: float | No
         return
     lane, priority, at_us = held.returned(again_in_s, now)
     wall_us = now.wall_us + at_us - now.boot_us
-    connection.execute(_Q["put_back"], (lane, priority, at_us <= now.boot_us, at_us, wall_us, run_id))
+    is_later = again_in_s is not None and again_in_s > 0
+    values = (is_later, lane, priority, at_us <= now.boot_us, at_us, wall_us, run_id)
+    connection.execute(_Q["put_back"], values)
     connection.execute(_Q["count_additions"])
 
 

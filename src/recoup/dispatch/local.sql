@@ -43,9 +43,11 @@ SELECT lane, priority, again_lane, again_priority, again_us FROM hints WHERE run
 -- remove: for good.
 DELETE FROM hints WHERE run_id = ?
 
--- put_back: it waits again.
+-- put_back: it waits again; if only later, at the end: otherwise those who are refused again and again would be asked
+-- first, and nobody else ever.
 UPDATE hints
-SET lane = ?, priority = ?, ready = ?, at_us = ?, at_wall_us = ?,
+SET number = iif(?, (SELECT max(number) + 1 FROM hints), number),
+    lane = ?, priority = ?, ready = ?, at_us = ?, at_wall_us = ?,
     token = NULL, again_lane = NULL, again_priority = NULL, again_us = NULL
 WHERE run_id = ?
 

@@ -20,6 +20,10 @@ SELECT now() AS looked, ARRAY(
 -- forward: bring waiting ones forward, leave word with taken ones.
 WITH new AS (
     SELECT * FROM unnest($1::text[], $2::text[], $3::int[]) AS new (key, lane, priority)
+), locked AS MATERIALIZED (
+    SELECT id FROM recoup.pgqueuer
+    WHERE dedupe_key = ANY ($1::text[]) AND status = ANY (ARRAY['queued', 'picked']::recoup.pgqueuer_status[])
+    ORDER BY id FOR UPDATE
 ), forward AS (
     UPDATE recoup.pgqueuer AS job SET
         updated = now(),
@@ -33,8 +37,9 @@ WITH new AS (
             'priority', greatest((job.headers #>> '{again,priority}')::int, new.priority),
             'at_s', least((job.headers #>> '{again,at_s}')::float8, extract(epoch FROM now() + $4::interval)::float8)
         )) END
-    FROM new
-    WHERE job.dedupe_key = new.key AND job.status = ANY (ARRAY['queued', 'picked']::recoup.pgqueuer_status[])
+    FROM new, locked
+    WHERE job.id = locked.id AND job.dedupe_key = new.key
+        AND job.status = ANY (ARRAY['queued', 'picked']::recoup.pgqueuer_status[])
     RETURNING job.dedupe_key, job.status
 )
 SELECT dedupe_key AS key, CASE status WHEN 'queued' THEN pg_notify($5, $6) END FROM forward
@@ -45,9 +50,17 @@ WHERE hint.id = mine.id AND queue_manager_id = mine.taker AND status = 'picked'
     AND NOT coalesce(headers ? 'again', false)
 RETURNING hint.id AS id
 
+-- discard: rows that are no hints.
+DELETE FROM recoup.pgqueuer WHERE id = ANY ($1::bigint[]) AND queue_manager_id = $2::uuid RETURNING id
+
 -- put_back: the hint that came meanwhile, the one that goes back, or of both the best.
 WITH back AS (
     UPDATE recoup.pgqueuer SET
+        -- Who comes back later stands at the end: otherwise those who are refused again and again would be asked first,
+        -- and nobody else ever.
+        id = CASE
+            WHEN $3::interval > interval '0' THEN nextval(pg_get_serial_sequence('recoup.pgqueuer', 'id')) ELSE id
+        END,
         status = 'queued',
         updated = now(),
         queue_manager_id = NULL,

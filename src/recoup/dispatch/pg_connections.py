@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import random
+import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -19,6 +22,7 @@ from recoup.errors import DispatchError, SettingsError
 CONNECT_MAX_S = 3
 STATEMENT_MAX_MS = 10_000
 SLEEP_MAX_S = 0.5
+HUNG_UP_MAX_S = 0.5
 
 _SLEEP_S = 0.02
 _OPTIONS = (
@@ -66,6 +70,7 @@ class Connections:
         self._busy_max_s = busy_max_s
         self._places = asyncio.Semaphore(count_max)
         self._idle: list[Connection] = []
+        self._busy: set[Connection] = set()
         self._closed = False
         self.make_tables: Callable[[], Awaitable[None]] | None = None
         """To be called when somebody has dropped them."""
@@ -75,7 +80,7 @@ class Connections:
 
         async def attempt() -> T:
             async with self._borrowed() as connection:
-                return await work(connection)
+                return await undisturbed(connection, work)
 
         return await self._tried(attempt, self._busy_max_s)
 
@@ -85,7 +90,7 @@ class Connections:
         async def attempt() -> T:
             connection = await self.connect()
             try:
-                return await work(connection)
+                return await undisturbed(connection, work)
             finally:
                 await connection.close()
 
@@ -103,7 +108,10 @@ class Connections:
         return text.replace(self._password, "***") if self._password else text
 
     async def close(self) -> None:
+        """Whoever still waits for an answer hears that it was closed."""
         self._closed = True
+        for connection in self._busy:
+            hang_up(connection)
         await self._drop_idle()
 
     async def _tried(self, attempt: Callable[[], Awaitable[T]], max_s: float) -> T:
@@ -131,6 +139,7 @@ class Connections:
     async def _borrowed(self) -> AsyncIterator[Connection]:
         async with self._places:
             connection = self._idle.pop() if self._idle else await self.connect()
+            self._busy.add(connection)
             try:
                 yield connection
             except BaseException as error:
@@ -140,6 +149,7 @@ class Connections:
                     await self._drop_idle()
                 raise
             finally:
+                self._busy.discard(connection)
                 await self._give_back(connection)
 
     async def _give_back(self, connection: Connection) -> None:
@@ -165,6 +175,30 @@ class Connections:
             f"the queue in PostgreSQL refused a request: {self.words(error)}",
             hint="Check what the user of RECOUP_DATABASE may do in the schema recoup.",
         )
+
+
+async def undisturbed(connection: Connection, work: Callable[[Connection], Awaitable[T]]) -> T:
+    """Whoever gives up hangs up. psycopg, cancelled while it waits, would ask the server to stop, which may be frozen,
+    and wait for that up to ten seconds more."""
+    working = asyncio.ensure_future(work(connection))
+    try:
+        await asyncio.wait({working})
+    except asyncio.CancelledError:
+        hang_up(connection)
+        # Its error is of no interest, and asyncio would complain of that.
+        working.add_done_callback(lambda done: done.cancelled() or done.exception())
+        await asyncio.wait({working}, timeout=HUNG_UP_MAX_S)
+        raise
+    return working.result()
+
+
+def hang_up(connection: Connection) -> None:
+    """Whatever waits for an answer on it meets a lost connection at once."""
+    with (
+        contextlib.suppress(psycopg.Error, OSError),
+        socket.socket(fileno=os.dup(connection.fileno())) as line,
+    ):
+        line.shutdown(socket.SHUT_RDWR)
 
 
 def _read(url: str) -> tuple[str, str]:

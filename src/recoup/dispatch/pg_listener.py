@@ -8,10 +8,11 @@ import random
 
 import psycopg
 
-from recoup.dispatch.pg_connections import Connection, Connections
+from recoup.dispatch.pg_connections import Connection, Connections, undisturbed
 from recoup.dispatch.pg_queuer import CHANNEL
 
 RETRY_MAX_S = 2.0
+ANSWER_MAX_S = 5.0
 _RETRY_S = 0.05
 
 
@@ -48,7 +49,8 @@ class Listener:
             retry_s = min(2 * retry_s, RETRY_MAX_S)
 
     async def _hear(self, connection: Connection) -> None:
-        await connection.execute(f"LISTEN {CHANNEL}")
+        async with asyncio.timeout(ANSWER_MAX_S):
+            await undisturbed(connection, lambda one: one.execute(f"LISTEN {CHANNEL}"))
         self._tell()
         async for _ in connection.notifies():
             self._tell()

@@ -17,7 +17,7 @@ from pgqueuer.domain.types import QueueEntrypoint, QueueManagerId
 from pgqueuer.ports.repository import EntrypointExecutionParameter
 
 from recoup.dispatch.lanes import bounded_s, hint_of, lane_of, one_for_each_run, open_lanes, queue_of
-from recoup.dispatch.pg_connections import Connections
+from recoup.dispatch.pg_connections import HUNG_UP_MAX_S, Connections
 from recoup.dispatch.pg_listener import Listener
 from recoup.dispatch.pg_queuer import CHANNEL, BorrowingDriver, fetch, install, queuer
 from recoup.dispatch.queries import queries
@@ -95,10 +95,14 @@ class PgDispatch:
         taker = uuid4()
         jobs = await self._dequeue(lanes, taker, limit) if lanes else []
         self._lanes, self._looked, self._heard, self._more = lanes, look["looked"], heard, len(jobs) >= limit
-        return [Taken(_hint(job), f"{job.id}:{taker}") for job in jobs]
+        hints = {job.id: _hint(job) for job in jobs}
+        if strange := [number for number, hint in hints.items() if hint is None]:
+            await self._ask("discard", strange, taker)
+        return [Taken(hint, f"{number}:{taker}") for number, hint in hints.items() if hint]
 
     async def keep(self, taken: Sequence[Taken]) -> None:
-        mine = [_parts(each.token) for each in taken]
+        # All who change several rows do so in the order of their numbers: otherwise two would wait for each other.
+        mine = sorted(_parts(each.token) for each in taken)
         if mine:
             await self._ask("keep", [number for number, _ in mine], [taker for _, taker in mine])
 
@@ -119,7 +123,7 @@ class PgDispatch:
 
     async def _remove_all(self) -> None:
         await asyncio.sleep(TOGETHER_S)
-        batch, self._removals = self._removals, []
+        batch, self._removals = sorted(self._removals, key=lambda removal: removal[0]), []
         try:
             rows = await self._ask(
                 "remove", [number for number, *_ in batch], [taker for _, taker, _ in batch]
@@ -175,6 +179,8 @@ class PgDispatch:
                 await self._tidier
         await self._listener.close()
         await self._connections.close()
+        if self._remover is not None:
+            await asyncio.wait({self._remover}, timeout=HUNG_UP_MAX_S)
 
     async def _hint(self, hints: list[Hint], delay: timedelta) -> None:
         """A row that was there and is gone again when it shall be changed: so it can be added now."""
@@ -238,9 +244,12 @@ class PgDispatch:
         return await self._connections.run(lambda connection: fetch(connection, _Q[name], *args))
 
 
-def _hint(job: Job) -> Hint:
-    assert job.payload is not None, "a row of ours names its run"
-    return hint_of(job.payload.decode(), job.entrypoint, job.priority)
+def _hint(job: Job) -> Hint | None:
+    """None: the row is not one of ours. Left there it would be taken again and again."""
+    try:
+        return hint_of((job.payload or b"").decode(), job.entrypoint, job.priority)
+    except ValueError:
+        return None
 
 
 def _parts(token: str) -> tuple[int, UUID]:

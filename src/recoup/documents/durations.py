@@ -13,13 +13,13 @@ _COUNT = r"[0-9]{1,9}(?:\.[0-9]{1,9})?"
 PATTERN = "^(?=[0-9])" + "".join(f"(?:{_COUNT}{unit})?" for unit in _UNIT_S) + "$"
 
 
-def duration_s(written: Any) -> float:
+def duration_s(written: Any, max_s: float = DURATION_MAX_S) -> float:
     """Raises ValueError in words for the person who wrote it."""
     if isinstance(written, bool) or not isinstance(written, str | int | float):
         raise ValueError("must be a duration such as 90s, 15m or 1h30m")
     seconds = _seconds(written) if isinstance(written, str) else written
-    if not DURATION_MIN_S <= seconds <= DURATION_MAX_S:
-        raise ValueError("must be more than nothing (at least 1ms) and at most 30 days")
+    if not DURATION_MIN_S <= seconds <= max_s:
+        raise ValueError(f"must be more than nothing (at least 1ms) and at most {max_s / 86_400:g} days")
     return float(seconds)
 
 

@@ -49,7 +49,7 @@ from recoup.model import events as ev
 from recoup.model.decision import Escalate, GiveUp, Strategy
 from recoup.model.failure import Failure, FailureClass, FailureKind
 from recoup.model.ids import Lease, ProcessIdentity
-from recoup.model.plan import ApproveAction, Step
+from recoup.model.plan import ApproveAction, Repeat, Step
 from recoup.model.policy import Policy
 from recoup.model.run import RunState, RunStatus, StepRecord, StepState, Verdict
 from recoup.model.storage import Control
@@ -112,6 +112,7 @@ class Driver:
 
         async def say_so() -> None:
             await self._take_over()
+            await self._handle_controls()
             if self._going():
                 await decline(self._desk, words)
 
@@ -130,6 +131,7 @@ class Driver:
         ]
         for task in background:
             task.add_done_callback(self._background_ended)
+        detach = desk.lifeline.attach(desk.recorder.extend)
         try:
             await work()
         except LeaseLost:
@@ -143,6 +145,7 @@ class Driver:
                 raise StateError.of(error) from error
             raise
         finally:
+            detach()
             for task in background:
                 task.cancel()
             await asyncio.gather(*background, return_exceptions=True)
@@ -168,7 +171,13 @@ class Driver:
                 await self._advance(self._desk.job.plan.steps[index], self.state.steps[index])
 
     async def _take_over(self) -> None:
-        if self._replaced is not None:
+        if self._replaced is None:
+            return
+        if (
+            self._replaced == self._desk.recorder.lease.owner
+        ):  # we could not renew it in time: nobody was lost
+            await self._desk.world.census.clear(self._desk.job.run_id, None)
+        else:
             await take_over(self._desk, self._replaced)
 
     async def _answer(self) -> None:
@@ -184,16 +193,26 @@ class Driver:
     async def _enter(self) -> None:
         if not self.state.begun:
             return await begin(self._desk, self._very_first)
-        why = self.state.reason if self.state.interrupted else "the driver was lost"
+        told_to_stop = self.state.interrupted
+        why = self.state.reason if told_to_stop else "the driver was lost"
         await resume(self._desk)
         for record in self.state.steps:
             if record.open is not None and self._going():
-                conclusion = await lost_attempt(self._desk, record, why)
-                if conclusion is not None:
-                    await self._settle(self._desk.job.plan.steps[record.index], record, conclusion)
+                await self._take_up(record, why, told_to_stop)
         if self._going():
             await adopt(self._desk)
         return None
+
+    async def _take_up(self, record: StepRecord, why: str, told_to_stop: bool) -> None:
+        """An attempt that a former driver left open. One that was ended because its driver was told to stop costs
+        nothing, unless it must not be repeated."""
+        step = self._desk.job.plan.steps[record.index]
+        conclusion = await lost_attempt(self._desk, record, why)
+        if isinstance(conclusion, Failed) and told_to_stop and step.repeat is Repeat.SAFE:
+            kind = FailureKind.DRIVER_LOST
+            await self._desk.recorder.record(not_concluded(record, kind, why, not_begun=False, spared=True))
+        elif conclusion is not None:
+            await self._settle(step, record, conclusion)
 
     async def _advance(self, step: Step, record: StepRecord) -> None:
         """Whatever stands next between the run and the end of this step: a wait, a restore, a rebuild, an attempt."""
@@ -575,7 +594,7 @@ class Driver:
         """Controls first: a cancel beats an interruption, and both beat the next attempt."""
         if self._lost:
             raise LeaseLost(
-                f"run {self._desk.job.run_id} is in another driver's hands now",
+                f"the lease of run {self._desk.job.run_id} is lost, or could not be renewed in time",
                 hint=f"See whose: recoup show {self._desk.job.run_id}",
             )
         if self._broken is not None:

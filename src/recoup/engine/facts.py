@@ -306,7 +306,9 @@ def invalidated(state: RunState, index: int, reason: str) -> list[ev.StepInvalid
     ]
 
 
-def not_concluded(record: StepRecord, kind: FailureKind, why: str, *, not_begun: bool) -> ev.AttemptFailed:
+def not_concluded(
+    record: StepRecord, kind: FailureKind, why: str, *, not_begun: bool, spared: bool = False
+) -> ev.AttemptFailed:
     """An open attempt ends without anything being learned from it."""
     assert record.open is not None
     return ev.AttemptFailed(
@@ -321,6 +323,7 @@ def not_concluded(record: StepRecord, kind: FailureKind, why: str, *, not_begun:
         summary=why,
         outcome_known=not_begun,
         not_begun=not_begun,
+        spared=spared,
         phase=_phase(record),
     )
 

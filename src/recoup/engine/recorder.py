@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+import msgspec
+
 from recoup.engine.breaking import judging
 from recoup.engine.world import Job, World
 from recoup.kernel.breaker import ends_a_step
@@ -65,6 +67,10 @@ class Recorder:
         """All of it in one transaction, or nothing. True: the tail was appended too."""
         async with self._turn:
             return await self._record(facts, results, tail, acks, release, at or self._world.clock.now())
+
+    def extend(self, deadline_boot_s: float) -> None:
+        """The lease was renewed."""
+        self.lease = msgspec.structs.replace(self.lease, deadline_boot_s=deadline_boot_s)
 
     def digest_of(self, policy: Policy) -> str:
         """The policy's digest; its body goes with the next append, so that no event names an unknown one."""

@@ -7,7 +7,7 @@ import contextlib
 from recoup.engine.breaking import blocked, kept_out_of
 from recoup.engine.desk import Desk
 from recoup.engine.everywhere import Seen
-from recoup.errors import LedgerBusy
+from recoup.errors import LedgerError
 from recoup.kernel.elapsed import elapsed_s
 from recoup.model.instant import Instant
 from recoup.model.mode import Refusal
@@ -48,7 +48,7 @@ class Surroundings:
         now = self._desk.world.clock.now()
         if self._looked_at is not None and elapsed_s(self._looked_at, now, LOOK_S) < LOOK_S:
             return
-        with contextlib.suppress(LedgerBusy):
+        with contextlib.suppress(LedgerError):
             # What an attempt came to waits to be recorded, and must not be lost for this. The next look is at the next
             # occasion: nothing may begin on the word of one that saw nothing.
             await self._follow_the_policy()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import secrets
 import time
 from pathlib import Path
 
@@ -25,7 +27,9 @@ class FolderEvidence:
         data = content.data if len(content) <= limit_bytes else content.data[:limit_bytes] + _CUT
         handle = f"sha256:{hashlib.sha256(data).hexdigest()}"
         path = self._path(handle)
-        if not path.exists():
+        try:
+            os.utime(path)  # young again: whoever prunes must not take it away before an event cites it
+        except FileNotFoundError:
             write_whole(path, data)
         return handle
 
@@ -53,16 +57,42 @@ class FolderEvidence:
         """What is known to be the content of this handle."""
         write_whole(self._path(handle), data)
 
-    def prune(self, keep: frozenset[str], older_than_s: float) -> int:
-        """Remove what nobody cites any more; young files stay, their event may still be on its way."""
-        horizon = time.time() - older_than_s
-        removed = 0
-        for path in self._root.glob("??/*"):
-            if f"sha256:{path.name}" not in keep and path.stat().st_mtime < horizon:
+    def has(self, handle: str) -> bool:
+        return self._path(handle).is_file()
+
+    def older_than(self, age_s: float) -> set[str]:
+        """The handles of what was stored, or stored again, longer ago than this."""
+        found = (path for path in self._root.glob("??/*") if not path.name.startswith("."))
+        return {f"sha256:{path.name}" for path in found if _age_s(path) > age_s}
+
+    def remove(self, handle: str, older_than_s: float) -> int | None:
+        """How many bytes that was. None: it is not here, or young: its event may still be on its way."""
+        path = self._path(handle)
+        aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.gone")
+        if not path.is_file() or _age_s(path) <= older_than_s:
+            return None
+        # Aside first: somebody may have stored it again between the look and this.
+        path.rename(aside)
+        if _age_s(aside) <= older_than_s:
+            aside.rename(path)
+            return None
+        size_bytes = aside.stat().st_size
+        aside.unlink()
+        return size_bytes
+
+    def sweep(self, older_than_s: float) -> None:
+        """Remove what was begun, to be written or to be removed, and never ended."""
+        for path in self._root.glob("??/.*"):
+            if _age_s(path) > older_than_s:
                 path.unlink(missing_ok=True)
-                removed += 1
-        return removed
 
     def _path(self, handle: str) -> Path:
         name = handle.removeprefix("sha256:")
         return self._root / name[:2] / name
+
+
+def _age_s(path: Path) -> float:
+    try:
+        return time.time() - path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0

@@ -10,7 +10,7 @@ from recoup.engine.breaking import blocked_words, kept_out
 from recoup.engine.claim import Claimed, Crowded, Held, claim_within
 from recoup.engine.driver import Driver
 from recoup.engine.world import World
-from recoup.errors import LeaseLost, LedgerError, RecoupError
+from recoup.errors import LeaseLost, LedgerError, RecoupError, SettingsError
 from recoup.kernel.backoff import due_in_s
 from recoup.kernel.controls import is_over
 from recoup.kernel.elapsed import elapsed_s
@@ -20,8 +20,14 @@ from recoup.model.policy import Policy
 from recoup.model.run import RunState, RunStatus
 from recoup.model.storage import Crowd
 
-CROWDED_S = 1.0
-"""How soon a run is looked at again that found no room."""
+CROWDED_S = 0.5
+CROWDED_MAX_S = 30.0
+"""How soon a run is looked at again that found no room; twice as long each time."""
+FULL_S = 0.2
+REFUSALS_MAX = 5
+DUE_MAX_S = 300.0
+"""A run whose time has not come is looked at again by then: our clock may be the one that is wrong."""
+_REMEMBERED_MAX = 10_000
 OPEN_S = 0.25
 """How long it is taken for granted that a workflow which let one run go on lets others."""
 _OPEN_MAX = 1_000
@@ -37,6 +43,8 @@ class Left:
     """When it is worth another look. None: never, unless somebody does something about it."""
     words: str
     state: RunState | None = None
+    quiet: bool = False
+    """Not worth a word: it would be said again and again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +59,12 @@ class Deliveries:
     decliner: Callable[[RunState, Policy, Claimed], Driver]
     """For a run that cannot be driven here: it needs nothing but the ledger."""
     wind_up: Callable[[RunState], Awaitable[list[str]]]
+    _full: dict[Crowd, Instant] = field(default_factory=dict)
+    """When a crowd was last seen to be full."""
+    _waits: dict[str, float] = field(default_factory=dict)
+    """How long a run that found no room was put off last."""
+    _refusals: dict[str, int] = field(default_factory=dict)
+    """How often a run could not be driven here, for a reason that is ours."""
     _open: dict[tuple[str, str], Instant] = field(default_factory=dict)
     """When a workflow last let a run go on, by the policy of that run."""
 
@@ -63,12 +77,35 @@ class Deliveries:
         early = self._too_early(state) or await self._kept_out(state, policy)
         if early is not None:
             return early
-        taken = await claim_within(self.world, run_id, crowds_of(state, policy))
+        crowds = crowds_of(state, policy)
+        taken = await self._claimed_within(run_id, crowds)
         if isinstance(taken, Crowded):
-            return Left(CROWDED_S, "as many runs as may be driven at once are", state)
+            return self._crowded(state)
+        self._waits.pop(run_id, None)
         if isinstance(taken, Held):
             return Left(None, "another worker drives it", state)
         return await self._drive(state, taken, policy, on_driver)
+
+    async def _claimed_within(self, run_id: str, crowds: tuple[Crowd, ...]) -> Claimed | Held | Crowded:
+        """A crowd that was full a moment ago is not asked again: thousands may wait for it."""
+        now = self.world.clock.now()
+        if any(
+            crowd in self._full and elapsed_s(self._full[crowd], now, FULL_S) < FULL_S for crowd in crowds
+        ):
+            return Crowded()
+        taken = await claim_within(self.world, run_id, crowds)
+        if isinstance(taken, Crowded):
+            if len(self._full) >= _REMEMBERED_MAX:
+                self._full.clear()
+            self._full.update(dict.fromkeys(crowds, now))
+        return taken
+
+    def _crowded(self, state: RunState) -> Left:
+        if len(self._waits) >= _REMEMBERED_MAX:
+            self._waits.clear()
+        wait_s = min(CROWDED_MAX_S, self._waits.get(state.run_id, CROWDED_S / 2) * 2)
+        self._waits[state.run_id] = wait_s
+        return Left(wait_s, "as many runs as may be driven at once are", state, quiet=True)
 
     async def _drive(
         self, state: RunState, taken: Claimed, policy: Policy, on_driver: Callable[[Driver], None]
@@ -85,6 +122,8 @@ class Deliveries:
                 driver = await self.driver(state, taken)
             except (LeaseLost, LedgerError):
                 raise
+            except SettingsError as error:
+                return await self._not_here(state, policy, taken, error)
             except Exception as error:  # noqa: BLE001 whatever keeps a run from this machine: the run says so
                 return await self._declined(state, policy, taken, error)
         on_driver(driver)
@@ -106,6 +145,17 @@ class Deliveries:
         async with self._or_released(taken.lease):
             return await self._declined(state, policy, taken, error)
 
+    async def _not_here(self, state: RunState, policy: Policy, taken: Claimed, error: SettingsError) -> Left:
+        """This worker is not set up for it; another one may be. Only when none has come does the run pay for it."""
+        times = self._refusals.pop(state.run_id, 0) + 1
+        if times > REFUSALS_MAX:
+            return await self._declined(state, policy, taken, error)
+        if len(self._refusals) >= _REMEMBERED_MAX:
+            self._refusals.clear()
+        self._refusals[state.run_id] = times
+        await self.world.ledger.release(taken.lease)
+        return Left(float(2**times), f"it cannot be driven here: {_words(error)}", state)
+
     async def _declined(self, state: RunState, policy: Policy, taken: Claimed, error: Exception) -> Left:
         state = await self.decliner(state, policy, taken).decline(_words(error))
         return await self._left(state)
@@ -126,7 +176,7 @@ class Deliveries:
         if _waits_for_a_person(state):
             return Left(None, f"it waits for a person: {state.reason}", state)
         due_s = due_in_s(state, self.world.clock.now())
-        return Left(due_s, f"it is due in {due_s:.0f} s", state) if due_s > 0 else None
+        return Left(min(due_s, DUE_MAX_S), f"it is due in {due_s:.0f} s", state) if due_s > 0 else None
 
     async def _kept_out(self, state: RunState, policy: Policy) -> Left | None:
         now, key = self.world.clock.now(), (state.workflow, state.policy_digest)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from recoup.engine.world import World
+from recoup.fleet.delivering import DUE_MAX_S
 from recoup.model.dispatch import Hint
 from recoup.model.storage import HeldRun, Wanting
 from recoup.ports import Dispatch
@@ -50,7 +51,7 @@ class Sweeper:
         await self._dispatch.hint([self.hint(run) for run in due])
         for run in missing:
             if run.due_us > now_us:
-                await self._dispatch.hint([self.hint(run)], (run.due_us - now_us) / 1e6)
+                await self._dispatch.hint([self.hint(run)], min(DUE_MAX_S, (run.due_us - now_us) / 1e6))
         return len(missing)
 
     def hint(self, run: Wanting) -> Hint:

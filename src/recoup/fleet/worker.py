@@ -13,7 +13,7 @@ import msgspec
 from recoup.engine.driver import Driver
 from recoup.engine.entry import is_redelivery
 from recoup.errors import DispatchError, LeaseLost, LedgerError, RecoupError
-from recoup.fleet.delivering import CROWDED_S, Deliveries, Left
+from recoup.fleet.delivering import Deliveries, Left
 from recoup.fleet.queued import hint_of
 from recoup.fleet.sweeping import Sweeper
 from recoup.model.dispatch import Taken
@@ -26,6 +26,8 @@ IDLE_S = 5.0
 """The longest that an idle worker waits without a look."""
 TROUBLE_S = 2.0
 """After something went wrong with the database or the queue."""
+TROUBLE_MAX_S = 600.0
+_REMEMBERED_MAX = 10_000
 TOGETHER_S = 0.004
 """A worker that was full waits so long for more room: to take several hints at once costs no more than to take one."""
 LOST_S = 0.5
@@ -90,6 +92,8 @@ class Worker:
         self._leaving: set[asyncio.Task[None]] = set()
         """Those whose run is left, and whose hint is still to be told so."""
         self._taken: dict[str, Taken] = {}
+        self._not_before_us: dict[str, int] = {}
+        self._troubles: dict[str, int] = {}
         self._room = asyncio.Event()
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -185,14 +189,15 @@ class Worker:
             left = Left(0.0, "the worker ends")
             raise
         except Exception as error:  # noqa: BLE001 one run must not end the worker
-            left = Left(TROUBLE_S, f"{type(error).__name__}: {error}")
+            left = self._troubled(run_id, f"{type(error).__name__}: {error}")
         finally:
-            driven = self._drivers.pop(run_id, None) is not None
-            took_s = (self._world.clock.now().boot_us - begun_us) / 1e6
-            if driven or left.again_in_s != CROWDED_S:  # which would be said again and again
-                self._tell("left", left.words, run_id=run_id, state=left.state, seconds=round(took_s, 3))
+            self._drivers.pop(run_id, None)
             self._leaving.add(self._tasks.pop(run_id))
             self._room.set()
+            self._put_off(run_id, left)
+            took_s = (self._world.clock.now().boot_us - begun_us) / 1e6
+            if not left.quiet:
+                self._tell("left", left.words, run_id=run_id, state=left.state, seconds=round(took_s, 3))
             await self._hand_back(run_id, left)
 
     async def _delivered(self, run_id: str) -> Left:
@@ -202,7 +207,23 @@ class Worker:
             self._tell("lost", f"{error.message}; its processes were stopped", run_id=run_id)
             return Left(None, "another worker goes on with it")
         except RecoupError as error:
-            return Left(TROUBLE_S, error.message)
+            return self._troubled(run_id, error.message)
+
+    def _troubled(self, run_id: str, words: str) -> Left:
+        """Nothing is known of the run but that it cannot even be looked at: less and less often."""
+        if len(self._troubles) >= _REMEMBERED_MAX:
+            self._troubles.clear()
+        times = self._troubles[run_id] = self._troubles.get(run_id, 0) + 1
+        return Left(min(TROUBLE_MAX_S, TROUBLE_S * 2 ** min(times - 1, 20)), words)
+
+    def _put_off(self, run_id: str, left: Left) -> None:
+        """Whose time has not come is not taken up as lost again and again."""
+        if len(self._not_before_us) >= _REMEMBERED_MAX:
+            self._not_before_us.clear()
+        if left.again_in_s:
+            self._not_before_us[run_id] = self._world.clock.now().boot_us + round(left.again_in_s * 1e6)
+        if left.state is not None:
+            self._troubles.pop(run_id, None)
 
     def _attach(self, run_id: str, driver: Driver) -> None:
         self._drivers[run_id] = driver
@@ -225,8 +246,8 @@ class Worker:
     async def _take_up_lost(self) -> None:
         """Without waiting for a hint: theirs may be held by the one who is gone."""
         for lost in await self._sweeper.lost():
-            run_id = lost.run.run_id
-            if self._stop.is_set() or run_id in self._tasks:
+            run_id, now_us = lost.run.run_id, self._world.clock.now().boot_us
+            if self._stop.is_set() or run_id in self._tasks or self._not_before_us.get(run_id, 0) > now_us:
                 continue
             if len(self._tasks) < self._shift.concurrency:
                 self._begin(run_id, None)

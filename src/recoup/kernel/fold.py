@@ -301,7 +301,7 @@ def _fail(state: RunState, step: StepRecord, payload: ev.AttemptFailed) -> None:
             step.prechecks = None  # they were asked too long ago, or not to the end
         return
     phase = step.open.phase if step.open is not None else payload.phase
-    _spend(step, payload.attempt)
+    _spend(step, payload.attempt, counts=not payload.spared)
     if payload.agent is not None:
         step.last_command, step.session_id = payload.agent.last_command, payload.agent.session_id
     if phase == "rescue":
@@ -370,13 +370,13 @@ def _reuse(step: StepRecord, payload: ev.StepReused) -> None:
     step.invalidation_reason = payload.reason if payload.skipped else None
 
 
-def _spend(step: StepRecord, attempt: int) -> None:
+def _spend(step: StepRecord, attempt: int, *, counts: bool = True) -> None:
     assert step.open is None or step.open.attempt == attempt, (
         f"step {step.step_id}: attempt {attempt} is not open"
     )
     step.open = None
     step.attempts = attempt
-    step.attempts_in_delivery += 1
+    step.attempts_in_delivery += counts
 
 
 def _invalidate(state: RunState, step: StepRecord, payload: ev.StepInvalidated) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from recoup.errors import Conflict
 from recoup.kernel.deeds import CLAIMING, Claim, GivenBack, claim_of
-from recoup.ledger.transacting import Transacting
+from recoup.ledger.transacting import Transacting, seq_of
 from recoup.model.events import AttemptStarted, Payload, RunSubmitted
 from recoup.model.ids import run_stream
 from recoup.model.storage import StreamAppend
@@ -34,6 +34,15 @@ def claims_in(part: StreamAppend) -> Iterable[Claim]:
             yield claim
 
 
+def parents_in(part: StreamAppend) -> Iterable[str]:
+    """The runs that those which are submitted here go on from."""
+    for draft in part.drafts:
+        if draft.type == RunSubmitted.TYPE:
+            fact = draft.fact()
+            if isinstance(fact, RunSubmitted) and fact.reuse_from is not None:
+                yield fact.reuse_from
+
+
 def refuse_claimed(transaction: Transacting, parts: Iterable[StreamAppend]) -> None:
     """Raises Conflict."""
     holder = claimant(transaction, parts)
@@ -45,8 +54,10 @@ def refuse_claimed(transaction: Transacting, parts: Iterable[StreamAppend]) -> N
 
 
 def keep_claims(transaction: Transacting, stream: str, payload: Payload) -> None:
-    """For a fact that is an event now."""
+    """For a fact that is an event now. Raises Conflict."""
     if stream.startswith(_RUN):
+        if isinstance(payload, RunSubmitted) and payload.reuse_from is not None:
+            _require_parent(transaction, payload.reuse_from)
         keep_claim(transaction, stream.removeprefix(_RUN), payload)
 
 
@@ -68,3 +79,12 @@ def _holder(transaction: Transacting, run_id: str, claim: Claim) -> str | None:
     """None: nobody, or the run itself."""
     holder = transaction.claimant(transaction.family_of(run_id), claim)
     return None if holder == run_id else holder
+
+
+def _require_parent(transaction: Transacting, run_id: str) -> None:
+    """Of a run that was forgotten nobody knows what must not be repeated."""
+    if seq_of(transaction.last_place(run_stream(run_id))) == 0:
+        raise Conflict(
+            f"run {run_id}, which this one is to go on from, is not in the ledger (any more)",
+            hint="It may have been pruned. Submit the plan without it.",
+        )

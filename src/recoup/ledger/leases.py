@@ -9,6 +9,7 @@ import msgspec
 
 from recoup.kernel.elapsed import elapsed_s
 from recoup.ledger.queries import queries
+from recoup.ledger.transacting import lease_ran_out
 from recoup.ledger.transaction import Transaction
 from recoup.model.ids import Lease, ProcessIdentity
 from recoup.model.instant import Instant
@@ -44,6 +45,9 @@ def claim(
 
 def renew(transaction: Transaction, lease: Lease, now: Instant) -> Lease:
     transaction.require(lease)
+    row = transaction.execute(_Q["lease"], (lease.run_id,)).fetchone()
+    if left_s(lease_row(row), now) <= 0:
+        raise lease_ran_out(lease)
     stamp = (now.wall_us, now.boot_us, now.boot_id)
     transaction.execute(_Q["renew_lease"], (*stamp, lease.ttl_s, lease.run_id, lease.epoch))
     return msgspec.structs.replace(lease, deadline_boot_s=deadline_boot_s(now, lease.ttl_s))

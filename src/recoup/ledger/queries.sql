@@ -180,3 +180,48 @@ SELECT body, seq FROM workflow_state WHERE workflow = ?;
 -- set_workflow_state: the state folded up to a sequence
 INSERT INTO workflow_state (workflow, seq, body) VALUES (?, ?, ?)
 ON CONFLICT (workflow) DO UPDATE SET seq = excluded.seq, body = excluded.body;
+
+-- ended: runs that are over since before a moment and that nobody holds, in the order of their ids
+SELECT run_id, events FROM ended
+WHERE run_id > ?1 AND +submitted_at_us < ?2 AND ended_at_us < ?2 AND held_until_us < ?2 ORDER BY run_id LIMIT ?3;
+
+-- has_ended: the same of one run; no row when it has not, or is not known
+SELECT 1 FROM ended WHERE run_id = ?1 AND ended_at_us < ?2 AND held_until_us < ?2;
+
+-- run_is_known: whether there is such a run
+SELECT EXISTS (SELECT 1 FROM runs WHERE run_id = ?);
+
+-- key_of: the number of the stream of the key that a run was submitted under, which was written right behind its first event
+SELECT taken.place >> 32
+FROM events AS first JOIN events AS taken ON taken.id = first.id + 1
+WHERE first.place = ?1 AND taken.type = 'task.submission.key_taken' AND json_extract(taken.payload, '$.runId') = ?2;
+
+-- forget_events: of a stream, between both ends
+DELETE FROM events WHERE place > ? AND place < ?;
+
+-- forget_stream: its number is never given again
+DELETE FROM streams WHERE id = ?;
+
+-- forget_run: its row
+DELETE FROM runs WHERE run_id = ?;
+
+-- forget_attempts: of a run
+DELETE FROM attempts WHERE run_id = ?;
+
+-- forget_checkpoints: of a run
+DELETE FROM checkpoints WHERE run_id = ?;
+
+-- forget_lease: of a run
+DELETE FROM leases WHERE run_id = ?;
+
+-- forget_controls: of a run
+DELETE FROM controls WHERE run_id = ?;
+
+-- forget_escalations: of a stream
+DELETE FROM escalations WHERE stream = ?;
+
+-- forget_family: who belongs to it
+DELETE FROM families WHERE family = ?;
+
+-- forget_claims: what was to be done once in it
+DELETE FROM claims WHERE family = ?;

@@ -11,6 +11,7 @@ import msgspec
 from recoup.kernel.elapsed import elapsed_s
 from recoup.ledger import leases
 from recoup.ledger.commits import Commits
+from recoup.ledger.forgetting import ended_runs, forget
 from recoup.ledger.jobs import AppendJob, rebuild_cached_rows
 from recoup.ledger.places import find_last_place, find_stream, first_place
 from recoup.ledger.queries import queries
@@ -33,6 +34,8 @@ from recoup.model.storage import (
     CheckpointRow,
     Control,
     Crowd,
+    Draft,
+    EndedRun,
     Escalation,
     Head,
     HeldRun,
@@ -174,6 +177,12 @@ class SqliteLedger:
     async def escalations(self, *, undelivered: bool = True, limit: int = 100) -> list[Escalation]:
         name = "undelivered_escalations" if undelivered else "all_escalations"
         return [_escalation(row) for row in self._reader.rows(name, (limit,))]
+
+    async def ended(self, before_us: int, after: str = "", limit: int = 200) -> list[EndedRun]:
+        return self._reader.ask(lambda connection: ended_runs(connection, before_us, after, limit))
+
+    async def forget(self, run_ids: Sequence[str], before_us: int, at: Instant, note: Draft) -> list[str]:
+        return await self._commits.commit(Deed(lambda tx: forget(tx, run_ids, before_us, at, note)))
 
     async def change_marker(self) -> int:
         """Own writes change it too: asking once too often costs one query."""

@@ -95,6 +95,15 @@ def seq_of(place: int) -> int:
     return place & ((1 << SEQ_BITS) - 1)
 
 
+def lease_ran_out(lease: Lease) -> LeaseLost:
+    hint = (
+        f"Stop at once, then go on with `recoup resume {lease.run_id}`, unless another driver does already."
+    )
+    return LeaseLost(
+        f"run {lease.run_id}: the lease under epoch {lease.epoch} was not renewed in time", hint=hint
+    )
+
+
 def lease_lost(lease: Lease, held: int | None) -> LeaseLost:
     now = "nobody holds it now" if held is None else f"epoch {held} holds it now"
     hint = f"Stop at once: another driver may go on. `recoup show {lease.run_id}` says who drives the run."

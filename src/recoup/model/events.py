@@ -287,6 +287,8 @@ class AttemptFailed(StepPayload, frozen=True, kw_only=True):
     changed_files_count: int = 0
     not_begun: bool = False
     """Started and never launched: not spent."""
+    spared: bool = False
+    """Its own driver was told to stop and ended it: it counts in no budget."""
     tolerance_level: int = 0
     retry_tokens: float | None = None
     """What the workflow had left when this was decided."""
@@ -499,6 +501,14 @@ class PolicyRefused(Payload, frozen=True, kw_only=True):
     reason: str
 
 
+class LedgerPruned(Payload, frozen=True, kw_only=True):
+    """In the stream `ledger`: runs that were over before this moment were forgotten here, with all their events."""
+
+    TYPE: ClassVar[str] = "ledger.pruned"
+    before_us: int
+    """On the wall clock."""
+
+
 PAYLOADS: dict[str, type[Payload]] = {
     payload.TYPE: payload
     for payload in (
@@ -539,6 +549,7 @@ PAYLOADS: dict[str, type[Payload]] = {
         WorkflowBootSeen,
         PolicyGeneration,
         PolicyRefused,
+        LedgerPruned,
     )
 }
 

@@ -30,6 +30,8 @@ class Lease(msgspec.Struct, frozen=True):
 
 
 POLICY_STREAM = "policy"
+LEDGER_STREAM = "ledger"
+"""What was done to the ledger itself."""
 EVERY_WORKFLOW = "*"
 """Stands for all workflows: no workflow can have this name."""
 

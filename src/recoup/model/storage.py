@@ -200,6 +200,13 @@ class Crowd(msgspec.Struct, frozen=True):
     runs_max: int
 
 
+class EndedRun(msgspec.Struct, frozen=True):
+    """One that may be forgotten."""
+
+    run_id: str
+    events: int
+
+
 class WorkerRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A worker as it described itself last."""
 

@@ -12,13 +12,16 @@ _KEEPER_WAIT_S = 30
 
 
 class HostCensus:
-    """The processes of this host."""
+    """The processes of this host. `alone`: whoever is asked about was on this machine, as no other has the ledger."""
+
+    def __init__(self, *, alone: bool = False) -> None:
+        self._alone = alone
 
     def own_identity(self) -> ProcessIdentity:
         return own_identity()
 
     def is_alive(self, identity: ProcessIdentity) -> bool | None:
-        return is_alive(identity)
+        return is_alive(identity, alone=self._alone)
 
     async def clear(self, run_id: str, keeper: ProcessIdentity | None) -> None:
         if keeper is not None:

@@ -55,8 +55,14 @@ def own_identity() -> ProcessIdentity:
     return identity
 
 
-def is_alive(identity: ProcessIdentity) -> bool | None:
-    """None when that cannot be known from here. A zombie is dead."""
+def is_alive(identity: ProcessIdentity, *, alone: bool = False) -> bool | None:
+    """None when that cannot be known from here. A zombie is dead.
+
+    Another boot of what is called this host may be another machine: those that were made from one image have the same
+    machine id. Only where no other machine can be meant (`alone`) was it an earlier boot of this one.
+    """
+    if alone and identity.host == host_id() and identity.boot_id != boot_id():
+        return False
     with _pidfd(identity) as pidfd:
         return _judge(pidfd, identity)
 
@@ -87,7 +93,7 @@ async def _ended_within(pidfd: int, timeout_s: float) -> bool:
 @contextmanager
 def _pidfd(identity: ProcessIdentity) -> Iterator[int | None]:
     """A hold on whatever has the pid now; while held, it cannot become another process."""
-    if identity.host != host_id() or identity.boot_id != boot_id():
+    if not _is_here(identity):
         yield None
         return
     pidfd = _opened(identity.pid)
@@ -96,6 +102,10 @@ def _pidfd(identity: ProcessIdentity) -> Iterator[int | None]:
     finally:
         if pidfd is not None:
             os.close(pidfd)
+
+
+def _is_here(identity: ProcessIdentity) -> bool:
+    return identity.host == host_id() and identity.boot_id == boot_id()
 
 
 def _opened(pid: int) -> int | None:
@@ -109,7 +119,7 @@ def _opened(pid: int) -> int | None:
 
 
 def _judge(pidfd: int | None, identity: ProcessIdentity) -> bool | None:
-    if identity.host != host_id():
+    if not _is_here(identity):
         return None
     if pidfd is None or _has_ended(pidfd):
         return False

@@ -95,7 +95,7 @@ def nothing_is_retried_without_budget(record: Record) -> Iterator[str]:
             match payload:
                 case ev.RunResumed() | ev.RunStarted() if _begins_a_delivery(payload, events, one):
                     used.clear()
-                case ev.AttemptFailed(not_begun=False):
+                case ev.AttemptFailed(not_begun=False, spared=False):
                     used[payload.step_index] += 1
                     last_failed = one
                 case ev.AttemptFinished():

@@ -45,6 +45,12 @@ class FakeCensus:
     def is_alive(self, identity: ProcessIdentity) -> bool | None:
         return identity not in self.dead
 
+    def restart(self) -> None:
+        """From now on it is another process, and the former one is gone."""
+        gone = self._identity
+        self.dead.add(gone)
+        self._identity = ProcessIdentity(gone.host, gone.boot_id, gone.pid, gone.start_ticks + 1)
+
     async def clear(self, run_id: str, keeper: ProcessIdentity | None) -> None:
         del run_id
         if keeper is not None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import msgspec
 
 from recoup.errors import LedgerError
 from recoup.kernel.projection import ATTEMPTED
-from recoup.ledger.claims import claims_in
+from recoup.ledger.claims import claims_in, parents_in
 from recoup.ledger.folds import STATE_LAG_EVENTS
 from recoup.ledger.postgres.text import escaped
-from recoup.model.events import RunSubmitted
 from recoup.model.ids import run_stream, workflow_stream
 from recoup.model.storage import Append
 
@@ -79,7 +77,7 @@ class Questions:
             for claim in claims_in(part):
                 self.families.add(part.stream.removeprefix(_RUN))
                 self.steps.add(_plain(claim.step_id))
-            for parent in _parents(part.drafts):
+            for parent in parents_in(part):
                 self.of_stream(run_stream(parent))
                 self.families.add(parent)
 
@@ -109,12 +107,3 @@ def _plain(name: str) -> str:
             f"{name!r} cannot be a name in the ledger", hint="Leave the control characters out."
         )
     return name
-
-
-def _parents(drafts: Iterable[Any]) -> Iterable[str]:
-    """The runs that those which are submitted here go on from."""
-    for draft in drafts:
-        if draft.type == RunSubmitted.TYPE:
-            fact = draft.fact()
-            if isinstance(fact, RunSubmitted) and fact.reuse_from is not None:
-                yield fact.reuse_from

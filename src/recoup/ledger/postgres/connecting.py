@@ -7,7 +7,9 @@ import contextlib
 import functools
 import logging
 import os
+import re
 import socket
+import time
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
@@ -32,6 +34,7 @@ Connection = AsyncConnection[tuple[Any, ...]]
 # What it warns of (a connection that was lost) is told as an error where it matters; nothing is printed besides.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
+_PORTS = re.compile("[0-9,]*")
 _KEPT_ALIVE = {
     "keepalives": "1",
     "keepalives_idle": "5",
@@ -42,11 +45,21 @@ _KEPT_ALIVE = {
 _FOR_ALL = {
     "search_path": "recoup",
     "idle_in_transaction_session_timeout": str(IDLE_IN_TRANSACTION_MAX_MS),
+    "default_transaction_isolation": "read committed",
     "jit": "off",
 }
+"""Whoever has waited for a lock must see what was written meanwhile, whatever the database or the role prefers."""
 _WRITING = {"statement_timeout": str(STATEMENT_MAX_MS), "enable_seqscan": "off"}
 """Tables may grow a thousandfold before their statistics say so: what a writer asks is always found by an index."""
-_READING = {"statement_timeout": str(READ_MAX_MS), "default_transaction_read_only": "on"}
+_READING = {
+    "statement_timeout": str(READ_MAX_MS),
+    "default_transaction_read_only": "on",
+    "plan_cache_mode": "force_generic_plan",
+}
+"""Questions are short: to make a plan for each anew would take longer than the answer."""
+_DURABLE = """
+SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'
+"""
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -71,14 +84,21 @@ def address_of(url: str) -> Address:
     try:
         parameters = conninfo_to_dict(url)
     except psycopg.Error:
-        raise SettingsError(
-            "RECOUP_DATABASE is not an address that PostgreSQL's client understands",
-            hint="Write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, special characters as %XX.",
-        ) from None
+        raise _not_understood() from None
     said = {key: value for key, value in parameters.items() if value is not None}
+    if not _PORTS.fullmatch(str(said.get("port", ""))) or "@" in str(said.get("host", "")):
+        # A password that holds a / or an @ was taken for something that is shown.
+        raise _not_understood()
     user = f"{said['user']}@" if said.get("user") else ""
     port = f":{said['port']}" if said.get("port") else ""
     return Address(said, f"postgresql://{user}{said.get('host', '')}{port}/{said.get('dbname', '')}")
+
+
+def _not_understood() -> SettingsError:
+    return SettingsError(
+        "RECOUP_DATABASE is not an address that PostgreSQL's client understands",
+        hint="Write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, special characters (/ @ : ? %) as %XX.",
+    )
 
 
 async def connect(
@@ -87,13 +107,17 @@ async def connect(
     """In autocommit: transactions are begun by name. Raises psycopg.Error, TimeoutError."""
     lock_wait_ms = int(1000 * min(LOCK_WAIT_MAX_S, patience_s / 2))
     ours = _FOR_ALL | {"lock_timeout": str(lock_wait_ms)} | (_WRITING if writes else _READING)
-    options = " ".join([address.parameters.get("options", ""), *(f"-c {k}={v}" for k, v in ours.items())])
+    options = " ".join([address.parameters.get("options", ""), *(_option(*one) for one in ours.items())])
     given = _KEPT_ALIVE | {"connect_timeout": str(CONNECT_MAX_S)} | address.parameters
     given |= {"options": options.strip(), "application_name": "recoup", "client_encoding": "utf8"}
+    deadline_s = time.monotonic() + within_s
     async with asyncio.timeout(within_s):
-        return await AsyncConnection.connect(
+        connection = await AsyncConnection.connect(
             **given, autocommit=True, prepare_threshold=1, context=_context()
         )
+    if writes:
+        await _make_durable(connection, deadline_s - time.monotonic())
+    return connection
 
 
 @contextlib.contextmanager
@@ -105,6 +129,20 @@ def cut_off_after(connection: Connection, seconds: float) -> Iterator[None]:
         yield
     finally:
         cutting.cancel()
+
+
+async def _make_durable(connection: Connection, within_s: float) -> None:
+    """What is reported as written is on the server's disk, if not more (`remote_apply`, say, stays)."""
+    try:
+        with cut_off_after(connection, within_s):
+            await connection.execute(_DURABLE)
+    except BaseException:
+        await connection.close()
+        raise
+
+
+def _option(name: str, value: str) -> str:
+    return f"-c {name}={value.replace(' ', chr(92) + ' ')}"
 
 
 def _cut_off(connection: Connection) -> None:

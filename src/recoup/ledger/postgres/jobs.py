@@ -99,7 +99,6 @@ class RenewJob(msgspec.Struct, frozen=True):
         questions.of_run(self.lease.run_id)
 
     def decide(self, picture: Picture) -> Lease:
-        picture.require(self.lease)
         picture.renew(self.lease, self.now)
         deadline_s = deadline_boot_s(self.now, self.lease.ttl_s)
         return msgspec.structs.replace(self.lease, deadline_boot_s=deadline_s)

@@ -14,6 +14,7 @@ from recoup.ledger.folds import STATE_LAG_EVENTS, decode_state
 from recoup.ledger.leases import deadline_boot_s, lease_row
 from recoup.ledger.postgres.connecting import Connection, address_of, connect
 from recoup.ledger.postgres.faults import ledger_error
+from recoup.ledger.postgres.forgetting import ended_runs, forget
 from recoup.ledger.postgres.jobs import AppendJob, ClaimJob, ReleaseJob, RenewJob, RowJob, SendJob
 from recoup.ledger.postgres.listening import Listener, Teller
 from recoup.ledger.postgres.migrations import migrate, require_utf8
@@ -34,6 +35,8 @@ from recoup.model.storage import (
     CheckpointRow,
     Control,
     Crowd,
+    Draft,
+    EndedRun,
     Escalation,
     Head,
     HeldRun,
@@ -58,6 +61,7 @@ class PostgresLedger:
         self._address = address_of(url)
         self.name = self._address.name
         self._reader = Reader(self._address, busy_max_s)
+        self._forgetting = Reader(self._address, busy_max_s, 1, writes=True)
         self._listener = Listener(self._address)
         self._teller = Teller(self._reader)
         self._writer = Writer(self._address, busy_max_s, self._teller.written)
@@ -158,7 +162,8 @@ class PostgresLedger:
     ) -> list[RunRow]:
         given = {"of_workflow": workflow, "with_status": status}
         wanted = {name: value for name, value in given.items() if value is not None}
-        rows = await self._reader.rows("_".join(["runs", *wanted]), (*wanted.values(), limit))
+        values = {"workflow": workflow, "status": status, "limit": limit}
+        rows = await self._reader.rows("_".join(["runs", *wanted]), values)
         return [RunRow(*row) for row in rows]
 
     async def find_runs(self, prefix: str, limit: int = 3) -> list[str]:
@@ -192,6 +197,15 @@ class PostgresLedger:
         name = "undelivered_escalations" if undelivered else "all_escalations"
         return [_escalation(row) for row in await self._reader.rows(name, (limit,))]
 
+    async def ended(self, before_us: int, after: str = "", limit: int = 200) -> list[EndedRun]:
+        # Not by a plan for all cases: it depends on the moment whether most runs are meant, or none.
+        return await self._forgetting.ask(lambda connection: ended_runs(connection, before_us, after, limit))
+
+    async def forget(self, run_ids: Sequence[str], before_us: int, at: Instant, note: Draft) -> list[str]:
+        gone = await self._forgetting.ask(lambda connection: forget(connection, run_ids, before_us, at, note))
+        self._teller.written()
+        return gone
+
     async def change_marker(self) -> int:
         """Own writes change it too: asking once too often costs one query."""
         return await self._listener.marker()
@@ -200,6 +214,7 @@ class PostgresLedger:
         await self._writer.close()
         await self._teller.close()
         await self._listener.close()
+        await self._forgetting.close()
         await self._reader.close()
 
 

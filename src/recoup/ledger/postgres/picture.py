@@ -19,7 +19,7 @@ from recoup.ledger.folds import decode_state, encode_state
 from recoup.ledger.postgres.asking import Gathered
 from recoup.ledger.postgres.queries import queries
 from recoup.ledger.postgres.rows import ATTEMPTS_SEQ, row_writes
-from recoup.ledger.transacting import EventRow, lease_lost, seq_of
+from recoup.ledger.transacting import EventRow, lease_lost, lease_ran_out, seq_of
 from recoup.model.events import Payload, decode_payload
 from recoup.model.ids import Lease, run_stream, workflow_stream
 from recoup.model.instant import Instant
@@ -173,6 +173,10 @@ class Picture:
         return len(driven - {run_id}) >= crowd.runs_max
 
     def renew(self, lease: Lease, now: Instant) -> None:
+        self.require(lease)
+        view = self.lease_of(lease.run_id)
+        if view and view.expired:
+            raise lease_ran_out(lease)
         stamp = (now.wall_us, now.boot_us, now.boot_id)
         self.write("renew_lease", *stamp, lease.ttl_s, lease.ttl_s, lease.run_id, lease.epoch)
 

@@ -1,4 +1,7 @@
 -- One query each: a line `-- name: what it does`, then the statement. Loaded by queries.py.
+-- Plans are made once, for whatever is asked (connecting.py). What a row leads to is looked up in a LATERAL ... OFFSET 0, or
+-- in a subquery that gives a value: neither can become a join in which a whole table is read. Of an equality the plan would think that most rows are
+-- meant, and look for them in the order of time: hence a range, and an order that only one index has.
 -- The writes of cached rows are not here: they are made from the shapes in kernel/projection.py (rows.py).
 
 -- take_numbers: see that the numbers of events go on above all that there are
@@ -37,7 +40,7 @@ ORDER BY events.seq LIMIT %s;
 -- events_arrived: facts of all streams in the order of their numbers, up to the oldest transaction under way
 SELECT events.number, streams.name, events.seq, events.wall_us, events.boot_us, events.boot_id, events.type,
     convert_to(events.payload, 'UTF8')
-FROM events JOIN streams ON streams.id = events.stream_id
+FROM events CROSS JOIN LATERAL (SELECT name FROM streams WHERE streams.id = events.stream_id OFFSET 0) AS streams
 WHERE events.number > %s AND events.number < (
     SELECT base + (pg_snapshot_xmin(pg_current_snapshot())::text::bigint << 20) FROM numbering
 )
@@ -50,8 +53,10 @@ SELECT last_seq FROM streams WHERE name = %s;
 SELECT name FROM streams WHERE name >= %(prefix)s AND name < %(prefix)s || chr(1114111) AND last_seq > 0 ORDER BY name;
 
 -- heads_from: the last event of each stream whose name begins with a prefix
-SELECT streams.name, events.seq, events.wall_us, events.boot_us, events.boot_id
-FROM streams JOIN events ON events.stream_id = streams.id AND events.seq = streams.last_seq
+SELECT streams.name, last.seq, last.wall_us, last.boot_us, last.boot_id
+FROM streams CROSS JOIN LATERAL (
+    SELECT * FROM events WHERE events.stream_id = streams.id AND events.seq = streams.last_seq OFFSET 0
+) AS last
 WHERE streams.name >= %(prefix)s AND streams.name < %(prefix)s || chr(1114111) ORDER BY streams.name;
 
 -- add_policy: a policy body, once per digest
@@ -90,15 +95,17 @@ SELECT run_id, epoch, owner, wall_us, boot_us, boot_id, ttl_s FROM leases WHERE 
 -- wanting: runs of queues that want a driver and have none, in the order of their ids
 SELECT run_id, workflow, queue, priority, needs, due_us, submitted_at_us FROM runs
 WHERE wants_driver = 1 AND queue IS NOT NULL AND run_id > %s
-AND NOT EXISTS (SELECT FROM leases WHERE leases.run_id = runs.run_id AND owner IS NOT NULL)
+AND (SELECT owner FROM leases WHERE leases.run_id = runs.run_id) IS NULL
 ORDER BY run_id LIMIT %s;
 
 -- held: how long leases of runs of queues that want a driver still last, these runs, and the leases
 SELECT greatest(0, extract(epoch FROM leases.expires_at - db_now()))::float8,
-    runs.run_id, workflow, queue, priority, needs, due_us, submitted_at_us,
-    leases.run_id, epoch, owner, wall_us, boot_us, boot_id, ttl_s
-FROM leases JOIN runs ON runs.run_id = leases.run_id
-WHERE leases.owner IS NOT NULL AND runs.queue IS NOT NULL AND runs.wants_driver = 1 ORDER BY runs.run_id LIMIT %s;
+    wanted.*, leases.run_id, epoch, owner, wall_us, boot_us, boot_id, ttl_s
+FROM leases CROSS JOIN LATERAL (
+    SELECT run_id, workflow, queue, priority, needs, due_us, submitted_at_us FROM runs
+    WHERE runs.run_id = leases.run_id AND queue IS NOT NULL AND wants_driver = 1 OFFSET 0
+) AS wanted
+WHERE leases.owner IS NOT NULL ORDER BY leases.run_id LIMIT %s;
 
 -- keep_worker: as it described itself last
 INSERT INTO workers (worker_id, body, seen_at) VALUES (%s, %s, db_now())
@@ -128,32 +135,52 @@ UPDATE leases SET owner = NULL WHERE run_id = %s AND epoch = %s;
 
 -- runs: newest first, with the sequence and the time of the last event, which the stream itself knows
 SELECT r.run_id, r.workflow, r.status, r.delivery, r.submitted_at_us, last.wall_us, r.reason, last.seq
-FROM (SELECT * FROM runs ORDER BY submitted_at_us DESC, run_id DESC LIMIT %s) AS r
-JOIN streams ON streams.name = 'run:' || r.run_id
-JOIN events AS last ON last.stream_id = streams.id AND last.seq = streams.last_seq
+FROM (SELECT * FROM runs ORDER BY submitted_at_us DESC, run_id DESC LIMIT %(limit)s) AS r
+CROSS JOIN LATERAL (
+    SELECT events.wall_us, events.seq FROM streams
+    JOIN events ON events.stream_id = streams.id AND events.seq = streams.last_seq
+    WHERE streams.name = 'run:' || r.run_id OFFSET 0
+) AS last
 ORDER BY r.submitted_at_us DESC, r.run_id DESC;
 
 -- runs_of_workflow: newest first
 SELECT r.run_id, r.workflow, r.status, r.delivery, r.submitted_at_us, last.wall_us, r.reason, last.seq
-FROM (SELECT * FROM runs WHERE workflow = %s ORDER BY submitted_at_us DESC, run_id DESC LIMIT %s) AS r
-JOIN streams ON streams.name = 'run:' || r.run_id
-JOIN events AS last ON last.stream_id = streams.id AND last.seq = streams.last_seq
+FROM (
+    SELECT * FROM runs WHERE workflow >= %(workflow)s AND workflow <= %(workflow)s
+    ORDER BY workflow DESC, submitted_at_us DESC, run_id DESC LIMIT %(limit)s
+) AS r
+CROSS JOIN LATERAL (
+    SELECT events.wall_us, events.seq FROM streams
+    JOIN events ON events.stream_id = streams.id AND events.seq = streams.last_seq
+    WHERE streams.name = 'run:' || r.run_id OFFSET 0
+) AS last
 ORDER BY r.submitted_at_us DESC, r.run_id DESC;
 
 -- runs_with_status: newest first
 SELECT r.run_id, r.workflow, r.status, r.delivery, r.submitted_at_us, last.wall_us, r.reason, last.seq
-FROM (SELECT * FROM runs WHERE status = %s ORDER BY submitted_at_us DESC, run_id DESC LIMIT %s) AS r
-JOIN streams ON streams.name = 'run:' || r.run_id
-JOIN events AS last ON last.stream_id = streams.id AND last.seq = streams.last_seq
+FROM (
+    SELECT * FROM runs WHERE status >= %(status)s AND status <= %(status)s
+    ORDER BY status DESC, submitted_at_us DESC, run_id DESC LIMIT %(limit)s
+) AS r
+CROSS JOIN LATERAL (
+    SELECT events.wall_us, events.seq FROM streams
+    JOIN events ON events.stream_id = streams.id AND events.seq = streams.last_seq
+    WHERE streams.name = 'run:' || r.run_id OFFSET 0
+) AS last
 ORDER BY r.submitted_at_us DESC, r.run_id DESC;
 
 -- runs_of_workflow_with_status: newest first
 SELECT r.run_id, r.workflow, r.status, r.delivery, r.submitted_at_us, last.wall_us, r.reason, last.seq
 FROM (
-    SELECT * FROM runs WHERE workflow = %s AND status = %s ORDER BY submitted_at_us DESC, run_id DESC LIMIT %s
+    SELECT * FROM runs
+    WHERE workflow >= %(workflow)s AND workflow <= %(workflow)s AND status >= %(status)s AND status <= %(status)s
+    ORDER BY workflow DESC, status DESC, submitted_at_us DESC, run_id DESC LIMIT %(limit)s
 ) AS r
-JOIN streams ON streams.name = 'run:' || r.run_id
-JOIN events AS last ON last.stream_id = streams.id AND last.seq = streams.last_seq
+CROSS JOIN LATERAL (
+    SELECT events.wall_us, events.seq FROM streams
+    JOIN events ON events.stream_id = streams.id AND events.seq = streams.last_seq
+    WHERE streams.name = 'run:' || r.run_id OFFSET 0
+) AS last
 ORDER BY r.submitted_at_us DESC, r.run_id DESC;
 
 -- runs_from: run ids that begin with a prefix
@@ -196,3 +223,51 @@ SELECT body, seq FROM workflow_state WHERE workflow = %s;
 -- set_workflow_state: the state folded up to a sequence
 INSERT INTO workflow_state (workflow, seq, body) VALUES (%s, %s, %s)
 ON CONFLICT (workflow) DO UPDATE SET seq = excluded.seq, body = excluded.body;
+
+-- ended: runs that are over since before a moment and that nobody holds, in the order of their ids
+SELECT run_id, last.seq
+FROM runs CROSS JOIN LATERAL (
+    SELECT events.wall_us, events.seq FROM streams
+    JOIN events ON events.stream_id = streams.id AND events.seq = streams.last_seq
+    WHERE streams.name = 'run:' || runs.run_id OFFSET 0
+) AS last
+WHERE run_id > %(after)s AND submitted_at_us < %(before)s AND last.wall_us < %(before)s
+AND status IN ('succeeded', 'failed', 'cancelled', 'dead_letter') AND wants_driver = 0
+AND (SELECT owner IS NOT NULL AND expires_at > db_now() FROM leases WHERE leases.run_id = runs.run_id) IS NOT TRUE
+ORDER BY run_id LIMIT %(limit)s;
+
+-- ended_among: the same among these runs
+SELECT run_id
+FROM runs CROSS JOIN LATERAL (
+    SELECT events.wall_us, events.seq FROM streams
+    JOIN events ON events.stream_id = streams.id AND events.seq = streams.last_seq
+    WHERE streams.name = 'run:' || runs.run_id OFFSET 0
+) AS last
+WHERE run_id = ANY (%s::text[]) AND last.wall_us < %s
+AND status IN ('succeeded', 'failed', 'cancelled', 'dead_letter') AND wants_driver = 0
+AND (SELECT owner IS NOT NULL AND expires_at > db_now() FROM leases WHERE leases.run_id = runs.run_id) IS NOT TRUE;
+
+-- known_among: those of these runs that there are
+SELECT run_id FROM runs WHERE run_id = ANY (%s::text[]);
+
+-- roots_of: the runs that these linked runs go back to
+SELECT run_id, family FROM families WHERE run_id = ANY (%s::text[]);
+
+-- members_of: the linked runs that go back to these
+SELECT family, run_id FROM families WHERE family = ANY (%s::text[]);
+
+-- keys_of: the streams of the keys that runs were submitted under, which were written right behind their first events
+SELECT keys.name, substr(streams.name, 5)
+FROM streams JOIN events AS first ON first.stream_id = streams.id AND first.seq = 1
+JOIN events AS taken ON taken.number = first.number + 1 AND taken.type = 'task.submission.key_taken'
+JOIN streams AS keys ON keys.id = taken.stream_id
+WHERE streams.name = ANY (%s::text[]) AND taken.payload::json ->> 'runId' = substr(streams.name, 5);
+
+-- lock_to_forget: streams that are to go, and the one into which that is noted
+SELECT lock_to_forget(%s::text[], %s);
+
+-- forget: runs, families and keys
+SELECT forget(%s::text[], %s::text[], %s::text[]);
+
+-- patience_to_forget: a run may have a great many events
+SET LOCAL statement_timeout = 30000;

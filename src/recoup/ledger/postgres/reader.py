@@ -1,4 +1,4 @@
-"""Connections that only read: a few, made when they are needed, each for one question at a time.
+"""Connections that (with one exception) only read: a few, made when they are needed, each for one question at a time.
 
 Not psycopg's own pool: after a restart of the server that one tries again only after one, two, four seconds, and it
 cannot say why it has no connection.
@@ -33,8 +33,17 @@ T = TypeVar("T")
 class Reader:
     """The connections of one process. Belongs to one event loop."""
 
-    def __init__(self, address: Address, busy_max_s: float, connections_max: int = CONNECTIONS_MAX) -> None:
+    def __init__(
+        self,
+        address: Address,
+        busy_max_s: float,
+        connections_max: int = CONNECTIONS_MAX,
+        *,
+        writes: bool = False,
+    ) -> None:
+        """`writes`: for questions that may be asked again although they change something."""
         self._address = address
+        self._writes = writes
         self._busy_max_s = busy_max_s
         self._free = asyncio.Semaphore(connections_max)
         self._idle: list[Connection] = []
@@ -86,7 +95,7 @@ class Reader:
 
     async def _connected(self, deadline_s: float) -> Connection:
         left_s = max(_CONNECT_MIN_S, deadline_s - time.monotonic())
-        return await connect(self._address, writes=False, within_s=left_s)
+        return await connect(self._address, writes=self._writes, within_s=left_s)
 
     async def _enter(self, deadline_s: float) -> None:
         if self._closed:

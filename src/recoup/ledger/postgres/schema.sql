@@ -170,6 +170,7 @@ CREATE TABLE controls (
     outcome  text,
     epoch    bigint
 );
+CREATE INDEX controls_by_run ON controls (run_id);
 CREATE INDEX controls_waiting ON controls (run_id, number) WHERE outcome IS NULL;
 
 -- The outbox: what waits for a person; `delivered_at_us` NULL means that nobody was told yet.
@@ -181,6 +182,7 @@ CREATE TABLE escalations (
     body            bytea NOT NULL,
     delivered_at_us bigint
 );
+CREATE INDEX escalations_by_stream ON escalations (stream);
 CREATE INDEX escalations_undelivered ON escalations (number) WHERE delivered_at_us IS NULL;
 
 -- The clock of leases: one function, so that a test can let time pass.
@@ -228,11 +230,17 @@ END $$;
 -- The whole of a transaction that writes events alone, if all that it was decided by is still so; otherwise nothing.
 -- `batch`, besides what put_events takes: ends also say where the streams ended before (s); leases [{r: run, e: epoch}];
 -- quiet [run]: runs for which no control may wait.
+-- Locked are also the streams of the runs that are only relied on: under these locks leases and inboxes change.
 CREATE FUNCTION append_if_unchanged(batch json) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    names text[] := ARRAY(
+        SELECT n FROM json_to_recordset(batch -> 'ends') AS ends (n text)
+        UNION SELECT 'run:' || r FROM json_to_recordset(batch -> 'leases') AS held (r text)
+        UNION SELECT 'run:' || r FROM json_array_elements_text(batch -> 'quiet') AS quiet (r)
+    );
 BEGIN
     PERFORM take_turn();
-    PERFORM FROM streams JOIN json_to_recordset(batch -> 'ends') AS ends (n text) ON streams.name = ends.n
-    ORDER BY streams.name FOR NO KEY UPDATE OF streams;
+    PERFORM FROM streams WHERE name = ANY (names) ORDER BY name FOR NO KEY UPDATE;
     IF EXISTS (
         SELECT FROM json_to_recordset(batch -> 'ends') AS ends (n text, s bigint)
         LEFT JOIN streams ON streams.name = ends.n WHERE streams.last_seq IS DISTINCT FROM ends.s
@@ -258,6 +266,7 @@ CREATE FUNCTION gather(asked json) RETURNS json LANGUAGE plpgsql AS $$
 DECLARE
     names text[] := ARRAY(SELECT n FROM json_to_recordset(asked -> 'streams') AS s (n text));
     roots text[];
+    locked bigint;
 BEGIN
     PERFORM take_turn();
     INSERT INTO streams (name)
@@ -265,6 +274,10 @@ BEGIN
     WHERE NOT EXISTS (SELECT FROM streams WHERE streams.name = wanted.n)
     ORDER BY wanted.n COLLATE "C" ON CONFLICT (name) DO NOTHING;
     PERFORM FROM streams WHERE name = ANY (names) ORDER BY name FOR NO KEY UPDATE;
+    GET DIAGNOSTICS locked = ROW_COUNT;
+    IF locked < cardinality(names) THEN
+        RAISE EXCEPTION 'a stream was forgotten meanwhile' USING ERRCODE = 'serialization_failure', HINT = 'Begin again.';
+    END IF;
     IF json_array_length(asked -> 'families') > 0 THEN
         roots := ARRAY(
             SELECT DISTINCT coalesce(families.family, f.r) FROM json_array_elements_text(asked -> 'families') AS f (r)
@@ -337,4 +350,30 @@ BEGIN
             )
         )
     );
+END $$;
+
+-- The beginning of a transaction that forgets: the streams of runs, of their keys, and the one into which it is noted.
+CREATE FUNCTION lock_to_forget(names text[], noted text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM take_turn();
+    INSERT INTO streams (name) SELECT noted WHERE NOT EXISTS (SELECT FROM streams WHERE name = noted)
+    ON CONFLICT (name) DO NOTHING;
+    PERFORM FROM streams WHERE name = ANY (names || noted) ORDER BY name FOR UPDATE;
+END $$;
+
+-- All that belongs to runs and families, under these locks.
+CREATE FUNCTION forget(forgotten text[], roots text[], keys text[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    names text[] := ARRAY(SELECT 'run:' || run FROM unnest(forgotten) AS runs (run));
+BEGIN
+    DELETE FROM events USING streams WHERE events.stream_id = streams.id AND streams.name = ANY (names || keys);
+    DELETE FROM streams WHERE name = ANY (names || keys);
+    DELETE FROM runs WHERE run_id = ANY (forgotten);
+    DELETE FROM attempts WHERE run_id = ANY (forgotten);
+    DELETE FROM checkpoints WHERE run_id = ANY (forgotten);
+    DELETE FROM leases WHERE run_id = ANY (forgotten);
+    DELETE FROM controls WHERE run_id = ANY (forgotten);
+    DELETE FROM escalations WHERE stream = ANY (names);
+    DELETE FROM families WHERE family = ANY (roots);
+    DELETE FROM claims WHERE family = ANY (roots);
 END $$;

@@ -36,6 +36,9 @@ JOBS_MAX = 512
 EVENTS_ENOUGH = 100_000
 """Then the rest waits for the next transaction."""
 DISTRUST_MAX = 64
+LEASE_SPARE_S = 1.0
+"""Before a lease runs out its driver must know what became of its last append."""
+AWAY_MAX_S = 60.0
 CONFIRM_MAX_S = 3.0
 """For finding out what became of a commit whose answer was lost, beyond the time for the commit itself."""
 
@@ -45,6 +48,7 @@ _POLL_S = 0.02
 _ROLLBACK_MAX_S = 1.0
 _CONNECT_MIN_S = 0.1
 _EVERYTHING = 1 << 40
+_BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _Q = queries()
 _encode = msgspec.json.Encoder().encode
 
@@ -54,6 +58,10 @@ T = TypeVar("T")
 class Ticket(msgspec.Struct, frozen=True):
     job: Job[Any]
     future: asyncio.Future[Any]
+    until_s: float = 0.0
+    """For a turn. By time.monotonic, since it is tried."""
+    away_until_s: float = 0.0
+    """For a server that is away: no other work would get on without this one."""
 
 
 class Sent(msgspec.Struct, frozen=True):
@@ -110,58 +118,82 @@ class Writer:
     async def _work(self) -> None:
         try:
             while self._waiting:
-                tickets = self._next()
-                if not tickets:
-                    continue
+                tickets: list[Ticket] = []
+                self._fill(tickets)
                 try:
-                    outcomes = await self._commit([ticket.job for ticket in tickets])
+                    await self._commit(tickets)
                 except BaseException as error:  # noqa: BLE001 - nobody may wait for ever: each caller gets it
                     await self._discard()
-                    outcomes = [Outcome(error=error) for _ in tickets]
-                for ticket, outcome in zip(tickets, outcomes, strict=True):
-                    _tell(ticket.future, outcome)
+                    _tell_all(tickets, [Outcome(error=error) for _ in tickets])
                 # One turn of the loop, in which those who were told hand in their next ones: these go together.
                 await asyncio.sleep(0)
         finally:
             self._task = None
 
-    def _next(self) -> list[Ticket]:
-        tickets: list[Ticket] = []
-        events = 0
+    def _fill(self, tickets: list[Ticket]) -> None:
+        """With what waits, up to what one transaction may do."""
+        events = sum(_size(ticket.job) for ticket in tickets)
         while self._waiting and len(tickets) < JOBS_MAX and events < EVENTS_ENOUGH:
             ticket = self._waiting.popleft()
             if not ticket.future.cancelled():
-                tickets.append(ticket)
+                tickets.append(self._begun(ticket))
                 events += _size(ticket.job)
-        return tickets
+
+    def _begun(self, ticket: Ticket) -> Ticket:
+        now_s = time.monotonic()
+        away_max_s = max(self._busy_max_s, min(_lease_left_s(ticket.job) - LEASE_SPARE_S, AWAY_MAX_S))
+        return Ticket(ticket.job, ticket.future, now_s + self._busy_max_s, now_s + away_max_s)
 
     # Again, within a limit
 
-    async def _commit(self, jobs: Sequence[Job[Any]]) -> list[Outcome]:
-        """Raises LedgerBusy, LedgerError: then none of the jobs was done."""
-        deadline_s = time.monotonic() + self._busy_max_s
+    async def _commit(self, tickets: list[Ticket]) -> None:
+        """Each is told its outcome, or LedgerBusy or LedgerError: then its job was not done. When this raises, those in
+        `tickets` were not told."""
         pause_s, locked = _RETRY_S, False
-        while True:
+        while tickets:
             try:
-                connection = await self._connected(deadline_s)
-                with cut_off_after(connection, deadline_s - time.monotonic()):
-                    return await self._transact(connection, jobs)
+                return _tell_all(tickets, await self._tried(tickets))
             except (psycopg.Error, OSError) as error:
-                settled = await self._after(error)
+                settled = await self._after(error, max(ticket.away_until_s for ticket in tickets))
                 if settled is not None:
-                    return settled
+                    return _tell_all(tickets, settled)
                 locked = locked or is_lock(error)
-                if time.monotonic() + pause_s >= deadline_s or not is_passing(error):
-                    raise self._words(error, locked) from error
-            await asyncio.sleep(pause_s * random.uniform(0.5, 1))
-            pause_s = min(pause_s * 2, _RETRY_MAX_S)
+                self._give_up(tickets, error, locked, pause_s)
+            if tickets:
+                await asyncio.sleep(pause_s * random.uniform(0.5, 1))
+                pause_s = min(pause_s * 2, _RETRY_MAX_S)
+                if not locked:
+                    # While the server is away all wait alike; a lock is perhaps in the way of these alone.
+                    self._fill(tickets)
+        return None
+
+    async def _tried(self, tickets: Sequence[Ticket]) -> list[Outcome]:
+        latest_s = max(ticket.away_until_s for ticket in tickets)
+        end_s = min(latest_s, time.monotonic() + self._busy_max_s)
+        connection = await self._connected(end_s)
+        with cut_off_after(connection, end_s - time.monotonic()):
+            return await self._transact(connection, [ticket.job for ticket in tickets])
+
+    def _give_up(self, tickets: list[Ticket], error: Exception, locked: bool, pause_s: float) -> None:
+        """Those whose time is over."""
+        trying, tickets[:] = tuple(tickets), []
+        next_s = time.monotonic() + pause_s
+        for ticket in trying:
+            until_s = ticket.until_s if locked or self._closed else ticket.away_until_s
+            if next_s < until_s and is_passing(error):
+                tickets.append(ticket)
+            else:
+                _tell(ticket.future, Outcome(error=self._words(error, locked)))
 
     def _words(self, error: Exception, locked: bool) -> LedgerError:
         if locked:
-            return ledger_busy(error, self._address, self._busy_max_s)
-        return ledger_error(error, self._address)
+            words: LedgerError = ledger_busy(error, self._address, self._busy_max_s)
+        else:
+            words = ledger_error(error, self._address)
+        words.__cause__ = error
+        return words
 
-    async def _after(self, error: Exception) -> list[Outcome] | None:
+    async def _after(self, error: Exception, until_s: float) -> list[Outcome] | None:
         """The outcomes, if the commit was done although its answer was lost. None: certainly nothing was written."""
         self._memory.forget()
         sent, self._sent = self._sent, None
@@ -175,10 +207,12 @@ class Writer:
         await self._discard()
         if sent is None or backend is None:
             return None
-        return await self._confirmed(error, sent, backend)
+        return await self._confirmed(error, sent, backend, until_s)
 
-    async def _confirmed(self, error: Exception, sent: Sent, backend: Backend) -> list[Outcome] | None:
-        deadline_s = time.monotonic() + self.confirm_max_s
+    async def _confirmed(
+        self, error: Exception, sent: Sent, backend: Backend, until_s: float
+    ) -> list[Outcome] | None:
+        deadline_s = max(time.monotonic() + self.confirm_max_s, until_s)
         while time.monotonic() < deadline_s:
             try:
                 connection = await self._connected(deadline_s)
@@ -361,6 +395,20 @@ def _size(job: Job[Any]) -> int:
     if not isinstance(job, AppendJob):
         return 0
     return sum(len(part.drafts) for part in (*job.append.streams, *job.append.tail))
+
+
+def _lease_left_s(job: Job[Any]) -> float:
+    """Of the lease that a driver appends under, by the clock of this machine; 0 without one."""
+    lease = job.append.lease if isinstance(job, AppendJob) else None
+    if lease is None:
+        return 0.0
+    left_s = lease.deadline_boot_s - time.clock_gettime(_BOOT_CLOCK)
+    return left_s if left_s <= lease.ttl_s else 0.0  # or else it was told by another clock
+
+
+def _tell_all(tickets: Sequence[Ticket], outcomes: Sequence[Outcome]) -> None:
+    for ticket, outcome in zip(tickets, outcomes, strict=True):
+        _tell(ticket.future, outcome)
 
 
 def _tell(future: asyncio.Future[Any], outcome: Outcome) -> None:
