@@ -113,6 +113,7 @@ def test_only_payloads_that_cannot_hold_text_are_never_looked_at() -> None:
         "workflow.probe.permitted",
         "workflow.boot.seen",
         "task.submission.key_taken",
+        "ledger.pruned",
     }
 
 
