@@ -49,7 +49,7 @@ def run() -> list[Figure]:
 async def measure(server: PostgresServer, folder: Path, row_bytes: int) -> tuple[float, float, float]:
     url = server.prepared_database()
     house = await a_house(folder, url)
-    await house.submit(plan_of("warm", "up"), "warm-up")
+    await house.submit(plan_of(*"warming-up"), "warm-up")
     await (await house.driver("warm-up")).drive()
     bare = await bare_inserts(url, row_bytes)
     one, many = await timed(house, 1, 100), await timed(house, 50, 20)

@@ -186,7 +186,7 @@ async def test_a_transaction_id_alone_proves_nothing(mortal: PostgresServer) -> 
     """After a crash the server may give the id of what was lost to the next transaction, which is then committed."""
     ledger = await PostgresLedger.open(mortal.prepared_database())
     await ledger.append(facts(into("policy", note())))
-    connection = await ledger._writer._connected(time.monotonic() + 5)
+    connection = (await ledger._writer._connected(time.monotonic() + 5)).connection
     answer = await connection.execute("SELECT pg_current_xact_id()::text::bigint")
     (committed,) = await answer.fetchone() or (0,)
     job = ClaimJob(Lease("r", OWNER, 0, 10.0, 0.0), START, None)

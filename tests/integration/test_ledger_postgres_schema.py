@@ -48,8 +48,8 @@ class SlowWriter:
     def write(self, stream: str) -> None:
         asked = {"streams": [{"n": stream, "k": -1}], **NOTHING, "kinds": [], "lag": 0}
         self.connection.execute("SELECT gather(%s::json)", (json.dumps(asked),))
-        event = {"n": stream, "q": 1, "w": 1, "b": 1, "i": "boot", "k": "slow", "p": "{}"}
-        batch = {"ends": [{"n": stream, "s": 0, "e": 1}], "events": [event]}
+        event = {"n": 1, "q": 1, "w": 1, "b": 1, "i": "boot", "k": "slow", "p": "{}"}
+        batch = {"names": [stream], "ends": [1], "events": [event]}
         self.connection.execute("SELECT put_events(%s::json)", (json.dumps(batch),))
 
     def end(self, how: str) -> None:
@@ -335,7 +335,8 @@ async def test_no_append_overtakes_a_control_that_is_being_sent(postgres: Postgr
     url = postgres.prepared_database()
     ledger = await PostgresLedger.open(url)
     await ledger.append(facts(into("run:r", note()), into("policy", note())))
-    batch = {"ends": [{"n": "policy", "s": 1, "e": 1}], "events": [], "leases": [], "quiet": ["r"]}
+    ends = {"names": ["policy", "run:r"], "starts": [1, 1], "ends": [1, 1]}
+    batch = {**ends, "events": [], "leased": [], "epochs": [], "quiet": ["r"]}
     writer = await connect(address_of(url), writes=True)
     async with await psycopg.AsyncConnection.connect(url) as other:
         await other.execute("SELECT FROM recoup.streams WHERE name = 'run:r' FOR NO KEY UPDATE")

@@ -17,7 +17,7 @@ import msgspec
 from recoup.depot.parcels import Parcels
 from recoup.depot.sealing import Altered
 from recoup.errors import NotFound, StateError
-from recoup.evidence.durable import write_whole
+from recoup.evidence.durable import make_folder, write_whole
 from recoup.evidence.run_folder import RunFolder
 
 _TRIES_MAX = 3
@@ -71,6 +71,7 @@ class PrivateParcels:
 
     async def _received(self, name: str) -> bytes:
         self._files.make()
+        make_folder(self._files.private)
         path = self._files.private / f".carried-{secrets.token_hex(8)}"
         try:
             await self._parcels.receive(name, path)

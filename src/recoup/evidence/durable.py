@@ -7,11 +7,12 @@ import secrets
 from pathlib import Path
 
 OWNER_ONLY = 0o600
+OWNER_ONLY_FOLDER = 0o700
 
 
 def write_whole(path: Path, data: bytes, *, durable: bool = True) -> None:
     """Temp file, fsync, rename, directory fsync. Without `durable` only the rename: for what can be made again."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(path.parent)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         _write(temporary, data, durable)
@@ -21,6 +22,18 @@ def write_whole(path: Path, data: bytes, *, durable: bool = True) -> None:
         raise
     if durable:
         sync_directory(path.parent)
+
+
+def make_folder(path: Path) -> None:
+    """With those above it, as far as they are missing: all of them for the owner alone."""
+    try:
+        path.mkdir(OWNER_ONLY_FOLDER)
+    except FileExistsError:
+        if not path.is_dir():
+            raise
+    except FileNotFoundError:
+        make_folder(path.parent)
+        path.mkdir(OWNER_ONLY_FOLDER, exist_ok=True)
 
 
 def sync_directory(path: Path) -> None:

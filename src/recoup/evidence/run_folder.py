@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from recoup.evidence.durable import OWNER_ONLY, write_whole
+from recoup.evidence.durable import OWNER_ONLY, OWNER_ONLY_FOLDER, make_folder, write_whole
 from recoup.model.redacted import Redacted
 from recoup.ports import Redactor
 
@@ -32,9 +32,9 @@ class RunFolder:
         return self.private / "plan.json"
 
     def make(self) -> None:
-        for folder in (self.root, self.private, self.root / "workspaces"):
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            folder.chmod(0o700)
+        """What is inside is made when something is written there: most runs need little of it."""
+        make_folder(self.root)
+        self.root.chmod(OWNER_ONLY_FOLDER)
 
     def log_path(self, step_index: int) -> Path:
         return self.artifacts / "logs" / "steps" / f"step-{step_index:04d}.log"
@@ -44,7 +44,7 @@ class RunFolder:
 
     def output_path(self, step_index: int, attempt: int) -> Path:
         path = self._output_path(step_index, attempt)
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(path.parent)
         path.unlink(missing_ok=True)
         path.touch(OWNER_ONLY)
         return path

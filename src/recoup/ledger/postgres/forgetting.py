@@ -82,8 +82,8 @@ def _streams(families: dict[str, list[str]]) -> list[str]:
 async def _add_note(connection: Connection, at: Instant, note: Draft) -> None:
     ((end,),) = await _rows(connection, "head", (LEDGER_STREAM,))
     what = {"q": end + 1, "k": note.type, "p": stored(note.payload).decode()}
-    event = {"n": LEDGER_STREAM, "w": at.wall_us, "b": at.boot_us, "i": at.boot_id, **what}
-    batch = {"ends": [{"n": LEDGER_STREAM, "e": end + 1}], "events": [event]}
+    added = [{"n": 1, "w": at.wall_us, "b": at.boot_us, "i": at.boot_id, **what}]
+    batch = {"names": [LEDGER_STREAM], "ends": [end + 1], "events": added}
     await connection.execute(_Q["put_events"], (msgspec.json.encode(batch).decode(),))
 
 

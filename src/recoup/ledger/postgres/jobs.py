@@ -45,10 +45,10 @@ class AppendJob(msgspec.Struct, frozen=True):
     append: Append
 
     @property
-    def events_alone(self) -> bool:
-        """Nothing but events and what follows from them."""
+    def is_plain(self) -> bool:
+        """Nothing but events and what follows from them, and perhaps the end of their lease."""
         append = self.append
-        return not (append.release or append.acks or append.policies or append.escalations)
+        return not (append.acks or append.policies or append.escalations)
 
     def ask(self, questions: Questions) -> None:
         questions.of_append(self.append)

@@ -20,6 +20,7 @@ from recoup.ledger.postgres.listening import Listener, Teller
 from recoup.ledger.postgres.migrations import migrate, require_utf8
 from recoup.ledger.postgres.queries import queries
 from recoup.ledger.postgres.reader import Reader
+from recoup.ledger.postgres.together import Together
 from recoup.ledger.postgres.writer import Writer
 from recoup.ledger.worker_rows import FORGOTTEN_S, decode_worker, encode_worker, wanting_row
 from recoup.model.events import Event, decode_payload
@@ -50,6 +51,8 @@ from recoup.model.storage import (
 BUSY_MAX_S = 5.0
 _REMEMBERED_MAX = 1_000
 _EVERYTHING = 1 << 40
+_BEGINNING_EVENTS = 200
+"""As many as `events_of` gives: runs with fewer are read in one question with others."""
 _Q = queries()
 
 
@@ -62,6 +65,8 @@ class PostgresLedger:
         self.name = self._address.name
         self._reader = Reader(self._address, busy_max_s)
         self._forgetting = Reader(self._address, busy_max_s, 1, writes=True)
+        self._beginnings = Together(self._reader, "events_of")
+        self._inboxes = Together(self._reader, "waiting_controls")
         self._listener = Listener(self._address)
         self._teller = Teller(self._reader)
         self._writer = Writer(self._address, busy_max_s, self._teller.written)
@@ -87,6 +92,10 @@ class PostgresLedger:
         return await self._writer.commit(AppendJob(append))
 
     async def read(self, stream: str, after: int = 0, limit: int = 10_000) -> list[Event]:
+        if after == 0 and limit >= _BEGINNING_EVENTS:
+            rows = await self._beginnings.rows(stream)
+            if len(rows) < _BEGINNING_EVENTS:
+                return [_event(stream, row) for row in rows]
         rows = await self._reader.rows("events_after", (stream, after, limit))
         return [_event(stream, row) for row in rows]
 
@@ -151,7 +160,7 @@ class PostgresLedger:
         return await self._writer.commit(SendJob(control))
 
     async def pending_controls(self, run_id: str) -> list[Control]:
-        return [_control(row) for row in await self._reader.rows("waiting_controls", (run_id,))]
+        return [_control(row) for row in await self._inboxes.rows(run_id)]
 
     async def control(self, control_id: str) -> Control | None:
         row = await self._reader.row("control", (control_id,))
@@ -214,6 +223,8 @@ class PostgresLedger:
         await self._writer.close()
         await self._teller.close()
         await self._listener.close()
+        await self._beginnings.close()
+        await self._inboxes.close()
         await self._forgetting.close()
         await self._reader.close()
 

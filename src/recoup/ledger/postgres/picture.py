@@ -31,9 +31,11 @@ _ABSENT: Any = object()
 _RUN = run_stream("")
 _WORKFLOW = workflow_stream("")
 _Q = queries()
+_encode = msgspec.json.Encoder().encode
 
 Facts = tuple[tuple[Instant, Payload], ...]
 Write = tuple[LiteralString, tuple[Any, ...]]
+LeaseValues = dict[str, str | int | float]
 
 
 class Unknown(Exception):
@@ -103,6 +105,9 @@ class Picture:
         self._stored_states: dict[str, tuple[int, str]] = {}
         self._crowds: dict[tuple[str, str], frozenset[str]] = {}
         """The runs in each that are driven under a lease that has not run out."""
+        self._granted: dict[str, LeaseValues] = {}
+        self._renewed: dict[str, LeaseValues] = {}
+        self._released: dict[str, LeaseValues] = {}
         self._undo: list[tuple[dict[Any, Any], Any, Any]] = []
         if gathered is not None:
             self._take_in(gathered)
@@ -130,11 +135,31 @@ class Picture:
         """Policies last and in order: others may write the same ones, and whoever waits must wait in one order."""
         states = [(_Q["set_workflow_state"], (name, *stored)) for name, stored in self._stored_states.items()]
         policies = [(_Q["add_policy"], pair) for pair in sorted(self._policies.items())]
-        return [*row_writes(self.rows), *states, *self.writes, *policies]
+        return [*row_writes(self.rows), *states, *self._lease_writes(), *self.writes, *policies]
+
+    def _lease_writes(self) -> list[Write]:
+        """In this order: whoever takes over in the same transaction has a higher epoch than who releases."""
+        kinds = (
+            ("grant_leases", self._granted),
+            ("renew_leases", self._renewed),
+            ("release_leases", self._released),
+        )
+        return [(_Q[name], (_encode(list(rows.values())).decode(),)) for name, rows in kinds if rows]
 
     @property
-    def writes_events_alone(self) -> bool:
-        return bool(self.events) and not (self.rows or self.writes or self._policies or self._stored_states)
+    def is_plain(self) -> bool:
+        """Events, the rows that follow from them, and leases that end: all of it under the locks of streams alone."""
+        others = self.writes or self._policies or self._granted or self._renewed
+        return bool(self.events) and not others
+
+    def knows_all_that_it_relies_on(self) -> bool:
+        """Runs whose lease or inbox matters are locked by their streams: it must be known where these end."""
+        try:
+            for run_id in (*self.relied_on, *self.quiet):
+                self.last_place(run_stream(run_id))
+        except Unknown:
+            return False
+        return True
 
     def _set(self, known: dict[Any, Any], key: Any, value: Any) -> None:
         self._undo.append((known, key, known.get(key, _ABSENT)))
@@ -161,8 +186,7 @@ class Picture:
         self.relied_on[lease.run_id] = lease.epoch
 
     def grant(self, lease: Lease, owner: str, now: Instant, crowds: Sequence[Crowd] = ()) -> None:
-        stamp = (now.wall_us, now.boot_us, now.boot_id)
-        self.write("grant_lease", lease.run_id, lease.epoch, owner, *stamp, lease.ttl_s, lease.ttl_s)
+        self._set(self._granted, lease.run_id, {**_lease_values(lease, now), "owner": owner})
         self._set(self.leases, lease.run_id, LeaseView(lease.epoch, owner))
         for crowd in crowds:
             key = (crowd.of, crowd.name)
@@ -177,12 +201,11 @@ class Picture:
         view = self.lease_of(lease.run_id)
         if view and view.expired:
             raise lease_ran_out(lease)
-        stamp = (now.wall_us, now.boot_us, now.boot_id)
-        self.write("renew_lease", *stamp, lease.ttl_s, lease.ttl_s, lease.run_id, lease.epoch)
+        self._set(self._renewed, lease.run_id, _lease_values(lease, now))
 
     def release(self, lease: Lease) -> None:
         view = self.lease_of(lease.run_id)
-        self.write("release_lease", lease.run_id, lease.epoch)
+        self._set(self._released, lease.run_id, {"run_id": lease.run_id, "epoch": lease.epoch})
         if view and view.epoch == lease.epoch:
             self._set(self.leases, lease.run_id, LeaseView(lease.epoch, None))
             for key, driven in list(self._crowds.items()):
@@ -333,6 +356,17 @@ class Picture:
                 self.states[workflow] = rebuild_workflow(facts.get(stream, ()), state)
             elif stream.startswith(_RUN) and not known:
                 self.unwritten[stream] = tuple(facts.get(stream, ()))
+
+
+def _lease_values(lease: Lease, now: Instant) -> LeaseValues:
+    return {
+        "run_id": lease.run_id,
+        "epoch": lease.epoch,
+        "wall_us": now.wall_us,
+        "boot_us": now.boot_us,
+        "boot_id": now.boot_id,
+        "ttl_s": lease.ttl_s,
+    }
 
 
 def facts_by_stream(gathered: Gathered) -> dict[str, list[tuple[Instant, Payload]]]:

@@ -7,8 +7,11 @@
 -- take_numbers: see that the numbers of events go on above all that there are
 SELECT settle_numbers();
 
--- append_if_unchanged: a transaction of events alone
+-- append_if_unchanged: a transaction of events alone, if what they were decided by is still so
 SELECT append_if_unchanged(%s::json);
+
+-- append_or_fail: events, if what they were decided by is still so
+SELECT append_or_fail(%s::json);
 
 -- gather: lock, and tell what there is
 SELECT gather(%s::json)::text;
@@ -36,6 +39,13 @@ FROM streams JOIN events ON events.stream_id = streams.id WHERE streams.name = %
 SELECT events.seq, events.wall_us, events.boot_us, events.boot_id, events.type, convert_to(events.payload, 'UTF8')
 FROM events WHERE events.stream_id = (SELECT id FROM streams WHERE name = %s) AND events.seq > %s
 ORDER BY events.seq LIMIT %s;
+
+-- events_of: the first facts of streams in order
+SELECT asked.name, first.* FROM unnest(%s::text[]) AS asked (name) CROSS JOIN LATERAL (
+    SELECT events.seq, events.wall_us, events.boot_us, events.boot_id, events.type, convert_to(events.payload, 'UTF8')
+    FROM events WHERE events.stream_id = (SELECT id FROM streams WHERE streams.name = asked.name)
+    ORDER BY events.seq LIMIT 200
+) AS first ORDER BY asked.name, first.seq;
 
 -- events_arrived: facts of all streams in the order of their numbers, up to the oldest transaction under way
 SELECT events.number, streams.name, events.seq, events.wall_us, events.boot_us, events.boot_id, events.type,
@@ -81,9 +91,9 @@ VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (id) DO NOTH
 -- acknowledge_control: the first acknowledgement counts
 UPDATE controls SET outcome = %s, epoch = %s WHERE id = %s AND outcome IS NULL;
 
--- waiting_controls: a run's inbox, oldest first
-SELECT id, run_id, action, reason, actor, wall_us, boot_us, boot_id, step_id, argument, outcome, epoch
-FROM controls WHERE run_id = %s AND outcome IS NULL ORDER BY number;
+-- waiting_controls: the inboxes of runs, oldest first
+SELECT run_id, id, run_id, action, reason, actor, wall_us, boot_us, boot_id, step_id, argument, outcome, epoch
+FROM controls WHERE run_id = ANY (%s::text[]) AND outcome IS NULL ORDER BY number;
 
 -- control: one control, dealt with or not
 SELECT id, run_id, action, reason, actor, wall_us, boot_us, boot_id, step_id, argument, outcome, epoch
@@ -120,18 +130,22 @@ DELETE FROM workers WHERE seen_at <= db_now() - make_interval(secs => %s);
 -- workers: in the order of their ids, and for how long they have been silent
 SELECT body, greatest(0, extract(epoch FROM db_now() - seen_at))::float8 FROM workers ORDER BY worker_id;
 
--- grant_lease: a new holder under a new epoch
+-- grant_leases: new holders under new epochs
 INSERT INTO leases (run_id, epoch, owner, wall_us, boot_us, boot_id, ttl_s, expires_at)
-VALUES (%s, %s, %s, %s, %s, %s, %s, db_now() + make_interval(secs => %s))
+SELECT run_id, epoch, owner, wall_us, boot_us, boot_id, ttl_s, db_now() + make_interval(secs => ttl_s)
+FROM json_populate_recordset(NULL::leases, %s::json)
 ON CONFLICT (run_id) DO UPDATE SET epoch = excluded.epoch, owner = excluded.owner, wall_us = excluded.wall_us,
     boot_us = excluded.boot_us, boot_id = excluded.boot_id, ttl_s = excluded.ttl_s, expires_at = excluded.expires_at;
 
--- renew_lease: only by the epoch that holds it
-UPDATE leases SET wall_us = %s, boot_us = %s, boot_id = %s, ttl_s = %s, expires_at = db_now() + make_interval(secs => %s)
-WHERE run_id = %s AND epoch = %s AND owner IS NOT NULL;
+-- renew_leases: only by the epochs that hold them
+UPDATE leases SET wall_us = given.wall_us, boot_us = given.boot_us, boot_id = given.boot_id, ttl_s = given.ttl_s,
+    expires_at = db_now() + make_interval(secs => given.ttl_s)
+FROM json_populate_recordset(NULL::leases, %s::json) AS given
+WHERE leases.run_id = given.run_id AND leases.epoch = given.epoch AND leases.owner IS NOT NULL;
 
--- release_lease: only by the epoch that holds it; the epoch stays
-UPDATE leases SET owner = NULL WHERE run_id = %s AND epoch = %s;
+-- release_leases: only by the epochs that hold them; the epochs stay
+UPDATE leases SET owner = NULL FROM json_populate_recordset(NULL::leases, %s::json) AS given
+WHERE leases.run_id = given.run_id AND leases.epoch = given.epoch;
 
 -- runs: newest first, with the sequence and the time of the last event, which the stream itself knows
 SELECT r.run_id, r.workflow, r.status, r.delivery, r.submitted_at_us, last.wall_us, r.reason, last.seq

@@ -213,56 +213,76 @@ BEGIN
 END $$;
 
 -- Write events, and where their streams end now, under locks that the caller holds.
--- `batch`: ends [{n: stream, e: end}], events [{n, q: seq, w: wall_us, b: boot_us, i: boot_id, k: type, p: payload}].
-CREATE FUNCTION put_events(batch json) RETURNS void LANGUAGE plpgsql AS $$
+-- `ids`, `ends`: of streams. `added`: [{n: which of them, from 1; q: seq; w: wall_us; b: boot_us; i: boot_id; k: type; p: payload}].
+CREATE FUNCTION put_events(ids bigint[], ends bigint[], added json) RETURNS void LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
     INSERT INTO events (number, stream_id, seq, wall_us, boot_us, boot_id, type, payload)
-    SELECT numbering.base + (pg_current_xact_id()::text::bigint << 20) + e.place, streams.id, e.q, e.w, e.b, e.i, e.k, e.p
+    SELECT numbering.base + (pg_current_xact_id()::text::bigint << 20) + e.place, ids[e.n], e.q, e.w, e.b, e.i, e.k, e.p
     FROM ROWS FROM (
-        json_to_recordset(batch -> 'events') AS (n text, q bigint, w bigint, b bigint, i text, k text, p text)
+        json_to_recordset(added) AS (n int, q bigint, w bigint, b bigint, i text, k text, p text)
     ) WITH ORDINALITY AS e (n, q, w, b, i, k, p, place)
-    JOIN streams ON streams.name = e.n CROSS JOIN numbering;
-    UPDATE streams SET last_seq = ends.e
-    FROM json_to_recordset(batch -> 'ends') AS ends (n text, e bigint)
-    WHERE streams.name = ends.n AND streams.last_seq <> ends.e;
+    CROSS JOIN numbering;
+    UPDATE streams SET last_seq = put.last FROM unnest(ids, ends) AS put (id, last)
+    WHERE streams.id = put.id AND streams.last_seq <> put.last;
 END $$;
 
--- The whole of a transaction that writes events alone, if all that it was decided by is still so; otherwise nothing.
--- `batch`, besides what put_events takes: ends also say where the streams ended before (s); leases [{r: run, e: epoch}];
--- quiet [run]: runs for which no control may wait.
--- Locked are also the streams of the runs that are only relied on: under these locks leases and inboxes change.
-CREATE FUNCTION append_if_unchanged(batch json) RETURNS boolean LANGUAGE plpgsql AS $$
+-- The same for streams by their names. `batch`: names, in order, their ends, events as above.
+CREATE FUNCTION put_events(batch json) RETURNS void LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    names text[] := ARRAY(
-        SELECT n FROM json_to_recordset(batch -> 'ends') AS ends (n text)
-        UNION SELECT 'run:' || r FROM json_to_recordset(batch -> 'leases') AS held (r text)
-        UNION SELECT 'run:' || r FROM json_array_elements_text(batch -> 'quiet') AS quiet (r)
-    );
+    wanted text[]; after bigint[]; added json;
+BEGIN
+    SELECT names, ends, events INTO wanted, after, added
+    FROM json_to_record(batch) AS b (names text[], ends bigint[], events json);
+    PERFORM put_events(ARRAY(SELECT id FROM streams WHERE name = ANY (wanted) ORDER BY name), after, added);
+END $$;
+
+-- Write events, if all that they were decided by is still so; otherwise nothing.
+-- `batch`: names of streams, in order, where they ended before (starts) and will end, events as for put_events; leased runs and
+-- their epochs; quiet runs, for which no control may wait.
+-- The streams of all these runs are among the names: under their locks leases and inboxes change.
+CREATE FUNCTION append_if_unchanged(batch json) RETURNS boolean LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    wanted text[]; expected bigint[]; after bigint[]; added json; runs text[]; held bigint[]; waiting text[];
+    ids    bigint[];
+    found  bigint[];
 BEGIN
     PERFORM take_turn();
-    PERFORM FROM streams WHERE name = ANY (names) ORDER BY name FOR NO KEY UPDATE;
-    IF EXISTS (
-        SELECT FROM json_to_recordset(batch -> 'ends') AS ends (n text, s bigint)
-        LEFT JOIN streams ON streams.name = ends.n WHERE streams.last_seq IS DISTINCT FROM ends.s
+    SELECT names, starts, ends, events, leased, epochs, quiet
+    INTO wanted, expected, after, added, runs, held, waiting
+    FROM json_to_record(batch) AS b (
+        names text[], starts bigint[], ends bigint[], events json, leased text[], epochs bigint[], quiet text[]
+    );
+    SELECT array_agg(locked.id), array_agg(locked.last_seq) INTO ids, found
+    FROM (SELECT id, last_seq FROM streams WHERE name = ANY (wanted) ORDER BY name FOR NO KEY UPDATE) AS locked;
+    IF found IS DISTINCT FROM expected OR EXISTS (
+        SELECT FROM unnest(runs, held) AS lease (run_id, epoch)
+        LEFT JOIN leases ON leases.run_id = lease.run_id AND leases.owner IS NOT NULL
+        WHERE leases.epoch IS DISTINCT FROM lease.epoch
     ) OR EXISTS (
-        SELECT FROM json_to_recordset(batch -> 'leases') AS held (r text, e bigint)
-        LEFT JOIN leases ON leases.run_id = held.r AND leases.owner IS NOT NULL
-        WHERE leases.epoch IS DISTINCT FROM held.e
-    ) OR EXISTS (
-        SELECT FROM json_array_elements_text(batch -> 'quiet') AS quiet (r)
-        JOIN controls ON controls.run_id = quiet.r AND controls.outcome IS NULL
+        SELECT FROM controls WHERE controls.run_id = ANY (waiting) AND controls.outcome IS NULL
     ) THEN
         RETURN false;
     END IF;
-    PERFORM put_events(batch);
+    PERFORM put_events(ids, after, added);
     RETURN true;
+END $$;
+
+-- The same as the beginning of a transaction that goes on with other writes.
+CREATE FUNCTION append_or_fail(batch json) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT append_if_unchanged(batch) THEN
+        RAISE EXCEPTION 'what this was decided by has changed' USING ERRCODE = 'RC001', HINT = 'Begin again.';
+    END IF;
 END $$;
 
 -- The beginning of any other transaction: take the locks, then tell what there is.
 -- `asked`: streams [{n: name, k: up to where the caller knows it, or -1}]; leases [run]; inboxes [run]; sent [control];
 -- families [run]; steps [step id that may be claimed]; crowds [{o: workflow or queue, n: name}]; kinds [type of event that is about attempts];
 -- lag: how far a stored state may be ahead of what the caller knows before it is worth being told.
-CREATE FUNCTION gather(asked json) RETURNS json LANGUAGE plpgsql AS $$
+CREATE FUNCTION gather(asked json) RETURNS json LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     names text[] := ARRAY(SELECT n FROM json_to_recordset(asked -> 'streams') AS s (n text));
     roots text[];

@@ -1,8 +1,8 @@
 """Group commit: work that waits shares one transaction. One connection of this process writes, one task at a time.
 
-Two ways. Where memory tells everything and only events are to be written, they are sent at once with all that they were
-decided by, and the database writes them only if it is still so: one round trip. Otherwise the rows are locked first and
-told (`gather`), the jobs are decided by them, and a second round trip writes and commits.
+Two ways. Where memory tells everything, events and their rows are sent at once with all that they were decided by, and
+the database writes them only if it is still so: one round trip. Otherwise the rows are locked first and told
+(`gather`), the jobs are decided by them, and a second round trip writes and commits.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from recoup.ledger.postgres.asking import Questions, decode_gathered
 from recoup.ledger.postgres.connecting import Address, Connection, connect, cut_off_after
 from recoup.ledger.postgres.faults import is_lock, is_passing, ledger_busy, ledger_error
 from recoup.ledger.postgres.jobs import AppendJob, Job
+from recoup.ledger.postgres.line import Line, Statement
 from recoup.ledger.postgres.picture import Memory, Picture
 from recoup.ledger.postgres.queries import queries
 from recoup.ledger.writer import Outcome
@@ -48,6 +49,9 @@ _POLL_S = 0.02
 _ROLLBACK_MAX_S = 1.0
 _CONNECT_MIN_S = 0.1
 _EVERYTHING = 1 << 40
+_CHANGED = "RC001"
+_BEGIN: Statement = ("BEGIN", ())
+_COMMIT: Statement = ("COMMIT", ())
 _BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _Q = queries()
 _encode = msgspec.json.Encoder().encode
@@ -90,7 +94,7 @@ class Writer:
         self._waiting: deque[Ticket] = deque()
         self._task: asyncio.Task[None] | None = None
         self._closed = False
-        self._connection: Connection | None = None
+        self._line: Line | None = None
         self._backend: Backend | None = None
         self._sent: Sent | None = None
         self._memory = Memory()
@@ -170,9 +174,9 @@ class Writer:
     async def _tried(self, tickets: Sequence[Ticket]) -> list[Outcome]:
         latest_s = max(ticket.away_until_s for ticket in tickets)
         end_s = min(latest_s, time.monotonic() + self._busy_max_s)
-        connection = await self._connected(end_s)
-        with cut_off_after(connection, end_s - time.monotonic()):
-            return await self._transact(connection, [ticket.job for ticket in tickets])
+        line = await self._connected(end_s)
+        with cut_off_after(line.connection, end_s - time.monotonic()):
+            return await self._transact(line, [ticket.job for ticket in tickets])
 
     def _give_up(self, tickets: list[Ticket], error: Exception, locked: bool, pause_s: float) -> None:
         """Those whose time is over."""
@@ -197,11 +201,11 @@ class Writer:
         """The outcomes, if the commit was done although its answer was lost. None: certainly nothing was written."""
         self._memory.forget()
         sent, self._sent = self._sent, None
-        connection = self._connection
-        if connection is not None and not connection.closed:
+        line = self._line
+        if line is not None and not line.connection.closed:
             # The server itself has said no, and lives: the transaction is undone.
-            with contextlib.suppress(psycopg.Error), cut_off_after(connection, _ROLLBACK_MAX_S):
-                await connection.rollback()
+            with contextlib.suppress(psycopg.Error), cut_off_after(line.connection, _ROLLBACK_MAX_S):
+                await line.rollback()
                 return None
         backend = self._backend
         await self._discard()
@@ -212,10 +216,11 @@ class Writer:
     async def _confirmed(
         self, error: Exception, sent: Sent, backend: Backend, until_s: float
     ) -> list[Outcome] | None:
-        deadline_s = max(time.monotonic() + self.confirm_max_s, until_s)
-        while time.monotonic() < deadline_s:
+        soonest_s = time.monotonic() + self.confirm_max_s
+        deadline_s = max(soonest_s, until_s)
+        while time.monotonic() < (soonest_s if self._closed else deadline_s):
             try:
-                connection = await self._connected(deadline_s)
+                connection = (await self._connected(deadline_s)).connection
                 with cut_off_after(connection, deadline_s - time.monotonic()):
                     await _end(connection, backend)
                     return sent.outcomes if await self._is_written(connection, sent) else None
@@ -248,15 +253,15 @@ class Writer:
 
     # One transaction
 
-    async def _transact(self, connection: Connection, jobs: Sequence[Job[Any]]) -> list[Outcome]:
-        outcomes = await self._at_once(connection, jobs)
+    async def _transact(self, line: Line, jobs: Sequence[Job[Any]]) -> list[Outcome]:
+        outcomes = await self._at_once(line, jobs)
         if outcomes is None:
-            outcomes = await self._in_two(connection, jobs)
+            outcomes = await self._in_two(line, jobs)
         self._sent = None
         self._written()
         return outcomes
 
-    async def _at_once(self, connection: Connection, jobs: Sequence[Job[Any]]) -> list[Outcome] | None:
+    async def _at_once(self, line: Line, jobs: Sequence[Job[Any]]) -> list[Outcome] | None:
         """None: it must be done in two."""
         if self._distrust > 0:
             self._distrust -= 1
@@ -266,9 +271,9 @@ class Writer:
             return None
         picture, outcomes = decided
         self._sent = Sent(jobs, outcomes, picture, None)
-        row = await _one(connection, "append_if_unchanged", (_batch(picture),))
+        written = await _written_if_unchanged(line, picture)
         self._sent = None
-        if row != (True,):
+        if not written:
             # Others write the same streams: for a while it is not worth trying.
             self._distrusted = self._distrust = min(DISTRUST_MAX, self._distrusted * 2 or 1)
             self._memory.forget()
@@ -280,7 +285,7 @@ class Writer:
     def _decided_by_memory(self, jobs: Sequence[Job[Any]]) -> tuple[Picture, list[Outcome]] | None:
         picture, outcomes = Picture(self._memory), []
         for job in jobs:
-            if not isinstance(job, AppendJob) or not job.events_alone:
+            if not isinstance(job, AppendJob) or not job.is_plain:
                 return None
             picture.mark()
             try:
@@ -288,46 +293,46 @@ class Writer:
             except Exception:  # noqa: BLE001
                 # By what is out of date, perhaps: nobody is refused by memory alone.
                 return None
-        return (picture, outcomes) if picture.writes_events_alone else None
+        known = picture.knows_all_that_it_relies_on()
+        return (picture, outcomes) if picture.is_plain and known else None
 
-    async def _in_two(self, connection: Connection, jobs: Sequence[Job[Any]]) -> list[Outcome]:
+    async def _in_two(self, line: Line, jobs: Sequence[Job[Any]]) -> list[Outcome]:
         questions, refused = _asked(jobs)
-        async with connection.pipeline():
-            await connection.execute("BEGIN")
-            answer = await connection.execute(_Q["gather"], (questions.document(self._memory.ends),))
-        (text,) = await answer.fetchone() or ("",)
-        gathered = decode_gathered(text)
+        asked = (_Q["gather"], (questions.document(self._memory.ends),))
+        _, answer = await line.ask_all([_BEGIN, asked])
+        gathered = decode_gathered(answer.get_value(0, 0) or b"")
         picture = Picture(self._memory, gathered)
         for workflow in picture.unreadable:
-            picture.states[workflow] = await _refolded(connection, workflow)
+            picture.states[workflow] = await _refolded(line.connection, workflow)
         outcomes = [refused.get(place) or _decided(picture, job) for place, job in enumerate(jobs)]
         self._sent = Sent(jobs, outcomes, picture, gathered.xid)
-        await _write(connection, picture)
+        await line.ask_all([*_writes(picture), _COMMIT])
         self._memory.keep(picture)
         return outcomes
 
     # The connection
 
-    async def _connected(self, deadline_s: float) -> Connection:
-        if self._connection is None or self._connection.closed:
+    async def _connected(self, deadline_s: float) -> Line:
+        if self._line is None or self._line.connection.closed:
             await self._discard()
             self._memory.forget()
             left_s = max(_CONNECT_MIN_S, deadline_s - time.monotonic())
-            self._connection = await connect(
+            connection = await connect(
                 self._address, writes=True, within_s=left_s, patience_s=self._busy_max_s
             )
-            with cut_off_after(self._connection, left_s):
-                await self._connection.execute(_Q["take_numbers"])
-                row = await _one(self._connection, "this_backend")
+            self._line = Line(connection)
+            with cut_off_after(connection, left_s):
+                await connection.execute(_Q["take_numbers"])
+                row = await _one(connection, "this_backend")
             assert row is not None, "a session sees itself"
             self._backend = Backend(*row)
-        return self._connection
+        return self._line
 
     async def _discard(self) -> None:
-        connection, self._connection, self._backend = self._connection, None, None
-        if connection:
+        line, self._line, self._backend = self._line, None, None
+        if line:
             with contextlib.suppress(psycopg.Error, OSError):
-                await connection.close()
+                await line.connection.close()
 
 
 def _asked(jobs: Sequence[Job[Any]]) -> tuple[Questions, dict[int, Outcome]]:
@@ -351,25 +356,42 @@ def _decided(picture: Picture, job: Job[Any]) -> Outcome:
         return Outcome(error=error)
 
 
-async def _write(connection: Connection, picture: Picture) -> None:
-    async with connection.pipeline():
-        if picture.events:
-            await connection.execute(_Q["put_events"], (_batch(picture),))
-        for statement, values in picture.all_writes():
-            await connection.execute(statement, values)
-        if picture.tells:
-            await connection.execute(_Q["notify"])
-        await connection.execute("COMMIT")
+async def _written_if_unchanged(line: Line, picture: Picture) -> bool:
+    batch, writes = _batch(picture), picture.all_writes()
+    if not writes:
+        return await line.ask(_Q["append_if_unchanged"], (batch,)) == "t"
+    try:
+        await line.ask_all([(_Q["append_or_fail"], (batch,)), *writes])
+    except psycopg.Error as error:
+        if error.sqlstate != _CHANGED:
+            raise
+        return False
+    return True
+
+
+def _writes(picture: Picture) -> list[Statement]:
+    events: list[Statement] = [(_Q["put_events"], (_batch(picture),))] if picture.events else []
+    told: list[Statement] = [(_Q["notify"], ())] if picture.tells else []
+    return [*events, *picture.all_writes(), *told]
 
 
 def _batch(picture: Picture) -> str:
-    ends = [{"n": name, "s": start, "e": picture.ends[name]} for name, start in picture.before.items()]
+    names = sorted(picture.before)
+    places = {name: place for place, name in enumerate(names, 1)}
     events = [
-        {"n": at.stream, "q": at.seq, "w": row[1], "b": row[2], "i": row[3], "k": row[4], "p": row[5]}
+        {"n": places[at.stream], "q": at.seq, "w": row[1], "b": row[2], "i": row[3], "k": row[4], "p": row[5]}
         for at, row in picture.events
     ]
-    leases = [{"r": run_id, "e": epoch} for run_id, epoch in picture.relied_on.items()]
-    return _encode({"ends": ends, "events": events, "leases": leases, "quiet": list(picture.quiet)}).decode()
+    batch = {
+        "names": names,
+        "starts": [picture.before[name] for name in names],
+        "ends": [picture.ends[name] for name in names],
+        "events": events,
+        "leased": list(picture.relied_on),
+        "epochs": list(picture.relied_on.values()),
+        "quiet": list(picture.quiet),
+    }
+    return _encode(batch).decode()
 
 
 async def _refolded(connection: Connection, workflow: str) -> Any:
