@@ -13,7 +13,7 @@ from recoup.model.failure import Failure
 from recoup.model.ids import Lease, ProcessIdentity
 from recoup.model.instant import Instant
 from recoup.model.outcome import Collected, Examined, Order, Outcome, Progress, Scene
-from recoup.model.plan import Check, Output
+from recoup.model.plan import Check, Output, PageCheck
 from recoup.model.policy import WrittenPolicy
 from recoup.model.process import Ended, ProcessSpec
 from recoup.model.redacted import Redacted
@@ -37,6 +37,7 @@ from recoup.model.storage import (
     Wanting,
     WorkerRow,
 )
+from recoup.model.target import Fingerprint
 from recoup.model.workspace import Adopted, Baseline, Change, Snapshot, Source
 
 
@@ -474,6 +475,23 @@ class Inspector(Protocol):
     ) -> Examined: ...
 
     async def collect(self, outputs: dict[str, Output], scene: Scene) -> Collected: ...
+
+
+class Pages(Protocol):
+    """The browsers of runs, beside the attempts in them: one for each run, as long as its driver lives."""
+
+    async def examine(self, run_id: str, check: PageCheck, scene: Scene) -> tuple[bool | None, str]:
+        """Whether it holds, waiting for it as long as the scene's time for checks lasts, and words. None: it cannot be
+        said, because there is no page."""
+        ...
+
+    async def fingerprint(self, run_id: str) -> Fingerprint | None:
+        """What the current page is. None: the run has none here."""
+        ...
+
+    async def leave(self, run_id: str) -> None:
+        """The driver leaves the run: its browser is closed, with whatever runs in it. Harmless where there is none."""
+        ...
 
 
 class RunFiles(Protocol):

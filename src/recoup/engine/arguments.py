@@ -21,6 +21,8 @@ from recoup.model.plan import (
     Action,
     AgentAction,
     ApproveAction,
+    BrowserAction,
+    BrowserVerb,
     Handler,
     Plan,
     PythonAction,
@@ -28,6 +30,7 @@ from recoup.model.plan import (
     Step,
 )
 from recoup.model.run import RunState
+from recoup.model.target import SHORT
 
 Outputs = Mapping[str, Mapping[str, Any]]
 
@@ -197,8 +200,16 @@ def _words(action: Action) -> tuple[str, ...]:
             return tuple(texts_in(arguments))
         case AgentAction(prompt=prompt, args=args):
             return (prompt, *args)
+        case BrowserAction():
+            return tuple(texts_in(_browser_texts(action)))
         case ApproveAction(message=message):
             return (message,)
+
+
+def _browser_texts(action: BrowserAction) -> dict[str, Any]:
+    """What a person wrote in it; of a recorded target nothing is looked up."""
+    target = {name: getattr(action.target, name) for name in SHORT} if action.target else {}
+    return {"value": action.value, "values": list(action.values), "target": target}
 
 
 def secret_names(plan: Plan) -> frozenset[str]:
@@ -228,9 +239,23 @@ def _substituted(step: Step | Handler, scope: Scope, secret: frozenset[str]) -> 
             prompt = substitute(agent.prompt, scope)
             args = tuple(substitute(word, scope) for word in agent.args)
             return msgspec.structs.replace(agent, prompt=prompt, args=args), env
+        case BrowserAction() as browser:
+            return _substituted_browser(browser, scope, secret), env
         case ApproveAction(message):
             _refuse_secrets((message,), secret)
             return ApproveAction(substitute(message, scope)), env
+
+
+def _substituted_browser(action: BrowserAction, scope: Scope, secret: frozenset[str]) -> BrowserAction:
+    """A secret may be typed into a field; addresses and names of elements are shown everywhere."""
+    texts = _browser_texts(action)
+    shown = texts["target"] if action.verb is BrowserVerb.FILL else texts
+    _refuse_secrets(tuple(texts_in(shown)), secret)
+    filled = substitute_value(texts, scope)
+    target = msgspec.structs.replace(action.target, **filled["target"]) if action.target else None
+    return msgspec.structs.replace(
+        action, target=target, value=filled["value"], values=tuple(filled["values"])
+    )
 
 
 def _refuse_secrets(texts: tuple[str, ...], secret: frozenset[str]) -> None:

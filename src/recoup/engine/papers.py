@@ -5,8 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from recoup.model.instant import Instant
-from recoup.model.plan import AgentAction, ApproveAction, Plan, PythonAction, RunAction, Step
+from recoup.model.plan import (
+    AgentAction,
+    ApproveAction,
+    BrowserAction,
+    BrowserVerb,
+    Plan,
+    PythonAction,
+    RunAction,
+    Step,
+)
 from recoup.model.run import StepRecord
+from recoup.model.target import target_words
 
 _LAST_COMMAND_MAX = 2000
 CONSTRAINTS = (
@@ -46,8 +56,17 @@ def instructions(step: Step) -> str:
             return target[:_LAST_COMMAND_MAX]
         case AgentAction(prompt=prompt):
             return prompt[:_LAST_COMMAND_MAX]
+        case BrowserAction() as browser:
+            return browser_words(browser)[:_LAST_COMMAND_MAX]
         case ApproveAction(message=message):
             return message[:_LAST_COMMAND_MAX]
+
+
+def browser_words(action: BrowserAction) -> str:
+    """Without what is typed: that may be anything."""
+    where = target_words(action.target) if action.target else ""
+    shown = action.value if action.value and action.verb is not BrowserVerb.FILL else ""
+    return " ".join(word for word in (action.verb.value, where, shown) if word)
 
 
 def step_state(

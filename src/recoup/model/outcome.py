@@ -11,6 +11,7 @@ from recoup.model.failure import FailureKind
 from recoup.model.plan import Action
 from recoup.model.policy import Policy
 from recoup.model.redacted import Redacted
+from recoup.model.target import Element, Fingerprint, Floors, HealMode, Resolution
 
 
 class Captured(msgspec.Struct, frozen=True):
@@ -41,6 +42,38 @@ class Progress(msgspec.Struct, frozen=True):
     total: float | None = None
 
 
+class Looking(msgspec.Struct, frozen=True, kw_only=True):
+    """How the target of one attempt may be found."""
+
+    level: int = 0
+    """Of tolerance: which elements are considered."""
+    heal: HealMode = HealMode.APPLY
+    floors: Floors
+    needs_proof: bool = False
+    """Heals that no postcondition would prove are refused."""
+    observed: Element | None = None
+    """The target in full, as it was when it was last found exactly and verified."""
+
+
+class Artifact(msgspec.Struct, frozen=True):
+    """Something that an attempt leaves for people: a picture, a trace, what the collector saw."""
+
+    name: str
+    media_type: str
+    data: bytes
+    """Pictures show no password, and no secret that was typed."""
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """What an attempt in the browser saw and took."""
+
+    resolution: Resolution | None = None
+    observed: Element | None = None
+    """The element that was acted on, in full."""
+    page: Fingerprint | None = None
+    artifacts: tuple[Artifact, ...] = ()
+
+
 class Order(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt of one step, with everything substituted."""
 
@@ -58,6 +91,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """What a second attempt is told, redacted. None: this is the first one."""
     session_id: str | None = None
     """Of an agent's earlier attempt, when it is to go on there."""
+    looking: Looking | None = None
+    """In the browser: how its target may be found. None: it has none."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,11 +118,13 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     outputs: dict[str, Any] = {}
     """What the attempt gave back by itself, beside what it printed and wrote."""
     agent: AgentReport | None = None
+    seen: Seen | None = None
 
 
 class Scene(msgspec.Struct, frozen=True, kw_only=True):
-    """Where checks look: the workspace, and the attempt if there was one."""
+    """Where checks look: the workspace, the page of the run's browser, and the attempt if there was one."""
 
+    run_id: str = ""
     cwd: str
     env: dict[str, str]
     policy: Policy

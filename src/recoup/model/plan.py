@@ -9,6 +9,7 @@ import msgspec
 
 from recoup.model.ident import Ident
 from recoup.model.policy import IdleBy
+from recoup.model.target import Heal, Target
 from recoup.model.workspace import Source
 
 
@@ -79,7 +80,67 @@ class DiffCheck(msgspec.Struct, frozen=True, tag="diff", omit_defaults=True):
     """Patterns; every changed file must match one of them."""
 
 
-Check = ExitCheck | FileCheck | OutputCheck | JsonCheck | RunCheck | DiffCheck
+class UrlCheck(msgspec.Struct, frozen=True, tag="url"):
+    """Where the page is: a pattern with * (within a part of the path) and ** (anything)."""
+
+    pattern: str
+
+
+class TitleCheck(msgspec.Struct, frozen=True, tag="title"):
+    match: TextMatch
+
+
+class PageTextCheck(msgspec.Struct, frozen=True, tag="text", omit_defaults=True):
+    """Words to be read on the page, in any frame; or not."""
+
+    match: TextMatch
+    absent: bool = False
+
+
+class TargetState(StrEnum):
+    VISIBLE = "visible"
+    HIDDEN = "hidden"
+    """Not to be seen, or not there."""
+    COUNT = "count"
+
+
+class TargetCheck(msgspec.Struct, frozen=True, tag="target", omit_defaults=True):
+    """How an element is, as it was written: checks are never healed."""
+
+    target: Target
+    state: TargetState = TargetState.VISIBLE
+    count: int | None = None
+
+
+class ValueCheck(msgspec.Struct, frozen=True, tag="value", omit_defaults=True):
+    """What a form field holds; `checked` for boxes."""
+
+    target: Target
+    match: TextMatch | None = None
+    checked: bool | None = None
+
+
+class ResponseCheck(msgspec.Struct, frozen=True, tag="response", omit_defaults=True):
+    """A response that came during the attempt."""
+
+    pattern: str
+    status: tuple[int, ...] = ()
+    """Any of these; empty: any below 400."""
+
+
+class RegionCheck(msgspec.Struct, frozen=True, tag="region", omit_defaults=True):
+    """A part of the page looks as it did before the attempt."""
+
+    target: Target | None = None
+    """None: what is in view."""
+    tolerance: float = 0.01
+    """The share of pixels that may differ."""
+
+
+PageCheck = UrlCheck | TitleCheck | PageTextCheck | TargetCheck | ValueCheck | ResponseCheck | RegionCheck
+PAGE_CHECKS = (UrlCheck, TitleCheck, PageTextCheck, TargetCheck, ValueCheck, ResponseCheck, RegionCheck)
+"""Checks that look at the page of the run's browser."""
+Check = ExitCheck | FileCheck | OutputCheck | JsonCheck | RunCheck | DiffCheck | PageCheck
 WORLD_CHECKS = (FileCheck, JsonCheck, RunCheck)
 """Checks that look at the world and so can be made before and without an attempt."""
 
@@ -139,18 +200,73 @@ class AgentAction(msgspec.Struct, frozen=True, tag="agent", omit_defaults=True):
     resume: AgentSession = AgentSession.FRESH
 
 
+class BrowserVerb(StrEnum):
+    GOTO = "goto"
+    CLICK = "click"
+    FILL = "fill"
+    PRESS = "press"
+    SELECT = "select"
+    CHECK = "check"
+    UNCHECK = "uncheck"
+    UPLOAD = "upload"
+    HOVER = "hover"
+    WAIT = "wait"
+    READ = "read"
+    SCREENSHOT = "screenshot"
+    DOWNLOAD = "download"
+    TAB = "tab"
+
+
+NEVER_REPEATED = frozenset({BrowserVerb.CLICK, BrowserVerb.PRESS, BrowserVerb.UPLOAD, BrowserVerb.DOWNLOAD})
+"""Verbs that may change the world: unless the plan says otherwise, not again when the outcome is unknown."""
+
+
+class Dialog(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is done with a dialog that opens during the action. Without one it is dismissed, and the step fails."""
+
+    accept: bool = True
+    text: str | None = None
+    """For a prompt."""
+
+
+class BrowserAction(msgspec.Struct, frozen=True, kw_only=True, tag="browser", omit_defaults=True):
+    """One thing done in the run's browser."""
+
+    verb: BrowserVerb
+    target: Target | None = None
+    value: str | None = None
+    """goto: the address. fill: the text. press: the key. screenshot: the name. tab: which (`new`, `last`, a number, or
+    part of its address)."""
+    values: tuple[str, ...] = ()
+    """select: the options, by label or value. upload: files."""
+    attribute: str | None = None
+    """read: an attribute instead of the text."""
+    table: bool = False
+    """read: a table, as a list of rows by the names of its columns."""
+    into: str | None = None
+    """read: the name of the output. download: the file, relative to the workspace."""
+    seconds: float | None = None
+    """wait: so long, where no target is named."""
+    hidden: bool = False
+    """wait: until the target is not to be seen."""
+    double: bool = False
+    button: str | None = None
+    dialog: Dialog | None = None
+
+
 class ApproveAction(msgspec.Struct, frozen=True, tag="approve"):
     """A gate: the run waits until an operator says yes or no."""
 
     message: str
 
 
-Action = RunAction | PythonAction | AgentAction | ApproveAction
+Action = RunAction | PythonAction | AgentAction | BrowserAction | ApproveAction
 
 _KINDS: dict[type[Action], str] = {
     RunAction: "run",
     PythonAction: "python",
     AgentAction: "agent",
+    BrowserAction: "browser",
     ApproveAction: "approve",
 }
 
@@ -192,6 +308,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     env: dict[str, str] = {}
     when: str | None = None
     repeat: Repeat = Repeat.SAFE
+    heal: Heal = Heal()
+    """Of a browser step: what to do where its target is not as it was."""
     rebuild: Rebuild = Rebuild.CHECKPOINT
     limits: Limits = Limits()
     rescue: tuple[Handler, ...] = ()
@@ -219,4 +337,5 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     folder: str = "."
     """The folder of the plan file: where steps run when there is no workspace."""
     defaults: Limits = Limits()
+    heal: Heal = Heal()
     secrets: tuple[str, ...] = ()

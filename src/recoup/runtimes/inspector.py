@@ -19,6 +19,7 @@ from recoup.model.events import CheckResult
 from recoup.model.ids import ProcessIdentity
 from recoup.model.outcome import Collected, Examined, Scene
 from recoup.model.plan import (
+    PAGE_CHECKS,
     Check,
     DeclaredOutput,
     DiffCheck,
@@ -28,13 +29,22 @@ from recoup.model.plan import (
     JsonOutput,
     Output,
     OutputCheck,
+    PageCheck,
+    PageTextCheck,
     RegexOutput,
+    RegionCheck,
+    ResponseCheck,
     RunCheck,
     StreamName,
+    TargetCheck,
     TextMatch,
+    TitleCheck,
+    UrlCheck,
+    ValueCheck,
 )
 from recoup.model.process import EndedBy, ProcessSpec
-from recoup.ports import Keeper, Lifeline, Redactor
+from recoup.model.target import target_words
+from recoup.ports import Keeper, Lifeline, Pages, Redactor
 from recoup.runtimes.capture import Capture
 from recoup.runtimes.shell import shell_argv
 
@@ -60,9 +70,10 @@ class _NotAsked(Exception):
 class WorldInspector:
     """Files, JSON, printed text, changes, and commands through the keeper."""
 
-    def __init__(self, keeper: Keeper, redactor: Redactor) -> None:
+    def __init__(self, keeper: Keeper, redactor: Redactor, pages: Pages | None = None) -> None:
         self._keeper = keeper
         self._redactor = redactor
+        self._pages = pages
 
     async def examine(
         self, checks: Sequence[Check], scene: Scene, lifeline: Lifeline, stop: asyncio.Event
@@ -98,6 +109,8 @@ class WorldInspector:
         try:
             if isinstance(check, RunCheck):
                 detail = await self._run(check, scene, lifeline, stop)
+            elif isinstance(check, PAGE_CHECKS):
+                held, detail = await self._on_the_page(check, scene)
             else:
                 detail = _look(check, scene)
         except _NotAsked as unknown:
@@ -107,6 +120,11 @@ class WorldInspector:
         except _UNREADABLE as error:
             held, detail = None, f"it cannot be looked at: {error}"
         return CheckResult(self._cut(describe(check)), held, self._cut(detail))
+
+    async def _on_the_page(self, check: PageCheck, scene: Scene) -> tuple[bool | None, str]:
+        if self._pages is None:
+            raise _NotAsked("there is no browser here")
+        return await self._pages.examine(scene.run_id, check, scene)
 
     def _cut(self, words: str) -> str:
         """Redacted first: a cut through a secret would let its beginning pass."""
@@ -145,13 +163,31 @@ def describe(check: Check) -> str:
         case FileCheck(path=path, absent=absent):
             return f"file: {path}{' absent' if absent else ''}"
         case OutputCheck(stream=stream, match=match):
-            return f"{stream}: {match.text if match.text is not None else f'/{match.regex}/'}"
+            return f"{stream}: {_wanted(match)}"
         case JsonCheck(file=file, path=path):
             return f"json: {file} {path}"
         case RunCheck(command=command):
             return f"run: {command if isinstance(command, str) else ' '.join(command)}"
         case DiffCheck(want=want):
             return f"diff: {want}"
+        case UrlCheck(pattern=pattern):
+            return f"url: {pattern}"
+        case TitleCheck(match=match):
+            return f"title: {_wanted(match)}"
+        case PageTextCheck(match=match, absent=absent):
+            return f"{'no text' if absent else 'text'}: {_wanted(match)}"
+        case TargetCheck(target=target, state=state, count=count):
+            return f"{state if count is None else f'{count} of'}: {target_words(target)}"
+        case ValueCheck(target=target):
+            return f"value: {target_words(target)}"
+        case ResponseCheck(pattern=pattern):
+            return f"response: {pattern}"
+        case RegionCheck(target=target):
+            return f"region: {target_words(target) if target else 'what is in view'}"
+
+
+def _wanted(match: TextMatch) -> str:
+    return match.text if match.text is not None else f"/{match.regex}/"
 
 
 def _look(check: Check, scene: Scene) -> str:
@@ -166,8 +202,8 @@ def _look(check: Check, scene: Scene) -> str:
             return _json(check, scene)
         case DiffCheck():
             return _diff(check, scene)
-        case RunCheck():
-            raise AssertionError("run checks are not looked at, they are run")
+        case _:
+            raise AssertionError(f"{describe(check)}: this one is asked elsewhere")
 
 
 def _exit(check: ExitCheck, scene: Scene) -> str:
