@@ -235,6 +235,16 @@ class Redactor(Protocol):
         """The document (a msgspec struct or plain data) as JSON with every string in it redacted."""
         ...
 
+    def picture(self, image: bytes) -> Redacted:
+        """A PNG or JPEG as it is: what may not be seen was covered before it was taken. Others are refused with
+        ValueError."""
+        ...
+
+    def archive(self, data: bytes, limit_bytes: int) -> Redacted:
+        """A zip file made anew from its redacted texts and its pictures. Others, and those that hold more than the
+        limit when unpacked, are refused with ValueError."""
+        ...
+
     def stream(self) -> RedactionStream: ...
 
     def found_in(self, data: bytes) -> tuple[str, ...]:
@@ -394,6 +404,10 @@ class Secrets(Protocol):
 
     def get(self, name: str) -> str: ...
 
+    def find(self, name: str) -> str | None:
+        """None: it was never put."""
+        ...
+
     def mac(self, value: str) -> str:
         """A keyed hash, so that a digest can tell two values apart without revealing either."""
         ...
@@ -487,6 +501,14 @@ class Pages(Protocol):
 
     async def fingerprint(self, run_id: str) -> Fingerprint | None:
         """What the current page is. None: the run has none here."""
+        ...
+
+    async def keep(self, run_id: str) -> bytes | None:
+        """What is needed to come back to the current page: its address, cookies and storage. Secret."""
+        ...
+
+    async def restore(self, run_id: str, kept: bytes) -> Fingerprint | None:
+        """Open a browser there again, and say what it shows. None: it could not be opened."""
         ...
 
     async def leave(self, run_id: str) -> None:

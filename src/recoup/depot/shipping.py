@@ -18,7 +18,7 @@ from recoup.errors import SettingsError, UsageError
 from recoup.evidence.durable import write_whole
 from recoup.evidence.folder import FolderEvidence
 from recoup.evidence.run_folder import RunFolder
-from recoup.model.plan import Plan
+from recoup.model.plan import BrowserAction, Plan
 from recoup.model.run import RunState
 from recoup.ports import Depot, Secrets, Workspaces
 from recoup.workspace.workspaces import GitWorkspaces
@@ -160,6 +160,9 @@ class _ShippedSecrets:
     def get(self, name: str) -> str:
         return self._inner.get(name)
 
+    def find(self, name: str) -> str | None:
+        return self._inner.find(name)
+
     def mac(self, value: str) -> str:
         return self._inner.mac(value)
 
@@ -170,6 +173,8 @@ def kept_private(plan: Plan, redacted: bool) -> str | None:
         return "a workspace"
     if redacted:
         return "a secret in its plan"
+    if any(isinstance(step.action, BrowserAction) for step in plan.steps):
+        return "a browser"
     outputs = [output for step in plan.steps for output in step.outputs.values()]
     if plan.secrets or any(one.secret for one in (*plan.inputs.values(), *outputs)):
         return "secret values"

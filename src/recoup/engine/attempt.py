@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from recoup.engine.arguments import Arguments, environment_of, outputs_wanted
+from recoup.engine.browsing import Browsing
 from recoup.engine.excerpts import end_of
 from recoup.engine.handlers import Handled, Handlers, Place, is_empty
 from recoup.engine.lease import LeaseLifeline
@@ -20,7 +21,7 @@ from recoup.engine.world import Job, World
 from recoup.model.events import AgentReport, AttemptLaunched, CheckResult, HandlerResult
 from recoup.model.failure import Failure, FailureKind
 from recoup.model.ids import ProcessIdentity
-from recoup.model.outcome import Collected, Order, Outcome, Progress, Scene
+from recoup.model.outcome import Collected, Order, Outcome, Progress, Scene, Seen
 from recoup.model.plan import (
     WORLD_CHECKS,
     AgentAction,
@@ -57,6 +58,7 @@ class Passed:
     settled_by: str = "outcome"
     agent: AgentReport | None = None
     handlers: tuple[HandlerResult, ...] = ()
+    seen: Seen | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,7 @@ class Failed:
     change: Change = _NO_CHANGE
     agent: AgentReport | None = None
     handlers: tuple[HandlerResult, ...] = ()
+    seen: Seen | None = None
 
 
 class Interrupted:
@@ -121,6 +124,7 @@ class Attempts:
         self._lifeline = lifeline
         self._stop = stop
         self._handlers = Handlers(world, job, stop, lifeline)
+        self.browsing = Browsing(world, job)
         self._folder = str(Path(job.plan.folder).resolve())
 
     async def perform(
@@ -141,6 +145,7 @@ class Attempts:
             title=step.title,
             retry_context=self._retry_context(step, record, place.attempt),
             session_id=record.session_id,
+            looking=await self.browsing.looking(step, record, arguments.action, policy, self._recorder.state),
         )
         outcome = await self._world.runtimes[kind_of(step.action)].perform(order, self._hooks(record))
         if outcome.interrupted:
@@ -227,7 +232,14 @@ class Attempts:
         checks = world_checks(step)
         if not checks:
             return None
-        scene = Scene(cwd=self._cwd(workspace), env=env, policy=policy, check_timeout_s=policy.precheck_s)
+        scene = Scene(
+            run_id=self._job.run_id,
+            cwd=self._cwd(workspace),
+            env=env,
+            policy=policy,
+            check_timeout_s=policy.precheck_s,
+            waits=False,
+        )
         return (await self._world.inspector.examine(checks, scene, self._lifeline, self._stop)).results
 
     async def already_done(
@@ -241,6 +253,7 @@ class Attempts:
         scene = self._scene_of_lost(record, policy, env)
         if not _is_folder(scene.cwd):
             return None
+        await self.browsing.come_back(step, record, self._recorder.state)
         examined = await self._world.inspector.examine(checks, scene, self._lifeline, self._stop)
         if self._stop.is_set():
             return Interrupted()
@@ -286,11 +299,13 @@ class Attempts:
         attempt = record.open.attempt if record.open else record.attempts
         written = self._job.files.written_output(record.index, attempt)
         return Scene(
+            run_id=self._job.run_id,
             cwd=self._cwd(record.open.workspace if record.open else self._workspace()),
             env=env,
             policy=policy,
             output_file=str(written) if written else None,
             check_timeout_s=policy.precheck_s,
+            waits=False,
         )
 
     async def _verify(self, step: Step, record: StepRecord, outcome: Outcome, scene: Scene) -> Conclusion:
@@ -355,6 +370,9 @@ class Attempts:
         settled_by: str,
     ) -> Passed:
         change, snapshot = await self._change(record)
+        if outcome.seen is not None:
+            evidence += await self.browsing.evidence(outcome.seen.artifacts, self._job.policy)
+            await self.browsing.keep_page()
         return Passed(
             verdict=verdict,
             duration_ms=outcome.duration_ms,
@@ -366,6 +384,7 @@ class Attempts:
             secrets_found=await self._secrets_in(record.pre_state, snapshot) if change.hash else (),
             settled_by=settled_by,
             agent=outcome.agent,
+            seen=outcome.seen,
         )
 
     async def _failed(
@@ -381,7 +400,9 @@ class Attempts:
 
         change, _ = await self._change(record)
         failure = failure_of(self._world.redactor, outcome, kind, detail, change, policy)
-        return Failed(failure, evidence, change, outcome.agent)
+        if outcome.seen is not None:
+            evidence += await self.browsing.evidence(outcome.seen.artifacts, policy)
+        return Failed(failure, evidence, change, outcome.agent, seen=outcome.seen)
 
     async def _change(self, record: StepRecord) -> tuple[Change, Snapshot | None]:
         workspace = record.open.workspace if record.open else self._workspace()
@@ -487,6 +508,7 @@ def world_checks(step: Step) -> list[Check]:
 
 def _scene(place: Place, env: dict[str, str], outcome: Outcome) -> Scene:
     return Scene(
+        run_id=env["RECOUP_RUN_ID"],
         cwd=place.cwd,
         env=env,
         policy=place.policy,

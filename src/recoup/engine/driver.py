@@ -35,7 +35,7 @@ from recoup.engine.facts import (
 from recoup.engine.lease import keep_lease
 from recoup.engine.operators import carry_out
 from recoup.engine.passing import write_papers
-from recoup.engine.restoring import adopt, last_checkpoint, restore
+from recoup.engine.restoring import adopt, invalidate_from, last_checkpoint, restore
 from recoup.engine.surroundings import Surroundings
 from recoup.engine.world import Job, World
 from recoup.errors import LeaseLost, LedgerError, StateError
@@ -149,6 +149,8 @@ class Driver:
             for task in background:
                 task.cancel()
             await asyncio.gather(*background, return_exceptions=True)
+            if desk.world.pages is not None:
+                await desk.world.pages.leave(desk.job.run_id)
         return self.state
 
     async def _work(self) -> None:
@@ -234,8 +236,18 @@ class Driver:
             await self._after_giving_up(step, record, left_s)
         elif isinstance(step.action, ApproveAction) and record.open is None:
             await self._at_gate(step, record)
-        else:
+        elif record.open is not None or not await self._walked_back(step, record):
             await self._attempt(step, record, left_s)
+
+    async def _walked_back(self, step: Step, record: StepRecord) -> bool:
+        """The page that the step goes on from is lost: the steps that made it are performed again."""
+        gone = await self._desk.attempts.browsing.lost(step, record, self.state)
+        if gone is None:
+            return False
+        await invalidate_from(self._desk, *gone)
+        if self._going() and self._desk.workspace is not None:
+            await restore(self._desk, gone[1], current=True)
+        return True
 
     async def _waited(self, record: StepRecord) -> bool:
         """Backoff and cooldown. False: something came between."""
@@ -332,12 +344,16 @@ class Driver:
         on_trial = self.state.trial_workspace is not None
         facts = passed_facts(desk, step, record, passed, "rescue" if passed.handlers else "main")
         success = self._success(step, record, facts)
+        browsing, proven = desk.attempts.browsing, passed.verdict is Verdict.PASSED
+        about_target, targets = browsing.facts(step, record, passed.seen, passed.evidence, proven=proven)
         await desk.recorder.record(
-            *(*facts, *success),
+            *(*facts, *about_target, *success),
             results=[passed_result(desk, step, record)],
+            targets=targets,
             tail=self._next_start(record, passed),
             release=bool(success),
         )
+        browsing.remember(targets)
         if desk.outside(step):
             desk.job.files.forget_output(record.index, attempt)
         if on_trial:
@@ -390,8 +406,13 @@ class Driver:
             desk.job.files.write_attempt_state(
                 record.index, state.attempt, desk.world.redactor.seal(facts[0])
             )
+        first, *following = facts
         await desk.recorder.record(
-            *facts,
+            *(
+                first,
+                *desk.attempts.browsing.rejected(step, record, failed.seen, failed.evidence),
+                *following,
+            ),
             results=failed_results(desk, step, record, failed, decision),
             release=any(isinstance(fact, _ENDS) for fact in facts),
             at=now,

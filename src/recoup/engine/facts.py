@@ -7,6 +7,7 @@ from typing import Any
 
 from recoup.engine.arguments import Arguments
 from recoup.engine.attempt import Failed, Kept, Passed
+from recoup.engine.browsing import details_of
 from recoup.engine.desk import Desk
 from recoup.engine.handlers import Handled
 from recoup.kernel.deeds import ENDS_THE_STEP
@@ -74,6 +75,8 @@ def passed_facts(
             phase=phase,
             agent=passed.agent,
             handlers=passed.handlers,
+            resolution=details_of(passed.seen),
+            page=passed.seen.page if passed.seen else None,
         )
     ]
     if phase == "rebuild" or passed.snapshot is None or desk.workspace is None:
@@ -144,6 +147,7 @@ def failed_facts(
         agent=failed.agent,
         gives_up=_postponed(step, record, decision),
         redeliver=isinstance(decision, GiveUp) and decision.redeliver,
+        resolution=details_of(failed.seen),
     )
     return [end, *_consequences(desk, step, record, failed, decision, shared)]
 

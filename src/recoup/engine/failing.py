@@ -26,7 +26,13 @@ def failure_of(
         summary=summarise(facts),
         facts=facts,
         outcome_known=outcome.outcome_known,
+        tolerance_level=_level(outcome),
     )
+
+
+def _level(outcome: Outcome) -> int:
+    resolution = outcome.seen.resolution if outcome.seen else None
+    return resolution.profile.level if resolution else 0
 
 
 def _facts(

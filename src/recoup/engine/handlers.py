@@ -106,7 +106,14 @@ class Handlers:
             title=handler.title or place.step.title,
         )
         outcome = await self._world.runtimes[kind_of(handler.action)].perform(order, hooks)
-        scene = Scene(cwd=place.cwd, env=env, policy=policy, outcome=outcome, check_timeout_s=policy.check_s)
+        scene = Scene(
+            run_id=self._job.run_id,
+            cwd=place.cwd,
+            env=env,
+            policy=policy,
+            outcome=outcome,
+            check_timeout_s=policy.check_s,
+        )
         return outcome, await self._problem(handler, outcome, scene)
 
     def _run_left_s(self, state: RunState) -> float:

@@ -20,7 +20,7 @@ from recoup.model.events import (
     WorkflowStepResult,
     decode_payload,
 )
-from recoup.model.ids import Lease, run_stream, workflow_stream
+from recoup.model.ids import Lease, run_stream, targets_stream, workflow_stream
 from recoup.model.instant import Instant
 from recoup.model.mode import Refusal
 from recoup.model.policy import Policy
@@ -59,6 +59,7 @@ class Recorder:
         self,
         *facts: Payload,
         results: Sequence[WorkflowStepResult] = (),
+        targets: Sequence[Payload] = (),
         tail: Sequence[Payload] = (),
         acks: Sequence[ControlAck] = (),
         release: bool = False,
@@ -66,7 +67,10 @@ class Recorder:
     ) -> bool:
         """All of it in one transaction, or nothing. True: the tail was appended too."""
         async with self._turn:
-            return await self._record(facts, results, tail, acks, release, at or self._world.clock.now())
+            beside = self._beside(results, targets)
+            return await self._record(
+                facts, results, beside, tail, acks, release, at or self._world.clock.now()
+            )
 
     def extend(self, deadline_boot_s: float) -> None:
         """The lease was renewed."""
@@ -86,6 +90,7 @@ class Recorder:
         self,
         facts: Sequence[Payload],
         results: Sequence[WorkflowStepResult],
+        beside: Sequence[StreamAppend],
         tail: Sequence[Payload],
         acks: Sequence[ControlAck],
         release: bool,
@@ -95,10 +100,7 @@ class Recorder:
         # A pause that was accepted while the tail was being made: no attempt begins any more.
         drafts, tail_drafts = self._drafts(facts), () if self.state.paused else self._drafts(tail)
         streams = [StreamAppend(stream, drafts, self.state.seq)] if drafts else []
-        if results:
-            # Structure alone: what is stored is what was meant, and nobody here folds it.
-            told = tuple([Draft(one.TYPE, self._world.redactor.seal(one), one) for one in results])
-            streams.append(StreamAppend(workflow_stream(self.state.workflow), told))
+        streams += beside
         judge = self._judging(results, tail) if results or tail_drafts else None
         appended = await self._world.ledger.append(
             Append(
@@ -124,8 +126,21 @@ class Recorder:
             advance(self.state, event.payload, event.at, event.seq)
             self._job.watcher.event(event)
         if appended.added:
-            self._show_added(appended, len(drafts) + len(results), now)
+            self._show_added(appended, len(drafts) + sum(len(part.drafts) for part in beside), now)
         return appended.tail_appended and bool(tail_drafts)
+
+    def _beside(
+        self, results: Sequence[WorkflowStepResult], targets: Sequence[Payload]
+    ) -> list[StreamAppend]:
+        """What belongs to the workflow's streams, in the same transaction."""
+        parts = []
+        if results:
+            # Structure alone: what is stored is what was meant, and nobody here folds it.
+            told = tuple([Draft(one.TYPE, self._world.redactor.seal(one), one) for one in results])
+            parts.append(StreamAppend(workflow_stream(self.state.workflow), told))
+        if targets:
+            parts.append(StreamAppend(targets_stream(self.state.workflow), self._drafts(targets)))
+        return parts
 
     def _judging(self, results: Sequence[WorkflowStepResult], tail: Sequence[Payload]) -> Judging:
         policy = self._job.policy

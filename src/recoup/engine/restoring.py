@@ -106,10 +106,10 @@ async def _move_frontier_back(desk: Desk, index: int | None, words: str) -> None
     if index is None:
         await workspace_broken(desk, f"the baseline cannot be restored: {words}")
     else:
-        await _invalidate_from(desk, index, f"its checkpoint is broken: {words}")
+        await invalidate_from(desk, index, f"its checkpoint is broken: {words}")
 
 
-async def _invalidate_from(desk: Desk, index: int, reason: str) -> None:
+async def invalidate_from(desk: Desk, index: int, reason: str) -> None:
     """This step and the good ones after it must be performed again. Of those that must not be, the first is settled
     at once, while the workspace is still as it was, and each of the others when the run comes to it."""
     records = desk.state.steps[index : known_good_prefix_length(desk.state)]

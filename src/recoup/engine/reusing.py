@@ -20,6 +20,7 @@ from recoup.engine.arguments import (
     secret_names,
 )
 from recoup.engine.attempt import world_checks
+from recoup.engine.browsing import PAGE_KEY
 from recoup.engine.desk import Desk
 from recoup.engine.restoring import restore
 from recoup.engine.world import EarlierRun, Job, World
@@ -88,9 +89,13 @@ async def keep_secret_outputs(job: Job, reuse: Reuse) -> None:
     assert job.earlier is not None
     reused = job.earlier.known.state.steps[: reuse.count]
     keys = [_output_key(record.step_id, name) for record in reused for name in record.secret_outputs]
-    for key in keys:
-        job.secrets.put(key, job.earlier.job.secrets.get(key))
-    if keys:
+    kept = {key: job.earlier.job.secrets.get(key) for key in keys}
+    page = job.earlier.job.secrets.find(PAGE_KEY) if any(record.page for record in reused) else None
+    if page is not None:
+        kept[PAGE_KEY] = page
+    for key, value in kept.items():
+        job.secrets.put(key, value)
+    if kept:
         await job.secrets.settle()
 
 
@@ -274,6 +279,7 @@ def _reused(state: RunState, record: StepRecord) -> ev.StepReused:
         snapshot=record.checkpoint,
         phase=record.phase,
         skipped=record.skipped,
+        page=record.page,
     )
 
 

@@ -21,6 +21,7 @@ from recoup.ports import (
     Evidence,
     Inspector,
     Ledger,
+    Pages,
     Redactor,
     RunFiles,
     Runtime,
@@ -55,6 +56,8 @@ class World:
     runtimes: Mapping[str, Runtime]
     environ: Mapping[str, str]
     """Passed on to steps: without what is Recoup's own."""
+    pages: Pages | None = None
+    """None: there is no browser here."""
     cases: Cases | None = None
     """None: failures leave nothing but their events."""
     generations: Generations | None = None

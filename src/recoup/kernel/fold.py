@@ -63,6 +63,7 @@ def submitted(run_id: str, payload: ev.RunSubmitted, at: Instant) -> RunState:
         priority=payload.priority,
         needs=payload.needs,
         not_before_us=payload.not_before_us,
+        heal=payload.heal,
         updated_at=at,
         seq=1,
         steps=[StepRecord(step.id, index, kind_of(step.action)) for index, step in enumerate(plan.steps)],
@@ -246,6 +247,8 @@ def _advance_step(state: RunState, step: StepRecord, payload: ev.StepPayload, at
             step.strategy = None
             if payload.gives_up:
                 _end_early(state, step, payload)
+        case ev.TargetHealed():
+            state.heals += 1
         case ev.ResumeFromStep():
             state.restore_pending = state.restore_pending or payload.restores
         case _:
@@ -287,7 +290,7 @@ def _finish(state: RunState, step: StepRecord, payload: ev.AttemptFinished) -> N
     step.diff_hash, step.strategy = payload.diff_hash, None
     step.failure_class = step.failure_kind = step.failure_signature = step.failure_summary = None
     step.marks, step.unknown_failures, step.given_up = (), 0, None
-    step.phase = payload.phase
+    step.phase, step.page = payload.phase, payload.page
     _always_next(state, step)
     if payload.workspace is not None:
         state.workspace, state.trial_workspace = payload.workspace, None
@@ -367,7 +370,7 @@ def _reuse(step: StepRecord, payload: ev.StepReused) -> None:
     step.args_digest, step.pre_state = payload.args_digest, payload.pre_state
     step.evidence, step.checkpoint = payload.evidence, payload.snapshot
     step.outputs, step.secret_outputs = payload.outputs, payload.secret_outputs
-    step.invalidation_reason = payload.reason if payload.skipped else None
+    step.invalidation_reason, step.page = payload.reason if payload.skipped else None, payload.page
 
 
 def _spend(step: StepRecord, attempt: int, *, counts: bool = True) -> None:
@@ -386,3 +389,4 @@ def _invalidate(state: RunState, step: StepRecord, payload: ev.StepInvalidated) 
     begin_anew(step)
     step.healing_since, step.delay_ms = None, 0
     step.prechecks, step.skipped, step.strategy, step.reused_from = None, False, None, None
+    step.page = None

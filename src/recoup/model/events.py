@@ -16,6 +16,7 @@ from recoup.model.ids import ProcessIdentity
 from recoup.model.instant import Instant
 from recoup.model.mode import Mode
 from recoup.model.plan import Plan
+from recoup.model.target import Element, Fingerprint, HealMode
 from recoup.model.workspace import Baseline, Missing, Snapshot
 
 
@@ -90,6 +91,8 @@ class RunSubmitted(Payload, frozen=True, kw_only=True):
     """What a worker must be capable of, sorted."""
     not_before_us: int = 0
     """On the wall clock."""
+    heal: HealMode | None = None
+    """What the run was told for all its steps."""
     dedup_key: str | None = None
 
 
@@ -256,6 +259,26 @@ class HandlerResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     detail: str = ""
 
 
+class ResolutionDetails(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """How the target of an attempt in the browser was looked for."""
+
+    healing_attempt: int
+    """The level of tolerance."""
+    healing_profile: dict[str, float | bool | int]
+    role_aliases_used: tuple[Ident, ...] = ()
+    fuzzy_threshold_used: float
+    spatial_padding_used: float
+    clamped: bool = False
+    """The area to look in went beyond the page and was cut."""
+    found_by: Ident = "none"
+    """exact | alias | model | none."""
+    confidence: float | None = None
+    margin: float | None = None
+    considered: int = 0
+    vetoes: tuple[Ident, ...] = ()
+    duration_ms: float = 0.0
+
+
 class AttemptFinished(StepPayload, frozen=True, kw_only=True):
     TYPE: ClassVar[str] = "task.step.attempt.finished"
     verdict: Ident
@@ -274,6 +297,9 @@ class AttemptFinished(StepPayload, frozen=True, kw_only=True):
     """main | rebuild | rescue | always."""
     agent: AgentReport | None = None
     handlers: tuple[HandlerResult, ...] = ()
+    resolution: ResolutionDetails | None = None
+    page: Fingerprint | None = None
+    """What the page was when the step had been done."""
 
 
 class AttemptFailed(StepPayload, frozen=True, kw_only=True):
@@ -298,6 +324,7 @@ class AttemptFailed(StepPayload, frozen=True, kw_only=True):
     gives_up: bool = False
     """No more attempts in this delivery; the step's handlers come before the run's end."""
     redeliver: bool = False
+    resolution: ResolutionDetails | None = None
 
 
 class StepInvalidated(StepPayload, frozen=True, kw_only=True):
@@ -319,6 +346,7 @@ class StepReused(StepPayload, frozen=True, kw_only=True):
     snapshot: Snapshot | None = None
     phase: Ident = "main"
     skipped: bool = False
+    page: Fingerprint | None = None
 
 
 class StepSkipped(StepPayload, frozen=True, kw_only=True):
@@ -395,6 +423,52 @@ class WorkspaceChanged(Payload, frozen=True, kw_only=True):
     """The patch."""
     kept: bool = True
     """False: a restore was asked for, and takes its place."""
+
+
+# Targets
+
+
+class TargetHealed(StepPayload, frozen=True, kw_only=True):
+    """The target was not where it was written, and another element was taken for it. In the run's stream, and, for
+    those who count, in the stream of the workflow's targets."""
+
+    TYPE: ClassVar[str] = "target.healed"
+    run_id: Ident
+    target: str
+    verified: bool
+    """What the step expects held afterwards. Otherwise nothing proves that it was the right one."""
+    confidence: float
+    margin: float
+    found_by: Ident
+    before: Element | None = None
+    after: Element | None = None
+    runner_up: Element | None = None
+    runner_up_confidence: float | None = None
+    evidence: tuple[Ident, ...] = ()
+
+
+class TargetRejected(StepPayload, frozen=True, kw_only=True):
+    """None of the elements was taken for the target; `reason` says why."""
+
+    TYPE: ClassVar[str] = "target.rejected"
+    run_id: Ident
+    target: str
+    confidence: float | None = None
+    margin: float | None = None
+    before: Element | None = None
+    best: Element | None = None
+    runner_up: Element | None = None
+    evidence: tuple[Ident, ...] = ()
+
+
+class TargetObserved(StepPayload, frozen=True, kw_only=True):
+    """In the stream of the workflow's targets: an element that was found exactly as it was written, in full, when what
+    the step expects held."""
+
+    TYPE: ClassVar[str] = "target.observed"
+    run_id: Ident
+    target_digest: Ident
+    element: Element
 
 
 # Checkpoints
@@ -543,6 +617,9 @@ PAYLOADS: dict[str, type[Payload]] = {
         CheckpointIncomplete,
         CheckpointRestored,
         SecretFound,
+        TargetHealed,
+        TargetRejected,
+        TargetObserved,
         WorkflowStepResult,
         WorkflowModeChanged,
         WorkflowProbePermitted,

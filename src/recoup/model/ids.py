@@ -44,6 +44,11 @@ def workflow_stream(workflow: str) -> str:
     return f"workflow:{workflow}"
 
 
+def targets_stream(workflow: str) -> str:
+    """Of what the workflow's targets looked like, and of those that were healed."""
+    return f"targets:{workflow}"
+
+
 def key_stream(key_digest: str) -> str:
     """Of a key under which a run is submitted once."""
     return f"key:{key_digest}"

@@ -53,6 +53,8 @@ class Looking(msgspec.Struct, frozen=True, kw_only=True):
     """Heals that no postcondition would prove are refused."""
     observed: Element | None = None
     """The target in full, as it was when it was last found exactly and verified."""
+    limit: str = ""
+    """Why heals are only reported now."""
 
 
 class Artifact(msgspec.Struct, frozen=True):
@@ -70,6 +72,8 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     resolution: Resolution | None = None
     observed: Element | None = None
     """The element that was acted on, in full."""
+    before: Element | None = None
+    """What the target was compared with."""
     page: Fingerprint | None = None
     artifacts: tuple[Artifact, ...] = ()
 
@@ -133,6 +137,8 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
     """None: unmanaged, nothing known about changes."""
     output_file: str | None = None
     check_timeout_s: float = 5
+    waits: bool = True
+    """For what may still come, on the page. False: it is looked at once, as it is."""
 
 
 class Collected(msgspec.Struct, frozen=True, kw_only=True):

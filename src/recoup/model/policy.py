@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from recoup.model.failure import FailureClass
+from recoup.model.target import HealMode
 
 ModeName = Literal["hybrid"]
 """Continuity where it is safe, caution where it is not: the only way of working there is."""
@@ -88,6 +89,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     min_confidence_normal: float = 0.72
     min_confidence_degraded: float = 0.82
     min_margin_top1_top2_degraded: float = 0.08
+    heal: HealMode = HealMode.APPLY
+    heal_level_max: int = 2
+    max_heals_per_run: int = 20
+    max_heals_per_day: int = 100
     disable_learning_in_degraded: bool = True
     rollback_on_regression: bool = True
     regression_window_steps: int = 50

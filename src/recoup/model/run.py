@@ -13,6 +13,7 @@ from recoup.model.ids import ProcessIdentity
 from recoup.model.instant import Instant
 from recoup.model.mode import Health
 from recoup.model.plan import Plan
+from recoup.model.target import Fingerprint, HealMode
 from recoup.model.workspace import Baseline, Snapshot
 
 
@@ -140,6 +141,8 @@ class StepRecord(msgspec.Struct):
     rescue_tried: bool = False
     reused_from: str | None = None
     """The run in which it was proven."""
+    page: Fingerprint | None = None
+    """What the run's page was when the step had been done in the browser."""
     to_settle: bool = False
     """It was done, must not be done twice, and was invalidated: it may not begin before an operator has settled it."""
 
@@ -189,6 +192,10 @@ class RunState(msgspec.Struct):
     """The leading steps that are known to be good."""
     resets: int = 0
     retries: int = 0
+    heals: int = 0
+    """Targets for which another element was taken."""
+    heal: HealMode | None = None
+    """What the run was told for all its steps."""
     takeovers: int = 0
     interrupted: bool = False
     reason: str = ""

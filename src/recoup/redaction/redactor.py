@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from recoup.redaction.patterns.documents import PatternDocuments
 
 FORMS_MAX: Final = 50_000
+_PICTURES: Final = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff")
 
 
 class SecretRedactor:
@@ -52,6 +53,16 @@ class SecretRedactor:
         stream = self.stream()
         data = text if isinstance(text, bytes) else utf8(text)
         return sealed(stream.feed(data).data + stream.flush().data)
+
+    def picture(self, image: bytes) -> Redacted:
+        if not image.startswith(_PICTURES):
+            raise ValueError("neither a PNG nor a JPEG")
+        return sealed(image)
+
+    def archive(self, data: bytes, limit_bytes: int) -> Redacted:
+        from recoup.redaction.archives import redacted_archive  # few runs have any
+
+        return sealed(redacted_archive(data, lambda text: self.redact(text).data, _PICTURES, limit_bytes))
 
     def seal(self, document: Any) -> Redacted:
         """A struct by its types (typed.py); of plain data every string and key. A number that holds a secret's

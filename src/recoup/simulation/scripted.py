@@ -308,5 +308,9 @@ class NoSecrets:
     def get(self, name: str) -> str:
         raise KeyError(name)
 
+    def find(self, name: str) -> str | None:
+        del name
+        return None
+
     def mac(self, value: str) -> str:
         return value

@@ -1,0 +1,234 @@
+"""Attempts in the browser: what they may look for, what becomes of what they saw, and a page that was lost."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from recoup.kernel.breaker import standing
+from recoup.kernel.healing import (
+    OBSERVED_MAX,
+    KnownTargets,
+    details,
+    floors,
+    heal_mode,
+    level,
+    needs_proof,
+    page_comes_from,
+    target_digest,
+    too_many_heals,
+    why_another_page,
+)
+from recoup.model import events as ev
+from recoup.model.ids import targets_stream
+from recoup.model.outcome import Artifact, Looking, Seen
+from recoup.model.plan import BrowserAction, BrowserVerb, Step
+from recoup.model.policy import Policy
+from recoup.model.redacted import Redacted
+from recoup.model.run import RunState, StepRecord
+from recoup.model.target import HealMode, Target, target_words
+from recoup.ports import Redactor
+
+if TYPE_CHECKING:
+    from recoup.engine.world import Job, World
+
+PAGE_KEY = "browser.page"
+"""Under which what is needed to come back to the page is kept, encrypted."""
+
+
+class Browsing:
+    """One run's browser, as its driver sees it."""
+
+    def __init__(self, world: World, job: Job) -> None:
+        self._world = world
+        self._job = job
+        self._known: KnownTargets | None = None
+        self._elsewhere = ""
+        """Why the page that came back is not the one that was left."""
+
+    async def looking(
+        self, step: Step, record: StepRecord, action: Any, policy: Policy, state: RunState
+    ) -> Looking | None:
+        """For the target of this attempt; None where it has none."""
+        if not isinstance(action, BrowserAction) or action.target is None:
+            return None
+        known, now = await self._targets(state), self._world.clock.now()
+        workflow = await self._world.ledger.workflow_state(state.workflow)
+        mode = standing(workflow.health, now).mode
+        wanted = heal_mode(step, self._job.plan, state.heal, policy)
+        limit = too_many_heals(state.heals, known.heals_within_a_day(now), policy)
+        return Looking(
+            level=level(step, self._job.plan, record.attempts_in_delivery, mode, policy),
+            heal=HealMode.REPORT if limit and wanted is HealMode.APPLY else wanted,
+            floors=floors(mode, policy),
+            needs_proof=needs_proof(step, mode),
+            observed=known.observed(step.id, _written(step)),
+            limit=limit,
+        )
+
+    async def _targets(self, state: RunState) -> KnownTargets:
+        if self._known is None:
+            stream = targets_stream(state.workflow)
+            end = await self._world.ledger.head(stream)
+            after = max(0, end - OBSERVED_MAX)
+            self._known = KnownTargets(await self._world.ledger.read(stream, after, OBSERVED_MAX))
+        return self._known
+
+    # Afterwards
+
+    async def evidence(self, artifacts: tuple[Artifact, ...], policy: Policy) -> tuple[str, ...]:
+        """Handles of what the attempt leaves for people."""
+        handles = []
+        for artifact in artifacts:
+            redactor = self._world.redactor
+            content = _fit_to_be_stored(redactor, artifact, policy.evidence_bytes_max)
+            if content is not None:
+                handles.append(await self._world.evidence.put(content, policy.evidence_bytes_max))
+        return tuple(handles)
+
+    async def keep_page(self) -> None:
+        """Before the ledger says that the step is done: a resumed run comes back to this page."""
+        pages = self._world.pages
+        kept = await pages.keep(self._job.run_id) if pages is not None else None
+        if kept is not None:
+            self._job.secrets.put(PAGE_KEY, base64.b64encode(kept).decode())
+            await self._job.secrets.settle()
+
+    def facts(
+        self, step: Step, record: StepRecord, seen: Seen | None, evidence: tuple[str, ...], *, proven: bool
+    ) -> tuple[list[ev.Payload], list[ev.Payload]]:
+        """About the target of an attempt that passed: for the run's stream, and for that of the workflow's targets."""
+        if seen is None or seen.resolution is None or seen.resolution.chosen is None:
+            return [], []
+        about = self._about(step, record)
+        if seen.resolution.healed:
+            healed = _healed(about, step, seen, evidence, proven)
+            return [healed], [msgspec.structs.replace(healed, before=None, after=None, runner_up=None)]
+        if not proven or seen.observed is None or self._known is None:
+            return [], []
+        target = _written(step)
+        if self._known.observed(step.id, target) == seen.observed:
+            return [], []
+        observed = ev.TargetObserved(**about, target_digest=target_digest(target), element=seen.observed)
+        return [], [observed]
+
+    def rejected(
+        self, step: Step, record: StepRecord, seen: Seen | None, evidence: tuple[str, ...]
+    ) -> list[ev.Payload]:
+        """About the target of an attempt that failed: none was taken for it, or one that proved nothing."""
+        resolution = seen.resolution if seen else None
+        if seen is None or resolution is None:
+            return []
+        if resolution.chosen is not None:
+            about = self._about(step, record)
+            return [_healed(about, step, seen, evidence, proven=False)] if resolution.healed else []
+        best, next_best = resolution.best, resolution.runner_up
+        return [
+            ev.TargetRejected(
+                **self._about(step, record),
+                reason=resolution.reason,
+                target=target_words(_written(step)),
+                confidence=best.confidence if best else None,
+                margin=resolution.margin if best else None,
+                before=_written(step).recorded,
+                best=best.element if best else None,
+                runner_up=next_best.element if next_best else None,
+                evidence=evidence,
+            )
+        ]
+
+    def remember(self, payloads: list[ev.Payload]) -> None:
+        """After they were recorded."""
+        for payload in payloads:
+            if self._known is not None:
+                self._known.add(payload, self._world.clock.now())
+
+    def _about(self, step: Step, record: StepRecord) -> dict[str, Any]:
+        attempt = record.open.attempt if record.open else record.attempts
+        return {
+            "step_id": step.id,
+            "step_index": record.index,
+            "attempt": attempt,
+            "run_id": self._job.run_id,
+        }
+
+    # A page that was lost
+
+    async def come_back(self, step: Step, record: StepRecord, state: RunState) -> None:
+        """To the page before this step, if the run has none here: a new driver, or one that waited for somebody."""
+        pages, run_id = self._world.pages, self._job.run_id
+        if pages is None or not _on_a_page(step) or await pages.fingerprint(run_id) is not None:
+            return
+        wanted = next(
+            (one.page for one in reversed(state.steps[: record.index]) if one.page is not None), None
+        )
+        if wanted is None:
+            return
+        kept = self._job.secrets.find(PAGE_KEY)
+        found = await pages.restore(run_id, base64.b64decode(kept)) if kept is not None else None
+        if kept is None:
+            self._elsewhere = "its page is gone, and nothing was kept of it"
+        elif found is None:
+            self._elsewhere = "its page is gone, and could not be opened again"
+        else:
+            self._elsewhere = why_another_page(wanted, found)
+
+    async def lost(self, step: Step, record: StepRecord, state: RunState) -> tuple[int, str] | None:
+        """The page that this step goes on from is gone, and what came back is another: the step from which on all must
+        be performed again, and why. None: it is there, or none is needed."""
+        await self.come_back(step, record, state)
+        why, self._elsewhere = self._elsewhere, ""
+        begins = page_comes_from(self._job.plan.steps, record.index)
+        return None if begins is None or not why else (begins, why)
+
+
+def _on_a_page(step: Step) -> bool:
+    """It goes on where an earlier step has left the page."""
+    return isinstance(step.action, BrowserAction) and step.action.verb is not BrowserVerb.GOTO
+
+
+def details_of(seen: Seen | None) -> ev.ResolutionDetails | None:
+    return details(seen.resolution) if seen is not None and seen.resolution is not None else None
+
+
+def _fit_to_be_stored(redactor: Redactor, artifact: Artifact, limit_bytes: int) -> Redacted | None:
+    """None: it is too large, or cannot be searched for secrets."""
+    try:
+        if artifact.media_type.startswith("image/"):
+            content = redactor.picture(artifact.data)
+        elif artifact.media_type == "application/zip":
+            content = redactor.archive(artifact.data, limit_bytes)
+        else:
+            content = redactor.redact(artifact.data)
+    except ValueError:
+        return None
+    return content if len(content.data) <= limit_bytes else None
+
+
+def _written(step: Step) -> Target:
+    assert isinstance(step.action, BrowserAction) and step.action.target is not None
+    return step.action.target
+
+
+def _healed(
+    about: dict[str, Any], step: Step, seen: Seen, evidence: tuple[str, ...], proven: bool
+) -> ev.TargetHealed:
+    resolution = seen.resolution
+    assert resolution is not None and resolution.chosen is not None
+    next_best = resolution.runner_up
+    return ev.TargetHealed(
+        **about,
+        reason=f"found by {resolution.strategy}, not as it was written",
+        target=target_words(_written(step)),
+        verified=proven,
+        confidence=resolution.chosen.confidence,
+        margin=resolution.margin,
+        found_by=resolution.strategy,
+        before=seen.before or _written(step).recorded,
+        after=resolution.chosen.element,
+        runner_up=next_best.element if next_best else None,
+        runner_up_confidence=next_best.confidence if next_best else None,
+        evidence=evidence,
+    )

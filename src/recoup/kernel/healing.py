@@ -1,0 +1,141 @@
+"""How tolerant an attempt in the browser may be, which heals are allowed, and whether two pages are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from recoup.kernel.canonical import digest
+from recoup.kernel.elapsed import elapsed_s
+from recoup.kernel.modes import caution
+from recoup.model.events import Event, Payload, ResolutionDetails, TargetHealed, TargetObserved
+from recoup.model.instant import Instant
+from recoup.model.mode import Mode
+from recoup.model.plan import BrowserAction, BrowserVerb, Plan, Step
+from recoup.model.policy import Policy
+from recoup.model.target import Element, Fingerprint, Floors, HealMode, Resolution, Target
+
+DAY_S = 86_400
+OBSERVED_MAX = 2_000
+"""Targets of one workflow that are remembered."""
+NAMES_ALIKE = 0.9
+"""The share of names that two pictures of the same page have in common at least: clocks and counters change."""
+
+
+def heal_mode(step: Step, plan: Plan, run: HealMode | None, policy: Policy) -> HealMode:
+    """The most particular word counts; but what a run is told for all its steps is never exceeded."""
+    said = step.heal.mode or plan.heal.mode or policy.heal
+    if run is None:
+        return said
+    order = list(HealMode)
+    return min(said, run, key=order.index)
+
+
+def level(step: Step, plan: Plan, attempts_in_delivery: int, mode: Mode, policy: Policy) -> int:
+    """The first attempt is strict, each further one more tolerant, as far as the mode and the plan let it."""
+    most = min(caution(mode, policy).tolerance_level_max, policy.heal_level_max)
+    for said in (plan.heal.max_level, step.heal.max_level):
+        most = most if said is None else min(most, said)
+    return min(attempts_in_delivery, most)
+
+
+def floors(mode: Mode, policy: Policy) -> Floors:
+    careful = caution(mode, policy)
+    return Floors(careful.confidence_floor, careful.margin_min)
+
+
+def needs_proof(step: Step, mode: Mode) -> bool:
+    """A heal that nothing would prove is refused where the workflow is not well."""
+    return mode is not Mode.RUNNING and not step.expect
+
+
+def target_digest(target: Target) -> str:
+    return digest(msgspec.to_builtins(target))
+
+
+class KnownTargets:
+    """What the workflow's targets looked like when they were last found, and how often they were healed. A fold of the
+    stream of the workflow's targets."""
+
+    def __init__(self, events: Iterable[Event] = ()) -> None:
+        self._observed: dict[tuple[str, str], Element] = {}
+        self._healed: list[Instant] = []
+        for event in events:
+            self.add(event.payload, event.at)
+
+    def add(self, payload: Payload, at: Instant) -> None:
+        if isinstance(payload, TargetObserved):
+            key = (payload.step_id, payload.target_digest)
+            self._observed.pop(key, None)
+            self._observed[key] = payload.element
+            if len(self._observed) > OBSERVED_MAX:
+                del self._observed[next(iter(self._observed))]
+        elif isinstance(payload, TargetHealed):
+            self._healed = [*self._healed, at][-OBSERVED_MAX:]
+
+    def observed(self, step_id: str, target: Target) -> Element | None:
+        return self._observed.get((step_id, target_digest(target)))
+
+    def heals_within_a_day(self, now: Instant) -> int:
+        return sum(elapsed_s(at, now, DAY_S) < DAY_S for at in self._healed)
+
+
+def too_many_heals(in_run: int, in_day: int, policy: Policy) -> str:
+    """Why no more may be healed; "" when more may."""
+    if in_run >= policy.max_heals_per_run:
+        return f"max_heals_per_run ({policy.max_heals_per_run}) is used up"
+    if in_day >= policy.max_heals_per_day:
+        return f"max_heals_per_day ({policy.max_heals_per_day}) is used up"
+    return ""
+
+
+def details(resolution: Resolution) -> ResolutionDetails:
+    profile, best = resolution.profile, resolution.chosen or resolution.best
+    return ResolutionDetails(
+        healing_attempt=profile.level,
+        healing_profile={
+            "min_ratio": profile.min_ratio,
+            "pad_mul": profile.padding,
+            "expand_roles": profile.expands_roles,
+            "attempt_level": profile.level,
+        },
+        role_aliases_used=resolution.role_aliases_used,
+        fuzzy_threshold_used=profile.min_ratio,
+        spatial_padding_used=profile.padding,
+        clamped=resolution.clamped,
+        found_by=resolution.strategy,
+        confidence=None if best is None else round(best.confidence, 4),
+        margin=None if best is None else round(resolution.margin, 4),
+        considered=resolution.considered,
+        vetoes=resolution.vetoes,
+        duration_ms=round(resolution.duration_ms, 3),
+    )
+
+
+# Pages
+
+
+def why_another_page(recorded: Fingerprint, found: Fingerprint) -> str:
+    """In words; "" where it is the same page."""
+    if found.url != recorded.url:
+        return "the page is at another address"
+    if found.title != recorded.title:
+        return "the page has another title"
+    wanted, there = set(recorded.names), set(found.names)
+    alike = len(wanted & there) / max(1, len(wanted | there))
+    if wanted != there and alike < NAMES_ALIKE:
+        return f"the page shows other things: {alike:.0%} of the names are the same"
+    return ""
+
+
+def page_comes_from(steps: Sequence[Step], frontier: int) -> int | None:
+    """The step from which on the page before `frontier` was made: the last one that went somewhere. None: no step
+    before it has a page."""
+    before = [index for index in range(frontier) if isinstance(steps[index].action, BrowserAction)]
+    went = [index for index in before if _goes_somewhere(steps[index])]
+    return went[-1] if went else next(iter(before), None)
+
+
+def _goes_somewhere(step: Step) -> bool:
+    return isinstance(step.action, BrowserAction) and step.action.verb is BrowserVerb.GOTO
