@@ -1,0 +1,238 @@
+"""How tolerant an attempt in the browser may be, which heals are allowed, and whether two pages are the same."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recoup.kernel.fold import advance, fold
+from recoup.kernel.healing import (
+    DAY_S,
+    NAMES_ALIKE,
+    OBSERVED_MAX,
+    KnownTargets,
+    details,
+    floors,
+    heal_mode,
+    level,
+    needs_proof,
+    page_comes_from,
+    target_digest,
+    too_many_heals,
+    why_another_page,
+)
+from recoup.model.events import Event, RunSubmitted, TargetHealed, TargetObserved
+from recoup.model.ids import targets_stream
+from recoup.model.instant import Instant
+from recoup.model.mode import Mode
+from recoup.model.plan import BrowserAction, BrowserVerb, ExitCheck, Plan, RunAction, Step
+from recoup.model.policy import Policy
+from recoup.model.target import (
+    Element,
+    Fingerprint,
+    Floors,
+    Heal,
+    HealMode,
+    Profile,
+    Resolution,
+    Score,
+    Target,
+    target_words,
+)
+
+BUTTON = Target(role="button", name="Approve")
+START = Instant(1_750_000_000_000_000, 5_000_000, "boot")
+
+
+def click(id: str = "s", **said: Any) -> Step:
+    step = Step(id=id, action=BrowserAction(verb=BrowserVerb.CLICK, target=BUTTON))
+    return msgspec.structs.replace(step, **said)
+
+
+def go(id: str) -> Step:
+    return Step(id=id, action=BrowserAction(verb=BrowserVerb.GOTO, value="http://localhost/"))
+
+
+def shell(id: str) -> Step:
+    return Step(id=id, action=RunAction("true"))
+
+
+def plan(*steps: Step, heal: Heal = Heal()) -> Plan:  # noqa: B008
+    return Plan(name="p", steps=steps or (click(),), heal=heal)
+
+
+MODES = st.sampled_from([None, *HealMode])
+
+
+@given(step=MODES, whole=MODES, run=MODES, policy=st.sampled_from(HealMode))
+def test_the_most_particular_word_counts_and_the_runs_own_is_never_exceeded(
+    step: HealMode | None, whole: HealMode | None, run: HealMode | None, policy: HealMode
+) -> None:
+    found = heal_mode(click(heal=Heal(step)), plan(heal=Heal(whole)), run, Policy(heal=policy))
+    said = next(one for one in (step, whole, policy) if one is not None)
+    order = [HealMode.OFF, HealMode.REPORT, HealMode.APPLY]
+    assert found is (said if run is None or order.index(said) <= order.index(run) else run)
+
+
+@given(
+    attempts=st.integers(0, 10),
+    mode=st.sampled_from(Mode),
+    most=st.integers(0, 2),
+    step=st.none() | st.integers(0, 2),
+    whole=st.none() | st.integers(0, 2),
+)
+def test_each_attempt_may_be_more_tolerant_but_never_than_it_is_allowed(
+    attempts: int, mode: Mode, most: int, step: int | None, whole: int | None
+) -> None:
+    policy = Policy(heal_level_max=most)
+    of_step, of_plan = click(heal=Heal(max_level=step)), plan(heal=Heal(max_level=whole))
+    levels = [level(of_step, of_plan, number, mode, policy) for number in range(attempts + 1)]
+    assert levels[0] == 0
+    assert all(0 <= after - before <= 1 for before, after in pairwise(levels))
+    limits = [most, *(one for one in (step, whole) if one is not None)]
+    assert levels[-1] == (min(attempts, *limits) if mode is Mode.RUNNING else 0)
+
+
+def test_a_workflow_that_is_not_well_is_more_careful() -> None:
+    assert floors(Mode.RUNNING, Policy()) == Floors(0.72, 0.0)
+    assert floors(Mode.DEGRADED, Policy()) == Floors(0.82, 0.08)
+    checked = click(expect=(ExitCheck((0,)),))
+    assert [
+        needs_proof(step, mode) for step in (click(), checked) for mode in (Mode.RUNNING, Mode.DEGRADED)
+    ] == [
+        *(False, True),
+        *(False, False),
+    ]
+
+
+def healed(at: Instant) -> Event:
+    payload = TargetHealed(
+        step_id="s",
+        step_index=0,
+        attempt=1,
+        run_id="r",
+        target="t",
+        verified=True,
+        confidence=0.9,
+        margin=0.5,
+        found_by="model",
+    )
+    return Event(targets_stream("w"), 1, at, payload.TYPE, payload, b"")
+
+
+def observed(step_id: str, target: Target, element: Element) -> Event:
+    digest = target_digest(target)
+    about: dict[str, Any] = {"step_id": step_id, "step_index": 0, "attempt": 1, "run_id": "r"}
+    payload = TargetObserved(**about, target_digest=digest, element=element)
+    return Event(targets_stream("w"), 1, START, payload.TYPE, payload, b"")
+
+
+def later(seconds: float) -> Instant:
+    passed = round(seconds * 1e6)
+    return Instant(START.wall_us + passed, START.boot_us + passed, START.boot_id)
+
+
+def test_the_last_look_of_a_target_is_known_and_only_so_many() -> None:
+    first, second = Element(tag="a"), Element(tag="b")
+    other = Target(role="link")
+    known = KnownTargets(
+        [observed("s", BUTTON, first), observed("s", BUTTON, second), observed("s", other, first)]
+    )
+    assert known.observed("s", BUTTON) == second
+    assert known.observed("s", other) == first
+    assert known.observed("t", BUTTON) is None
+    known = KnownTargets(observed(f"s{number}", BUTTON, first) for number in range(OBSERVED_MAX + 1))
+    assert (known.observed("s0", BUTTON), known.observed("s1", BUTTON)) == (None, first)
+
+
+def test_heals_count_for_a_day_and_there_is_a_limit_to_them() -> None:
+    known = KnownTargets([healed(START), healed(later(60)), healed(later(DAY_S - 1))])
+    assert known.heals_within_a_day(later(DAY_S + 30)) == 2
+    policy = Policy(max_heals_per_run=2, max_heals_per_day=3)
+    assert "max_heals_per_run (2)" in too_many_heals(2, 0, policy)
+    assert "max_heals_per_day (3)" in too_many_heals(1, 3, policy)
+    assert too_many_heals(1, 2, policy) == ""
+
+
+def test_the_run_counts_its_heals_and_knows_what_it_was_told() -> None:
+    submission = RunSubmitted(
+        workflow="p",
+        plan_digest="d",
+        plan=plan(),
+        plan_redacted=False,
+        inputs={},
+        policy_digest="d",
+        heal=HealMode.REPORT,
+    )
+    state = fold("r", [Event("run:r", 1, START, submission.TYPE, submission, b"")])
+    assert (state.heal, state.heals) == (HealMode.REPORT, 0)
+    advance(state, healed(START).payload, START, 2)
+    assert state.heals == 1
+
+
+def test_how_a_target_was_looked_for_is_told_in_the_words_of_the_profile() -> None:
+    profile = Profile(level=1, min_ratio=0.78, padding=1.3, expands_roles=True)
+    best = Score(index=3, confidence=0.876543, element=Element(tag="button"))
+    about: dict[str, Any] = {
+        "profile": profile,
+        "floors": Floors(0.72, 0.0),
+        "role_aliases_used": ("submit",),
+    }
+    told = details(
+        Resolution(chosen=best, best=best, margin=0.31, strategy="model", clamped=True, considered=7, **about)
+    )
+    assert told.healing_profile == {
+        "min_ratio": 0.78,
+        "pad_mul": 1.3,
+        "expand_roles": True,
+        "attempt_level": 1,
+    }
+    assert (told.healing_attempt, told.fuzzy_threshold_used, told.spatial_padding_used) == (1, 0.78, 1.3)
+    assert (told.found_by, told.confidence, told.margin, told.considered) == ("model", 0.8765, 0.31, 7)
+    assert (told.role_aliases_used, told.clamped) == (("submit",), True)
+    none = details(Resolution(chosen=None, best=None, **about))
+    assert (none.found_by, none.confidence, none.margin) == ("none", None, None)
+
+
+PAGE = Fingerprint("url", "title", tuple(f"name{number}" for number in range(20)))
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({}, ""),
+        ({"url": "other"}, "another address"),
+        ({"title": "other"}, "another title"),
+        ({"names": PAGE.names[1:]}, ""),
+        ({"names": ("a", "b", "c", *PAGE.names[3:])}, "other things"),
+        ({"names": ()}, "0% of the names"),
+    ],
+)
+def test_pages_are_compared_part_by_part(changed: dict[str, object], words: str) -> None:
+    found = msgspec.structs.replace(PAGE, **changed)
+    why = why_another_page(PAGE, found)
+    assert (words in why) if words else why == ""
+    assert why_another_page(found, found) == ""
+    assert 0.5 < NAMES_ALIKE < 1
+
+
+def test_a_page_comes_from_the_last_step_that_went_somewhere() -> None:
+    steps = [shell("a"), go("b"), click("c"), go("d"), shell("e"), click("f")]
+    assert [page_comes_from(steps, frontier) for frontier in range(7)] == [None, None, 1, 1, 3, 3, 3]
+    assert page_comes_from([click("a"), click("b")], 2) == 0
+
+
+def test_a_target_is_named_as_a_person_would() -> None:
+    assert (
+        target_words(Target(role="button", name="Approve", nth=2))
+        == "role 'button', name 'Approve', number 2"
+    )
+    assert target_words(Target(test_id="x")) == "test id 'x'"
+    assert target_words(Target(recorded=Element(tag="a", text="More"))) == "a 'More'"
+    assert target_words(Target(recorded=Element(tag="i", role="img", id="x"))) == "img 'x'"
+    assert target_words(Target()) == ""
