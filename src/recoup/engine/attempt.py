@@ -25,6 +25,7 @@ from recoup.model.outcome import Collected, Order, Outcome, Progress, Scene, See
 from recoup.model.plan import (
     WORLD_CHECKS,
     AgentAction,
+    BrowserAction,
     Check,
     DiffCheck,
     ExitCheck,
@@ -527,6 +528,9 @@ def _recovered(conclusion: Conclusion, handled: Handled) -> Conclusion:
 
 
 def _exit_expected(step: Step, outcome: Outcome) -> bool:
+    """What is done in the browser does not exit: without a kind of failure it went well."""
+    if isinstance(step.action, BrowserAction):
+        return True
     wanted = [check.codes for check in step.expect if isinstance(check, ExitCheck)]
     return outcome.exit_code in (set().union(*wanted) if wanted else {0})
 

@@ -28,6 +28,7 @@ from recoup.ports import Clock, Ledger, Runtime, Workspaces
 from recoup.processes.keeper import LinuxKeeper
 from recoup.redaction.redactor import SecretRedactor
 from recoup.runtimes.inspector import WorldInspector
+from recoup.testing.browser import ScriptedBrowser
 from recoup.testing.clock import FakeClock
 from recoup.testing.runtime import ScriptedRuntime
 
@@ -69,6 +70,7 @@ class House:
         name: str = "driver",
         redactor: SecretRedactor | None = None,
         ledger: Ledger | None = None,
+        browser: ScriptedBrowser | None = None,
     ) -> None:
         self.root = root
         self.runtime = runtime or ScriptedRuntime()
@@ -83,9 +85,10 @@ class House:
             ledger=self.ledger,
             redactor=self.redactor,
             evidence=FolderEvidence(root / "evidence"),
-            inspector=WorldInspector(LinuxKeeper(), self.redactor),
+            inspector=WorldInspector(LinuxKeeper(), self.redactor, browser),
             census=self.census,
-            runtimes={"run": self.runtime},
+            runtimes={"run": self.runtime} | ({"browser": browser} if browser else {}),
+            pages=browser,
             environ={"PATH": os.environ.get("PATH", "")},
         )
 

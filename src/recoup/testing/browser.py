@@ -1,0 +1,236 @@
+"""A browser without a browser: pages that are values, found exactly or by what the test says."""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from recoup.model.failure import FailureKind
+from recoup.model.ids import ProcessIdentity
+from recoup.model.outcome import Looking, Order, Outcome, Scene, Seen
+from recoup.model.plan import (
+    BrowserAction,
+    BrowserVerb,
+    PageCheck,
+    PageTextCheck,
+    TargetCheck,
+    TargetState,
+    TitleCheck,
+    UrlCheck,
+    ValueCheck,
+)
+from recoup.model.target import (
+    Element,
+    Fingerprint,
+    HealMode,
+    Profile,
+    Resolution,
+    Score,
+    Target,
+    target_words,
+)
+from recoup.ports import Hooks
+
+_PROFILES = (
+    Profile(level=0, min_ratio=0.82, padding=1.0, expands_roles=False),
+    Profile(level=1, min_ratio=0.78, padding=1.3, expands_roles=True),
+    Profile(level=2, min_ratio=0.72, padding=1.7, expands_roles=True),
+)
+_KEEPER = ProcessIdentity("scripted", "boot", 1, 1)
+
+
+class ScriptedPage(msgspec.Struct, frozen=True):
+    title: str
+    elements: tuple[Element, ...] = ()
+    text: str = ""
+
+
+class Guess(msgspec.Struct, frozen=True):
+    """What a resolver would find for a target that is not there as it was written."""
+
+    name: str
+    """Of the element."""
+    confidence: float
+    from_level: int = 0
+
+
+@dataclass
+class ScriptedSite:
+    """Pages by their addresses, and what a click on an element (by its name) leads to: another address, or anything."""
+
+    pages: dict[str, ScriptedPage]
+    clicks: Mapping[str, str | Callable[[], None]] = field(default_factory=dict)
+
+
+class ScriptedBrowser:
+    """A runtime and pages, for one site. `guesses` by the name that a target is written with."""
+
+    inline = False
+
+    def __init__(self, site: ScriptedSite, guesses: Mapping[str, Guess] | None = None) -> None:
+        self.site = site
+        self.guesses = dict(guesses or {})
+        self.done: list[tuple[str, str]] = []
+        """Verb and name of the element, or address, of all that was done."""
+        self.looked: list[Looking] = []
+        self.fails: list[Outcome] = []
+        """What the next attempts come to, instead of being performed."""
+        self._at: dict[str, str] = {}
+        self._values: dict[tuple[str, str], str] = {}
+
+    async def perform(self, order: Order, hooks: Hooks) -> Outcome:
+        await hooks.launched(_KEEPER)
+        action = order.action
+        assert isinstance(action, BrowserAction)
+        if hooks.stop.is_set():
+            return Outcome(interrupted=True)
+        if order.looking is not None:
+            self.looked.append(order.looking)
+        if self.fails:
+            return self.fails.pop(0)
+        if action.verb is BrowserVerb.GOTO:
+            return self._gone_to(order.run_id, action.value or "")
+        if action.target is None or order.looking is None:
+            return Outcome(seen=self._seen(order.run_id))
+        return self._acted(order, action, action.target, order.looking)
+
+    async def examine(self, run_id: str, check: PageCheck, scene: Scene) -> tuple[bool | None, str]:
+        del scene
+        page = self._page(run_id)
+        if page is None:
+            return None, "there is no page"
+        match check:
+            case UrlCheck(pattern=pattern):
+                return fnmatch.fnmatch(self._at[run_id], pattern.replace("**", "*")), self._at[run_id]
+            case TitleCheck(match=match):
+                return (match.text or "") in page.title, page.title
+            case PageTextCheck(match=match, absent=absent):
+                return ((match.text or "") in page.text) is not absent, page.text
+            case TargetCheck(target=target, state=state, count=count):
+                found = len(_matching(page, target))
+                wanted = found == count if state is TargetState.COUNT else bool(found)
+                return wanted is not (state is TargetState.HIDDEN), f"{found} of {target_words(target)}"
+            case ValueCheck(target=target, match=match):
+                value = self._values.get((run_id, target.name or ""), "")
+                return match is None or (match.text or "") in value, value
+        return None, "this page cannot tell"
+
+    async def fingerprint(self, run_id: str) -> Fingerprint | None:
+        return self._fingerprint(run_id)
+
+    async def keep(self, run_id: str) -> bytes | None:
+        return self._at[run_id].encode() if run_id in self._at else None
+
+    async def restore(self, run_id: str, kept: bytes) -> Fingerprint | None:
+        url = kept.decode()
+        if url not in self.site.pages:
+            return None
+        self._at[run_id] = url
+        self.done.append(("restore", url))
+        return self._fingerprint(run_id)
+
+    async def leave(self, run_id: str) -> None:
+        self._at.pop(run_id, None)
+
+    def _gone_to(self, run_id: str, url: str) -> Outcome:
+        if url not in self.site.pages:
+            return Outcome(kind=FailureKind.CONNECTION_LOST, detail=f"{url}: nobody answers")
+        self.done.append(("goto", url))
+        self._at[run_id] = url
+        return Outcome(seen=self._seen(run_id))
+
+    def _acted(self, order: Order, action: BrowserAction, target: Target, looking: Looking) -> Outcome:
+        resolution = self._resolved(order.run_id, target, looking)
+        chosen = resolution.chosen
+        seen = msgspec.structs.replace(self._seen(order.run_id), resolution=resolution)
+        if chosen is None:
+            low = resolution.best is not None
+            kind = FailureKind.LOW_CONFIDENCE if low else FailureKind.TARGET_NOT_FOUND
+            return Outcome(kind=kind, detail=resolution.reason, seen=seen)
+        self._done(order.run_id, action, chosen.element)
+        outputs = {action.into: chosen.element.text} if action.into else {}
+        seen = msgspec.structs.replace(
+            self._seen(order.run_id), resolution=resolution, observed=chosen.element, before=looking.observed
+        )
+        return Outcome(seen=seen, outputs=outputs)
+
+    def _done(self, run_id: str, action: BrowserAction, element: Element) -> None:
+        self.done.append((action.verb.value, element.name))
+        if action.verb is BrowserVerb.FILL:
+            self._values[run_id, element.name] = action.value or ""
+        if action.verb is BrowserVerb.CLICK:
+            leads = self.site.clicks.get(element.name)
+            if isinstance(leads, str):
+                self._at[run_id] = leads
+            elif leads is not None:
+                leads()
+
+    def _resolved(self, run_id: str, target: Target, looking: Looking) -> Resolution:
+        page = self._page(run_id)
+        elements = page.elements if page else ()
+        about = Resolution(
+            chosen=None, best=None, profile=_PROFILES[min(looking.level, 2)], floors=looking.floors
+        )
+        exact = _matching(page, target) if page else []
+        if len(exact) == 1:
+            score = _score(elements, exact[0], 1.0)
+            return msgspec.structs.replace(about, chosen=score, best=score, margin=1.0, strategy="exact")
+        if exact:
+            return msgspec.structs.replace(about, reason=f"{len(exact)} elements fit")
+        guess = self.guesses.get(target.name or "")
+        found = next((one for one in elements if guess and one.name == guess.name), None)
+        if guess is None or found is None or guess.from_level > looking.level:
+            return msgspec.structs.replace(about, reason=f"nothing fits {target_words(target)}")
+        best = _score(elements, found, guess.confidence)
+        why = _refused(guess, looking)
+        return msgspec.structs.replace(
+            about,
+            chosen=None if why else best,
+            best=best,
+            margin=guess.confidence,
+            strategy="none" if why else "model",
+            reason=why,
+        )
+
+    def _page(self, run_id: str) -> ScriptedPage | None:
+        return self.site.pages.get(self._at.get(run_id, ""))
+
+    def _seen(self, run_id: str) -> Seen:
+        return Seen(page=self._fingerprint(run_id))
+
+    def _fingerprint(self, run_id: str) -> Fingerprint | None:
+        page = self._page(run_id)
+        if page is None:
+            return None
+        names = sorted({_digest(f"{one.role}:{one.name}") for one in page.elements})
+        return Fingerprint(_digest(self._at[run_id]), _digest(page.title), tuple(names))
+
+
+def _refused(guess: Guess, looking: Looking) -> str:
+    if looking.heal is HealMode.OFF:
+        return "healing is off"
+    if guess.confidence < looking.floors.confidence:
+        return f"confidence {guess.confidence:.2f} is below {looking.floors.confidence:.2f}"
+    if looking.needs_proof:
+        return "nothing would prove the heal"
+    if looking.heal is HealMode.REPORT:
+        return looking.limit or "heals are only reported"
+    return ""
+
+
+def _matching(page: ScriptedPage, target: Target) -> list[Element]:
+    wanted = {"role": target.role, "name": target.name, "text": target.text, "test_id": target.test_id}
+    said = {key: value for key, value in wanted.items() if value is not None}
+    return [one for one in page.elements if all(getattr(one, key) == value for key, value in said.items())]
+
+
+def _score(elements: tuple[Element, ...], element: Element, confidence: float) -> Score:
+    return Score(index=elements.index(element), confidence=confidence, element=element)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

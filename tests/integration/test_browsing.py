@@ -1,0 +1,303 @@
+"""The engine and steps in a browser, with pages that are values: levels, heals, what is remembered, pages that are lost."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from recoup.kernel.prefix import known_good_prefix_length
+from recoup.model import events as ev
+from recoup.model.failure import FailureKind
+from recoup.model.ids import run_stream, targets_stream, workflow_stream
+from recoup.model.mode import Mode
+from recoup.model.outcome import Outcome
+from recoup.model.plan import (
+    BrowserAction,
+    BrowserVerb,
+    PageTextCheck,
+    Repeat,
+    RunAction,
+    Step,
+    TextMatch,
+    UrlCheck,
+)
+from recoup.model.policy import Policy
+from recoup.model.run import RunStatus, Verdict
+from recoup.model.storage import Append, Draft, StreamAppend
+from recoup.model.target import Element, Heal, HealMode, Target
+from recoup.testing.browser import Guess, ScriptedBrowser, ScriptedPage, ScriptedSite
+from recoup.testing.house import House, plan_of
+
+HOME, DONE = "http://site/", "http://site/done"
+APPROVE = Element(tag="button", role="button", name="Approve", text="Approve", id="a1")
+CONFIRM = Element(tag="button", role="button", name="Confirm", text="Confirm", id="c7")
+TOTAL = Element(tag="td", role="cell", name="total", text="42")
+APPROVED = PageTextCheck(TextMatch(text="Approved"))
+
+
+def site(*elements: Element) -> ScriptedSite:
+    pages = {
+        HOME: ScriptedPage("Home", elements or (APPROVE, TOTAL)),
+        DONE: ScriptedPage("Done", (), "Approved"),
+    }
+    return ScriptedSite(pages, {"Approve": DONE, "Confirm": DONE})
+
+
+def step(id: str, verb: BrowserVerb, name: str | None = None, **said: Any) -> Step:
+    target = Target(role=said.pop("role", "button"), name=name) if name else None
+    action = BrowserAction(
+        verb=verb, target=target, value=said.pop("value", None), into=said.pop("into", None)
+    )
+    return Step(id=id, action=action, **said)
+
+
+GO = step("go", BrowserVerb.GOTO, value=HOME)
+READ = step("read", BrowserVerb.READ, "total", role="cell", into="total")
+CLICK = step("approve", BrowserVerb.CLICK, "Approve", expect=(APPROVED,), repeat=Repeat.NEVER)
+PLAN = plan_of(GO, READ, CLICK)
+
+
+@pytest.fixture
+async def house(tmp_path: Path) -> AsyncIterator[House]:
+    one = House(tmp_path, browser=ScriptedBrowser(site()))
+    yield one
+    await one.ledger.close()
+
+
+def browser(house: House) -> ScriptedBrowser:
+    pages = house.world.pages
+    assert isinstance(pages, ScriptedBrowser)
+    return pages
+
+
+async def facts(house: House, kind: type[ev.Payload], stream: str = run_stream("run-1")) -> list[Any]:
+    return [event.payload for event in await house.ledger.read(stream) if isinstance(event.payload, kind)]
+
+
+async def make_degraded(house: House) -> None:
+    change = ev.WorkflowModeChanged(mode=Mode.DEGRADED, previous=Mode.RUNNING, reason="for a test")
+    draft = Draft(change.TYPE, house.redactor.seal(change))
+    part = StreamAppend(workflow_stream("workflow"), (draft,))
+    await house.ledger.append(Append(at=house.clock.now(), streams=(part,)))
+
+
+async def test_a_flow_ends_and_what_was_found_exactly_is_remembered_once_it_is_proven(house: House) -> None:
+    state = await house.run(PLAN)
+    assert state.status is RunStatus.SUCCEEDED
+    assert [record.verdict for record in state.steps] == [
+        Verdict.UNVERIFIED,
+        Verdict.UNVERIFIED,
+        Verdict.PASSED,
+    ]
+    assert state.steps[1].outputs == {"total": "42"}
+    assert browser(house).done == [("goto", HOME), ("read", "total"), ("click", "Approve")]
+    (observed,) = await facts(house, ev.TargetObserved, targets_stream("workflow"))
+    assert (observed.step_id, observed.element) == ("approve", APPROVE), "reading proves nothing"
+    finished = await facts(house, ev.AttemptFinished)
+    assert finished[2].resolution.found_by == "exact"
+    assert finished[2].page is not None
+    assert await house.world.pages.fingerprint("run-1") is None, "the driver has left"  # type: ignore[union-attr]
+    await house.run(PLAN, "run-2")
+    assert browser(house).looked[-1].observed == APPROVE
+    assert len(await facts(house, ev.TargetObserved, targets_stream("workflow"))) == 1, "nothing new"
+
+
+async def test_a_target_that_changed_is_healed_proven_and_told(house: House) -> None:
+    browser(house).site.pages = site(CONFIRM, TOTAL).pages
+    browser(house).guesses = {"Approve": Guess("Confirm", 0.9)}
+    state = await house.run(PLAN)
+    assert (state.status, state.heals) == (RunStatus.SUCCEEDED, 1)
+    (healed,) = await facts(house, ev.TargetHealed)
+    assert (healed.verified, healed.confidence, healed.found_by) == (True, 0.9, "model")
+    assert (healed.after, healed.target) == (CONFIRM, "role 'button', name 'Approve'")
+    assert len(await facts(house, ev.TargetHealed, targets_stream("workflow"))) == 1
+    assert await facts(house, ev.TargetObserved, targets_stream("workflow")) == [], "a heal is no observation"
+
+
+async def test_each_attempt_is_more_tolerant_and_waits_longer_healed_or_not(house: House) -> None:
+    browser(house).site.pages = site(CONFIRM, TOTAL).pages
+    browser(house).guesses = {"Approve": Guess("Confirm", 0.9, from_level=2)}
+    state = await house.run(PLAN)
+    assert state.status is RunStatus.SUCCEEDED
+    assert [looking.level for looking in browser(house).looked[1:]] == [0, 1, 2]
+    rejected = await facts(house, ev.TargetRejected)
+    assert [one.attempt for one in rejected] == [1, 2]
+    assert "nothing fits" in rejected[0].reason
+    delays = [one.delay_ms for one in await facts(house, ev.SelfHealTriggered)]
+    assert delays == [500, 1000], "doubled, whatever is healed"
+    failed = await facts(house, ev.AttemptFailed)
+    assert [one.tolerance_level for one in failed] == [0, 1]
+    assert [one.resolution.healing_attempt for one in failed] == [0, 1]
+    await house.run(PLAN, "run-2")
+    assert browser(house).looked[-3].level == 0, "the next run begins strict again"
+
+
+async def test_a_heal_that_is_not_sure_enough_is_none(house: House) -> None:
+    browser(house).site.pages = site(CONFIRM, TOTAL).pages
+    browser(house).guesses = {"Approve": Guess("Confirm", 0.71)}
+    state = await house.run(PLAN)
+    assert state.status is RunStatus.FAILED
+    assert state.steps[2].failure_kind is FailureKind.LOW_CONFIDENCE
+    (*_, last) = await facts(house, ev.TargetRejected)
+    assert (last.best, last.confidence) == (CONFIRM, 0.71)
+    assert ("click", "Confirm") not in browser(house).done
+
+
+async def test_what_was_said_of_healing_is_kept_to(house: House) -> None:
+    browser(house).site.pages = site(CONFIRM, TOTAL).pages
+    browser(house).guesses = {"Approve": Guess("Confirm", 0.9)}
+    for mode, words in ((HealMode.OFF, "healing is off"), (HealMode.REPORT, "only reported")):
+        plan = msgspec.structs.replace(PLAN, heal=Heal(mode))
+        run_id = f"run-{mode}"
+        state = await house.run(plan, run_id)
+        assert state.status is RunStatus.FAILED
+        (first, *_) = await facts(house, ev.TargetRejected, run_stream(run_id))
+        assert words in first.reason
+    assert ("click", "Confirm") not in browser(house).done
+
+
+async def test_heals_are_limited_in_a_run_and_in_a_day(tmp_path: Path) -> None:
+    policy = Policy(max_heals_per_run=1, max_heals_per_day=2)
+    pages = ScriptedBrowser(site(CONFIRM, TOTAL), {"Approve": Guess("Confirm", 0.9)})
+    house = House(tmp_path, browser=pages, policy=policy)
+    again = msgspec.structs.replace(CLICK, id="again")
+    plan = plan_of(GO, CLICK, msgspec.structs.replace(GO, id="back"), again)
+    state = await house.run(plan)
+    assert (state.status, state.heals) == (RunStatus.FAILED, 1)
+    (first, *_) = await facts(house, ev.TargetRejected)
+    assert "max_heals_per_run (1)" in first.reason
+    assert (await house.run(plan_of(GO, CLICK), "run-2")).status is RunStatus.SUCCEEDED
+    assert (await house.run(plan_of(GO, CLICK), "run-3")).status is RunStatus.FAILED
+    assert "max_heals_per_day (2)" in (await facts(house, ev.TargetRejected, run_stream("run-3")))[0].reason
+    await house.ledger.close()
+
+
+async def test_a_degraded_workflow_stays_strict_and_takes_nothing_that_nothing_proves(house: House) -> None:
+    await make_degraded(house)
+    browser(house).site.pages = site(CONFIRM, TOTAL).pages
+    browser(house).guesses = {"Approve": Guess("Confirm", 0.9)}
+    bare = msgspec.structs.replace(CLICK, expect=())
+    state = await house.run(plan_of(GO, bare))
+    assert state.status is not RunStatus.SUCCEEDED
+    looked = browser(house).looked
+    assert {one.level for one in looked} == {0}
+    assert {(one.floors.confidence, one.floors.margin, one.needs_proof) for one in looked} == {
+        (0.82, 0.08, True)
+    }
+    assert (await facts(house, ev.TargetRejected))[0].reason == "nothing would prove the heal"
+    assert (await house.run(plan_of(GO, CLICK), "run-2")).status is RunStatus.SUCCEEDED, "this one is proven"
+
+
+async def test_a_heal_after_which_nothing_is_as_expected_is_told_as_unproven(house: House) -> None:
+    page = site(CONFIRM, TOTAL)
+    browser(house).site.pages, browser(house).site.clicks = page.pages, {}
+    browser(house).guesses = {"Approve": Guess("Confirm", 0.9)}
+    state = await house.run(PLAN)
+    assert state.status is RunStatus.ESCALATED, "it must not be repeated, and may have been done"
+    (healed,) = await facts(house, ev.TargetHealed)
+    assert not healed.verified
+
+
+async def interrupted_before(house: House, plan: Any, step_id: str, run_id: str = "run-1") -> None:
+    """The driver is lost when the steps before this one are done: its pages are gone, and another process goes on."""
+    await house.submit(plan, run_id)
+    driver = await house.driver(run_id)
+    pages = browser(house)
+    perform = pages.perform
+
+    async def stop_there(order: Any, hooks: Any) -> Outcome:
+        if order.step_id == step_id:
+            driver.interrupt("for a test")
+            return Outcome(interrupted=True)
+        return await perform(order, hooks)
+
+    pages.perform = stop_there  # type: ignore[method-assign]
+    await driver.drive()
+    pages.perform = perform  # type: ignore[method-assign]
+    house.census.restart()
+
+
+async def test_a_resumed_run_comes_back_to_its_page_and_repeats_nothing(house: House) -> None:
+    await interrupted_before(house, PLAN, "approve")
+    state = await (await house.driver("run-1")).drive()
+    assert state.status is RunStatus.SUCCEEDED
+    assert browser(house).done == [
+        ("goto", HOME),
+        ("read", "total"),
+        ("restore", HOME),
+        ("click", "Approve"),
+    ]
+
+
+async def test_where_another_page_comes_back_the_steps_that_made_it_are_performed_again(house: House) -> None:
+    await interrupted_before(house, PLAN, "approve")
+    pages = browser(house).site.pages
+    pages[HOME] = ScriptedPage("Please sign in", pages[HOME].elements)
+    state = await (await house.driver("run-1")).drive()
+    assert state.status is RunStatus.SUCCEEDED
+    assert browser(house).done[2:] == [
+        ("restore", HOME),
+        ("goto", HOME),
+        ("read", "total"),
+        ("click", "Approve"),
+    ]
+    invalidated = await facts(house, ev.StepInvalidated)
+    assert [one.step_id for one in invalidated] == ["go", "read"]
+    assert "another title" in invalidated[0].reason
+
+
+async def test_what_must_not_be_repeated_is_not_for_a_page_that_was_lost(house: House) -> None:
+    plan = plan_of(GO, CLICK, step("look", BrowserVerb.READ, "total", role="cell", into="total"))
+    await interrupted_before(house, plan, "look")
+    del browser(house).site.pages[DONE]
+    state = await (await house.driver("run-1")).drive()
+    assert state.status is RunStatus.ESCALATED
+    assert [one for one in browser(house).done if one[0] == "click"] == [("click", "Approve")]
+    assert "could not be opened again" in state.reason
+
+
+async def test_a_lost_click_is_done_if_the_page_says_so(house: House) -> None:
+    """The driver died after the click and before its record: the page that comes back shows what it came to."""
+    await house.submit(PLAN)
+    driver = await house.driver("run-1")
+    pages = browser(house)
+    perform = pages.perform
+
+    async def die_after(order: Any, hooks: Any) -> Outcome:
+        outcome = await perform(order, hooks)
+        if order.step_id == "approve":
+            driver.interrupt("for a test")
+            return Outcome(interrupted=True)
+        return outcome
+
+    pages.perform = die_after  # type: ignore[method-assign]
+    await driver.drive()
+    pages.perform = perform  # type: ignore[method-assign]
+    house.census.restart()
+    pages.site.pages[HOME] = ScriptedPage("Home", (TOTAL,), "Approved")
+    state = await (await house.driver("run-1")).drive()
+    assert state.status is RunStatus.SUCCEEDED
+    assert [one for one in pages.done if one[0] == "click"] == [("click", "Approve")]
+    (*_, last) = await facts(house, ev.AttemptFinished)
+    assert last.settled_by == "already_done"
+
+
+async def test_shell_steps_between_are_not_asked_for_a_page(house: House) -> None:
+    plan = plan_of(GO, Step(id="think", action=RunAction("true")), CLICK)
+    assert (await house.run(plan)).status is RunStatus.SUCCEEDED
+
+
+async def test_checks_on_the_page_of_a_run_without_one_say_nothing(house: House) -> None:
+    lonely = Step(id="alone", action=RunAction("true"), expect=(UrlCheck("**"),))
+    state = await house.run(plan_of(lonely))
+    assert state.status is RunStatus.FAILED
+    assert known_good_prefix_length(state) == 0
+
+
+def test_the_event_types_are_public() -> None:
+    names = {"target.healed", "target.rejected", "target.observed"}
+    assert names <= ev.PAYLOADS.keys()
