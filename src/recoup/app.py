@@ -64,6 +64,7 @@ from recoup.model.plan import Plan
 from recoup.model.policy import Policy
 from recoup.model.run import RunState, RunStatus, StepRecord
 from recoup.model.storage import Append, Control, Draft, PolicyBody, StreamAppend
+from recoup.model.target import HealMode
 from recoup.ports import Dispatch, Evidence, Keeper, Ledger, Runtime, Secrets
 from recoup.processes.census import HostCensus
 from recoup.processes.keeper import LinuxKeeper
@@ -128,6 +129,7 @@ class App:
         source: str | None,
         reuse: Reusing | None = None,
         queued: Queued | None = None,
+        heal: HealMode | None = None,
     ) -> str:
         """Record a run that is to be driven, by workers if it is `queued`. Nothing is recorded when the plan or its
         inputs cannot be used. Raises Conflict when a key is taken."""
@@ -143,6 +145,7 @@ class App:
         if queued is not None and self.shipping is not None:
             self.shipping.must_be_fit(plan, bool(self.redactor.found_in(raw)))
         payload = self._submission(plan, raw, policy, inputs, source, reuse)
+        payload = msgspec.structs.replace(payload, heal=heal)
         if (
             queued is None
             or payload.plan_redacted
@@ -178,13 +181,14 @@ class App:
         source: str | None,
         queued: Queued,
         reuse: Reusing | None = None,
+        heal: HealMode | None = None,
     ) -> Submitted:
         """For workers. Under a key that is taken nothing is submitted: the run that has it is named."""
         earlier = await self._run_with_key(plan.name, queued.dedup_key)
         if earlier is not None:
             return Submitted(earlier, duplicate=True)
         try:
-            run_id = await self.submit(plan, given, source, reuse, queued)
+            run_id = await self.submit(plan, given, source, reuse, queued, heal)
         except Conflict:
             earlier = await self._run_with_key(plan.name, queued.dedup_key)
             if earlier is None:
@@ -211,7 +215,8 @@ class App:
             needs=needs,
             dedup_key=f"retry of {run_id}",
         )
-        return await self.submit_queued(plan, given, state.plan_source, queued, Reusing(run_id))
+        reusing = Reusing(run_id)
+        return await self.submit_queued(plan, given, state.plan_source, queued, reusing, state.heal)
 
     async def _run_with_key(self, workflow: str, key: str | None) -> str | None:
         if key is None:

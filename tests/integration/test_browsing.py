@@ -301,3 +301,46 @@ async def test_checks_on_the_page_of_a_run_without_one_say_nothing(house: House)
 def test_the_event_types_are_public() -> None:
     names = {"target.healed", "target.rejected", "target.observed"}
     assert names <= ev.PAYLOADS.keys()
+
+
+STUCK = Outcome(kind=FailureKind.IDLE_TIMEOUT, detail="nothing moves", outcome_known=True)
+
+
+async def test_a_hard_reset_makes_the_page_anew_where_that_may_be_repeated(house: House) -> None:
+    plan = plan_of(GO, READ, msgspec.structs.replace(CLICK, repeat=Repeat.SAFE))
+    await house.submit(plan)
+    pages = browser(house)
+    perform, stuck = pages.perform, [STUCK, STUCK]
+
+    async def stuck_at_first(order: Any, hooks: Any) -> Outcome:
+        if order.step_id == "approve" and stuck:
+            await hooks.launched(house.census.own_identity())
+            return stuck.pop()
+        return await perform(order, hooks)
+
+    pages.perform = stuck_at_first  # type: ignore[method-assign]
+    state = await (await house.driver("run-1")).drive()
+    assert (state.status, state.resets) == (RunStatus.SUCCEEDED, 1)
+    assert pages.done == [("goto", HOME), ("read", "total")] * 2 + [("click", "Approve")]
+    assert len(await facts(house, ev.BrowserReset)) == 1
+    assert [one.step_id for one in await facts(house, ev.StepInvalidated)] == ["go", "read"]
+    assert state.steps[2].attempts == 3
+
+
+async def test_no_hard_reset_repeats_what_must_not_be(house: House) -> None:
+    last = msgspec.structs.replace(READ, id="last", action=msgspec.structs.replace(READ.action, into="x"))
+    browser(house).site.pages[DONE] = ScriptedPage("Done", (TOTAL,), "Approved")
+    await house.submit(plan_of(GO, CLICK, last))
+    pages = browser(house)
+    perform = pages.perform
+
+    async def stuck(order: Any, hooks: Any) -> Outcome:
+        if order.step_id == "last":
+            await hooks.launched(house.census.own_identity())
+            return STUCK
+        return await perform(order, hooks)
+
+    pages.perform = stuck  # type: ignore[method-assign]
+    state = await (await house.driver("run-1")).drive()
+    assert (state.status, state.resets) == (RunStatus.FAILED, 0)
+    assert pages.done == [("goto", HOME), ("click", "Approve")]

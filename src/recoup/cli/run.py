@@ -37,6 +37,11 @@ from_step_option = click.option(
 dry_run_option = click.option(
     "--dry-run", is_flag=True, help="Only say what would be reused and what would run, and why."
 )
+heal_option = click.option(
+    "--heal",
+    type=click.Choice(["off", "report", "apply"]),
+    help="When a target in the browser is not as it was written; no step goes beyond it.",
+)
 
 
 @click.command()
@@ -45,6 +50,7 @@ dry_run_option = click.option(
 @click.option("--reuse", "reuse_name", metavar="RUN", help="Do not repeat what is proven in this run.")
 @from_step_option
 @dry_run_option
+@heal_option
 @json_option
 @quiet_option
 @click.pass_context
@@ -55,6 +61,7 @@ def run(
     reuse_name: str | None,
     from_step: str | None,
     dry_run: bool,
+    heal: str | None,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -82,7 +89,7 @@ def run(
     parsed = read_plan_of(plan, read_policy_of(settings_of(ctx)))
 
     async def work(app: App) -> int:
-        order = Ordered(parsed, given, str(plan.absolute()))
+        order = Ordered(parsed, given, str(plan.absolute()), heal)
         if reuse_name is not None:
             earlier = await app.state(await app.find(reuse_name))
             return await run_linked(app, order, earlier, from_step, dry_run, as_json=as_json, quiet=quiet)
@@ -126,7 +133,7 @@ def resume(
             )
         plan, given = await app.recorded(state)
         read_policy_of(app.settings)  # what is wrong with it is said while somebody is here
-        order = Ordered(plan, given, state.plan_source)
+        order = Ordered(plan, given, state.plan_source, state.heal)
         return await run_linked(app, order, state, from_step, dry_run, as_json=as_json, quiet=quiet)
 
     ctx.exit(with_app(ctx, work))
@@ -139,6 +146,8 @@ class Ordered:
     plan: Plan
     given: dict[str, str]
     source: str | None
+    heal: str | None = None
+    """off | report | apply: for all steps, whatever the plan says beyond it."""
 
 
 async def run_linked(
@@ -167,8 +176,10 @@ async def run_linked(
 
 async def run_new(app: App, order: Ordered, reusing: Reusing | None, *, as_json: bool, quiet: bool) -> int:
     from recoup.cli.check import notes_on
+    from recoup.model.target import HealMode
 
-    run_id = await app.submit(order.plan, order.given, order.source, reusing)
+    heal = None if order.heal is None else HealMode(order.heal)
+    run_id = await app.submit(order.plan, order.given, order.source, reusing, heal=heal)
     for note in await notes_on(order.plan, app.settings.home):
         write_line(sys.stderr, f"note: {note}")
     if as_json:

@@ -14,6 +14,7 @@ from recoup.cli.output import json_option, print_json, settings_of, with_app, wr
 from recoup.cli.run import (
     dry_run_option,
     from_step_option,
+    heal_option,
     input_option,
     parse_inputs,
     read_plan_of,
@@ -47,6 +48,7 @@ _KEY_CHARS_MAX = 200
 @click.option("--reuse", "reuse_name", metavar="RUN", help="Do not repeat what is proven in this run.")
 @from_step_option
 @dry_run_option
+@heal_option
 @json_option
 @click.pass_context
 def submit(
@@ -61,11 +63,13 @@ def submit(
     reuse_name: str | None,
     from_step: str | None,
     dry_run: bool,
+    heal: str | None,
     as_json: bool,
 ) -> None:
     """Submit PLAN to a queue: a worker runs it (`recoup worker`), as often as `delivery_max` allows.
 
-    Prints the id of the run. Plans with agent steps go to workers with the capability `agent`.
+    Prints the id of the run. Plans with agent or browser steps go to workers with the capability `agent` or
+    `browser`.
 
     \b
     Examples:
@@ -86,6 +90,7 @@ def submit(
     async def work(app: App) -> int:
         from recoup.cli.preview import print_preview, say_preview
         from recoup.linked import Reusing
+        from recoup.model.target import HealMode
 
         reusing: Reusing | None = None
         source = str(plan.absolute())
@@ -98,7 +103,8 @@ def submit(
                 print_preview(reuse, as_json=as_json)
                 return 0
             say_preview(reuse, quiet=as_json)
-        _print(await app.submit_queued(parsed, given, source, queued, reusing), queue, as_json)
+        told = None if heal is None else HealMode(heal)
+        _print(await app.submit_queued(parsed, given, source, queued, reusing, told), queue, as_json)
         return 0
 
     ctx.exit(with_app(ctx, work))

@@ -35,7 +35,7 @@ from recoup.engine.facts import (
 from recoup.engine.lease import keep_lease
 from recoup.engine.operators import carry_out
 from recoup.engine.passing import write_papers
-from recoup.engine.restoring import adopt, invalidate_from, last_checkpoint, restore
+from recoup.engine.restoring import adopt, hard_reset, invalidate_from, last_checkpoint, restore
 from recoup.engine.surroundings import Surroundings
 from recoup.engine.world import Job, World
 from recoup.errors import LeaseLost, LedgerError, StateError
@@ -228,7 +228,7 @@ class Driver:
         elif record.to_settle and record.open is None:
             await self._settle_first(step, record)
         elif self.state.restore_pending:
-            await restore(self._desk, "hard reset")
+            await hard_reset(self._desk, step, record)
         elif self.state.rebuild_pending:
             index = self.state.rebuild_pending[0]
             await self._rebuild(self._desk.job.plan.steps[index], self.state.steps[index], left_s)

@@ -6,10 +6,12 @@ from recoup.engine.desk import Desk
 from recoup.engine.facts import invalidated, run_failed, to_be_settled
 from recoup.errors import CheckpointBroken, WorkspaceError
 from recoup.kernel.deeds import is_done_for_good
+from recoup.kernel.healing import page_can_be_made_again, page_comes_from
 from recoup.kernel.prefix import known_good_prefix_length
 from recoup.model import events as ev
 from recoup.model.failure import FailureClass, FailureKind
-from recoup.model.run import RunState, Verdict
+from recoup.model.plan import Step
+from recoup.model.run import RunState, StepRecord, Verdict
 from recoup.model.workspace import Snapshot
 from recoup.ports import Workspaces
 
@@ -56,6 +58,19 @@ async def restore(desk: Desk, reason: str, *, current: bool = False) -> None:
         if current:
             await desk.job.workspaces.swap(number, desk.job.policy.workspaces_kept)
         return
+
+
+async def hard_reset(desk: Desk, step: Step, record: StepRecord) -> None:
+    """Everything that the step works with is made anew: its browser with the page, its workspace."""
+    if desk.world.pages is not None and page_can_be_made_again(desk.job.plan.steps, record.index):
+        await desk.world.pages.leave(desk.job.run_id)
+        begins = page_comes_from(desk.job.plan.steps, record.index)
+        assert begins is not None
+        words = "hard reset"
+        reset = ev.BrowserReset(step_id=step.id, step_index=record.index, attempt=None, reason=words)
+        await desk.recorder.record(*invalidated(desk.state, begins, words), reset)
+    if desk.state.restore_pending:
+        await restore(desk, "hard reset")
 
 
 async def adopt(desk: Desk) -> None:

@@ -249,6 +249,9 @@ def _advance_step(state: RunState, step: StepRecord, payload: ev.StepPayload, at
                 _end_early(state, step, payload)
         case ev.TargetHealed():
             state.heals += 1
+        case ev.BrowserReset():
+            # With a workspace there is more to bring back.
+            state.restore_pending = state.baseline is not None
         case ev.ResumeFromStep():
             state.restore_pending = state.restore_pending or payload.restores
         case _:

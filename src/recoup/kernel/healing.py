@@ -12,7 +12,7 @@ from recoup.kernel.modes import caution
 from recoup.model.events import Event, Payload, ResolutionDetails, TargetHealed, TargetObserved
 from recoup.model.instant import Instant
 from recoup.model.mode import Mode
-from recoup.model.plan import BrowserAction, BrowserVerb, Plan, Step
+from recoup.model.plan import BrowserAction, BrowserVerb, Plan, Repeat, Step
 from recoup.model.policy import Policy
 from recoup.model.target import Element, Fingerprint, Floors, HealMode, Resolution, Target
 
@@ -135,6 +135,14 @@ def page_comes_from(steps: Sequence[Step], frontier: int) -> int | None:
     before = [index for index in range(frontier) if isinstance(steps[index].action, BrowserAction)]
     went = [index for index in before if _goes_somewhere(steps[index])]
     return went[-1] if went else next(iter(before), None)
+
+
+def page_can_be_made_again(steps: Sequence[Step], frontier: int) -> bool:
+    """In a new browser, before the step at the frontier: what made it may be repeated."""
+    begins = page_comes_from(steps, frontier)
+    if begins is None or not isinstance(steps[frontier].action, BrowserAction):
+        return False
+    return all(step.repeat is Repeat.SAFE for step in steps[begins:frontier])
 
 
 def _goes_somewhere(step: Step) -> bool:

@@ -3,6 +3,7 @@ made again from the ledger is made from the same."""
 
 from __future__ import annotations
 
+from recoup.kernel.healing import page_can_be_made_again
 from recoup.model.failure import FailureClass
 from recoup.model.plan import Repeat
 from recoup.model.policy import Policy
@@ -22,7 +23,7 @@ def step_state(
         retries=run.retries,
         active_s=run.active_s,
         active_since=run.active_since,
-        can_hard_reset=run.baseline is not None,
+        can_hard_reset=run.baseline is not None or page_can_be_made_again(run.plan.steps, record.index),
         may_repeat=run.plan.steps[record.index].repeat is Repeat.SAFE,
         retry_tokens=retry_tokens,
     )

@@ -425,6 +425,16 @@ class WorkspaceChanged(Payload, frozen=True, kw_only=True):
     """False: a restore was asked for, and takes its place."""
 
 
+# Browsers
+
+
+class BrowserReset(StepPayload, frozen=True, kw_only=True):
+    """A hard reset of a step in the browser: what there was is closed, and the steps that made its page are performed
+    again in a new one."""
+
+    TYPE: ClassVar[str] = "browser.reset"
+
+
 # Targets
 
 
@@ -617,6 +627,7 @@ PAYLOADS: dict[str, type[Payload]] = {
         CheckpointIncomplete,
         CheckpointRestored,
         SecretFound,
+        BrowserReset,
         TargetHealed,
         TargetRejected,
         TargetObserved,
