@@ -21,6 +21,7 @@ from recoup.kernel.healing import (
     heal_mode,
     level,
     needs_proof,
+    page_can_be_made_again,
     page_comes_from,
     target_digest,
     too_many_heals,
@@ -30,7 +31,7 @@ from recoup.model.events import Event, RunSubmitted, TargetHealed, TargetObserve
 from recoup.model.ids import targets_stream
 from recoup.model.instant import Instant
 from recoup.model.mode import Mode
-from recoup.model.plan import BrowserAction, BrowserVerb, ExitCheck, Plan, RunAction, Step
+from recoup.model.plan import BrowserAction, BrowserVerb, ExitCheck, Plan, Repeat, RunAction, Step
 from recoup.model.policy import Policy
 from recoup.model.target import (
     Element,
@@ -236,3 +237,15 @@ def test_a_target_is_named_as_a_person_would() -> None:
     assert target_words(Target(recorded=Element(tag="a", text="More"))) == "a 'More'"
     assert target_words(Target(recorded=Element(tag="i", role="img", id="x"))) == "img 'x'"
     assert target_words(Target()) == ""
+
+
+def test_a_page_is_made_again_only_by_steps_that_may_be_repeated() -> None:
+    never = click("n", repeat=Repeat.NEVER)
+    assert page_can_be_made_again([go("a"), click("b")], 1)
+    assert page_can_be_made_again([never, go("a"), click("b")], 2), (
+        "what came before it went there does not matter"
+    )
+    assert not page_can_be_made_again([go("a"), never, click("b")], 2)
+    assert not page_can_be_made_again([go("a"), shell("b")], 1)
+    assert not page_can_be_made_again([click("a")], 0)
+    assert not page_can_be_made_again([go("a")], 1)

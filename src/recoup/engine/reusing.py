@@ -31,7 +31,7 @@ from recoup.kernel.reuse import NOTHING_PROVES, Found, Reuse, compare, why_not
 from recoup.kernel.template import holds
 from recoup.model import events as ev
 from recoup.model.outcome import Scene
-from recoup.model.plan import ApproveAction, Handler, Repeat, Step
+from recoup.model.plan import PAGE_CHECKS, ApproveAction, Handler, Repeat, Step
 from recoup.model.run import RunState, StepRecord, Verdict
 from recoup.model.workspace import Adopted, Baseline
 from recoup.ports import Lifeline
@@ -230,9 +230,9 @@ class _Looking:
             policy=policy,
             check_timeout_s=policy.precheck_s,
         )
-        examined = await self._world.inspector.examine(
-            world_checks(step), scene, self._lifeline, asyncio.Event()
-        )
+        # What a page shows is compared when the run comes back to it.
+        checks = [check for check in world_checks(step) if not isinstance(check, PAGE_CHECKS)]
+        examined = await self._world.inspector.examine(checks, scene, self._lifeline, asyncio.Event())
         broken = [f"{result.check}: {result.detail}" for result in examined.results if not result.held]
         return f"{NOTHING_PROVES}: {'; '.join(broken)}" if broken else None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from recoup.kernel.deeds import is_done_for_good
+from recoup.kernel.healing import page_can_be_made_again
 from recoup.model.events import ControlHandled
 from recoup.model.plan import ApproveAction, Repeat
 from recoup.model.policy import Policy
@@ -161,7 +162,7 @@ def _hard_reset_step(state: RunState, control: Control, policy: Policy) -> str |
     wrong = _not_now(state, control) or _in_flight(state)
     if wrong:
         return wrong
-    if state.baseline is None:
+    if state.baseline is None and not page_can_be_made_again(state.plan.steps, state.prefix_length):
         return "the plan has no workspace that could be restored"
     if control.argument != FORCE and state.resets >= policy.job_self_heal_max_resets:
         used = f"{state.resets} of {policy.job_self_heal_max_resets} used"

@@ -140,7 +140,7 @@ def page_comes_from(steps: Sequence[Step], frontier: int) -> int | None:
 def page_can_be_made_again(steps: Sequence[Step], frontier: int) -> bool:
     """In a new browser, before the step at the frontier: what made it may be repeated."""
     begins = page_comes_from(steps, frontier)
-    if begins is None or not isinstance(steps[frontier].action, BrowserAction):
+    if begins is None or frontier >= len(steps) or not isinstance(steps[frontier].action, BrowserAction):
         return False
     return all(step.repeat is Repeat.SAFE for step in steps[begins:frontier])
 

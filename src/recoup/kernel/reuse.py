@@ -17,6 +17,7 @@ from recoup.model.plan import (
     WORLD_CHECKS,
     AgentAction,
     ApproveAction,
+    BrowserAction,
     FileCheck,
     Handler,
     JsonCheck,
@@ -253,8 +254,8 @@ def _short(commit: str | None) -> str:
 
 
 def _not_proven(step: Step, record: StepRecord) -> str | None:
-    """Without a workspace only the world itself can tell."""
-    if _left_nothing(step, record):
+    """Without a workspace only the world itself can tell; of a step in the browser, the page that is come back to."""
+    if _left_nothing(step, record) or (isinstance(step.action, BrowserAction) and record.page is not None):
         return None
     looks = any(isinstance(check, WORLD_CHECKS) for check in step.expect)
     return None if looks and record.verdict is not Verdict.UNVERIFIED else NOTHING_PROVES
