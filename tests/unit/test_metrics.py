@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -133,6 +134,38 @@ def test_an_attempt_says_what_followed(strategy: str | None, redeliver: bool, ou
     assert found[-1].values[2] == outcome
 
 
+def test_targets_are_counted_by_how_they_were_found() -> None:
+    def looked(found_by: str, level: int = 1) -> ev.ResolutionDetails:
+        profile: dict[str, float | bool | int] = {"min_ratio": 0.78}
+        used = {"fuzzy_threshold_used": 0.78, "spatial_padding_used": 1.3}
+        return ev.ResolutionDetails(
+            healing_attempt=level, healing_profile=profile, found_by=found_by, duration_ms=2.5, **used
+        )
+
+    about: dict[str, Any] = {"step_id": "s", "step_index": 0, "attempt": 1, "run_id": "r", "target": "t"}
+    heal: dict[str, Any] = {"confidence": 0.9, "margin": 0.1, "found_by": "model"}
+    found = measured(
+        msgspec.structs.replace(failed(), resolution=looked("none", 99)),
+        ev.TargetRejected(**about),
+        finished(resolution=looked("model")),
+        ev.TargetHealed(**about, **heal, verified=True),
+        ev.TargetHealed(**about, **heal, verified=False),
+        finished(resolution=looked("made up")),
+    )
+    ours = [one for one in found if one.measure in (m.RESOLVED, m.RESOLVING, m.HEALED, m.REJECTED)]
+    assert ours == [
+        Measurement(m.RESOLVED, 1, ("9", "none", "failed")),
+        Measurement(m.RESOLVING, 0.0025),
+        Measurement(m.REJECTED),
+        Measurement(m.RESOLVED, 1, ("1", "model", "passed")),
+        Measurement(m.RESOLVING, 0.0025),
+        Measurement(m.HEALED, 1, ("yes",)),
+        Measurement(m.HEALED, 1, ("no",)),
+        Measurement(m.RESOLVED, 1, ("1", "other", "passed")),
+        Measurement(m.RESOLVING, 0.0025),
+    ]
+
+
 def test_a_timeout_is_counted_as_what_it_was() -> None:
     idle = measured(failed(FailureKind.IDLE_TIMEOUT, FailureClass.STUCK_NO_PROGRESS))
     wall = measured(failed(FailureKind.WALL_TIMEOUT))
@@ -244,7 +277,7 @@ def test_a_made_up_strategy_is_not_passed_on() -> None:
 def test_the_reference_lists_every_measure_as_it_is() -> None:
     prometheus = pytest.importorskip("recoup.metrics.prometheus")
     page = (Path(__file__).parents[2] / "docs" / "reference" / "metrics.md").read_text()
-    rows = [line for line in page.splitlines() if line.startswith(("| `task.", "| `workflow."))]
+    rows = [line for line in page.splitlines() if line.startswith(("| `task.", "| `workflow.", "| `target."))]
     assert rows == [
         f"| `{one.name}` | `{prometheus.prometheus_name(one)}` | {one.kind} |"
         f" {tags + ' ' if (tags := ', '.join(f'`{tag}`' for tag in one.tags)) else ''}| {one.meaning} |"

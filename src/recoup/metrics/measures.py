@@ -51,12 +51,26 @@ RUNS = Measure(
 MODES = Measure(
     "workflow.mode.changes_total", Kind.COUNT, ("workflow", "mode"), "Times that a workflow came into a mode."
 )
+RESOLVED = Measure(
+    "target.resolutions_total",
+    Kind.COUNT,
+    ("level", "found_by", "outcome"),
+    "Targets that were looked for in a browser, by how tolerantly, and what became of the attempt.",
+)
+RESOLVING = Measure("target.resolution_seconds", Kind.TIME, (), "How long it took to find a target.")
+HEALED = Measure(
+    "target.healed_total",
+    Kind.COUNT,
+    ("verified",),
+    "Elements that were taken for a target that had changed.",
+)
+REJECTED = Measure("target.rejected_total", Kind.COUNT, (), "Targets for which no element was taken.")
 DROPPED = Measure(
     "task.metrics.dropped_total", Kind.COUNT, ("where",), "Events and measurements that were not passed on."
 )
 MEASURES = (
     *(ATTEMPTS, RECOVERED, EXHAUSTED, DURATION, IDLE, WALL, NO_PROGRESS),
-    *(RUNS, MODES, DROPPED),
+    *(RUNS, MODES, RESOLVED, RESOLVING, HEALED, REJECTED, DROPPED),
 )
 
 
@@ -111,7 +125,7 @@ def context_of(state: RunState, workflow: str) -> RunContext:
 def _failed(payload: ev.AttemptFailed, run: RunContext) -> Measured:
     if payload.not_begun or payload.phase == "always":
         return (), run
-    found = [*_took(payload), *_symptoms(payload)]
+    found = [*_took(payload), *_symptoms(payload), *_resolved(payload.resolution, "failed")]
     if payload.failure_class is None:
         return tuple(found), run
     cls, strategy = _class(payload.failure_class), _strategy(payload.strategy)
@@ -160,10 +174,28 @@ def _finished(payload: ev.AttemptFinished, run: RunContext) -> Measured:
         return (), run
     before = next((one for one in run.failing if one.step_index == payload.step_index), None)
     found = [_duration(payload.duration_ms)] if payload.settled_by == "outcome" else []
+    found += _resolved(payload.resolution, "passed")
     if payload.settled_by != "operator" and (before or payload.verdict == Verdict.RECOVERED):
         cls, strategy = (before.cls, before.strategy) if before else (NONE, NONE)
         found += [Measurement(ATTEMPTS, 1, (cls, strategy, "success")), Measurement(RECOVERED)]
     return tuple(found), _forget(run, payload.step_index) if before else run
+
+
+def _resolved(resolution: ev.ResolutionDetails | None, outcome: str) -> list[Measurement]:
+    if resolution is None:
+        return []
+    level, found_by = str(min(max(0, resolution.healing_attempt), _LEVEL_MAX)), resolution.found_by
+    tags = (level, found_by if found_by in _FOUND_BY else OTHER, outcome)
+    seconds = min(max(0.0, resolution.duration_ms), _DURATION_MAX_MS) / 1000
+    return [Measurement(RESOLVED, 1, tags), Measurement(RESOLVING, seconds)]
+
+
+def _healed(payload: ev.TargetHealed, run: RunContext) -> Measured:
+    return (Measurement(HEALED, 1, ("yes" if payload.verified else "no",)),), run
+
+
+def _rejected(_payload: ev.TargetRejected, run: RunContext) -> Measured:
+    return (Measurement(REJECTED),), run
 
 
 def _remember(run: RunContext, failing: Failing) -> RunContext:
@@ -199,12 +231,16 @@ def _strategy(strategy: str | None) -> str:
     return strategy if strategy in _STRATEGIES else NONE if strategy is None else OTHER
 
 
+_LEVEL_MAX = 9
+_FOUND_BY = ("exact", "alias", "model", "none")
 _STRATEGIES = {strategy.value for strategy in Strategy}
 _LAST = (ev.RunSucceeded, ev.RunFailed, ev.RunDeadLettered, ev.RunCancelled, ev.RunInterrupted)
 _MEASURES: dict[type[ev.Payload], Callable[[Any, RunContext], Measured]] = {
     ev.AttemptFailed: _failed,
     ev.AttemptFinished: _finished,
     ev.SelfHealExhausted: _exhausted,
+    ev.TargetHealed: _healed,
+    ev.TargetRejected: _rejected,
     ev.WorkflowModeChanged: _mode_changed,
     ev.RunStarted: _status(RunStatus.RUNNING),
     ev.RunResumed: _status(RunStatus.RUNNING),
