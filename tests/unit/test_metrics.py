@@ -137,7 +137,7 @@ def test_an_attempt_says_what_followed(strategy: str | None, redeliver: bool, ou
 def test_targets_are_counted_by_how_they_were_found() -> None:
     def looked(found_by: str, level: int = 1) -> ev.ResolutionDetails:
         profile: dict[str, float | bool | int] = {"min_ratio": 0.78}
-        used = {"fuzzy_threshold_used": 0.78, "spatial_padding_used": 1.3}
+        used: dict[str, Any] = {"fuzzy_threshold_used": 0.78, "spatial_padding_used": 1.3}
         return ev.ResolutionDetails(
             healing_attempt=level, healing_profile=profile, found_by=found_by, duration_ms=2.5, **used
         )
