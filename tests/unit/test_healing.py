@@ -19,15 +19,17 @@ from recoup.kernel.healing import (
     details,
     floors,
     heal_mode,
+    healed_words,
     level,
     needs_proof,
     page_can_be_made_again,
     page_comes_from,
+    rejected_words,
     target_digest,
     too_many_heals,
     why_another_page,
 )
-from recoup.model.events import Event, RunSubmitted, TargetHealed, TargetObserved
+from recoup.model.events import Event, RunSubmitted, TargetHealed, TargetObserved, TargetRejected
 from recoup.model.ids import targets_stream
 from recoup.model.instant import Instant
 from recoup.model.mode import Mode
@@ -43,6 +45,7 @@ from recoup.model.target import (
     Resolution,
     Score,
     Target,
+    element_words,
     target_words,
 )
 
@@ -249,3 +252,17 @@ def test_a_page_is_made_again_only_by_steps_that_may_be_repeated() -> None:
     assert not page_can_be_made_again([go("a"), shell("b")], 1)
     assert not page_can_be_made_again([click("a")], 0)
     assert not page_can_be_made_again([go("a")], 1)
+
+
+def test_heals_and_refusals_are_told_in_words() -> None:
+    payload = healed(START).payload
+    assert isinstance(payload, TargetHealed)
+    assert healed_words(payload) == "took another element for t: verified, 90% sure, 50% ahead"
+    taken = Element(tag="button", role="button", name="Confirm")
+    unproven = msgspec.structs.replace(payload, after=taken, verified=False)
+    assert healed_words(unproven) == "took button 'Confirm' for t: unverified, 90% sure, 50% ahead"
+    refused = TargetRejected(step_id="s", step_index=0, attempt=1, run_id="r", target="t", reason="none fits")
+    assert rejected_words(refused) == "nothing was taken for t: none fits"
+    near = msgspec.structs.replace(refused, best=taken, confidence=0.5)
+    assert rejected_words(near) == "nothing was taken for t: none fits; nearest: button 'Confirm' (50% sure)"
+    assert element_words(Element(tag="i")) == "i"

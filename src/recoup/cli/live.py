@@ -12,6 +12,7 @@ from typing import Any
 from recoup.cli.output import print_json, seconds, write_line
 from recoup.cli.words import Line, line_of, progress_words
 from recoup.engine.world import Watcher
+from recoup.kernel.healing import healed_words, rejected_words
 from recoup.kernel.prefix import is_good
 from recoup.model import events as ev
 from recoup.model.events import Event
@@ -179,9 +180,10 @@ class _Row:
                 self._stop()
             case ev.StepSkipped():
                 self._set("skipped", "dim", "-")
-            case ev.StepReused():
-                self._set("reused", "green", "✓")
-                self.last_line = f"from run {payload.from_run_id}"
+            case ev.TargetHealed():
+                self.last_line = healed_words(payload)
+            case ev.TargetRejected():
+                self.last_line = rejected_words(payload)
             case ev.StepInvalidated():
                 self._set("invalidated", "yellow", "↺")
                 self.last_line = payload.reason or ""

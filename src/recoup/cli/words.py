@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from recoup.cli.output import seconds
+from recoup.kernel.healing import healed_words, rejected_words
 from recoup.model import events as ev
 from recoup.model.events import Event
 from recoup.model.outcome import Progress
@@ -49,8 +50,12 @@ def _step_line(payload: ev.StepPayload) -> Line | None:
             return Line(f"{name}: no longer known to be good: {payload.reason}", "heal")
         case ev.ResumeFromStep():
             return Line(f"going on from {name}: {payload.reason}", "heal")
-        case ev.StepReused():
-            return Line(f"{name}: {payload.verdict} in run {payload.from_run_id}, reused", "good")
+        case ev.TargetHealed():
+            return Line(f"{name}: {healed_words(payload)}", "heal")
+        case ev.TargetRejected():
+            return Line(f"{name}: {rejected_words(payload)}", "heal")
+        case ev.BrowserReset():
+            return Line(f"{name}: a new browser", "heal")
         case ev.StepSkipped():
             return Line(f"{name}: skipped, {payload.reason}")
         case ev.CheckpointIncomplete():

@@ -9,12 +9,19 @@ import msgspec
 from recoup.kernel.canonical import digest
 from recoup.kernel.elapsed import elapsed_s
 from recoup.kernel.modes import caution
-from recoup.model.events import Event, Payload, ResolutionDetails, TargetHealed, TargetObserved
+from recoup.model.events import (
+    Event,
+    Payload,
+    ResolutionDetails,
+    TargetHealed,
+    TargetObserved,
+    TargetRejected,
+)
 from recoup.model.instant import Instant
 from recoup.model.mode import Mode
 from recoup.model.plan import BrowserAction, BrowserVerb, Plan, Repeat, Step
 from recoup.model.policy import Policy
-from recoup.model.target import Element, Fingerprint, Floors, HealMode, Resolution, Target
+from recoup.model.target import Element, Fingerprint, Floors, HealMode, Resolution, Target, element_words
 
 DAY_S = 86_400
 OBSERVED_MAX = 2_000
@@ -111,6 +118,18 @@ def details(resolution: Resolution) -> ResolutionDetails:
         vetoes=resolution.vetoes,
         duration_ms=round(resolution.duration_ms, 3),
     )
+
+
+def healed_words(payload: TargetHealed) -> str:
+    taken = element_words(payload.after) if payload.after else "another element"
+    proof = "verified" if payload.verified else "unverified"
+    return f"took {taken} for {payload.target}: {proof}, {payload.confidence:.0%} sure, {payload.margin:.0%} ahead"
+
+
+def rejected_words(payload: TargetRejected) -> str:
+    nearest = f"; nearest: {element_words(payload.best)}" if payload.best else ""
+    sure = f" ({payload.confidence:.0%} sure)" if payload.best and payload.confidence is not None else ""
+    return f"nothing was taken for {payload.target}: {payload.reason}{nearest}{sure}"
 
 
 # Pages

@@ -96,9 +96,14 @@ def target_words(target: Target) -> str:
     if target.nth is not None:
         said.append(f"number {target.nth}")
     if not said and target.recorded is not None:
-        element = target.recorded
-        said = [f"{element.role or element.tag} {element.name or element.text or element.id!r}"]
+        said = [element_words(target.recorded)]
     return ", ".join(said)
+
+
+def element_words(element: Element) -> str:
+    """In a few words, as a person would see it."""
+    shown = element.name or element.text or element.label or element.id
+    return f"{element.role or element.tag} {shown[:80]!r}" if shown else element.role or element.tag
 
 
 class Fingerprint(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from recoup.kernel.healing import healed_words, rejected_words
 from recoup.model import events as ev
 from recoup.model.events import Event
 from recoup.model.ids import EVERY_WORKFLOW, workflow_stream
@@ -130,6 +131,12 @@ def _about_step(payload: ev.StepPayload) -> Said | None:
             return "skipped", Tone.PLAIN, step, reason
         case ev.ResumeFromStep():
             return "resume from step", Tone.WARN, step, reason
+        case ev.TargetHealed():
+            return "target healed", Tone.GOOD if payload.verified else Tone.WARN, step, healed_words(payload)
+        case ev.TargetRejected():
+            return "no target", Tone.BAD, step, rejected_words(payload)
+        case ev.BrowserReset():
+            return "new browser", Tone.WARN, step, reason
         case ev.AttemptFinished(settled_by="already_done"):
             return "already done", Tone.GOOD, step, "its checks hold, so it is not performed again"
         case _:
