@@ -46,7 +46,7 @@ from recoup.model.workspace import FolderSource, GitSource
 FOLDER = "/plans"
 NOT_FILLED_IN = (
     "`${{ … }}` is not filled in here: write the text itself, or use it in `run`, `with`, `prompt`, `args`, "
-    "`message`, `env` or `when`"
+    "`message`, `browser`, `env` or `when`"
 )
 Problems = list[tuple[int | None, str, str]]
 
@@ -317,9 +317,8 @@ steps:
         (22, "steps[0].expect[4]", "holds 2 checks (`file`, `run`): make each an item of the list"),
         (
             23,
-            "steps[0].expect[5]",
-            "check `url` is not available in this version: use one of `exit`, `file`, `stdout`, "
-            "`stderr`, `json`, `run`, `diff`",
+            "steps[0].expect[5].url",
+            "looks at a page, and no browser step comes before: add one, or check something else",
         ),
         (24, "steps[0].expect[6]", 'must be a mapping such as {file: out.txt}, not the text "x"'),
         (25, "steps[0].outputs.a.path", 'is missing: add it, for example `path: "count"`'),
@@ -340,10 +339,10 @@ steps:
         (26, "steps[0].env.C", "must be text, not a list"),
         (
             28,
-            "steps[1].browser",
-            "kind `browser` is not available in this version: use `run`, `python`, `agent` or `approve`",
+            "steps[1].browser.goto",
+            "must be a whole address: begin with https:// or http://",
         ),
-        (29, "steps[1].heal", "`heal` is not available in this version: remove it"),
+        (29, "steps[1].heal", "`goto` names no target here, and only targets heal: remove `heal`"),
         (30, "steps[2].id", "id `a` is already used by steps[1] (line 27): ids must differ"),
         (31, "steps[2].run", "must not be empty"),
         (32, "steps[2].repeat", "must be `safe` or `never`"),
@@ -355,7 +354,11 @@ steps:
         ),
         (35, "steps[2].no_progress_limit", "must be at least 2"),
         (36, "steps[2].max_attempts", "must be a whole number, not a number with a fraction"),
-        (37, "steps[3].run", "this step says nothing to do: add `run`, `python`, `agent` or `approve`"),
+        (
+            37,
+            "steps[3].run",
+            "this step says nothing to do: add `run`, `python`, `agent`, `browser` or `approve`",
+        ),
         (38, "steps[4]", 'must be a mapping (lines of `key: value`), not the text "echo hello"'),
     ]
 
@@ -753,7 +756,7 @@ def test_the_message_names_the_file_the_line_and_the_path() -> None:
     assert str(invalid.value) == (
         "invalid plan: 2 problems in sync.yaml\n"
         "  sync.yaml:5: steps[0].tiemout: unknown key: did you mean `timeout`?\n"
-        "  sync.yaml:6: steps[1].run: this step says nothing to do: add `run`, `python`, `agent` or `approve`"
+        "  sync.yaml:6: steps[1].run: this step says nothing to do: add `run`, `python`, `agent`, `browser` or `approve`"
     )
 
 

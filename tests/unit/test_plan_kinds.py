@@ -216,16 +216,24 @@ def test_all_problems_of_all_kinds_are_told_at_once() -> None:
             "this step has `run` already: keep one of the two, or make two steps of them",
         ),
         (13, "steps[3].tiemout", "unknown key: did you mean `timeout`?"),
-        (14, "steps[4].run", "this step says nothing to do: add `run`, `python`, `agent` or `approve`"),
+        (
+            14,
+            "steps[4].run",
+            "this step says nothing to do: add `run`, `python`, `agent`, `browser` or `approve`",
+        ),
         (14, "steps[4].pyhton", "unknown key: did you mean `python`?"),
         (
             15,
-            "steps[5].browser",
-            "kind `browser` is not available in this version: use `run`, `python`, `agent` or `approve`",
+            "steps[5].browser.goto",
+            "must be a whole address: begin with https:// or http://",
         ),
         (16, "steps[6].approve.message", 'is missing: add it, for example `message: "Release to the bank?"`'),
         (16, "steps[6].approve.massage", "unknown key: did you mean `message`?"),
-        (17, "steps[7].run", "this step says nothing to do: add `run`, `python`, `agent` or `approve`"),
+        (
+            17,
+            "steps[7].run",
+            "this step says nothing to do: add `run`, `python`, `agent`, `browser` or `approve`",
+        ),
     ]
 
 
@@ -336,16 +344,20 @@ def test_what_makes_no_sense_where_a_person_is_asked_is_refused(key: str, value:
             "must be a list (each item on its own line, beginning with `- `), not a mapping",
         ),
         ("[./x]", "[0]", 'must be a mapping (lines of `key: value`), not the text "./x"'),
-        ("[{title: x}]", "[0].run", "this handler says nothing to do: add `run`, `python` or `agent`"),
+        (
+            "[{title: x}]",
+            "[0].run",
+            "this handler says nothing to do: add `run`, `python`, `agent` or `browser`",
+        ),
         (
             "[{approve: x}]",
             "[0].approve",
-            "a handler cannot wait for a person: use `run`, `python` or `agent`",
+            "a handler cannot wait for a person: use `run`, `python`, `agent` or `browser`",
         ),
         (
             "[{browser: x}]",
             "[0].browser",
-            "kind `browser` is not available in this version: use `run`, `python` or `agent`",
+            'must be a mapping such as {goto: https://…} or {click: Approve}, not the text "x"',
         ),
         (
             "[{run: x}, {python: 'm:f', run: x}]",

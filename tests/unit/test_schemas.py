@@ -17,6 +17,26 @@ from recoup.documents.schemas import DIALECT, plan_schema, policy_schema
 from recoup.errors import InvalidPlan
 from recoup.model.policy import Policy
 
+BROWSER_ACTIONS: list[dict[str, Any]] = [
+    {"click": "Approve", "dialog": {"accept": True, "text": "yes"}},
+    {"fill": {"label": "Amount", "value": 12}},
+    {"press": "Enter"},
+    {"press": {"key": "Control+A"}},
+    {"select": {"css": "#country", "options": ["Germany", 2]}},
+    {"check": {"test_id": "agree"}},
+    {"uncheck": {"name": "news", "nth": -1, "frame": "pay", "inside": "x"}},
+    {"upload": {"placeholder": "x", "file": "a.pdf"}},
+    {"hover": "Menu"},
+    {"wait": "2s"},
+    {"wait": 2},
+    {"wait": {"text": "2s", "hidden": True}},
+    {"read": {"role": "table", "into": "rows", "table": True}},
+    {"screenshot": "page"},
+    {"screenshot": {"role": "table", "as": "rows"}},
+    {"download": {"text": "Report", "into": "out/report.pdf"}},
+    {"tab": 2},
+    {"click": {"recorded": {"tag": "button", "box": {"x": 1, "y": 2.5, "width": 3, "height": 4}}}},
+]
 PLAN = {
     "version": 1,
     "name": "invoice-sync",
@@ -65,6 +85,23 @@ PLAN = {
         },
         {"id": "sign-off", "approve": {"message": "Release to the bank?"}, "when": "${{ inputs.n }}"},
         {"approve": "Release to the bank?", "title": "The bank"},
+        {
+            "browser": {"goto": "https://shop.example/${{ inputs.n }}", "dialog": "accept"},
+            "expect": [{"url": "**/done"}, {"title": "Shop"}, {"text": {"regex": "a+"}, "absent": True}],
+        },
+        {
+            "browser": {"click": {"role": "button", "name": "Approve", "near": "INV-1001", "double": True}},
+            "heal": {"mode": "apply", "max_level": 2, "learn": "on_verified"},
+            "expect": [
+                {"visible": "Approved"},
+                {"hidden": {"role": "alert"}},
+                {"count": {"role": "row", "is": 3}},
+                {"value": {"label": "Amount", "is": ""}},
+                {"response": {"url": "**/api", "status": [200, 201]}},
+                {"unchanged": {"tolerance": 0.5}},
+            ],
+        },
+        *({"browser": action} for action in BROWSER_ACTIONS),
     ],
 }
 TYPES: dict[str, Any] = {
@@ -161,7 +198,13 @@ def test_the_plan_of_the_documentation_fits_its_schema() -> None:
         {"steps": [{"approve": {}}]},
         {"steps": [{"approve": "x", "timeout": "5m"}]},
         {"steps": [{"approve": "x", "always": [{"run": "x"}]}]},
-        {"steps": [{"browser": {"goto": "x"}}]},
+        {"steps": [{"browser": {"goto": "https://a.example", "click": "x"}}]},
+        {"steps": [{"browser": "https://a.example"}]},
+        {"steps": [{"browser": {"press": "Enter", "key": "x"}}]},
+        {"steps": [{"browser": {"fill": {"label": "x"}}}]},
+        {"steps": [{"browser": {"goto": "https://a.example"}, "heal": "never"}]},
+        {"steps": [{"run": "x", "heal": "off"}]},
+        {"steps": [{"browser": {"goto": "https://a.example"}, "expect": [{"count": {"role": "row"}}]}]},
         {"steps": [{"run": "x", "rescue": []}]},
         {"steps": [{"run": "x", "rescue": [{"run": "x"}] * 21}]},
         {"steps": [{"run": "x", "on_empty": [{"approve": "x"}]}]},
@@ -200,7 +243,14 @@ FRIENDLY = {
     "outputs": {"a": {}},
 }
 STARTS = st.sampled_from(
-    [{"run": "x"}, {"python": "m:f"}, {"agent": {"cli": "x", "prompt": "y"}}, {"approve": "x"}, {}]
+    [
+        {"run": "x"},
+        {"python": "m:f"},
+        {"agent": {"cli": "x", "prompt": "y"}},
+        {"approve": "x"},
+        {"browser": {"goto": "https://a.example"}},
+        {},
+    ]
 )
 STEPS = st.builds(
     lambda start, keys, more: {**start, **{key: FRIENDLY[key] for key in keys}, **more},
@@ -222,7 +272,7 @@ def test_what_the_reader_takes_fits_the_schema(step: dict[str, Any]) -> None:
 
 
 def test_the_plan_of_the_documentation_is_read() -> None:
-    assert len(plan_from_data(PLAN).steps) == 6
+    assert len(plan_from_data(PLAN).steps) == 8 + len(BROWSER_ACTIONS)
 
 
 def test_the_defaults_fit_the_schema_of_policies() -> None:

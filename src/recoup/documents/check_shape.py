@@ -9,11 +9,24 @@ from pydantic import Field, Tag, model_validator
 
 from recoup.documents.forms import Command, JsonPath, Match, command_value, list_or_text, match_value
 from recoup.documents.json_values import exact
+from recoup.documents.page_check_shape import (
+    PAGE_CHECK_KEYS,
+    CountShape,
+    HiddenShape,
+    PageTextShape,
+    ResponseShape,
+    TitleShape,
+    UnchangedShape,
+    UrlShape,
+    ValueShape,
+    VisibleShape,
+)
 from recoup.documents.shape import TAG, Shape, Text, branch
 from recoup.model.plan import DiffCheck, ExitCheck, FileCheck, JsonCheck, OutputCheck, RunCheck, StreamName
 
 PATHS_MAX = 100
-MAIN_CHECK_KEYS = ("exit", "file", "stdout", "stderr", "json", "run", "diff")
+WORK_CHECK_KEYS = ("exit", "file", "stdout", "stderr", "json", "run", "diff")
+MAIN_CHECK_KEYS = (*WORK_CHECK_KEYS, *PAGE_CHECK_KEYS)
 
 ExitCode = Annotated[int, Field(ge=0, le=255)]
 
@@ -123,7 +136,9 @@ class DiffShape(Shape):
 
 def _which_check(value: Any) -> str | None:
     given = [key for key in MAIN_CHECK_KEYS if isinstance(value, dict) and key in value]
-    return f"{TAG}{given[0]}" if len(given) == 1 else None
+    if len(given) != 1:
+        return None
+    return f"{TAG}page-{given[0]}" if given[0] in PAGE_CHECK_KEYS else f"{TAG}{given[0]}"
 
 
 CheckShape = Annotated[
@@ -133,6 +148,15 @@ CheckShape = Annotated[
     | Annotated[StderrShape, Tag(TAG + "stderr")]
     | Annotated[JsonShape, Tag(TAG + "json")]
     | Annotated[RunShape, Tag(TAG + "run")]
-    | Annotated[DiffShape, Tag(TAG + "diff")],
+    | Annotated[DiffShape, Tag(TAG + "diff")]
+    | Annotated[UrlShape, Tag(TAG + "page-url")]
+    | Annotated[TitleShape, Tag(TAG + "page-title")]
+    | Annotated[PageTextShape, Tag(TAG + "page-text")]
+    | Annotated[VisibleShape, Tag(TAG + "page-visible")]
+    | Annotated[HiddenShape, Tag(TAG + "page-hidden")]
+    | Annotated[CountShape, Tag(TAG + "page-count")]
+    | Annotated[ValueShape, Tag(TAG + "page-value")]
+    | Annotated[ResponseShape, Tag(TAG + "page-response")]
+    | Annotated[UnchangedShape, Tag(TAG + "page-unchanged")],
     branch(_which_check, "which_check"),
 ]

@@ -81,13 +81,13 @@ def _compiled(pattern: str) -> str:
     if len(pattern) > REGEX_CHARS_MAX:
         raise ValueError(f"is longer than {REGEX_CHARS_MAX:,} characters: look for something shorter")
     try:
-        re2.compile(_TEMPLATE.sub("x", pattern), _QUIET)
+        re2.compile(TEMPLATE.sub("x", pattern), _QUIET)
     except re2.error as error:
         raise ValueError(f"is not a regular expression that can be used: {_re2_reason(error)}") from None
     return pattern
 
 
-_TEMPLATE = re.compile(r"\$\{\{.*?\}\}", re.DOTALL)
+TEMPLATE = re.compile(r"\$\{\{.*?\}\}", re.DOTALL)
 _QUIET = re2.Options()
 _QUIET.log_errors = False
 _BACKTRACKING = re.compile(rb"perl operator|invalid escape sequence: \\[1-9]|named capture")

@@ -8,11 +8,11 @@ from pydantic import Field, Tag
 
 from recoup.documents.limits_shape import Duration
 from recoup.documents.shape import TAG, branch
-from recoup.documents.work_shape import AgentWork, PythonWork, RunWork, Work
+from recoup.documents.work_shape import AgentWork, BrowserWork, PythonWork, RunWork, Work
 from recoup.model.plan import Handler
 
 HANDLERS_MAX = 20
-HANDLER_KINDS = ("run", "python", "agent")
+HANDLER_KINDS = ("run", "python", "agent", "browser")
 
 
 class HandlerShape(Work):
@@ -42,6 +42,10 @@ class AgentHandlerShape(AgentWork, HandlerShape):
     """A handler that asks a coding agent."""
 
 
+class BrowserHandlerShape(BrowserWork, HandlerShape):
+    """A handler that does something in the browser."""
+
+
 def _which_handler(value: Any) -> str:
     """Without any kind it counts as `run`, so that everything else in it is looked at too."""
     given = [kind for kind in HANDLER_KINDS if isinstance(value, dict) and kind in value]
@@ -53,7 +57,8 @@ Handlers = Annotated[
         Annotated[
             Annotated[RunHandlerShape, Tag(TAG + "handler-run")]
             | Annotated[PythonHandlerShape, Tag(TAG + "handler-python")]
-            | Annotated[AgentHandlerShape, Tag(TAG + "handler-agent")],
+            | Annotated[AgentHandlerShape, Tag(TAG + "handler-agent")]
+            | Annotated[BrowserHandlerShape, Tag(TAG + "handler-browser")],
             branch(_which_handler),
         ]
     ],

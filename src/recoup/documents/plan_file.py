@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from pydantic import ValidationError
 
+from recoup.documents.heal_shape import heal_value
 from recoup.documents.plan_itself import Origin
 from recoup.documents.plan_rules import broken_rules
 from recoup.documents.plan_shape import FolderShape, GitShape, InputShape, PlanShape
@@ -119,7 +120,10 @@ def _value(shape: PlanShape, folder: Path) -> Plan:
         folder=str(folder),
         secrets=tuple(dict.fromkeys(shape.secrets)),
     )
-    return plan if shape.defaults is None else msgspec.structs.replace(plan, defaults=shape.defaults.limits())
+    # Left out when nothing is said, as in a plan made without them: both have one digest.
+    if shape.defaults is not None:
+        plan = msgspec.structs.replace(plan, defaults=shape.defaults.limits())
+    return plan if shape.heal is None else msgspec.structs.replace(plan, heal=heal_value(shape.heal))
 
 
 def _input(given: InputShape | str) -> Input:

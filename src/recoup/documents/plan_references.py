@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from recoup.documents.forms import WORD_BYTES_MAX
+from recoup.documents.plan_pages import verb_of
 from recoup.documents.plan_written import Part, Written
 from recoup.documents.shape import as_written
 from recoup.documents.tree import Place, clipped
 from recoup.documents.wording import Finding, suggestion
 from recoup.kernel.references import OPENING, Reference, TemplateError, references
 from recoup.kernel.template import check_condition, shell_script
+from recoup.model.target import SHORT
 
 FILLED_IN = (
     ("run",),
@@ -23,7 +25,14 @@ FILLED_IN = (
     ("env",),
     ("when",),
 )
-"""The ways into a step or a handler to where `${{ … }}` is filled in."""
+"""The ways into a step or a handler to where `${{ … }}` is filled in; in `browser` it depends on the verb."""
+
+FILLED_IN_BROWSERS = (*SHORT, "value", "key", "option", "options", "file", "files", "as")
+"""The keys under a verb where it is. Of what was recorded nothing is looked up."""
+
+LITERAL_IN_BROWSERS = ("into", "attribute")
+TYPED = ("browser", "fill", "value")
+"""The one place in a browser step where a secret may stand: nobody reads it there but the page."""
 
 LITERAL = (("title",), ("expect",), ("outputs",), ("agent", "cli"))
 """Those where it would stay as it stands, and mislead."""
@@ -38,16 +47,26 @@ an agent sends its prompt away, and a question is asked in the open."""
 
 _NOT_FILLED_IN = (
     "`${{ … }}` is not filled in here: write the text itself, or use it in `run`, `with`, `prompt`, `args`, "
-    "`message`, `env` or `when`"
+    "`message`, `browser`, `env` or `when`"
 )
 
 
 def bad_references(plan: Written) -> Iterator[Finding]:
     for part in plan.parts:
-        for way in FILLED_IN:
+        for way in (*FILLED_IN, *_ways_in_browser(part, FILLED_IN_BROWSERS)):
             for place, text in _texts(*part.at(way)):
                 in_script = place == (*part.place, "run")
                 yield from (Finding(place, words) for words in _wrong_in(text, in_script, part, plan))
+
+
+def _ways_in_browser(part: Part, keys: tuple[str, ...]) -> list[tuple[str, ...]]:
+    action = verb_of(part.data)
+    if action is None:
+        return []
+    verb, said = action
+    if isinstance(said, dict):
+        return [("browser", verb, key) for key in keys if key in said]
+    return [("browser", verb)] if keys == FILLED_IN_BROWSERS else []
 
 
 def _texts(place: Place, value: Any) -> Iterator[tuple[Place, str]]:
@@ -109,11 +128,17 @@ def _wrong_step(step_id: str, index: int, plan: Written) -> str | None:
 
 def secrets_in_the_open(plan: Written) -> Iterator[Finding]:
     for part in plan.parts if plan.secrets else ():
-        for way, instead in READ_BY_OTHERS.items():
+        for way, instead in (*READ_BY_OTHERS.items(), *_shown_in_browser(part)):
             for place, text in _texts(*part.at(way)):
                 for name in sorted(_names(text) & plan.secrets):
-                    shown = f"`{clipped(name)}` is a secret and must not stand here"
-                    yield Finding(place, f"{shown}, where others can read it: {instead}")
+                    words = f"`{clipped(name)}` is a secret and must not stand here"
+                    yield Finding(place, f"{words}, where others can read it: {instead}")
+
+
+def _shown_in_browser(part: Part) -> Iterator[tuple[tuple[str, ...], str]]:
+    for way in _ways_in_browser(part, FILLED_IN_BROWSERS):
+        if way != TYPED:
+            yield way, "only what `fill` types may be one"
 
 
 def _names(text: str) -> set[str]:
@@ -140,7 +165,9 @@ def _wrong_condition(condition: str) -> str | None:
 
 def misplaced_references(plan: Written) -> Iterator[Finding]:
     places: list[tuple[Place, Any]] = [((key,), plan.data.get(key)) for key in ("objective", "workspace")]
-    places += [part.at(way) for part in plan.parts for way in LITERAL]
+    for part in plan.parts:
+        ways = (*LITERAL, ("browser", "dialog"), *_ways_in_browser(part, LITERAL_IN_BROWSERS))
+        places += [part.at(way) for way in ways]
     for place, value in places:
         for where, _ in _texts(place, value):
             yield Finding(where, _NOT_FILLED_IN)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from recoup.documents.plan_itself import Origin, runs_itself
+from recoup.documents.plan_pages import broken_page_rules, never_repeated
 from recoup.documents.plan_references import (
     bad_conditions,
     bad_references,
@@ -30,6 +31,7 @@ def broken_rules(tree: Tree, origin: Origin) -> Iterator[Finding]:
     yield from misplaced_references(plan)
     yield from _diffs_without_workspace(plan)
     yield from _rebuilt_but_never_repeated(plan)
+    yield from broken_page_rules(plan)
     yield from runs_itself(plan, origin)
 
 
@@ -82,7 +84,8 @@ def _diffs_without_workspace(plan: Written) -> Iterator[Finding]:
 
 def _rebuilt_but_never_repeated(plan: Written) -> Iterator[Finding]:
     for index, step in enumerate(plan.steps):
-        if (step.get("repeat"), step.get("rebuild")) == ("never", "rerun"):
+        repeat = step.get("repeat") or ("never" if never_repeated(step) else "safe")
+        if (repeat, step.get("rebuild")) == ("never", "rerun"):
             message = (
                 "a step with `repeat: never` cannot be run again after a restore: remove `rebuild`, "
                 "or say `repeat: safe`"

@@ -12,6 +12,19 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, Tag, model_validator
 
+from recoup.documents.browser_shape import (
+    VERB_SHAPES,
+    AwaitedShape,
+    ClickedShape,
+    DialogShape,
+    DownloadedShape,
+    FilledShape,
+    PictureShape,
+    PressedShape,
+    ReadingShape,
+    SelectedShape,
+    UploadedShape,
+)
 from recoup.documents.check_shape import (
     DiffShape,
     ExitShape,
@@ -22,18 +35,41 @@ from recoup.documents.check_shape import (
     StdoutShape,
 )
 from recoup.documents.forms import FieldName, RegexShape, VariableName, WorkflowName
-from recoup.documents.handler_shape import AgentHandlerShape, PythonHandlerShape, RunHandlerShape
+from recoup.documents.handler_shape import (
+    AgentHandlerShape,
+    BrowserHandlerShape,
+    PythonHandlerShape,
+    RunHandlerShape,
+)
+from recoup.documents.heal_shape import HEAL_EXAMPLES, AnyHeal, HealShape
 from recoup.documents.limits_shape import LimitsShape
 from recoup.documents.output_shape import DeclaredOutputShape, JsonOutputShape, RegexOutputShape
+from recoup.documents.page_check_shape import (
+    AnsweredShape,
+    CountedShape,
+    CountShape,
+    HeldShape,
+    HiddenShape,
+    PageTextShape,
+    RegionShape,
+    ResponseShape,
+    TitleShape,
+    UnchangedShape,
+    UrlShape,
+    ValueShape,
+    VisibleShape,
+)
 from recoup.documents.shape import TAG, AnyText, Shape, Text, Version, branch
 from recoup.documents.step_shape import (
     AgentStepShape,
     ApproveShape,
     ApproveStepShape,
+    BrowserStepShape,
     PythonStepShape,
     RunStepShape,
     StepShape,
 )
+from recoup.documents.target_shape import BoxShape, RecordedShape, TargetShape
 from recoup.documents.work_shape import AgentShape
 from recoup.model.plan import Input
 
@@ -143,6 +179,11 @@ class PlanShape(Shape):
     defaults: LimitsShape | None = Field(
         None, description="Limits of every step that says nothing else.", examples=[{"timeout": "15m"}]
     )
+    heal: AnyHeal | None = Field(
+        None,
+        description="What browser steps that say nothing else do where a target is not as it was.",
+        examples=HEAL_EXAMPLES,
+    )
     secrets: list[VariableName] = Field(
         [],
         max_length=NAMES_MAX,
@@ -160,11 +201,28 @@ SHAPES: dict[str, type[Shape]] = {
     TAG + "step-run": RunStepShape,
     TAG + "step-python": PythonStepShape,
     TAG + "step-agent": AgentStepShape,
+    TAG + "step-browser": BrowserStepShape,
     TAG + "step-approve": ApproveStepShape,
     TAG + "approve": ApproveShape,
     TAG + "handler-run": RunHandlerShape,
     TAG + "handler-python": PythonHandlerShape,
     TAG + "handler-agent": AgentHandlerShape,
+    TAG + "handler-browser": BrowserHandlerShape,
+    **{f"{TAG}verb-{verb}": shape for verb, shape in VERB_SHAPES.items()},
+    TAG + "target": TargetShape,
+    TAG + "clicked": ClickedShape,
+    "fill": FilledShape,
+    TAG + "pressed": PressedShape,
+    "select": SelectedShape,
+    "upload": UploadedShape,
+    TAG + "awaited": AwaitedShape,
+    "read": ReadingShape,
+    TAG + "picture": PictureShape,
+    "download": DownloadedShape,
+    TAG + "dialog": DialogShape,
+    "recorded": RecordedShape,
+    "box": BoxShape,
+    TAG + "heal": HealShape,
     TAG + "mapping": RegexShape,
     TAG + "exit": ExitShape,
     TAG + "file": FileShape,
@@ -173,6 +231,19 @@ SHAPES: dict[str, type[Shape]] = {
     TAG + "json": JsonShape,
     TAG + "run": RunShape,
     TAG + "diff": DiffShape,
+    TAG + "page-url": UrlShape,
+    TAG + "page-title": TitleShape,
+    TAG + "page-text": PageTextShape,
+    TAG + "page-visible": VisibleShape,
+    TAG + "page-hidden": HiddenShape,
+    TAG + "page-count": CountShape,
+    "count": CountedShape,
+    TAG + "page-value": ValueShape,
+    "value": HeldShape,
+    TAG + "page-response": ResponseShape,
+    TAG + "answered": AnsweredShape,
+    TAG + "page-unchanged": UnchangedShape,
+    TAG + "region": RegionShape,
     TAG + "output-json": JsonOutputShape,
     TAG + "output-regex": RegexOutputShape,
     TAG + "output-declared": DeclaredOutputShape,

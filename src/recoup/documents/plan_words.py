@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from recoup.documents.browser_words import browser_words
 from recoup.documents.check_shape import MAIN_CHECK_KEYS
 from recoup.documents.handler_shape import (
     HANDLER_KINDS,
     AgentHandlerShape,
+    BrowserHandlerShape,
     HandlerShape,
     PythonHandlerShape,
     RunHandlerShape,
@@ -19,6 +21,7 @@ from recoup.documents.step_shape import (
     STEP_KINDS,
     AgentStepShape,
     ApproveStepShape,
+    BrowserStepShape,
     PythonStepShape,
     RunStepShape,
     StepKeys,
@@ -27,13 +30,14 @@ from recoup.documents.step_shape import (
 from recoup.documents.tree import clipped
 from recoup.documents.wording import Detail, Vocabulary, described, listed, suggestion
 
-LATER_KINDS = ("browser",)
-LATER_STEP_KEYS = ("heal",)
-LATER_CHECKS = ("text", "url")
-
-_WORK: tuple[type[WorkStepShape], ...] = (RunStepShape, PythonStepShape, AgentStepShape)
+_WORK: tuple[type[WorkStepShape], ...] = (RunStepShape, PythonStepShape, AgentStepShape, BrowserStepShape)
 _STEPS: tuple[type[StepKeys], ...] = (*_WORK, ApproveStepShape)
-_HANDLERS: tuple[type[HandlerShape], ...] = (RunHandlerShape, PythonHandlerShape, AgentHandlerShape)
+_HANDLERS: tuple[type[HandlerShape], ...] = (
+    RunHandlerShape,
+    PythonHandlerShape,
+    AgentHandlerShape,
+    BrowserHandlerShape,
+)
 _KIND_OF: dict[type[Shape], str] = {
     **{shape: shape.kind for shape in _STEPS},
     **{shape: shape.kind for shape in _HANDLERS},
@@ -65,14 +69,14 @@ def own_words(detail: Detail, shape: type[Shape]) -> str | None:
         case "which_workspace" if given is not None:
             return _which_workspace(given)
         case _:
-            return None
+            return browser_words(detail, shape)
 
 
 PLAN = Vocabulary(PlanShape, SHAPES, own_words)
 
 
 def _nothing_to_do(given: Mapping[str, Any], what: str, kinds: Sequence[str]) -> str:
-    named = any(kind in given for kind in (*STEP_KINDS, *LATER_KINDS))
+    named = any(kind in given for kind in STEP_KINDS)
     return "" if named else f"this {what} says nothing to do: add {_either(kinds)}"
 
 
@@ -81,8 +85,6 @@ def _either(words: Sequence[str]) -> str:
 
 
 def _not_in_step(key: str, shape: type[Shape]) -> str | None:
-    if later := _later(key, STEP_KINDS):
-        return later
     if shape is ApproveStepShape and key in _KEYS_OF_WORK:
         return "makes no sense where a person is asked: remove it"
     if key in STEP_KINDS:
@@ -91,8 +93,6 @@ def _not_in_step(key: str, shape: type[Shape]) -> str | None:
 
 
 def _not_in_handler(key: str, shape: type[Shape]) -> str | None:
-    if later := _later(key, HANDLER_KINDS):
-        return later
     if key == "approve":
         return f"a handler cannot wait for a person: use {_either(HANDLER_KINDS)}"
     if key in HANDLER_KINDS:
@@ -100,12 +100,6 @@ def _not_in_handler(key: str, shape: type[Shape]) -> str | None:
     if key in _KEYS_OF_WORK - {"with"}:
         return f"a handler has no `{key}`: remove it"
     return _misread(key, (*shape.keys(), *HANDLER_KINDS))
-
-
-def _later(key: str, kinds: Sequence[str]) -> str | None:
-    if key in LATER_KINDS:
-        return f"kind `{key}` is not available in this version: use {_either(kinds)}"
-    return f"`{key}` is not available in this version: remove it" if key in LATER_STEP_KEYS else None
 
 
 def _second_kind(what: str, shape: type[Shape]) -> str:
@@ -116,6 +110,8 @@ def _misread(key: str, known: Iterable[str]) -> str | None:
     """The words for what may belong to another kind; None: it does not."""
     if key == "with":
         return "is for `python` only: use `env` here"
+    if key == "heal":
+        return "is for `browser` only, where a target may have changed: remove it"
     meant = suggestion(key, known)
     return f"unknown key: {meant}" if meant else None
 
@@ -131,8 +127,6 @@ def _which_check(given: Any) -> str:
 
 def _no_check(given: Mapping[str, Any]) -> str:
     for key in list(given)[: len(MAIN_CHECK_KEYS)]:
-        if key in LATER_CHECKS:
-            return f"check `{key}` is not available in this version: use one of {listed(MAIN_CHECK_KEYS)}"
         if meant := suggestion(key, MAIN_CHECK_KEYS):
             return f"unknown check `{clipped(key)}`: {meant}"
     return f"must have one of {listed(MAIN_CHECK_KEYS)}"

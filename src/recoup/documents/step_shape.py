@@ -1,4 +1,4 @@
-"""A step as people write it: one of `run`, `python`, `agent` and `approve` says of what kind it is."""
+"""A step as people write it: one of `run`, `python`, `agent`, `browser` and `approve` says of what kind it is."""
 
 from __future__ import annotations
 
@@ -10,15 +10,26 @@ from pydantic import AfterValidator, Field, Tag
 
 from recoup.documents.forms import FieldName, StepId
 from recoup.documents.handler_shape import Handlers, HandlerShape
+from recoup.documents.heal_shape import HEAL_EXAMPLES, AnyHeal, heal_value
 from recoup.documents.limits_shape import LimitsShape
 from recoup.documents.output_shape import OutputShape
 from recoup.documents.shape import TAG, AnyText, Shape, Text, branch
-from recoup.documents.work_shape import TITLE, AgentWork, PythonWork, RunWork, Work
-from recoup.model.plan import ApproveAction, Handler, Limits, Output, Rebuild, Repeat, Step
+from recoup.documents.work_shape import TITLE, AgentWork, BrowserWork, PythonWork, RunWork, Work
+from recoup.model.plan import (
+    NEVER_REPEATED,
+    ApproveAction,
+    Handler,
+    Limits,
+    Output,
+    Rebuild,
+    Repeat,
+    Step,
+)
+from recoup.model.target import Heal
 
 OUTPUTS_MAX = 100
 MESSAGE_CHARS_MAX = 4_000
-STEP_KINDS = ("run", "python", "agent", "approve")
+STEP_KINDS = ("run", "python", "agent", "browser", "approve")
 
 
 class StepKeys(Shape):
@@ -43,9 +54,10 @@ class WorkStepShape(Work, LimitsShape, StepKeys):
         description="Values for later steps: ${{ steps.ID.outputs.NAME }}.",
         examples=[{"count": {"json": "out/invoices.json", "path": "count"}}],
     )
-    repeat: Literal["safe", "never"] = Field(
-        "safe",
-        description="Whether the step may run again when nobody knows how it ended.",
+    repeat: Literal["safe", "never"] | None = Field(
+        None,
+        description="Whether the step may run again when nobody knows how it ended. Default: safe; never where a "
+        "browser clicks, presses, uploads or downloads.",
         examples=["never"],
     )
     rebuild: Literal["checkpoint", "rerun"] = Field(
@@ -78,7 +90,7 @@ class WorkStepShape(Work, LimitsShape, StepKeys):
             outputs={name: _output(shape) for name, shape in self.outputs.items()},
             env=dict(self.env),
             when=self.when,
-            repeat=Repeat(self.repeat),
+            repeat=self.usual_repeat() if self.repeat is None else Repeat(self.repeat),
             rebuild=Rebuild(self.rebuild),
             rescue=_handlers(self.rescue),
             on_empty=_handlers(self.on_empty),
@@ -86,6 +98,10 @@ class WorkStepShape(Work, LimitsShape, StepKeys):
         )
         # Left out when it says nothing, as in a step made without limits: both have one digest.
         return step if (limits := self.limits()) == Limits() else msgspec.structs.replace(step, limits=limits)
+
+    def usual_repeat(self) -> Repeat:
+        """Where the plan does not say."""
+        return Repeat.SAFE
 
 
 def default_id(number: int) -> str:
@@ -111,6 +127,23 @@ class PythonStepShape(PythonWork, WorkStepShape):
 
 class AgentStepShape(AgentWork, WorkStepShape):
     """A step that asks a coding agent."""
+
+
+class BrowserStepShape(BrowserWork, WorkStepShape):
+    """A step that does one thing in the run's browser."""
+
+    heal: AnyHeal | None = Field(
+        None,
+        description="What to do where its target is not as it was. Default: as the plan says.",
+        examples=HEAL_EXAMPLES,
+    )
+
+    def value(self, number: int) -> Step:
+        step, heal = super().value(number), heal_value(self.heal)
+        return step if heal == Heal() else msgspec.structs.replace(step, heal=heal)
+
+    def usual_repeat(self) -> Repeat:
+        return Repeat.NEVER if self.browser.verb in NEVER_REPEATED else Repeat.SAFE
 
 
 def _brief(message: str) -> str:
@@ -158,6 +191,7 @@ StepShape = Annotated[
     Annotated[RunStepShape, Tag(TAG + "step-run")]
     | Annotated[PythonStepShape, Tag(TAG + "step-python")]
     | Annotated[AgentStepShape, Tag(TAG + "step-agent")]
+    | Annotated[BrowserStepShape, Tag(TAG + "step-browser")]
     | Annotated[ApproveStepShape, Tag(TAG + "step-approve")],
     branch(_which_step),
 ]

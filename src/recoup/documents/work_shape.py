@@ -1,4 +1,4 @@
-"""Work as people write it: one of `run`, `python` and `agent` says of what kind it is."""
+"""Work as people write it: one of `run`, `python`, `agent` and `browser` says of what kind it is."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
+from recoup.documents.browser_shape import BrowserShape, VerbShape
 from recoup.documents.check_shape import CheckShape
 from recoup.documents.forms import (
     WORDS_MAX,
@@ -21,7 +22,7 @@ from recoup.documents.forms import (
 )
 from recoup.documents.json_values import exact
 from recoup.documents.shape import AnyText, Shape, Text
-from recoup.model.plan import AgentAction, AgentSession, Check, PythonAction, RunAction
+from recoup.model.plan import AgentAction, AgentSession, BrowserAction, Check, PythonAction, RunAction
 
 CHECKS_MAX = 100
 VARIABLES_MAX = 1_000
@@ -68,7 +69,7 @@ class Work(Shape):
     )
 
     @abstractmethod
-    def action(self) -> RunAction | PythonAction | AgentAction: ...
+    def action(self) -> RunAction | PythonAction | AgentAction | BrowserAction: ...
 
     def checks(self) -> tuple[Check, ...]:
         return tuple(_check(shape) for shape in self.expect)
@@ -158,3 +159,18 @@ class AgentWork(Work):
 
     def action(self) -> AgentAction:
         return self.agent.value()
+
+
+class BrowserWork(Work):
+    kind = "browser"
+    browser: BrowserShape = Field(
+        description="One thing to do in the run's browser: the key is the verb.",
+        examples=[
+            {"goto": "https://shop.example/invoices"},
+            {"click": {"role": "button", "name": "Approve", "near": "INV-1001"}},
+        ],
+    )
+
+    def action(self) -> BrowserAction:
+        shape: VerbShape = self.browser
+        return shape.action()

@@ -290,7 +290,7 @@ class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
 class Handler(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One thing to do for a step: when it failed for good, when its result is empty, or always."""
 
-    action: RunAction | PythonAction | AgentAction
+    action: RunAction | PythonAction | AgentAction | BrowserAction
     title: str = ""
     expect: tuple[Check, ...] = ()
     env: dict[str, str] = {}
