@@ -10,18 +10,27 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, Tag, TypeAdapter, model_validator
 
-from recoup.documents.durations import PATTERN, duration_s
+from recoup.documents.durations import duration_s
 from recoup.documents.forms import FieldName, carried
 from recoup.documents.keyboard import wrong_key
-from recoup.documents.shape import TAG, AnyText, Shape, Text, as_written, branch, scalar_schema
+from recoup.documents.page_keys import is_pause, verbs_in
+from recoup.documents.shape import (
+    TAG,
+    AnyText,
+    Shape,
+    Text,
+    as_written,
+    at_most,
+    branch,
+    scalar_schema,
+    text_or,
+)
 from recoup.documents.target_shape import (
     AnyTarget,
     MaybeTargetShape,
     TargetShape,
     TargetText,
-    at_most,
     target_of,
-    text_or,
     without_references,
 )
 from recoup.kernel.references import OPENING
@@ -282,19 +291,6 @@ class AwaitedShape(TargetShape):
     hidden: bool = Field(False, description="Until it is not to be seen any more.", examples=[True])
 
 
-_ALMOST = re.compile(
-    r"[0-9.]+ *(?:m?s|m|h|d|ms|msecs?|secs?|seconds?|mins?|minutes?|hours?|days?)?", re.IGNORECASE
-)
-"""How a duration may be written that none can be read from."""
-
-
-def is_pause(value: Any) -> bool:
-    """A while, or what somebody may have meant for one."""
-    if isinstance(value, str):
-        return re.search(PATTERN, value) is not None or _ALMOST.fullmatch(value.strip()) is not None
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _waited_for(written: Any) -> float | str:
     """So many seconds, or words."""
     if not is_pause(written):
@@ -458,10 +454,6 @@ VERB_SHAPES: dict[str, type[VerbShape]] = {
         TabShape,
     )
 }
-
-
-def verbs_in(value: Any) -> list[str]:
-    return [verb for verb in VERB_SHAPES if isinstance(value, dict) and verb in value]
 
 
 def _which_verb(value: Any) -> str | None:

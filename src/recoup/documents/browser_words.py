@@ -4,9 +4,38 @@ from __future__ import annotations
 
 from typing import Any
 
-from recoup.documents.browser_shape import VERB_SHAPES, VerbShape, verbs_in
-from recoup.documents.shape import Shape
-from recoup.documents.target_shape import TargetShape
+from recoup.documents.browser_shape import (
+    VERB_SHAPES,
+    AwaitedShape,
+    ClickedShape,
+    DialogShape,
+    DownloadedShape,
+    FilledShape,
+    PictureShape,
+    PressedShape,
+    ReadingShape,
+    SelectedShape,
+    UploadedShape,
+    VerbShape,
+)
+from recoup.documents.page_check_shape import (
+    AnsweredShape,
+    CountedShape,
+    CountShape,
+    HeldShape,
+    HiddenShape,
+    PageTextShape,
+    RegionShape,
+    ResponseShape,
+    TitleShape,
+    UnchangedShape,
+    UrlShape,
+    ValueShape,
+    VisibleShape,
+)
+from recoup.documents.page_keys import VERBS, verbs_in
+from recoup.documents.shape import TAG, Shape
+from recoup.documents.target_shape import BoxShape, RecordedShape, TargetShape
 from recoup.documents.tree import clipped
 from recoup.documents.wording import Detail, described, listed, suggestion
 
@@ -48,6 +77,38 @@ WANTED = {
 """Where only a mapping will do, and an example of it."""
 
 
+BROWSER_SHAPES: dict[str, type[Shape]] = {
+    **{f"{TAG}verb-{verb}": shape for verb, shape in VERB_SHAPES.items()},
+    TAG + "target": TargetShape,
+    TAG + "clicked": ClickedShape,
+    "fill": FilledShape,
+    TAG + "pressed": PressedShape,
+    "select": SelectedShape,
+    "upload": UploadedShape,
+    TAG + "awaited": AwaitedShape,
+    "read": ReadingShape,
+    TAG + "picture": PictureShape,
+    "download": DownloadedShape,
+    TAG + "dialog": DialogShape,
+    "recorded": RecordedShape,
+    "box": BoxShape,
+    TAG + "page-url": UrlShape,
+    TAG + "page-title": TitleShape,
+    TAG + "page-text": PageTextShape,
+    TAG + "page-visible": VisibleShape,
+    TAG + "page-hidden": HiddenShape,
+    TAG + "page-count": CountShape,
+    "count": CountedShape,
+    TAG + "page-value": ValueShape,
+    "value": HeldShape,
+    TAG + "page-response": ResponseShape,
+    TAG + "answered": AnsweredShape,
+    TAG + "page-unchanged": UnchangedShape,
+    TAG + "region": RegionShape,
+}
+"""What stands under these keys, and in these branches of a union."""
+
+
 def browser_words(detail: Detail, shape: type[Shape]) -> str | None:
     """None: there is nothing special to say."""
     given, key = detail["input"], str(detail["loc"][-1])
@@ -70,11 +131,11 @@ def _which_verb(given: Any) -> str:
     several = verbs_in(given)
     if several:
         return f"does {len(several)} things ({listed(several)}): make each a step of its own"
-    for key in list(given)[: len(VERB_SHAPES)]:
+    for key in list(given)[: len(VERBS)]:
         meant = INSTEAD_OF_VERBS.get(key)
-        if words := f"did you mean `{meant}`?" if meant else suggestion(key, VERB_SHAPES):
+        if words := f"did you mean `{meant}`?" if meant else suggestion(key, VERBS):
             return f"unknown verb `{clipped(key)}`: {words}"
-    return f"must have one of {listed(VERB_SHAPES)}"
+    return f"must have one of {listed(VERBS)}"
 
 
 def _beside_verb(key: str, shape: type[VerbShape]) -> str | None:
@@ -96,7 +157,7 @@ def _keys_of_targets() -> set[str]:
 def _in_target(key: str, shape: type[Shape]) -> str | None:
     if key == "dialog":
         return "stands beside the verb, not in it: move it out one level"
-    if key in VERB_SHAPES:
+    if key in VERBS:
         return "unknown key: one step does one thing, make another step of it"
     if key in INSTEAD_IN_TARGETS and not suggestion(key, shape.keys()):
         return f"unknown key: {INSTEAD_IN_TARGETS[key]}"

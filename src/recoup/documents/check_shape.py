@@ -9,18 +9,8 @@ from pydantic import Field, Tag, model_validator
 
 from recoup.documents.forms import Command, JsonPath, Match, command_value, list_or_text, match_value
 from recoup.documents.json_values import exact
-from recoup.documents.page_check_shape import (
-    PAGE_CHECK_KEYS,
-    CountShape,
-    HiddenShape,
-    PageTextShape,
-    ResponseShape,
-    TitleShape,
-    UnchangedShape,
-    UrlShape,
-    ValueShape,
-    VisibleShape,
-)
+from recoup.documents.later import Later
+from recoup.documents.page_keys import PAGE_CHECK_KEYS
 from recoup.documents.shape import TAG, Shape, Text, branch
 from recoup.model.plan import DiffCheck, ExitCheck, FileCheck, JsonCheck, OutputCheck, RunCheck, StreamName
 
@@ -138,7 +128,13 @@ def _which_check(value: Any) -> str | None:
     given = [key for key in MAIN_CHECK_KEYS if isinstance(value, dict) and key in value]
     if len(given) != 1:
         return None
-    return f"{TAG}page-{given[0]}" if given[0] in PAGE_CHECK_KEYS else f"{TAG}{given[0]}"
+    return TAG + ("page" if given[0] in PAGE_CHECK_KEYS else given[0])
+
+
+def _page_checks() -> Any:
+    from recoup.documents.page_check_shape import PageCheckShape
+
+    return PageCheckShape
 
 
 CheckShape = Annotated[
@@ -149,14 +145,6 @@ CheckShape = Annotated[
     | Annotated[JsonShape, Tag(TAG + "json")]
     | Annotated[RunShape, Tag(TAG + "run")]
     | Annotated[DiffShape, Tag(TAG + "diff")]
-    | Annotated[UrlShape, Tag(TAG + "page-url")]
-    | Annotated[TitleShape, Tag(TAG + "page-title")]
-    | Annotated[PageTextShape, Tag(TAG + "page-text")]
-    | Annotated[VisibleShape, Tag(TAG + "page-visible")]
-    | Annotated[HiddenShape, Tag(TAG + "page-hidden")]
-    | Annotated[CountShape, Tag(TAG + "page-count")]
-    | Annotated[ValueShape, Tag(TAG + "page-value")]
-    | Annotated[ResponseShape, Tag(TAG + "page-response")]
-    | Annotated[UnchangedShape, Tag(TAG + "page-unchanged")],
+    | Annotated[Any, Later(_page_checks), Tag(TAG + "page")],
     branch(_which_check, "which_check"),
 ]

@@ -6,8 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, Tag
 
-from recoup.documents.shape import TAG, Shape, branch
-from recoup.documents.target_shape import text_or
+from recoup.documents.shape import TAG, Shape, branch, text_or
 from recoup.model.target import Heal, HealMode
 
 LEVEL_MAX = 2

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import re2
 from pydantic import Field, Tag, model_validator
 
 from recoup.documents.forms import Match, Regex, list_or_text, match_value
-from recoup.documents.shape import TAG, AnyText, Shape, Text, branch
+from recoup.documents.page_keys import PAGE_CHECK_KEYS
+from recoup.documents.shape import TAG, AnyText, Shape, Text, at_most, branch, text_or
 from recoup.documents.target_shape import (
     AnyTarget,
     MaybeTargetShape,
     TargetShape,
     TargetText,
-    at_most,
     target_of,
-    text_or,
 )
 from recoup.model.plan import (
     PageTextCheck,
@@ -30,7 +29,6 @@ from recoup.model.plan import (
     ValueCheck,
 )
 
-PAGE_CHECK_KEYS = ("url", "title", "text", "visible", "hidden", "count", "value", "response", "unchanged")
 PATTERN_CHARS_MAX = 20_000
 ELEMENTS_MAX = 1_000_000
 WHOLE_PAGE = "page"
@@ -106,7 +104,7 @@ class CountShape(Shape):
 
 
 class HeldShape(TargetShape):
-    """A form field, and what it must hold."""
+    """A form field, and its value."""
 
     equal: AnyText | None = Field(None, alias="is", description="Its whole value.", examples=["12.50", ""])
     matches: Regex | None = Field(
@@ -200,3 +198,22 @@ class UnchangedShape(Shape):
         if isinstance(self.unchanged, str):
             return RegionCheck(target_of(self.unchanged))
         return RegionCheck(self.unchanged.target(), float(self.unchanged.tolerance))
+
+
+def _which_page_check(value: Any) -> str:
+    """There is exactly one such key where this is asked."""
+    return TAG + "page-" + next(key for key in PAGE_CHECK_KEYS if key in value)
+
+
+PageCheckShape = Annotated[
+    Annotated[UrlShape, Tag(TAG + "page-url")]
+    | Annotated[TitleShape, Tag(TAG + "page-title")]
+    | Annotated[PageTextShape, Tag(TAG + "page-text")]
+    | Annotated[VisibleShape, Tag(TAG + "page-visible")]
+    | Annotated[HiddenShape, Tag(TAG + "page-hidden")]
+    | Annotated[CountShape, Tag(TAG + "page-count")]
+    | Annotated[ValueShape, Tag(TAG + "page-value")]
+    | Annotated[ResponseShape, Tag(TAG + "page-response")]
+    | Annotated[UnchangedShape, Tag(TAG + "page-unchanged")],
+    branch(_which_page_check),
+]

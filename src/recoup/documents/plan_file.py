@@ -13,7 +13,6 @@ from recoup.documents.heal_shape import heal_value
 from recoup.documents.plan_itself import Origin
 from recoup.documents.plan_rules import broken_rules
 from recoup.documents.plan_shape import FolderShape, GitShape, InputShape, PlanShape
-from recoup.documents.plan_words import PLAN
 from recoup.documents.text_file import decoded, read_text
 from recoup.documents.tree import Tree, Unreadable, tree_of
 from recoup.documents.wording import Finding, findings, problems_of, said_beside
@@ -107,6 +106,8 @@ def _shape(tree: Tree) -> tuple[PlanShape | None, list[Finding], int]:
     try:
         return PlanShape.model_validate(tree.data), [], 0
     except ValidationError as error:
+        from recoup.documents.plan_words import PLAN
+
         return None, *findings(error, PLAN)
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from recoup.documents.browser_shape import is_pause, verbs_in
-from recoup.documents.page_check_shape import PAGE_CHECK_KEYS
+from recoup.documents.page_keys import NAMING, PAGE_CHECK_KEYS, is_pause, verbs_in
 from recoup.documents.plan_written import Part, Written, listing, mapping
-from recoup.documents.target_shape import NAMING
 from recoup.documents.tree import Place
 from recoup.documents.wording import Finding
 from recoup.model.plan import NEVER_REPEATED, BrowserVerb

@@ -12,19 +12,6 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, Tag, model_validator
 
-from recoup.documents.browser_shape import (
-    VERB_SHAPES,
-    AwaitedShape,
-    ClickedShape,
-    DialogShape,
-    DownloadedShape,
-    FilledShape,
-    PictureShape,
-    PressedShape,
-    ReadingShape,
-    SelectedShape,
-    UploadedShape,
-)
 from recoup.documents.check_shape import (
     DiffShape,
     ExitShape,
@@ -44,21 +31,6 @@ from recoup.documents.handler_shape import (
 from recoup.documents.heal_shape import HEAL_EXAMPLES, AnyHeal, HealShape
 from recoup.documents.limits_shape import LimitsShape
 from recoup.documents.output_shape import DeclaredOutputShape, JsonOutputShape, RegexOutputShape
-from recoup.documents.page_check_shape import (
-    AnsweredShape,
-    CountedShape,
-    CountShape,
-    HeldShape,
-    HiddenShape,
-    PageTextShape,
-    RegionShape,
-    ResponseShape,
-    TitleShape,
-    UnchangedShape,
-    UrlShape,
-    ValueShape,
-    VisibleShape,
-)
 from recoup.documents.shape import TAG, AnyText, Shape, Text, Version, branch
 from recoup.documents.step_shape import (
     AgentStepShape,
@@ -69,7 +41,6 @@ from recoup.documents.step_shape import (
     RunStepShape,
     StepShape,
 )
-from recoup.documents.target_shape import BoxShape, RecordedShape, TargetShape
 from recoup.documents.work_shape import AgentShape
 from recoup.model.plan import Input
 
@@ -208,20 +179,6 @@ SHAPES: dict[str, type[Shape]] = {
     TAG + "handler-python": PythonHandlerShape,
     TAG + "handler-agent": AgentHandlerShape,
     TAG + "handler-browser": BrowserHandlerShape,
-    **{f"{TAG}verb-{verb}": shape for verb, shape in VERB_SHAPES.items()},
-    TAG + "target": TargetShape,
-    TAG + "clicked": ClickedShape,
-    "fill": FilledShape,
-    TAG + "pressed": PressedShape,
-    "select": SelectedShape,
-    "upload": UploadedShape,
-    TAG + "awaited": AwaitedShape,
-    "read": ReadingShape,
-    TAG + "picture": PictureShape,
-    "download": DownloadedShape,
-    TAG + "dialog": DialogShape,
-    "recorded": RecordedShape,
-    "box": BoxShape,
     TAG + "heal": HealShape,
     TAG + "mapping": RegexShape,
     TAG + "exit": ExitShape,
@@ -231,19 +188,6 @@ SHAPES: dict[str, type[Shape]] = {
     TAG + "json": JsonShape,
     TAG + "run": RunShape,
     TAG + "diff": DiffShape,
-    TAG + "page-url": UrlShape,
-    TAG + "page-title": TitleShape,
-    TAG + "page-text": PageTextShape,
-    TAG + "page-visible": VisibleShape,
-    TAG + "page-hidden": HiddenShape,
-    TAG + "page-count": CountShape,
-    "count": CountedShape,
-    TAG + "page-value": ValueShape,
-    "value": HeldShape,
-    TAG + "page-response": ResponseShape,
-    TAG + "answered": AnsweredShape,
-    TAG + "page-unchanged": UnchangedShape,
-    TAG + "region": RegionShape,
     TAG + "output-json": JsonOutputShape,
     TAG + "output-regex": RegexOutputShape,
     TAG + "output-declared": DeclaredOutputShape,

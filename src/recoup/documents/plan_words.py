@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from recoup.documents.browser_words import browser_words
+from recoup.documents.browser_words import BROWSER_SHAPES, browser_words
 from recoup.documents.check_shape import MAIN_CHECK_KEYS
 from recoup.documents.handler_shape import (
     HANDLER_KINDS,
@@ -72,7 +72,7 @@ def own_words(detail: Detail, shape: type[Shape]) -> str | None:
             return browser_words(detail, shape)
 
 
-PLAN = Vocabulary(PlanShape, SHAPES, own_words)
+PLAN = Vocabulary(PlanShape, {**SHAPES, **BROWSER_SHAPES}, own_words)
 
 
 def _nothing_to_do(given: Mapping[str, Any], what: str, kinds: Sequence[str]) -> str:

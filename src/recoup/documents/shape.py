@@ -56,6 +56,15 @@ def matching(pattern: str, rule: str) -> AfterValidator:
     return AfterValidator(check)
 
 
+def at_most(chars_max: int) -> AfterValidator:
+    def check(text: str) -> str:
+        if len(text) > chars_max:
+            raise ValueError(f"is longer than {chars_max:,} characters: say it more briefly")
+        return text
+
+    return AfterValidator(check)
+
+
 def scalar_schema(**more: Any) -> WithJsonSchema:
     return WithJsonSchema({"type": ["string", "number", "boolean"], **more})
 
@@ -70,3 +79,8 @@ Version = Annotated[int, Field(ge=1, le=1), WithJsonSchema({"const": 1})]
 def branch(choose: Callable[[Any], str | None], error_type: str = "shape") -> Discriminator:
     """`choose` names the branch of a union by looking at the value; with None the error is of this type."""
     return Discriminator(choose, custom_error_type=error_type, custom_error_message=error_type)
+
+
+def text_or(tag: str) -> Callable[[Any], str]:
+    """The branch of a union: a mapping has this tag, everything else counts as text."""
+    return lambda value: TAG + (tag if isinstance(value, dict) else "text")

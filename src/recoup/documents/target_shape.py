@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
@@ -11,7 +10,19 @@ from pydantic import AfterValidator, BeforeValidator, Field, Tag, model_validato
 
 from recoup.documents.aria_roles import MEANT, ROLES
 from recoup.documents.forms import TEMPLATE
-from recoup.documents.shape import TAG, AnyText, Shape, Text, as_written, branch, said, scalar_schema
+from recoup.documents.page_keys import CHOOSING, NAMING
+from recoup.documents.shape import (
+    TAG,
+    AnyText,
+    Shape,
+    Text,
+    as_written,
+    at_most,
+    branch,
+    said,
+    scalar_schema,
+    text_or,
+)
 from recoup.documents.tree import clipped
 from recoup.documents.wording import described, suggestion
 from recoup.kernel.references import OPENING
@@ -25,20 +36,6 @@ ANCESTORS_MAX = 8
 PATH_MAX = 4_000
 PIXELS_MAX = 10_000_000
 FRAMES_MAX = 20
-
-NAMING = ("role", "name", "text", "label", "placeholder", "test_id", "css", "recorded")
-"""The keys that name an element; the others only choose among several."""
-CHOOSING = ("near", "inside", "nth", "frame")
-
-
-def at_most(chars_max: int) -> AfterValidator:
-    def check(text: str) -> str:
-        if len(text) > chars_max:
-            raise ValueError(f"is longer than {chars_max:,} characters: say it more briefly")
-        return text
-
-    return AfterValidator(check)
-
 
 Words = Annotated[Text, at_most(WORDS_MAX)]
 
@@ -223,11 +220,6 @@ class MaybeTargetShape(TargetShape):
         if self.target() is None and any(getattr(self, key) is not None for key in CHOOSING):
             raise ValueError(self._unnamed())
         return self
-
-
-def text_or(tag: str) -> Callable[[Any], str]:
-    """The branch of a union: a mapping has this tag, everything else counts as text."""
-    return lambda value: TAG + (tag if isinstance(value, dict) else "text")
 
 
 def _target_text(value: Any) -> Any:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import shlex
 from abc import abstractmethod
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
-from recoup.documents.browser_shape import BrowserShape, VerbShape
 from recoup.documents.check_shape import CheckShape
 from recoup.documents.forms import (
     WORDS_MAX,
@@ -21,8 +20,12 @@ from recoup.documents.forms import (
     first_said,
 )
 from recoup.documents.json_values import exact
+from recoup.documents.later import Later
 from recoup.documents.shape import AnyText, Shape, Text
 from recoup.model.plan import AgentAction, AgentSession, BrowserAction, Check, PythonAction, RunAction
+
+if TYPE_CHECKING:
+    from recoup.documents.browser_shape import VerbShape
 
 CHECKS_MAX = 100
 VARIABLES_MAX = 1_000
@@ -161,9 +164,15 @@ class AgentWork(Work):
         return self.agent.value()
 
 
+def _browser_actions() -> Any:
+    from recoup.documents.browser_shape import BrowserShape
+
+    return BrowserShape
+
+
 class BrowserWork(Work):
     kind = "browser"
-    browser: BrowserShape = Field(
+    browser: Annotated[Any, Later(_browser_actions)] = Field(
         description="One thing to do in the run's browser: the key is the verb.",
         examples=[
             {"goto": "https://shop.example/invoices"},
