@@ -15,7 +15,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from recoup.api import Plan, RunResult, run, run_sync
+    from recoup.api import Plan, RunResult, browser_step, run, run_sync
     from recoup.errors import InvalidPlan, RecoupError
     from recoup.inside import Context, Cooldown, Deterministic, Transient, context, progress
     from recoup.step_function import StepFunction, step
@@ -31,6 +31,7 @@ __all__ = [
     "RunResult",
     "StepFunction",
     "Transient",
+    "browser_step",
     "context",
     "progress",
     "run",
@@ -39,7 +40,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "api": ("Plan", "RunResult", "run", "run_sync"),
+    "api": ("Plan", "RunResult", "browser_step", "run", "run_sync"),
     "errors": ("InvalidPlan", "RecoupError"),
     "inside": ("Context", "Cooldown", "Deterministic", "Transient", "context", "progress"),
     "step_function": ("StepFunction", "step"),

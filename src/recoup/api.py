@@ -15,6 +15,7 @@ import msgspec
 
 from recoup import inside
 from recoup.app import App, open_app
+from recoup.documents.browser_written import browser_data, target_data
 from recoup.documents.plan_file import plan_from_data, read_plan
 from recoup.documents.policy_file import read_policy
 from recoup.engine.driver import Driver
@@ -25,6 +26,7 @@ from recoup.model import plan as model
 from recoup.model.events import Event
 from recoup.model.policy import Policy
 from recoup.model.run import RunState, RunStatus
+from recoup.model.target import Target
 from recoup.runtimes.python_child import argument_problems
 from recoup.settings import Settings, read_settings
 from recoup.step_function import StepFunction
@@ -50,6 +52,7 @@ class Plan:
         inputs: Mapping[str, Any] | None = None,
         workspace: Mapping[str, str] | None = None,
         defaults: Mapping[str, Any] | None = None,
+        heal: str | Mapping[str, Any] | None = None,
         secrets: Sequence[str] = (),
         folder: str | os.PathLike[str] = ".",
     ) -> None:
@@ -62,7 +65,7 @@ class Plan:
             "secrets": list(secrets),
             "steps": [_step_data(item, None if workspace else home) for item in steps],
         }
-        optional = {"workspace": workspace, "defaults": defaults}
+        optional = {"workspace": workspace, "defaults": defaults, "heal": heal}
         document |= {key: _plain(value) for key, value in optional.items() if value is not None}
         made = plan_from_data(document, name, home)
         _check_arguments(name, steps)
@@ -74,6 +77,18 @@ class Plan:
 
     def __repr__(self) -> str:
         return f"<plan {self.name}: {', '.join(step.id for step in self.model.steps)}>"
+
+
+def browser_step(verb: str, what: Any, /, *, dialog: Any = None, **keys: Any) -> dict[str, Any]:
+    """A step that does one thing in the run's browser, for a plan or among the handlers of a step.
+
+        browser_step("click", {"role": "button", "name": "Approve"}, id="approve", expect=[{"text": "Approved"}])
+
+    `what` stands under the verb as in a plan file; in place of an element's words it may be a `Target`. The keys are
+    those of a step.
+    """
+    action = {verb: what} if dialog is None else {verb: what, "dialog": dialog}
+    return {**keys, "browser": action}
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +154,7 @@ def _step_data(item: StepLike, folder: Path | None) -> dict[str, Any]:
         case StepFunction():
             data = {"id": item.__recoup_function__.__name__, **_function_data(item, item.options, folder)}
         case model.Step():
-            return {"id": item.id, "run": ":", "outputs": {name: {} for name in item.outputs}}
+            return _place_of(item)
         case Mapping():
             data = _plain(item)
         case _ if callable(item):
@@ -152,6 +167,13 @@ def _step_data(item: StepLike, folder: Path | None) -> dict[str, Any]:
         if isinstance(data.get(key), list):
             data[key] = [_handler_data(one, folder) for one in data[key]]
     return data
+
+
+def _place_of(step: model.Step) -> dict[str, Any]:
+    """As much of a finished step as those after it may refer to."""
+    opened = isinstance(step.action, model.BrowserAction)
+    work = {"browser": {"goto": "about:blank"}} if opened else {"run": ":"}
+    return {"id": step.id, **work, "outputs": {name: {} for name in step.outputs}}
 
 
 def _handler_data(item: Any, folder: Path | None) -> Any:
@@ -245,6 +267,10 @@ def _plain(value: Any) -> Any:
     match value:
         case StepFunction() | str():
             return value
+        case model.BrowserAction():
+            return browser_data(value)
+        case Target():
+            return target_data(value)
         case Mapping():
             return {key: _plain(item) for key, item in value.items()}
         case Sequence():

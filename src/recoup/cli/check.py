@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from recoup.model.policy import Policy
 
 
+_NAMES_MAX = 10
+
+
 @click.command()
 @click.argument("plan", type=click.Path(path_type=Path))
 @json_option
@@ -53,6 +56,7 @@ async def notes_on(plan: Plan, home: Path) -> list[str]:
         for name in plan.secrets
         if not os.environ.get(name)
     ]
+    notes += _notes_on_healing(plan)
     if plan.workspace is not None:
         from recoup.workspace.workspaces import GitWorkspaces
 
@@ -63,6 +67,30 @@ async def notes_on(plan: Plan, home: Path) -> list[str]:
                 f"{files} changed or new in {plan.workspace.path} and not committed: steps do not see that"
             )
     return notes
+
+
+def _notes_on_healing(plan: Plan) -> list[str]:
+    from recoup.model.target import Heal, HealMode
+
+    aimed = [step for step in plan.steps if _has_target(step)]
+    if plan.heal != Heal() and not aimed:
+        return ["the plan says how to heal, but none of its steps has a target"]
+    applied = [step for step in aimed if (step.heal.mode or plan.heal.mode) is HealMode.APPLY]
+    unproven = [step.id for step in applied if not step.expect]
+    words = "may heal with nothing to expect: a heal would be unverified, add `expect`"
+    return [f"{_some(unproven)} {words}"] if unproven else []
+
+
+def _has_target(step: Step) -> bool:
+    from recoup.model.plan import BrowserAction
+
+    action = step.action
+    return isinstance(action, BrowserAction) and action.target is not None and not action.hidden
+
+
+def _some(names: list[str]) -> str:
+    more = len(names) - _NAMES_MAX
+    return ", ".join(names[:_NAMES_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
 async def _look_at_source(plan: Plan, home: Path) -> list[str]:
@@ -130,11 +158,19 @@ def _lines(plan: Plan, policy: Policy) -> list[str]:
         limits = step_policy(policy, plan, step)
         proof = _count(len(step.expect), "check") if step.expect else "unverified: no `expect`"
         tries = _count(limits.step_max_attempts, "attempt")
-        lines.append(f"{step.id}: {proof}, up to {tries} of {seconds(limits.step_timeout_seconds)}")
+        lines.append(f"{step.id}: {_done(step)}{proof}, up to {tries} of {seconds(limits.step_timeout_seconds)}")
         for name, handlers in (("rescue", step.rescue), ("on_empty", step.on_empty), ("always", step.always)):
             if handlers:
                 lines.append(f"  {name}: {_count(len(handlers), 'handler')}")
     return lines
+
+
+def _done(step: Step) -> str:
+    """What a browser step does; other work is read in the plan."""
+    from recoup.engine.papers import browser_words
+    from recoup.model.plan import BrowserAction
+
+    return f"{browser_words(step.action)}; " if isinstance(step.action, BrowserAction) else ""
 
 
 def _count(number: int, noun: str) -> str:
