@@ -158,7 +158,9 @@ def _lines(plan: Plan, policy: Policy) -> list[str]:
         limits = step_policy(policy, plan, step)
         proof = _count(len(step.expect), "check") if step.expect else "unverified: no `expect`"
         tries = _count(limits.step_max_attempts, "attempt")
-        lines.append(f"{step.id}: {_done(step)}{proof}, up to {tries} of {seconds(limits.step_timeout_seconds)}")
+        lines.append(
+            f"{step.id}: {_done(step)}{proof}, up to {tries} of {seconds(limits.step_timeout_seconds)}"
+        )
         for name, handlers in (("rescue", step.rescue), ("on_empty", step.on_empty), ("always", step.always)):
             if handlers:
                 lines.append(f"  {name}: {_count(len(handlers), 'handler')}")
