@@ -43,7 +43,7 @@ PLAN = {
 }
 LOGIN = {
     "id": "login",
-    "steps": [{"order": 1, "tool": "navigate", "args": {"url": "about:blank"}}, bash(2, "true")],
+    "steps": [{"order": 1, "tool": "interact", "args": {"query": "Log in"}}, bash(2, "true")],
 }
 
 
@@ -65,9 +65,9 @@ def test_what_cannot_be_turned_is_named_and_nothing_is_written(cli: Cli) -> None
     assert result.code == result.json["exitCode"] == 3
     assert not result.json["complete"]
     assert [(one["where"], one["step"], one["tool"]) for one in result.json["notTurned"]] == [
-        ("steps[0]", 1, "navigate")
+        ("steps[0]", 1, "interact")
     ]
-    assert "steps[0] (step 1, navigate)" in result.err
+    assert "steps[0] (step 1, interact)" in result.err
     assert "--partial" in result.err
     assert not (cli.folder / "login.yaml").exists()
 
@@ -78,7 +78,7 @@ def test_a_partial_plan_is_checked_and_asks_a_person(cli: Cli) -> None:
     assert result.code == 0, result.err
     plan = cli.plan(result.out, "login.yaml")
     assert cli("check", plan).code == 0
-    assert "navigate" in result.out
+    assert "interact" in result.out
     again = cli("import", "openchrome", source, "--partial", "--output", "login.yaml")
     assert again.code == 2
     assert "there already" in again.err

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from recoup.documents.openchrome import Translation, translate
 from recoup.documents.openchrome_names import NotTurned, filled, names_a_secret
-from recoup.documents.openchrome_tools import BROWSER_TOOLS, TOOLS
+from recoup.documents.openchrome_tools import BROWSER_TOOLS, PAGE_TOOLS, TOOLS
 from recoup.documents.plan_yaml import plan_text
 from recoup.documents.yaml_tree import parse_tree
 from recoup.errors import InvalidPlan
@@ -167,7 +167,7 @@ def test_the_file_says_first_what_it_was_made_from_and_what_was_not_turned() -> 
     )
     assert lines[2] == "# Not turned:"
     assert lines[3] == (
-        "#   steps[0] (step 1, read_page): `read_page` drives a browser, which is not available in this version"
+        "#   steps[0] (step 1, read_page): `read_page` drives a browser in a way that cannot be said exactly here"
     )
     body = [line for line in lines if not line.startswith("#")]
     assert body[:3] == ["version: 1", "name: shop", "objective: Look at the shop"]
@@ -199,6 +199,14 @@ TURNED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         step("fetch", {"url": "http://a.test", "method": "get"}),
         {"run": CURL, "env": {"URL": "http://a.test"}},
     ),
+    "a visit": (
+        step("navigate", {"url": "https://a.test/${n}", "tabId": "t"}),
+        {"browser": {"goto": "https://a.test/${{ inputs.n }}"}, "run": None},
+    ),
+    "a visit without a scheme": (
+        step("navigate", {"url": "a.test:8000"}),
+        {"browser": {"goto": "https://a.test:8000"}},
+    ),
     "a handover": (
         step("oc_handoff_start", {"reason": "Solve the captcha", "resume_hint": "Then go on"}),
         {"approve": {"message": "Solve the captcha\nThen go on"}},
@@ -207,17 +215,21 @@ TURNED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("case", TURNED)
-def test_what_is_no_browser_has_an_equivalent(case: str) -> None:
+def test_what_says_exactly_what_it_does_has_an_equivalent(case: str) -> None:
     given_step, wanted = TURNED[case]
-    translation = turned(compiled(given_step))
+    translation = turned(compiled(given_step, parameters={"n": {}}))
     assert translation.complete
     (one,) = translation.plan["steps"]
     assert {key: one.get(key) for key in wanted} == wanted
 
 
 NOT_TURNED = {
-    "a browser's tool": (step("navigate", {"url": "x"}), "drives a browser"),
-    "a condition of a page": (step("wait_for", {"type": "selector", "value": "a"}), "watches a page"),
+    "a browser's tool": (step("interact", {"query": "the login button"}), "drives a browser"),
+    "a way back": (step("navigate", {"url": "back"}), "depends on where the browser has been"),
+    "an address that is none": (step("navigate", {"url": "javascript:x"}), "is no address of a page"),
+    "a page that nobody opened": (step("wait_for", {"type": "selector", "value": "a"}), "no page is open"),
+    "a condition of a page": (step("wait_for", {"type": "function", "value": "a"}), "watches a page"),
+    "a result of a visit": (step("navigate", {"url": "a.test"}, **stores("page")), "nothing here gives"),
     "a click": (step("computer", {"action": "left_click"}), "drives a browser"),
     "an unknown tool": (step("mock_tool"), "no tool that is known"),
     "another method": (step("fetch", {"url": "x", "method": "POST"}), "only GET"),
@@ -250,6 +262,53 @@ def test_what_cannot_be_turned_is_named_and_left_to_a_person(case: str) -> None:
     assert len(message) <= 4000
 
 
+VISIT = step("navigate", {"url": "https://a.test"})
+
+
+@pytest.mark.parametrize(
+    ("args", "action"),
+    [
+        ({"type": "selector", "value": "#a", "timeout": 5}, {"wait": {"css": "#a"}}),
+        ({"type": "selector_hidden", "value": "#a"}, {"wait": {"css": "#a", "hidden": True}}),
+    ],
+)
+def test_a_page_that_was_opened_can_be_waited_for(args: dict[str, Any], action: dict[str, Any]) -> None:
+    plan = compiled(VISIT, step("wait_for", args, 2), step("computer", {"action": "key", "text": "Enter"}, 3))
+    translation = turned(plan)
+    assert translation.complete
+    assert [one["browser"] for one in translation.plan["steps"]] == [
+        {"goto": "https://a.test"},
+        action,
+        {"press": "Enter"},
+    ]
+    assert [note.where for note in translation.notes if "timeout" in note.where] == (
+        ["steps[1].args.timeout"] if "timeout" in args else []
+    )
+
+
+def test_what_is_done_in_a_browser_is_all_done_by_one() -> None:
+    plan = compiled(VISIT, bash("true", 2), step("interact", {"query": "Log in"}, 3))
+    steps = steps_of(plan)
+    assert [next(key for key in ("run", "approve", "browser") if key in one) for one in steps] == [
+        "approve",
+        "run",
+        "approve",
+    ]
+    assert reasons(plan)["steps[0]"].startswith("step 3 (`interact`) is left to a person")
+
+
+def test_a_handler_may_open_a_page() -> None:
+    plan = compiled(bash("x"), errorHandlers=[handler("step1_error", VISIT)])
+    assert [one["browser"] for one in only_step(plan)["rescue"]] == [{"goto": "https://a.test"}]
+    kept = compiled(bash("x", **stores("a")), errorHandlers=[handler("step1_error", VISIT)])
+    assert "cannot leave the result" in str(reasons(kept))
+
+
+def test_a_secret_in_an_address_is_left_to_a_person() -> None:
+    plan = compiled(step("navigate", {"url": "https://a.test/?key=${apiKey}"}), parameters={"apiKey": {}})
+    assert "holds a secret" in reasons(plan)["steps[0]"]
+
+
 def test_a_script_that_bash_cannot_read_is_not_turned() -> None:
     translation = turned(compiled(bash("if true")), script_problem=lambda script: f"bad: {script}")
     assert translation.not_turned[0].reason == "bash cannot read the script: bad: if true"
@@ -257,6 +316,7 @@ def test_a_script_that_bash_cannot_read_is_not_turned() -> None:
 
 def test_no_tool_is_both_turned_and_a_browsers_except_those_with_several_actions() -> None:
     assert BROWSER_TOOLS & TOOLS.keys() == {"computer"}
+    assert TOOLS.keys() >= PAGE_TOOLS
 
 
 # Limits
@@ -630,7 +690,7 @@ def test_all_problems_are_reported_at_once() -> None:
 
 
 def test_a_plan_that_grows_beyond_the_limit_is_refused() -> None:
-    plan = compiled(*[step("navigate", {"url": "x" * 900}, n) for n in range(1, 50)])
+    plan = compiled(*[step("interact", {"query": "x" * 900}, n) for n in range(1, 50)])
     with pytest.raises(InvalidPlan, match="larger than"):
         translate(json.dumps(plan), "plan.json").checked(Policy(plan_bytes_max=50_000))
 
@@ -659,10 +719,12 @@ PARSING = st.fixed_dictionaries(
 )
 STEPS = st.fixed_dictionaries(
     {
-        "tool": st.sampled_from([*sorted(TOOLS), "navigate", "x ${{ y", "é"]),
+        "tool": st.sampled_from([*sorted(TOOLS), "x ${{ y", "é"]),
         "args": st.dictionaries(
-            st.sampled_from(["command", "url", "code", "type", "value", "reason", "action", "tabId"]),
-            TEXTS | st.sampled_from(["timeout", "wait", 5]) | JSON,
+            st.sampled_from(["command", "url", "code", "type", "value", "reason", "action", "text", "tabId"]),
+            TEXTS
+            | st.sampled_from(["timeout", "wait", "selector", "key", "Enter", "https://a.test", 5])
+            | JSON,
             max_size=3,
         ),
     },

@@ -17,7 +17,17 @@ import pytest
 import recoup
 from recoup.documents.plan_file import plan_from_data
 from recoup.errors import InvalidPlan, UsageError
-from recoup.model.plan import Handler, PythonAction, RunAction, Step
+from recoup.model.plan import (
+    BrowserAction,
+    BrowserVerb,
+    Dialog,
+    Handler,
+    PythonAction,
+    Repeat,
+    RunAction,
+    Step,
+)
+from recoup.model.target import Element, Heal, HealMode, Target
 
 SHOP = """
 import recoup
@@ -215,3 +225,41 @@ def test_every_public_name_is_there_and_no_other() -> None:
     assert set(recoup.__all__) <= set(dir(recoup))
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = recoup.nothing
+
+
+def test_browser_steps_are_made_in_code_as_a_file_would_have_them(tmp_path: Path) -> None:
+    approve = Target(role="button", name="Approve", recorded=Element(tag="button", name="Approve"))
+    plan = recoup.Plan(
+        "approve",
+        [
+            recoup.browser_step("goto", "https://shop.example"),
+            recoup.browser_step("click", approve, id="approve", expect=[{"text": "Approved"}], heal="off"),
+            recoup.browser_step(
+                "press", "Enter", dialog="accept", rescue=[recoup.browser_step("tab", "last")]
+            ),
+            {"browser": BrowserAction(verb=BrowserVerb.CHECK, target=Target(label="Agree"))},
+        ],
+        heal={"mode": "apply", "max_level": 1},
+        folder=tmp_path,
+    )
+    _, click, press, check = plan.model.steps
+    assert plan.model.heal == Heal(HealMode.APPLY, 1)
+    assert (click.id, click.heal, click.repeat) == ("approve", Heal(HealMode.OFF), Repeat.NEVER)
+    assert click.action == BrowserAction(verb=BrowserVerb.CLICK, target=approve)
+    assert press.action == BrowserAction(verb=BrowserVerb.PRESS, value="Enter", dialog=Dialog())
+    assert press.rescue == (Handler(action=BrowserAction(verb=BrowserVerb.TAB, value="last")),)
+    assert check.action == BrowserAction(verb=BrowserVerb.CHECK, target=Target(label="Agree"))
+
+
+def test_a_finished_browser_step_opens_the_page_for_those_after_it() -> None:
+    opened = Step(id="open", action=BrowserAction(verb=BrowserVerb.GOTO, value="https://shop.example"))
+    plan = recoup.Plan("x", [opened, recoup.browser_step("click", "Approve", expect=[{"url": "**/done"}])])
+    assert plan.model.steps[0] is opened
+
+
+def test_a_browser_step_is_refused_with_the_words_of_a_file() -> None:
+    with pytest.raises(InvalidPlan) as invalid:
+        recoup.Plan("x", [recoup.browser_step("clik", "Approve")])
+    assert [(p.where, p.message) for p in invalid.value.problems] == [
+        ("steps[0].browser", "unknown verb `clik`: did you mean `click`?")
+    ]

@@ -39,8 +39,8 @@ def importing() -> None:
 def openchrome(ctx: click.Context, plan: Path, output: Path | None, partial: bool, as_json: bool) -> None:
     """Turn PLAN, a compiled plan of openchrome, into a plan of Recoup, and name what cannot be turned.
 
-    The plan goes to stdout, or to --output; what there is to say about it goes to stderr. Tools that drive a browser
-    are not available in this version: with --partial each of them becomes a gate that asks a person to do it.
+    The plan goes to stdout, or to --output; what there is to say about it goes to stderr. What cannot
+    be turned (elements that are named by a sentence, for example) becomes with --partial a gate that asks a person.
 
     \b
     Exit codes: 0 turned, 3 no compiled plan, or something cannot be turned and --partial is not given.

@@ -77,7 +77,7 @@ def _collections(compiled: Compiled) -> list[Any]:
 
 def _where_to_check(steps: list[dict[str, Any]], kept: Kept) -> dict[str, Any]:
     """In the end; a gate cannot."""
-    if "run" in steps[-1]:
+    if "approve" not in steps[-1]:
         return steps[-1]
     if kept.data["on_empty"]:
         raise NotTurned("the last step is a gate, and the one that gives the items may find none at first")

@@ -84,8 +84,8 @@ class Handlers:
             work = self._workshop.work(one)
             if work.ask:
                 raise NotTurned("a handler cannot wait for a person")
-            script = self._workshop.script(work, before)
-        return {"run": script, "env": dict(work.env), "timeout": self._workshop.timeout(one)}
+            doing = self._workshop.doing(work, before)
+        return {**doing, "env": dict(work.env), "timeout": self._workshop.timeout(one)}
 
     def _say_what_it_gives(self, step: CompiledStep, handler: CompiledHandler) -> None:
         for one in handler.steps:

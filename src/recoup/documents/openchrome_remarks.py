@@ -35,6 +35,10 @@ class Remarks:
     def note(self, where: str, reason: str) -> None:
         self.notes.append(Remark(where=where, reason=reason))
 
+    def add(self, other: Remarks) -> None:
+        self.not_turned += other.not_turned
+        self.notes += other.notes
+
 
 def remark_lines(title: str, remarks: Sequence[Remark]) -> Iterator[str]:
     if remarks:

@@ -32,7 +32,7 @@ from recoup.documents.openchrome_person import (
 )
 from recoup.documents.openchrome_remarks import Remarks
 from recoup.documents.openchrome_shape import Compiled, CompiledHandler, CompiledStep
-from recoup.documents.openchrome_tools import Work
+from recoup.documents.openchrome_tools import BROWSER_TOOLS, PAGE_TOOLS, Work
 from recoup.documents.openchrome_work import ScriptProblem, Workshop
 from recoup.documents.tree import clipped, place_text
 from recoup.kernel.references import OPENING
@@ -45,10 +45,38 @@ _UNLESS_EMPTY = r"(?s)\A\s*(?:null|\[\]|\{\}|(.*?))\s*\z"
 def plan_data(
     compiled: Compiled, remarks: Remarks, script_problem: ScriptProblem, idle_timeout_s: float
 ) -> dict[str, Any]:
-    """The plan as data; what there is to say about it goes to `remarks`."""
+    """The plan as data; what there is to say about it goes to `remarks`. A page cannot be shared with a person: where
+    one tool that drives a browser is left to them, all are."""
+    trial = Remarks((), ())
+    data = _plan_data(compiled, trial, script_problem, idle_timeout_s, None)
+    by_hand = [remark for remark in trial.not_turned if remark.tool in BROWSER_TOOLS | PAGE_TOOLS]
+    if any(_drives(step) for step in data["steps"]) and by_hand:
+        first = by_hand[0]
+        tool = f"step {first.step} (`{clipped(first.tool or '')}`)"
+        why = f"{tool} is left to a person, whose browser is another one: so is all that is done in a browser"
+        return _plan_data(compiled, remarks, script_problem, idle_timeout_s, why)
+    remarks.add(trial)
+    return data
+
+
+def _drives(step: dict[str, Any]) -> bool:
+    """Whether anything is done in a browser for it."""
+    handlers = [*step.get("rescue", ()), *step.get("on_empty", ())]
+    return any("browser" in one for one in (step, *handlers))
+
+
+def _plan_data(
+    compiled: Compiled,
+    remarks: Remarks,
+    script_problem: ScriptProblem,
+    idle_timeout_s: float,
+    no_pages: str | None,
+) -> dict[str, Any]:
     inputs: dict[str, Any] = {}
     names = Names({name: _input(name, value, inputs, remarks) for name, value in compiled.defaults.items()})
-    steps = _Steps(compiled, Workshop(names, remarks, script_problem), remarks, idle_timeout_s).turned()
+    steps = _Steps(
+        compiled, Workshop(names, remarks, script_problem, no_pages), remarks, idle_timeout_s
+    ).turned()
     document = {
         "version": 1,
         "name": as_id(compiled.id or "openchrome-plan"),
@@ -132,7 +160,7 @@ class _Steps:
         work = self._workshop.work(step)
         if work.ask:
             return self._asked(step, step_id, work, rescue, on_empty)
-        script = self._workshop.script(work, [f"exec > {file}"] if file else [])
+        doing = self._workshop.doing(work, [f"exec > {file}"] if file else [])
         if on_empty is not None and not work.gives:
             self._remarks.note(on_empty.where, f"`{clipped(step.tool)}` is never empty there: left out")
             on_empty = None
@@ -140,7 +168,7 @@ class _Steps:
         return {
             "id": step_id,
             "title": title_of(step),
-            "run": script,
+            **doing,
             "env": dict(work.env),
             "timeout": timeout,
             "idle_timeout": timeout if self._may_be_silent(step) else None,

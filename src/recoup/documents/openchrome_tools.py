@@ -1,6 +1,7 @@
 """The tools of openchrome's plans that this version can do otherwise: one table, one function each.
 
-A browser's tool that becomes a step of Recoup moves from `BROWSER_TOOLS` into `TOOLS`.
+Most tools that drive a browser name elements by a sentence or by a number that was given a moment before: neither says
+which element is meant on another day, so they are left to a person. Those in `PAGE_TOOLS` say it exactly.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ _EVERYWHERE = frozenset(("tabId",))
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tool becomes: a script with its environment, or a question to a person."""
+    """What a tool becomes: a script with its environment, something done in a browser, or a question to a person."""
 
     run: str = ""
+    browser: Mapping[str, Any] = {}
     env: Mapping[str, str] = {}
     ask: str = ""
     gives: bool = True
@@ -80,7 +82,7 @@ def work_of(call: Call) -> Work:
 
 def _why_not(tool: str) -> str:
     if tool in BROWSER_TOOLS:
-        return f"`{tool}` drives a browser, which is not available in this version"
+        return f"`{tool}` drives a browser in a way that cannot be said exactly here"
     return f"`{clipped(tool)}` is no tool that is known here"
 
 
@@ -113,16 +115,53 @@ def _names(code: str) -> str:
 
 
 def _wait_for(call: Call) -> Work:
-    if (kind := call.take("type")) != "timeout":
-        raise NotTurned(f"`wait_for` {clipped(str(kind))} watches a page, which this version cannot")
+    kind = call.take("type")
+    if kind in _SELECTORS:
+        return _wait_for_element(call, hidden=kind == "selector_hidden")
+    if kind != "timeout":
+        raise NotTurned(f"`wait_for` {clipped(str(kind))} watches a page in a way that cannot be said here")
     call.take("timeout")
     return _pause(call.take("value"), 1)
 
 
+_SELECTORS = ("selector", "selector_hidden")
+
+
+def _wait_for_element(call: Call, *, hidden: bool) -> Work:
+    """openchrome is content when the element exists; here it must be seen."""
+    left_out = tuple(name for name in ("timeout", "visible", "pollIntervalMs") if call.take(name) is not None)
+    target = {"css": call.value(call.text("value")), **({"hidden": True} if hidden else {})}
+    return Work(browser={"wait": target}, gives=False, left_out=left_out)
+
+
 def _computer(call: Call) -> Work:
-    if call.take("action") != "wait":
-        raise NotTurned(_why_not("computer"))
-    return _pause(call.take("duration"), 1_000)
+    match call.take("action"):
+        case "wait":
+            return _pause(call.take("duration"), 1_000)
+        case "key":
+            return Work(browser={"press": call.value(call.text("text"))}, gives=False)
+    raise NotTurned(_why_not("computer"))
+
+
+def _navigate(call: Call) -> Work:
+    address = call.text("url")
+    if address in ("back", "forward"):
+        raise NotTurned(f"`navigate` {address} depends on where the browser has been: name the page")
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:(?![0-9])|\$\{", address) is None:
+        address = f"https://{address}"
+    left_out = tuple(name for name in _ABOUT_THE_VISIT if call.take(name) is not None)
+    return Work(browser={"goto": call.value(address)}, gives=False, left_out=left_out)
+
+
+_ABOUT_THE_VISIT = (
+    "workerId",
+    "timeout",
+    "waitUntil",
+    "stealth",
+    "stealthSettleMs",
+    "headed",
+    "profileDirectory",
+)
 
 
 def _pause(amount: Any, unit_ms: int) -> Work:
@@ -155,8 +194,11 @@ TOOLS: Mapping[str, Callable[[Call], Work]] = {
     **dict.fromkeys(("python", "python_eval"), _python),
     "wait_for": _wait_for,
     "computer": _computer,
+    "navigate": _navigate,
     "oc_handoff_start": _handoff,
 }
+PAGE_TOOLS = frozenset(("navigate", "wait_for", "computer"))
+"""Those of them that may do something in a browser."""
 
 BROWSER_TOOLS = frozenset(
     (
@@ -184,7 +226,6 @@ BROWSER_TOOLS = frozenset(
         "interact",
         "javascript_tool",
         "lightweight_scroll",
-        "navigate",
         "network",
         "network_capture_full",
         "network_capture_lite",

@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
+from recoup.documents.browser_shape import BrowserShape
 from recoup.documents.durations import DURATION_MAX_S, DURATION_MIN_S
 from recoup.documents.openchrome_names import Added, Names, NotTurned, filled, names_in
 from recoup.documents.openchrome_person import shown
@@ -13,33 +16,68 @@ from recoup.documents.openchrome_remarks import Remarks
 from recoup.documents.openchrome_shape import CompiledStep
 from recoup.documents.openchrome_tools import Call, Work, carried, work_of
 from recoup.documents.tree import clipped
-from recoup.kernel.template import TemplateError, shell_script
+from recoup.kernel.references import references
+from recoup.kernel.template import TemplateError, shell_script, texts_in
 
 ScriptProblem = Callable[[str], str | None]
 """What a shell says about a script's syntax; None: nothing."""
+
+_ACTIONS: TypeAdapter[Any] = TypeAdapter(BrowserShape)
 
 
 class Workshop:
     """Turns the tools of steps and of handlers, with the names that are known so far."""
 
-    def __init__(self, names: Names, remarks: Remarks, script_problem: ScriptProblem) -> None:
+    def __init__(
+        self, names: Names, remarks: Remarks, script_problem: ScriptProblem, no_pages: str | None
+    ) -> None:
+        """`no_pages`: why nothing is done in a browser here; None: nothing is against it."""
         self.names = names
         self.added: list[Added] = []
         self._remarks = remarks
         self._script_problem = script_problem
         self._unresolved: list[str] = []
+        self._no_pages = no_pages
+        self._opened = False
 
     def work(self, step: CompiledStep) -> Work:
         """Raises NotTurned."""
         work = work_of(Call(step, self._value(step), self._script(step), self._shown))
         if step.parsing.name and not work.gives:
             raise NotTurned(f"nothing here gives what it stores as `{clipped(step.parsing.name)}`")
+        if work.browser:
+            self._refuse_page(work)
         for name in work.left_out:
             self._remarks.note(f"{step.where}.args.{name}", "means nothing here")
         return work
 
-    def script(self, work: Work, before: Sequence[str]) -> str:
-        """With these lines first. Raises NotTurned."""
+    def _refuse_page(self, work: Work) -> None:
+        """Whatever `recoup check` would refuse, and what would be done in another browser than the rest."""
+        if self._no_pages is not None:
+            raise NotTurned(self._no_pages)
+        self._opened = self._opened or "goto" in work.browser
+        if not self._opened:
+            raise NotTurned("no page is open yet: openchrome takes a tab that was there before")
+        secrets = self.names.secrets()
+        for text in texts_in(dict(work.browser)):
+            if any(reference.name in secrets for reference in references(text)):
+                raise NotTurned("holds a secret where others can read it, in an address for example")
+        try:
+            _ACTIONS.validate_python(dict(work.browser))
+        except ValidationError as error:
+            raise NotTurned(
+                f"cannot be said here: it {error.errors()[0]['msg'].removeprefix('Value error, ')}"
+            ) from None
+
+    def doing(self, work: Work, before: Sequence[str]) -> dict[str, Any]:
+        """The key that says what is done, with these lines first. Raises NotTurned."""
+        if not work.browser:
+            return {"run": self._script_text(work, before)}
+        if before:
+            raise NotTurned("a browser cannot leave the result in a file, as this step must")
+        return {"browser": dict(work.browser)}
+
+    def _script_text(self, work: Work, before: Sequence[str]) -> str:
         script = carried("\n".join([*before, work.run]))
         if problem := self._script_problem(script):
             raise NotTurned(f"bash cannot read the script: {clipped(problem, 200)}")
