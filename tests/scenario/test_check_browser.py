@@ -7,7 +7,7 @@ from tests.scenario.conftest import Cli
 PLAN = """\
 version: 1
 name: x
-heal: apply
+heal: {mode: apply}
 inputs: {pin: {secret: true}}
 steps:
   - {id: open, browser: {goto: "https://shop.example"}}

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tools.policy_reference import TARGET, page
 
 from recoup.cli.main import _COMMANDS
+from recoup.documents.page_keys import PAGE_CHECK_KEYS, VERBS
 from recoup.documents.plan_file import parse_plan
 from recoup.documents.schemas import plan_schema
 from recoup.documents.step_shape import STEP_KINDS
@@ -55,6 +57,25 @@ def test_the_examples_of_the_plan_page_are_good_plans(example: str) -> None:
     names = dict.fromkeys(re.findall(r"inputs\.(\w+)", example), "x")
     head = f"version: 1\nname: example\ninputs: {json.dumps(names)}\n"
     assert parse_plan(head + example, "plan.md", str(ROOT)).steps
+
+
+def test_the_plan_page_names_every_verb_and_every_check_of_a_page() -> None:
+    said = text_of("docs/reference/plan.md")
+    assert not [verb for verb in VERBS if f"`{verb}`" not in said]
+    assert not [key for key in PAGE_CHECK_KEYS if f"{{{key}: " not in said]
+
+
+def test_the_flow_of_the_browser_page_is_a_good_plan() -> None:
+    [example] = re.findall(r"```yaml\n(.*?)```", text_of("docs/howto/browser.md"), re.S)
+    plan = parse_plan(example, "browser.md", str(ROOT))
+    assert [step.id for step in plan.steps if step.expect] == ["open", "log-in", "total", "approve"]
+
+
+def test_the_code_of_the_browser_page_makes_a_plan() -> None:
+    [example] = re.findall(r"```python\n(.*?)```", text_of("docs/howto/browser.md"), re.S)
+    made: dict[str, Any] = {}
+    exec(example, made)
+    assert repr(made["plan"]) == "<plan approve-invoice: step-1, approve>"
 
 
 def test_the_plan_page_shows_every_kind_of_step() -> None:

@@ -38,7 +38,7 @@ def check(ctx: click.Context, plan: Path, as_json: bool) -> None:
     policy = read_policy_of(settings)
     parsed = read_plan_of(plan, policy)
     _check_scripts(parsed, str(plan))
-    notes = asyncio.run(_look_at_source(parsed, settings.home))
+    notes = [*asyncio.run(_look_at_source(parsed, settings.home)), *_notes_on_healing(parsed, policy)]
     if as_json:
         print_json(_document(parsed, notes))
         return
@@ -56,7 +56,6 @@ async def notes_on(plan: Plan, home: Path) -> list[str]:
         for name in plan.secrets
         if not os.environ.get(name)
     ]
-    notes += _notes_on_healing(plan)
     if plan.workspace is not None:
         from recoup.workspace.workspaces import GitWorkspaces
 
@@ -69,13 +68,14 @@ async def notes_on(plan: Plan, home: Path) -> list[str]:
     return notes
 
 
-def _notes_on_healing(plan: Plan) -> list[str]:
+def _notes_on_healing(plan: Plan, policy: Policy) -> list[str]:
+    from recoup.kernel.healing import heal_mode
     from recoup.model.target import Heal, HealMode
 
     aimed = [step for step in plan.steps if _has_target(step)]
     if plan.heal != Heal() and not aimed:
         return ["the plan says how to heal, but none of its steps has a target"]
-    applied = [step for step in aimed if (step.heal.mode or plan.heal.mode) is HealMode.APPLY]
+    applied = [step for step in aimed if heal_mode(step, plan, None, policy) is HealMode.APPLY]
     unproven = [step.id for step in applied if not step.expect]
     words = "may heal with nothing to expect: a heal would be unverified, add `expect`"
     return [f"{_some(unproven)} {words}"] if unproven else []
