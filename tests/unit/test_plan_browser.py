@@ -754,6 +754,14 @@ def test_whatever_has_a_target_may_heal(written: Data) -> None:
     assert step_of({"browser": written, "heal": "apply"}).heal == Heal(HealMode.APPLY)
 
 
+@pytest.mark.parametrize("verb", list(BrowserVerb))
+def test_a_verb_without_browser_is_put_where_it_belongs(verb: BrowserVerb) -> None:
+    words = f"stands under `browser`: write `browser: {{{verb.value}: …}}`"
+    assert problems_of(GOTO, {verb.value: "x"}) == [(f"steps[1].{verb.value}", words)]
+    handler = {"run": "x", "rescue": [{verb.value: "x"}]}
+    assert problems_of(GOTO, handler) == [(f"steps[1].rescue[0].{verb.value}", words)]
+
+
 NO_PAGE = "no page is open yet: put a step `browser: {goto: https://…}` before this one"
 NO_BROWSER = "looks at a page, and no browser step comes before: add one, or check something else"
 PRINTS_NOTHING = (

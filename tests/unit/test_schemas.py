@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from recoup.documents.page_keys import PAGE_CHECK_KEYS, VERBS
 from recoup.documents.plan_file import plan_from_data
 from recoup.documents.policy_file import RANGES, policy_document
 from recoup.documents.schemas import DIALECT, plan_schema, policy_schema
-from recoup.errors import InvalidPlan
+from recoup.errors import InvalidPlan, Problem
 from recoup.model.policy import Policy
 
 BROWSER_ACTIONS: list[dict[str, Any]] = [
@@ -269,6 +270,125 @@ def test_what_the_reader_takes_fits_the_schema(step: dict[str, Any]) -> None:
     except InvalidPlan:
         return
     assert fits(data, SCHEMA, SCHEMA)
+
+
+TARGET_PARTS = st.dictionaries(
+    st.sampled_from(["role", "name", "text", "css", "near", "nth", "frame", "recorded", "zzz"]),
+    st.sampled_from(["button", "x", "", 2, -1, 0, None, True, ["x"], {"tag": "a"}, {"tag": "a", "box": {}}]),
+    max_size=3,
+)
+BESIDE = st.dictionaries(
+    st.sampled_from(
+        [
+            "value",
+            "key",
+            "option",
+            "options",
+            "file",
+            "files",
+            "hidden",
+            "into",
+            "attribute",
+            "table",
+            "as",
+            "double",
+        ]
+    ),
+    st.sampled_from(["x", "Enter", "a/b.pdf", "", 5, True, ["x", 5], [], None]),
+    max_size=2,
+)
+SAID: st.SearchStrategy[Any] = st.builds(
+    lambda target, beside: {"text": "x", **target, **beside}, TARGET_PARTS, BESIDE
+) | st.sampled_from(["https://a.example", "Enter", "x", "", "2s", "5 minutes", 2, 0, True, None, ["x"], {}])
+CHANGES = st.dictionaries(
+    st.sampled_from(["role", "name", "nth", "near", "value", "key", "hidden", "into", "as", "option", "zzz"]),
+    st.sampled_from(["x", "button", 2, True, ["x"], None, {"tag": "a"}]),
+    max_size=1,
+)
+BESIDE_VERB = st.dictionaries(
+    st.sampled_from(["dialog", "dialog", "dialog", "click"]),
+    st.sampled_from(["accept", "no", {"accept": True, "text": 5}, {"text": "x", "accept": False}, None]),
+    max_size=1,
+)
+
+
+def changed(action: dict[str, Any], changes: dict[str, Any], beside: dict[str, Any]) -> dict[str, Any]:
+    """A good action with a word or two that may spoil it."""
+    verb = {key: {**said, **changes} if isinstance(said, dict) else said for key, said in action.items()}
+    return {**verb, **beside}
+
+
+VERB = st.builds(changed, st.sampled_from(BROWSER_ACTIONS), CHANGES, BESIDE_VERB) | st.builds(
+    lambda verb, said: {verb: said}, st.sampled_from([*VERBS, "tap"]), SAID
+)
+PAGE_CHECK = st.builds(
+    lambda key, said, beside: {key: said, **beside},
+    st.sampled_from(PAGE_CHECK_KEYS),
+    SAID
+    | st.builds(
+        lambda target, key, said: {**target, key: said},
+        TARGET_PARTS,
+        st.sampled_from(["is", "matches", "checked", "url", "status", "tolerance", "regex"]),
+        st.sampled_from([3, "x", "[", True, 200, [200, 404], 0.5, -1, None]),
+    ),
+    st.dictionaries(st.sampled_from(["absent", "status", "exit"]), st.sampled_from([True, 5]), max_size=1),
+)
+
+
+@given(
+    VERB,
+    st.lists(PAGE_CHECK, max_size=2),
+    st.sampled_from([None, "apply", "maybe", {"max_level": 2}, {"x": 1}]),
+)
+@settings(deadline=None, max_examples=200)
+def test_what_the_reader_takes_of_a_browser_step_fits_the_schema(
+    verb: dict[str, Any], checks: list[dict[str, Any]], heal: Any
+) -> None:
+    step = {"browser": verb, "expect": checks, **({} if heal is None else {"heal": heal})}
+    opened = {"browser": {"goto": "https://a.example"}}
+    data = {"version": 1, "name": "x", "steps": [opened, step]}
+    problems = problems_in(data)
+    assert all(problem.message for problem in problems)
+    assert problems or fits(data, SCHEMA, SCHEMA)
+
+
+def problems_in(data: dict[str, Any]) -> tuple[Problem, ...]:
+    try:
+        plan_from_data(data)
+    except InvalidPlan as invalid:
+        return tuple(invalid.problems)
+    return ()
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from([*VERBS, *PAGE_CHECK_KEYS, "recorded", "box", "dialog", "is", "browser"]),
+            inner,
+            max_size=3,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(ANYTHING, ANYTHING, ANYTHING, ANYTHING)
+@settings(deadline=None, max_examples=100)
+def test_whatever_stands_there_is_read_or_refused_in_words(
+    browser: Any, expect: Any, heal: Any, more: Any
+) -> None:
+    step = {
+        "browser": browser,
+        "expect": expect,
+        "heal": heal,
+        "outputs": more,
+        "rescue": [{"browser": more}],
+    }
+    steps = [step, {"run": "x", "expect": [more]}]
+    problems = problems_in({"version": 1, "name": "x", "steps": steps, "heal": more})
+    assert all(problem.message for problem in problems)
 
 
 def test_the_plan_of_the_documentation_is_read() -> None:

@@ -15,6 +15,7 @@ from recoup.documents.handler_shape import (
     PythonHandlerShape,
     RunHandlerShape,
 )
+from recoup.documents.page_keys import VERBS
 from recoup.documents.plan_shape import SHAPES, PlanShape
 from recoup.documents.shape import Shape
 from recoup.documents.step_shape import (
@@ -76,7 +77,7 @@ PLAN = Vocabulary(PlanShape, {**SHAPES, **BROWSER_SHAPES}, own_words)
 
 
 def _nothing_to_do(given: Mapping[str, Any], what: str, kinds: Sequence[str]) -> str:
-    named = any(kind in given for kind in STEP_KINDS)
+    named = any(key in given for key in (*STEP_KINDS, *VERBS))
     return "" if named else f"this {what} says nothing to do: add {_either(kinds)}"
 
 
@@ -112,6 +113,8 @@ def _misread(key: str, known: Iterable[str]) -> str | None:
         return "is for `python` only: use `env` here"
     if key == "heal":
         return "is for `browser` only, where a target may have changed: remove it"
+    if key in VERBS:
+        return f"stands under `browser`: write `browser: {{{key}: …}}`"
     meant = suggestion(key, known)
     return f"unknown key: {meant}" if meant else None
 
