@@ -37,6 +37,8 @@ NAMES = frozenset(
             "Slash",
         ),
         *("Space", "Tab"),
+        *("AudioVolumeDown", "AudioVolumeMute", "AudioVolumeUp", "Clear"),
+        *("MediaPlayPause", "MediaTrackNext", "MediaTrackPrevious"),
         *(f"Arrow{way}" for way in ("Down", "Left", "Right", "Up")),
         *(f"Digit{digit}" for digit in string.digits),
         *(f"F{number}" for number in range(1, 13)),
