@@ -18,6 +18,7 @@ from recoup.model.outcome import Outcome
 from recoup.model.plan import (
     BrowserAction,
     BrowserVerb,
+    Handler,
     PageTextCheck,
     Repeat,
     RunAction,
@@ -344,3 +345,23 @@ async def test_no_hard_reset_repeats_what_must_not_be(house: House) -> None:
     state = await (await house.driver("run-1")).drive()
     assert (state.status, state.resets) == (RunStatus.FAILED, 0)
     assert pages.done == [("goto", HOME), ("click", "Approve")]
+
+
+async def test_a_handler_may_act_in_the_browser_but_is_never_healed(house: House) -> None:
+    browser(house).guesses = {"Approve": Guess("Confirm", 0.99), "Help": Guess("Confirm", 0.99)}
+    browser(house).site.pages = site(CONFIRM, TOTAL).pages
+    missing = BrowserAction(verb=BrowserVerb.CLICK, target=Target(role="button", name="Help"))
+    there = BrowserAction(verb=BrowserVerb.CLICK, target=Target(role="button", name="Confirm"))
+    rescue = (Handler(action=missing), Handler(action=there))
+    step = msgspec.structs.replace(CLICK, heal=Heal(HealMode.OFF), rescue=rescue)
+    state = await house.run(plan_of(GO, step))
+    assert (state.status, state.steps[1].verdict) == (RunStatus.SUCCEEDED, Verdict.RECOVERED)
+    (*_, finished) = await facts(house, ev.AttemptFinished)
+    assert [one.passed for one in finished.handlers] == [False, True]
+    assert [one for one in browser(house).done if one[0] == "click"] == [("click", "Confirm")]
+
+
+async def test_what_should_vanish_is_never_healed(house: House) -> None:
+    gone = BrowserAction(verb=BrowserVerb.WAIT, target=Target(role="button", name="Approve"), hidden=True)
+    await house.run(plan_of(GO, Step(id="gone", action=gone)))
+    assert {one.heal for one in browser(house).looked} == {HealMode.OFF}

@@ -23,6 +23,7 @@ from recoup.kernel.healing import (
 )
 from recoup.model import events as ev
 from recoup.model.ids import targets_stream
+from recoup.model.mode import Mode
 from recoup.model.outcome import Artifact, Looking, Seen
 from recoup.model.plan import BrowserAction, BrowserVerb, Step
 from recoup.model.policy import Policy
@@ -57,7 +58,7 @@ class Browsing:
         known, now = await self._targets(state), self._world.clock.now()
         workflow = await self._world.ledger.workflow_state(state.workflow)
         mode = standing(workflow.health, now).mode
-        wanted = heal_mode(step, self._job.plan, state.heal, policy)
+        wanted = HealMode.OFF if action.hidden else heal_mode(step, self._job.plan, state.heal, policy)
         limit = too_many_heals(state.heals, known.heals_within_a_day(now), policy)
         return Looking(
             level=level(step, self._job.plan, record.attempts_in_delivery, mode, policy),
@@ -187,6 +188,13 @@ class Browsing:
 def _on_a_page(step: Step) -> bool:
     """It goes on where an earlier step has left the page."""
     return isinstance(step.action, BrowserAction) and step.action.verb is not BrowserVerb.GOTO
+
+
+def exactly(action: Any, policy: Policy) -> Looking | None:
+    """For a handler: what it acts on is found as it was written, or not at all."""
+    if not isinstance(action, BrowserAction) or action.target is None:
+        return None
+    return Looking(heal=HealMode.OFF, floors=floors(Mode.RUNNING, policy))
 
 
 def details_of(seen: Seen | None) -> ev.ResolutionDetails | None:

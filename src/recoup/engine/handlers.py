@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from recoup.engine.arguments import arguments_of, environment_of, secret_names
+from recoup.engine.browsing import exactly
 from recoup.engine.world import Job, World
 from recoup.kernel.elapsed import active_seconds, elapsed_s
 from recoup.kernel.template import TemplateError
 from recoup.model.events import HandlerResult
 from recoup.model.outcome import Collected, Order, Outcome, Scene
-from recoup.model.plan import ExitCheck, Handler, Step, kind_of
+from recoup.model.plan import BrowserAction, ExitCheck, Handler, Step, kind_of
 from recoup.model.policy import Policy
 from recoup.model.run import RunState
 from recoup.ports import Hooks, Lifeline
@@ -104,6 +105,7 @@ class Handlers:
             policy=policy,
             objective=self._job.plan.objective,
             title=handler.title or place.step.title,
+            looking=exactly(arguments.action, policy),
         )
         outcome = await self._world.runtimes[kind_of(handler.action)].perform(order, hooks)
         scene = Scene(
@@ -124,7 +126,7 @@ class Handlers:
         if outcome.kind is not None:
             return f"{outcome.kind}: {outcome.detail}".strip(" :")
         codes = {code for check in handler.expect if isinstance(check, ExitCheck) for code in check.codes}
-        if outcome.exit_code not in (codes or {0}):
+        if not isinstance(handler.action, BrowserAction) and outcome.exit_code not in (codes or {0}):
             return f"exit {outcome.exit_code}"
         checks = [check for check in handler.expect if not isinstance(check, ExitCheck)]
         if not checks:
