@@ -9,13 +9,11 @@ import shutil
 import struct
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Final
 
 from recoup.errors import KeeperError
 from recoup.model.ids import ProcessIdentity
-from recoup.processes import guard_main
 from recoup.processes.identity import identify, own_identity, wait_dead
 from recoup.processes.keeper_process import new_marker
 from recoup.processes.sweep import KEEPER_MARK, RUN_MARK, sweep_marked
@@ -52,11 +50,12 @@ class Guard:
 
     async def ready(self) -> ProcessIdentity:
         """Who the guard is, once the library has started it."""
-        end_s = time.monotonic() + _READY_S
         file = self.folder / "pid"
-        while not file.exists() and time.monotonic() < end_s:
+        for _ in range(int(_READY_S / _LOOK_S)):
+            if file.exists():
+                self.identity = identify(int(file.read_text()))
+                break
             await asyncio.sleep(_LOOK_S)
-        self.identity = identify(int(file.read_text())) if file.exists() else None
         if self.identity is None:
             hint = "Check that the machine is not out of memory or processes."
             raise KeeperError("the guard of a program did not start", hint=hint)
@@ -74,6 +73,6 @@ class Guard:
 def _script(folder: Path, executable: str) -> str:
     """A script for the shell: the interpreter's path may be longer than a first line can hold."""
     driver = own_identity()
-    words = [sys.executable, "-I", "-S", "-c", _BOOT, str(Path(guard_main.__file__).parent)]
+    words = [sys.executable, "-I", "-S", "-c", _BOOT, str(Path(__file__).parent)]
     words += ["--", str(folder), str(driver.pid), str(driver.start_ticks), executable]
     return f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n'

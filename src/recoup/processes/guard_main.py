@@ -4,9 +4,9 @@ A browser is started by its own automation library, which must hold its pipes; s
 library is given the guard's script as the program. The guard starts the real one with the very descriptors it was
 given, and kills the whole tree when the driver is gone, when whoever started it is gone, or when the lease runs out.
 
-It runs on a bare interpreter (`python -I -S`), imports little and nothing of recoup. Being a child subreaper, it inherits
-every orphan below it. In its folder: `deadline` (a double: the lease's end on the boot clock, written by the driver),
-`pid` (its own, written when it is ready).
+It runs on a bare interpreter (`python -I -S`), imports little and nothing of recoup. Being a child subreaper, it
+inherits every orphan below it. In its folder: `deadline` (a double: the lease's end on the boot clock, written by the
+driver), `pid` (its own, written when it is ready).
 """
 
 import ctypes
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from recoup.processes.keeper_main import descendants, process_of, process_table, send
 else:
     import _signal as signal
+
     from keeper_main import descendants, process_of, process_table, send
 
 LOOK_S = 0.5
@@ -47,7 +48,7 @@ def main() -> None:
         _execute(command)
     for descriptor in _PASSED_DESCRIPTORS:
         _close(descriptor)
-    _write(os.path.join(folder, "pid"), str(os.getpid()))
+    _write(folder + "/pid", str(os.getpid()))
     status = _watch(child, [fd for fd in watched if fd is not None], None in watched, woken, folder)
     _clear()
     os._exit(os.waitstatus_to_exitcode(status) & 0xFF if status is not None else 1)
@@ -68,8 +69,9 @@ def _watch(child: int, held: list[int], gone: bool, woken: int, folder: str) -> 
 
 def _lease_is_over(folder: str) -> bool:
     try:
-        with open(os.path.join(folder, "deadline"), "rb") as file:
-            (deadline_s,) = struct.unpack("<d", file.read(8))
+        descriptor = os.open(folder + "/deadline", os.O_RDONLY)
+        deadline_s = float(struct.unpack("<d", os.read(descriptor, 8))[0])
+        os.close(descriptor)
     except (OSError, struct.error):
         return True  # the driver has removed it
     return time.clock_gettime(time.CLOCK_BOOTTIME) >= deadline_s - KILL_MARGIN_S
@@ -122,7 +124,7 @@ def _execute(command: list[str]) -> None:
     try:
         os.execv(command[0], command)
     except OSError as error:
-        os.write(2, f"{command[0]}: {os.strerror(error.errno)}\n".encode())
+        os.write(2, f"{command[0]}: {os.strerror(error.errno or 0)}\n".encode())
     os._exit(_CANNOT_EXECUTE)
 
 
@@ -151,6 +153,7 @@ def _close(descriptor: int) -> None:
 
 def _write(path: str, text: str) -> None:
     """Whole or not at all: the driver looks for it."""
-    with open(path + ".new", "w") as file:
-        file.write(text)
-    os.replace(path + ".new", path)
+    descriptor = os.open(path + ".new", os.O_WRONLY | os.O_CREAT, 0o600)
+    os.write(descriptor, text.encode())
+    os.close(descriptor)
+    os.rename(path + ".new", path)  # noqa: PTH104 pathlib takes longer to import than the guard to start

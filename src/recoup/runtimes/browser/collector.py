@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from recoup.model.target import TEXT_MAX, Box, Element
+from recoup.runtimes.browser.scripts import script
 
 if TYPE_CHECKING:
     from playwright.async_api import ElementHandle, Frame, JSHandle
@@ -126,14 +125,14 @@ async def collect(frame: Frame, css: str | None = None, offset: Box | None = Non
     """Everything that tells something, in the order of the page; what the selector fits is among it."""
     where = {"x": offset.x, "y": offset.y} if offset else None
     handle = await frame.evaluate_handle(
-        script(), {"elementsMax": ELEMENTS_MAX, "nodesMax": NODES_MAX, "css": css, "offset": where}
+        script("collector"), {"elementsMax": ELEMENTS_MAX, "nodesMax": NODES_MAX, "css": css, "offset": where}
     )
     return Collection(frame, handle, await handle.evaluate("seen => seen.json"))
 
 
 async def recollect(node: ElementHandle) -> Element | None:
     """One element as it is now. None: it is no longer part of the page."""
-    text: str | None = await node.evaluate(_ONE.replace("COLLECT", script()), _ONE_OPTIONS)
+    text: str | None = await node.evaluate(_ONE.replace("COLLECT", script("collector")), _ONE_OPTIONS)
     return _elements(_DECODER.decode(text))[0] if text else None
 
 
@@ -203,12 +202,12 @@ def is_same(one: Element, other: Element) -> bool:
     return all(getattr(one, name) == getattr(other, name) for name in IDENTITY)
 
 
-@cache
-def script() -> str:
-    text = resources.files("recoup.runtimes.browser").joinpath("collector.js").read_text("utf-8")
-    return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("//"))
-
-
-_ONE_OPTIONS: Final[dict[str, Any]] = {"elementsMax": 1 << 30, "nodesMax": NODES_MAX, "css": None, "offset": None}
+_ONE_OPTIONS: Final[dict[str, Any]] = {
+    "elementsMax": 1 << 30,
+    "nodesMax": NODES_MAX,
+    "css": None,
+    "offset": None,
+}
 _ONE: Final = """(node, options) => node.isConnected ? (COLLECT)({...options, only: node}).json : null"""
-_MATCHES: Final = """(seen, css) => seen.nodes.map((node, index) => node.matches(css) ? index : -1).filter((index) => index >= 0)"""
+_MATCHES: Final = """(seen, css) =>
+    seen.nodes.map((node, index) => node.matches(css) ? index : -1).filter((index) => index >= 0)"""

@@ -1,0 +1,122 @@
+"""A browser for tests: the real one, with limits that suit a page on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recoup.engine.lease import LeaseLifeline
+from recoup.model.ids import ProcessIdentity
+from recoup.model.outcome import Looking, Order, Outcome, Progress, Scene
+from recoup.model.plan import BrowserAction, BrowserVerb, PageCheck
+from recoup.model.policy import Policy
+from recoup.model.redacted import Redacted
+from recoup.model.target import Floors, Target
+from recoup.processes.guard import Guard
+from recoup.redaction.redactor import SecretRedactor
+from recoup.runtimes.browser.finding import find_browser, has_library
+from recoup.runtimes.browser.limits import BrowserLimits
+from recoup.runtimes.browser.matching import ExactResolver, Resolver
+from recoup.runtimes.browser.runtime import BrowserRuntime
+from recoup.runtimes.step_log import StepLog
+
+LIMITS = BrowserLimits(
+    target_s=1, heal_s=0.3, quiet_s=0.12, ready_s=2, act_s=2, download_idle_s=1.5, settle_s=4
+)
+FLOORS = Floors(0.72, 0.0)
+needs_browser = pytest.mark.skipif(
+    not has_library() or find_browser(os.environ) is None,
+    reason="there is no Chromium: recoup browser install",
+)
+_numbers = itertools.count(1)
+
+
+class TestHooks:
+    """What the engine offers a runtime, and a record of what was asked of it."""
+
+    __test__ = False
+
+    def __init__(self, deadline_s: float = 60) -> None:
+        self.lifeline = LeaseLifeline(boot_s() + deadline_s)
+        self.stop = asyncio.Event()
+        self.keepers: list[ProcessIdentity] = []
+        self.words = ""
+
+    async def launched(self, keeper: ProcessIdentity) -> None:
+        self.keepers.append(keeper)
+
+    def said(self, stream: str, chunk: Redacted) -> None:
+        self.words += chunk.text
+
+    def progressed(self, progress: Progress) -> None:
+        self.words += progress.note.text
+
+
+def boot_s() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class BrowserHouse:
+    """One run after another in one runtime."""
+
+    def __init__(
+        self, folder: Path, limits: BrowserLimits = LIMITS, resolver: Resolver | None = None, **more: Any
+    ) -> None:
+        self.folder = folder
+        self.redactor = SecretRedactor()
+        self.runtime = BrowserRuntime(
+            Guard, resolver or ExactResolver(), self._log, dict(os.environ), limits=limits, **more
+        )
+        self.run_id = ""
+        self.hooks = TestHooks()
+        self.begin()
+
+    def begin(self) -> None:
+        self.run_id = f"run-{os.getpid()}-{next(_numbers)}"
+        self.hooks = TestHooks()
+
+    def _log(self, order: Order) -> StepLog:
+        return StepLog(self.folder / "log", self.redactor, 1 << 20, "---")
+
+    async def do(self, verb: str, target: Target | None = None, *, attempt: int = 1, **how: Any) -> Outcome:
+        policy = how.pop("policy", Policy(step_timeout_seconds=20))
+        looking = how.pop("looking", Looking(floors=FLOORS))
+        order_more = {name: how.pop(name) for name in ("regions", "secret_values", "env") if name in how}
+        order = Order(
+            run_id=self.run_id,
+            step_id="step",
+            step_index=0,
+            attempt=attempt,
+            action=BrowserAction(verb=BrowserVerb(verb), target=target, **how),
+            cwd=str(self.folder),
+            policy=policy,
+            looking=looking,
+            **{"env": {"PATH": os.environ["PATH"]}, **order_more},
+        )
+        return await self.runtime.perform(order, self.hooks)
+
+    async def done(self, verb: str, target: Target | None = None, **how: Any) -> Outcome:
+        outcome = await self.do(verb, target, **how)
+        assert outcome.kind is None and outcome.exit_code == 0, f"{outcome.kind}: {outcome.detail}"
+        return outcome
+
+    async def examine(self, check: PageCheck, check_timeout_s: float = 2) -> tuple[bool | None, str]:
+        scene = Scene(
+            run_id=self.run_id, cwd=str(self.folder), env={}, policy=Policy(), check_timeout_s=check_timeout_s
+        )
+        return await self.runtime.examine(self.run_id, check, scene)
+
+    async def words(self, css: str) -> str:
+        """What is to be read there now."""
+        outcome = await self.done("read", Target(css=css), into="words")
+        return str(outcome.outputs["words"])
+
+
+def button(name: str, **more: Any) -> Target:
+    return Target(role="button", name=name, **more)
