@@ -6,10 +6,12 @@ import asyncio
 import itertools
 import os
 import time
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from recoup.engine.lease import LeaseLifeline
 from recoup.model.ids import ProcessIdentity
@@ -25,9 +27,18 @@ from recoup.runtimes.browser.limits import BrowserLimits
 from recoup.runtimes.browser.matching import ExactResolver, Resolver
 from recoup.runtimes.browser.runtime import BrowserRuntime
 from recoup.runtimes.step_log import StepLog
+from recoup.testing.pages import Site
 
 LIMITS = BrowserLimits(
-    target_s=1, heal_s=0.3, quiet_s=0.12, ready_s=2, act_s=2, download_idle_s=1.5, settle_s=4
+    open_s=4,
+    target_s=0.8,
+    heal_s=0.3,
+    quiet_s=0.1,
+    ready_s=1,
+    act_s=2,
+    after_s=1,
+    download_idle_s=1.2,
+    settle_s=3,
 )
 FLOORS = Floors(0.72, 0.0)
 needs_browser = pytest.mark.skipif(
@@ -70,8 +81,17 @@ class BrowserHouse:
     ) -> None:
         self.folder = folder
         self.redactor = SecretRedactor()
+        self.environ = dict(os.environ)
+        self.ahead_s = 0.0
+        """How much later it is than the lease's holder has noticed."""
         self.runtime = BrowserRuntime(
-            Guard, resolver or ExactResolver(), self._log, dict(os.environ), limits=limits, **more
+            Guard,
+            resolver or ExactResolver(),
+            self._log,
+            self.environ,
+            limits=limits,
+            boot_s=self._boot_s,
+            **more,
         )
         self.run_id = ""
         self.hooks = TestHooks()
@@ -80,6 +100,9 @@ class BrowserHouse:
     def begin(self) -> None:
         self.run_id = f"run-{os.getpid()}-{next(_numbers)}"
         self.hooks = TestHooks()
+
+    def _boot_s(self) -> float:
+        return boot_s() + self.ahead_s
 
     def _log(self, order: Order) -> StepLog:
         return StepLog(self.folder / "log", self.redactor, 1 << 20, "---")
@@ -120,3 +143,27 @@ class BrowserHouse:
 
 def button(name: str, **more: Any) -> Target:
     return Target(role="button", name=name, **more)
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    with Site() as site:
+        yield site
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[BrowserHouse]:
+    """One browser for all tests of a module."""
+    house = BrowserHouse(tmp_path_factory.mktemp("browser"))
+    yield house
+    await house.runtime.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def house(shared: BrowserHouse, site: Site) -> BrowserHouse:
+    """The shared browser with nothing kept from the test before."""
+    await shared.runtime.reset(shared.run_id)
+    shared.hooks = TestHooks()
+    site.version = 1
+    site.asked.clear()
+    return shared

@@ -9,6 +9,7 @@ class BrowserLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How long is waited, and how much is taken, beside the policy's limits of a step."""
 
     launch_s: float = 30
+    open_s: float = 10
     close_s: float = 5
     quiet_s: float = 0.25
     """Without a new request and without a change of the page: it is settled."""

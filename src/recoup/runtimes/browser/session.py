@@ -14,11 +14,13 @@ from typing import Any, Final
 
 from playwright.async_api import Browser, BrowserContext, Dialog, Download, Error, Page, Playwright
 
+from recoup.model.failure import FailureKind
 from recoup.model.ids import ProcessIdentity
 from recoup.model.plan import Dialog as WantedDialog
 from recoup.runtimes.browser.guarding import Guard
 from recoup.runtimes.browser.limits import BrowserLimits
 from recoup.runtimes.browser.traffic import Traffic
+from recoup.runtimes.browser.trouble import Trouble
 
 _ARGS: Final = ("--disable-crash-reporter", "--no-pings", "--disable-domain-reliability")
 _PASSED_ON: Final = re.compile(
@@ -79,9 +81,12 @@ class Session:
     detach: Callable[[], None] = lambda: None
     lifeline: object = None
 
+    useless: bool = False
+    """It lives, but does not do what it is told."""
+
     @property
     def alive(self) -> bool:
-        return self.browser.is_connected()
+        return self.browser.is_connected() and not self.useless
 
     async def open_context(self, storage: dict[str, Any] | None) -> None:
         """A new context in place of the old one, with these cookies and local storage, and no page."""
@@ -100,12 +105,21 @@ class Session:
         if self.page is not None and not self.page.is_closed():
             return self.page
         others = [page for page in self.context.pages if not page.is_closed()]
-        self.page = others[-1] if others else await self.context.new_page()
+        self.page = others[-1] if others else await self.new_page()
         return self.page
+
+    async def new_page(self) -> Page:
+        """A browser that cannot open one any more is of no use."""
+        try:
+            async with asyncio.timeout(self.limits.open_s):
+                return await self.context.new_page()
+        except TimeoutError:
+            self.useless = True
+            raise Trouble(FailureKind.BROWSER_CRASHED, "the browser does not open a page any more") from None
 
     async def replace_page(self) -> Page:
         """A fresh page in place of one that is dead or not to be trusted."""
-        old, self.page = self.page, await self.context.new_page()
+        old, self.page = self.page, await self.new_page()
         self.crashed = self.tainted = False
         if old is not None and not old.is_closed():
             with suppress(Error, TimeoutError):

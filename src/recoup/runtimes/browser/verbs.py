@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from playwright.async_api import Download, ElementHandle, Error, Page, Response
 from playwright.async_api import TimeoutError as PlaywrightTimeout
@@ -38,6 +39,7 @@ from recoup.runtimes.browser.trouble import (
 LEASE_MARGIN_S: Final = 0.5
 """Nothing is done so shortly before the lease ends: it would be done when another driver may have begun."""
 _EXACTLY: Final = Looking(floors=Floors(1, 0), heal=HealMode.OFF)
+_SCHEMES: Final = ("http", "https", "file", "about", "data")
 _BUTTONS: Final = ("left", "middle", "right")
 _TABLE: Final = """(element) => {
     const table = element.closest('table') || element.querySelector('table') || element;
@@ -129,6 +131,9 @@ async def perform(attempt: Attempt) -> None:
 
 async def _goto(attempt: Attempt) -> None:
     url = attempt.action.value or ""
+    if urlsplit(url).scheme.lower() not in _SCHEMES:
+        words = f"goto {url!r}: an address begins with one of {', '.join(_SCHEMES)}"
+        raise Trouble(FailureKind.INVALID_INPUT, words)
     page = await attempt.session.current()
     attempt.must_hold_lease(f"goto {url}")
     attempt.session.past.url, attempt.session.past.touched = url, False
@@ -150,7 +155,7 @@ async def _tab(attempt: Attempt) -> None:
     session, which = attempt.session, attempt.action.value or "last"
     if which == "new":
         attempt.must_hold_lease("tab new")
-        session.page = await session.context.new_page()
+        session.page = await session.new_page()
         return
     page = await _tab_in_time(session, which, attempt.limits)
     if page is None:
