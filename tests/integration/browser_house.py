@@ -6,10 +6,11 @@ import asyncio
 import itertools
 import os
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import pytest_asyncio
 
@@ -19,7 +20,7 @@ from recoup.model.outcome import Looking, Order, Outcome, Progress, Scene
 from recoup.model.plan import BrowserAction, BrowserVerb, PageCheck
 from recoup.model.policy import Policy
 from recoup.model.redacted import Redacted
-from recoup.model.target import Floors, Target
+from recoup.model.target import Box, Element, Floors, Resolution, Target
 from recoup.processes.guard import Guard
 from recoup.redaction.redactor import SecretRedactor
 from recoup.runtimes.browser.finding import find_browser, has_library
@@ -139,6 +140,29 @@ class BrowserHouse:
         """What is to be read there now."""
         outcome = await self.done("read", Target(css=css), into="words")
         return str(outcome.outputs["words"])
+
+
+class Renaming(ExactResolver):
+    """Heals one name into another, as certain as one likes: what follows from a heal is the subject, not how it is found."""
+
+    def __init__(self, old: str, new: str) -> None:
+        self._old, self._new = old, new
+
+    def resolve(
+        self,
+        target: Target,
+        elements: Sequence[Element],
+        level: int,
+        floors: Floors,
+        css_matches: Sequence[int] | None,
+        viewport: Box,
+    ) -> Resolution:
+        as_written = super().resolve(target, elements, level, floors, css_matches, viewport)
+        if as_written.chosen is not None or target.name != self._old:
+            return as_written
+        renamed = msgspec.structs.replace(target, name=self._new)
+        healed = super().resolve(renamed, elements, level, floors, css_matches, viewport)
+        return msgspec.structs.replace(healed, strategy="model") if healed.chosen else as_written
 
 
 def button(name: str, **more: Any) -> Target:

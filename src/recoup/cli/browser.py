@@ -40,7 +40,8 @@ def install(as_json: bool) -> None:
     version = browser_version(found)
     if version is None:
         raise SettingsError(
-            f"{found.executable} does not start", hint="Try it by hand: the libraries that it needs may be missing."
+            f"{found.executable} does not start",
+            hint="Try it by hand: the libraries that it needs may be missing.",
         )
     library = has_library()
     if as_json:

@@ -17,7 +17,7 @@
   const INPUT_ROLES = {button: 'button', submit: 'button', reset: 'button', image: 'button', checkbox: 'checkbox',
     radio: 'radio', range: 'slider', number: 'spinbutton', search: 'searchbox', hidden: '', color: '', file: 'button',
     date: '', time: '', month: '', week: '', 'datetime-local': ''};
-  const ROLES = {button: 'button', textarea: 'textbox', summary: 'button', h1: 'heading', h2: 'heading', h3: 'heading',
+  const ROLES = {button: 'button', textarea: 'textbox', h1: 'heading', h2: 'heading', h3: 'heading',
     h4: 'heading', h5: 'heading', h6: 'heading', ul: 'list', ol: 'list', menu: 'list', li: 'listitem', table: 'table',
     tr: 'row', td: 'cell', nav: 'navigation', main: 'main', aside: 'complementary', article: 'article', dialog: 'dialog',
     fieldset: 'group', details: 'group', optgroup: 'group', hr: 'separator', progress: 'progressbar', meter: 'meter',
@@ -132,7 +132,9 @@
 
   // How it is
 
-  const seen = (element, rect) => rect.width > 0 && rect.height > 0 && element.checkVisibility({visibilityProperty: true});
+  const VISIBLY = {visibilityProperty: true};
+  const NOWHERE = {x: 0, y: 0, width: 0, height: 0};
+  const hasArea = (rect) => rect.width > 0 && rect.height > 0;
 
   const FIELDS = new Set(['button', 'input', 'select', 'textarea', 'fieldset']);
   const isEnabled = (element, tag, here) => !here.disabled && !(FIELDS.has(tag) && element.matches(':disabled'));
@@ -163,10 +165,10 @@
   const CLASSES_MAX = 12;
   function described(element, tag, names, here, content) {
     const attribute = names.length ? (name) => element.getAttribute(name) || '' : () => '';
-    const rect = element.getBoundingClientRect(), role = here.role;
+    const rect = here.visible ? element.getBoundingClientRect() : NOWHERE, role = here.role;
     const label = FIELDS.has(tag) && tag !== 'fieldset' || tag === 'output' ? labelsIn(here.root).get(element) || '' : '';
     const classes = names.length && element.classList.length ? Array.from(element.classList).slice(0, CLASSES_MAX) : [];
-    const flags = (here.shown && seen(element, rect) ? 1 : 0) + (isEnabled(element, tag, here) ? 2 : 0);
+    const flags = (here.shown && here.visible && hasArea(rect) ? 1 : 0) + (isEnabled(element, tag, here) ? 2 : 0);
     const words = (name, most) => say(cut(collapsed(attribute(name)), most));
     return [
       say(tag), say(role), tag === 'input' || tag === 'button' ? say(element.type) : 0,
@@ -182,7 +184,7 @@
 
   // The walk
 
-  const NOTHING = {text: '', named: ''};
+  const NOTHING = {text: '', named: '', visible: false};
 
   function walk(element, place, tag, number, depth) {
     if (++walked > nodesMax || found.length >= elementsMax || depth > DEPTH_MAX) { truncated = true; return NOTHING; }
@@ -194,7 +196,7 @@
     const here = {
       x: place.x, y: place.y, root: place.root, frame: place.frame, shown: place.shown, up: place, element, role,
       disabled: place.disabled || (has('aria-disabled') && element.getAttribute('aria-disabled') === 'true'),
-      path: paths.length / 4, container: place.container, leaf: leaves.length, leafEnd: 0,
+      path: paths.length / 4, visible: element.checkVisibility(VISIBLY), container: place.container, leaf: leaves.length, leafEnd: 0,
     };
     paths.push(place.path, say('/' + place.shadow + tag + '[' + number + ']'), say(role || tag), own.length && own.length <= SHORT_MAX ? say(own) : 0);
     if (isContainer(element, tag, role, has)) here.container = here;
@@ -207,7 +209,7 @@
     if (telling) { here.row = described(element, tag, names, here, content); found[at] = here; }
     if (tag === 'img' || tag === 'svg' || has('aria-label')) {
       const name = here.row ? strings[here.row[3]] : collapsed(element.getAttribute('aria-label') || '');
-      return {text: content.text, named: name || content.named};
+      return {text: content.text, named: name || content.named, visible: here.visible};
     }
     return content;
   }
@@ -244,7 +246,7 @@
           if (!inside.text && !inside.named) continue;
           if (inside.named !== inside.text) differs = true;
           const space = INLINE.has(name) ? '' : ' ';
-          if (!isShown(child)) continue;
+          if (!inside.visible) continue;
           if (text.length < TEXT_MAX) text += space + inside.text + space;
           if (named.length < TEXT_MAX) named += space + inside.named + space;
         }
@@ -261,16 +263,13 @@
     }
     take(element);
     text = cut(collapsed(text), TEXT_MAX);
-    return {text, named: differs ? cut(collapsed(named), TEXT_MAX) : text};
+    return {text, named: differs ? cut(collapsed(named), TEXT_MAX) : text, visible: here.visible};
   }
-
-  // Words that are hidden are not part of what is to be read around them.
-  const isShown = (child) => child.checkVisibility ? child.checkVisibility({visibilityProperty: true}) : true;
 
   function leaf(data) {
     if (data.length > 20000) data = data.slice(0, 20000);
     const words = collapsed(data);
-    if (words) leaves.push(words.length > SHORT_MAX ? words.slice(0, SHORT_MAX) : words);
+    if (words) leaves.push(say(words.length > SHORT_MAX ? words.slice(0, SHORT_MAX) : words));
   }
 
   const frameCounts = new Map();
@@ -285,7 +284,7 @@
     const rect = element.getBoundingClientRect();
     walk(inner.documentElement, {
       x: here.x + rect.x + element.clientLeft, y: here.y + rect.y + element.clientTop, root: inner, frame: path,
-      shown: here.shown && seen(element, rect), up: here,
+      shown: here.shown && here.visible && hasArea(rect), up: here,
       path: -1, shadow: '', container: here.container, disabled: false,
     }, 'html', 1, depth + 1);
   }
@@ -296,8 +295,8 @@
     const words = [];
     for (let step = 1; words.length < NEIGHBOURS && step <= NEIGHBOURS; step++) {
       const before = leaves[here.leaf - step], after = leaves[here.leafEnd + step - 1];
-      if (before) words.push(say(before));
-      if (after && words.length < NEIGHBOURS) words.push(say(after));
+      if (before) words.push(before);
+      if (after && words.length < NEIGHBOURS) words.push(after);
     }
     return words;
   }
@@ -314,9 +313,9 @@
     for (const one of siblings) {
       const own = leaves.slice(one.leaf, Math.min(one.leafEnd, one.leaf + 40));
       const telling = siblings.length > 1 ? own.filter((leaf) => counts.get(leaf) <= Math.max(1, siblings.length / 2)) : own;
-      known.set(one.element, cut(telling.join(' '), 200));
+      known.set(one.element, say(cut(telling.map((leaf) => strings[leaf]).join(' '), 200)));
     }
-    return known.get(box.element) || '';
+    return known.get(box.element) || 0;
   }
 
   const start = only || document.documentElement;
@@ -334,7 +333,7 @@
   const rows = [], keptNodes = [];
   found.forEach((here, index) => {
     if (!here) return;
-    if (!only) here.row.push(here.container ? say(containerWords(here.container)) : 0, neighbours(here));
+    if (!only) here.row.push(here.container ? containerWords(here.container) : 0, neighbours(here));
     rows.push(here.row);
     keptNodes.push(nodes[index]);
   });

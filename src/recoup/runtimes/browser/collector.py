@@ -168,8 +168,8 @@ def _anchor(own_id: str) -> str:
 
 
 def _element(row: _Row, strings: list[str], paths: _Paths) -> Element:
-    parent = paths.parents[row.path]
-    others = [strings[place] for place in row.others]
+    parent, text_at = paths.parents[row.path], strings.__getitem__
+    others = list(map(text_at, row.others)) if row.others else None
     return Element(
         tag=strings[row.tag],
         role=strings[row.role],
@@ -179,7 +179,7 @@ def _element(row: _Row, strings: list[str], paths: _Paths) -> Element:
         id=strings[row.id],
         test_id=strings[row.test_id],
         name_attribute=strings[row.name_attribute],
-        classes=tuple([strings[word] for word in row.classes]) if row.classes else (),
+        classes=tuple(map(text_at, row.classes)) if row.classes else (),
         href=strings[row.href],
         alt=strings[row.alt],
         title=strings[row.title],
@@ -187,7 +187,7 @@ def _element(row: _Row, strings: list[str], paths: _Paths) -> Element:
         label=strings[row.label],
         attributes=dict(zip(others[::2], others[1::2], strict=True)) if others else {},
         box=Box(row.x, row.y, row.width, row.height),
-        neighbours=tuple([strings[words] for words in row.neighbours]),
+        neighbours=tuple(map(text_at, row.neighbours)),
         container=strings[row.container],
         ancestors=paths.ancestors[parent] if parent >= 0 else (),
         xpath=paths.xpaths[row.path][:TEXT_MAX],
