@@ -9,6 +9,7 @@ demo: setup
 test: setup
 	@tools/setup-agents.sh
 	@tools/setup-statsd.sh
+	@tools/setup-browser.sh
 	$(PY) -m pytest -n 2 -m "not soak"
 
 check: setup
@@ -33,6 +34,7 @@ bench: setup
 soak: setup
 	tools/setup-soak.sh
 	@tools/setup-agents.sh
+	@tools/setup-browser.sh
 	$(PY) tools/mutation_score.py
 	$(PY) -m pytest -n 2 -m soak --timeout 3600
 

@@ -23,6 +23,7 @@ NAMES = (
     "metrics_cost",
     "dispatch",
     "retention",
+    "browser",
 )
 
 

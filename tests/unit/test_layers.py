@@ -55,7 +55,7 @@ OUTSIDE = {
     "workspace": {"msgspec"},
     "redaction": {"msgspec", "ahocorasick_rs", "hyperscan", "re2"},
     "documents": {"msgspec", "pydantic", "pydantic_core", "yaml", "re2"},
-    "runtimes": {"msgspec", "re2"},
+    "runtimes": {"msgspec", "re2", "playwright"},
     "evidence": {"cryptography"},
     "reports": {"msgspec"},
     "metrics": {"prometheus_client", "opentelemetry"},

@@ -126,6 +126,23 @@ def _patterns(_home: str | None) -> Iterator[Finding]:
     yield Finding("patterns", report.trouble is None, found, advice, needed=False)
 
 
+def _browser(_home: str | None) -> Iterator[Finding]:
+    """Only plans with `browser:` steps need one."""
+    from recoup.runtimes.browser.finding import find_browser, has_library
+
+    try:
+        found = find_browser(os.environ)
+    except RecoupError as error:
+        yield Finding("browser", False, error.message, error.hint, needed=False)
+        return
+    if found is None:
+        yield Finding("browser", False, "no Chromium", "Get one: recoup browser install", needed=False)
+        return
+    advice = "Playwright, which drives it, is missing: pip install 'recoup[browser]'"
+    words = found.executable if has_library() else f"{found.executable}, but nothing to drive it"
+    yield Finding("browser", has_library(), words, advice, needed=False)
+
+
 def _state(home: str | None) -> Iterator[Finding]:
     from recoup.app import make_home
     from recoup.cli.run import read_policy_of
@@ -175,5 +192,6 @@ _EXAMINATIONS: tuple[Callable[[str | None], Iterator[Finding]], ...] = (
     _programs,
     _system,
     _patterns,
+    _browser,
     _state,
 )

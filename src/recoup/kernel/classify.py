@@ -47,6 +47,13 @@ KIND_TO_CLASS: dict[FailureKind, FailureClass] = {
     FailureKind.TARGET_NOT_FOUND: FailureClass.TRANSIENT_RUNTIME,
     FailureKind.LOW_CONFIDENCE: FailureClass.TRANSIENT_RUNTIME,
     FailureKind.RUNTIME_DRIFT: FailureClass.TRANSIENT_RUNTIME,
+    FailureKind.TARGET_BLOCKED: FailureClass.TRANSIENT_RUNTIME,
+    FailureKind.BROWSER_CRASHED: FailureClass.TRANSIENT_RUNTIME,
+    FailureKind.NAVIGATION_FAILED: FailureClass.TRANSIENT_RUNTIME,
+    # Its status says more: it is told as an event.
+    FailureKind.HTTP_ERROR: FailureClass.UNKNOWN,
+    FailureKind.DIALOG_BLOCKED: FailureClass.UNKNOWN,
+    FailureKind.DOWNLOAD_STALLED: FailureClass.TRANSIENT_RUNTIME,
     FailureKind.REJECTED: FailureClass.DETERMINISTIC_POLICY,
 }
 """Every kind but `cancelled`, which is nobody's failure and never classified."""
@@ -308,6 +315,12 @@ _HEADLINES = {
     FailureKind.TARGET_NOT_FOUND: "the target was not found",
     FailureKind.LOW_CONFIDENCE: "no match was certain enough",
     FailureKind.RUNTIME_DRIFT: "the world is not as the step expects it",
+    FailureKind.TARGET_BLOCKED: "the target was found but could not be acted on",
+    FailureKind.BROWSER_CRASHED: "the browser or its page was lost",
+    FailureKind.NAVIGATION_FAILED: "the page could not be loaded",
+    FailureKind.HTTP_ERROR: "the page answered with an error",
+    FailureKind.DIALOG_BLOCKED: "a dialog was in the way",
+    FailureKind.DOWNLOAD_STALLED: "the download did not come to its end",
     FailureKind.CANCELLED: "cancelled",
     FailureKind.REJECTED: "rejected by an operator",
 }
@@ -318,7 +331,9 @@ _HEADLINES = {
 _EXIT_CODE_COUNTS = frozenset(
     {FailureKind.EXIT_NONZERO, FailureKind.AGENT_ERROR, FailureKind.POSTCONDITION_FAILED}
 )
-_READABLE = frozenset({FailureKind.EXIT_NONZERO, FailureKind.AGENT_ERROR, FailureKind.EXCEPTION})
+_READABLE = frozenset(
+    {FailureKind.EXIT_NONZERO, FailureKind.AGENT_ERROR, FailureKind.EXCEPTION, FailureKind.HTTP_ERROR}
+)
 _MAY_WAIT = frozenset({FailureClass.TRANSIENT_RUNTIME, FailureClass.UNKNOWN, FailureClass.COOLDOWN})
 _SIGNALS_MAX = 31
 _EXIT_CODES = {

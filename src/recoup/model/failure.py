@@ -34,6 +34,12 @@ class FailureKind(StrEnum):
     TARGET_NOT_FOUND = "target_not_found"
     LOW_CONFIDENCE = "low_confidence"
     RUNTIME_DRIFT = "runtime_drift"
+    TARGET_BLOCKED = "target_blocked"
+    BROWSER_CRASHED = "browser_crashed"
+    NAVIGATION_FAILED = "navigation_failed"
+    HTTP_ERROR = "http_error"
+    DIALOG_BLOCKED = "dialog_blocked"
+    DOWNLOAD_STALLED = "download_stalled"
     CANCELLED = "cancelled"
     REJECTED = "rejected"
 

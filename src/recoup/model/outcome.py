@@ -8,7 +8,7 @@ import msgspec
 
 from recoup.model.events import AgentReport, CheckResult
 from recoup.model.failure import FailureKind
-from recoup.model.plan import Action
+from recoup.model.plan import Action, RegionCheck
 from recoup.model.policy import Policy
 from recoup.model.redacted import Redacted
 from recoup.model.target import Element, Fingerprint, Floors, HealMode, Resolution
@@ -97,6 +97,10 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """Of an agent's earlier attempt, when it is to go on there."""
     looking: Looking | None = None
     """In the browser: how its target may be found. None: it has none."""
+    regions: tuple[RegionCheck, ...] = ()
+    """In the browser: parts of the page that the step expects to look afterwards as they did before."""
+    secret_values: tuple[str, ...] = ()
+    """Secrets that the action holds: what is typed of them must not be seen in any picture."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):

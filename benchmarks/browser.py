@@ -1,0 +1,86 @@
+"""What it costs to look at a page and to act in it, in a real browser.
+
+The bars are for a machine that does nothing else: each figure is the median of several looks, after a warm-up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable
+
+from benchmarks.report import Figure, median
+from recoup.runtimes.browser.finding import find_browser, has_library
+
+ROUNDS = 15
+_BARS_MS = {1_000: 30, 10_000: 250}
+_ROW = 9
+"""Elements in one row of the page below."""
+
+
+def run() -> list[Figure]:
+    found = find_browser(os.environ) if has_library() else None
+    if found is None:
+        print("  left out: there is no Chromium here (recoup browser install)")
+        return []
+    return asyncio.run(measure(found.executable))
+
+
+async def measure(executable: str) -> list[Figure]:
+    from playwright.async_api import async_playwright
+
+    from recoup.runtimes.browser.collector import collect, recollect
+
+    figures = []
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(
+            executable_path=executable, chromium_sandbox=os.geteuid() != 0
+        )
+        page = await browser.new_page()
+        for count, bar_ms in _BARS_MS.items():
+            await page.set_content(table(count))
+
+            async def look() -> None:
+                await (await collect(page.main_frame)).release()
+
+            figures.append(
+                Figure(f"collecting {count:,} elements", await median_ms(look), "ms", bar_ms, at_most=True)
+            )
+            figures.append(
+                Figure(
+                    "  the same by the library's own snapshot",
+                    await median_ms(page.locator("body").aria_snapshot, 3),
+                    "ms",
+                )
+            )
+        seen = await collect(page.main_frame)
+        place = next(at for at, one in enumerate(seen.elements) if one.role == "button")
+        node = await seen.node(place)
+        assert node is not None
+        figures.append(
+            Figure("looking once more at one element", await median_ms(lambda: recollect(node)), "ms")
+        )
+        await browser.close()
+    return figures
+
+
+async def median_ms(work: Callable[[], Awaitable[object]], rounds: int = ROUNDS) -> float:
+    await work()
+    taken = []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        await work()
+        taken.append(1000 * (time.perf_counter() - began))
+    return median(taken)
+
+
+def table(count: int) -> str:
+    """A list with links, fields and buttons, as many elements as asked for."""
+    row = (
+        '<tr data-key="{0}"><td>INV-{0}</td><td><a href="/invoice/{0}" class="link quiet">Invoice {0}</a></td>'
+        "<td><label>Amount <input name=amount{0}></label></td>"
+        '<td><button id="approve-{0}" class="btn btn-primary">Approve</button></td></tr>'
+    )
+    rows = "".join(row.format(1000 + number) for number in range(count // _ROW))
+    return f"<title>Invoices</title><h1>Invoices</h1><table><tbody>{rows}</tbody></table>"

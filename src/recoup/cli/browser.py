@@ -1,0 +1,54 @@
+"""`browser`: get the browser that `browser:` steps need."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from recoup.cli.output import json_option, print_json
+
+
+@click.group()
+def browser() -> None:
+    """Get the browser that `browser:` steps need.
+
+    \b
+    Examples:
+      recoup browser install
+      RECOUP_BROWSER=chrome recoup browser install --json
+    """
+
+
+@browser.command()
+@json_option
+def install(as_json: bool) -> None:
+    """Find Chromium or Chrome, and install Chromium if there is none.
+
+    Taken is what RECOUP_BROWSER names (a path, or chromium, chrome, chrome-beta, msedge), or Chromium or Chrome of this
+    system, or one that Playwright has downloaded. If there is none: as root Debian's package, otherwise Playwright's.
+
+    \b
+    Examples:
+      recoup browser install
+      recoup browser install --json
+    """
+    from recoup.errors import SettingsError
+    from recoup.runtimes.browser.finding import browser_version, has_library, install_browser
+
+    found = install_browser(os.environ, lambda words: click.echo(words, err=True))
+    version = browser_version(found)
+    if version is None:
+        raise SettingsError(
+            f"{found.executable} does not start",
+            hint="Try it by hand: the libraries that it needs may be missing.",
+        )
+    library = has_library()
+    if as_json:
+        print_json(
+            {"executable": found.executable, "version": version, "origin": found.origin, "library": library}
+        )
+    else:
+        click.echo(f"{version}: {found.executable}, {found.origin}")
+    if not library:
+        click.echo("Playwright is missing: pip install 'recoup[browser]'", err=True)

@@ -1,0 +1,159 @@
+"""The guard of a program that somebody else starts: lets nothing of it outlive the driver or the driver's lease.
+
+A browser is started by its own automation library, which must hold its pipes; so no keeper can start it. Instead the
+library is given the guard's script as the program. The guard starts the real one with the very descriptors it was
+given, and kills the whole tree when the driver is gone, when whoever started it is gone, or when the lease runs out.
+
+It runs on a bare interpreter (`python -I -S`), imports little and nothing of recoup. Being a child subreaper, it
+inherits every orphan below it. In its folder: `deadline` (a double: the lease's end on the boot clock, written by the
+driver), `pid` (its own, written when it is ready).
+"""
+
+import ctypes
+import os
+import select
+import struct
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+
+    from recoup.processes.keeper_main import descendants, process_of, process_table, send
+else:
+    import _signal as signal
+
+    from keeper_main import descendants, process_of, process_table, send
+
+LOOK_S = 0.5
+"""How often the deadline is looked at: it may have been moved, and the machine may have slept."""
+KILL_MARGIN_S = 1.0
+KILL_S = 10.0
+_PASSED_DESCRIPTORS = (3, 4)
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_CANNOT_EXECUTE = 127
+
+
+def main() -> None:
+    folder, driver, driver_ticks, *command = sys.argv[sys.argv.index("--") + 1 :]
+    libc = ctypes.CDLL(None)
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    watched = [_hold(int(driver), int(driver_ticks)), _hold(os.getppid(), None)]
+    woken = _child_alarm()
+    child = os.fork()
+    if child == 0:
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        _execute(command)
+    for descriptor in _PASSED_DESCRIPTORS:
+        _close(descriptor)
+    _write(folder + "/pid", str(os.getpid()))
+    status = _watch(child, [fd for fd in watched if fd is not None], None in watched, woken, folder)
+    _clear()
+    os._exit(os.waitstatus_to_exitcode(status) & 0xFF if status is not None else 1)
+
+
+def _watch(child: int, held: list[int], gone: bool, woken: int, folder: str) -> int | None:
+    """Returns when the tree must end: with the status of the program if it has ended by itself."""
+    while not gone and not _lease_is_over(folder):
+        readable = _readable([*held, woken])
+        if woken in readable:
+            os.read(woken, 4096)
+            status = _reap(child)
+            if status is not None:
+                return status
+        gone = any(fd in readable for fd in held)
+    return None
+
+
+def _lease_is_over(folder: str) -> bool:
+    try:
+        descriptor = os.open(folder + "/deadline", os.O_RDONLY)
+        deadline_s = float(struct.unpack("<d", os.read(descriptor, 8))[0])
+        os.close(descriptor)
+    except (OSError, struct.error):
+        return True  # the driver has removed it
+    return time.clock_gettime(time.CLOCK_BOOTTIME) >= deadline_s - KILL_MARGIN_S
+
+
+def _hold(pid: int, ticks: int | None) -> int | None:
+    """A descriptor that becomes readable when this very process ends. None: it has ended."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except OSError:
+        return None
+    process = process_of(pid)
+    return descriptor if process is not None and ticks in (None, process.start_ticks) else None
+
+
+def _reap(child: int) -> int | None:
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return 0
+        if pid == child:
+            return status
+        if pid == 0:
+            return None
+
+
+def _clear() -> None:
+    """Kill in rounds until no child is left, hence no descendant either."""
+    end_s = time.monotonic() + KILL_S
+    while time.monotonic() < end_s:
+        for process in descendants(process_table(), os.getpid()):
+            send(process, signal.SIGKILL)
+        if _none_left():
+            return
+        time.sleep(0.01)
+
+
+def _none_left() -> bool:
+    while True:
+        try:
+            pid, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return True
+        if pid == 0:
+            return False
+
+
+def _execute(command: list[str]) -> None:
+    try:
+        os.execv(command[0], command)
+    except OSError as error:
+        os.write(2, f"{command[0]}: {os.strerror(error.errno or 0)}\n".encode())
+    os._exit(_CANNOT_EXECUTE)
+
+
+def _child_alarm() -> int:
+    woken, waker = os.pipe()
+    os.set_blocking(woken, False)
+    os.set_blocking(waker, False)
+    signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    return woken
+
+
+def _readable(fds: list[int]) -> list[int]:
+    poll = select.poll()
+    for fd in fds:
+        poll.register(fd, select.POLLIN)
+    return [fd for fd, _ in poll.poll(1000 * LOOK_S)]
+
+
+def _close(descriptor: int) -> None:
+    try:
+        os.close(descriptor)
+    except OSError:
+        return
+
+
+def _write(path: str, text: str) -> None:
+    """Whole or not at all: the driver looks for it."""
+    descriptor = os.open(path + ".new", os.O_WRONLY | os.O_CREAT, 0o600)
+    os.write(descriptor, text.encode())
+    os.close(descriptor)
+    os.rename(path + ".new", path)  # noqa: PTH104 pathlib takes longer to import than the guard to start

@@ -1,0 +1,213 @@
+"""Collect what a page shows, and lead back from an element to its node."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from recoup.model.target import TEXT_MAX, Box, Element
+from recoup.runtimes.browser.scripts import script
+
+if TYPE_CHECKING:
+    from playwright.async_api import ElementHandle, Frame, JSHandle
+
+ELEMENTS_MAX: Final = 12_000
+NODES_MAX: Final = 60_000
+ANCESTORS_MAX: Final = 8
+_VISIBLE: Final = 1
+_ENABLED: Final = 2
+IDENTITY: Final = ("tag", "role", "type", "name", "text", "id", "test_id", "href", "label")
+"""What must still be the same of an element right before it is acted on."""
+
+
+class _Row(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One element; the whole numbers are places in the table of texts unless said otherwise."""
+
+    tag: int
+    role: int
+    type: int
+    name: int
+    text: int
+    id: int
+    test_id: int
+    name_attribute: int
+    classes: tuple[int, ...]
+    href: int
+    alt: int
+    title: int
+    placeholder: int
+    label: int
+    others: tuple[int, ...]
+    """Names and values in turn."""
+    x: float
+    y: float
+    width: float
+    height: float
+    flags: int
+    """1: visible, 2: enabled."""
+    path: int
+    """Its place among the paths."""
+    frame: tuple[int, ...]
+    container: int = 0
+    neighbours: tuple[int, ...] = ()
+
+
+class _Sent(msgspec.Struct, frozen=True):
+    """As the page sends it: rows of places in a table of texts, and paths as parent, step, role and id."""
+
+    strings: list[str]
+    paths: list[int]
+    rows: list[_Row]
+    truncated: bool
+    url: str
+    title: str
+    width: float
+    height: float
+    viewport: tuple[float, float]
+
+
+_DECODER: Final = msgspec.json.Decoder(_Sent)
+
+
+class Collection:
+    """What one look at a page, or at one frame of it, showed. Holds on to the nodes until it is released."""
+
+    def __init__(self, frame: Frame, handle: JSHandle, text: str) -> None:
+        self._frame = frame
+        self._handle = handle
+        self.size_bytes = len(text)
+        self._seen = _DECODER.decode(text)
+        self.elements = _elements(self._seen)
+
+    @property
+    def truncated(self) -> bool:
+        """There was more than is looked at."""
+        return self._seen.truncated
+
+    @property
+    def url(self) -> str:
+        return self._seen.url
+
+    @property
+    def title(self) -> str:
+        return self._seen.title
+
+    @property
+    def page_box(self) -> Box:
+        """The whole page."""
+        return Box(0, 0, self._seen.width, self._seen.height)
+
+    async def matches(self, css: str) -> tuple[int, ...]:
+        """The places of the elements that a selector fits; raises when it is none."""
+        found: list[int] = await self._handle.evaluate(_MATCHES, css)
+        return tuple(found)
+
+    async def node(self, index: int) -> ElementHandle | None:
+        """The node, in the world of its own frame: only there it can be acted on. None: it is gone."""
+        found = (await self._handle.evaluate_handle("(seen, index) => seen.nodes[index]", index)).as_element()
+        path = self.elements[index].frame
+        if found is None or not path:
+            return found
+        frame = await self._frame_of(path)
+        return (await frame.evaluate_handle("node => node", found)).as_element() if frame else None
+
+    async def _frame_of(self, path: tuple[int, ...]) -> Frame | None:
+        key = ".".join(map(str, path))
+        holder = (await self._handle.evaluate_handle("(seen, key) => seen.frames[key]", key)).as_element()
+        return await holder.content_frame() if holder else None
+
+    async def release(self) -> None:
+        await self._handle.dispose()
+
+
+async def collect(frame: Frame, css: str | None = None, offset: Box | None = None) -> Collection:
+    """Everything that tells something, in the order of the page; what the selector fits is among it."""
+    where = {"x": offset.x, "y": offset.y} if offset else None
+    handle = await frame.evaluate_handle(
+        script("collector"), {"elementsMax": ELEMENTS_MAX, "nodesMax": NODES_MAX, "css": css, "offset": where}
+    )
+    return Collection(frame, handle, await handle.evaluate("seen => seen.json"))
+
+
+async def recollect(node: ElementHandle) -> Element | None:
+    """One element as it is now. None: it is no longer part of the page."""
+    text: str | None = await node.evaluate(_ONE.replace("COLLECT", script("collector")), _ONE_OPTIONS)
+    return _elements(_DECODER.decode(text))[0] if text else None
+
+
+def _elements(sent: _Sent) -> tuple[Element, ...]:
+    paths = _Paths(sent)
+    return tuple([_element(row, sent.strings, paths) for row in sent.rows])
+
+
+class _Paths:
+    """Where elements are, rebuilt from parents and steps."""
+
+    def __init__(self, sent: _Sent) -> None:
+        self.xpaths: list[str] = []
+        self.anchored: list[str] = []
+        """From the nearest element with an id, that one included; "" where there is none."""
+        self.ancestors: list[tuple[str, ...]] = []
+        """Of what is inside, the element itself first."""
+        self.parents = sent.paths[::4]
+        strings = sent.strings
+        parts = iter(sent.paths)
+        for parent, step, role, own_id in zip(parts, parts, parts, parts, strict=True):
+            before, anchor, above = self._of(parent)
+            self.xpaths.append(before + strings[step])
+            self.anchored.append(_anchor(strings[own_id]) if own_id else anchor and anchor + strings[step])
+            self.ancestors.append((strings[role], *above[: ANCESTORS_MAX - 1]))
+
+    def _of(self, path: int) -> tuple[str, str, tuple[str, ...]]:
+        return (self.xpaths[path], self.anchored[path], self.ancestors[path]) if path >= 0 else ("", "", ())
+
+
+def _anchor(own_id: str) -> str:
+    return f'//*[@id="{own_id}"]'
+
+
+def _element(row: _Row, strings: list[str], paths: _Paths) -> Element:
+    parent, text_at = paths.parents[row.path], strings.__getitem__
+    others = list(map(text_at, row.others)) if row.others else None
+    return Element(
+        tag=strings[row.tag],
+        role=strings[row.role],
+        type=strings[row.type],
+        name=strings[row.name],
+        text=strings[row.text],
+        id=strings[row.id],
+        test_id=strings[row.test_id],
+        name_attribute=strings[row.name_attribute],
+        classes=tuple(map(text_at, row.classes)) if row.classes else (),
+        href=strings[row.href],
+        alt=strings[row.alt],
+        title=strings[row.title],
+        placeholder=strings[row.placeholder],
+        label=strings[row.label],
+        attributes=dict(zip(others[::2], others[1::2], strict=True)) if others else {},
+        box=Box(row.x, row.y, row.width, row.height),
+        neighbours=tuple(map(text_at, row.neighbours)),
+        container=strings[row.container],
+        ancestors=paths.ancestors[parent] if parent >= 0 else (),
+        xpath=paths.xpaths[row.path][:TEXT_MAX],
+        id_xpath=paths.anchored[row.path][:TEXT_MAX],
+        frame=row.frame,
+        visible=bool(row.flags & _VISIBLE),
+        enabled=bool(row.flags & _ENABLED),
+    )
+
+
+def is_same(one: Element, other: Element) -> bool:
+    return all(getattr(one, name) == getattr(other, name) for name in IDENTITY)
+
+
+_ONE_OPTIONS: Final[dict[str, Any]] = {
+    "elementsMax": 1 << 30,
+    "nodesMax": NODES_MAX,
+    "css": None,
+    "offset": None,
+}
+_ONE: Final = """(node, options) => node.isConnected ? (COLLECT)({...options, only: node}).json : null"""
+_MATCHES: Final = """(seen, css) =>
+    seen.nodes.map((node, index) => node.matches(css) ? index : -1).filter((index) => index >= 0)"""

@@ -1,0 +1,51 @@
+"""The automation library's own process: one for this process, started when it is first needed."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from playwright.async_api import Error, Playwright, async_playwright
+
+from recoup.errors import KeeperError
+
+
+class PlaywrightDriver:
+    """Starts the driver, and starts it again when it was lost."""
+
+    def __init__(self, launch_s: float) -> None:
+        self._launch_s = launch_s
+        self._playwright: Playwright | None = None
+        self._turn = asyncio.Lock()
+
+    async def get(self) -> Playwright:
+        async with self._turn:
+            if self._playwright is None:
+                self._playwright = await self._start()
+            return self._playwright
+
+    async def lost(self) -> None:
+        """It does not answer any more: the next one who asks gets another."""
+        async with self._turn:
+            await self._stop()
+
+    async def close(self) -> None:
+        async with self._turn:
+            await self._stop()
+
+    async def _start(self) -> Playwright:
+        try:
+            async with asyncio.timeout(self._launch_s):
+                return await async_playwright().start()
+        except (Error, OSError, TimeoutError) as error:
+            raise KeeperError(
+                f"the browser automation could not be started: {error!r}",
+                hint="Reinstall it: pip install --force-reinstall 'recoup[browser]'",
+            ) from error
+
+    async def _stop(self) -> None:
+        playwright, self._playwright = self._playwright, None
+        if playwright is not None:
+            with suppress(Error, OSError, TimeoutError):
+                async with asyncio.timeout(self._launch_s):
+                    await playwright.stop()

@@ -1,0 +1,146 @@
+"""Which browser there is on this machine, and how to get one. Imports nothing of the automation library: `doctor` and
+`browser install` must work where that is missing."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from recoup.errors import SettingsError
+
+VARIABLE: Final = "RECOUP_BROWSER"
+_CHANNELS: Final = {
+    "chromium": ("chromium", "chromium-browser"),
+    "chrome": ("google-chrome-stable", "google-chrome"),
+    "chrome-beta": ("google-chrome-beta",),
+    "chrome-unstable": ("google-chrome-unstable",),
+    "msedge": ("microsoft-edge-stable", "microsoft-edge"),
+}
+_SYSTEM: Final = ("chromium", "chrome")
+"""Channels that are taken without being asked for, in this order."""
+_OWN: Final = "chromium-*/chrome-linux*/chrome"
+"""Where the automation library keeps those that it downloads."""
+_INSTALL_S: Final = 900
+_VERSION_S: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class FoundBrowser:
+    executable: str
+    origin: str
+    """How it was found, in words."""
+
+
+def find_browser(environ: Mapping[str, str]) -> FoundBrowser | None:
+    """The one that is asked for, or the first there is. Raises SettingsError if the former is not there."""
+    wanted = environ.get(VARIABLE, "").strip()
+    if wanted:
+        return _wanted(wanted, environ)
+    for channel in _SYSTEM:
+        if executable := _channel(channel, environ):
+            return FoundBrowser(executable, "installed on this system")
+    own = _downloaded(environ)
+    return FoundBrowser(own, "downloaded by Playwright") if own else None
+
+
+def needed_browser(environ: Mapping[str, str]) -> FoundBrowser:
+    found = find_browser(environ)
+    if found is None:
+        raise SettingsError("there is no Chromium on this machine", hint="Get one: recoup browser install")
+    return found
+
+
+def has_library() -> bool:
+    return importlib.util.find_spec("playwright") is not None
+
+
+def browser_version(found: FoundBrowser) -> str | None:
+    """What it says of itself; None: it does not start."""
+    try:
+        said = subprocess.run(
+            [found.executable, "--version"], capture_output=True, timeout=_VERSION_S, check=True, text=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return said.stdout.strip() or None
+
+
+def install_browser(environ: Mapping[str, str], say: Callable[[str], None]) -> FoundBrowser:
+    """Get one if there is none: Debian's package where that may be installed, the automation library's otherwise."""
+    found = find_browser(environ)
+    if found is not None:
+        return found
+    tried: list[str] = []
+    for words, commands in _ways():
+        say(words)
+        problem = _run_all(commands, environ)
+        found = find_browser(environ)
+        if found is not None:
+            return found
+        tried.append(f"{' '.join(commands[-1])}: {problem or 'no browser was found afterwards'}")
+    raise SettingsError(
+        "no browser could be installed" + "".join(f"\n  {line}" for line in tried),
+        hint=f"Install Chromium or Chrome by other means, and name it if it is not found: {VARIABLE}=/path/to/it",
+    )
+
+
+def _ways() -> list[tuple[str, list[list[str]]]]:
+    ways: list[tuple[str, list[list[str]]]] = []
+    if os.geteuid() == 0 and shutil.which("apt-get"):
+        install = ["apt-get", "install", "-qq", "-y", "--no-install-recommends", "chromium"]
+        ways.append(
+            ("installing Debian's package chromium (about 40 s)", [["apt-get", "update", "-qq"], install])
+        )
+    if has_library():
+        download = [sys.executable, "-m", "playwright", "install", "chromium"]
+        ways.append(("downloading Playwright's Chromium", [download]))
+    return ways
+
+
+def _run_all(commands: list[list[str]], environ: Mapping[str, str]) -> str | None:
+    """What the last words of the one that failed were; None: all ended well."""
+    for command in commands:
+        try:
+            done = subprocess.run(
+                command,
+                env={**environ, "DEBIAN_FRONTEND": "noninteractive"},
+                capture_output=True,
+                timeout=_INSTALL_S,
+                check=False,
+                text=True,
+                errors="replace",
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return str(error)
+        if done.returncode:
+            lines = (done.stderr or done.stdout).strip().splitlines()
+            return lines[-1] if lines else f"exit code {done.returncode}"
+    return None
+
+
+def _wanted(wanted: str, environ: Mapping[str, str]) -> FoundBrowser:
+    executable = wanted if "/" in wanted and os.access(wanted, os.X_OK) else _channel(wanted, environ)
+    if executable is None:
+        raise SettingsError(
+            f"{VARIABLE} names {wanted}, which is not here",
+            hint=f"Give the path of a browser, or one of {', '.join(_CHANNELS)}; or leave it out.",
+        )
+    return FoundBrowser(executable, f"named by {VARIABLE}")
+
+
+def _channel(name: str, environ: Mapping[str, str]) -> str | None:
+    path = environ.get("PATH")
+    return next(filter(None, (shutil.which(program, path=path) for program in _CHANNELS.get(name, ()))), None)
+
+
+def _downloaded(environ: Mapping[str, str]) -> str | None:
+    folder = environ.get("PLAYWRIGHT_BROWSERS_PATH") or Path(environ.get("HOME", "/"), ".cache/ms-playwright")
+    found = sorted(str(path) for path in Path(folder).glob(_OWN) if os.access(path, os.X_OK))
+    return found[-1] if found else None

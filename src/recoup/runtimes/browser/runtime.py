@@ -1,0 +1,431 @@
+"""`browser:` steps: one action in the run's own browser, and the pages of runs for whoever looks at them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+import msgspec
+from playwright.async_api import Error, Page
+
+from recoup.errors import KeeperError, SettingsError, UsageError
+from recoup.model.failure import FailureKind
+from recoup.model.outcome import Artifact, Order, Outcome, Scene, Seen
+from recoup.model.plan import BrowserAction, BrowserVerb, PageCheck
+from recoup.model.target import Fingerprint, target_words
+from recoup.ports import Hooks
+from recoup.runtimes.browser.checks import PageChecks, picture_of, region_key
+from recoup.runtimes.browser.driver import PlaywrightDriver
+from recoup.runtimes.browser.finding import needed_browser
+from recoup.runtimes.browser.fingerprints import fingerprint
+from recoup.runtimes.browser.guarding import MakeGuard
+from recoup.runtimes.browser.limits import BrowserLimits
+from recoup.runtimes.browser.matching import Resolver
+from recoup.runtimes.browser.pictures import Pictures
+from recoup.runtimes.browser.seeking import Seeker
+from recoup.runtimes.browser.session import Past, Session, launch
+from recoup.runtimes.browser.settling import settle
+from recoup.runtimes.browser.traces import Trace
+from recoup.runtimes.browser.trouble import Trouble, is_driver_lost, of_error
+from recoup.runtimes.browser.verbs import LEAVES_ALONE, Attempt, load, perform
+from recoup.runtimes.step_log import StepLog
+
+_REPEATABLE: Final = LEAVES_ALONE | {BrowserVerb.GOTO, BrowserVerb.TAB, BrowserVerb.HOVER}
+"""Verbs of which it does no harm not to know whether they were done."""
+_IDLE_LOOK_S: Final = 0.25
+
+
+class BrowserRuntime:
+    """One browser for each run, as long as its driver lives: opened by its first step, closed by `leave`."""
+
+    inline = False
+
+    def __init__(
+        self,
+        make_guard: MakeGuard,
+        resolver: Resolver,
+        open_log: Callable[[Order], StepLog],
+        environ: Mapping[str, str],
+        *,
+        limits: BrowserLimits | None = None,
+        boot_s: Callable[[], float] | None = None,
+        traces: bool = False,
+    ) -> None:
+        self._make_guard = make_guard
+        self._resolver = resolver
+        self._open_log = open_log
+        self._environ = environ
+        self._limits = limits or BrowserLimits()
+        self._boot_s = boot_s or _boot_s
+        self._traces = traces
+        self._driver = PlaywrightDriver(self._limits.launch_s)
+        self._sessions: dict[str, Session] = {}
+        self._pasts: dict[str, Past] = {}
+        """Of runs that are driven here: what a new browser needs."""
+
+    # One attempt
+
+    async def perform(self, order: Order, hooks: Hooks) -> Outcome:
+        assert isinstance(order.action, BrowserAction), "the browser performs browser steps only"
+        began_s = time.monotonic()
+        with self._open_log(order) as log:
+            outcome = await self._performed(order, order.action, hooks)
+            outcome = msgspec.structs.replace(outcome, duration_ms=round(1000 * (time.monotonic() - began_s)))
+            said = log.feed("stdout", (_line(order.action, outcome) + "\n").encode())
+            if said:
+                hooks.said("stdout", said)
+        return outcome
+
+    async def _performed(self, order: Order, action: BrowserAction, hooks: Hooks) -> Outcome:
+        if hooks.stop.is_set():
+            return Outcome(interrupted=True)
+        try:
+            session = await self._session(order, hooks)
+        except (KeeperError, SettingsError) as error:
+            return Outcome(kind=FailureKind.SPAWN_FAILED, detail=str(error))
+        except (Error, TimeoutError) as error:
+            await self._forget_lost(order.run_id, error)
+            return Outcome(kind=FailureKind.SPAWN_FAILED, detail=f"the browser did not start: {error!r}")
+        await hooks.launched(session.identity)
+        attempt = self._attempt(order, action, session, hooks)
+        return await self._watched(attempt, hooks)
+
+    def _attempt(self, order: Order, action: BrowserAction, session: Session, hooks: Hooks) -> Attempt:
+        return Attempt(
+            order=order,
+            action=action,
+            session=session,
+            seeker=Seeker(session, self._resolver, self._limits),
+            pictures=Pictures(session, self._limits),
+            limits=self._limits,
+            lifeline=hooks.lifeline,
+            boot_s=self._boot_s,
+        )
+
+    async def _watched(self, attempt: Attempt, hooks: Hooks) -> Outcome:
+        """The attempt, against the clock, silence and the driver's wish to end."""
+        policy = attempt.order.policy
+        work = asyncio.create_task(self._work(attempt))
+        stopped = asyncio.create_task(hooks.stop.wait())
+        idle = asyncio.create_task(_idle(attempt, policy.step_idle_timeout_seconds))
+        try:
+            await asyncio.wait(
+                {work, stopped, idle},
+                timeout=policy.step_timeout_seconds,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            if work.done():
+                return work.result()
+        finally:
+            for task in (work, stopped, idle):
+                task.cancel()
+            await asyncio.gather(work, stopped, idle, return_exceptions=True)
+            # The library goes on with what it was told: whatever it still does must not meet the next attempt.
+            attempt.session.tainted |= not work.done() or work.cancelled()
+        if stopped.done() and not stopped.cancelled():
+            return Outcome(interrupted=True, outcome_known=_is_known(attempt))
+        return await self._out_of_time(attempt, is_idle=idle.done() and not idle.cancelled())
+
+    async def _out_of_time(self, attempt: Attempt, *, is_idle: bool) -> Outcome:
+        policy = attempt.order.policy
+        if is_idle:
+            limit_s, kind = policy.step_idle_timeout_seconds, FailureKind.IDLE_TIMEOUT
+            trouble = Trouble(kind, f"nothing came over the network for {limit_s:g} s")
+        else:
+            words = f"not done within {policy.step_timeout_seconds:g} s"
+            trouble = Trouble(FailureKind.WALL_TIMEOUT, words)
+        outcome = await self._failed(attempt, trouble, Trace(attempt.session, self._limits, False))
+        return msgspec.structs.replace(
+            outcome, idle_ms=round(1000 * (time.monotonic() - attempt.session.traffic.last_s))
+        )
+
+    async def _work(self, attempt: Attempt) -> Outcome:
+        session = attempt.session
+        trace = Trace(session, self._limits, self._traces and attempt.order.attempt > 1)
+        try:
+            session.begin(attempt.action.dialog)
+            await trace.begin()
+            await self._prepare(attempt)
+            await self._picture_regions(attempt)
+            await perform(attempt)
+            page = await session.current()
+            if attempt.action.verb not in LEAVES_ALONE:
+                await settle(page, session.traffic, self._limits, self._limits.after_s)
+            _heed_dialogs(attempt)
+            seen = await self._seen(attempt, page)
+            await session.keep_past()
+            await trace.end(failed=False)
+        except Trouble as trouble:
+            return await self._failed(attempt, _dialog_first(attempt, trouble), trace)
+        except Error as error:
+            told = of_error(error, _doing(attempt.action))
+            return await self._failed(attempt, _dialog_first(attempt, told), trace, error)
+        return Outcome(exit_code=0, outputs=attempt.outputs, seen=seen)
+
+    async def _prepare(self, attempt: Attempt) -> None:
+        """A page to begin with: after a loss or on a later attempt the last known one, loaded anew, unless that would
+        lose what earlier steps have done in it."""
+        session, past, verb = attempt.session, attempt.session.past, attempt.action.verb
+        page = await session.current()
+        lost = session.crashed or session.tainted or (past.url is not None and page.url == "about:blank")
+        if lost:
+            page = await session.replace_page()
+        if (
+            verb is BrowserVerb.GOTO
+            or past.url is None
+            or (verb is BrowserVerb.TAB and attempt.action.value == "new")
+        ):
+            return
+        if lost and past.touched:
+            words = "the page was lost, and with it what had been done in it since it was loaded"
+            raise Trouble(FailureKind.RUNTIME_DRIFT, words)
+        if lost or (attempt.order.attempt > 1 and not past.touched):
+            attempt.must_hold_lease("loading the page again")
+            await load(page, past.url, attempt.order.policy.step_timeout_seconds)
+
+    async def _picture_regions(self, attempt: Attempt) -> None:
+        for check in attempt.order.regions:
+            page = await attempt.session.current()
+            picture = await picture_of(check.target, page, attempt.seeker, attempt.pictures)
+            if picture is not None:
+                attempt.session.before[region_key(check.target)] = picture
+
+    async def _seen(self, attempt: Attempt, page: Page) -> Seen:
+        look = await attempt.seeker.look(page)
+        shown = look.collection if look else None
+        return Seen(
+            resolution=attempt.resolution,
+            observed=attempt.observed,
+            page=fingerprint(shown.url, shown.title, shown.elements) if shown else None,
+            artifacts=tuple(attempt.artifacts),
+        )
+
+    async def _failed(
+        self, attempt: Attempt, trouble: Trouble, trace: Trace, error: Exception | None = None
+    ) -> Outcome:
+        session = attempt.session
+        attempt.resolution = trouble.resolution or attempt.resolution
+        if trouble.kind in (FailureKind.BROWSER_CRASHED, FailureKind.CONNECTION_LOST):
+            session.crashed = True
+            await self._forget_lost(attempt.order.run_id, error)
+        else:
+            await self._gather(attempt, trace)
+        return Outcome(
+            kind=trouble.kind,
+            detail=trouble.detail,
+            agent_event=trouble.event,
+            retry_after_s=trouble.retry_after_s,
+            outcome_known=_is_known(attempt),
+            seen=Seen(
+                resolution=attempt.resolution, observed=attempt.observed, artifacts=tuple(attempt.artifacts)
+            ),
+        )
+
+    async def _gather(self, attempt: Attempt, trace: Trace) -> None:
+        """Evidence of a failure, as much as can be had from a page that may be in any state."""
+        if attempt.session.page is not None and not attempt.session.tainted:
+            with suppress(Error, TimeoutError):
+                async with asyncio.timeout(self._limits.picture_s):
+                    picture = attempt.pictures.take(
+                        attempt.session.page, "failure", resolution=attempt.resolution
+                    )
+                    attempt.artifacts.append(await picture)
+        if attempt.seeker.last is not None:
+            data = _bounded(attempt.seeker.last.elements, self._limits.seen_bytes_max)
+            attempt.artifacts.append(Artifact("elements.json", "application/json", data))
+        record = await trace.end(failed=True)
+        if record is not None:
+            attempt.artifacts.append(record)
+
+    # Sessions
+
+    async def _session(self, order: Order, hooks: Hooks) -> Session:
+        session = self._sessions.get(order.run_id)
+        if session is not None and not session.alive:
+            await self._drop(order.run_id)
+            session = None
+        if session is None:
+            past = self._pasts.setdefault(order.run_id, Past())
+            session = await self._open(order, hooks.lifeline.deadline_boot_s, past)
+            self._sessions[order.run_id] = session
+        _hang_on(session, hooks)
+        return session
+
+    async def _open(self, order: Order, deadline_boot_s: float, past: Past) -> Session:
+        found = await asyncio.to_thread(needed_browser, self._environ)
+        playwright = await self._driver.get()
+        guard = self._make_guard(found.executable, order.run_id, deadline_boot_s)
+        try:
+            browser = await launch(playwright, guard, order.env, self._limits)
+            session = Session(
+                order.run_id, browser, guard, await guard.ready(), self._limits, past, dict(order.env)
+            )
+            await session.open_context(past.storage)
+        except BaseException:
+            await guard.close()
+            raise
+        return session
+
+    async def _drop(self, run_id: str) -> None:
+        session = self._sessions.pop(run_id, None)
+        if session is not None:
+            await session.close()
+
+    async def _forget_lost(self, run_id: str, error: Exception | None) -> None:
+        """A browser that is gone is opened again by the next attempt; so is the driver. A dead page alone is not."""
+        session = self._sessions.get(run_id)
+        if error is not None and is_driver_lost(error):
+            await self._driver.lost()
+        if session is not None and not session.alive:
+            await self._drop(run_id)
+
+    # For whoever looks at pages, or keeps them
+
+    async def examine(self, run_id: str, check: PageCheck, scene: Scene) -> tuple[bool | None, str]:
+        session = self._sessions.get(run_id)
+        if session is None or not session.alive or session.page is None or session.crashed:
+            return None, "there is no page"
+        seeker = Seeker(session, self._resolver, self._limits)
+        checks = PageChecks(session, seeker, Pictures(session, self._limits), self._limits)
+        return await checks.examine(check, scene)
+
+    async def fingerprint(self, run_id: str) -> Fingerprint | None:
+        session = self._sessions.get(run_id)
+        if session is None or not session.alive or session.page is None or session.crashed:
+            return None
+        try:
+            look = await Seeker(session, self._resolver, self._limits).look(session.page)
+        except (Trouble, Error):
+            return None
+        return (
+            fingerprint(look.collection.url, look.collection.title, look.collection.elements)
+            if look
+            else None
+        )
+
+    def address(self, run_id: str) -> str | None:
+        """Where the run's page is, for whoever keeps its storage."""
+        past = self._pasts.get(run_id)
+        return past.url if past else None
+
+    async def storage(self, run_id: str) -> bytes | None:
+        """Cookies and local storage: secret. None: the run has no browser here."""
+        session = self._sessions.get(run_id)
+        if session is None or not session.alive:
+            return None
+        try:
+            data = await session.storage()
+        except Error:
+            return None
+        if len(data) > self._limits.storage_bytes_max:
+            words = (
+                f"the storage of the browser takes {len(data)} bytes, over {self._limits.storage_bytes_max}"
+            )
+            raise UsageError(words, hint="Clear it in the plan, or go on without: the run cannot be moved.")
+        return data
+
+    async def restore(self, run_id: str, storage: bytes | None, url: str | None) -> None:
+        """What the run's next browser begins with: the page is loaded by its next step."""
+        await self._drop(run_id)
+        state: dict[str, Any] | None = json.loads(storage) if storage else None
+        self._pasts[run_id] = Past(url=url, storage=state)
+
+    async def reset(self, run_id: str) -> None:
+        """A new context, nothing kept: no cookies, no storage, no page."""
+        past = self._pasts[run_id] = Past()
+        session = self._sessions.get(run_id)
+        if session is None:
+            return
+        session.past = past
+        try:
+            async with asyncio.timeout(self._limits.close_s):
+                await session.open_context(None)
+        except (Error, TimeoutError):
+            await self._drop(run_id)
+
+    async def leave(self, run_id: str) -> None:
+        self._pasts.pop(run_id, None)
+        await self._drop(run_id)
+
+    async def close(self) -> None:
+        for run_id in list(self._sessions):
+            await self.leave(run_id)
+        await self._driver.close()
+
+
+def _hang_on(session: Session, hooks: Hooks) -> None:
+    """The browser lives as long as the lease does, also between attempts."""
+    if session.lifeline is not hooks.lifeline:
+        session.detach()
+        session.lifeline = hooks.lifeline
+        session.detach = hooks.lifeline.attach(session.guard.extend)
+    session.guard.extend(hooks.lifeline.deadline_boot_s)
+
+
+async def _idle(attempt: Attempt, limit_s: float) -> None:
+    """Returns when nothing has come or gone for so long; never while a step is about waiting."""
+    began_s = time.monotonic()
+    while True:
+        await asyncio.sleep(min(_IDLE_LOOK_S, limit_s))
+        quiet_s = time.monotonic() - max(began_s, attempt.session.traffic.last_s)
+        if quiet_s >= limit_s and attempt.action.verb is not BrowserVerb.WAIT:
+            return
+
+
+def _heed_dialogs(attempt: Attempt) -> None:
+    told = attempt.session.unexpected_dialog()
+    if told is not None:
+        asked = f"({told.kind}: {told.words!r})"
+        words = f"{_doing(attempt.action)}: the page opened a dialog that the step does not expect {asked}"
+        raise Trouble(FailureKind.DIALOG_BLOCKED, words)
+
+
+def _dialog_first(attempt: Attempt, trouble: Trouble) -> Trouble:
+    """A dialog in the way is why the rest failed."""
+    try:
+        _heed_dialogs(attempt)
+    except Trouble as dialog:
+        return dialog
+    return trouble
+
+
+def _is_known(attempt: Attempt) -> bool:
+    return attempt.action.verb in _REPEATABLE or not (attempt.acting or attempt.acted)
+
+
+def _bounded(elements: tuple[Any, ...], limit_bytes: int) -> bytes:
+    while len(data := msgspec.json.encode(elements)) > limit_bytes:
+        elements = elements[: len(elements) // 2]
+    return data
+
+
+def _doing(action: BrowserAction) -> str:
+    about = target_words(action.target) if action.target else action.value or ""
+    return f"{action.verb} {about}".strip()
+
+
+def _line(action: BrowserAction, outcome: Outcome) -> str:
+    """For the log: what was done, and what came of it. What was typed is not in it."""
+    about = target_words(action.target) if action.target else action.value or ""
+    seen = outcome.seen
+    healed = (
+        f" (healed: {seen.resolution.strategy})"
+        if seen and seen.resolution and seen.resolution.healed
+        else ""
+    )
+    result = (
+        "interrupted"
+        if outcome.interrupted
+        else f"{outcome.kind}: {outcome.detail}"
+        if outcome.kind
+        else "done"
+    )
+    return f"{action.verb} {about}".strip() + f"{healed}: {result}"
+
+
+def _boot_s() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -1,0 +1,205 @@
+"""Find the element that a target means: wait for it first, and only on a page at rest take something else for it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+import msgspec
+from playwright.async_api import ElementHandle, Error, Frame, Page
+
+from recoup.model.failure import FailureKind
+from recoup.model.outcome import Looking
+from recoup.model.target import Box, Element, HealMode, Resolution, Target, target_words
+from recoup.runtimes.browser.collector import Collection, collect, is_same, recollect
+from recoup.runtimes.browser.limits import BrowserLimits
+from recoup.runtimes.browser.matching import Resolver
+from recoup.runtimes.browser.session import Session
+from recoup.runtimes.browser.settling import settle
+from recoup.runtimes.browser.trouble import Trouble, first_line, is_changed_page
+
+_LIKELY = 0.5
+"""From here on the best candidate is worth a word: not missing, but not certain."""
+
+
+@dataclass
+class Look:
+    """One look at the page."""
+
+    collection: Collection
+    css_matches: tuple[int, ...] | None
+
+
+@dataclass
+class Found:
+    """The element that was chosen, as a node that can be acted on."""
+
+    node: ElementHandle
+    element: Element
+    resolution: Resolution
+
+    async def is_still_it(self) -> bool:
+        """Whether the node is what was chosen; asked right before it is acted on."""
+        now = await recollect(self.node)
+        return now is not None and is_same(now, self.element)
+
+
+class Seeker:
+    """Looks for targets in the current page of one session."""
+
+    def __init__(self, session: Session, resolver: Resolver, limits: BrowserLimits) -> None:
+        self._session = session
+        self._resolver = resolver
+        self._limits = limits
+        self.last: Collection | None = None
+        """What the page showed when it was last looked at."""
+
+    async def find(self, target: Target, looking: Looking) -> Found:
+        """The element, or Trouble: not there, or none that is certain enough."""
+        target = _known(target, looking)
+        settled_s: float | None = None
+        while True:
+            page = await self._session.current()
+            rested_s = time.monotonic() - settled_s if settled_s is not None else -1
+            may_heal = rested_s >= self._limits.heal_s
+            resolution, found = await self._try(page, target, looking, may_heal)
+            if found is not None:
+                return found
+            if rested_s >= self._limits.target_s:
+                raise not_found(target, resolution, looking)
+            if settled_s is None:
+                await settle(page, self._session.traffic, self._limits, self._limits.settle_s)
+                settled_s = time.monotonic()
+            await asyncio.sleep(self._limits.look_s)
+
+    async def matches(self, page: Page, target: Target) -> list[Element]:
+        """All that are exactly as the target is written."""
+        look = await self.look(page, target)
+        if look is None:
+            return []
+        places = self._resolver.matches(target, look.collection.elements, look.css_matches)
+        return [look.collection.elements[place] for place in places]
+
+    async def exactly(self, page: Page, target: Target) -> tuple[list[Element], ElementHandle | None]:
+        """The same, with the node of the only one there is."""
+        look = await self.look(page, target)
+        if look is None:
+            return [], None
+        places = self._resolver.matches(target, look.collection.elements, look.css_matches)
+        found = [look.collection.elements[place] for place in places]
+        return found, await look.collection.node(places[0]) if len(places) == 1 else None
+
+    async def look(self, page: Page, target: Target | None = None) -> Look | None:
+        """None: the page is on its way to another one, or the target's frame is not there."""
+        css = target.css if target else None
+        try:
+            async with asyncio.timeout(self._limits.settle_s):
+                frame, offset = await self._frame(page, target.frame if target else None)
+                if frame is None:
+                    return None
+                collection = await collect(frame, css, offset)
+                matches = await collection.matches(css) if css else None
+        except TimeoutError:
+            self._session.tainted = True
+            raise Trouble(
+                FailureKind.WATCHDOG, "the page does not answer: its scripts do not come to an end"
+            ) from None
+        except Error as error:
+            if "is not a valid selector" in str(error):
+                raise Trouble(FailureKind.INVALID_INPUT, f"css {css!r} is not a valid selector") from None
+            if is_changed_page(error) and not page.is_closed():
+                return None
+            raise
+        await self._forget()
+        self.last = collection
+        return Look(collection, matches)
+
+    async def _try(
+        self, page: Page, target: Target, looking: Looking, may_heal: bool
+    ) -> tuple[Resolution | None, Found | None]:
+        look = await self.look(page, target)
+        if look is None:
+            return None, None
+        seen = look.collection
+        resolution = self._resolver.resolve(
+            target, seen.elements, looking.level, looking.floors, look.css_matches, seen.page_box
+        )
+        if resolution.chosen is None or (resolution.healed and not (may_heal and _heals(looking))):
+            return resolution, None
+        try:
+            node = await seen.node(resolution.chosen.index)
+        except Error as error:
+            if is_changed_page(error) and not page.is_closed():
+                return resolution, None
+            raise
+        return resolution, Found(node, resolution.chosen.element, resolution) if node else None
+
+    async def _frame(self, page: Page, wanted: str | None) -> tuple[Frame | None, Box | None]:
+        """A frame by its name, or by the selector of the element that holds it."""
+        if wanted is None:
+            return page.main_frame, None
+        frame = page.frame(name=wanted) or await self._frame_by_css(page, wanted)
+        if frame is None or frame == page.main_frame:
+            return None, None
+        box = await (await frame.frame_element()).bounding_box()
+        return frame, Box(box["x"], box["y"], box["width"], box["height"]) if box else None
+
+    async def _frame_by_css(self, page: Page, css: str) -> Frame | None:
+        try:
+            holder = await page.query_selector(css)
+        except Error as error:
+            if is_changed_page(error):
+                return None
+            raise Trouble(FailureKind.INVALID_INPUT, f"frame {css!r}: {first_line(error)}") from None
+        return await holder.content_frame() if holder else None
+
+    async def _forget(self) -> None:
+        """The nodes of an earlier look are let go."""
+        if self.last is not None:
+            last, self.last = self.last, None
+            try:
+                await last.release()
+            except Error as error:
+                if not is_changed_page(error):
+                    raise
+
+
+def _known(target: Target, looking: Looking) -> Target:
+    """With the full description, if there is one from an earlier run."""
+    if target.recorded is not None or looking.observed is None:
+        return target
+    return msgspec.structs.replace(target, recorded=looking.observed)
+
+
+def _heals(looking: Looking) -> bool:
+    return looking.heal is HealMode.APPLY and not looking.needs_proof
+
+
+def not_found(target: Target, resolution: Resolution | None, looking: Looking) -> Trouble:
+    """Why nothing was taken."""
+    words = target_words(target)
+    if resolution is None:
+        return Trouble(FailureKind.TARGET_NOT_FOUND, f"{words}: the page, or its frame, did not become ready")
+    if resolution.chosen is not None and resolution.healed:
+        taken = resolution.chosen.element
+        instead = f"{taken.role or taken.tag} {taken.name or taken.text!r} would have been taken instead"
+        why = {
+            HealMode.OFF: "healing is off",
+            HealMode.REPORT: "heals are only reported",
+            HealMode.APPLY: "nothing that the step expects would prove it",
+        }[looking.heal]
+        return Trouble(
+            FailureKind.LOW_CONFIDENCE,
+            f"{words}: not found as written; {instead}, but {why}",
+            resolution=resolution,
+        )
+    best = resolution.best
+    uncertain = best is not None and (best.confidence >= _LIKELY or _is_tie(resolution))
+    kind = FailureKind.LOW_CONFIDENCE if uncertain else FailureKind.TARGET_NOT_FOUND
+    return Trouble(kind, f"{words}: {resolution.reason or 'not found'}", resolution=resolution)
+
+
+def _is_tie(resolution: Resolution) -> bool:
+    best, next_one = resolution.best, resolution.runner_up
+    return best is not None and next_one is not None and 0 < best.confidence == next_one.confidence

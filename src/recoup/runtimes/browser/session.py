@@ -1,0 +1,248 @@
+"""One run's browser: its process, its context, its pages, and what happens in them beside the actions."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from playwright.async_api import Browser, BrowserContext, Dialog, Download, Error, Page, Playwright
+
+from recoup.model.failure import FailureKind
+from recoup.model.ids import ProcessIdentity
+from recoup.model.plan import Dialog as WantedDialog
+from recoup.runtimes.browser.guarding import Guard
+from recoup.runtimes.browser.limits import BrowserLimits
+from recoup.runtimes.browser.traffic import Traffic
+from recoup.runtimes.browser.trouble import Trouble
+
+_ARGS: Final = ("--disable-crash-reporter", "--no-pings", "--disable-domain-reliability")
+_PASSED_ON: Final = re.compile(
+    r"PATH|LANG|LC_[A-Z]+|TZ|DISPLAY|WAYLAND_DISPLAY|LD_LIBRARY_PATH|FONTCONFIG_\w+|SSL_CERT_\w+|(?:https?|no|all)_proxy",
+    re.IGNORECASE,
+)
+"""Of the step's environment: a browser has no business with the rest, and there may be secrets in it."""
+_LOCALE: Final = re.compile(r"([a-z]{2,3})_([A-Z]{2})(?:\..*)?")
+_WORDS_MAX: Final = 200
+
+
+@dataclass
+class Past:
+    """What another browser needs to go on where one was lost."""
+
+    url: str | None = None
+    storage: dict[str, Any] | None = None
+    touched: bool = False
+    """Something was typed, chosen or clicked in the document that was open: that cannot be had back by loading it."""
+
+
+@dataclass
+class Told:
+    """A dialog that opened, and what was done with it."""
+
+    kind: str
+    words: str
+    expected: bool
+
+
+@dataclass
+class Session:
+    """An open browser with one context."""
+
+    run_id: str
+    browser: Browser
+    guard: Guard
+    identity: ProcessIdentity
+    limits: BrowserLimits
+    past: Past
+    env: dict[str, str]
+    context: BrowserContext = field(init=False)
+    traffic: Traffic = field(init=False)
+    page: Page | None = None
+    dialogs: list[Told] = field(default_factory=list)
+    downloads: asyncio.Queue[Download] = field(default_factory=lambda: asyncio.Queue(100))
+    dialog: WantedDialog | None = None
+    """What the action under way does with one."""
+    crashed: bool = False
+    """The current page is dead."""
+    tainted: bool = False
+    """An action was left while it may still be carried out: nothing else is done in this page."""
+    typed_secrets: set[str] = field(default_factory=set)
+    began_s: float = field(default_factory=time.monotonic)
+    """When the current attempt began."""
+    before: dict[str, bytes] = field(default_factory=dict)
+    """Pictures of regions, taken before the current attempt, by what they show."""
+    detach: Callable[[], None] = lambda: None
+    lifeline: object = None
+
+    useless: bool = False
+    """It lives, but does not do what it is told."""
+
+    @property
+    def alive(self) -> bool:
+        return self.browser.is_connected() and not self.useless
+
+    async def open_context(self, storage: dict[str, Any] | None) -> None:
+        """A new context in place of the old one, with these cookies and local storage, and no page."""
+        if hasattr(self, "context"):
+            with suppress(Error):
+                await self.context.close()
+        self.context = await self.browser.new_context(storage_state=storage, **_like(self.env))  # type: ignore[arg-type]
+        self.traffic = Traffic(self.context, self.limits)
+        self.page = None
+        self.crashed = self.tainted = False
+        self.context.on("page", self._opened)
+        self.context.on("dialog", self._asked)
+
+    async def current(self) -> Page:
+        """The page that actions are about: made when there is none; the last other one when it was closed."""
+        if self.page is not None and not self.page.is_closed():
+            return self.page
+        others = [page for page in self.context.pages if not page.is_closed()]
+        self.page = others[-1] if others else await self.new_page()
+        return self.page
+
+    async def new_page(self) -> Page:
+        """A browser that cannot open one any more is of no use."""
+        try:
+            async with asyncio.timeout(self.limits.open_s):
+                return await self.context.new_page()
+        except TimeoutError:
+            self.useless = True
+            raise Trouble(FailureKind.BROWSER_CRASHED, "the browser does not open a page any more") from None
+
+    async def replace_page(self) -> Page:
+        """A fresh page in place of one that is dead or not to be trusted."""
+        old, self.page = self.page, await self.new_page()
+        self.crashed = self.tainted = False
+        if old is not None and not old.is_closed():
+            with suppress(Error, TimeoutError):
+                async with asyncio.timeout(self.limits.close_s):
+                    await old.close(run_before_unload=False)
+        return self.page
+
+    def begin(self, dialog: WantedDialog | None) -> None:
+        """A new attempt: what came before is not about it."""
+        self.began_s = time.monotonic()
+        self.dialog = dialog
+        self.dialogs.clear()
+        self.before.clear()
+        while not self.downloads.empty():
+            self.downloads.get_nowait()
+
+    async def keep_past(self) -> None:
+        """What is needed to go on elsewhere; of a page that does not answer, what was known before."""
+        with suppress(Error, TimeoutError):
+            async with asyncio.timeout(self.limits.close_s):
+                self.past.storage = await self.context.storage_state()  # type: ignore[assignment]
+        if self.page is not None and not self.page.is_closed() and not self.crashed:
+            self.past.url = self.page.url if self.page.url != "about:blank" else self.past.url
+
+    async def storage(self) -> bytes:
+        state = await self.context.storage_state()
+        return json.dumps(state, separators=(",", ":")).encode()
+
+    async def close(self) -> None:
+        """The browser is asked to end; its guard sees to it."""
+        self.detach()
+        with suppress(Error, TimeoutError):
+            async with asyncio.timeout(self.limits.close_s):
+                await self.browser.close()
+        await self.guard.close()
+
+    def unexpected_dialog(self) -> Told | None:
+        return next((told for told in self.dialogs if not told.expected), None)
+
+    def _opened(self, page: Page) -> None:
+        if len(self.context.pages) > self.limits.pages_max:
+            _in_background(page.close())
+            return
+        page.on("crash", self._crashed)
+        page.on("download", self._downloading)
+        page.on("framenavigated", lambda frame: self._moved(page) if frame == page.main_frame else None)
+
+    def _moved(self, page: Page) -> None:
+        """Another document (or another place in the same one: then nothing says that what was typed is gone)."""
+        if page == self.page and _document(page.url) != _document(self.past.url or ""):
+            self.past.touched = False
+            self.past.url = page.url if page.url != "about:blank" else self.past.url
+
+    def _crashed(self, page: Page) -> None:
+        if page == self.page:
+            self.crashed = True
+
+    def _downloading(self, download: Download) -> None:
+        if self.downloads.full():
+            _in_background(download.cancel())
+        else:
+            self.downloads.put_nowait(download)
+
+    def _asked(self, dialog: Dialog) -> None:
+        wanted = self.dialog
+        leaving = dialog.type == "beforeunload"
+        if len(self.dialogs) < self.limits.dialogs_max:
+            words = dialog.message[:_WORDS_MAX]
+            self.dialogs.append(Told(dialog.type, words, expected=wanted is not None or leaving))
+        if leaving or (wanted is not None and wanted.accept):
+            _in_background(dialog.accept(wanted.text or "") if wanted else dialog.accept())
+        else:
+            _in_background(dialog.dismiss())
+
+
+_tasks: set[asyncio.Task[None]] = set()
+"""Kept until they are done: the loop itself holds them only weakly."""
+
+
+def _in_background(work: Any) -> None:
+    async def quietly() -> None:
+        with suppress(Error):
+            await work
+
+    task = asyncio.get_running_loop().create_task(quietly())
+    _tasks.add(task)
+    task.add_done_callback(_tasks.discard)
+
+
+def _document(url: str) -> str:
+    return url.partition("#")[0]
+
+
+async def launch(
+    playwright: Playwright, guard: Guard, env: Mapping[str, str], limits: BrowserLimits
+) -> Browser:
+    """Without what a browser does for its owner: updates, reports, checks whether it is the default."""
+    for name in ("home", "tmp", "downloads"):
+        (guard.folder / name).mkdir(mode=0o700)
+    passed = {name: value for name, value in env.items() if _PASSED_ON.fullmatch(name)}
+    return await playwright.chromium.launch(
+        executable_path=guard.program,
+        args=list(_ARGS),
+        chromium_sandbox=os.geteuid() != 0,
+        downloads_path=guard.folder / "downloads",
+        timeout=1000 * limits.launch_s,
+        handle_sigint=False,
+        handle_sigterm=False,
+        handle_sighup=False,
+        env={
+            **passed,
+            "HOME": str(guard.folder / "home"),
+            "TMPDIR": str(guard.folder / "tmp"),
+            **guard.marks,
+        },
+    )
+
+
+def _like(env: Mapping[str, str]) -> dict[str, str]:
+    """Language and time zone, if the step's environment names one; the machine's own otherwise."""
+    found: dict[str, str] = {}
+    if locale := _LOCALE.fullmatch(env.get("LC_ALL") or env.get("LANG") or ""):
+        found["locale"] = f"{locale[1]}-{locale[2]}"
+    if env.get("TZ"):
+        found["timezone_id"] = env["TZ"].removeprefix(":")
+    return found

@@ -1,0 +1,30 @@
+"""A driver with an open browser, to be killed or frozen: says who is who, then clicks when it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+from tests.integration.browser_house import BrowserHouse, TestHooks, button
+
+from recoup.processes.keeper_main import descendants, process_table
+
+
+async def main() -> None:
+    folder, url, lease_s = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
+    house = BrowserHouse(folder)
+    house.hooks = TestHooks(lease_s)
+    await house.done("goto", value=url)
+    keeper = house.hooks.keepers[-1]
+    import os
+
+    pids = [process.pid for process in descendants(process_table(), os.getpid())]
+    print(json.dumps({"guard": keeper.pid, "pids": pids, "runId": house.run_id}), flush=True)
+    await asyncio.to_thread(sys.stdin.readline)
+    outcome = await house.do("click", button("Approve", near="INV-1001"))
+    print(json.dumps({"kind": outcome.kind}), flush=True)
+
+
+asyncio.run(main())

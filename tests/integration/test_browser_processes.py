@@ -1,0 +1,91 @@
+"""No browser outlives its driver, nor its driver's lease."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.integration.browser_house import needs_browser, site
+
+from recoup.processes.identity import identify
+from recoup.processes.keeper_main import descendants, process_table
+from recoup.processes.sweep import sweep_run
+from recoup.testing.pages import Site
+
+pytestmark = needs_browser
+__all__ = ["site"]
+ROOT = Path(__file__).parents[2]
+
+
+@contextmanager
+def driver(
+    folder: Path, url: str, lease_s: float = 60
+) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
+    command = [sys.executable, "-m", "tests.integration.browser_child", str(folder), url, str(lease_s)]
+    child = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert child.stdin is not None and child.stdout is not None
+    try:
+        said = json.loads(child.stdout.readline())
+        assert len(said["pids"]) > 4, "there are the library's driver, the guard and the browser's processes"
+        yield child, said
+    finally:
+        child.kill()
+        child.wait()
+        child.stdin.close()
+        child.stdout.close()
+
+
+def gone_within(pids: list[int], seconds: float) -> list[int]:
+    """Those that are still there then."""
+    end = time.monotonic() + seconds
+    while (left := [pid for pid in pids if identify(pid) is not None]) and time.monotonic() < end:
+        time.sleep(0.02)
+    return left
+
+
+def test_a_driver_that_is_killed_takes_its_browser_with_it(tmp_path: Path, site: Site) -> None:
+    with driver(tmp_path, site.url + "/invoices") as (child, said):
+        child.send_signal(signal.SIGKILL)
+        assert gone_within(said["pids"], 2) == []
+
+
+def test_a_browser_whose_guard_is_killed_dies_too(tmp_path: Path, site: Site) -> None:
+    with driver(tmp_path, site.url + "/invoices") as (_child, said):
+        below = [process.pid for process in descendants(process_table(), said["guard"])]
+        assert below
+        os.kill(said["guard"], signal.SIGKILL)
+        assert gone_within(below, 2) == []
+
+
+def test_a_frozen_driver_loses_its_browser_with_its_lease_and_does_not_click(
+    tmp_path: Path, site: Site
+) -> None:
+    site.asked.clear()
+    with driver(tmp_path, site.url + "/invoices", lease_s=8) as (child, said):
+        child.send_signal(signal.SIGSTOP)
+        assert gone_within([said["guard"]], 9) == []
+        child.send_signal(signal.SIGCONT)
+        assert child.stdin is not None and child.stdout is not None
+        child.stdin.write("go\n")
+        child.stdin.flush()
+        child.wait(20)
+        assert child.stdout.read() == "" or child.returncode == 0
+    assert not site.posts("/approved")
+
+
+@pytest.mark.asyncio
+async def test_a_browser_that_was_left_behind_is_found_by_its_run(tmp_path: Path, site: Site) -> None:
+    with driver(tmp_path, site.url + "/invoices") as (child, said):
+        child.send_signal(signal.SIGSTOP)
+        below = [process.pid for process in descendants(process_table(), said["guard"])]
+        assert await sweep_run(said["runId"]) >= 1
+        assert gone_within([said["guard"], *below], 2) == []
