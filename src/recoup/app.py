@@ -73,6 +73,7 @@ from recoup.redaction.patterns.catalogue import default_cache, pattern_set
 from recoup.redaction.redactor import SecretRedactor
 from recoup.runtimes.deferred import DeferredRuntime
 from recoup.runtimes.inspector import WorldInspector
+from recoup.runtimes.late_browser import LateBrowser
 from recoup.runtimes.shell import ShellRuntime
 from recoup.runtimes.step_log import StepLog
 from recoup.settings import DatabaseUrl, Settings
@@ -83,6 +84,7 @@ if TYPE_CHECKING:
     from recoup.metrics.collector import Metrics
     from recoup.reports.reporter import Reporter
     from recoup.retention import Retention
+    from recoup.runtimes.browser.runtime import BrowserRuntime
 
 _OWN_SECRETS = frozenset({"RECOUP_KEY", "RECOUP_TOKEN", "RECOUP_DATABASE", "RECOUP_EVIDENCE"})
 _PER_ATTEMPT = frozenset({"RECOUP_RETRY_CONTEXT", "RECOUP_OUTPUT", "RECOUP_PROGRESS"})
@@ -117,6 +119,7 @@ class App:
         self._policies: dict[str, Policy] = {}
         """By digest: what a digest names does not change."""
         self.generations = Generations(ledger, self.redactor, SystemClock(), self._policy_file())
+        self.browsers = LateBrowser(self._browser_runtime)
         self.world = self._world()
         self._linked = LinkedRuns(self.world, self.events, self.files, self._vault)
 
@@ -245,6 +248,7 @@ class App:
         return None
 
     async def close(self) -> None:
+        await self.browsers.close()
         if (metrics := self.__dict__.get("metrics")) is not None:
             await asyncio.to_thread(metrics.close)
         if self._dispatch is not None:
@@ -706,19 +710,29 @@ class App:
             ledger=self.ledger,
             redactor=self.redactor,
             evidence=self.evidence,
-            inspector=WorldInspector(keeper, self.redactor),
+            inspector=WorldInspector(keeper, self.redactor, self.browsers),
             census=HostCensus(alone=isinstance(self.settings.database, Path)),
             runtimes={
                 "run": ShellRuntime(keeper, self._open_log),
                 "python": DeferredRuntime(lambda: _python_runtime(keeper, self._open_log)),
                 "agent": DeferredRuntime(lambda: _agent_runtime(keeper, self._open_log)),
+                "browser": self.browsers,
             },
+            pages=self.browsers,
             environ={k: v for k, v in self._environ.items() if k not in _OWN_SECRETS | _PER_ATTEMPT},
             cases=_LateCases(self),
             generations=self.generations,
             lease_ttl_s=self.settings.lease_s,
             heartbeat_s=self.settings.heartbeat_s,
         )
+
+    def _browser_runtime(self) -> BrowserRuntime:
+        """Raises ModuleNotFoundError."""
+        from recoup.processes.guard import Guard
+        from recoup.runtimes.browser.matching import ExactResolver
+        from recoup.runtimes.browser.runtime import BrowserRuntime
+
+        return BrowserRuntime(Guard, ExactResolver(), self._open_log, self._environ, traces=True)
 
     def _policy_file(self) -> WatchedPolicyFile | None:
         path = self.settings.policy

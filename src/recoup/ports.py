@@ -507,8 +507,8 @@ class Pages(Protocol):
         """What is needed to come back to the current page: its address, cookies and storage. Secret."""
         ...
 
-    async def restore(self, run_id: str, kept: bytes) -> Fingerprint | None:
-        """Open a browser there again, and say what it shows. None: it could not be opened."""
+    async def restore(self, run_id: str, kept: bytes, lifeline: Lifeline) -> tuple[Fingerprint | None, str]:
+        """Open a browser there again, and say what it shows. None: it cannot be had back, and why."""
         ...
 
     async def leave(self, run_id: str) -> None:

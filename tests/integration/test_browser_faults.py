@@ -179,11 +179,12 @@ async def test_a_hard_reset_keeps_nothing(house: BrowserHouse, site: Site) -> No
 
 async def test_a_run_goes_on_elsewhere_with_its_cookies_and_storage(house: BrowserHouse, site: Site) -> None:
     await house.done("goto", value=site.url + "/login")
-    kept, address = await house.runtime.storage(house.run_id), house.runtime.address(house.run_id)
-    assert kept is not None and address == site.url + "/login"
+    before, kept = await house.runtime.fingerprint(house.run_id), await house.runtime.keep(house.run_id)
+    assert kept is not None and house.runtime.address(house.run_id) == site.url + "/login"
     await house.runtime.leave(house.run_id)
-    assert await house.runtime.storage(house.run_id) is None
-    await house.runtime.restore(house.run_id, kept, address)
+    assert await house.runtime.keep(house.run_id) is None
+    found, why = await house.runtime.restore(house.run_id, kept, house.hooks.lifeline)
+    assert (found, why) == (before, "")
     outcome = await house.done("read", Target(css="h1"), into="who")
     assert outcome.outputs == {"who": "known"}
     assert await house.words("#who") == "somebody"

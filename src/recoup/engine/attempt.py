@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from recoup.engine.arguments import Arguments, environment_of, outputs_wanted
-from recoup.engine.browsing import Browsing
+from recoup.engine.browsing import Browsing, secrets_typed
 from recoup.engine.excerpts import end_of
 from recoup.engine.handlers import Handled, Handlers, Place, is_empty
 from recoup.engine.lease import LeaseLifeline
@@ -29,6 +29,7 @@ from recoup.model.plan import (
     Check,
     DiffCheck,
     ExitCheck,
+    RegionCheck,
     Repeat,
     Step,
     kind_of,
@@ -125,7 +126,7 @@ class Attempts:
         self._lifeline = lifeline
         self._stop = stop
         self._handlers = Handlers(world, job, stop, lifeline)
-        self.browsing = Browsing(world, job)
+        self.browsing = Browsing(world, job, lifeline)
         self._folder = str(Path(job.plan.folder).resolve())
 
     async def perform(
@@ -147,6 +148,8 @@ class Attempts:
             retry_context=self._retry_context(step, record, place.attempt),
             session_id=record.session_id,
             looking=await self.browsing.looking(step, record, arguments.action, policy, self._recorder.state),
+            regions=tuple(check for check in step.expect if isinstance(check, RegionCheck)),
+            secret_values=secrets_typed(self._world.redactor, arguments.action),
         )
         outcome = await self._world.runtimes[kind_of(step.action)].perform(order, self._hooks(record))
         if outcome.interrupted:

@@ -30,7 +30,7 @@ from recoup.model.policy import Policy
 from recoup.model.redacted import Redacted
 from recoup.model.run import RunState, StepRecord
 from recoup.model.target import HealMode, Target, target_words
-from recoup.ports import Redactor
+from recoup.ports import Lifeline, Redactor
 
 if TYPE_CHECKING:
     from recoup.engine.world import Job, World
@@ -42,9 +42,10 @@ PAGE_KEY = "browser.page"
 class Browsing:
     """One run's browser, as its driver sees it."""
 
-    def __init__(self, world: World, job: Job) -> None:
+    def __init__(self, world: World, job: Job, lifeline: Lifeline) -> None:
         self._world = world
         self._job = job
+        self._lifeline = lifeline
         self._known: KnownTargets | None = None
         self._elsewhere = ""
         """Why the page that came back is not the one that was left."""
@@ -105,7 +106,7 @@ class Browsing:
             return [], []
         about = self._about(step, record)
         if seen.resolution.healed:
-            healed = _healed(about, step, seen, evidence, proven)
+            healed = _healed(about, step, self._compared(step, seen), evidence, proven)
             return [healed], [msgspec.structs.replace(healed, before=None, after=None, runner_up=None)]
         if not proven or seen.observed is None or self._known is None:
             return [], []
@@ -124,7 +125,8 @@ class Browsing:
             return []
         if resolution.chosen is not None:
             about = self._about(step, record)
-            return [_healed(about, step, seen, evidence, proven=False)] if resolution.healed else []
+            compared = self._compared(step, seen)
+            return [_healed(about, step, compared, evidence, proven=False)] if resolution.healed else []
         best, next_best = resolution.best, resolution.runner_up
         return [
             ev.TargetRejected(
@@ -139,6 +141,12 @@ class Browsing:
                 evidence=evidence,
             )
         ]
+
+    def _compared(self, step: Step, seen: Seen) -> Seen:
+        """With what the target was compared with."""
+        target = _written(step)
+        known = self._known.observed(step.id, target) if self._known else None
+        return msgspec.structs.replace(seen, before=target.recorded or known)
 
     def remember(self, payloads: list[ev.Payload]) -> None:
         """After they were recorded."""
@@ -168,13 +176,11 @@ class Browsing:
         if wanted is None:
             return
         kept = self._job.secrets.find(PAGE_KEY)
-        found = await pages.restore(run_id, base64.b64decode(kept)) if kept is not None else None
         if kept is None:
             self._elsewhere = "its page is gone, and nothing was kept of it"
-        elif found is None:
-            self._elsewhere = "its page is gone, and could not be opened again"
-        else:
-            self._elsewhere = why_another_page(wanted, found)
+            return
+        found, why = await pages.restore(run_id, base64.b64decode(kept), self._lifeline)
+        self._elsewhere = f"its page is gone: {why}" if found is None else why_another_page(wanted, found)
 
     async def lost(self, step: Step, record: StepRecord, state: RunState) -> tuple[int, str] | None:
         """The page that this step goes on from is gone, and what came back is another: the step from which on all must
@@ -188,6 +194,12 @@ class Browsing:
 def _on_a_page(step: Step) -> bool:
     """It goes on where an earlier step has left the page."""
     return isinstance(step.action, BrowserAction) and step.action.verb is not BrowserVerb.GOTO
+
+
+def secrets_typed(redactor: Redactor, action: Any) -> tuple[str, ...]:
+    """What is typed and holds a secret: it must be seen in no picture."""
+    typed = action.value if isinstance(action, BrowserAction) else None
+    return (typed,) if typed and redactor.found_in(typed.encode()) else ()
 
 
 def exactly(action: Any, policy: Policy) -> Looking | None:
@@ -234,7 +246,7 @@ def _healed(
         confidence=resolution.chosen.confidence,
         margin=resolution.margin,
         found_by=resolution.strategy,
-        before=seen.before or _written(step).recorded,
+        before=seen.before,
         after=resolution.chosen.element,
         runner_up=next_best.element if next_best else None,
         runner_up_confidence=next_best.confidence if next_best else None,

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from recoup.engine.arguments import arguments_of, environment_of, secret_names
-from recoup.engine.browsing import exactly
+from recoup.engine.browsing import exactly, secrets_typed
 from recoup.engine.world import Job, World
 from recoup.kernel.elapsed import active_seconds, elapsed_s
 from recoup.kernel.template import TemplateError
@@ -106,6 +106,7 @@ class Handlers:
             objective=self._job.plan.objective,
             title=handler.title or place.step.title,
             looking=exactly(arguments.action, policy),
+            secret_values=secrets_typed(self._world.redactor, arguments.action),
         )
         outcome = await self._world.runtimes[kind_of(handler.action)].perform(order, hooks)
         scene = Scene(

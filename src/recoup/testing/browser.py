@@ -33,7 +33,7 @@ from recoup.model.target import (
     Target,
     target_words,
 )
-from recoup.ports import Hooks
+from recoup.ports import Hooks, Lifeline
 
 _PROFILES = (
     Profile(level=0, min_ratio=0.82, padding=1.0, expands_roles=False),
@@ -125,13 +125,14 @@ class ScriptedBrowser:
     async def keep(self, run_id: str) -> bytes | None:
         return self._at[run_id].encode() if run_id in self._at else None
 
-    async def restore(self, run_id: str, kept: bytes) -> Fingerprint | None:
+    async def restore(self, run_id: str, kept: bytes, lifeline: Lifeline) -> tuple[Fingerprint | None, str]:
+        del lifeline
         url = kept.decode()
         if url not in self.site.pages:
-            return None
+            return None, "it could not be opened again"
         self._at[run_id] = url
         self.done.append(("restore", url))
-        return self._fingerprint(run_id)
+        return self._fingerprint(run_id), ""
 
     async def leave(self, run_id: str) -> None:
         self._at.pop(run_id, None)

@@ -61,7 +61,7 @@ class PageChecks:
     async def examine(self, check: PageCheck, scene: Scene) -> Answer:
         """Until it holds, or the time for checks is over. What must not be there is looked for on a page at rest: right
         after an action nothing has changed yet."""
-        end_s = time.monotonic() + scene.check_timeout_s
+        end_s = time.monotonic() + (scene.check_timeout_s if scene.waits else 0)
         answer: Answer = (None, "the page did not become ready")
         pause_s = self._limits.look_s
         settled = not _is_negative(check)

@@ -17,7 +17,7 @@ from recoup.model.failure import FailureKind
 from recoup.model.outcome import Artifact, Order, Outcome, Scene, Seen
 from recoup.model.plan import BrowserAction, BrowserVerb, PageCheck
 from recoup.model.target import Fingerprint, target_words
-from recoup.ports import Hooks
+from recoup.ports import Hooks, Lifeline
 from recoup.runtimes.browser.checks import PageChecks, picture_of, region_key
 from recoup.runtimes.browser.driver import PlaywrightDriver
 from recoup.runtimes.browser.finding import needed_browser
@@ -84,7 +84,7 @@ class BrowserRuntime:
         if hooks.stop.is_set():
             return Outcome(interrupted=True)
         try:
-            session = await self._session(order, hooks)
+            session = await self._session(order.run_id, order.env, hooks.lifeline)
         except (KeeperError, SettingsError) as error:
             return Outcome(kind=FailureKind.SPAWN_FAILED, detail=str(error))
         except (Error, TimeoutError) as error:
@@ -243,27 +243,25 @@ class BrowserRuntime:
 
     # Sessions
 
-    async def _session(self, order: Order, hooks: Hooks) -> Session:
-        session = self._sessions.get(order.run_id)
+    async def _session(self, run_id: str, env: Mapping[str, str], lifeline: Lifeline) -> Session:
+        session = self._sessions.get(run_id)
         if session is not None and not session.alive:
-            await self._drop(order.run_id)
+            await self._drop(run_id)
             session = None
         if session is None:
-            past = self._pasts.setdefault(order.run_id, Past())
-            session = await self._open(order, hooks.lifeline.deadline_boot_s, past)
-            self._sessions[order.run_id] = session
-        _hang_on(session, hooks)
+            past = self._pasts.setdefault(run_id, Past())
+            session = await self._open(run_id, env, lifeline.deadline_boot_s, past)
+            self._sessions[run_id] = session
+        _hang_on(session, lifeline)
         return session
 
-    async def _open(self, order: Order, deadline_boot_s: float, past: Past) -> Session:
+    async def _open(self, run_id: str, env: Mapping[str, str], deadline_boot_s: float, past: Past) -> Session:
         found = await asyncio.to_thread(needed_browser, self._environ)
         playwright = await self._driver.get()
-        guard = self._make_guard(found.executable, order.run_id, deadline_boot_s)
+        guard = self._make_guard(found.executable, run_id, deadline_boot_s)
         try:
-            browser = await launch(playwright, guard, order.env, self._limits)
-            session = Session(
-                order.run_id, browser, guard, await guard.ready(), self._limits, past, dict(order.env)
-            )
+            browser = await launch(playwright, guard, env, self._limits)
+            session = Session(run_id, browser, guard, await guard.ready(), self._limits, past, dict(env))
             await session.open_context(past.storage)
         except BaseException:
             await guard.close()
@@ -328,11 +326,28 @@ class BrowserRuntime:
             raise UsageError(words, hint="Clear it in the plan, or go on without: the run cannot be moved.")
         return data
 
-    async def restore(self, run_id: str, storage: bytes | None, url: str | None) -> None:
-        """What the run's next browser begins with: the page is loaded by its next step."""
+    async def keep(self, run_id: str) -> bytes | None:
+        storage, past = await self.storage(run_id), self._pasts.get(run_id)
+        if storage is None or past is None:
+            return None
+        return json.dumps([past.url, past.touched, json.loads(storage)]).encode()
+
+    async def restore(self, run_id: str, kept: bytes, lifeline: Lifeline) -> tuple[Fingerprint | None, str]:
+        url, touched, storage = json.loads(kept)
         await self._drop(run_id)
-        state: dict[str, Any] | None = json.loads(storage) if storage else None
-        self._pasts[run_id] = Past(url=url, storage=state)
+        self._pasts[run_id] = Past(url=url, storage=storage)
+        if touched:
+            return None, "and with it what had been done in it since it was loaded"
+        try:
+            session = await self._session(run_id, self._environ, lifeline)
+            page = await session.current()
+            await load(page, url, self._limits.open_s)
+            await settle(page, session.traffic, self._limits, self._limits.settle_s)
+        except (KeeperError, SettingsError, Error, TimeoutError, Trouble) as error:
+            await self._forget_lost(run_id, error)
+            return None, f"it could not be opened again ({_first_line(error)})"
+        found = await self.fingerprint(run_id)
+        return found, "" if found else "it could not be looked at"
 
     async def reset(self, run_id: str) -> None:
         """A new context, nothing kept: no cookies, no storage, no page."""
@@ -357,13 +372,17 @@ class BrowserRuntime:
         await self._driver.close()
 
 
-def _hang_on(session: Session, hooks: Hooks) -> None:
+def _hang_on(session: Session, lifeline: Lifeline) -> None:
     """The browser lives as long as the lease does, also between attempts."""
-    if session.lifeline is not hooks.lifeline:
+    if session.lifeline is not lifeline:
         session.detach()
-        session.lifeline = hooks.lifeline
-        session.detach = hooks.lifeline.attach(session.guard.extend)
-    session.guard.extend(hooks.lifeline.deadline_boot_s)
+        session.lifeline = lifeline
+        session.detach = lifeline.attach(session.guard.extend)
+    session.guard.extend(lifeline.deadline_boot_s)
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 async def _idle(attempt: Attempt, limit_s: float) -> None:

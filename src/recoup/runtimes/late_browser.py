@@ -1,0 +1,63 @@
+"""The browsers of runs, made when the first one is needed: most processes never need any."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from recoup.model.failure import FailureKind
+from recoup.model.outcome import Order, Outcome, Scene
+from recoup.model.plan import PageCheck
+from recoup.model.target import Fingerprint
+from recoup.ports import Hooks, Lifeline
+
+if TYPE_CHECKING:
+    from recoup.runtimes.browser.runtime import BrowserRuntime
+
+_NO_LIBRARY = "browser steps need the package {}: pip install 'recoup[browser]', then recoup browser install"
+
+
+class LateBrowser:
+    """A runtime and pages, like the one that it makes."""
+
+    inline = False
+
+    def __init__(self, make: Callable[[], BrowserRuntime]) -> None:
+        self._make = make
+        self._made: BrowserRuntime | None = None
+
+    async def perform(self, order: Order, hooks: Hooks) -> Outcome:
+        try:
+            return await self._browser().perform(order, hooks)
+        except ModuleNotFoundError as error:
+            return Outcome(kind=FailureKind.INVALID_INPUT, detail=_NO_LIBRARY.format(error.name))
+
+    async def examine(self, run_id: str, check: PageCheck, scene: Scene) -> tuple[bool | None, str]:
+        if self._made is None:
+            return None, "there is no page"
+        return await self._made.examine(run_id, check, scene)
+
+    async def fingerprint(self, run_id: str) -> Fingerprint | None:
+        return await self._made.fingerprint(run_id) if self._made else None
+
+    async def keep(self, run_id: str) -> bytes | None:
+        return await self._made.keep(run_id) if self._made else None
+
+    async def restore(self, run_id: str, kept: bytes, lifeline: Lifeline) -> tuple[Fingerprint | None, str]:
+        try:
+            return await self._browser().restore(run_id, kept, lifeline)
+        except ModuleNotFoundError as error:
+            return None, _NO_LIBRARY.format(error.name)
+
+    async def leave(self, run_id: str) -> None:
+        if self._made is not None:
+            await self._made.leave(run_id)
+
+    async def close(self) -> None:
+        if self._made is not None:
+            await self._made.close()
+
+    def _browser(self) -> BrowserRuntime:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
