@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -18,10 +19,12 @@ async def main() -> None:
     house.hooks = TestHooks(lease_s)
     await house.done("goto", value=url)
     keeper = house.hooks.keepers[-1]
-    import os
-
     pids = [process.pid for process in descendants(process_table(), os.getpid())]
-    print(json.dumps({"guard": keeper.pid, "pids": pids, "runId": house.run_id}), flush=True)
+    words = Path(f"/proc/{keeper.pid}/cmdline").read_bytes().decode().split("\0")
+    folders = [word.partition("=")[2] for word in words if word.startswith("--user-data-dir=")]
+    folders.append(words[words.index("--") + 1])
+    said = {"guard": keeper.pid, "pids": pids, "runId": house.run_id, "folders": folders}
+    print(json.dumps(said), flush=True)
     await asyncio.to_thread(sys.stdin.readline)
     outcome = await house.do("click", button("Approve", near="INV-1001"))
     print(json.dumps({"kind": outcome.kind}), flush=True)

@@ -64,7 +64,7 @@ class Guard:
     async def close(self) -> None:
         """Whatever is left of the program is gone when this returns, and the folder too."""
         self.extend(0)
-        if self.identity is not None and not await wait_dead(self.identity, _END_S):
+        if self.identity is None or not await wait_dead(self.identity, _END_S):
             await sweep_marked(self._marker)
         os.close(self._deadline)
         await asyncio.to_thread(shutil.rmtree, self.folder, ignore_errors=True)

@@ -51,6 +51,8 @@ def main() -> None:
     _write(folder + "/pid", str(os.getpid()))
     status = _watch(child, [fd for fd in watched if fd is not None], None in watched, woken, folder)
     _clear()
+    if status is None:
+        _remove(folder, *[word.partition("=")[2] for word in command if word.startswith("--user-data-dir=")])
     os._exit(os.waitstatus_to_exitcode(status) & 0xFF if status is not None else 1)
 
 
@@ -108,6 +110,14 @@ def _clear() -> None:
         if _none_left():
             return
         time.sleep(0.01)
+
+
+def _remove(*folders: str) -> None:
+    """What the program kept, where nobody is left to do it; it may hold cookies."""
+    import shutil
+
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _none_left() -> bool:

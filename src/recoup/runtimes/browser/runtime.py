@@ -125,7 +125,8 @@ class BrowserRuntime:
                 task.cancel()
             await asyncio.gather(work, stopped, idle, return_exceptions=True)
             # The library goes on with what it was told: whatever it still does must not meet the next attempt.
-            attempt.session.tainted |= not work.done() or work.cancelled()
+            under_way = attempt.acting or attempt.action.verb is BrowserVerb.GOTO
+            attempt.session.tainted |= work.cancelled() and under_way
         if stopped.done() and not stopped.cancelled():
             return Outcome(interrupted=True, outcome_known=_is_known(attempt))
         return await self._out_of_time(attempt, is_idle=idle.done() and not idle.cancelled())
@@ -157,7 +158,8 @@ class BrowserRuntime:
                 await settle(page, session.traffic, self._limits, self._limits.after_s)
             _heed_dialogs(attempt)
             seen = await self._seen(attempt, page)
-            await session.keep_past()
+            if attempt.action.verb not in LEAVES_ALONE:
+                await session.keep_past()
             await trace.end(failed=False)
         except Trouble as trouble:
             return await self._failed(attempt, _dialog_first(attempt, trouble), trace)

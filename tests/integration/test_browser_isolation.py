@@ -1,0 +1,123 @@
+"""What one run, one page or one moment must not do to another."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from tests.integration.browser_house import FLOORS, BrowserHouse, TestHooks, button, needs_browser, site
+
+from recoup.model.failure import FailureKind
+from recoup.model.outcome import Looking, Order
+from recoup.model.plan import BrowserAction, BrowserVerb
+from recoup.model.policy import Policy
+from recoup.model.target import Box, Element, Floors, Resolution, Target
+from recoup.runtimes.browser.matching import ExactResolver
+from recoup.testing.pages import Site
+
+pytestmark = needs_browser
+__all__ = ["site"]
+
+
+async def test_a_crash_concerns_one_run_and_cookies_are_its_own(tmp_path: Path, site: Site) -> None:
+    house = BrowserHouse(tmp_path)
+    try:
+        await house.done("goto", value=site.url + "/login")
+        first, hooks = house.run_id, house.hooks
+        house.begin()
+        await house.done("goto", value=site.url + "/login")
+        assert await house.words("h1") == "stranger"
+        assert house.hooks.keepers[-1] != hooks.keepers[-1]
+        os.kill(hooks.keepers[-1].pid, signal.SIGKILL)
+        await house.done("goto", value=site.url + "/login")
+        assert await house.words("h1") == "known"
+        await house.runtime.leave(first)
+        assert await house.runtime.fingerprint(house.run_id) is not None
+    finally:
+        await house.runtime.close()
+
+
+class Swapping(ExactResolver):
+    """Between the choice and the deed the page makes something else of the chosen node."""
+
+    house: BrowserHouse
+
+    def __init__(self, script: str) -> None:
+        self._script = script
+        self._swapped: asyncio.Future[object] | None = None
+
+    def resolve(
+        self,
+        target: Target,
+        elements: Sequence[Element],
+        level: int,
+        floors: Floors,
+        css_matches: Sequence[int] | None,
+        viewport: Box,
+    ) -> Resolution:
+        resolution = super().resolve(target, elements, level, floors, css_matches, viewport)
+        if resolution.chosen is not None and self._swapped is None and target.name == "Approve":
+            page = self.house.runtime._sessions[self.house.run_id].page
+            assert page is not None
+            self._swapped = asyncio.ensure_future(page.evaluate(self._script))
+        return resolution
+
+
+@pytest.mark.parametrize(
+    ("script", "clicked"),
+    [
+        ("b.textContent = 'Delete'", []),
+        ("b.remove()", []),
+        ("b.outerHTML = b.outerHTML", ["Approve"]),
+        ("b.style.marginTop = '300px'", ["Approve"]),
+    ],
+    ids=["another meaning", "gone", "drawn anew", "moved"],
+)
+async def test_what_was_chosen_is_looked_at_once_more_before_it_is_clicked(
+    tmp_path: Path, site: Site, script: str, clicked: list[str]
+) -> None:
+    resolver = Swapping(script)
+    house = resolver.house = BrowserHouse(tmp_path, resolver=resolver)
+    html = "<button id=b onclick=\"log.textContent += this.textContent + ' '\">Approve</button><p id=log>Log: </p>"
+    try:
+        await house.done("goto", value=site.show("/swap", html))
+        outcome = await house.do("click", button("Approve"))
+        assert (await house.words("#log")).split()[1:] == clicked
+        assert outcome.kind is (None if clicked else FailureKind.TARGET_NOT_FOUND) and outcome.outcome_known
+    finally:
+        await house.runtime.close()
+
+
+async def test_two_runs_are_driven_at_once(tmp_path: Path, site: Site) -> None:
+    house = BrowserHouse(tmp_path)
+
+    async def drive(run_id: str) -> bool:
+        hooks = TestHooks()
+        for action in (
+            BrowserAction(verb=BrowserVerb.GOTO, value=site.url + "/slow"),
+            BrowserAction(verb=BrowserVerb.CLICK, target=button("Pay now")),
+        ):
+            order = Order(
+                run_id=run_id,
+                step_id="s",
+                step_index=0,
+                attempt=1,
+                action=action,
+                cwd=str(tmp_path),
+                env={"PATH": os.environ["PATH"]},
+                policy=Policy(step_timeout_seconds=30),
+                looking=Looking(floors=FLOORS),
+            )
+            outcome = await house.runtime.perform(order, hooks)
+            if outcome.kind is not None:
+                return False
+        return True
+
+    try:
+        assert all(await asyncio.gather(drive("one"), drive("two")))
+    finally:
+        await house.runtime.close()
