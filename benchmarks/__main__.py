@@ -23,6 +23,8 @@ NAMES = (
     "metrics_cost",
     "dispatch",
     "retention",
+    "locators",
+    "healing_cost",
 )
 
 

@@ -25,8 +25,11 @@ def same_click(chosen: Element, true: Element) -> bool:
 
 def same_effect(one: Element, other: Element) -> bool:
     """Elsewhere, with the same words and the same link."""
-    words, link = words_of(said_by(one)), link_of(one.href)
-    return bool(words and link) and link == link_of(other.href) and words == words_of(said_by(other))
+    link = link_of(one.href)
+    if not link or link != link_of(other.href):
+        return False
+    words = words_of(said_by(one))
+    return bool(words) and words == words_of(said_by(other))
 
 
 def without(elements: Sequence[Element], true: Element) -> list[Element]:

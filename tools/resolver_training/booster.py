@@ -6,6 +6,7 @@ choice. So the scores are learned against each other and against absence at once
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +15,11 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+Bins = NDArray[np.uint8]
+Slopes = tuple[Floats, Floats]
+Split = tuple[float, int, int]
+"""What it gains, which feature, after which bin."""
 BINS: Final = 32
 
 
@@ -42,19 +48,19 @@ def fit(rows: Floats, right: NDArray[np.bool_], question: Ints, weight: Floats, 
     """`question` numbers the rows' questions from 0, in order; `weight` is one number per question."""
     chance = np.random.default_rng(how.seed)
     edges = [_edges(column) for column in rows.T]
-    bins = np.stack([np.searchsorted(cut, column, side="left") for cut, column in zip(edges, rows.T)]).astype(
-        np.uint8
-    )
+    bins = np.stack(
+        [np.searchsorted(cut, column, side="left") for cut, column in zip(edges, rows.T, strict=True)]
+    ).astype(np.uint8)
     starts = np.searchsorted(question, np.arange(question[-1] + 1))
     has_right = np.maximum.reduceat(right, starts)
     score = np.zeros(len(rows))
     trees = []
     for _ in range(how.trees):
-        gradient, curvature = _slopes(score, right, has_right, question, starts, weight)
+        slopes = _slopes(score, right, has_right, question, starts, weight)
         asked = chance.random(len(starts)) < how.share_of_questions
         taken = np.flatnonzero(asked[question])
         columns = chance.permutation(rows.shape[1])[: max(1, int(how.share_of_features * rows.shape[1]))]
-        tree, leaf_of = _grow(bins, edges, gradient, curvature, taken, columns, how)
+        tree, leaf_of = _grow(bins, edges, slopes, taken, columns, how)
         score += tree.value[leaf_of]
         trees.append(tree)
     return trees
@@ -64,10 +70,13 @@ def choice(score: Floats, question: Ints, starts: Ints) -> Floats:
     """How likely each row is the answer to its question; what is missing to 1 is the likelihood of none."""
     top = np.maximum(0.0, np.maximum.reduceat(score, starts))
     power = np.exp(score - top[question])
-    return power / (np.add.reduceat(power, starts) + np.exp(-top))[question]
+    likely: Floats = power / (np.add.reduceat(power, starts) + np.exp(-top))[question]
+    return likely
 
 
-def _slopes(score, right, has_right, question, starts, weight):  # type: ignore[no-untyped-def]
+def _slopes(
+    score: Floats, right: Bools, has_right: Bools, question: Ints, starts: Ints, weight: Floats
+) -> tuple[Floats, Floats]:
     chosen = choice(score, question, starts)
     among_right = np.where(right, chosen, 0.0)
     whole = np.add.reduceat(among_right, starts)
@@ -85,13 +94,15 @@ def _edges(column: Floats) -> Floats:
     return (values[1:] + values[:-1]) / 2
 
 
-def _grow(bins, edges, gradient, curvature, taken, columns, how):  # type: ignore[no-untyped-def]
+def _grow(
+    bins: Bins, edges: Sequence[Floats], slopes: Slopes, taken: Ints, columns: Ints, how: Boosting
+) -> tuple[Tree, Ints]:
     nodes = 2 ** (how.depth + 1) - 1
     feature, cut, value = np.full(nodes, -1), np.zeros(nodes), np.zeros(nodes)
     at = np.zeros(bins.shape[1], dtype=np.int64)
     for depth in range(how.depth):
         first, count = 2**depth - 1, 2**depth
-        best = _best_splits(bins, gradient, curvature, taken, at[taken] - first, count, columns, how)
+        best = _best_splits(bins, slopes, taken, at[taken] - first, count, columns, how)
         for k, (gain, column, place) in enumerate(best):
             if gain > 1e-9:
                 feature[first + k], cut[first + k] = column, edges[column][place]
@@ -105,22 +116,25 @@ def _grow(bins, edges, gradient, curvature, taken, columns, how):  # type: ignor
             )
         at = np.where(split, 2 * at + 1 + goes_right, at)
         # A node that is not split stays where it is, as a leaf: later depths skip it.
-    down = np.bincount(at[taken], gradient[taken], nodes)
-    firm = np.bincount(at[taken], curvature[taken], nodes)
+    down = np.bincount(at[taken], slopes[0][taken], nodes)
+    firm = np.bincount(at[taken], slopes[1][taken], nodes)
     value = how.rate * down / (firm + how.ridge)
     return Tree(feature, cut, value), at
 
 
-def _beyond(bins, edges, cut):  # type: ignore[no-untyped-def]
-    return bins > np.searchsorted(edges, cut)
+def _beyond(bins: Bins, edges: Floats, cut: Floats) -> Bools:
+    beyond: Bools = bins > np.searchsorted(edges, cut)
+    return beyond
 
 
-def _best_splits(bins, gradient, curvature, taken, node, count, columns, how):  # type: ignore[no-untyped-def]
+def _best_splits(
+    bins: Bins, slopes: Slopes, taken: Ints, node: Ints, count: int, columns: Ints, how: Boosting
+) -> list[Split]:
     alive = node >= 0
     taken, node = taken[alive], node[alive]
-    g, h = gradient[taken], curvature[taken]
+    g, h = slopes[0][taken], slopes[1][taken]
     node = node.astype(np.int32)
-    best = [(0.0, -1, -1)] * count
+    best: list[Split] = [(0.0, -1, -1)] * count
     width = int(bins.max()) + 1
     for column in columns:
         key = node * width + bins[column, taken]

@@ -1,8 +1,8 @@
 """How pages change, learned from recorded changes and done again to other elements.
 
-A recorded pair (an element as it was, and as it is now) says which of its attributes changed, together. The same is done
-to any element of any page: what it "was" is made up from what it is. That gives far more questions than were recorded,
-with the duplicates and siblings that real pages have.
+A recorded pair (an element as it was, and as it is now) says which of its attributes changed, together. The same is
+done to any element of any page: what it "was" is made up from what it is. That gives far more questions than were
+recorded, with the duplicates and siblings that real pages have.
 """
 
 from __future__ import annotations

@@ -1,22 +1,29 @@
 """Pages made up from scratch, in two versions: as recorded, and after somebody worked on them.
 
-Recorded pages of the wild lack what a collector sees (roles, accessible names, labels, test ids, containers). Here these
-are known, and so is what became of every element.
+Recorded pages of the wild lack what a collector sees (roles, accessible names, labels, test ids, containers). Here
+these are known, and so is what became of every element.
 """
 
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from recoup.model.target import Box, Element
 
-SYLLABLES = (
-    "ka lo mi ren tas vo bel dur fin gor hal jin kel mar nor pol qui ras sel tor ul ven wis yor zan".split()
+SYLLABLES = re.split(
+    " ", "ka lo mi ren tas vo bel dur fin gor hal jin kel mar nor pol ras sel tor ul ven wis yor zan"
 )
-SECTIONS = "Orders Invoices Reports Customers Products Payments Messages Calendar Projects Teams Billing Security".split()
-ACTIONS = "Edit Delete View Share Approve Reject Archive Download Duplicate Rename Assign Print".split()
+SECTIONS = (
+    "Orders", "Invoices", "Reports", "Customers", "Products", "Payments", "Messages", "Calendar", "Projects", "Teams",
+    "Billing", "Security",
+)  # fmt: skip
+ACTIONS = (
+    "Edit", "Delete", "View", "Share", "Approve", "Reject", "Archive", "Download", "Duplicate", "Rename", "Assign",
+    "Print",
+)  # fmt: skip
 FORM = (
     "Email", "Password", "First name", "Last name", "Company", "Phone", "Street", "City", "Postal code",
     "Card number", "Comment", "Website", "Job title", "Date of birth", "Country", "VAT number",
@@ -25,7 +32,10 @@ BUTTONS = (
     "Save", "Cancel", "Submit", "Continue", "Sign in", "Sign up", "Search", "Apply", "Reset", "Add user", "Invite",
     "Upgrade", "Check out", "Send message", "Export", "Import", "Create project", "Log out", "Help", "Next", "Previous",
 )  # fmt: skip
-ICONS = "close menu search bell user gear star heart trash pencil refresh filter sort expand print".split()
+ICONS = (
+    "close", "menu", "search", "bell", "user", "gear", "star", "heart", "trash", "pencil", "refresh", "filter", "sort",
+    "expand", "print",
+)  # fmt: skip
 REWORDED = {
     "Sign in": "Log in", "Sign up": "Register", "Submit": "Send", "Continue": "Next step", "Save": "Save changes",
     "Help": "Support", "Check out": "Checkout", "Email": "Email address", "Phone": "Phone number",
@@ -54,7 +64,7 @@ class Thing:
 
 
 def two_versions(chance: random.Random) -> tuple[list[tuple[int, Element]], list[tuple[int, Element]]]:
-    """(thing, element) of the page as recorded and of the page as it is now; wrappers carry the number of their thing."""
+    """(thing, element) of the page as recorded and as it is now; wrappers carry the number of their thing."""
     things = list(_things(chance))
     return _render(things, chance), _render(_worked_on(things, chance), chance)
 
@@ -148,8 +158,10 @@ def _footer(chance: random.Random) -> list[Thing]:
         *SECTIONS[:4],
     ]
     made = [Thing(0, "footer", "link", "a", name, href=f"/{_key(name)}") for name in chance.sample(names, 7)]
-    social = [Thing(0, "footer", "link", "a", name, href=f"https://{name}.com/acme", silent=True, named=chance.random() < 0.5)
-              for name in ("facebook", "twitter", "youtube", "linkedin")]  # fmt: skip
+    social = [
+        Thing(0, "footer", "link", "a", name, href=f"https://{name}.com/acme", silent=True, named=named)
+        for name, named in (("facebook", True), ("twitter", False), ("youtube", True), ("linkedin", False))
+    ]
     return made + social
 
 
@@ -173,17 +185,27 @@ def _worked_on(things: Sequence[Thing], chance: random.Random) -> list[Thing]:
     """Between a new coat of paint and a rewrite, section by section."""
     much = chance.choice((0.05, 0.15, 0.3))
     kept = [_changed(thing, much, chance) for thing in things if chance.random() > much / 3]
-    fresh = [replace(thing, uid=-thing.uid, said=_name(chance), href=thing.href and f"/{_name(chance).lower()}", test_id="",
-                     container=thing.container and _name(chance), key="") for thing in things if chance.random() < much / 2]  # fmt: skip
-    order = {section: chance.random() if chance.random() < much else number / 10 for number, section in
-             enumerate(dict.fromkeys(thing.section for thing in kept))}  # fmt: skip
-    both = [(order.get(thing.section, 1.0), chance.random() if chance.random() < much / 2 else number / 1000, thing)
-            for number, thing in enumerate(kept + fresh)]  # fmt: skip
+    fresh = [_replaced(thing, chance) for thing in things if chance.random() < much / 2]
+    sections = dict.fromkeys(thing.section for thing in kept)
+    order = {name: chance.random() if chance.random() < much else at / 10 for at, name in enumerate(sections)}
+    both = []
+    for number, thing in enumerate(kept + fresh):
+        place = chance.random() if chance.random() < much / 2 else number / 1000
+        both.append((order.get(thing.section, 1.0), place, thing))
     return [thing for _, _, thing in sorted(both, key=lambda item: item[:2])]
 
 
+def _replaced(thing: Thing, chance: random.Random) -> Thing:
+    """Another of its kind, beside it."""
+    said, container = _name(chance), thing.container and _name(chance)
+    href = thing.href and f"/{said.lower()}"
+    return replace(thing, uid=-thing.uid, said=said, href=href, test_id="", container=container, key="")
+
+
 def _changed(thing: Thing, much: float, chance: random.Random) -> Thing:
-    happens = lambda share: chance.random() < much * share  # noqa: E731
+    def happens(share: float) -> bool:
+        return chance.random() < much * share
+
     if happens(0.6):
         thing = replace(
             thing, said=REWORDED.get(thing.said, thing.said if thing.silent else _longer(thing.said, chance))

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
+from tools.resolver_training.answers import same_click, same_effect, without
+from tools.resolver_training.drift import Pair, changed, worth_asking
+from tools.resolver_training.generated import two_versions
 
 from recoup.model.target import Box, Element
 from recoup.targets.features import Wanted, features
 from recoup.targets.page import Page
 from recoup.targets.shortlist import one_thing, shortlist
-from tools.resolver_training.answers import same_click, same_effect, without
-from tools.resolver_training.drift import Pair, changed, worth_asking
-from tools.resolver_training.generated import two_versions
 
 ROWS_RECORDED = 20
 ROWS_OTHER = 12
@@ -51,12 +52,12 @@ class Question:
 class Amounts:
     """How much of each kind, and what it weighs against a recorded question."""
 
-    masked_weight: float = 0.05
-    drifted_per_site: int = 40
-    drifted_weight: float = 0.1
-    generated_pages: int = 60
+    masked_weight: float = 0.03
+    drifted_per_site: int = 30
+    drifted_weight: float = 0.06
+    generated_pages: int = 40
     generated_per_page: int = 8
-    generated_weight: float = 0.1
+    generated_weight: float = 0.06
     seed: int = 11
 
 
@@ -98,23 +99,24 @@ def _asked(
     site: str, was: Element, true: Element, page: Page, left: Page, weight: float, counts: bool
 ) -> Iterator[Question]:
     """Twice: with the element on the page, and on the page without it, where at most its double elsewhere is right."""
-    for where in (page, left):
-        if not len(where):
-            continue
-        right = np.array(
-            [same_effect(e, true) or (where is page and same_click(e, true)) for e in where.elements]
-        )
-        yield _question(site, was, where, right, weight, counts)
+    yield _question(site, was, page, lambda i: _right(page.elements[i], true), weight, counts)
+    if len(left):
+        yield _question(site, was, left, lambda i: same_effect(left.elements[i], true), weight, counts)
+
+
+def _right(element: Element, true: Element) -> bool:
+    return same_click(element, true) or same_effect(element, true)
 
 
 def _question(
-    site: str, was: Element, page: Page, right: NDArray[np.bool_], weight: float, counts: bool
+    site: str, was: Element, page: Page, is_right: Callable[[int], bool], weight: float, counts: bool
 ) -> Question:
     wanted = Wanted(was, page)
     candidates = shortlist(wanted, page)
     same = one_thing(page, candidates)
     rows = features(wanted, page, candidates, same)
-    made = Question(site, rows, right[candidates], same, weight, counts)
+    right = np.array([is_right(index) for index in candidates.tolist()], dtype=bool)
+    made = Question(site, rows, right, same, weight, counts)
     return made if counts else made.shorter(ROWS_OTHER)
 
 
@@ -138,13 +140,14 @@ def _drifted(
 def _generated(how: Amounts, chance: random.Random) -> Iterator[Question]:
     for number in range(how.generated_pages):
         before, now = two_versions(chance)
-        elements = [element for _, element in now]
-        page = Page(elements)
-        for uid, was in chance.sample(before, min(len(before), how.generated_per_page)):
-            right = np.array([other == uid for other, _ in now])
-            if was.tag == "li":
-                continue
-            where = f"generated {number}"
-            yield _question(where, was, page, right, how.generated_weight, False)
-            left = Page([element for other, element in now if other != uid])
-            yield _question(where, was, left, np.zeros(len(left), dtype=bool), how.generated_weight, False)
+        asked = [(uid, was) for uid, was in before if was.tag != "li"]
+        for uid, was in chance.sample(asked, min(len(asked), how.generated_per_page)):
+            for there in (now, [pair for pair in now if pair[0] != uid]):
+                numbers = [other for other, _ in there]
+                page = Page([element for _, element in there])
+                right = partial(_is_number, numbers, uid)
+                yield _question(f"generated {number}", was, page, right, how.generated_weight, False)
+
+
+def _is_number(numbers: Sequence[int], uid: int, index: int) -> bool:
+    return numbers[index] == uid

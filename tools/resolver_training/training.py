@@ -1,22 +1,22 @@
 """From questions to the numbers that are shipped.
 
-Several ensembles of trees, each without a part of the sites; what each says about the sites that it has not seen is what
-the calibration is fitted on.
+Several ensembles of trees, each without a part of the sites; what each says about the sites that it has not seen is
+what the calibration is fitted on.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from tools.resolver_training.booster import Boosting, Tree, fit
+from tools.resolver_training.questions import ROWS_RECORDED, Question
 
 from recoup.targets.features import NAMES
 from recoup.targets.weights import LOGIT_MAX, Model, Stored
-from tools.resolver_training.booster import Boosting, Tree, fit
-from tools.resolver_training.questions import ROWS_RECORDED, Question
 
 NEVER = 1e30
 """A cut that nothing is beyond: a node that was not split."""
@@ -26,7 +26,7 @@ DIGITS = 5
 @dataclass(frozen=True)
 class Training:
     ensembles: int = 4
-    boosting: Boosting = Boosting(trees=130, depth=3, rate=0.1)
+    boosting: Boosting = field(default_factory=lambda: Boosting(trees=130, depth=3, rate=0.1))
 
 
 def train(asked: Sequence[Question], how: Training) -> Stored:

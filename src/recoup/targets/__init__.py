@@ -1,1 +1,4 @@
-"""Finding the same element on a changed page, or abstaining. Values in, values out: the only file read is the shipped weights."""
+"""Finding the same element on a changed page, or abstaining.
+
+Values in, values out. The only file that is read is the shipped weights.
+"""

@@ -15,7 +15,10 @@ from recoup.targets.vetoes import contradicts, opposes
 from recoup.targets.wording import ratio
 
 CONTAINERS: Final = frozenset(
-    "listitem row article group region form dialog tabpanel rowgroup section li tr fieldset card".split()
+    {
+        *("listitem", "row", "article", "group", "region", "form", "dialog", "tabpanel", "rowgroup"),
+        *("li", "tr", "section", "fieldset"),
+    }
 )
 CONTAINER_RATIO_MIN: Final = 0.5
 """Words that tell a row from the others may change a little with the row."""
@@ -160,7 +163,7 @@ def _nearest(fitting: Sequence[int], words: str, page: Page) -> list[int]:
 
 
 def _distance(page: Page, one: int, other: int) -> float:
-    """Between the edges of two boxes, and a little between their centres, so that what is beside comes before what is below."""
+    """Between the edges of two boxes, and a little between their centres: beside comes before below."""
     a, b = page.elements[one].box, page.elements[other].box
     across = max(0.0, a.x - b.x - b.width, b.x - a.x - a.width)
     down = max(0.0, a.y - b.y - b.height, b.y - a.y - a.height)

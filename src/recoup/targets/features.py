@@ -1,4 +1,4 @@
-"""What the model is told about a candidate: how it compares with the recorded element, and with the other candidates."""
+"""What the model is told about a candidate: how it compares with the recorded element, and with its rivals."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ def _placed(element: Element, boxes: Floats) -> Floats:
     x, y, width, height = boxes.T
     across = x + width / 2 - box.x - box.width / 2
     down = y + height / 2 - box.y - box.height / 2
-    columns = (
+    columns: tuple[Floats, ...] = (
         np.log1p(np.abs(across)),
         np.log1p(np.abs(down)),
         np.log1p(np.hypot(across, down)),
@@ -298,7 +298,8 @@ def _lead(values: Floats, same: Bools) -> Floats:
 def _same_said_near(said: Floats, distance: Floats, same: Bools) -> Floats:
     """1 where another thing, no less alike in words, is nearer to the recorded place."""
     rival = (said[None, :] >= said[:, None]) & ~same & (distance[None, :] < distance[:, None])
-    return rival.any(axis=1) * 1.0
+    near: Floats = np.asarray(rival.any(axis=1), dtype=np.float64)
+    return near
 
 
 def _about(wanted: Wanted, page: Page) -> tuple[float, ...]:

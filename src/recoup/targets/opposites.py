@@ -1,6 +1,7 @@
 """Words that must never be taken for one another, and words that mean the same on a page.
 
-Small on purpose: what people write on buttons, in the languages that many of them read. A word may have several opposites.
+Small on purpose: what people write on buttons, in languages that many of them read. A word may have several
+opposites.
 """
 
 from __future__ import annotations

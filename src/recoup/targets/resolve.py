@@ -1,7 +1,8 @@
 """Which element of a page a target means, or why none is taken.
 
-To the letter first. Only where that fails, or what it finds contradicts the record, is the recorded description looked for:
-the profile says what is considered, the model how likely each is, the floors what is accepted, and vetoes have the last word.
+To the letter first. Only where that fails, or what it finds contradicts the record, is the recorded description
+looked for: the profile says what is considered, the model how likely each is, the floors what is accepted, and vetoes
+have the last word.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ def resolve(
     css_matches: Collection[int] | None = None,
     model: Model | Unusable | None = None,
 ) -> Resolution:
-    """The element that the target means, or none and why. `css_matches`: what the browser selects with the target's CSS."""
+    """The element that the target means, or none and why.
+
+    `css_matches` are the elements that the browser selects with the target's CSS.
+    """
     began = perf_counter()
     problem = problem_with(profile) or _problem_with(floors)
     if problem:

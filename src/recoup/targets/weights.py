@@ -81,9 +81,11 @@ class Model:
 def _leaf(asked: Bools, node: int, levels: int) -> Ints:
     """Which leaf below a node each (tree, candidate) ends in."""
     if levels == 1:
-        return asked[node].astype(np.int64)
+        last: Ints = asked[node].astype(np.int64)
+        return last
     left, right = (_leaf(asked, child, levels - 1) for child in (2 * node + 1, 2 * node + 2))
-    return np.where(asked[node], right + 2 ** (levels - 1), left)
+    leaf: Ints = np.where(asked[node], right + 2 ** (levels - 1), left)
+    return leaf
 
 
 @cache
