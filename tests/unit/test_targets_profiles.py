@@ -150,3 +150,15 @@ def test_a_level_decides_what_is_considered_and_never_how_likely_it_is() -> None
     page = [*shop()[:-2], moved, shop()[-1]]
     found = [look_for(recorded, page, level) for level in range(4)]
     assert len({made.best and made.best.confidence for made in found}) == 1
+
+
+def test_without_a_recorded_place_nothing_is_near_it() -> None:
+    recorded = element("button", "Go", box=Box(0, 0, 0, 0))
+    near = element("button", "Elsewhere", path="/b[1]", box=Box(0, 0, 40, 20))
+    assert look_for(recorded, [near], 2).considered == 0
+
+
+def test_a_label_heals_by_an_alias_too() -> None:
+    page = [element("select", role="combobox", label="Country", name="Country", path="/a[1]")]
+    made = look_for(Target(role="textbox", label="Country"), page, 1)
+    assert made.chosen is not None and made.strategy == "alias"

@@ -22,10 +22,15 @@ class Area(msgspec.Struct, frozen=True):
     clamped: bool
 
 
+NOWHERE: Final = Area(Box(0, 0, -1, -1), clamped=False)
+
+
 def area_around(element: Element, page: Page, profile: Profile) -> Area:
-    """The recorded place and `REACH_PX` around it, the more the wider the profile."""
-    reach = REACH_PX * profile.padding
+    """The recorded place and `REACH_PX` around it, the more the wider the profile; nowhere, if no place is known."""
     box = element.box
+    if not box.width * box.height:
+        return NOWHERE
+    reach = REACH_PX * profile.padding
     wide = (box.x - reach, box.y - reach, box.x + box.width + reach, box.y + box.height + reach)
     left, top, right, bottom = page.edges
     x, y = min(max(wide[0], left), right), min(max(wide[1], top), bottom)

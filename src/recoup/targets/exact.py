@@ -32,7 +32,11 @@ class Found(msgspec.Struct, frozen=True):
 
 
 def find(target: Target, page: Page, css_matches: Collection[int] | None = None) -> Found:
-    """The elements that fit, in the order of the page. `css_matches` are those that the browser found for `css`."""
+    """The elements that fit, in the order of the page.
+
+    `css_matches` are those that the browser found for `css`; of a target's `frame` nothing is known here, so whoever
+    collects the page collects that frame.
+    """
     if target.css and css_matches is None:
         return Found((), "which elements the CSS selects was not asked of the browser")
     fitting = _fitting(target, page, css_matches)

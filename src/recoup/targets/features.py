@@ -78,6 +78,11 @@ ABOUT: Final = ("target_words", "target_is_named", "target_has_link", "target_ha
 NAMES: Final = COMPARED + PLACED + RELATIVE + ABOUT
 
 AT: Final = {name: index for index, name in enumerate(NAMES)}
+_LED: Final = [
+    AT[name]
+    for name in ("said_alike", "words_shared", "hints_kept", "link", "id", "path_ends", "neighbours_kept")
+]
+_BEST: Final = [AT[name] for name in ("said_alike", "link", "id")]
 
 
 class Wanted:
@@ -273,26 +278,24 @@ def _siblings(patterns: list[str]) -> Floats:
 
 
 def _relative(compared: Floats, placed: Floats, same: Bools, siblings: Floats) -> Floats:
-    said, words = compared[:, AT["said_alike"]], compared[:, AT["words_shared"]]
+    said, equal = compared[:, AT["said_alike"]], compared[:, AT["said_equal"]]
     distance = placed[:, PLACED.index("distance")]
-    by_name = ("hints_kept", "link", "id", "path_ends", "neighbours_kept")
-    columns = [_lead(said, same), _lead(words, same)]
-    columns += [_lead(compared[:, AT[name]], same) for name in by_name]
-    columns.append(np.argsort(np.argsort(distance, kind="stable"), kind="stable") / max(1, len(distance)))
-    columns.append(_same_said_near(said, distance, same))
-    columns.append(siblings)
-    equal = compared[:, AT["said_equal"]]
-    columns.append(np.where(same, 0.0, equal[None, :]).sum(axis=1))
-    columns += [np.full(len(said), compared[:, AT[name]].max()) for name in ("said_alike", "link", "id")]
-    return np.stack(columns, axis=1)
+    nearness = np.argsort(np.argsort(distance, kind="stable"), kind="stable") / max(1, len(distance))
+    columns = (
+        nearness,
+        _same_said_near(said, distance, same),
+        siblings,
+        (~same) @ equal,
+    )
+    best = np.tile(compared[:, _BEST].max(axis=0), (len(said), 1))
+    return np.hstack((_leads(compared[:, _LED], same), np.stack(columns, axis=1), best))
 
 
-def _lead(values: Floats, same: Bools) -> Floats:
+def _leads(values: Floats, same: Bools) -> Floats:
     """By how much each is ahead of the best other thing; where there is none, of nothing."""
-    others = np.where(same, -np.inf, values[None, :]).max(axis=1)
-    others[np.isneginf(others)] = 0.0
-    lead: Floats = values - others
-    return lead
+    others = np.where(same[:, :, None], -np.inf, values[None, :, :]).max(axis=1)
+    leads: Floats = values - np.where(others == -np.inf, 0.0, others)
+    return leads
 
 
 def _same_said_near(said: Floats, distance: Floats, same: Bools) -> Floats:

@@ -94,10 +94,10 @@ def _exactly(question: Question, index: int, reason: str = "") -> Resolution:
 def _by_alias(question: Question, found: Found) -> Resolution:
     """Without a record, a name that is equal and a role that does the same are all there is to go by."""
     target, page = question.target, question.page
-    name = target.name if target.name is not None else target.text
+    name = target.name or target.text or target.label
     if found.indices or not question.profile.expands_roles or not target.role or not name:
         return question.answer(None, reason=found.reason, considered=len(found.indices))
-    roles = role_aliases(target.role)
+    roles = role_aliases(plain(target.role))
     loose = msgspec.structs.replace(target, role=None)
     fitting = find(loose, page, question.css_matches).indices
     alike = [index for index in fitting if kind_of(page.elements[index]) in roles]
