@@ -24,6 +24,8 @@ NAMES = (
     "dispatch",
     "retention",
     "browser",
+    "locators",
+    "healing_cost",
 )
 
 

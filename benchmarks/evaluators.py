@@ -13,15 +13,15 @@ SHARED: Final = ROOT.parent / "shared"
 EVALUATE_TIMEOUT_S: Final = 300
 
 
-def evaluated(name: str, adapter: str, *arguments: str | Path) -> dict[str, Any] | None:
+def evaluated(
+    name: str, adapter: str, *arguments: str | Path, timeout_s: float = EVALUATE_TIMEOUT_S
+) -> dict[str, Any] | None:
     """What the evaluator says of the adapter, or None (and a word about it) when it is not there."""
     program = SHARED / "bench" / name
     if not program.is_file():
         print(f"  ../shared/bench/{name} is not here: its figures are left out")
         return None
     command = [sys.executable, program, "--adapter", ROOT / "benchmarks" / adapter, "--json", *arguments]
-    done = subprocess.run(
-        command, cwd=ROOT, stdout=subprocess.PIPE, timeout=EVALUATE_TIMEOUT_S, check=True, text=True
-    )
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, timeout=timeout_s, check=True, text=True)
     figures: dict[str, Any] = json.loads(done.stdout)
     return figures

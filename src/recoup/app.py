@@ -729,10 +729,10 @@ class App:
     def _browser_runtime(self) -> BrowserRuntime:
         """Raises ModuleNotFoundError."""
         from recoup.processes.guard import Guard
-        from recoup.runtimes.browser.matching import ExactResolver
         from recoup.runtimes.browser.runtime import BrowserRuntime
+        from recoup.targets.resolver import PageResolver
 
-        return BrowserRuntime(Guard, ExactResolver(), self._open_log, self._environ, traces=True)
+        return BrowserRuntime(Guard, PageResolver(), self._open_log, self._environ, traces=True)
 
     def _policy_file(self) -> WatchedPolicyFile | None:
         path = self.settings.policy

@@ -34,6 +34,7 @@ MAY_IMPORT = {
     "workspace": {"model", "ports", "errors"},
     "runtimes": {"model", "kernel", "ports", "errors", "inside"},
     "redaction": {"model", "errors"},
+    "targets": {"model", "errors"},
     "metrics": {"model", "kernel", "errors"},
     "reports": {"model", "kernel", "ports", "errors", "evidence"},
     "settings": {"errors"},
@@ -64,6 +65,7 @@ OUTSIDE = {
     "dispatch": {"msgspec", "psycopg", "pgqueuer"},
     "fleet": {"msgspec"},
     "simulation": {"msgspec"},
+    "targets": {"msgspec", "numpy"},
 }
 IMPURE = {
     "asyncio",

@@ -1,0 +1,42 @@
+"""The resolver on recorded changes of real web sites, each asked of weights that never saw the site (takes minutes)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from benchmarks.evaluators import SHARED, evaluated
+from benchmarks.report import Figure
+
+FOLDS: Final = "7"
+FOLDS_TIMEOUT_S: Final = 3_600
+
+
+def run() -> Iterator[Figure]:
+    data = SHARED / "data" / "locators" / "similo"
+    program, adapter = "evaluate_locators.py", "locators/adapter.py"
+    if not data.is_dir():
+        print("  ../shared/data/locators is not here: its figures are left out")
+        return
+    found = evaluated(program, adapter, "--data", data, "--folds", FOLDS, timeout_s=FOLDS_TIMEOUT_S)
+    if found is not None:
+        yield from _quality(found)
+        yield from _time(found)
+
+
+def _quality(found: dict[str, Any]) -> Iterator[Figure]:
+    yield Figure("right", found["top1_right"], "", bar=0.965)
+    for gone, bar in (("none_gone", 0.96), ("one_gone_in_ten", 0.87), ("half_gone", 0.80)):
+        words = gone.replace("_", " ")
+        yield Figure(f"answered at 99 % precision, {words}", found[f"coverage_at_99_{gone}"], "", bar=bar)
+    floor = found["floor_0.82"]
+    yield Figure("answered at 0.82", floor["answered"], "", bar=0.79)
+    yield Figure("wrong at 0.82", floor["wrong"], "", bar=0, at_most=True)
+    yield Figure("healed though gone, at 0.82", floor["false_heals_when_gone"], "", bar=0.008, at_most=True)
+    yield Figure("calibration error", found["calibration_error"], "", bar=0.03, at_most=True)
+
+
+def _time(found: dict[str, Any]) -> Iterator[Figure]:
+    yield Figure("a resolution, the page known", found["resolve_ms_p50"], "ms", bar=2, at_most=True)
+    cold = found["cold_ms_per_1000_elements_p50"]
+    yield Figure("page and resolution, per 1,000 elements", cold, "ms", bar=20, at_most=True)

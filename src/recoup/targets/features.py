@@ -1,0 +1,316 @@
+"""What the model is told about a candidate: how it compares with the recorded element, and with its rivals."""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import log, log1p
+from typing import Final
+
+import numpy as np
+
+from recoup.model.target import Element
+from recoup.targets.opposites import are_opposites
+from recoup.targets.page import Bools, Facets, Floats, Ints, Page, facets_of
+from recoup.targets.profiles import kinds_alike
+from recoup.targets.wording import likeness, overlap, pairs_of
+
+COMPARED: Final = (
+    "said_equal",
+    "said_alike",
+    "face_equal",
+    "words_shared",
+    "words_kept",
+    "rarest_kept",
+    "rarest_foreign",
+    "longer",
+    "begins_same",
+    "same_meaning",
+    "opposite",
+    "numbers_differ",
+    "said_by_it",
+    "said_count",
+    "id",
+    "id_alike",
+    "test_id",
+    "name_attribute",
+    "link",
+    "address",
+    "site",
+    "last_step_of_link",
+    "parameters",
+    "rarest_parameter",
+    "classes",
+    "hints_kept",
+    "hints_shared",
+    "rarest_hint",
+    "tag",
+    "role",
+    "role_alias",
+    "type",
+    "path_begins",
+    "path_ends",
+    "id_path",
+    "deeper",
+    "pattern",
+    "neighbours_kept",
+    "neighbours_shared",
+    "container",
+    "ancestors",
+)
+PLACED: Final = ("across", "down", "distance", "same_left", "same_top", "width", "height", "area")
+RELATIVE: Final = (
+    "said_lead",
+    "words_lead",
+    "hints_lead",
+    "link_lead",
+    "id_lead",
+    "path_lead",
+    "neighbours_lead",
+    "nearness_rank",
+    "same_said_near",
+    "siblings",
+    "said_equal_elsewhere",
+    "said_best",
+    "link_best",
+    "id_best",
+)
+ABOUT: Final = ("target_words", "target_is_named", "target_has_link", "target_has_id", "page_size")
+NAMES: Final = COMPARED + PLACED + RELATIVE + ABOUT
+
+AT: Final = {name: index for index, name in enumerate(NAMES)}
+_LED: Final = [
+    AT[name]
+    for name in ("said_alike", "words_shared", "hints_kept", "link", "id", "path_ends", "neighbours_kept")
+]
+_BEST: Final = [AT[name] for name in ("said_alike", "link", "id")]
+
+
+class Wanted:
+    """The recorded element, taken apart once per resolution, with what its words weigh on this page."""
+
+    def __init__(self, element: Element, page: Page) -> None:
+        self.element: Final = element
+        self.facets: Final = facets_of(element)
+        self.rarity: Final = {word: page.rarity(word) for word in self.facets.words}
+        self.rarity_sum: Final = sum(self.rarity.values())
+        self.rarest: Final = max(self.rarity, key=self.rarity.__getitem__, default="")
+        self.hints: Final = {hint: _hint_weight(hint, page) for hint in self.facets.hints}
+        self.hints_sum: Final = sum(self.hints.values())
+        self.parameters: Final = {part: _hint_weight(part, page) for part in self.facets.parameters}
+        self.neighbours: Final = {word: page.rarity(word) for word in self.facets.neighbours}
+        self.neighbours_sum: Final = sum(self.neighbours.values())
+
+
+def _hint_weight(hint: str, page: Page) -> float:
+    return log1p(len(page) / (1 + page.all_attributes.count(hint)))
+
+
+def features(wanted: Wanted, page: Page, candidates: Ints, same: Bools) -> Floats:
+    """One row per candidate. `same` says which of them are one thing for a click, nested or on top of one another."""
+    rows = [_compared(wanted, page, int(index)) for index in candidates]
+    compared = np.array(rows, dtype=np.float64).reshape(len(rows), len(COMPARED))
+    placed = _placed(wanted.element, page.boxes[candidates])
+    patterns = [page.facets(int(index)).pattern for index in candidates]
+    relative = _relative(compared, placed, same, _siblings(patterns))
+    about = np.tile(np.array(_about(wanted, page)), (len(rows), 1))
+    return np.hstack((compared, placed, relative, about))
+
+
+def _compared(wanted: Wanted, page: Page, index: int) -> tuple[float, ...]:
+    mine, its = wanted.facets, page.facets(index)
+    element, other = wanted.element, page.elements[index]
+    return (
+        *_by_words(wanted, its, page),
+        *_by_names(element, other),
+        *_by_link(wanted, its),
+        overlap(mine.classes, its.classes) if mine.classes or its.classes else 0.5,
+        *_by_hints(wanted, its),
+        float(element.tag == other.tag),
+        _agree(element.role, other.role),
+        float(kinds_alike(element, other)),
+        _agree(element.type, other.type),
+        *_by_path(mine, its, element, other),
+        *_by_neighbours(wanted, its),
+        _agree(element.container, other.container),
+        _alike_ancestors(element.ancestors, other.ancestors),
+    )
+
+
+def _by_words(wanted: Wanted, its: Facets, page: Page) -> tuple[float, ...]:
+    mine = wanted.facets
+    equal = bool(mine.said) and mine.said == its.said
+    shared = sum(wanted.rarity[word] for word in mine.words & its.words)
+    strange = [] if equal else [page.rarity(word) for word in its.words - mine.words]
+    whole = wanted.rarity_sum + sum(strange)
+    return (
+        float(equal),
+        1.0 if equal else likeness(mine.pairs, its.pairs),
+        float(not mine.faces.isdisjoint(its.faces)),
+        shared / whole if whole else 0.0,
+        shared / wanted.rarity_sum if wanted.rarity_sum else 0.0,
+        float(wanted.rarest in its.words) if wanted.rarest else 0.5,
+        max(strange, default=0.0),
+        log((len(its.said) + 3) / (len(mine.said) + 3)),
+        float(
+            bool(mine.said and its.said)
+            and (mine.said.startswith(its.said) or its.said.startswith(mine.said))
+        ),
+        float(not equal and bool(mine.meaning) and mine.meaning == its.meaning),
+        float(not equal and are_opposites(mine.words, its.words)),
+        float(mine.numbers != its.numbers),
+        float(bool(its.said)),
+        log1p(len(page.speakers.get(its.said, ()))) if its.said else 0.0,
+    )
+
+
+def _by_names(element: Element, other: Element) -> tuple[float, ...]:
+    return (
+        _agree(element.id, other.id),
+        _alike_ids(element.id, other.id),
+        _agree(element.test_id, other.test_id),
+        _agree(element.name_attribute, other.name_attribute),
+    )
+
+
+def _by_link(wanted: Wanted, its: Facets) -> tuple[float, ...]:
+    mine = wanted.facets
+    if not mine.link or not its.link:
+        missing = -0.5 if bool(mine.link) != bool(its.link) else 0.0
+        return (missing, missing, missing, missing, 0.0, 0.0)
+    equal = mine.link == its.link
+    address = 1.0 if equal else overlap(frozenset(mine.address[1:]), frozenset(its.address[1:]))
+    return (
+        1.0 if equal else -1.0,
+        address,
+        _agree(mine.address[0], its.address[0]),
+        _agree(mine.address[-1], its.address[-1]),
+        _agree_sets(mine.parameters, its.parameters),
+        max([wanted.parameters[part] for part in mine.parameters & its.parameters], default=0.0),
+    )
+
+
+def _by_path(mine: Facets, its: Facets, element: Element, other: Element) -> tuple[float, ...]:
+    longest = max(len(mine.steps), len(its.steps), 1)
+    return (
+        _common(mine.steps, its.steps) / longest,
+        _common(mine.steps[::-1], its.steps[::-1]) / longest,
+        _agree(element.id_xpath, other.id_xpath),
+        float(len(its.steps) - len(mine.steps)) if mine.steps and its.steps else 0.0,
+        _agree(mine.pattern, its.pattern),
+    )
+
+
+def _agree(mine: str, its: str) -> float:
+    """1 equal, -1 both there and different, -0.5 one of them missing, 0 nothing to compare."""
+    if mine and its:
+        return 1.0 if mine == its else -1.0
+    return -0.5 if mine or its else 0.0
+
+
+def _agree_sets(mine: frozenset[str], its: frozenset[str]) -> float:
+    if mine and its:
+        return 2.0 * overlap(mine, its) - 1.0
+    return -0.5 if mine or its else 0.0
+
+
+def _alike_ids(mine: str, its: str) -> float:
+    if not mine or not its:
+        return 0.0
+    return 1.0 if mine == its else likeness(pairs_of(mine), pairs_of(its))
+
+
+def _by_hints(wanted: Wanted, its: Facets) -> tuple[float, float, float]:
+    shared = wanted.facets.hints & its.hints
+    if not shared:
+        return 0.0, 0.0, 0.0
+    weights = [wanted.hints[hint] for hint in shared]
+    whole = len(wanted.facets.hints) + len(its.hints) - len(shared)
+    return sum(weights) / wanted.hints_sum, len(shared) / whole, max(weights)
+
+
+def _by_neighbours(wanted: Wanted, its: Facets) -> tuple[float, float]:
+    shared = wanted.facets.neighbours & its.neighbours
+    if not shared:
+        return 0.0, 0.0
+    whole = len(wanted.facets.neighbours) + len(its.neighbours) - len(shared)
+    return sum([wanted.neighbours[word] for word in shared]) / wanted.neighbours_sum, len(shared) / whole
+
+
+def _common(left: tuple[str, ...], right: tuple[str, ...]) -> int:
+    count = 0
+    for one, other in zip(left, right, strict=False):
+        if one != other:
+            break
+        count += 1
+    return count
+
+
+def _alike_ancestors(mine: tuple[str, ...], its: tuple[str, ...]) -> float:
+    if not mine and not its:
+        return 0.5
+    return overlap(frozenset(mine), frozenset(its))
+
+
+def _placed(element: Element, boxes: Floats) -> Floats:
+    """Where they are, against where it was; nothing is said of an element without a place."""
+    box = element.box
+    if not box.width * box.height:
+        return np.zeros((len(boxes), len(PLACED)))
+    x, y, width, height = boxes.T
+    across = x + width / 2 - box.x - box.width / 2
+    down = y + height / 2 - box.y - box.height / 2
+    columns: tuple[Floats, ...] = (
+        np.log1p(np.abs(across)),
+        np.log1p(np.abs(down)),
+        np.log1p(np.hypot(across, down)),
+        (np.abs(x - box.x) < 4) * 1.0,
+        (np.abs(y - box.y) < 4) * 1.0,
+        np.log((width + 4) / (box.width + 4)),
+        np.log((height + 4) / (box.height + 4)),
+        np.log((width * height + 16) / (box.width * box.height + 16)),
+    )
+    return np.stack(columns, axis=1)
+
+
+def _siblings(patterns: list[str]) -> Floats:
+    counts = Counter(patterns)
+    return np.array([log(counts[pattern]) if pattern else 0.0 for pattern in patterns])
+
+
+def _relative(compared: Floats, placed: Floats, same: Bools, siblings: Floats) -> Floats:
+    said, equal = compared[:, AT["said_alike"]], compared[:, AT["said_equal"]]
+    distance = placed[:, PLACED.index("distance")]
+    nearness = np.argsort(np.argsort(distance, kind="stable"), kind="stable") / max(1, len(distance))
+    columns = (
+        nearness,
+        _same_said_near(said, distance, same),
+        siblings,
+        (~same) @ equal,
+    )
+    best = np.tile(compared[:, _BEST].max(axis=0), (len(said), 1))
+    return np.hstack((_leads(compared[:, _LED], same), np.stack(columns, axis=1), best))
+
+
+def _leads(values: Floats, same: Bools) -> Floats:
+    """By how much each is ahead of the best other thing; where there is none, of nothing."""
+    others = np.where(same[:, :, None], -np.inf, values[None, :, :]).max(axis=1)
+    leads: Floats = values - np.where(others == -np.inf, 0.0, others)
+    return leads
+
+
+def _same_said_near(said: Floats, distance: Floats, same: Bools) -> Floats:
+    """1 where another thing, no less alike in words, is nearer to the recorded place."""
+    rival = (said[None, :] >= said[:, None]) & ~same & (distance[None, :] < distance[:, None])
+    near: Floats = np.asarray(rival.any(axis=1), dtype=np.float64)
+    return near
+
+
+def _about(wanted: Wanted, page: Page) -> tuple[float, ...]:
+    element = wanted.element
+    return (
+        float(min(len(wanted.facets.words), 10)),
+        float(bool(wanted.facets.said)),
+        float(bool(wanted.facets.link)),
+        float(bool(element.id or element.test_id or element.name_attribute)),
+        log1p(len(page)),
+    )

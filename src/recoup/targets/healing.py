@@ -1,0 +1,138 @@
+"""Looking for a recorded element: the likeliest of a shortlist, and whether that is enough."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import msgspec
+import numpy as np
+
+from recoup.model.target import Element, Floors, Profile, Resolution, Score, Target
+from recoup.targets.area import area_around, considered
+from recoup.targets.exact import plain
+from recoup.targets.features import Wanted, features
+from recoup.targets.page import Bools, Floats, Ints, Page, said_by
+from recoup.targets.profiles import kind_of
+from recoup.targets.shortlist import one_thing, shortlist
+from recoup.targets.vetoes import VETOED_MAX, vetoes
+from recoup.targets.weights import Model
+
+
+class Question(msgspec.Struct, frozen=True):
+    """All that a resolution depends on."""
+
+    target: Target
+    page: Page
+    profile: Profile
+    floors: Floors
+    css_matches: Collection[int] | None
+
+    def answer(self, chosen: Score | None, **more: object) -> Resolution:
+        return msgspec.structs.replace(
+            Resolution(chosen=chosen, best=chosen, profile=self.profile, floors=self.floors), **more
+        )
+
+    def score(self, index: int, confidence: float) -> Score:
+        return Score(index=index, confidence=confidence, element=self.page.elements[index])
+
+
+class Ranked(msgspec.Struct, frozen=True):
+    """A shortlist, which of it are one thing, how likely each is, and which is the likeliest that may be meant."""
+
+    candidates: Ints
+    same: Bools
+    rows: Floats
+    likely: Floats
+    best: int
+
+    @property
+    def index(self) -> int:
+        return int(self.candidates[self.best])
+
+
+def healed(question: Question, model: Model, why_not_exact: str, among: Sequence[int]) -> Resolution:
+    """By the recorded description; where several fit to the letter, `among` them."""
+    recorded, page, profile = question.target.recorded, question.page, question.profile
+    assert recorded is not None, "only recorded targets are asked of the model"
+    wanted = Wanted(recorded, page)
+    ranked = _ranked(wanted, page, model, among)
+    area = area_around(recorded, page, profile)
+    allowed = considered(ranked.rows, page.boxes[ranked.candidates], profile, area)
+    vetoed = vetoes(wanted, page, ranked.index)
+    made = question.answer(None, reason=why_not_exact, clamped=area.clamped, considered=int(allowed.sum()))
+    made = _with_best(made, question, model, ranked, vetoed)
+    too_far = f"it is further away and less alike than level {profile.level} considers"
+    return accepted(made, vetoed, "" if allowed[ranked.best] else too_far)
+
+
+def _ranked(wanted: Wanted, page: Page, model: Model, among: Sequence[int]) -> Ranked:
+    candidates = shortlist(wanted, page, always=among)
+    same = one_thing(page, candidates)
+    rows = features(wanted, page, candidates, same)
+    likely = model.choice(rows)
+    meant = np.where(np.isin(candidates, among), likely, -1.0) if among else likely
+    return Ranked(candidates, same, rows, likely, int(meant.argmax()))
+
+
+def _with_best(
+    made: Resolution, question: Question, model: Model, ranked: Ranked, vetoed: tuple[str, ...]
+) -> Resolution:
+    recorded, element = question.target.recorded, question.page.elements[ranked.index]
+    assert recorded is not None, "only recorded targets are asked of the model"
+    confidence = model.calibrated(float(ranked.likely[ranked.same[ranked.best]].sum()))
+    confidence = min(confidence, VETOED_MAX) if vetoed else confidence
+    runner_up = _runner_up(question, model, ranked)
+    return msgspec.structs.replace(
+        made,
+        best=question.score(ranked.index, confidence),
+        runner_up=runner_up,
+        margin=max(0.0, confidence - (runner_up.confidence if runner_up else 0.0)),
+        strategy="exact" if is_identical(recorded, element) else "model",
+        role_aliases_used=() if kind_of(recorded) == kind_of(element) else (kind_of(element),),
+    )
+
+
+def _runner_up(question: Question, model: Model, ranked: Ranked) -> Score | None:
+    """The next that is another thing: a wrapper of the best is no rival."""
+    mine = ranked.same[ranked.best]
+    others = np.where(mine, -1.0, ranked.likely)
+    if others.max() < 0.0:
+        return None
+    second = int(others.argmax())
+    together = float(ranked.likely[ranked.same[second] & ~mine].sum())
+    return question.score(int(ranked.candidates[second]), model.calibrated(together))
+
+
+def is_identical(recorded: Element, element: Element) -> bool:
+    """In all that names it. Where it is and what is around it may have changed."""
+    return identity_of(recorded) == identity_of(element)
+
+
+def identity_of(element: Element) -> tuple[str, ...]:
+    return (
+        element.tag, element.role, element.type, plain(said_by(element)), element.id, element.test_id,
+        element.name_attribute, element.href, plain(element.container),
+    )  # fmt: skip
+
+
+def accepted(made: Resolution, vetoed: tuple[str, ...] = (), beyond: str = "") -> Resolution:
+    """Chosen when nothing speaks against it and both floors hold; otherwise why not."""
+    best = made.best
+    assert best is not None, "only a best candidate can be accepted"
+    why = "; ".join(vetoed) or _below(best, made) or beyond
+    if why:
+        reason = _joined(made.reason, f"the likeliest is not taken: {why}")
+        return msgspec.structs.replace(made, chosen=None, vetoes=vetoed, strategy="none", reason=reason)
+    return msgspec.structs.replace(made, chosen=best, reason="")
+
+
+def _below(best: Score, made: Resolution) -> str:
+    if best.confidence < made.floors.confidence:
+        return f"confidence {best.confidence:.2f} is under the floor {made.floors.confidence:.2f}"
+    if made.margin < made.floors.margin:
+        return f"it is ahead of the next by {made.margin:.2f}, under the margin {made.floors.margin:.2f}"
+    return ""
+
+
+def _joined(*reasons: str) -> str:
+    return "; ".join(reason for reason in reasons if reason)

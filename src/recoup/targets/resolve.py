@@ -1,0 +1,129 @@
+"""Which element of a page a target means, or why none is taken.
+
+To the letter first. Only where that fails, or what it finds contradicts the record, is the recorded description
+looked for: the profile says what is considered, the model how likely each is, the floors what is accepted, and vetoes
+have the last word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from time import perf_counter
+from typing import Final
+
+import msgspec
+
+from recoup.errors import UsageError
+from recoup.model.target import Element, Floors, Profile, Resolution, Target
+from recoup.targets.exact import Found, find, is_short, no_longer_like, plain
+from recoup.targets.healing import Question, accepted, healed, is_identical
+from recoup.targets.page import Page
+from recoup.targets.profiles import kind_of, problem_with, role_aliases
+from recoup.targets.vetoes import has_identity
+from recoup.targets.weights import Model, Unusable, shipped
+
+EXACT_CONFIDENCE: Final = 1.0
+ALIAS_CONFIDENCE: Final = 0.9
+"""Of the only element with the same name and a role that does the same: above every floor, below certainty."""
+
+
+def resolve(
+    target: Target,
+    page: Page,
+    profile: Profile,
+    floors: Floors,
+    *,
+    css_matches: Collection[int] | None = None,
+    model: Model | Unusable | None = None,
+) -> Resolution:
+    """The element that the target means, or none and why.
+
+    `css_matches` are the elements that the browser selects with the target's CSS.
+    """
+    began = perf_counter()
+    problem = problem_with(profile) or _problem_with(floors)
+    if problem:
+        raise UsageError(
+            f"the target cannot be looked for: {problem}", hint="correct the profile or the policy's floors"
+        )
+    made = _resolved(
+        Question(target, page, profile, floors, css_matches), shipped() if model is None else model
+    )
+    return msgspec.structs.replace(made, duration_ms=1e3 * (perf_counter() - began))
+
+
+def _problem_with(floors: Floors) -> str:
+    if not 0.0 < floors.confidence <= 1.0:
+        return f"the confidence floor {floors.confidence:g} is not above 0 and at most 1"
+    return "" if 0.0 <= floors.margin <= 1.0 else f"the margin {floors.margin:g} is not between 0 and 1"
+
+
+def _resolved(question: Question, model: Model | Unusable) -> Resolution:
+    target, page = question.target, question.page
+    if not len(page):
+        return question.answer(None, reason="the page has no elements")
+    found = find(target, page, question.css_matches) if is_short(target) else Found(())
+    against = ""
+    if len(found.indices) == 1:
+        against = _against(target, page.elements[found.indices[0]])
+        if not against:
+            return _exactly(question, found.indices[0])
+    if target.recorded is None:
+        return _by_alias(question, found)
+    if isinstance(model, Unusable):
+        return _without_model(question, found, against, model)
+    several = found.indices if len(found.indices) > 1 else ()
+    return healed(question, model, _why_not_exact(found, against), several)
+
+
+def _against(target: Target, element: Element) -> str:
+    if target.recorded is None:
+        return ""
+    return no_longer_like(target.recorded, element, trusted=target.test_id is not None)
+
+
+def _why_not_exact(found: Found, against: str) -> str:
+    return f"what fits no longer looks like the recorded element: {against}" if against else found.reason
+
+
+def _exactly(question: Question, index: int, reason: str = "") -> Resolution:
+    score = question.score(index, EXACT_CONFIDENCE)
+    return question.answer(score, strategy="exact", margin=1.0, considered=1, reason=reason)
+
+
+def _by_alias(question: Question, found: Found) -> Resolution:
+    """Without a record, a name that is equal and a role that does the same are all there is to go by."""
+    target, page = question.target, question.page
+    name = target.name or target.text or target.label
+    if found.indices or not question.profile.expands_roles or not target.role or not name:
+        return question.answer(None, reason=found.reason, considered=len(found.indices))
+    roles = role_aliases(plain(target.role))
+    loose = msgspec.structs.replace(target, role=None)
+    fitting = find(loose, page, question.css_matches).indices
+    alike = [index for index in fitting if kind_of(page.elements[index]) in roles]
+    used = tuple(sorted({kind_of(page.elements[index]) for index in alike}))
+    if len(alike) != 1:
+        why = f"{found.reason}; {len(alike)} have the name {plain(name)!r} and a role that does the same"
+        return question.answer(None, reason=why, considered=len(alike), role_aliases_used=used)
+    score = question.score(alike[0], ALIAS_CONFIDENCE)
+    made = question.answer(
+        score, strategy="alias", margin=ALIAS_CONFIDENCE, considered=1, role_aliases_used=used
+    )
+    return accepted(made)
+
+
+def _without_model(question: Question, found: Found, against: str, model: Unusable) -> Resolution:
+    recorded, page = question.target.recorded, question.page
+    assert recorded is not None, "only recorded targets are asked of the model"
+    warning = f"{model.why}; nothing is healed"
+    same = [] if is_short(question.target) else _identical(recorded, page)
+    if len(same) == 1:
+        return _exactly(question, same[0], warning)
+    why = _why_not_exact(found, against) or "no single element is as it was recorded"
+    return question.answer(None, reason=f"{why}; {warning}")
+
+
+def _identical(recorded: Element, page: Page) -> list[int]:
+    if not has_identity(recorded):
+        return []
+    return [index for index, element in enumerate(page.elements) if is_identical(recorded, element)]

@@ -1,0 +1,118 @@
+"""What no score may overrule: evidence that an element is another one, or that nobody could tell."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from recoup.model.target import Element
+from recoup.targets.features import Wanted
+from recoup.targets.opposites import are_opposites
+from recoup.targets.page import Facets, Page, facets_of, said_by
+from recoup.targets.wording import likeness
+
+VETOED_MAX: Final = 0.5
+"""The most that a vetoed candidate is believed."""
+ALIKE_MIN: Final = 0.6
+KEPT_MIN: Final = 0.5
+TELLING_HINT: Final = 3.0
+"""A part of an attribute that hardly anything else on the page has."""
+
+
+def has_identity(element: Element) -> bool:
+    """Something to know it by: without it, any empty box would do."""
+    return bool(
+        said_by(element).strip() or element.id or element.test_id or element.name_attribute or element.href
+    )
+
+
+def contradicts(recorded: Element, element: Element) -> str:
+    """Why its words say that it is another element, in words; "" when they do not."""
+    opposite = opposes(recorded, element)
+    mine, its = facets_of(recorded), facets_of(element)
+    if opposite or not _words_differ(mine, its):
+        return opposite
+    if likeness(mine.pairs, its.pairs) < ALIKE_MIN and len(mine.words & its.words) < KEPT_MIN * len(
+        mine.words
+    ):
+        return f"it says {said_by(element)[:60]!r}, not {said_by(recorded)[:60]!r}"
+    return ""
+
+
+def opposes(recorded: Element, element: Element) -> str:
+    mine, its = facets_of(recorded), facets_of(element)
+    return _opposite(mine, its, recorded, element)
+
+
+def _same_meaning(mine: Facets, its: Facets) -> bool:
+    return bool(mine.meaning) and mine.meaning == its.meaning
+
+
+def vetoes(wanted: Wanted, page: Page, index: int) -> tuple[str, ...]:
+    """Why the best candidate must not be taken, each in words."""
+    recorded, element = wanted.element, page.elements[index]
+    mine, its = wanted.facets, page.facets(index)
+    found = [
+        _nothing_to_know_it_by(recorded),
+        _opposite(mine, its, recorded, element),
+        _other_words(wanted, its, recorded, element),
+        _other_of_the_list(mine, its, recorded, element),
+        _nothing_in_common(wanted, its, recorded, element),
+    ]
+    return tuple(why for why in found if why)
+
+
+def _nothing_to_know_it_by(recorded: Element) -> str:
+    if has_identity(recorded):
+        return ""
+    return "the recorded element has no text, name, id, link or test id to know it by"
+
+
+def _opposite(mine: Facets, its: Facets, recorded: Element, element: Element) -> str:
+    if mine.said == its.said or not are_opposites(mine.words, its.words):
+        return ""
+    return f"{said_by(element)[:60]!r} is the opposite of {said_by(recorded)[:60]!r}"
+
+
+def _other_words(wanted: Wanted, its: Facets, recorded: Element, element: Element) -> str:
+    """An equal id does not help: sites renumber their menus."""
+    mine = wanted.facets
+    if not _words_differ(mine, its) or _shares_key(mine, its, recorded, element):
+        return ""
+    kept = sum(wanted.rarity[word] for word in mine.words & its.words)
+    if likeness(mine.pairs, its.pairs) >= ALIKE_MIN or kept >= KEPT_MIN * wanted.rarity_sum:
+        return ""
+    return f"it says {said_by(element)[:60]!r}, not {said_by(recorded)[:60]!r}"
+
+
+def _other_of_the_list(mine: Facets, its: Facets, recorded: Element, element: Element) -> str:
+    """At another place of the same list, with words of its own: a sibling, unless something else tells."""
+    if not mine.pattern or mine.pattern != its.pattern or recorded.xpath == element.xpath:
+        return ""
+    if not _words_differ(mine, its) or mine.words <= its.words or its.words <= mine.words:
+        return ""
+    if _shares_key(mine, its, recorded, element):
+        return ""
+    return f"{said_by(element)[:60]!r} is in the same list, and nothing tells that it is {said_by(recorded)[:60]!r}"
+
+
+def _nothing_in_common(wanted: Wanted, its: Facets, recorded: Element, element: Element) -> str:
+    mine = wanted.facets
+    if mine.said or _shares_key(mine, its, recorded, element) or (recorded.id and recorded.id == element.id):
+        return ""
+    if any(wanted.parameters[part] > TELLING_HINT for part in mine.parameters & its.parameters):
+        return ""
+    return "the recorded element has no words, and no id, name or link in common with this one"
+
+
+def _words_differ(mine: Facets, its: Facets) -> bool:
+    if not mine.said or not its.said or not mine.faces.isdisjoint(its.faces):
+        return False
+    return not _same_meaning(mine, its)
+
+
+def _shares_key(mine: Facets, its: Facets, recorded: Element, element: Element) -> bool:
+    if recorded.test_id and recorded.test_id == element.test_id:
+        return True
+    if recorded.name_attribute and recorded.name_attribute == element.name_attribute:
+        return True
+    return bool(mine.link) and mine.link == its.link and mine.parameters == its.parameters
