@@ -734,6 +734,14 @@ class App:
 
         return BrowserRuntime(Guard, PageResolver(), self._open_log, self._environ, traces=True)
 
+    def policy_problem(self) -> str:
+        """Why the policy file cannot be used; "" where it can, or where there is none."""
+        file = self._policy_file()
+        written = file.read() if file is not None else None
+        if written is None or written.policy is not None:
+            return ""
+        return f"the policy file {self.settings.policy} is not followed: {written.problems}"
+
     def _policy_file(self) -> WatchedPolicyFile | None:
         path = self.settings.policy
         return None if path is None else WatchedPolicyFile(path, os.uname().nodename)

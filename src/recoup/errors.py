@@ -97,6 +97,10 @@ class WorkspaceError(RecoupError):
     exit_code = 3
 
 
+class MachineTrouble(WorkspaceError):
+    """The disk is full, or git was killed: nothing is wrong with the source, and it may work the next time."""
+
+
 class CheckpointBroken(WorkspaceError):
     pass
 

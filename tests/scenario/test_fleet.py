@@ -276,6 +276,18 @@ def test_an_approval_wakes_a_worker(fleet: Fleet) -> None:
     notices(worker)
 
 
+def test_a_worker_says_that_its_policy_file_cannot_be_followed(fleet: Fleet, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("unknown_retries_max: 1000")
+    told = notices(fleet.worker("--until-idle", RECOUP_POLICY=str(policy)))
+    assert told[0]["event"] == "trouble"
+    assert "unknown_retries_max" in told[0]["words"] and str(policy) in told[0]["words"]
+    policy.write_text("unknown_retries_max: 10")
+    assert "trouble" not in {
+        one["event"] for one in notices(fleet.worker("--until-idle", RECOUP_POLICY=str(policy)))
+    }
+
+
 def test_metrics_are_served_while_it_works(fleet: Fleet) -> None:
     from urllib.request import urlopen
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
+from recoup.documents.policy_file import read_policy
 from recoup.ledger.postgres.ledger import PostgresLedger
 from recoup.model import events as ev
 from recoup.simulation.invariants import Record, broken, cached_rows_equal_a_rebuild, read_record
@@ -37,7 +38,7 @@ step_max_attempts: 50
 run_retries_max: 1000
 takeovers_max: 1000
 delivery_max: 100
-unknown_retries_max: 1000
+unknown_retries_max: 100
 retry_tokens: 100000
 backoff_ms: 100
 backoff_cap_ms: 500
@@ -98,6 +99,7 @@ class Chaos:
                 " at timestamptz DEFAULT clock_timestamp())"
             )
         (self.root / "policy.yaml").write_text(POLICY)
+        read_policy(self.root / "policy.yaml")  # what cannot be used would not be followed
         (self.root / "effects").touch()
 
     def _environ(self, home: str) -> dict[str, str]:

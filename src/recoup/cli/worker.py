@@ -108,7 +108,7 @@ def worker(
       RECOUP_DATABASE=postgresql://... recoup worker --metrics-port 9464
     """
     from recoup import __version__
-    from recoup.fleet.worker import STOP_S, Shift, Worker
+    from recoup.fleet.worker import STOP_S, Notice, Shift, Worker
 
     shift = Shift(
         worker_id=f"{os.uname().nodename}-{os.getpid()}-{secrets.token_hex(2)}",
@@ -126,6 +126,8 @@ def worker(
         if metrics_port is not None:
             app.measure_always()
         with announcer as say:
+            if problem := app.policy_problem():
+                say(Notice("trouble", problem))
             one = Worker(app.deliveries(), await app.dispatch(), shift, say, app.chores)
             async with _metrics_served(app, metrics_host, metrics_port):
                 with _drained_by_signals(one, grace_s + STOP_S):

@@ -13,7 +13,7 @@ from recoup.engine.desk import Desk
 from recoup.engine.facts import escalated, not_concluded, run_failed
 from recoup.engine.restoring import workspace_broken
 from recoup.engine.reusing import find_reuse, go_on_from_reused, keep_secret_outputs, reuse_facts
-from recoup.errors import WorkspaceError
+from recoup.errors import MachineTrouble, WorkspaceError
 from recoup.kernel.prefix import frontier
 from recoup.model import events as ev
 from recoup.model.failure import FailureClass, FailureKind
@@ -35,6 +35,8 @@ async def begin(desk: Desk, first: Callable[[], Sequence[ev.AttemptStarted]]) ->
         assert desk.job.plan.workspace is not None, "workspaces belong to a plan that asks for one"
         try:
             baseline = await desk.job.workspaces.create(desk.job.plan.workspace)
+        except MachineTrouble:
+            raise  # the run can be resumed
         except WorkspaceError as error:
             return await workspace_broken(desk, error.message)
     start = ev.RunStarted(

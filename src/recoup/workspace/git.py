@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO
 
-from recoup.errors import WorkspaceError
+from recoup.errors import MachineTrouble, WorkspaceError
 from recoup.workspace.disk import DISK_FULL_HINT
 
 STDERR_BYTES_MAX = 2_000
@@ -237,9 +237,9 @@ def verb(args: Sequence[str | bytes | Path]) -> str:
 def failure(name: str, code: int, stderr: bytes) -> WorkspaceError:
     said = stderr.decode("utf-8", "replace").strip()[-STDERR_BYTES_MAX:]
     if any(words in said for words in _DISK_FULL):
-        return WorkspaceError(f"git {name}: the disk is full", hint=DISK_FULL_HINT)
+        return MachineTrouble(f"git {name}: the disk is full", hint=DISK_FULL_HINT)
     if code < 0 or any(words in said for words in _MACHINE):
-        return WorkspaceError(
+        return MachineTrouble(
             f"git {name} could not finish ({code}): {said or 'it was killed, or took too long'}",
             hint="Is the machine short of memory, files or time? Then resume the run.",
         )
