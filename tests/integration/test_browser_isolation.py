@@ -8,7 +8,6 @@ import signal
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
 from tests.integration.browser_house import FLOORS, BrowserHouse, TestHooks, button, needs_browser, site
 
 from recoup.model.failure import FailureKind
@@ -16,6 +15,7 @@ from recoup.model.outcome import Looking, Order
 from recoup.model.plan import BrowserAction, BrowserVerb
 from recoup.model.policy import Policy
 from recoup.model.target import Box, Element, Floors, Resolution, Target
+from recoup.ports import Pages, Runtime
 from recoup.runtimes.browser.matching import ExactResolver
 from recoup.testing.pages import Site
 
@@ -42,13 +42,10 @@ async def test_a_crash_concerns_one_run_and_cookies_are_its_own(tmp_path: Path, 
 
 
 class Swapping(ExactResolver):
-    """Between the choice and the deed the page makes something else of the chosen node."""
+    """Between the choice and the deed the page makes something else of the chosen node, once."""
 
     house: BrowserHouse
-
-    def __init__(self, script: str) -> None:
-        self._script = script
-        self._swapped: asyncio.Future[object] | None = None
+    script: str | None = None
 
     def resolve(
         self,
@@ -60,36 +57,49 @@ class Swapping(ExactResolver):
         viewport: Box,
     ) -> Resolution:
         resolution = super().resolve(target, elements, level, floors, css_matches, viewport)
-        if resolution.chosen is not None and self._swapped is None and target.name == "Approve":
+        if resolution.chosen is not None and self.script is not None:
             page = self.house.runtime._sessions[self.house.run_id].page
             assert page is not None
-            self._swapped = asyncio.ensure_future(page.evaluate(self._script))
+            self.swapping = asyncio.ensure_future(page.evaluate(self.script))
+            self.script = None
         return resolution
 
 
-@pytest.mark.parametrize(
-    ("script", "clicked"),
-    [
-        ("b.textContent = 'Delete'", []),
-        ("b.remove()", []),
-        ("b.outerHTML = b.outerHTML", ["Approve"]),
-        ("b.style.marginTop = '300px'", ["Approve"]),
-    ],
-    ids=["another meaning", "gone", "drawn anew", "moved"],
-)
+SWAPS = {
+    "b.textContent = 'Delete'": [],
+    "b.remove()": [],
+    "b.outerHTML = b.outerHTML": ["Approve"],
+    "b.style.marginTop = '300px'": ["Approve"],
+}
+
+
 async def test_what_was_chosen_is_looked_at_once_more_before_it_is_clicked(
-    tmp_path: Path, site: Site, script: str, clicked: list[str]
+    tmp_path: Path, site: Site
 ) -> None:
-    resolver = Swapping(script)
+    """Another meaning, gone, drawn anew, moved: what is clicked is what was chosen, or nothing."""
+    resolver = Swapping()
     house = resolver.house = BrowserHouse(tmp_path, resolver=resolver)
     html = "<button id=b onclick=\"log.textContent += this.textContent + ' '\">Approve</button><p id=log>Log: </p>"
     try:
-        await house.done("goto", value=site.show("/swap", html))
-        outcome = await house.do("click", button("Approve"))
-        assert (await house.words("#log")).split()[1:] == clicked
-        assert outcome.kind is (None if clicked else FailureKind.TARGET_NOT_FOUND) and outcome.outcome_known
+        for script, clicked in SWAPS.items():
+            await house.done("goto", value=site.show("/swap", html))
+            resolver.script = script
+            outcome = await house.do("click", button("Approve"))
+            assert (await house.words("#log")).split()[1:] == clicked, script
+            assert outcome.kind is (None if clicked else FailureKind.TARGET_NOT_FOUND), script
+            assert outcome.outcome_known
     finally:
         await house.runtime.close()
+
+
+async def test_the_runtime_is_all_that_the_engine_asks_for(tmp_path: Path) -> None:
+    house = BrowserHouse(tmp_path)
+    runtime: Runtime = house.runtime
+    pages: Pages = house.runtime
+    assert runtime.inline is False
+    assert await pages.fingerprint("nobody") is None and await pages.keep("nobody") is None
+    await pages.leave("nobody")
+    await house.runtime.close()
 
 
 async def test_two_runs_are_driven_at_once(tmp_path: Path, site: Site) -> None:

@@ -64,7 +64,7 @@ class PageChecks:
         end_s = time.monotonic() + (scene.check_timeout_s if scene.waits else 0)
         answer: Answer = (None, "the page did not become ready")
         pause_s = self._limits.look_s
-        settled = not _is_negative(check)
+        settled = not (_is_negative(check) and scene.waits)
         while True:
             try:
                 page = await self._session.current()

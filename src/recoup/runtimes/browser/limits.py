@@ -11,6 +11,8 @@ class BrowserLimits(msgspec.Struct, frozen=True, kw_only=True):
     launch_s: float = 30
     open_s: float = 10
     close_s: float = 5
+    restore_s: float = 30
+    """How long it may take to come back to a page."""
     quiet_s: float = 0.25
     """Without a new request and without a change of the page: it is settled."""
     pending_s: float = 3

@@ -12,11 +12,11 @@ from typing import Any, Final
 import msgspec
 from playwright.async_api import Error, Page
 
-from recoup.errors import KeeperError, SettingsError, UsageError
+from recoup.errors import KeeperError, SettingsError
 from recoup.model.failure import FailureKind
 from recoup.model.outcome import Artifact, Order, Outcome, Scene, Seen
 from recoup.model.plan import BrowserAction, BrowserVerb, PageCheck
-from recoup.model.target import Fingerprint, target_words
+from recoup.model.target import Element, Fingerprint, target_words
 from recoup.ports import Hooks, Lifeline
 from recoup.runtimes.browser.checks import PageChecks, picture_of, region_key
 from recoup.runtimes.browser.driver import PlaywrightDriver
@@ -26,7 +26,7 @@ from recoup.runtimes.browser.guarding import MakeGuard
 from recoup.runtimes.browser.limits import BrowserLimits
 from recoup.runtimes.browser.matching import Resolver
 from recoup.runtimes.browser.pictures import Pictures
-from recoup.runtimes.browser.seeking import Seeker
+from recoup.runtimes.browser.seeking import Seeker, compared_with
 from recoup.runtimes.browser.session import Past, Session, launch
 from recoup.runtimes.browser.settling import settle
 from recoup.runtimes.browser.traces import Trace
@@ -202,6 +202,7 @@ class BrowserRuntime:
         return Seen(
             resolution=attempt.resolution,
             observed=attempt.observed,
+            before=_before(attempt),
             page=fingerprint(shown.url, shown.title, shown.elements) if shown else None,
             artifacts=tuple(attempt.artifacts),
         )
@@ -223,7 +224,10 @@ class BrowserRuntime:
             retry_after_s=trouble.retry_after_s,
             outcome_known=_is_known(attempt),
             seen=Seen(
-                resolution=attempt.resolution, observed=attempt.observed, artifacts=tuple(attempt.artifacts)
+                resolution=attempt.resolution,
+                observed=attempt.observed,
+                before=_before(attempt),
+                artifacts=tuple(attempt.artifacts),
             ),
         )
 
@@ -287,7 +291,7 @@ class BrowserRuntime:
 
     async def examine(self, run_id: str, check: PageCheck, scene: Scene) -> tuple[bool | None, str]:
         session = self._sessions.get(run_id)
-        if session is None or not session.alive or session.page is None or session.crashed:
+        if session is None or not session.usable:
             return None, "there is no page"
         seeker = Seeker(session, self._resolver, self._limits)
         checks = PageChecks(session, seeker, Pictures(session, self._limits), self._limits)
@@ -295,10 +299,10 @@ class BrowserRuntime:
 
     async def fingerprint(self, run_id: str) -> Fingerprint | None:
         session = self._sessions.get(run_id)
-        if session is None or not session.alive or session.page is None or session.crashed:
+        if session is None or not session.usable:
             return None
         try:
-            look = await Seeker(session, self._resolver, self._limits).look(session.page)
+            look = await Seeker(session, self._resolver, self._limits).look(await session.current())
         except (Trouble, Error):
             return None
         return (
@@ -307,43 +311,27 @@ class BrowserRuntime:
             else None
         )
 
-    def address(self, run_id: str) -> str | None:
-        """Where the run's page is, for whoever keeps its storage."""
-        past = self._pasts.get(run_id)
-        return past.url if past else None
-
-    async def storage(self, run_id: str) -> bytes | None:
-        """Cookies and local storage: secret. None: the run has no browser here."""
-        session = self._sessions.get(run_id)
-        if session is None or not session.alive:
-            return None
-        try:
-            data = await session.storage()
-        except Error:
-            return None
-        if len(data) > self._limits.storage_bytes_max:
-            words = (
-                f"the storage of the browser takes {len(data)} bytes, over {self._limits.storage_bytes_max}"
-            )
-            raise UsageError(words, hint="Clear it in the plan, or go on without: the run cannot be moved.")
-        return data
-
     async def keep(self, run_id: str) -> bytes | None:
-        storage, past = await self.storage(run_id), self._pasts.get(run_id)
-        if storage is None or past is None:
+        session = self._sessions.get(run_id)
+        if session is None or not session.usable or session.past.url is None:
             return None
-        return json.dumps([past.url, past.touched, json.loads(storage)]).encode()
+        past = session.past
+        data = json.dumps([past.url, past.touched, past.storage]).encode()
+        if len(data) > self._limits.storage_bytes_max:
+            data = json.dumps([past.url, past.touched, None]).encode()
+        return data
 
     async def restore(self, run_id: str, kept: bytes, lifeline: Lifeline) -> tuple[Fingerprint | None, str]:
         url, touched, storage = json.loads(kept)
         await self._drop(run_id)
-        self._pasts[run_id] = Past(url=url, storage=storage)
+        past = self._pasts[run_id] = Past(storage=storage)
         if touched:
             return None, "and with it what had been done in it since it was loaded"
         try:
             session = await self._session(run_id, self._environ, lifeline)
             page = await session.current()
-            await load(page, url, self._limits.open_s)
+            past.url = url
+            await load(page, url, self._limits.restore_s)
             await settle(page, session.traffic, self._limits, self._limits.settle_s)
         except (KeeperError, SettingsError, Error, TimeoutError, Trouble) as error:
             await self._forget_lost(run_id, error)
@@ -395,6 +383,12 @@ async def _idle(attempt: Attempt, limit_s: float) -> None:
         quiet_s = time.monotonic() - max(began_s, attempt.session.traffic.last_s)
         if quiet_s >= limit_s and attempt.action.verb is not BrowserVerb.WAIT:
             return
+
+
+def _before(attempt: Attempt) -> Element | None:
+    """What a target that was not as it was written was compared with."""
+    target = attempt.action.target
+    return compared_with(target, attempt.looking).recorded if target is not None else None
 
 
 def _heed_dialogs(attempt: Attempt) -> None:

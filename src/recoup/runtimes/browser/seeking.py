@@ -57,7 +57,7 @@ class Seeker:
 
     async def find(self, target: Target, looking: Looking) -> Found:
         """The element, or Trouble: not there, or none that is certain enough."""
-        target = _known(target, looking)
+        target = compared_with(target, looking)
         settled_s: float | None = None
         while True:
             page = await self._session.current()
@@ -125,7 +125,7 @@ class Seeker:
         resolution = self._resolver.resolve(
             target, seen.elements, looking.level, looking.floors, look.css_matches, seen.page_box
         )
-        if resolution.chosen is None or (resolution.healed and not (may_heal and _heals(looking))):
+        if resolution.chosen is None or (resolution.healed and (_refusal(looking) or not may_heal)):
             return resolution, None
         try:
             node = await seen.node(resolution.chosen.index)
@@ -165,15 +165,20 @@ class Seeker:
                     raise
 
 
-def _known(target: Target, looking: Looking) -> Target:
+def compared_with(target: Target, looking: Looking) -> Target:
     """With the full description, if there is one from an earlier run."""
     if target.recorded is not None or looking.observed is None:
         return target
     return msgspec.structs.replace(target, recorded=looking.observed)
 
 
-def _heals(looking: Looking) -> bool:
-    return looking.heal is HealMode.APPLY and not looking.needs_proof
+def _refusal(looking: Looking) -> str:
+    """Why something that was found otherwise than as it was written is not taken; "" if it may be."""
+    if looking.heal is HealMode.OFF:
+        return "healing is off"
+    if looking.needs_proof:
+        return "nothing that the step expects would prove the heal"
+    return looking.limit or "heals are only reported" if looking.heal is HealMode.REPORT else ""
 
 
 def not_found(target: Target, resolution: Resolution | None, looking: Looking) -> Trouble:
@@ -182,22 +187,20 @@ def not_found(target: Target, resolution: Resolution | None, looking: Looking) -
     if resolution is None:
         return Trouble(FailureKind.TARGET_NOT_FOUND, f"{words}: the page, or its frame, did not become ready")
     if resolution.chosen is not None and resolution.healed:
-        taken = resolution.chosen.element
-        instead = f"{taken.role or taken.tag} {taken.name or taken.text!r} would have been taken instead"
-        why = {
-            HealMode.OFF: "healing is off",
-            HealMode.REPORT: "heals are only reported",
-            HealMode.APPLY: "nothing that the step expects would prove it",
-        }[looking.heal]
-        return Trouble(
-            FailureKind.LOW_CONFIDENCE,
-            f"{words}: not found as written; {instead}, but {why}",
-            resolution=resolution,
-        )
+        return _refused_heal(words, resolution, _refusal(looking) or "the page did not come to rest")
     best = resolution.best
     uncertain = best is not None and (best.confidence >= _LIKELY or _is_tie(resolution))
     kind = FailureKind.LOW_CONFIDENCE if uncertain else FailureKind.TARGET_NOT_FOUND
     return Trouble(kind, f"{words}: {resolution.reason or 'not found'}", resolution=resolution)
+
+
+def _refused_heal(words: str, resolution: Resolution, why: str) -> Trouble:
+    assert resolution.chosen is not None
+    taken = resolution.chosen.element
+    instead = f"{taken.role or taken.tag} {taken.name or taken.text!r} would have been taken instead"
+    refused = msgspec.structs.replace(resolution, chosen=None, strategy="none", reason=why)
+    detail = f"{words}: not found as written; {instead}, but {why}"
+    return Trouble(FailureKind.LOW_CONFIDENCE, detail, resolution=refused)
 
 
 def _is_tie(resolution: Resolution) -> bool:

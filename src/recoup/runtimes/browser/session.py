@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
 import time
@@ -39,7 +38,11 @@ class Past:
     url: str | None = None
     storage: dict[str, Any] | None = None
     touched: bool = False
-    """Something was typed, chosen or clicked in the document that was open: that cannot be had back by loading it."""
+    """Something was done in the document that was open: to load it again may lose that."""
+
+    def loaded(self) -> None:
+        """Another document: whatever was done in the one before it has had its effect, or is gone."""
+        self.touched = False
 
 
 @dataclass
@@ -87,6 +90,11 @@ class Session:
     @property
     def alive(self) -> bool:
         return self.browser.is_connected() and not self.useless
+
+    @property
+    def usable(self) -> bool:
+        """There is a page that can be looked at."""
+        return self.alive and self.page is not None and not self.crashed and not self.tainted
 
     async def open_context(self, storage: dict[str, Any] | None) -> None:
         """A new context in place of the old one, with these cookies and local storage, and no page."""
@@ -144,10 +152,6 @@ class Session:
         if self.page is not None and not self.page.is_closed() and not self.crashed:
             self.past.url = self.page.url if self.page.url != "about:blank" else self.past.url
 
-    async def storage(self) -> bytes:
-        state = await self.context.storage_state()
-        return json.dumps(state, separators=(",", ":")).encode()
-
     async def close(self) -> None:
         """The browser is asked to end; its guard sees to it."""
         self.detach()
@@ -165,13 +169,11 @@ class Session:
             return
         page.on("crash", self._crashed)
         page.on("download", self._downloading)
-        page.on("framenavigated", lambda frame: self._moved(page) if frame == page.main_frame else None)
+        page.on("domcontentloaded", self._loaded)
 
-    def _moved(self, page: Page) -> None:
-        """Another document (or another place in the same one: then nothing says that what was typed is gone)."""
-        if page == self.page and _document(page.url) != _document(self.past.url or ""):
-            self.past.touched = False
-            self.past.url = page.url if page.url != "about:blank" else self.past.url
+    def _loaded(self, page: Page) -> None:
+        if page == self.page:
+            self.past.loaded()
 
     def _crashed(self, page: Page) -> None:
         if page == self.page:
@@ -207,10 +209,6 @@ def _in_background(work: Any) -> None:
     task = asyncio.get_running_loop().create_task(quietly())
     _tasks.add(task)
     task.add_done_callback(_tasks.discard)
-
-
-def _document(url: str) -> str:
-    return url.partition("#")[0]
 
 
 async def launch(

@@ -99,6 +99,17 @@ class Attempt:
             )
         return left_s
 
+    async def touch(self, act: Callable[[float], Awaitable[Any]], doing: str) -> None:
+        """An action that leaves something in the document; noted before it is done, as it may load another one."""
+        past = self.session.past
+        before, past.touched = past.touched, True
+        try:
+            await self.do(act, doing)
+        except Trouble:
+            if not self.acting:
+                past.touched = before
+            raise
+
     async def do(self, act: Callable[[float], Awaitable[Any]], doing: str) -> Any:
         """The action itself, with the time it may take: no longer than the lease, so that the library cannot carry it
         out after the lease's end either."""
@@ -136,7 +147,8 @@ async def _goto(attempt: Attempt) -> None:
         raise Trouble(FailureKind.INVALID_INPUT, words)
     page = await attempt.session.current()
     attempt.must_hold_lease(f"goto {url}")
-    attempt.session.past.url, attempt.session.past.touched = url, False
+    attempt.session.past.url = url
+    attempt.session.past.loaded()
     response = await load(page, url, attempt.order.policy.step_timeout_seconds)
     if response is not None and response.status >= 400:
         raise of_status(response.status, url, await response.header_value("retry-after"))
@@ -204,8 +216,7 @@ async def _acted_on(
             await _show_heal(attempt, found)
             await ready(found.node, 1000 * attempt.limits.ready_s)
             if await found.is_still_it():
-                await attempt.do(lambda ms, node=found.node: act(node, ms), doing)  # type: ignore[misc]
-                attempt.session.past.touched = True
+                await attempt.touch(lambda ms, node=found.node: act(node, ms), doing)  # type: ignore[misc]
                 return found
         except Error as error:
             if is_lost(error):
@@ -286,8 +297,7 @@ async def _press(attempt: Attempt) -> None:
     key = attempt.action.value or ""
     if attempt.action.target is None:
         page = await attempt.session.current()
-        await attempt.do(lambda _ms: page.keyboard.press(key), f"press {key}")
-        attempt.session.past.touched = True
+        await attempt.touch(lambda _ms: page.keyboard.press(key), f"press {key}")
         return
 
     async def ready(node: ElementHandle, ms: float) -> None:
