@@ -31,7 +31,10 @@ def driver(
     folder: Path, url: str, lease_s: float = 60
 ) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
     command = [sys.executable, "-m", "tests.integration.browser_child", str(folder), url, str(lease_s)]
-    child = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    env = {**os.environ, "TMPDIR": str(folder)}
+    child = subprocess.Popen(
+        command, cwd=ROOT, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     assert child.stdin is not None and child.stdout is not None
     try:
         said = json.loads(child.stdout.readline())
