@@ -76,7 +76,7 @@ def test_trees_are_read_as_they_were_written() -> None:
     """By the one at a time, slow way: each shipped tree walked from its root."""
     model, raw = shipped(), msgspec.json.decode(SHIPPED, type=Stored)
     assert isinstance(model, Model)
-    rows = np.random.default_rng(3).normal(size=(9, len(NAMES)))
+    rows = np.random.default_rng(3).normal(size=(9, len(NAMES))).astype(np.float32).astype(np.float64)
     assert model.scores(rows) == pytest.approx([walked(raw, row.tolist()) for row in rows])
 
 

@@ -54,10 +54,10 @@ class Amounts:
 
     masked_weight: float = 0.03
     drifted_per_site: int = 30
-    drifted_weight: float = 0.06
-    generated_pages: int = 40
+    drifted_weight: float = 0.1
+    generated_pages: int = 30
     generated_per_page: int = 8
-    generated_weight: float = 0.06
+    generated_weight: float = 0.05
     seed: int = 11
 
 

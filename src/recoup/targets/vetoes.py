@@ -85,8 +85,9 @@ def _other_words(wanted: Wanted, its: Facets, recorded: Element, element: Elemen
 
 
 def _other_of_the_list(mine: Facets, its: Facets, recorded: Element, element: Element) -> str:
-    """At another place of the same list, with words of its own: a sibling, unless something else tells."""
-    if not mine.pattern or mine.pattern != its.pattern or recorded.xpath == element.xpath:
+    """At another place of the same list, or leading elsewhere, with words of its own: a sibling, unless a key tells."""
+    elsewhere = recorded.xpath != element.xpath or (mine.link, mine.parameters) != (its.link, its.parameters)
+    if not mine.pattern or mine.pattern != its.pattern or not elsewhere:
         return ""
     if not _words_differ(mine, its) or mine.words <= its.words or its.words <= mine.words:
         return ""

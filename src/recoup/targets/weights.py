@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from recoup.targets.features import NAMES
 from recoup.targets.page import Bools, Floats, Ints
@@ -49,7 +50,7 @@ class Model:
         self._ensembles: Final = stored.ensembles
         by_tree = (self._trees, self._inner)
         self._feature: Final[Ints] = np.array(stored.feature).reshape(by_tree).T.ravel()
-        self._cut: Final[Floats] = np.array(stored.cut).reshape(by_tree).T.ravel()
+        self._cut: Final = np.array(stored.cut, dtype=np.float32).reshape(by_tree).T.ravel()
         self._value: Final[Floats] = np.array(stored.value)
         self._first: Final[Ints] = np.arange(self._trees) * (self._inner + 1)
         self._slope: Final = stored.slope
@@ -65,7 +66,7 @@ class Model:
 
     def scores(self, rows: Floats) -> Floats:
         """All nodes of all trees are asked at once: (node, tree, candidate)."""
-        asked = rows.T.take(self._feature, axis=0) > self._cut[:, None]
+        asked = rows.T.astype(np.float32).take(self._feature, axis=0) > self._cut[:, None]
         leaf = _leaf(asked.reshape(self._inner, self._trees, len(rows)), 0, self._depth)
         values = self._value.take(leaf + self._first[:, None])
         scores: Floats = values.sum(axis=0) / self._ensembles
@@ -78,13 +79,13 @@ class Model:
         return float(1 / (1 + np.exp(-(self._slope * logit + self._shift))))
 
 
-def _leaf(asked: Bools, node: int, levels: int) -> Ints:
+def _leaf(asked: Bools, node: int, levels: int) -> NDArray[np.uint8]:
     """Which leaf below a node each (tree, candidate) ends in."""
     if levels == 1:
-        last: Ints = asked[node].astype(np.int64)
+        last: NDArray[np.uint8] = asked[node].view(np.uint8)
         return last
     left, right = (_leaf(asked, child, levels - 1) for child in (2 * node + 1, 2 * node + 2))
-    leaf: Ints = np.where(asked[node], right + 2 ** (levels - 1), left)
+    leaf: NDArray[np.uint8] = np.where(asked[node], right + np.uint8(2 ** (levels - 1)), left)
     return leaf
 
 
