@@ -22,6 +22,7 @@ _BOOT: Final = "import sys; sys.path.append(sys.argv[1]); import guard_main; gua
 _READY_S: Final = 10.0
 _LOOK_S: Final = 0.01
 _END_S: Final = 5.0
+_FOLDER_BYTES_MAX: Final = 30
 
 
 class Guard:
@@ -30,7 +31,7 @@ class Guard:
 
     def __init__(self, executable: str, run_id: str, deadline_boot_s: float) -> None:
         self._marker = new_marker()
-        self.folder = Path(tempfile.mkdtemp(prefix="recoup-browser-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="recoup-browser-", dir=_short_folder()))
         self.program = self.folder / "program"
         self.identity: ProcessIdentity | None = None
         self.marks = {KEEPER_MARK: self._marker, RUN_MARK: run_id}
@@ -68,6 +69,11 @@ class Guard:
             await sweep_marked(self._marker)
         os.close(self._deadline)
         await asyncio.to_thread(shutil.rmtree, self.folder, ignore_errors=True)
+
+
+def _short_folder() -> str | None:
+    """A browser keeps a socket below it, whose path must fit into 107 bytes: a long TMPDIR would leave no room."""
+    return "/tmp" if len(os.fsencode(tempfile.gettempdir())) > _FOLDER_BYTES_MAX else None
 
 
 def _script(folder: Path, executable: str) -> str:

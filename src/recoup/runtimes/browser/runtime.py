@@ -30,7 +30,7 @@ from recoup.runtimes.browser.seeking import Seeker, compared_with
 from recoup.runtimes.browser.session import Past, Session, launch
 from recoup.runtimes.browser.settling import settle
 from recoup.runtimes.browser.traces import Trace
-from recoup.runtimes.browser.trouble import Trouble, is_driver_lost, of_error
+from recoup.runtimes.browser.trouble import Trouble, is_driver_lost, of_error, why_not_started
 from recoup.runtimes.browser.verbs import LEAVES_ALONE, Attempt, load, perform
 from recoup.runtimes.step_log import StepLog
 
@@ -89,7 +89,9 @@ class BrowserRuntime:
             return Outcome(kind=FailureKind.SPAWN_FAILED, detail=str(error))
         except (Error, TimeoutError) as error:
             await self._forget_lost(order.run_id, error)
-            return Outcome(kind=FailureKind.SPAWN_FAILED, detail=f"the browser did not start: {error!r}")
+            return Outcome(
+                kind=FailureKind.SPAWN_FAILED, detail=f"the browser did not start: {why_not_started(error)}"
+            )
         await hooks.launched(session.identity)
         attempt = self._attempt(order, action, session, hooks)
         return await self._watched(attempt, hooks)

@@ -118,6 +118,14 @@ def first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0][:_WORDS_MAX] or type(error).__name__
 
 
+def why_not_started(error: Exception) -> str:
+    """What a browser said before it ended; its library tells that in a hundred lines."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    fatal = [line for line in lines if ":FATAL:" in line or "error while loading" in line or "[err] " in line]
+    telling = next((line for line in fatal if "[err] /usr/bin" not in line), "")
+    return " ".join(filter(None, (first_line(error), telling[:_WORDS_MAX])))
+
+
 def why_not_ready(error: Exception) -> str:
     """From the library's log: what the target was, last of all, that it must not be."""
     lines = [line.strip(" -") for line in str(error).splitlines()]
