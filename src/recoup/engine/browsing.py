@@ -123,9 +123,9 @@ class Browsing:
         resolution = seen.resolution if seen else None
         if seen is None or resolution is None:
             return []
+        compared = self._compared(step, seen)
         if resolution.chosen is not None:
             about = self._about(step, record)
-            compared = self._compared(step, seen)
             return [_healed(about, step, compared, evidence, proven=False)] if resolution.healed else []
         best, next_best = resolution.best, resolution.runner_up
         return [
@@ -135,7 +135,7 @@ class Browsing:
                 target=target_words(_written(step)),
                 confidence=best.confidence if best else None,
                 margin=resolution.margin if best else None,
-                before=_written(step).recorded,
+                before=compared.before,
                 best=best.element if best else None,
                 runner_up=next_best.element if next_best else None,
                 evidence=evidence,

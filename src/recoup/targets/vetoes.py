@@ -8,7 +8,8 @@ from recoup.model.target import Element
 from recoup.targets.features import Wanted
 from recoup.targets.opposites import are_opposites
 from recoup.targets.page import Facets, Page, facets_of, said_by
-from recoup.targets.wording import likeness
+from recoup.targets.profiles import kind_of
+from recoup.targets.wording import likeness, pairs_of
 
 VETOED_MAX: Final = 0.5
 """The most that a vetoed candidate is believed."""
@@ -16,6 +17,26 @@ ALIKE_MIN: Final = 0.6
 KEPT_MIN: Final = 0.5
 TELLING_HINT: Final = 3.0
 """A part of an attribute that hardly anything else on the page has."""
+CONTROLS: Final = frozenset(
+    {
+        *(
+            "button",
+            "link",
+            "checkbox",
+            "radio",
+            "switch",
+            "tab",
+            "menuitem",
+            "option",
+            "textbox",
+            "searchbox",
+        ),
+        *("combobox", "listbox", "slider", "spinbutton"),
+    }
+)
+READ_ONLY_TAGS: Final = frozenset(
+    {"h1", "h2", "h3", "h4", "h5", "h6", "p", "strong", "em", "b", "i", "td", "th", "li", "legend", "caption"}
+)
 
 
 def has_identity(element: Element) -> bool:
@@ -55,7 +76,10 @@ def vetoes(wanted: Wanted, page: Page, index: int) -> tuple[str, ...]:
         _nothing_to_know_it_by(recorded),
         _opposite(mine, its, recorded, element),
         _other_words(wanted, its, recorded, element),
+        _exchanged_words(mine, its, recorded, element),
         _other_of_the_list(mine, its, recorded, element),
+        _of_another(mine, its, recorded, element),
+        _only_to_be_read(recorded, element),
         _nothing_in_common(wanted, its, recorded, element),
     ]
     return tuple(why for why in found if why)
@@ -84,6 +108,30 @@ def _other_words(wanted: Wanted, its: Facets, recorded: Element, element: Elemen
     return f"it says {said_by(element)[:60]!r}, not {said_by(recorded)[:60]!r}"
 
 
+def _exchanged_words(mine: Facets, its: Facets, recorded: Element, element: Element) -> str:
+    """Words may come or go; one in place of another makes it another thing: `Edit profile`, `Edit permissions`."""
+    if not _words_differ(mine, its) or _shares_key(mine, its, recorded, element):
+        return ""
+    if not _are_exchanged(mine.words, its.words):
+        return ""
+    return f"it says {said_by(element)[:60]!r} in place of {said_by(recorded)[:60]!r}"
+
+
+def _are_exchanged(mine: frozenset[str], its: frozenset[str]) -> bool:
+    """One has a word that the other has nothing like, and the other way round."""
+    lost, gained = mine - its, its - mine
+    return any(not _is_spelt_in(word, its) for word in lost) and any(
+        not _is_spelt_in(word, mine) for word in gained
+    )
+
+
+def _is_spelt_in(word: str, words: frozenset[str]) -> bool:
+    """As another spelling, in the plural or the like. Of a number there is no other spelling."""
+    if any(map(str.isdigit, word)):
+        return word in words
+    return any(likeness(pairs_of(word), pairs_of(other)) >= ALIKE_MIN for other in words)
+
+
 def _other_of_the_list(mine: Facets, its: Facets, recorded: Element, element: Element) -> str:
     """At another place of the same list, or leading elsewhere, with words of its own: a sibling, unless a key tells."""
     elsewhere = recorded.xpath != element.xpath or (mine.link, mine.parameters) != (its.link, its.parameters)
@@ -94,6 +142,40 @@ def _other_of_the_list(mine: Facets, its: Facets, recorded: Element, element: El
     if _shares_key(mine, its, recorded, element):
         return ""
     return f"{said_by(element)[:60]!r} is in the same list, and nothing tells that it is {said_by(recorded)[:60]!r}"
+
+
+def _of_another(mine: Facets, its: Facets, recorded: Element, element: Element) -> str:
+    """Rows and cards have the same buttons: whose it is, is told by their words, first of all by their numbers.
+
+    Equal test ids and names do not help, every row has them; an equal link does the same thing wherever it is.
+    """
+    if mine.link and mine.link == its.link and mine.parameters == its.parameters:
+        return ""
+    own = _tokens(recorded.container) - _tokens(said_by(recorded))
+    theirs = _tokens(element.container) - _tokens(said_by(element))
+    if not own - theirs or not theirs - own:
+        return ""
+    if not (_numbered(own - theirs) and _numbered(theirs - own)) and len(own & theirs) > KEPT_MIN * len(own):
+        return ""
+    return f"it was in {recorded.container[:60]!r} and this one is in {element.container[:60]!r}"
+
+
+def _tokens(text: str) -> frozenset[str]:
+    """Punctuation kept: `INV-1001` and `20.00` are one each."""
+    return frozenset(text.casefold().split())
+
+
+def _numbered(tokens: frozenset[str]) -> bool:
+    return any(any(map(str.isdigit, token)) for token in tokens)
+
+
+def _only_to_be_read(recorded: Element, element: Element) -> str:
+    """The words are left, the control is gone."""
+    if kind_of(recorded) not in CONTROLS or element.tag not in READ_ONLY_TAGS or element.role in CONTROLS:
+        return ""
+    if not element.ancestors or not CONTROLS.isdisjoint(element.ancestors):
+        return ""
+    return f"it was a {kind_of(recorded)}, and a {element.tag} is only to be read"
 
 
 def _nothing_in_common(wanted: Wanted, its: Facets, recorded: Element, element: Element) -> str:

@@ -27,7 +27,7 @@
     'checkbox', 'radio', 'switch', 'tab', 'menuitem', 'menuitemcheckbox', 'menuitemradio', 'treeitem', 'option', 'tooltip',
     'caption', 'term']);
   const SECTIONING = 'article,aside,main,nav,section';
-  const CONTAINER_ROLES = new Set(['listitem', 'row', 'article', 'group', 'option', 'treeitem']);
+  const CONTAINER_ROLES = new Set(['listitem', 'row', 'article', 'group', 'option', 'treeitem', 'dialog', 'alertdialog']);
   const collapsed = (text) => text.replace(/\s+/g, ' ').trim();
   const tenth = (number) => Math.round(number * 10) / 10;
   const cut = (text, most) => text.length > most ? text.slice(0, most) : text;
