@@ -39,7 +39,7 @@ SCRIPT_BYTES_MAX = 4 << 20
 )
 @json_option
 @click.pass_context
-def record(ctx: click.Context, url: str, output: Path | None, as_json: bool, **how: Any) -> None:
+def record(ctx: click.Context, /, url: str, output: Path | None, as_json: bool, **how: Any) -> None:
     """Open a browser at URL and write a plan of what you do there.
 
     Close the window or press Ctrl-C when you are done. Every element is written as people name it, and in full
@@ -114,8 +114,7 @@ def _watched(wanted: Wanted) -> Watched:
     from recoup.targets.naming import named
 
     def opened() -> None:
-        if wanted.moves is None:
-            click.echo("Recording. Close the window, or press Ctrl-C, when you are done.", err=True)
+        click.echo("Recording. Close the window, or press Ctrl-C, when you are done.", err=True)
 
     return asyncio.run(watch(wanted, partial(named, roles=ROLES), os.environ, opened))
 

@@ -57,8 +57,12 @@ def _is_name(words: str) -> bool:
 
 
 def _with_words(faces: Sequence[Target], element: Element) -> Iterator[Target]:
+    """First those that a row begins with: they are what it is about."""
     around = [words for words in element.neighbours if _is_name(words) and len(words) > 1][:WORDS_TRIED_MAX]
-    telling = [words for words in around if plain(words) in plain(element.container)]
+    container = plain(element.container)
+    telling = sorted(
+        (one for one in around if plain(one) in container), key=lambda one: container.index(plain(one))
+    )
     for face in faces:
         yield from (msgspec.structs.replace(face, inside=words) for words in telling)
     for face in faces:

@@ -95,7 +95,7 @@ async def _recorded(
         recording.context.on("dialog", lambda _dialog: None)
     opened()
     ends = [recording.closed.wait(), recording.full.wait(), interrupted.wait()]
-    work = [asyncio.ensure_future(end) for end in ends]
+    work: list[asyncio.Future[bool]] = [asyncio.ensure_future(end) for end in ends]
     if wanted.moves is not None:
         work.append(asyncio.ensure_future(_played(recording.context, page, wanted.moves)))
     done, rest = await asyncio.wait(work, timeout=wanted.longest_s, return_when=asyncio.FIRST_COMPLETED)

@@ -200,12 +200,11 @@ class Recording:
             self.remarks.append(words)
 
     async def _name_frame(self, done: _Done, frame: Frame) -> None:
-        """A frame of another origin is found by its name, or by its address."""
+        """A frame of another origin is found by its name, its id or its address."""
         name = frame.name
         if not name:
             with suppress(Error):
-                source = await (await frame.frame_element()).get_attribute("src")
-                name = f"iframe[src={json.dumps(source)}]" if source else ""
+                name = _frame_css(await (await frame.frame_element()).evaluate(_HOLDER))
         if not name or done.action.target is None:
             self._remark(
                 "something was done in a frame that has neither a name nor an address: say which (`frame`)"
@@ -321,6 +320,14 @@ def _outer(frame: Frame, up: int) -> Frame:
     for _ in range(up):
         frame = frame.parent_frame or frame
     return frame
+
+
+def _frame_css(holder: dict[str, str]) -> str:
+    attribute = next((name for name in ("id", "src") if holder[name]), None)
+    return f"iframe[{attribute}={json.dumps(holder[attribute], ensure_ascii=False)}]" if attribute else ""
+
+
+_HOLDER: Final = "(node) => ({id: node.id, src: node.getAttribute('src') || ''})"
 
 
 def _deed(done: _Done, secrets: Sequence[str]) -> Deed:

@@ -115,6 +115,7 @@ _MOVES: Final[dict[str, Callable[[Locator, Move], Awaitable[Any]]]] = {
     "press": lambda place, move: place.press(move.value),
     "select": _select,
     "upload": lambda place, move: place.set_input_files(list(move.files)),
+    "wait": lambda _place, move: asyncio.sleep(float(move.value)),
     "goto": lambda place, _move: place.focus(),
     "tab": lambda place, _move: place.focus(),
 }
