@@ -171,12 +171,16 @@ def test_tabs_and_addresses_are_gone_to(cli: Cli, site: Site) -> None:
         do("tab", value="1"),
         do("click", "text=Form"),
         do("goto", value=site.url + "/app"),
+        do("wait", value="0.8"),
         do("click", "text=Items"),
     ]
     _, plan = recorded(cli, site.url + "/", moves)
-    assert verbs(plan) == ["goto", "click", "tab", "click", "tab", "click", "goto", "click"], plan["steps"]
+    assert verbs(plan) == ["goto", "click", "tab", "click", "tab", "click", "goto", "click"]
     assert [said(plan, number) for number in (2, 4, 6)] == ["last", "1", site.url + "/app"]
-    assert plan["steps"][-1]["expect"] == [{"url": "**/app#/items"}]
+    assert [step["expect"] for step in plan["steps"] if "expect" in step] == [
+        [{"url": "**/form"}],
+        [{"url": "**/app#/items"}],
+    ]
     run_again(cli, site)
     assert len(site.posts("/approved")) == 1
 

@@ -60,7 +60,7 @@ def record(ctx: click.Context, /, url: str, output: Path | None, as_json: bool, 
         raise UsageError(f"{output} is there already", hint="Remove it first, or choose another name.")
     wanted = _wanted(url, how)
     watched = _watched(wanted)
-    plan, text = _plan(ctx, how["name"] or urlsplit(url).hostname or "recorded", watched, output)
+    plan, text = _plan(how["name"] or urlsplit(url).hostname or "recorded", watched)
     if output is not None:
         write_new(output, text)
     if as_json:
@@ -69,6 +69,7 @@ def record(ctx: click.Context, /, url: str, output: Path | None, as_json: bool, 
     elif output is None:
         click.echo(text, nl=False)
     _report(plan, watched, output)
+    _check(ctx, text, output)
 
 
 def _wanted(url: str, how: dict[str, Any]) -> Wanted:
@@ -119,18 +120,21 @@ def _watched(wanted: Wanted) -> Watched:
     return asyncio.run(watch(wanted, partial(named, roles=ROLES), os.environ, opened))
 
 
-def _plan(ctx: click.Context, name: str, watched: Watched, output: Path | None) -> tuple[dict[str, Any], str]:
-    """As `recoup check` will find it: nothing wrong."""
-    from recoup.cli.run import read_policy_of
-    from recoup.documents.plan_file import parse_plan
+def _plan(name: str, watched: Watched) -> tuple[dict[str, Any], str]:
     from recoup.documents.plan_yaml import plan_text
     from recoup.documents.recorded_plan import recorded_plan
 
     plan = recorded_plan(name, watched.deeds, _cleaner(watched))
-    text = plan_text(plan, ["Made by `recoup record`.", *watched.remarks])
+    return plan, plan_text(plan, ["Made by `recoup record`.", *watched.remarks])
+
+
+def _check(ctx: click.Context, text: str, output: Path | None) -> None:
+    """Only when it is written: what a person did is not thrown away for something that can be mended in the file."""
+    from recoup.cli.run import read_policy_of
+    from recoup.documents.plan_file import parse_plan
+
     folder = Path() if output is None else output.absolute().parent
-    parse_plan(text, "the recorded plan", folder, policy=read_policy_of(settings_of(ctx)))
-    return plan, text
+    parse_plan(text, str(output or "the recorded plan"), folder, policy=read_policy_of(settings_of(ctx)))
 
 
 def _cleaner(watched: Watched) -> Callable[[str], str]:

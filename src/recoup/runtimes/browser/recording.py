@@ -112,7 +112,8 @@ class Recording:
 
     def secrets(self) -> list[str]:
         """Every one once, in the order in which they were first typed. Never to be stored."""
-        return list(dict.fromkeys(done.action.value or "" for done in self._done if done.secret))
+        typed = (done.action.value for done in self._done if done.secret)
+        return list(dict.fromkeys(value for value in typed if value))
 
     def deeds(self) -> list[Deed]:
         secrets = self.secrets()
@@ -239,21 +240,26 @@ class Recording:
             await self._watch(page)
 
     async def _watch(self, page: Page) -> None:
-        page.on("framenavigated", lambda frame: self._moved(page) if frame == page.main_frame else None)
+        """By way of the browser's own events: they alone tell a new document from another place in the same one."""
         page.on("close", self._closed)
         session = await self.context.new_cdp_session(page)
-        self._listen(session, page)
+        tree = await session.send("Page.getFrameTree")
+        self._listen(session, page, str(tree["frameTree"]["frame"]["id"]))
         await session.send("Page.enable")
 
-    def _listen(self, session: CDPSession, page: Page) -> None:
-        session.on("Page.frameRequestedNavigation", lambda _event: self._asked.add(page))
+    def _listen(self, session: CDPSession, page: Page, main: str) -> None:
+        def of_page(act: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
+            return lambda event: act(event) if event["frameId"] == main else None
+
+        session.on("Page.frameRequestedNavigation", of_page(lambda _event: self._asked.add(page)))
+        session.on("Page.navigatedWithinDocument", of_page(lambda event: self._led(page, str(event["url"]))))
         session.on("Page.frameNavigated", lambda event: self._arrived(page, event["frame"]))
         session.on("Page.javascriptDialogClosed", lambda event: self._answered(page, event))
 
-    def _moved(self, page: Page) -> None:
+    def _led(self, page: Page, url: str) -> None:
         last = self._done[-1] if self._done else None
         if last is not None and last.page == page and self.clock() - last.at_s < LED_S:
-            last.led_to = page.url
+            last.led_to = url
 
     def _arrived(self, page: Page, frame: dict[str, Any]) -> None:
         """Another document: where neither the page nor a deed led there, a person has gone there."""
@@ -263,10 +269,11 @@ class Recording:
         self._asked.discard(page)
         last = self._done[-1] if self._done else None
         soon = last is not None and last.page == page and self.clock() - last.at_s < BY_ITSELF_S
-        url = str(frame.get("url", ""))
-        if was_asked or soon or not url.startswith(_ADDRESSES):
-            return
-        self._go(page, url + str(frame.get("urlFragment", "")))
+        url = str(frame.get("url", "")) + str(frame.get("urlFragment", ""))
+        if was_asked or soon:
+            self._led(page, url)
+        elif url.startswith(_ADDRESSES):
+            self._go(page, url)
 
     def _go(self, page: Page, url: str) -> None:
         if page not in self._pages:
@@ -332,7 +339,7 @@ _HOLDER: Final = "(node) => ({id: node.id, src: node.getAttribute('src') || ''})
 
 def _deed(done: _Done, secrets: Sequence[str]) -> Deed:
     led_to = done.led_to if done.led_to != done.from_url else None
-    if not done.secret:
+    if not done.secret or not done.action.value:
         return Deed(action=done.action, led_to=led_to)
     hidden = msgspec.structs.replace(done.action, value=None)
-    return Deed(action=hidden, secret=secrets.index(done.action.value or ""), led_to=led_to)
+    return Deed(action=hidden, secret=secrets.index(done.action.value), led_to=led_to)
