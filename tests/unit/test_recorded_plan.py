@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.target_pages import element, shop
 
@@ -58,6 +58,7 @@ def test_every_element_of_a_shop_gets_a_name_of_its_own() -> None:
     ]
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="ab \n${} }{'\"#:", max_size=40))
 def test_what_was_typed_is_typed_again_to_the_letter(text: str) -> None:
     opened = Deed(action=BrowserAction(verb=BrowserVerb.GOTO, value="https://a.example/"))
