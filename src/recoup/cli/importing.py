@@ -53,7 +53,7 @@ def openchrome(ctx: click.Context, plan: Path, output: Path | None, partial: boo
     translation = _translated(ctx, plan, output)
     writes = translation.complete or partial
     if writes and output is not None:
-        _write(output, translation.text())
+        write_new(output, translation.text())
     if as_json:
         print_json(_document(translation, output if writes else None, 0 if writes else NOT_TURNED))
     elif writes and output is None:
@@ -76,7 +76,7 @@ def _translated(ctx: click.Context, plan: Path, output: Path | None) -> Translat
     return translation
 
 
-def _write(output: Path, text: str) -> None:
+def write_new(output: Path, text: str) -> None:
     """A plan that somebody may have worked on is never overwritten."""
     try:
         with output.open("x", encoding="utf-8") as file:

@@ -38,6 +38,7 @@ _COMMANDS = {
     "simulate": ("recoup.cli.simulate:simulate", "Say what another policy would have decided."),
     "policy": ("recoup.cli.rules:policy", "Show or check the policy."),
     "schema": ("recoup.cli.rules:schema", "Print the JSON Schema of a file that people write."),
+    "record": ("recoup.cli.record:record", "Write a plan of what you do in a browser."),
     "browser": ("recoup.cli.browser:browser", "Get the browser that `browser:` steps need."),
     "doctor": ("recoup.cli.doctor:doctor", "Say what this machine can and cannot do."),
     "demo": ("recoup.cli.demo:demo", "Watch a plan get through a hang, a loop and a leak."),

@@ -136,6 +136,11 @@ async def recollect(node: ElementHandle) -> Element | None:
     return _elements(_DECODER.decode(text))[0] if text else None
 
 
+def collected(text: str) -> tuple[Element, ...]:
+    """The elements in a text that the collector made somewhere else; raises msgspec.DecodeError when it is none."""
+    return _elements(_DECODER.decode(text))
+
+
 def _elements(sent: _Sent) -> tuple[Element, ...]:
     paths = _Paths(sent)
     return tuple([_element(row, sent.strings, paths) for row in sent.rows])
