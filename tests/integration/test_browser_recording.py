@@ -105,6 +105,7 @@ def test_a_form_that_was_filled_by_hand_is_filled_again(cli: Cli, site: Site) ->
     assert by_hand["note"] == ["two\r\nlines of ${{ nothing }}"]
 
 
+@pytest.mark.soak
 def test_one_of_several_alike_is_named_by_its_row(cli: Cli, site: Site) -> None:
     _, plan = recorded(cli, site.url + "/invoices", [do("click", "#approve-1002"), do("wait", value="0.3")])
     assert said(plan, 1) == {"role": "button", "name": "Approve", "inside": "INV-1002"}
@@ -136,6 +137,7 @@ def test_a_secret_that_the_page_shows_is_not_in_the_plan(cli: Cli, site: Site) -
     assert [asked.form for asked in site.posts("/in")] == [by_hand]
 
 
+@pytest.mark.soak
 def test_frames_and_shadow_roots_are_recorded_like_the_page(cli: Cli, site: Site) -> None:
     moves = [
         do("click", "button", frame="[name=inner]"),
@@ -151,6 +153,7 @@ def test_frames_and_shadow_roots_are_recorded_like_the_page(cli: Cli, site: Site
     assert run_again(cli, site)["status"] == "succeeded"
 
 
+@pytest.mark.soak
 def test_dialogs_are_answered_as_they_were(cli: Cli, site: Site) -> None:
     moves = [
         do("click", "button >> nth=0", dialog="accept"),
@@ -163,6 +166,7 @@ def test_dialogs_are_answered_as_they_were(cli: Cli, site: Site) -> None:
     assert run_again(cli, site)["status"] == "succeeded"
 
 
+@pytest.mark.soak
 def test_tabs_and_addresses_are_gone_to(cli: Cli, site: Site) -> None:
     moves = [
         do("click", "text=Invoices"),
@@ -185,6 +189,7 @@ def test_tabs_and_addresses_are_gone_to(cli: Cli, site: Site) -> None:
     assert len(site.posts("/approved")) == 1
 
 
+@pytest.mark.soak
 def test_the_page_itself_does_nothing_that_is_recorded(cli: Cli, site: Site) -> None:
     site.show(
         "/self",
@@ -211,6 +216,7 @@ def test_an_interrupt_ends_the_recording_and_writes_the_plan(cli: Cli, site: Sit
     assert verbs(parse_tree((cli.folder / "made.yaml").read_text()).data) == ["goto", "click"]
 
 
+@pytest.mark.soak
 def test_a_recording_ends_at_its_limit(cli: Cli, site: Site) -> None:
     moves = [do("click", f"#approve-{number}") for number in (1001, 1002, 1003)]
     result, plan = recorded(cli, site.url + "/invoices", [*moves, do("wait", value="5")], "--steps", "2")
