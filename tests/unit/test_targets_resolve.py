@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -19,6 +22,7 @@ from recoup.targets.profiles import profile
 from recoup.targets.resolve import resolve
 from recoup.targets.weights import Unusable, model_from
 
+ROOT = Path(__file__).parents[2]
 SEEDS = st.integers(0, 10_000)
 
 
@@ -236,3 +240,36 @@ def test_a_thousand_resolutions_keep_memory_flat() -> None:
     for number in range(1_000):
         resolve(gone if number % 2 else recorded, page, profile(number % 4), RUNNING)
     assert sys.getallocatedblocks() - blocks < 1_000
+
+
+ASK = """
+import random
+from recoup.model.target import Floors, Target
+from recoup.targets.page import Page
+from recoup.targets.profiles import profile
+from recoup.targets.resolve import resolve
+from tools.resolver_training.generated import two_versions
+from tools.resolver_training.questions import Amounts, questions
+before, now = two_versions(random.Random(3))
+page = Page([element for _, element in now])
+for _, was in before:
+    made = resolve(Target(recorded=was), page, profile(0), Floors(0.72, 0.0))
+    print(made.best and (made.best.index, made.best.confidence.hex()), made.margin.hex())
+for question in questions([], {}, Amounts(generated_pages=3)):
+    print(question.rows.tobytes().hex())
+"""
+
+
+def test_two_processes_give_the_same_numbers() -> None:
+    """Sets are ordered differently in each: neither answers nor what is learned from may depend on it."""
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", ASK],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            check=True,
+            timeout=60,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(said) == 1

@@ -1,9 +1,13 @@
-"""What the model is told about a candidate: how it compares with the recorded element, and with its rivals."""
+"""What the model is told about a candidate: how it compares with the recorded element, and with its rivals.
+
+Sets have no order that two processes share, so what is summed over them is summed exactly and ties are broken by the
+word: every machine gets the same numbers.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from math import log, log1p
+from math import fsum, log, log1p
 from typing import Final
 
 import numpy as np
@@ -91,14 +95,14 @@ class Wanted:
     def __init__(self, element: Element, page: Page) -> None:
         self.element: Final = element
         self.facets: Final = facets_of(element)
-        self.rarity: Final = {word: page.rarity(word) for word in self.facets.words}
-        self.rarity_sum: Final = sum(self.rarity.values())
-        self.rarest: Final = max(self.rarity, key=self.rarity.__getitem__, default="")
+        self.rarity: Final = {word: page.rarity(word) for word in sorted(self.facets.words)}
+        self.rarity_sum: Final = fsum(self.rarity.values())
+        self.rarest: Final = max(self.rarity, key=lambda word: (self.rarity[word], word), default="")
         self.hints: Final = {hint: _hint_weight(hint, page) for hint in self.facets.hints}
-        self.hints_sum: Final = sum(self.hints.values())
+        self.hints_sum: Final = fsum(self.hints.values())
         self.parameters: Final = {part: _hint_weight(part, page) for part in self.facets.parameters}
         self.neighbours: Final = {word: page.rarity(word) for word in self.facets.neighbours}
-        self.neighbours_sum: Final = sum(self.neighbours.values())
+        self.neighbours_sum: Final = fsum(self.neighbours.values())
 
 
 def _hint_weight(hint: str, page: Page) -> float:
@@ -139,9 +143,9 @@ def _compared(wanted: Wanted, page: Page, index: int) -> tuple[float, ...]:
 def _by_words(wanted: Wanted, its: Facets, page: Page) -> tuple[float, ...]:
     mine = wanted.facets
     equal = bool(mine.said) and mine.said == its.said
-    shared = sum(wanted.rarity[word] for word in mine.words & its.words)
+    shared = fsum(wanted.rarity[word] for word in mine.words & its.words)
     strange = [] if equal else [page.rarity(word) for word in its.words - mine.words]
-    whole = wanted.rarity_sum + sum(strange)
+    whole = wanted.rarity_sum + fsum(strange)
     return (
         float(equal),
         1.0 if equal else likeness(mine.pairs, its.pairs),
@@ -225,7 +229,7 @@ def _by_hints(wanted: Wanted, its: Facets) -> tuple[float, float, float]:
         return 0.0, 0.0, 0.0
     weights = [wanted.hints[hint] for hint in shared]
     whole = len(wanted.facets.hints) + len(its.hints) - len(shared)
-    return sum(weights) / wanted.hints_sum, len(shared) / whole, max(weights)
+    return fsum(weights) / wanted.hints_sum, len(shared) / whole, max(weights)
 
 
 def _by_neighbours(wanted: Wanted, its: Facets) -> tuple[float, float]:
@@ -233,7 +237,7 @@ def _by_neighbours(wanted: Wanted, its: Facets) -> tuple[float, float]:
     if not shared:
         return 0.0, 0.0
     whole = len(wanted.facets.neighbours) + len(its.neighbours) - len(shared)
-    return sum([wanted.neighbours[word] for word in shared]) / wanted.neighbours_sum, len(shared) / whole
+    return fsum([wanted.neighbours[word] for word in shared]) / wanted.neighbours_sum, len(shared) / whole
 
 
 def _common(left: tuple[str, ...], right: tuple[str, ...]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import fsum
 from typing import Final
 
 from recoup.model.target import Element
@@ -102,7 +103,7 @@ def _other_words(wanted: Wanted, its: Facets, recorded: Element, element: Elemen
     mine = wanted.facets
     if not _words_differ(mine, its) or _shares_key(mine, its, recorded, element):
         return ""
-    kept = sum(wanted.rarity[word] for word in mine.words & its.words)
+    kept = fsum(wanted.rarity[word] for word in mine.words & its.words)
     if likeness(mine.pairs, its.pairs) >= ALIKE_MIN or kept >= KEPT_MIN * wanted.rarity_sum:
         return ""
     return f"it says {said_by(element)[:60]!r}, not {said_by(recorded)[:60]!r}"
