@@ -29,7 +29,14 @@ from recoup.kernel.healing import (
     too_many_heals,
     why_another_page,
 )
-from recoup.model.events import Event, RunSubmitted, TargetHealed, TargetObserved, TargetRejected
+from recoup.model.events import (
+    BrowserReset,
+    Event,
+    RunSubmitted,
+    TargetHealed,
+    TargetObserved,
+    TargetRejected,
+)
 from recoup.model.ids import targets_stream
 from recoup.model.instant import Instant
 from recoup.model.mode import Mode
@@ -266,3 +273,29 @@ def test_heals_and_refusals_are_told_in_words() -> None:
     near = msgspec.structs.replace(refused, best=taken, confidence=0.5)
     assert rejected_words(near) == "nothing was taken for t: none fits; nearest: button 'Confirm' (50% sure)"
     assert element_words(Element(tag="i")) == "i"
+
+
+def test_only_targets_concern_what_is_known_of_targets() -> None:
+    known = KnownTargets()
+    known.add(BrowserReset(step_id="s", step_index=0, attempt=None), START)
+    assert known.heals_within_a_day(START) == 0
+    assert known.observed("s", BUTTON) is None
+
+
+def test_a_new_browser_ends_the_wait_for_a_restore_unless_a_workspace_is_to_come_back_too() -> None:
+    submission = RunSubmitted(
+        workflow="p", plan_digest="d", plan=plan(), plan_redacted=False, inputs={}, policy_digest="d"
+    )
+    state = fold("r", [Event("run:r", 1, START, submission.TYPE, submission, b"")])
+    state.restore_pending = True
+    advance(state, BrowserReset(step_id="s", step_index=0, attempt=None), START, 2)
+    assert not state.restore_pending
+
+
+def test_what_was_found_as_it_was_written_was_not_healed() -> None:
+    score = Score(index=0, confidence=1.0, element=Element(tag="a"))
+    profile = Profile(level=0, min_ratio=0.82, padding=1.0, expands_roles=False)
+    found = Resolution(chosen=score, best=score, strategy="exact", profile=profile, floors=Floors(0.72, 0.0))
+    assert not found.healed
+    assert msgspec.structs.replace(found, strategy="model").healed
+    assert not msgspec.structs.replace(found, chosen=None, strategy="none").healed
