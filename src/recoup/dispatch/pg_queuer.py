@@ -82,7 +82,7 @@ class BorrowingDriver(Driver):
         await self.execute("SELECT pg_notify($1, $2)", channel, payload)
 
     async def add_listener(self, channel: str, callback: NotifyCallback) -> NoReturn:
-        raise NotImplementedError("the listener has a connection of its own")
+        raise AssertionError("nothing listens here: pg_listener.py has a connection of its own")
 
     @property
     def shutdown(self) -> asyncio.Event:
