@@ -82,7 +82,7 @@ class BorrowingDriver(Driver):
         await self.execute("SELECT pg_notify($1, $2)", channel, payload)
 
     async def add_listener(self, channel: str, callback: NotifyCallback) -> NoReturn:
-        raise AssertionError("nothing listens here: pg_listener.py has a connection of its own")
+        raise AssertionError(f"{callback} on {channel}: pg_listener.py has a connection of its own for that")
 
     @property
     def shutdown(self) -> asyncio.Event:
