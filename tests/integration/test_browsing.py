@@ -287,6 +287,21 @@ async def test_a_lost_click_is_done_if_the_page_says_so(house: House) -> None:
     assert last.settled_by == "already_done"
 
 
+async def test_a_check_waits_for_a_page_only_as_long_as_pages_take(house: House) -> None:
+    pages, waited = browser(house), list[float]()
+    examine = pages.examine
+
+    async def noting(run_id: str, check: Any, scene: Any) -> tuple[bool | None, str]:
+        if scene.waits:
+            waited.append(scene.check_timeout_s)
+        return await examine(run_id, check, scene)
+
+    pages.examine = noting  # type: ignore[method-assign]
+    await house.run(PLAN)
+    assert waited == [Policy().page_check_s]
+    assert Policy().page_check_s < Policy().check_s
+
+
 async def test_shell_steps_between_are_not_asked_for_a_page(house: House) -> None:
     plan = plan_of(GO, Step(id="think", action=RunAction("true")), CLICK)
     assert (await house.run(plan)).status is RunStatus.SUCCEEDED

@@ -45,6 +45,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     stop_grace_seconds: float = 5
     precheck_s: float = 5
     check_s: float = 300
+    page_check_s: float = 10
     idle_by: IdleBy = IdleBy.OUTPUT
     polls: bool = False
 

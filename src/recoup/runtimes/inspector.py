@@ -124,6 +124,9 @@ class WorldInspector:
     async def _on_the_page(self, check: PageCheck, scene: Scene) -> tuple[bool | None, str]:
         if self._pages is None:
             raise _NotAsked("there is no browser here")
+        # A page shows what it will show within seconds: a command may take minutes.
+        wait_s = min(scene.check_timeout_s, scene.policy.page_check_s)
+        scene = msgspec.structs.replace(scene, check_timeout_s=wait_s)
         return await self._pages.examine(scene.run_id, check, scene)
 
     def _cut(self, words: str) -> str:
