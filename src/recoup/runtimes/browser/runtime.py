@@ -30,7 +30,7 @@ from recoup.runtimes.browser.seeking import Seeker, compared_with
 from recoup.runtimes.browser.session import Past, Session, launch
 from recoup.runtimes.browser.settling import settle
 from recoup.runtimes.browser.traces import Trace
-from recoup.runtimes.browser.trouble import Trouble, is_driver_lost, of_error, why_not_started
+from recoup.runtimes.browser.trouble import Trouble, first_line, is_driver_lost, of_error, why_not_started
 from recoup.runtimes.browser.verbs import LEAVES_ALONE, Attempt, load, perform
 from recoup.runtimes.step_log import StepLog
 
@@ -337,7 +337,7 @@ class BrowserRuntime:
             await settle(page, session.traffic, self._limits, self._limits.settle_s)
         except (KeeperError, SettingsError, Error, TimeoutError, Trouble) as error:
             await self._forget_lost(run_id, error)
-            return None, f"it could not be opened again ({_first_line(error)})"
+            return None, f"it could not be opened again ({first_line(error)})"
         found = await self.fingerprint(run_id)
         return found, "" if found else "it could not be looked at"
 
@@ -371,10 +371,6 @@ def _hang_on(session: Session, lifeline: Lifeline) -> None:
         session.lifeline = lifeline
         session.detach = lifeline.attach(session.guard.extend)
     session.guard.extend(lifeline.deadline_boot_s)
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 async def _idle(attempt: Attempt, limit_s: float) -> None:

@@ -11,7 +11,7 @@ from playwright.async_api import ElementHandle, Error, Frame, Page
 
 from recoup.model.failure import FailureKind
 from recoup.model.outcome import Looking
-from recoup.model.target import Box, Element, HealMode, Resolution, Target, target_words
+from recoup.model.target import Box, Element, HealMode, Resolution, Target, element_words, target_words
 from recoup.runtimes.browser.collector import Collection, collect, is_same, recollect
 from recoup.runtimes.browser.limits import BrowserLimits
 from recoup.runtimes.browser.matching import Resolver
@@ -197,7 +197,7 @@ def not_found(target: Target, resolution: Resolution | None, looking: Looking) -
 def _refused_heal(words: str, resolution: Resolution, why: str) -> Trouble:
     assert resolution.chosen is not None
     taken = resolution.chosen.element
-    instead = f"{taken.role or taken.tag} {taken.name or taken.text!r} would have been taken instead"
+    instead = f"{element_words(taken)} would have been taken instead"
     refused = msgspec.structs.replace(resolution, chosen=None, strategy="none", reason=why)
     detail = f"{words}: not found as written; {instead}, but {why}"
     return Trouble(FailureKind.LOW_CONFIDENCE, detail, resolution=refused)
