@@ -25,9 +25,10 @@ from recoup.processes.guard import Guard
 from recoup.redaction.redactor import SecretRedactor
 from recoup.runtimes.browser.finding import find_browser, has_library
 from recoup.runtimes.browser.limits import BrowserLimits
-from recoup.runtimes.browser.matching import ExactResolver, Resolver
+from recoup.runtimes.browser.matching import Resolver
 from recoup.runtimes.browser.runtime import BrowserRuntime
 from recoup.runtimes.step_log import StepLog
+from recoup.targets.resolver import PageResolver
 from recoup.testing.pages import Site
 
 LIMITS = BrowserLimits(
@@ -87,7 +88,7 @@ class BrowserHouse:
         """How much later it is than the lease's holder has noticed."""
         self.runtime = BrowserRuntime(
             Guard,
-            resolver or ExactResolver(),
+            resolver or PageResolver(),
             self._log,
             self.environ,
             limits=limits,
@@ -142,10 +143,11 @@ class BrowserHouse:
         return str(outcome.outputs["words"])
 
 
-class Renaming(ExactResolver):
+class Renaming(PageResolver):
     """Heals one name into another, as certain as one likes: what follows from a heal is the subject, not how it is found."""
 
     def __init__(self, old: str, new: str) -> None:
+        super().__init__()
         self._old, self._new = old, new
 
     def resolve(

@@ -16,7 +16,7 @@ from recoup.model.plan import BrowserAction, BrowserVerb
 from recoup.model.policy import Policy
 from recoup.model.target import Box, Element, Floors, Resolution, Target
 from recoup.ports import Pages, Runtime
-from recoup.runtimes.browser.matching import ExactResolver
+from recoup.targets.resolver import PageResolver
 from recoup.testing.pages import Site
 
 pytestmark = needs_browser
@@ -41,7 +41,7 @@ async def test_a_crash_concerns_one_run_and_cookies_are_its_own(tmp_path: Path, 
         await house.runtime.close()
 
 
-class Swapping(ExactResolver):
+class Swapping(PageResolver):
     """Between the choice and the deed the page makes something else of the chosen node, once."""
 
     house: BrowserHouse

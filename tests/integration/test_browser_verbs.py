@@ -183,7 +183,9 @@ async def test_what_hovers_is_shown(house: BrowserHouse, site: Site) -> None:
 async def test_two_that_fit_are_not_guessed_between(house: BrowserHouse, site: Site) -> None:
     await house.done("goto", value=site.url + "/invoices")
     outcome = await house.do("click", button("Approve"))
-    assert outcome.kind is FailureKind.LOW_CONFIDENCE and "3 elements fit" in outcome.detail
+    assert (
+        outcome.kind is FailureKind.LOW_CONFIDENCE and "3 elements are what the target says" in outcome.detail
+    )
     assert outcome.outcome_known is True and not site.posts("/approved")
     assert outcome.seen is not None
     assert [artifact.name for artifact in outcome.seen.artifacts] == ["failure.jpg", "elements.json"]

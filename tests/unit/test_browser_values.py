@@ -18,8 +18,8 @@ from recoup.model.target import Box, Element, Floors, Target
 from recoup.runtimes.browser.checks import glob
 from recoup.runtimes.browser.finding import find_browser, needed_browser
 from recoup.runtimes.browser.fingerprints import NAMES_MAX, fingerprint, normalised
-from recoup.runtimes.browser.matching import ExactResolver
 from recoup.runtimes.browser.trouble import of_error, of_status, was_performed, why_not_ready
+from recoup.targets.resolver import PageResolver
 
 PATH_WORDS = st.text(st.sampled_from("abc.-_%?=&"), max_size=6)
 
@@ -119,7 +119,7 @@ def element(name: str, **more: object) -> Element:
 
 
 def resolved(target: Target, *elements: Element) -> int | None:
-    found = ExactResolver().resolve(target, elements, 0, Floors(0.72, 0), None, Box(0, 0, 100, 100))
+    found = PageResolver().resolve(target, elements, 0, Floors(0.72, 0), None, Box(0, 0, 100, 100))
     return found.chosen.index if found.chosen else None
 
 

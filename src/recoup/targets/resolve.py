@@ -95,6 +95,8 @@ def _by_alias(question: Question, found: Found) -> Resolution:
     """Without a record, a name that is equal and a role that does the same are all there is to go by."""
     target, page = question.target, question.page
     name = target.name or target.text or target.label
+    if len(found.indices) > 1:
+        return _tied(question, found)
     if found.indices or not question.profile.expands_roles or not target.role or not name:
         return question.answer(None, reason=found.reason, considered=len(found.indices))
     roles = role_aliases(plain(target.role))
@@ -110,6 +112,14 @@ def _by_alias(question: Question, found: Found) -> Resolution:
         score, strategy="alias", margin=ALIAS_CONFIDENCE, considered=1, role_aliases_used=used
     )
     return accepted(made)
+
+
+def _tied(question: Question, found: Found) -> Resolution:
+    """Each as likely as the others: none is taken, and people see which they are."""
+    first, second = (question.score(index, 1 / len(found.indices)) for index in found.indices[:2])
+    return question.answer(
+        None, best=first, runner_up=second, reason=found.reason, considered=len(found.indices)
+    )
 
 
 def _without_model(question: Question, found: Found, against: str, model: Unusable) -> Resolution:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from recoup.model.target import Box, Element, Floors, Resolution, Target
 from recoup.targets.exact import find
@@ -24,13 +24,13 @@ class PageResolver:
         elements: Sequence[Element],
         level: int,
         floors: Floors,
-        css_matches: Collection[int] | None,
+        css_matches: Sequence[int] | None,
         viewport: Box,  # noqa: ARG002 the elements themselves say how far the page goes
     ) -> Resolution:
         return resolve(target, self._indexed(elements), profile(level), floors, css_matches=css_matches)
 
     def matches(
-        self, target: Target, elements: Sequence[Element], css_matches: Collection[int] | None
+        self, target: Target, elements: Sequence[Element], css_matches: Sequence[int] | None
     ) -> Sequence[int]:
         """Every element that is as the target is written; nothing healed."""
         return find(target, self._indexed(elements), css_matches).indices
