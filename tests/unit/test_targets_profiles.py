@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.target_pages import RUNNING, changed, element, look_for, shop
 
@@ -136,6 +136,7 @@ def test_an_area_beyond_the_page_is_cut_and_says_so(x: float, y: float, level: i
     assert area.clamped
 
 
+@settings(deadline=None)
 @given(st.integers(0, 3), st.sampled_from([e for e in shop() if e.text]))
 def test_a_higher_level_considers_no_less(level: int, recorded: object) -> None:
     """Properties 4 and 5: what a level considers, the next one considers too."""
