@@ -42,7 +42,7 @@ async def measure(executable: str) -> list[Figure]:
             await page.set_content(table(count))
 
             async def look() -> None:
-                await (await collect(page.main_frame)).release()
+                (await collect(page.main_frame)).release()
 
             figures.append(
                 Figure(f"collecting {count:,} elements", await median_ms(look), "ms", bar_ms, at_most=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, Error, Page, async_playwright
 from tests.integration.browser_house import needs_browser, site
 
 from recoup.model.target import TEXT_MAX, Element
@@ -199,6 +199,32 @@ def test_a_page_without_end_is_looked_at_in_part(eye: Eye) -> None:
     seen = eye.see("<p>" + "word " * 5000 + "</p>" + "<b>x</b>" * (ELEMENTS_MAX + 500))
     assert seen.truncated and len(seen.elements) <= ELEMENTS_MAX
     assert max(len(one.text) for one in seen.elements) <= TEXT_MAX
+
+
+def test_every_look_has_its_own_nodes_until_it_is_released(eye: Eye) -> None:
+    first = eye.see("<main><button id=x>First</button></main>")
+    eye.runner.run(eye.page.evaluate("x.outerHTML = '<button id=y>Second</button>'"))
+    second = eye.runner.run(collect(eye.page.main_frame))
+    texts = [eye.runner.run(words_of(look, "button")) for look in (first, second)]
+    assert texts == ["First", "Second"]
+    first.release()
+    third = eye.runner.run(collect(eye.page.main_frame))
+    assert eye.runner.run(words_of(third, "button")) == "Second"
+    with pytest.raises(Error):
+        eye.runner.run(words_of(first, "button"))
+
+
+def test_a_new_document_is_looked_at_with_new_eyes(eye: Eye, site: Site) -> None:
+    for path, tag in (("/frames", "iframe"), ("/invoices", "table"), ("/frames", "iframe")):
+        eye.runner.run(eye.page.goto(site.url + path))
+        seen = eye.runner.run(collect(eye.page.main_frame))
+        assert seen.url.endswith(path)
+        assert eye.runner.run(words_of(seen, tag)) is not None
+
+
+async def words_of(seen: Collection, tag: str) -> str | None:
+    node = await seen.node(next(at for at, one in enumerate(seen.elements) if one.tag == tag))
+    return await node.text_content() if node else None
 
 
 def test_nothing_is_left_in_the_page(eye: Eye) -> None:

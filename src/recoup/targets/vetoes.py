@@ -39,6 +39,9 @@ READ_ONLY_TAGS: Final = frozenset(
     {"h1", "h2", "h3", "h4", "h5", "h6", "p", "strong", "em", "b", "i", "td", "th", "li", "legend", "caption"}
 )
 
+LITTLE_WORDS: Final = frozenset({"a", "an", "the", "and", "or", "of", "your", "my"})
+"""Come and go without another meaning."""
+
 
 def has_identity(element: Element) -> bool:
     """Something to know it by: without it, any empty box would do."""
@@ -120,7 +123,7 @@ def _exchanged_words(mine: Facets, its: Facets, recorded: Element, element: Elem
 
 def _are_exchanged(mine: frozenset[str], its: frozenset[str]) -> bool:
     """One has a word that the other has nothing like, and the other way round."""
-    lost, gained = mine - its, its - mine
+    lost, gained = mine - its - LITTLE_WORDS, its - mine - LITTLE_WORDS
     return any(not _is_spelt_in(word, its) for word in lost) and any(
         not _is_spelt_in(word, mine) for word in gained
     )

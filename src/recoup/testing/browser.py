@@ -116,7 +116,7 @@ class ScriptedBrowser:
                 return wanted is not (state is TargetState.HIDDEN), f"{found} of {target_words(target)}"
             case ValueCheck(target=target, match=match):
                 value = self._values.get((run_id, target.name or ""), "")
-                return match is None or (match.text or "") in value, value
+                return match is None or match.text == value, value
         return None, "this page cannot tell"
 
     async def fingerprint(self, run_id: str) -> Fingerprint | None:
@@ -139,7 +139,7 @@ class ScriptedBrowser:
 
     def _gone_to(self, run_id: str, url: str) -> Outcome:
         if url not in self.site.pages:
-            return Outcome(kind=FailureKind.CONNECTION_LOST, detail=f"{url}: nobody answers")
+            return Outcome(kind=FailureKind.NAVIGATION_FAILED, detail=f"{url}: nobody answers")
         self.done.append(("goto", url))
         self._at[run_id] = url
         return Outcome(seen=self._seen(run_id))
@@ -181,7 +181,9 @@ class ScriptedBrowser:
             score = _score(elements, exact[0], 1.0)
             return msgspec.structs.replace(about, chosen=score, best=score, margin=1.0, strategy="exact")
         if exact:
-            return msgspec.structs.replace(about, reason=f"{len(exact)} elements fit")
+            first, second = (_score(elements, one, 1 / len(exact)) for one in exact[:2])
+            why = f"{len(exact)} elements fit {target_words(target)}"
+            return msgspec.structs.replace(about, best=first, runner_up=second, reason=why)
         guess = self.guesses.get(target.name or "")
         found = next((one for one in elements if guess and one.name == guess.name), None)
         if guess is None or found is None or guess.from_level > looking.level:

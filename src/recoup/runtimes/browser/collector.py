@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 import msgspec
+from playwright.async_api import Error
 
 from recoup.model.target import TEXT_MAX, Box, Element
 from recoup.runtimes.browser.scripts import script
+from recoup.runtimes.browser.trouble import is_changed_page
 
 if TYPE_CHECKING:
     from playwright.async_api import ElementHandle, Frame, JSHandle
@@ -70,12 +74,45 @@ class _Sent(msgspec.Struct, frozen=True):
 _DECODER: Final = msgspec.json.Decoder(_Sent)
 
 
+class _Eye:
+    """The collecting function in one document: translated once, it gets quicker with every look.
+
+    It is held from outside, nothing of the page leads to it, and it ends with the document.
+    """
+
+    def __init__(self, handle: JSHandle) -> None:
+        self.handle: Final = handle
+        self.released: list[int] = []
+        """Looks whose nodes the next one lets go of."""
+
+    async def look(self, options: dict[str, Any]) -> tuple[int, str]:
+        number = next(_NUMBERS)
+        released, self.released = self.released, []
+        return number, await self.handle.evaluate(_LOOK, [number, released, options])
+
+
+_NUMBERS: Final = count(1)
+_EYES: Final[WeakKeyDictionary[Frame, _Eye]] = WeakKeyDictionary()
+
+
+async def _look(frame: Frame, options: dict[str, Any]) -> tuple[_Eye, int, str]:
+    known = _EYES.get(frame)
+    if known is not None:
+        try:
+            return (known, *await known.look(options))
+        except Error as error:
+            if not is_changed_page(error):
+                raise
+    eye = _EYES[frame] = _Eye(await frame.evaluate_handle(_KEPT.replace("COLLECT", script("collector"))))
+    return (eye, *await eye.look(options))
+
+
 class Collection:
     """What one look at a page, or at one frame of it, showed. Holds on to the nodes until it is released."""
 
-    def __init__(self, frame: Frame, handle: JSHandle, text: str) -> None:
-        self._frame = frame
-        self._handle = handle
+    def __init__(self, eye: _Eye, number: int, text: str) -> None:
+        self._eye = eye
+        self._number = number
         self.size_bytes = len(text)
         self._seen = _DECODER.decode(text)
         self.elements = _elements(self._seen)
@@ -100,12 +137,12 @@ class Collection:
 
     async def matches(self, css: str) -> tuple[int, ...]:
         """The places of the elements that a selector fits; raises when it is none."""
-        found: list[int] = await self._handle.evaluate(_MATCHES, css)
+        found: list[int] = await self._eye.handle.evaluate(_MATCHES, [self._number, css])
         return tuple(found)
 
     async def node(self, index: int) -> ElementHandle | None:
         """The node, in the world of its own frame: only there it can be acted on. None: it is gone."""
-        found = (await self._handle.evaluate_handle("(seen, index) => seen.nodes[index]", index)).as_element()
+        found = (await self._eye.handle.evaluate_handle(_NODE, [self._number, index])).as_element()
         path = self.elements[index].frame
         if found is None or not path:
             return found
@@ -113,21 +150,19 @@ class Collection:
         return (await frame.evaluate_handle("node => node", found)).as_element() if frame else None
 
     async def _frame_of(self, path: tuple[int, ...]) -> Frame | None:
-        key = ".".join(map(str, path))
-        holder = (await self._handle.evaluate_handle("(seen, key) => seen.frames[key]", key)).as_element()
+        asked = [self._number, ".".join(map(str, path))]
+        holder = (await self._eye.handle.evaluate_handle(_FRAME, asked)).as_element()
         return await holder.content_frame() if holder else None
 
-    async def release(self) -> None:
-        await self._handle.dispose()
+    def release(self) -> None:
+        self._eye.released.append(self._number)
 
 
 async def collect(frame: Frame, css: str | None = None, offset: Box | None = None) -> Collection:
     """Everything that tells something, in the order of the page; what the selector fits is among it."""
     where = {"x": offset.x, "y": offset.y} if offset else None
-    handle = await frame.evaluate_handle(
-        script("collector"), {"elementsMax": ELEMENTS_MAX, "nodesMax": NODES_MAX, "css": css, "offset": where}
-    )
-    return Collection(frame, handle, await handle.evaluate("seen => seen.json"))
+    options = {"elementsMax": ELEMENTS_MAX, "nodesMax": NODES_MAX, "css": css, "offset": where}
+    return Collection(*await _look(frame, options))
 
 
 async def recollect(node: ElementHandle) -> Element | None:
@@ -214,5 +249,14 @@ _ONE_OPTIONS: Final[dict[str, Any]] = {
     "offset": None,
 }
 _ONE: Final = """(node, options) => node.isConnected ? (COLLECT)({...options, only: node}).json : null"""
-_MATCHES: Final = """(seen, css) =>
-    seen.nodes.map((node, index) => node.matches(css) ? index : -1).filter((index) => index >= 0)"""
+_KEPT: Final = "() => ({collect: COLLECT, seen: new Map()})"
+_LOOK: Final = """(kept, [number, released, options]) => {
+    released.forEach((each) => kept.seen.delete(each));
+    const {json, nodes, frames} = kept.collect(options);
+    kept.seen.set(number, {nodes, frames});
+    return json;
+}"""
+_MATCHES: Final = """(kept, [number, css]) =>
+    kept.seen.get(number).nodes.map((node, index) => node.matches(css) ? index : -1).filter((index) => index >= 0)"""
+_NODE: Final = "(kept, [number, index]) => kept.seen.get(number).nodes[index]"
+_FRAME: Final = "(kept, [number, key]) => kept.seen.get(number).frames[key]"

@@ -111,7 +111,8 @@ class Seeker:
             if is_changed_page(error) and not page.is_closed():
                 return None
             raise
-        await self._forget()
+        if self.last is not None:
+            self.last.release()
         self.last = collection
         return Look(collection, matches)
 
@@ -153,16 +154,6 @@ class Seeker:
                 return None
             raise Trouble(FailureKind.INVALID_INPUT, f"frame {css!r}: {first_line(error)}") from None
         return await holder.content_frame() if holder else None
-
-    async def _forget(self) -> None:
-        """The nodes of an earlier look are let go."""
-        if self.last is not None:
-            last, self.last = self.last, None
-            try:
-                await last.release()
-            except Error as error:
-                if not is_changed_page(error):
-                    raise
 
 
 def compared_with(target: Target, looking: Looking) -> Target:

@@ -1,0 +1,282 @@
+"""What every browser must do for a run. Subclass `BrowserSuite` in a test module that has the fixture `stage`: a
+`Stage` whose browser shows the pages of `PAGES`, and where `RENAMED` is what a resolver would find for a missing name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from recoup.engine.lease import LeaseLifeline
+from recoup.model.failure import FailureKind
+from recoup.model.ids import ProcessIdentity
+from recoup.model.outcome import Looking, Order, Outcome, Progress, Scene
+from recoup.model.plan import (
+    BrowserAction,
+    BrowserVerb,
+    PageCheck,
+    PageTextCheck,
+    TargetCheck,
+    TargetState,
+    TextMatch,
+    TitleCheck,
+    UrlCheck,
+    ValueCheck,
+)
+from recoup.model.policy import Policy
+from recoup.model.redacted import Redacted
+from recoup.model.target import Floors, HealMode, Target
+from recoup.ports import Pages, Runtime
+
+
+@dataclass(frozen=True)
+class SuitePage:
+    """A page as data: one `h1`, buttons that lead to other pages or do nothing, text fields with labels."""
+
+    title: str
+    text: str
+    buttons: tuple[tuple[str, str], ...] = ()
+    """Name, and the path that it leads to, or ""."""
+    fields: tuple[str, ...] = ()
+
+
+PAGES: Final = {
+    "/home": SuitePage(
+        "Home", "Two invoices wait", (("Approve", "/done"), ("Later", ""), ("Later", "")), ("Note",)
+    ),
+    "/done": SuitePage("Done", "All is approved"),
+}
+RENAMED: Final = ("Agree", "Approve", 0.9)
+"""A name that is on no page, the name of the button that it is taken for, and how surely."""
+FLOORS: Final = Floors(0.72, 0.0)
+_LEASE_S: Final = 60.0
+_numbers: Final = itertools.count(1)
+
+
+class Browser(Runtime, Pages, Protocol):
+    """The runtime of browser steps is also who looks after the pages."""
+
+
+class SuiteHooks:
+    """What the engine offers a runtime, and a record of what was asked of it."""
+
+    def __init__(self, deadline_boot_s: float) -> None:
+        self.lifeline = LeaseLifeline(deadline_boot_s)
+        self.stop = asyncio.Event()
+        self.keepers: list[ProcessIdentity] = []
+
+    async def launched(self, keeper: ProcessIdentity) -> None:
+        self.keepers.append(keeper)
+
+    def said(self, stream: str, chunk: Redacted) -> None:
+        del stream, chunk
+
+    def progressed(self, progress: Progress) -> None:
+        del progress
+
+
+@dataclass
+class Stage:
+    """A browser, where its pages are, and one run in it."""
+
+    browser: Browser
+    url: Callable[[str], str]
+    folder: str
+    boot_s: Callable[[], float]
+    env: dict[str, str] = field(default_factory=dict)
+    run_id: str = field(default_factory=lambda: f"suite-{next(_numbers)}")
+
+    async def do(
+        self, verb: str, target: Target | None = None, *, looking: Looking | None = None, **how: Any
+    ) -> Outcome:
+        return (await self.watched(verb, target, looking=looking, **how))[0]
+
+    async def watched(
+        self,
+        verb: str,
+        target: Target | None = None,
+        *,
+        looking: Looking | None = None,
+        is_stopped: bool = False,
+        **how: Any,
+    ) -> tuple[Outcome, SuiteHooks]:
+        hooks = SuiteHooks(self.boot_s() + _LEASE_S)
+        if is_stopped:
+            hooks.stop.set()
+        order = Order(
+            run_id=self.run_id,
+            step_id="step",
+            step_index=0,
+            attempt=1,
+            action=BrowserAction(verb=BrowserVerb(verb), target=target, **how),
+            cwd=self.folder,
+            env=self.env,
+            policy=Policy(step_timeout_seconds=20),
+            looking=looking or Looking(floors=FLOORS),
+        )
+        return await self.browser.perform(order, hooks), hooks
+
+    async def go(self, path: str) -> Outcome:
+        outcome = await self.do("goto", value=self.url(path))
+        assert outcome.kind is None, f"{outcome.kind}: {outcome.detail}"
+        return outcome
+
+    async def holds(self, check: PageCheck) -> bool | None:
+        scene = Scene(run_id=self.run_id, cwd=self.folder, env={}, policy=Policy(), check_timeout_s=0.5)
+        return (await self.browser.examine(self.run_id, check, scene))[0]
+
+    def another_run(self) -> Stage:
+        return Stage(self.browser, self.url, self.folder, self.boot_s, self.env)
+
+
+def button(name: str) -> Target:
+    return Target(role="button", name=name)
+
+
+CHECKS: Final[list[tuple[PageCheck, bool | None]]] = [
+    (UrlCheck("**/home"), True),
+    (UrlCheck("**/elsewhere"), False),
+    (TitleCheck(TextMatch(text="Home")), True),
+    (TitleCheck(TextMatch(text="Done")), False),
+    (PageTextCheck(TextMatch(text="invoices wait")), True),
+    (PageTextCheck(TextMatch(text="approved")), False),
+    (PageTextCheck(TextMatch(text="approved"), absent=True), True),
+    (PageTextCheck(TextMatch(text="invoices wait"), absent=True), False),
+    (TargetCheck(button("Approve")), True),
+    (TargetCheck(button("Reject")), False),
+    (TargetCheck(button("Reject"), TargetState.HIDDEN), True),
+    (TargetCheck(button("Approve"), TargetState.HIDDEN), False),
+    (TargetCheck(button("Later"), TargetState.COUNT, 2), True),
+    (TargetCheck(button("Later"), TargetState.COUNT, 1), False),
+]
+"""Of the home page."""
+UNWANTED: Final = (
+    Looking(floors=FLOORS, heal=HealMode.OFF),
+    Looking(floors=FLOORS, heal=HealMode.REPORT),
+    Looking(floors=FLOORS, heal=HealMode.REPORT, limit="ten heals today"),
+    Looking(floors=FLOORS, needs_proof=True),
+)
+
+
+class BrowserSuite:
+    """Of each promise one test; how a page is drawn and how an element is found are not its business."""
+
+    async def test_a_page_is_gone_to_and_known_again(self, stage: Stage) -> None:
+        first = await stage.go("/home")
+        assert first.seen is not None and first.seen.page is not None
+        assert await stage.browser.fingerprint(stage.run_id) == first.seen.page
+        other = await stage.go("/done")
+        assert other.seen is not None and other.seen.page is not None
+        assert (other.seen.page.url, other.seen.page.title) != (first.seen.page.url, first.seen.page.title)
+        again = await stage.go("/home")
+        assert again.seen is not None and again.seen.page == first.seen.page
+
+    async def test_where_nobody_answers_the_navigation_has_failed(self, stage: Stage) -> None:
+        outcome = await stage.do("goto", value="http://127.0.0.1:2/")
+        assert outcome.kind is FailureKind.NAVIGATION_FAILED and outcome.detail
+
+    async def test_what_is_clicked_is_what_was_named_and_leads_where_it_does(self, stage: Stage) -> None:
+        await stage.go("/home")
+        outcome = await stage.do("click", button("Approve"))
+        assert outcome.kind is None and outcome.seen is not None
+        seen = outcome.seen
+        assert seen.observed is not None and seen.observed.name == "Approve"
+        assert seen.resolution is not None and seen.resolution.strategy == "exact"
+        assert seen.resolution.chosen is not None and seen.resolution.chosen.confidence == 1.0
+        assert await stage.holds(UrlCheck("**/done")) is True
+        assert seen.page is not None and seen.page == await stage.browser.fingerprint(stage.run_id)
+
+    async def test_what_is_not_there_is_not_taken_for_something_else(self, stage: Stage) -> None:
+        before = (await stage.go("/home")).seen
+        outcome = await stage.do("click", button("Delete everything"))
+        assert outcome.kind is FailureKind.TARGET_NOT_FOUND and "Delete everything" in outcome.detail
+        assert outcome.outcome_known
+        assert outcome.seen is not None and outcome.seen.resolution is not None
+        assert outcome.seen.resolution.chosen is None and outcome.seen.resolution.reason
+        assert before is not None and await stage.browser.fingerprint(stage.run_id) == before.page
+
+    async def test_of_several_that_fit_none_is_taken(self, stage: Stage) -> None:
+        await stage.go("/home")
+        outcome = await stage.do("click", button("Later"))
+        assert outcome.kind is FailureKind.LOW_CONFIDENCE
+        assert outcome.seen is not None and outcome.seen.resolution is not None
+        tie = outcome.seen.resolution
+        assert tie.chosen is None and tie.best is not None and tie.runner_up is not None
+        assert tie.best.confidence == tie.runner_up.confidence < FLOORS.confidence
+
+    async def test_what_is_filled_in_is_there(self, stage: Stage) -> None:
+        await stage.go("/home")
+        note = Target(role="textbox", name="Note")
+        assert await stage.holds(ValueCheck(note, TextMatch(text="paid in May"))) is False
+        outcome = await stage.do("fill", note, value="paid in May")
+        assert outcome.kind is None, outcome.detail
+        assert "paid in May" not in repr(outcome)
+        assert await stage.holds(ValueCheck(note, TextMatch(text="paid in May"))) is True
+        assert await stage.holds(ValueCheck(note, TextMatch(text="paid"))) is False
+
+    async def test_what_is_read_is_an_output(self, stage: Stage) -> None:
+        await stage.go("/home")
+        outcome = await stage.do("read", button("Approve"), into="words")
+        assert outcome.kind is None and outcome.outputs == {"words": "Approve"}
+
+    async def test_checks_tell_how_the_page_is(self, stage: Stage) -> None:
+        await stage.go("/home")
+        told = [(check, await stage.holds(check)) for check, _ in CHECKS]
+        assert told == CHECKS
+
+    async def test_a_run_without_a_page_cannot_say_anything_of_it(self, stage: Stage) -> None:
+        assert await stage.holds(TitleCheck(TextMatch(text="Home"))) is None
+        assert await stage.browser.fingerprint(stage.run_id) is None
+        assert await stage.browser.keep(stage.run_id) is None
+        await stage.browser.leave(stage.run_id)
+
+    async def test_a_page_that_was_kept_is_come_back_to(self, stage: Stage) -> None:
+        shown = (await stage.go("/done")).seen
+        kept = await stage.browser.keep(stage.run_id)
+        assert kept is not None and shown is not None
+        await stage.browser.leave(stage.run_id)
+        assert await stage.browser.fingerprint(stage.run_id) is None
+        lifeline = LeaseLifeline(stage.boot_s() + _LEASE_S)
+        assert await stage.browser.restore(stage.run_id, kept, lifeline) == (shown.page, "")
+        assert await stage.holds(TitleCheck(TextMatch(text="Done"))) is True
+
+    async def test_runs_have_pages_of_their_own(self, stage: Stage) -> None:
+        other = stage.another_run()
+        await stage.go("/home")
+        await other.go("/done")
+        assert await stage.holds(UrlCheck("**/home")) is True
+        assert await other.holds(UrlCheck("**/done")) is True
+        await other.browser.leave(other.run_id)
+        assert await stage.holds(UrlCheck("**/home")) is True
+
+    async def test_the_engine_hears_of_a_launch_before_the_attempt_has_an_outcome(self, stage: Stage) -> None:
+        outcome, hooks = await stage.watched("goto", value=stage.url("/home"))
+        assert outcome.kind is None and len(hooks.keepers) == 1
+
+    async def test_an_attempt_that_is_to_end_does_nothing(self, stage: Stage) -> None:
+        await stage.go("/home")
+        outcome, _ = await stage.watched("click", button("Approve"), is_stopped=True)
+        assert outcome.interrupted and outcome.kind is None
+        assert await stage.holds(UrlCheck("**/home")) is True
+
+    async def test_a_heal_is_applied_and_told(self, stage: Stage) -> None:
+        await stage.go("/home")
+        outcome = await stage.do("click", button(RENAMED[0]))
+        assert outcome.kind is None and outcome.seen is not None
+        assert outcome.seen.resolution is not None and outcome.seen.resolution.healed
+        assert outcome.seen.observed is not None and outcome.seen.observed.name == RENAMED[1]
+        assert await stage.holds(UrlCheck("**/done")) is True
+
+    async def test_a_heal_that_is_not_wanted_is_refused_and_told(self, stage: Stage) -> None:
+        await stage.go("/home")
+        for looking in UNWANTED:
+            outcome = await stage.do("click", button(RENAMED[0]), looking=looking)
+            assert outcome.kind is FailureKind.LOW_CONFIDENCE and looking.limit in outcome.detail
+            assert outcome.seen is not None and outcome.seen.resolution is not None
+            refused = outcome.seen.resolution
+            assert refused.chosen is None and refused.best is not None
+            assert refused.best.element.name == RENAMED[1] and refused.strategy == "none"
+            assert await stage.holds(UrlCheck("**/home")) is True
