@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from benchmarks.evaluators import SHARED, evaluated
+from benchmarks.locators.masks import masked
 from benchmarks.report import Figure
 
 FOLDS: Final = "7"
@@ -22,6 +23,7 @@ def run() -> Iterator[Figure]:
     if found is not None:
         yield from _quality(found)
         yield from _time(found)
+    yield from masked(data, int(FOLDS))
 
 
 def _quality(found: dict[str, Any]) -> Iterator[Figure]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recoup.targets.features import NAMES
+from recoup.targets.features import AT, NAMES
 from recoup.targets.weights import Model, Stored, Unusable, digest_of, model_from, shipped, stored_bytes
 
 SHIPPED = files("recoup.targets").joinpath("weights.json").read_bytes()
@@ -26,6 +26,7 @@ def stored(**more: object) -> Stored:
         value=(-1.0, 1.0, -2.0, 2.0),
         slope=1.0,
         shift=0.0,
+        doubts=(0.0, 0.0),
     )
     return msgspec.structs.replace(small, **more)
 
@@ -58,6 +59,7 @@ def test_a_flipped_byte_is_noticed_or_changes_nothing(place: int, flip: int) -> 
         {"feature": (0, -1)},
         {"cut": (0.5,)},
         {"value": (1.0,)},
+        {"doubts": (1.0,)},
         {"feature": (), "cut": (), "value": ()},
     ],
 )
@@ -103,5 +105,19 @@ def test_choices_and_the_choice_of_none_are_a_whole(scores: list[float]) -> None
 def test_calibration_keeps_the_order(one: float, other: float) -> None:
     model = shipped()
     assert isinstance(model, Model)
-    low, high = model.calibrated(min(one, other)), model.calibrated(max(one, other))
+    row = np.zeros(len(NAMES))
+    low, high = model.calibrated(min(one, other), row), model.calibrated(max(one, other), row)
     assert 0.0 <= low <= high <= 1.0
+
+
+@given(st.floats(0.05, 0.95), st.integers(1, 5_000))
+def test_far_away_and_in_another_part_of_the_page_is_less_likely_the_same(likely: float, nearer: int) -> None:
+    model = shipped()
+    assert isinstance(model, Model)
+    here = np.zeros(len(NAMES))
+    here[AT["landmarks"]] = 1.0
+    away, elsewhere = here.copy(), here.copy()
+    away[AT["nearer"]] = np.log1p(nearer)
+    elsewhere[AT["landmarks"]] = -1.0
+    sure = model.calibrated(likely, here)
+    assert model.calibrated(likely, away) < sure and model.calibrated(likely, elsewhere) < sure

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -33,8 +34,8 @@ class Question:
     right: NDArray[np.bool_]
     same: NDArray[np.bool_]
     weight: float
-    counts: bool
-    """It was recorded, in full: the calibration is measured on these."""
+    heard: float
+    """What its answer weighs when the calibration is fitted: only what was recorded is heard."""
 
     def shorter(self, count: int) -> Question:
         keep = (np.arange(len(self.right)) < count) | self.right
@@ -44,7 +45,7 @@ class Question:
             self.right[keep],
             self.same[np.ix_(keep, keep)],
             self.weight,
-            self.counts,
+            self.heard,
         )
 
 
@@ -53,11 +54,12 @@ class Amounts:
     """How much of each kind, and what it weighs against a recorded question."""
 
     masked_weight: float = 0.03
+    masked_heard: float = 0.1
     drifted_per_site: int = 30
-    drifted_weight: float = 0.1
+    drifted_weight: float = 0.03
     generated_pages: int = 30
     generated_per_page: int = 8
-    generated_weight: float = 0.05
+    generated_weight: float = 0.02
     seed: int = 11
 
 
@@ -81,27 +83,43 @@ def _recorded(
         elements = pages[pair.site]
         true = elements[pair.truth]
         left = Page(without(elements, true))
-        masked = chance.choice(list(_masked(pair.was)))
-        for was, weight, counts in ((pair.was, 1.0, True), (masked, how.masked_weight, False)):
-            yield from _asked(pair.site, was, true, indexed[pair.site], left, weight, counts)
+        masked = chance.choice(list(MASKS.values()))(pair.was)
+        for was, weight, heard in ((pair.was, 1.0, 1.0), (masked, how.masked_weight, how.masked_heard)):
+            yield from _asked(pair.site, was, true, indexed[pair.site], left, weight, heard)
 
 
-def _masked(element: Element) -> Iterator[Element]:
-    """As if less had been recorded, down to what a person would have written."""
-    nowhere = Box(0, 0, 0, 0)
-    yield msgspec.structs.replace(element, id="", test_id="", name_attribute="", id_xpath="")
-    yield msgspec.structs.replace(element, box=nowhere, xpath="", id_xpath="")
-    yield msgspec.structs.replace(element, href="", classes=())
-    yield Element(tag=element.tag, role=element.role, text=element.text, name=element.name)
+def _without_keys(element: Element) -> Element:
+    return msgspec.structs.replace(element, id="", test_id="", name_attribute="", id_xpath="")
+
+
+def _without_place(element: Element) -> Element:
+    return msgspec.structs.replace(element, box=Box(0, 0, 0, 0), xpath="", id_xpath="")
+
+
+def _without_looks(element: Element) -> Element:
+    return msgspec.structs.replace(element, href="", classes=())
+
+
+def _short(element: Element) -> Element:
+    return Element(tag=element.tag, role=element.role, text=element.text, name=element.name)
+
+
+MASKS: Final = {
+    "no id, name or test id": _without_keys,
+    "no place": _without_place,
+    "no link, no classes": _without_looks,
+    "role and words alone": _short,
+}
+"""As if less had been recorded, down to what a person would have written."""
 
 
 def _asked(
-    site: str, was: Element, true: Element, page: Page, left: Page, weight: float, counts: bool
+    site: str, was: Element, true: Element, page: Page, left: Page, weight: float, heard: float
 ) -> Iterator[Question]:
     """Twice: with the element on the page, and on the page without it, where at most its double elsewhere is right."""
-    yield _question(site, was, page, lambda i: _right(page.elements[i], true), weight, counts)
+    yield _question(site, was, page, lambda i: _right(page.elements[i], true), weight, heard)
     if len(left):
-        yield _question(site, was, left, lambda i: same_effect(left.elements[i], true), weight, counts)
+        yield _question(site, was, left, lambda i: same_effect(left.elements[i], true), weight, heard)
 
 
 def _right(element: Element, true: Element) -> bool:
@@ -109,15 +127,15 @@ def _right(element: Element, true: Element) -> bool:
 
 
 def _question(
-    site: str, was: Element, page: Page, is_right: Callable[[int], bool], weight: float, counts: bool
+    site: str, was: Element, page: Page, is_right: Callable[[int], bool], weight: float, heard: float
 ) -> Question:
     wanted = Wanted(was, page)
     candidates = shortlist(wanted, page)
     same = one_thing(page, candidates)
     rows = features(wanted, page, candidates, same)
     right = np.array([is_right(index) for index in candidates.tolist()], dtype=bool)
-    made = Question(site, rows, right, same, weight, counts)
-    return made if counts else made.shorter(ROWS_OTHER)
+    made = Question(site, rows, right, same, weight, heard)
+    return made if heard == 1.0 else made.shorter(ROWS_OTHER)
 
 
 def _drifted(
@@ -134,7 +152,7 @@ def _drifted(
             like = chance.choice(pairs)
             was = changed(element, like.was, pages[like.site][like.truth], elements, chance)
             left = Page(without(elements, element))
-            yield from _asked(site, was, element, indexed[site], left, how.drifted_weight, False)
+            yield from _asked(site, was, element, indexed[site], left, how.drifted_weight, 0.0)
 
 
 def _generated(how: Amounts, chance: random.Random) -> Iterator[Question]:
@@ -146,7 +164,7 @@ def _generated(how: Amounts, chance: random.Random) -> Iterator[Question]:
                 numbers = [other for other, _ in there]
                 page = Page([element for _, element in there])
                 right = partial(_is_number, numbers, uid)
-                yield _question(f"generated {number}", was, page, right, how.generated_weight, False)
+                yield _question(f"generated {number}", was, page, right, how.generated_weight, 0.0)
 
 
 def _is_number(numbers: Sequence[int], uid: int, index: int) -> bool:

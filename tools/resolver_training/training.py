@@ -15,12 +15,14 @@ from numpy.typing import NDArray
 from tools.resolver_training.booster import Boosting, Tree, fit
 from tools.resolver_training.questions import ROWS_RECORDED, Question
 
-from recoup.targets.features import NAMES
-from recoup.targets.weights import LOGIT_MAX, Model, Stored
+from recoup.targets.features import AT, NAMES
+from recoup.targets.weights import DOUBTED, Model, Stored, logit_of
 
 NEVER = 1e30
 """A cut that nothing is beyond: a node that was not split."""
 DIGITS = 5
+WRONG_WEIGHT = 1.5
+"""Of an answer that is wrong, when the curve is fitted: none is better than a wrong one."""
 
 
 @dataclass(frozen=True)
@@ -32,14 +34,13 @@ class Training:
 def train(asked: Sequence[Question], how: Training) -> Stored:
     part = _parts(sorted({question.site for question in asked}), how.ensembles)
     trees: list[Tree] = []
-    heard: list[tuple[float, bool]] = []
+    heard: list[Heard] = []
     for number in range(how.ensembles):
         grown = _grown([q for q in asked if part[q.site] != number], replace(how.boosting, seed=number))
-        unseen = [q for q in asked if part[q.site] == number and q.counts]
-        heard += _heard(unseen, Model(_stored(grown, 1, how.boosting.depth, 1.0, 0.0)))
+        unseen = [q for q in asked if part[q.site] == number and q.heard]
+        heard += _heard(unseen, Model(_stored(grown, 1, how.boosting.depth, Curve())))
         trees += grown
-    slope, shift = _curve(heard)
-    return _stored(trees, how.ensembles, how.boosting.depth, slope, shift)
+    return _stored(trees, how.ensembles, how.boosting.depth, _curve(heard))
 
 
 def _parts(sites: Sequence[str], count: int) -> dict[str, int]:
@@ -55,31 +56,52 @@ def _grown(asked: Sequence[Question], how: Boosting) -> list[Tree]:
     return fit(rows, right, number, np.array([question.weight for question in short]), how)
 
 
-def _heard(asked: Sequence[Question], model: Model) -> list[tuple[float, bool]]:
-    """How likely the model thought its answer, and whether it was right."""
+@dataclass(frozen=True)
+class Heard:
+    """One answer of a model to a question that it has not seen."""
+
+    logit: float
+    row: NDArray[np.float64]
+    right: bool
+    weight: float
+
+
+def _heard(asked: Sequence[Question], model: Model) -> list[Heard]:
     made = []
     for question in asked:
         likely = model.choice(question.rows)
         best = int(likely.argmax())
-        made.append((float(likely[question.same[best]].sum()), bool(question.right[best])))
+        logit = logit_of(float(likely[question.same[best]].sum()))
+        made.append(Heard(logit, question.rows[best], bool(question.right[best]), question.heard))
     return made
 
 
-def _curve(heard: Sequence[tuple[float, bool]]) -> tuple[float, float]:
-    """A logistic curve over the logit, by Newton's steps."""
-    likely = np.clip(np.array([pair[0] for pair in heard]), 1e-9, 1 - 1e-9)
-    right = np.array([pair[1] for pair in heard], dtype=np.float64)
-    logit = np.clip(np.log(likely / (1 - likely)), -LOGIT_MAX, LOGIT_MAX)
-    inputs = np.stack((logit, np.ones(len(logit))), axis=1)
-    found = np.array([1.0, 0.0])
+@dataclass(frozen=True)
+class Curve:
+    slope: float = 1.0
+    shift: float = 0.0
+    doubts: tuple[float, ...] = (0.0,) * len(DOUBTED)
+
+
+def _curve(heard: Sequence[Heard]) -> Curve:
+    """A logistic curve over the logit and what is doubted, by Newton's steps; doubts are held back a little."""
+    right = np.array([each.right for each in heard], dtype=np.float64)
+    weight = np.array([each.weight for each in heard]) * np.where(right > 0, 1.0, WRONG_WEIGHT)
+    doubted = np.array([each.row[[AT[name] for name in DOUBTED]] for each in heard])
+    middle, spread = doubted.mean(axis=0), doubted.std(axis=0) + 1e-9
+    logit = np.array([each.logit for each in heard])
+    inputs = np.column_stack((logit, np.ones(len(heard)), (doubted - middle) / spread))
+    ridge = np.diag([1e-6, 1e-6, *[1.0] * len(DOUBTED)])
+    found = np.array([1.0, 0.0, *[0.0] * len(DOUBTED)])
     for _ in range(30):
         chance = 1 / (1 + np.exp(-inputs @ found))
-        firm = (inputs * (chance * (1 - chance))[:, None]).T @ inputs + 1e-6 * np.eye(2)
-        found = found + np.linalg.solve(firm, inputs.T @ (right - chance))
-    return float(found[0]), float(found[1])
+        firm = (inputs * (weight * chance * (1 - chance))[:, None]).T @ inputs + ridge
+        found = found + np.linalg.solve(firm, inputs.T @ (weight * (right - chance)) - ridge @ found)
+    doubts = found[2:] / spread
+    return Curve(float(found[0]), float(found[1] - doubts @ middle), tuple(map(float, doubts)))
 
 
-def _stored(trees: Sequence[Tree], ensembles: int, depth: int, slope: float, shift: float) -> Stored:
+def _stored(trees: Sequence[Tree], ensembles: int, depth: int, curve: Curve) -> Stored:
     complete = [_complete(tree, depth) for tree in trees]
     return Stored(
         features=NAMES,
@@ -88,8 +110,9 @@ def _stored(trees: Sequence[Tree], ensembles: int, depth: int, slope: float, shi
         feature=tuple(int(index) for tree in complete for index in tree[0]),
         cut=tuple(_rounded(value) for tree in complete for value in tree[1]),
         value=tuple(_rounded(value) for tree in complete for value in tree[2]),
-        slope=_rounded(slope),
-        shift=_rounded(shift),
+        slope=_rounded(curve.slope),
+        shift=_rounded(curve.shift),
+        doubts=tuple(_rounded(value) for value in curve.doubts),
     )
 
 

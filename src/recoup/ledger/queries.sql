@@ -80,7 +80,7 @@ SELECT run_id, epoch, owner, wall_us, boot_us, boot_id, ttl_s FROM leases WHERE 
 -- wanting: runs of queues that want a driver and have none, in the order of their ids
 SELECT run_id, workflow, queue, priority, needs, due_us, submitted_at_us FROM runs
 WHERE wants_driver AND queue IS NOT NULL AND run_id > ?
-AND NOT EXISTS (SELECT 1 FROM leases WHERE leases.run_id = runs.run_id AND owner IS NOT NULL)
+AND NOT EXISTS (SELECT 1 FROM leases INDEXED BY leases_held WHERE leases.run_id = runs.run_id AND owner IS NOT NULL)
 ORDER BY run_id LIMIT ?;
 
 -- held: runs of queues that want a driver, with the lease of the one they have or have lost

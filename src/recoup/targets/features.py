@@ -6,7 +6,6 @@ word: every machine gets the same numbers.
 
 from __future__ import annotations
 
-from collections import Counter
 from math import fsum, log, log1p
 from typing import Final
 
@@ -28,6 +27,7 @@ COMPARED: Final = (
     "rarest_foreign",
     "longer",
     "begins_same",
+    "first_word",
     "same_meaning",
     "opposite",
     "numbers_differ",
@@ -56,6 +56,7 @@ COMPARED: Final = (
     "id_path",
     "deeper",
     "pattern",
+    "landmarks",
     "neighbours_kept",
     "neighbours_shared",
     "container",
@@ -70,7 +71,7 @@ RELATIVE: Final = (
     "id_lead",
     "path_lead",
     "neighbours_lead",
-    "nearness_rank",
+    "nearer",
     "same_said_near",
     "siblings",
     "said_equal_elsewhere",
@@ -114,8 +115,9 @@ def features(wanted: Wanted, page: Page, candidates: Ints, same: Bools) -> Float
     rows = [_compared(wanted, page, int(index)) for index in candidates]
     compared = np.array(rows, dtype=np.float64).reshape(len(rows), len(COMPARED))
     placed = _placed(wanted.element, page.boxes[candidates])
-    patterns = [page.facets(int(index)).pattern for index in candidates]
-    relative = _relative(compared, placed, same, _siblings(patterns))
+    nearness = _nearness(wanted.element, page)[candidates]
+    siblings = np.log(page.siblings[candidates])
+    relative = _relative(compared, placed, same, siblings, nearness)
     about = np.tile(np.array(_about(wanted, page)), (len(rows), 1))
     return np.hstack((compared, placed, relative, about))
 
@@ -159,6 +161,7 @@ def _by_words(wanted: Wanted, its: Facets, page: Page) -> tuple[float, ...]:
             bool(mine.said and its.said)
             and (mine.said.startswith(its.said) or its.said.startswith(mine.said))
         ),
+        _agree(mine.said.partition(" ")[0], its.said.partition(" ")[0]),
         float(not equal and bool(mine.meaning) and mine.meaning == its.meaning),
         float(not equal and are_opposites(mine.words, its.words)),
         float(mine.numbers != its.numbers),
@@ -201,6 +204,7 @@ def _by_path(mine: Facets, its: Facets, element: Element, other: Element) -> tup
         _agree(element.id_xpath, other.id_xpath),
         float(len(its.steps) - len(mine.steps)) if mine.steps and its.steps else 0.0,
         _agree(mine.pattern, its.pattern),
+        _agree(mine.landmarks, its.landmarks),
     )
 
 
@@ -276,15 +280,22 @@ def _placed(element: Element, boxes: Floats) -> Floats:
     return np.stack(columns, axis=1)
 
 
-def _siblings(patterns: list[str]) -> Floats:
-    counts = Counter(patterns)
-    return np.array([log(counts[pattern]) if pattern else 0.0 for pattern in patterns])
+def _nearness(element: Element, page: Page) -> Floats:
+    """Of every element of the page: how many are nearer to the recorded place. Without a place: half of them."""
+    box = element.box
+    if not box.width * box.height:
+        return np.full(len(page), log1p(len(page) / 2))
+    x, y, width, height = page.boxes.T
+    away = np.hypot(x + width / 2 - box.x - box.width / 2, y + height / 2 - box.y - box.height / 2)
+    nearer = np.empty(len(page))
+    nearer[np.argsort(away, kind="stable")] = np.arange(len(page))
+    found: Floats = np.log1p(nearer)
+    return found
 
 
-def _relative(compared: Floats, placed: Floats, same: Bools, siblings: Floats) -> Floats:
+def _relative(compared: Floats, placed: Floats, same: Bools, siblings: Floats, nearness: Floats) -> Floats:
     said, equal = compared[:, AT["said_alike"]], compared[:, AT["said_equal"]]
     distance = placed[:, PLACED.index("distance")]
-    nearness = np.argsort(np.argsort(distance, kind="stable"), kind="stable") / max(1, len(distance))
     columns = (
         nearness,
         _same_said_near(said, distance, same),

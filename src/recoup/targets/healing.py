@@ -79,7 +79,9 @@ def _with_best(
 ) -> Resolution:
     recorded, element = question.target.recorded, question.page.elements[ranked.index]
     assert recorded is not None, "only recorded targets are asked of the model"
-    confidence = model.calibrated(float(ranked.likely[ranked.same[ranked.best]].sum()))
+    confidence = model.calibrated(
+        float(ranked.likely[ranked.same[ranked.best]].sum()), ranked.rows[ranked.best]
+    )
     confidence = min(confidence, VETOED_MAX) if vetoed else confidence
     runner_up = _runner_up(question, model, ranked)
     return msgspec.structs.replace(
@@ -100,7 +102,7 @@ def _runner_up(question: Question, model: Model, ranked: Ranked) -> Score | None
         return None
     second = int(others.argmax())
     together = float(ranked.likely[ranked.same[second] & ~mine].sum())
-    return question.score(int(ranked.candidates[second]), model.calibrated(together))
+    return question.score(int(ranked.candidates[second]), model.calibrated(together, ranked.rows[second]))
 
 
 def is_identical(recorded: Element, element: Element) -> bool:

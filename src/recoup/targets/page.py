@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property
 from math import log1p
 from typing import Final
 
@@ -20,6 +22,8 @@ ELEMENTS_MAX: Final = 20_000
 """Further elements of a page are not looked at; the collector stops long before."""
 WORDS_MAX: Final = 40
 EMPTY_HINTS: Final = frozenset({"http", "https", "www", "com", "html"})
+
+LANDMARKS: Final = frozenset({"header", "nav", "main", "aside", "footer", "dialog"})
 
 _NUMBERS: Final = re.compile(r"\[\d+\]")
 
@@ -47,6 +51,8 @@ class Facets(msgspec.Struct, frozen=True, gc=False):
     """Parts of its attributes."""
     id_pairs: frozenset[str]
     steps: tuple[str, ...]
+    landmarks: str
+    """The parts of the page that it is in: header, nav, main, footer."""
     pattern: str
     """Its path without numbers: what the items of a list have in common."""
     neighbours: frozenset[str]
@@ -67,6 +73,7 @@ def facets_of(element: Element, words: Sequence[str] | None = None) -> Facets:
     named = (element.text, element.name, element.label, element.placeholder, element.alt, element.title)
     faces = {" ".join(words_of(text)) for text in set(named) if text}
     link = link_of(element.href)
+    pattern = _NUMBERS.sub("", element.xpath)
     return Facets(
         said=said,
         words=frozenset(words[:WORDS_MAX]),
@@ -81,7 +88,8 @@ def facets_of(element: Element, words: Sequence[str] | None = None) -> Facets:
         hints=frozenset(parts_of(attributes_of(element))) - EMPTY_HINTS,
         id_pairs=pairs_of(element.id) if element.id else frozenset(),
         steps=tuple(element.xpath.split("/")[1:]),
-        pattern=_NUMBERS.sub("", element.xpath),
+        landmarks=" ".join([step for step in pattern.split("/") if step in LANDMARKS]),
+        pattern=pattern,
         neighbours=frozenset(words_of(" ".join(element.neighbours[:WORDS_MAX]))),
     )
 
@@ -135,6 +143,18 @@ class Page:
         if known is None:
             known = self._facets[index] = facets_of(self.elements[index], self._words[index])
         return known
+
+    @cached_property
+    def patterns(self) -> list[str]:
+        """Every element's path without numbers; in one go, because there are many."""
+        return _NUMBERS.sub("", "\n".join([element.xpath for element in self.elements])).split("\n")
+
+    @cached_property
+    def siblings(self) -> Floats:
+        """How many elements have the same path but for its numbers, each counted."""
+        counts = Counter(self.patterns)
+        alike = [counts[pattern] if pattern else 1 for pattern in self.patterns]
+        return np.array(alike, dtype=np.float64)
 
     def within(self, outer: int, inner: int) -> bool:
         """`inner` is `outer` or lies in it."""

@@ -11,7 +11,7 @@ from recoup.model.target import Element
 from recoup.targets.features import Wanted
 from recoup.targets.page import Bools, Floats, Ints, Page
 
-SHORTLIST_MAX: Final = 40
+SHORTLIST_MAX: Final = 24
 ALWAYS: Final = 100.0
 TIGHT_AREA: Final = 6.0
 """An element around another is the same thing for a click while it is at most so many times larger."""

@@ -5,18 +5,22 @@ from __future__ import annotations
 import hashlib
 from functools import cache
 from importlib.resources import files
+from math import exp, log
 from typing import Final
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from recoup.targets.features import NAMES
+from recoup.targets.features import AT, NAMES
 from recoup.targets.page import Bools, Floats, Ints
 
 DEPTH_MAX: Final = 6
 TREES_MAX: Final = 2_000
 LOGIT_MAX: Final = 10.0
+DOUBTED: Final = ("nearer", "landmarks")
+"""Beside how likely the choice is, what tells one that moved from another one like it, where the right one is gone."""
+_DOUBTED_AT: Final = [AT[name] for name in DOUBTED]
 
 
 class Stored(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -31,6 +35,8 @@ class Stored(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     value: tuple[float, ...]
     slope: float
     shift: float
+    doubts: tuple[float, ...]
+    """What each of DOUBTED adds to the logit of being right."""
     digest: str = ""
 
 
@@ -55,6 +61,7 @@ class Model:
         self._first: Final[Ints] = np.arange(self._trees) * (self._inner + 1)
         self._slope: Final = stored.slope
         self._shift: Final = stored.shift
+        self._doubts: Final = np.array(stored.doubts)
 
     def choice(self, rows: Floats) -> Floats:
         """How likely each candidate is the one; what is missing to 1 is the likelihood of none of them."""
@@ -72,11 +79,15 @@ class Model:
         scores: Floats = values.sum(axis=0) / self._ensembles
         return scores
 
-    def calibrated(self, likely: float) -> float:
-        """The share of answers this likely that were right, with half of the targets gone."""
-        likely = min(max(likely, 1e-9), 1 - 1e-9)
-        logit = min(max(np.log(likely / (1 - likely)), -LOGIT_MAX), LOGIT_MAX)
-        return float(1 / (1 + np.exp(-(self._slope * logit + self._shift))))
+    def calibrated(self, likely: float, row: Floats) -> float:
+        """The share of answers like this one that were right, with half of the targets gone."""
+        doubt = float(row[_DOUBTED_AT] @ self._doubts)
+        return 1 / (1 + exp(-(self._slope * logit_of(likely) + doubt + self._shift)))
+
+
+def logit_of(likely: float) -> float:
+    likely = min(max(likely, 1e-9), 1 - 1e-9)
+    return min(max(log(likely / (1 - likely)), -LOGIT_MAX), LOGIT_MAX)
 
 
 def _leaf(asked: Bools, node: int, levels: int) -> NDArray[np.uint8]:
@@ -129,7 +140,7 @@ def _problem_with(stored: Stored) -> str:
 
 
 def _fits_together(stored: Stored) -> bool:
-    if not 1 <= stored.depth <= DEPTH_MAX or stored.ensembles < 1:
+    if not 1 <= stored.depth <= DEPTH_MAX or stored.ensembles < 1 or len(stored.doubts) != len(DOUBTED):
         return False
     inner = 2**stored.depth - 1
     trees, rest = divmod(len(stored.feature), inner)

@@ -37,8 +37,11 @@ def parts_of(name: str) -> list[str]:
 
 
 def link_of(href: str) -> str:
-    """An address without what changes and means nothing: scheme, www, fragment, parameters, ending."""
-    if not href or href[0] == "#" or href.startswith("javascript:"):
+    """An address without what changes and means nothing: scheme, www, fragment, parameters, ending.
+
+    One that ends in a bare `#` leads nowhere: its page does something of its own when it is clicked.
+    """
+    if not href or href[0] == "#" or href[-1] == "#" or href.startswith("javascript:"):
         return ""
     plain = _ADDRESS.sub("", href).partition("#")[0].partition("?")[0].lower()
     return _ENDING.sub("", plain) or ("/" if plain else "")

@@ -1,7 +1,8 @@
 // Describes the elements of a page, in one walk: shadow roots and frames of the same origin included.
-// Returns {json, nodes, frames}: the description as text (many times quicker than values), the nodes it is about, and the
+// Returns {sent, nodes, frames}: the description as text (many times quicker than values), the nodes it is about, and the
 // elements that are frames by their numbers. Nothing is left in the page, nothing that was typed is read.
-// Every text is sent once: a row is made of places in a table of texts, because sending takes longer than collecting.
+// Sending takes as long as collecting, and each quote is escaped again on every leg of the way. So every text is sent once,
+// without quotes: the first line is numbers, places in the table of texts, and each line after it is a text of the table.
 (options) => {
   const TEXT_MAX = 500, SHORT_MAX = 100, ATTRIBUTES_MAX = 8, NEIGHBOURS = 6, ANCESTORS = 8, DEPTH_MAX = 250;
   const {elementsMax, nodesMax, css, only, offset} = options;
@@ -35,7 +36,11 @@
   const nodes = [], found = [], frames = {}, leaves = [], strings = [''], places = new Map([['', 0]]), paths = [];
   const say = (text) => {
     let place = places.get(text);
-    if (place === undefined) { place = strings.length; strings.push(text); places.set(text, place); }
+    if (place === undefined) {
+      place = strings.length;
+      strings.push(text.includes('\n') ? text.replaceAll('\n', ' ') : text);
+      places.set(text, place);
+    }
     return place;
   };
   let walked = 0, truncated = false;
@@ -338,9 +343,9 @@
     keptNodes.push(nodes[index]);
   });
   return {
-    json: JSON.stringify({strings, paths, rows, truncated, url: location.href, title: document.title,
+    sent: JSON.stringify({paths, rows, truncated, url: location.href, title: document.title,
       width: document.documentElement.scrollWidth, height: document.documentElement.scrollHeight,
-      viewport: [window.innerWidth, window.innerHeight]}),
+      viewport: [window.innerWidth, window.innerHeight]}) + '\n' + strings.join('\n'),
     nodes: keptNodes, frames,
   };
 }

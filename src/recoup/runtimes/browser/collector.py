@@ -58,9 +58,9 @@ class _Row(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class _Sent(msgspec.Struct, frozen=True):
-    """As the page sends it: rows of places in a table of texts, and paths as parent, step, role and id."""
+    """The first line of what the page sends: rows of places in a table of texts, and paths as parent, step, role, id.
+    Each line after it is a text of the table."""
 
-    strings: list[str]
     paths: list[int]
     rows: list[_Row]
     truncated: bool
@@ -114,8 +114,7 @@ class Collection:
         self._eye = eye
         self._number = number
         self.size_bytes = len(text)
-        self._seen = _DECODER.decode(text)
-        self.elements = _elements(self._seen)
+        self._seen, self.elements = _received(text)
 
     @property
     def truncated(self) -> bool:
@@ -168,31 +167,32 @@ async def collect(frame: Frame, css: str | None = None, offset: Box | None = Non
 async def recollect(node: ElementHandle) -> Element | None:
     """One element as it is now. None: it is no longer part of the page."""
     text: str | None = await node.evaluate(_ONE.replace("COLLECT", script("collector")), _ONE_OPTIONS)
-    return _elements(_DECODER.decode(text))[0] if text else None
+    return _received(text)[1][0] if text else None
 
 
 def collected(text: str) -> tuple[Element, ...]:
     """The elements in a text that the collector made somewhere else; raises msgspec.DecodeError when it is none."""
-    return _elements(_DECODER.decode(text))
+    return _received(text)[1]
 
 
-def _elements(sent: _Sent) -> tuple[Element, ...]:
-    paths = _Paths(sent)
-    return tuple([_element(row, sent.strings, paths) for row in sent.rows])
+def _received(text: str) -> tuple[_Sent, tuple[Element, ...]]:
+    numbers, *strings = text.split("\n")
+    sent = _DECODER.decode(numbers)
+    paths = _Paths(sent.paths, strings)
+    return sent, tuple([_element(row, strings, paths) for row in sent.rows])
 
 
 class _Paths:
     """Where elements are, rebuilt from parents and steps."""
 
-    def __init__(self, sent: _Sent) -> None:
+    def __init__(self, sent: list[int], strings: list[str]) -> None:
         self.xpaths: list[str] = []
         self.anchored: list[str] = []
         """From the nearest element with an id, that one included; "" where there is none."""
         self.ancestors: list[tuple[str, ...]] = []
         """Of what is inside, the element itself first."""
-        self.parents = sent.paths[::4]
-        strings = sent.strings
-        parts = iter(sent.paths)
+        self.parents = sent[::4]
+        parts = iter(sent)
         for parent, step, role, own_id in zip(parts, parts, parts, parts, strict=True):
             before, anchor, above = self._of(parent)
             self.xpaths.append(before + strings[step])
@@ -248,13 +248,13 @@ _ONE_OPTIONS: Final[dict[str, Any]] = {
     "css": None,
     "offset": None,
 }
-_ONE: Final = """(node, options) => node.isConnected ? (COLLECT)({...options, only: node}).json : null"""
+_ONE: Final = """(node, options) => node.isConnected ? (COLLECT)({...options, only: node}).sent : null"""
 _KEPT: Final = "() => ({collect: COLLECT, seen: new Map()})"
 _LOOK: Final = """(kept, [number, released, options]) => {
     released.forEach((each) => kept.seen.delete(each));
-    const {json, nodes, frames} = kept.collect(options);
+    const {sent, nodes, frames} = kept.collect(options);
     kept.seen.set(number, {nodes, frames});
-    return json;
+    return sent;
 }"""
 _MATCHES: Final = """(kept, [number, css]) =>
     kept.seen.get(number).nodes.map((node, index) => node.matches(css) ? index : -1).filter((index) => index >= 0)"""

@@ -21,7 +21,7 @@
     const seen = collect({elementsMax, nodesMax, css: null, offset: null});
     for (let node = element; node; node = node.parentNode || node.host) {
       const index = seen.nodes.indexOf(node);
-      if (index >= 0) return {json: seen.json, index};
+      if (index >= 0) return {sent: seen.sent, index};
     }
     return null;
   }
@@ -42,7 +42,7 @@
     const {here, up} = outermost();
     const seen = element ? here[describes](element) : null;
     if (deed.kind !== 'fill') typing = {element: null, key: ''};
-    window[tell](JSON.stringify({...deed, up, page: seen ? seen.json : '', index: seen ? seen.index : -1}));
+    window[tell](JSON.stringify({...deed, up, page: seen ? seen.sent : '', index: seen ? seen.index : -1}));
   }
 
   const elementsOf = (event) => event.composedPath().filter((node) => node.nodeType === 1);
