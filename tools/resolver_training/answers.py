@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from recoup.model.target import Box, Element
-from recoup.targets.page import said_by
+from recoup.model.target import Box, Element, said_by
 from recoup.targets.wording import link_of, words_of
 
 SAME_AREA = 0.85

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from recoup.model.target import Box, Element
-from recoup.targets.page import said_by
+from recoup.model.target import Box, Element, said_by
 from recoup.targets.wording import link_of, ratio, words_of
 
 CLICKED = frozenset(

@@ -12,7 +12,7 @@ import click
 
 from recoup import __version__
 
-_OBJECTS_MADE = 20_000
+OBJECTS_MADE = 20_000
 """Before the collector looks for cycles; Python's own is 700."""
 
 _COMMANDS = {
@@ -98,7 +98,7 @@ def main() -> NoReturn:
     from recoup.errors import RecoupError
 
     # Loading makes a great many objects that stay: to look through them all again and again is for nothing.
-    gc.set_threshold(_OBJECTS_MADE)
+    gc.set_threshold(OBJECTS_MADE)
     try:
         code = recoup.main(standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)

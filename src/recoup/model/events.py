@@ -455,10 +455,14 @@ class TargetHealed(StepPayload, frozen=True, kw_only=True):
     runner_up: Element | None = None
     runner_up_confidence: float | None = None
     evidence: tuple[Ident, ...] = ()
+    target_digest: Ident = ""
+    identity: Ident = ""
+    """Of the element that was taken: what names it, as a digest."""
 
 
 class TargetRejected(StepPayload, frozen=True, kw_only=True):
-    """None of the elements was taken for the target; `reason` says why."""
+    """None of the elements was taken for the target; `reason` says why. In the stream of the workflow's targets:
+    somebody forbade that this element is ever taken for it."""
 
     TYPE: ClassVar[str] = "target.rejected"
     run_id: Ident
@@ -469,6 +473,22 @@ class TargetRejected(StepPayload, frozen=True, kw_only=True):
     best: Element | None = None
     runner_up: Element | None = None
     evidence: tuple[Ident, ...] = ()
+    target_digest: Ident = ""
+    identity: Ident = ""
+    by: str = ""
+
+
+class TargetLearned(StepPayload, frozen=True, kw_only=True):
+    """In the stream of the workflow's targets: what was taken for a target, and proved right, is remembered."""
+
+    TYPE: ClassVar[str] = "target.learned"
+    run_id: Ident
+    target_digest: Ident
+    identity: Ident
+    element: Element
+    confidence: float
+    origin: Ident
+    """How it was found: by a strategy, or because somebody accepted a heal."""
 
 
 class TargetObserved(StepPayload, frozen=True, kw_only=True):
@@ -479,6 +499,32 @@ class TargetObserved(StepPayload, frozen=True, kw_only=True):
     run_id: Ident
     target_digest: Ident
     element: Element
+
+
+class MemorySnapshot(Payload, frozen=True, kw_only=True):
+    """In the stream of a workflow's targets: what had been learned before this event is a version that can be gone back
+    to."""
+
+    TYPE: ClassVar[str] = "memory.snapshot"
+    version: Ident
+    digest: Ident
+    """Of the version's manifest."""
+    entries: int
+    success_rate_before: float | None = None
+    """Of the last steps that were performed with what was learned until now."""
+    reason: str = ""
+
+
+class MemoryRollback(Payload, frozen=True, kw_only=True):
+    """In the stream of a workflow's targets: all that was learned after that version is taken back."""
+
+    TYPE: ClassVar[str] = "memory.rollback"
+    from_version: Ident
+    to_version: Ident
+    reason: str
+    failed_ratio: float | None = None
+    failed_ratio_before: float | None = None
+    by: str = ""
 
 
 # Checkpoints
@@ -630,7 +676,10 @@ PAYLOADS: dict[str, type[Payload]] = {
         BrowserReset,
         TargetHealed,
         TargetRejected,
+        TargetLearned,
         TargetObserved,
+        MemorySnapshot,
+        MemoryRollback,
         WorkflowStepResult,
         WorkflowModeChanged,
         WorkflowProbePermitted,

@@ -106,6 +106,25 @@ def element_words(element: Element) -> str:
     return f"{element.role or element.tag} {shown[:80]!r}" if shown else element.role or element.tag
 
 
+def said_by(element: Element) -> str:
+    """What names it to a person: the first thing that is to be read or heard."""
+    named = (element.text, element.name, element.label, element.placeholder, element.alt, element.title)
+    return next((said for said in named if said), "")
+
+
+def identity_of(element: Element) -> tuple[str, ...]:
+    """All that names it. Where it is and what is around it may have changed."""
+    return (
+        element.tag, element.role, element.type, plain(said_by(element)), element.id, element.test_id,
+        element.name_attribute, element.href, plain(element.container),
+    )  # fmt: skip
+
+
+def plain(text: str) -> str:
+    """To the letter, but for case and white space. Punctuation counts: `+` is not `-`."""
+    return " ".join(text.split()).casefold()
+
+
 class Fingerprint(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """What a page is, compared part by part. Digests: addresses and names may hold anything."""
 

@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
-from recoup.model.target import Element, Target
-from recoup.targets.page import Page, said_by
+from recoup.model.target import Element, Target, plain, said_by
+from recoup.targets.page import Page
 from recoup.targets.profiles import are_aliases, kind_of
 from recoup.targets.vetoes import contradicts, opposes
 from recoup.targets.wording import ratio
@@ -74,11 +74,6 @@ def no_longer_like(recorded: Element, element: Element, *, trusted: bool = False
     ):
         return f"it was in {recorded.container[:60]!r} and is in {element.container[:60]!r}"
     return ""
-
-
-def plain(text: str) -> str:
-    """To the letter, but for case and white space. Punctuation counts: `+` is not `-`."""
-    return " ".join(text.split()).casefold()
 
 
 def _said(target: Target) -> tuple[str | None, ...]:

@@ -145,8 +145,9 @@ def _compared(wanted: Wanted, page: Page, index: int) -> tuple[float, ...]:
 def _by_words(wanted: Wanted, its: Facets, page: Page) -> tuple[float, ...]:
     mine = wanted.facets
     equal = bool(mine.said) and mine.said == its.said
-    shared = fsum(wanted.rarity[word] for word in mine.words & its.words)
-    strange = [] if equal else [page.rarity(word) for word in its.words - mine.words]
+    both = mine.words & its.words
+    shared = fsum([wanted.rarity[word] for word in both]) if both else 0.0
+    strange = [] if equal else page.rarities(its.words - both)
     whole = wanted.rarity_sum + fsum(strange)
     return (
         float(equal),
@@ -154,19 +155,19 @@ def _by_words(wanted: Wanted, its: Facets, page: Page) -> tuple[float, ...]:
         float(not mine.faces.isdisjoint(its.faces)),
         shared / whole if whole else 0.0,
         shared / wanted.rarity_sum if wanted.rarity_sum else 0.0,
-        float(wanted.rarest in its.words) if wanted.rarest else 0.5,
-        max(strange, default=0.0),
+        float(wanted.rarest in both) if wanted.rarest else 0.5,
+        max(strange) if strange else 0.0,
         log((len(its.said) + 3) / (len(mine.said) + 3)),
         float(
             bool(mine.said and its.said)
             and (mine.said.startswith(its.said) or its.said.startswith(mine.said))
         ),
-        _agree(mine.said.partition(" ")[0], its.said.partition(" ")[0]),
+        _agree(mine.first, its.first),
         float(not equal and bool(mine.meaning) and mine.meaning == its.meaning),
         float(not equal and are_opposites(mine.words, its.words)),
         float(mine.numbers != its.numbers),
         float(bool(its.said)),
-        log1p(len(page.speakers.get(its.said, ()))) if its.said else 0.0,
+        log1p(len(page.speakers[its.said])) if its.said else 0.0,
     )
 
 
@@ -200,7 +201,7 @@ def _by_path(mine: Facets, its: Facets, element: Element, other: Element) -> tup
     longest = max(len(mine.steps), len(its.steps), 1)
     return (
         _common(mine.steps, its.steps) / longest,
-        _common(mine.steps[::-1], its.steps[::-1]) / longest,
+        _common(mine.steps_back, its.steps_back) / longest,
         _agree(element.id_xpath, other.id_xpath),
         float(len(its.steps) - len(mine.steps)) if mine.steps and its.steps else 0.0,
         _agree(mine.pattern, its.pattern),
@@ -245,12 +246,11 @@ def _by_neighbours(wanted: Wanted, its: Facets) -> tuple[float, float]:
 
 
 def _common(left: tuple[str, ...], right: tuple[str, ...]) -> int:
-    count = 0
-    for one, other in zip(left, right, strict=False):
+    """How many are the same before the first that differs."""
+    for count, (one, other) in enumerate(zip(left, right, strict=False)):
         if one != other:
-            break
-        count += 1
-    return count
+            return count
+    return min(len(left), len(right))
 
 
 def _alike_ancestors(mine: tuple[str, ...], its: tuple[str, ...]) -> float:

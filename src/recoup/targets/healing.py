@@ -7,11 +7,10 @@ from collections.abc import Collection, Sequence
 import msgspec
 import numpy as np
 
-from recoup.model.target import Element, Floors, Profile, Resolution, Score, Target
+from recoup.model.target import Element, Floors, Profile, Resolution, Score, Target, identity_of
 from recoup.targets.area import area_around, considered
-from recoup.targets.exact import plain
 from recoup.targets.features import Wanted, features
-from recoup.targets.page import Bools, Floats, Ints, Page, said_by
+from recoup.targets.page import Bools, Floats, Ints, Page
 from recoup.targets.profiles import kind_of
 from recoup.targets.shortlist import one_thing, shortlist
 from recoup.targets.vetoes import VETOED_MAX, vetoes
@@ -108,13 +107,6 @@ def _runner_up(question: Question, model: Model, ranked: Ranked) -> Score | None
 def is_identical(recorded: Element, element: Element) -> bool:
     """In all that names it. Where it is and what is around it may have changed."""
     return identity_of(recorded) == identity_of(element)
-
-
-def identity_of(element: Element) -> tuple[str, ...]:
-    return (
-        element.tag, element.role, element.type, plain(said_by(element)), element.id, element.test_id,
-        element.name_attribute, element.href, plain(element.container),
-    )  # fmt: skip
 
 
 def accepted(made: Resolution, vetoed: tuple[str, ...] = (), beyond: str = "") -> Resolution:

@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
-from recoup.model.target import TEXT_MAX, Element, Target
-from recoup.targets.exact import find, plain
+from recoup.model.target import TEXT_MAX, Element, Target, plain
+from recoup.targets.exact import find
 from recoup.targets.page import Page
 
 NAME_CHARS_MAX: Final = 80

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from math import log1p
 from typing import Final
@@ -14,9 +14,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from recoup.model.target import Element
+from recoup.model.target import Element, said_by
 from recoup.targets.opposites import meaning_of
-from recoup.targets.wording import first_said, link_of, pairs_of, parameters_of, parts_of, words_of
+from recoup.targets.wording import link_of, pairs_of, parameters_of, parts_of, words_of
 
 ELEMENTS_MAX: Final = 20_000
 """Further elements of a page are not looked at; the collector stops long before."""
@@ -36,6 +36,8 @@ class Facets(msgspec.Struct, frozen=True, gc=False):
     """One element, taken apart for comparing."""
 
     said: str
+    first: str
+    """Its first word."""
     words: frozenset[str]
     pairs: frozenset[str]
     faces: frozenset[str]
@@ -49,22 +51,14 @@ class Facets(msgspec.Struct, frozen=True, gc=False):
     classes: frozenset[str]
     hints: frozenset[str]
     """Parts of its attributes."""
-    id_pairs: frozenset[str]
     steps: tuple[str, ...]
+    steps_back: tuple[str, ...]
+    """The same from its end."""
     landmarks: str
     """The parts of the page that it is in: header, nav, main, footer."""
     pattern: str
     """Its path without numbers: what the items of a list have in common."""
     neighbours: frozenset[str]
-
-
-def said_by(element: Element) -> str:
-    """What names it to a person: the first thing that is to be read or heard."""
-    return (
-        element.text
-        or element.name
-        or first_said((element.label, element.placeholder, element.alt, element.title))
-    )
 
 
 def facets_of(element: Element, words: Sequence[str] | None = None) -> Facets:
@@ -74,8 +68,10 @@ def facets_of(element: Element, words: Sequence[str] | None = None) -> Facets:
     faces = {" ".join(words_of(text)) for text in set(named) if text}
     link = link_of(element.href)
     pattern = _NUMBERS.sub("", element.xpath)
+    steps = element.xpath.split("/")[1:]
     return Facets(
         said=said,
+        first=words[0] if words else "",
         words=frozenset(words[:WORDS_MAX]),
         pairs=pairs_of(said) if said else frozenset(),
         faces=frozenset(faces - {""}),
@@ -86,8 +82,8 @@ def facets_of(element: Element, words: Sequence[str] | None = None) -> Facets:
         parameters=parameters_of(element.href) if "?" in element.href else frozenset(),
         classes=frozenset(element.classes),
         hints=frozenset(parts_of(attributes_of(element))) - EMPTY_HINTS,
-        id_pairs=pairs_of(element.id) if element.id else frozenset(),
-        steps=tuple(element.xpath.split("/")[1:]),
+        steps=tuple(steps),
+        steps_back=tuple(reversed(steps)),
         landmarks=" ".join([step for step in pattern.split("/") if step in LANDMARKS]),
         pattern=pattern,
         neighbours=frozenset(words_of(" ".join(element.neighbours[:WORDS_MAX]))),
@@ -163,6 +159,11 @@ class Page:
     def rarity(self, word: str) -> float:
         """How much a word tells on this page: what everything says tells nothing."""
         return self._rarity.get(word, self.rarest)
+
+    def rarities(self, words: Iterable[str]) -> list[float]:
+        """The same of several, in no order."""
+        known, rarest = self._rarity, self.rarest
+        return [known.get(word, rarest) for word in words]
 
 
 def _holders(words: Sequence[Sequence[str]]) -> dict[str, list[int]]:

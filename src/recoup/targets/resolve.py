@@ -14,8 +14,8 @@ from typing import Final
 import msgspec
 
 from recoup.errors import UsageError
-from recoup.model.target import Element, Floors, Profile, Resolution, Target
-from recoup.targets.exact import Found, find, is_short, no_longer_like, plain
+from recoup.model.target import Element, Floors, Profile, Resolution, Target, plain
+from recoup.targets.exact import Found, find, is_short, no_longer_like
 from recoup.targets.healing import Question, accepted, healed, is_identical
 from recoup.targets.page import Page
 from recoup.targets.profiles import kind_of, problem_with, role_aliases

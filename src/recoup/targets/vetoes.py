@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import fsum
 from typing import Final
 
-from recoup.model.target import Element
+from recoup.model.target import Element, said_by
 from recoup.targets.features import Wanted
 from recoup.targets.opposites import are_opposites
-from recoup.targets.page import Facets, Page, facets_of, said_by
+from recoup.targets.page import Facets, Page, facets_of
 from recoup.targets.profiles import kind_of
 from recoup.targets.wording import likeness, pairs_of
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Final
 
 COMPARED_MAX: Final = 200
@@ -77,10 +76,3 @@ def overlap(left: frozenset[str], right: frozenset[str]) -> float:
     """Shared among all, 0 to 1."""
     shared = len(left & right)
     return shared / (len(left) + len(right) - shared) if shared else 0.0
-
-
-def first_said(texts: Iterable[str]) -> str:
-    for text in texts:
-        if text:
-            return text
-    return ""

@@ -29,7 +29,8 @@
     'caption', 'term']);
   const SECTIONING = 'article,aside,main,nav,section';
   const CONTAINER_ROLES = new Set(['listitem', 'row', 'article', 'group', 'option', 'treeitem', 'dialog', 'alertdialog']);
-  const collapsed = (text) => text.replace(/\s+/g, ' ').trim();
+  const UNEVEN = /[^\S ]|  |^ | $/;
+  const collapsed = (text) => UNEVEN.test(text) ? text.replace(/\s+/g, ' ').trim() : text;
   const tenth = (number) => Math.round(number * 10) / 10;
   const cut = (text, most) => text.length > most ? text.slice(0, most) : text;
 
@@ -167,22 +168,33 @@
 
   function matches(element) { try { return element.matches(css); } catch { return false; } }
 
-  const CLASSES_MAX = 12;
+  const CLASSES_MAX = 12, NONE = [];
+  // Few lists of classes are on a page, and many times each.
+  const classLists = new Map([['', NONE]]);
+  function classesOf(value) {
+    let known = classLists.get(value);
+    if (known === undefined) {
+      const words = [...new Set(value.split(/\s+/).filter(Boolean))].slice(0, CLASSES_MAX);
+      classLists.set(value, known = words.map((word) => say(cut(word, SHORT_MAX))));
+    }
+    return known;
+  }
+
   function described(element, tag, names, here, content) {
-    const attribute = names.length ? (name) => element.getAttribute(name) || '' : () => '';
+    const attribute = (name) => names.includes(name) ? element.getAttribute(name) : '';
     const rect = here.visible ? element.getBoundingClientRect() : NOWHERE, role = here.role;
     const label = FIELDS.has(tag) && tag !== 'fieldset' || tag === 'output' ? labelsIn(here.root).get(element) || '' : '';
-    const classes = names.length && element.classList.length ? Array.from(element.classList).slice(0, CLASSES_MAX) : [];
+    const classes = classesOf(attribute('class'));
     const flags = (here.shown && here.visible && hasArea(rect) ? 1 : 0) + (isEnabled(element, tag, here) ? 2 : 0);
-    const words = (name, most) => say(cut(collapsed(attribute(name)), most));
+    const words = (name, most) => { const value = attribute(name); return value ? say(cut(collapsed(value), most)) : 0; };
     return [
       say(tag), say(role), tag === 'input' || tag === 'button' ? say(element.type) : 0,
       say(cut(nameOf(element, tag, role, label, content.named, attribute), TEXT_MAX)), say(content.text),
-      say(cut(element.id || '', SHORT_MAX)),
+      say(cut(attribute('id'), SHORT_MAX)),
       say(cut(attribute('data-testid') || attribute('data-test-id') || attribute('data-test'), SHORT_MAX)),
-      say(cut(attribute('name'), SHORT_MAX)), classes.map((word) => say(cut(word, SHORT_MAX))),
+      say(cut(attribute('name'), SHORT_MAX)), classes,
       say(cut(attribute('href'), TEXT_MAX)), words('alt', TEXT_MAX), words('title', TEXT_MAX), words('placeholder', TEXT_MAX),
-      say(label), names.length ? othersOf(element, names) : [],
+      say(label), names.length ? othersOf(element, names) : NONE,
       tenth(here.x + rect.x), tenth(here.y + rect.y), tenth(rect.width), tenth(rect.height), flags, here.path, here.frame,
     ];
   }
@@ -193,7 +205,7 @@
 
   function walk(element, place, tag, number, depth) {
     if (++walked > nodesMax || found.length >= elementsMax || depth > DEPTH_MAX) { truncated = true; return NOTHING; }
-    const names = element.getAttributeNames(), has = (name) => names.length > 0 && names.includes(name);
+    const names = element.hasAttributes() ? element.getAttributeNames() : NONE, has = (name) => names.includes(name);
     const role = roleOf(element, tag, has);
     const edited = has('contenteditable') ? element.isContentEditable : false;
     const typed = TYPED.has(tag) || tag === 'input' || edited;
@@ -234,6 +246,7 @@
 
   function children(element, here, tag, depth) {
     if (tag === 'iframe' || tag === 'frame') { frame(element, here, depth); return NOTHING; }
+    if (!element.firstElementChild && !element.shadowRoot) return onlyText(element, here);
     let text = '', named = '', differs = false;
     const counts = new Map();
     const take = (node) => {
@@ -269,6 +282,14 @@
     take(element);
     text = cut(collapsed(text), TEXT_MAX);
     return {text, named: differs ? cut(collapsed(named), TEXT_MAX) : text, visible: here.visible};
+  }
+
+  function onlyText(element, here) {
+    let text = '';
+    for (let child = element.firstChild; child; child = child.nextSibling)
+      if (child.nodeType === 3) { leaf(child.data); if (text.length < TEXT_MAX) text += child.data; }
+    text = cut(collapsed(text), TEXT_MAX);
+    return {text, named: text, visible: here.visible};
   }
 
   function leaf(data) {

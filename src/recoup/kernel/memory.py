@@ -1,0 +1,203 @@
+"""What a workflow remembers of its targets: what may be learned, what may be used, and how it is taken back.
+
+A fold of the stream of the workflow's targets. A version is a point of that stream, so that all that was learned, or
+nothing of it, is taken back, on every machine alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from recoup.kernel.canonical import digest
+from recoup.kernel.modes import caution
+from recoup.model.events import (
+    Event,
+    MemoryRollback,
+    MemorySnapshot,
+    Payload,
+    TargetHealed,
+    TargetLearned,
+    TargetRejected,
+)
+from recoup.model.memory import Entry, Remembered
+from recoup.model.mode import Mode
+from recoup.model.policy import Policy
+from recoup.model.target import Element, identity_of, plain, said_by
+
+ENTRIES_MAX = 100_000
+"""Of one workflow; beyond it the oldest are forgotten."""
+FORBIDDEN_MAX = 10_000
+VERSIONS_MAX = 20
+"""Points of the stream that can be gone back to without reading it again."""
+SUCCESSES_MIN = 2
+FAILURES_SHARE_MAX = 0.30
+FROM_MEMORY = "memory"
+"""How a target was found: what `target.healed` says then."""
+GENERIC = frozenset({
+    "ok", "okay", "yes", "no", "cancel", "save", "submit", "close", "next", "back", "continue", "done",
+    "apply", "add", "edit", "delete", "remove", "more", "menu", "open", "go", "search", "help",
+    "select", "send", "view", "details", "home", "login", "logout", "sign", "in", "out", "abbrechen",
+    "speichern", "weiter", "zurück", "schließen", "ja", "nein", "suchen", "senden", "löschen",
+    "annuler", "enregistrer", "suivant", "retour", "fermer", "oui", "non", "chercher", "envoyer",
+    "supprimer", "cancelar", "guardar", "siguiente", "atrás", "cerrar", "sí", "buscar", "enviar",
+    "eliminar"
+})  # fmt: skip
+"""Words that half of all pages have: they name an action, not an element."""
+
+Key = tuple[str, str]
+
+
+def identity(element: Element) -> str:
+    """Of what names an element, as a digest: names may hold anything."""
+    return digest(list(identity_of(element)))
+
+
+def tells_enough(element: Element) -> bool:
+    """It can be known again by what names it; by words that half of all pages have alone it cannot."""
+    if element.id or element.test_id or element.name_attribute or element.href:
+        return True
+    words = plain(said_by(element)).split()
+    return bool(words) and (bool(element.container) or not set(words) <= GENERIC)
+
+
+def may_learn(healed: TargetHealed, mode: Mode, policy: Policy, *, wanted: bool) -> bool:
+    """Only what was proven, surely found, can be known again, and happened while the workflow was well."""
+    if not wanted or not caution(mode, policy).learning or not healed.verified or healed.after is None:
+        return False
+    return healed.confidence >= policy.learn_confidence_min and tells_enough(healed.after)
+
+
+def learned(healed: TargetHealed) -> TargetLearned:
+    assert healed.after is not None, "what was taken is known when it is learned"
+    return TargetLearned(
+        step_id=healed.step_id,
+        step_index=healed.step_index,
+        attempt=healed.attempt,
+        run_id=healed.run_id,
+        target_digest=healed.target_digest,
+        identity=healed.identity,
+        element=healed.after,
+        confidence=healed.confidence,
+        origin=healed.found_by,
+    )
+
+
+class State(msgspec.Struct, frozen=True):
+    """All that was learned, at one point of the stream."""
+
+    entries: Mapping[tuple[Key, str], Entry] = {}
+    """By target and identity, the one that was used longest ago first."""
+    forbidden: Mapping[Key, frozenset[str]] = {}
+
+
+class TargetMemory:
+    def __init__(self, base: State | None = None, events: Iterable[Event] = ()) -> None:
+        self._entries = dict(base.entries) if base else {}
+        self._forbidden = dict(base.forbidden) if base else {}
+        self._versions: dict[str, State] = {}
+        self._by_target: dict[Key, dict[str, None]] = {}
+        self._index()
+        for event in events:
+            self.add(event.payload)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def state(self) -> State:
+        return State(dict(self._entries), dict(self._forbidden))
+
+    def version(self, name: str) -> State | None:
+        """None: it was before what was read."""
+        return self._versions.get(name)
+
+    def knows(self, key: Key, identity: str) -> bool:
+        return (key, identity) in self._entries
+
+    def usable(self, key: Key) -> tuple[Remembered, ...]:
+        """What may be looked for on the page in place of the target, likeliest first."""
+        known = [self._entries[key, name] for name in self._by_target.get(key, ())]
+        good = [entry for entry in known if _is_usable(entry) and not self.forbids(key, entry.identity)]
+        good.sort(key=likelihood, reverse=True)
+        return tuple(Remembered(entry.element, likelihood(entry), entry.origin) for entry in good)
+
+    def forbids(self, key: Key, identity: str) -> bool:
+        return identity in self._forbidden.get(key, ())
+
+    def forbidden(self, key: Key) -> frozenset[str]:
+        return self._forbidden.get(key, frozenset())
+
+    def add(self, payload: Payload) -> None:
+        match payload:
+            case TargetLearned():
+                self._learn(payload)
+            case TargetHealed():
+                self._count(payload)
+            case TargetRejected() if payload.by:
+                self._forbid((payload.step_id, payload.target_digest), payload.identity)
+            case MemorySnapshot():
+                self._versions[payload.version] = self.state
+                if len(self._versions) > VERSIONS_MAX:
+                    del self._versions[next(iter(self._versions))]
+            case MemoryRollback():
+                self._go_back(self._versions.get(payload.to_version, State()))
+
+    def go_back(self, state: State) -> None:
+        """To a version that was stored before what was read."""
+        self._go_back(state)
+
+    def _learn(self, payload: TargetLearned) -> None:
+        key = (payload.step_id, payload.target_digest)
+        if self.knows(key, payload.identity):
+            return
+        self._entries[key, payload.identity] = Entry(
+            step_id=payload.step_id,
+            target_digest=payload.target_digest,
+            identity=payload.identity,
+            element=payload.element,
+            origin=payload.origin,
+            confidence=payload.confidence,
+        )
+        self._by_target.setdefault(key, {})[payload.identity] = None
+        if len(self._entries) > ENTRIES_MAX:
+            oldest, name = next(iter(self._entries))
+            del self._entries[oldest, name]
+            del self._by_target[oldest][name]
+
+    def _count(self, payload: TargetHealed) -> None:
+        place = ((payload.step_id, payload.target_digest), payload.identity)
+        entry = self._entries.pop(place, None)
+        if entry is None:
+            return
+        if payload.verified:
+            entry = msgspec.structs.replace(entry, successes=entry.successes + 1)
+        elif payload.found_by == FROM_MEMORY:
+            entry = msgspec.structs.replace(entry, failures=entry.failures + 1)
+        self._entries[place] = entry
+
+    def _forbid(self, key: Key, identity: str) -> None:
+        self._forbidden[key] = self._forbidden.get(key, frozenset()) | {identity}
+        if len(self._forbidden) > FORBIDDEN_MAX:
+            del self._forbidden[next(iter(self._forbidden))]
+
+    def _go_back(self, state: State) -> None:
+        """What somebody forbade stays forbidden: it was no lesson."""
+        self._entries = dict(state.entries)
+        self._index()
+
+    def _index(self) -> None:
+        self._by_target = {}
+        for key, name in self._entries:
+            self._by_target.setdefault(key, {})[name] = None
+
+
+def _is_usable(entry: Entry) -> bool:
+    tried = entry.successes + entry.failures
+    return entry.successes >= SUCCESSES_MIN and entry.failures < FAILURES_SHARE_MAX * tried
+
+
+def likelihood(entry: Entry) -> float:
+    """That it is right once more, after so many times: never certain, and a failure costs much."""
+    return (entry.successes + 0.7) / (entry.successes + 2 * entry.failures + 1)
