@@ -120,7 +120,7 @@ class TargetMemory:
         """What may be looked for on the page in place of the target, likeliest first."""
         known = [self._entries[key, name] for name in self._by_target.get(key, ())]
         good = [entry for entry in known if _is_usable(entry) and not self.forbids(key, entry.identity)]
-        good.sort(key=likelihood, reverse=True)
+        good.sort(key=lambda entry: (-likelihood(entry), entry.identity))
         return tuple(Remembered(entry.element, likelihood(entry), entry.origin) for entry in good)
 
     def forbids(self, key: Key, identity: str) -> bool:
