@@ -10,7 +10,7 @@ test: setup
 	@tools/setup-agents.sh
 	@tools/setup-statsd.sh
 	@tools/setup-browser.sh
-	$(PY) -m pytest -n 2 -m "not soak"
+	$(PY) -m pytest -n 3 --dist worksteal -m "not soak"
 
 check: setup
 	$(PY) -m ruff format --check .
