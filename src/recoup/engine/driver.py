@@ -407,16 +407,16 @@ class Driver:
                 record.index, state.attempt, desk.world.redactor.seal(facts[0])
             )
         first, *following = facts
+        browsing = desk.attempts.browsing
+        about_target, targets = browsing.rejected(step, record, failed.seen, failed.evidence)
         await desk.recorder.record(
-            *(
-                first,
-                *desk.attempts.browsing.rejected(step, record, failed.seen, failed.evidence),
-                *following,
-            ),
+            *(first, *about_target, *following),
             results=failed_results(desk, step, record, failed, decision),
+            targets=targets,
             release=any(isinstance(fact, _ENDS) for fact in facts),
             at=now,
         )
+        browsing.remember(targets)
         if failed.failure.outcome_known and desk.outside(step):
             desk.job.files.forget_output(record.index, state.attempt)
 
