@@ -21,15 +21,24 @@ from recoup.kernel.healing import (
     too_many_heals,
     why_another_page,
 )
-from recoup.kernel.memory import FROM_MEMORY, TargetMemory, identity, learned, may_learn
+from recoup.kernel.memory import (
+    FROM_MEMORY,
+    TargetMemory,
+    identity,
+    learned,
+    may_learn,
+    rollback,
+    snapshot_before,
+)
 from recoup.model import events as ev
-from recoup.model.ids import targets_stream
-from recoup.model.mode import Mode
+from recoup.model.ids import targets_stream, workflow_stream
+from recoup.model.mode import Health, Mode
 from recoup.model.outcome import Artifact, Looking, Seen
 from recoup.model.plan import BrowserAction, BrowserVerb, Step
 from recoup.model.policy import Policy
 from recoup.model.redacted import Redacted
 from recoup.model.run import RunState, StepRecord
+from recoup.model.storage import Append, Draft, StreamAppend
 from recoup.model.target import HealMode, Resolution, Target, target_words
 from recoup.ports import Lifeline, Redactor
 
@@ -49,8 +58,8 @@ class Browsing:
         self._lifeline = lifeline
         self._known: KnownTargets | None = None
         self._memory = TargetMemory()
-        self._mode = Mode.RUNNING
-        """When the last target was looked for."""
+        self._health = Health()
+        """Of the workflow, when a target was last looked for."""
         self._elsewhere = ""
         """Why the page that came back is not the one that was left."""
 
@@ -61,8 +70,8 @@ class Browsing:
         if not isinstance(action, BrowserAction) or action.target is None:
             return None
         known, now = await self._targets(state), self._world.clock.now()
-        workflow = await self._world.ledger.workflow_state(state.workflow)
-        self._mode = mode = standing(workflow.health, now).mode
+        self._health = (await self._world.ledger.workflow_state(state.workflow)).health
+        mode = standing(self._health, now).mode
         wanted = HealMode.OFF if action.hidden else heal_mode(step, self._job.plan, state.heal, policy)
         limit = too_many_heals(state.heals, known.heals_within_a_day(now), policy)
         return Looking(
@@ -128,10 +137,29 @@ class Browsing:
         said = [learn for learn in (step.heal.learn, self._job.plan.heal.learn) if learn is not None]
         if self._memory.knows(_key(step), healed.identity):
             return []
-        wanted = said[0] if said else True
-        if not may_learn(healed, self._mode, self._job.policy, wanted=wanted):
+        policy, mode = self._job.policy, standing(self._health, self._world.clock.now()).mode
+        if not may_learn(healed, mode, policy, wanted=said[0] if said else True):
             return []
+        if self._memory.snapshot_due(policy.snapshot_changes):
+            return [snapshot_before(self._memory, self._health, policy), learned(healed)]
         return [learned(healed)]
+
+    async def take_back(self, state: RunState) -> None:
+        """What was learned and made things worse, if that is so and nobody has done it yet. It is no run's own affair:
+        the run that found it out may be over."""
+        health = (await self._world.ledger.workflow_state(state.workflow)).health
+        if health.lesson is None or not health.lesson.due:
+            return
+        await self._targets(state)
+        back, mode = rollback(self._memory, health, self._job.policy)
+        seal = self._world.redactor.seal
+        told = Draft(back.TYPE, seal(back), back)
+        streams = (
+            StreamAppend(targets_stream(state.workflow), (told,)),
+            StreamAppend(workflow_stream(state.workflow), (told, Draft(mode.TYPE, seal(mode), mode))),
+        )
+        await self._world.ledger.append(Append(at=self._world.clock.now(), streams=streams))
+        self.remember([back])
 
     def rejected(
         self, step: Step, record: StepRecord, seen: Seen | None, evidence: tuple[str, ...]
