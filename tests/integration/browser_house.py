@@ -20,7 +20,7 @@ from recoup.model.outcome import Looking, Order, Outcome, Progress, Scene
 from recoup.model.plan import BrowserAction, BrowserVerb, PageCheck
 from recoup.model.policy import Policy
 from recoup.model.redacted import Redacted
-from recoup.model.target import Box, Element, Floors, Resolution, Target
+from recoup.model.target import Element, Floors, Resolution, Target
 from recoup.processes.guard import Guard
 from recoup.redaction.redactor import SecretRedactor
 from recoup.runtimes.browser.finding import find_browser, has_library
@@ -154,16 +154,14 @@ class Renaming(PageResolver):
         self,
         target: Target,
         elements: Sequence[Element],
-        level: int,
-        floors: Floors,
+        looking: Looking,
         css_matches: Sequence[int] | None,
-        viewport: Box,
     ) -> Resolution:
-        as_written = super().resolve(target, elements, level, floors, css_matches, viewport)
+        as_written = super().resolve(target, elements, looking, css_matches)
         if as_written.chosen is not None or target.name != self._old:
             return as_written
         renamed = msgspec.structs.replace(target, name=self._new)
-        healed = super().resolve(renamed, elements, level, floors, css_matches, viewport)
+        healed = super().resolve(renamed, elements, looking, css_matches)
         return msgspec.structs.replace(healed, strategy="model") if healed.chosen else as_written
 
 

@@ -14,7 +14,7 @@ from recoup.model.failure import FailureKind
 from recoup.model.outcome import Looking, Order
 from recoup.model.plan import BrowserAction, BrowserVerb
 from recoup.model.policy import Policy
-from recoup.model.target import Box, Element, Floors, Resolution, Target
+from recoup.model.target import Element, Resolution, Target
 from recoup.ports import Pages, Runtime
 from recoup.targets.resolver import PageResolver
 from recoup.testing.pages import Site
@@ -51,12 +51,10 @@ class Swapping(PageResolver):
         self,
         target: Target,
         elements: Sequence[Element],
-        level: int,
-        floors: Floors,
+        looking: Looking,
         css_matches: Sequence[int] | None,
-        viewport: Box,
     ) -> Resolution:
-        resolution = super().resolve(target, elements, level, floors, css_matches, viewport)
+        resolution = super().resolve(target, elements, looking, css_matches)
         if resolution.chosen is not None and self.script is not None:
             page = self.house.runtime._sessions[self.house.run_id].page
             assert page is not None

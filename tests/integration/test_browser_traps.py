@@ -13,6 +13,7 @@ from tests.integration.trap_pages import MAKERS, TRUE_ID, Trap, last_row_of_anot
 
 from recoup.kernel.healing import floors
 from recoup.model.mode import Mode
+from recoup.model.outcome import Looking
 from recoup.model.policy import Policy
 from recoup.model.target import Element, Resolution, Target
 from recoup.runtimes.browser.collector import Collection
@@ -47,7 +48,7 @@ def targets(trap: Trap, known: Element) -> list[Target]:
 
 
 def resolved(target: Target, seen: Collection, level: int) -> Resolution:
-    return PageResolver().resolve(target, seen.elements, level, FLOORS, None, seen.page_box)
+    return PageResolver().resolve(target, seen.elements, Looking(level=level, floors=FLOORS), None)
 
 
 def test_of_two_hundred_traps_none_is_clicked(eye: Eye) -> None:

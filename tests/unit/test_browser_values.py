@@ -13,6 +13,7 @@ from playwright.async_api import Error
 from recoup.errors import SettingsError
 from recoup.kernel.classify import classify
 from recoup.model.failure import Facts, FailureClass, FailureKind
+from recoup.model.outcome import Looking
 from recoup.model.policy import Policy
 from recoup.model.target import Box, Element, Floors, Target
 from recoup.runtimes.browser.checks import glob
@@ -119,7 +120,7 @@ def element(name: str, **more: object) -> Element:
 
 
 def resolved(target: Target, *elements: Element) -> int | None:
-    found = PageResolver().resolve(target, elements, 0, Floors(0.72, 0), None, Box(0, 0, 100, 100))
+    found = PageResolver().resolve(target, elements, Looking(floors=Floors(0.72, 0)), None)
     return found.chosen.index if found.chosen else None
 
 

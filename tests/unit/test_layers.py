@@ -34,7 +34,7 @@ MAY_IMPORT = {
     "workspace": {"model", "ports", "errors"},
     "runtimes": {"model", "kernel", "ports", "errors", "inside"},
     "redaction": {"model", "errors"},
-    "targets": {"model", "errors"},
+    "targets": {"model", "kernel", "errors"},
     "metrics": {"model", "kernel", "errors"},
     "reports": {"model", "kernel", "ports", "errors", "evidence"},
     "settings": {"errors"},

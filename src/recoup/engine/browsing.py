@@ -21,15 +21,25 @@ from recoup.kernel.healing import (
     too_many_heals,
     why_another_page,
 )
+from recoup.kernel.memory import (
+    FROM_MEMORY,
+    TargetMemory,
+    identity,
+    learned,
+    may_learn,
+    rollback,
+    snapshot_before,
+)
 from recoup.model import events as ev
-from recoup.model.ids import targets_stream
-from recoup.model.mode import Mode
+from recoup.model.ids import targets_stream, workflow_stream
+from recoup.model.mode import Health, Mode
 from recoup.model.outcome import Artifact, Looking, Seen
 from recoup.model.plan import BrowserAction, BrowserVerb, Step
 from recoup.model.policy import Policy
 from recoup.model.redacted import Redacted
 from recoup.model.run import RunState, StepRecord
-from recoup.model.target import HealMode, Target, target_words
+from recoup.model.storage import Append, Draft, StreamAppend
+from recoup.model.target import HealMode, Resolution, Target, target_words
 from recoup.ports import Lifeline, Redactor
 
 if TYPE_CHECKING:
@@ -47,6 +57,9 @@ class Browsing:
         self._job = job
         self._lifeline = lifeline
         self._known: KnownTargets | None = None
+        self._memory = TargetMemory()
+        self._health = Health()
+        """Of the workflow, when a target was last looked for."""
         self._elsewhere = ""
         """Why the page that came back is not the one that was left."""
 
@@ -57,8 +70,8 @@ class Browsing:
         if not isinstance(action, BrowserAction) or action.target is None:
             return None
         known, now = await self._targets(state), self._world.clock.now()
-        workflow = await self._world.ledger.workflow_state(state.workflow)
-        mode = standing(workflow.health, now).mode
+        self._health = (await self._world.ledger.workflow_state(state.workflow)).health
+        mode = standing(self._health, now).mode
         wanted = HealMode.OFF if action.hidden else heal_mode(step, self._job.plan, state.heal, policy)
         limit = too_many_heals(state.heals, known.heals_within_a_day(now), policy)
         return Looking(
@@ -68,6 +81,8 @@ class Browsing:
             needs_proof=needs_proof(step, mode),
             observed=known.observed(step.id, _written(step)),
             limit=limit,
+            remembered=self._memory.usable(_key(step)),
+            forbidden=self._memory.forbidden(_key(step)),
         )
 
     async def _targets(self, state: RunState) -> KnownTargets:
@@ -75,7 +90,8 @@ class Browsing:
             stream = targets_stream(state.workflow)
             end = await self._world.ledger.head(stream)
             after = max(0, end - OBSERVED_MAX)
-            self._known = KnownTargets(await self._world.ledger.read(stream, after, OBSERVED_MAX))
+            events = await self._world.ledger.read(stream, after, OBSERVED_MAX)
+            self._known, self._memory = KnownTargets(events), TargetMemory(events=events)
         return self._known
 
     # Afterwards
@@ -107,7 +123,7 @@ class Browsing:
         about = self._about(step, record)
         if seen.resolution.healed:
             healed = _healed(about, step, self._compared(step, seen), evidence, proven)
-            return [healed], [msgspec.structs.replace(healed, before=None, after=None, runner_up=None)]
+            return [healed], [_in_short(healed), *self._lesson(step, healed)]
         if not proven or seen.observed is None or self._known is None:
             return [], []
         target = _written(step)
@@ -116,31 +132,67 @@ class Browsing:
         observed = ev.TargetObserved(**about, target_digest=target_digest(target), element=seen.observed)
         return [], [observed]
 
+    def _lesson(self, step: Step, healed: ev.TargetHealed) -> list[ev.Payload]:
+        """What the heal teaches, if it may, and if it is not known."""
+        said = [learn for learn in (step.heal.learn, self._job.plan.heal.learn) if learn is not None]
+        if self._memory.knows(_key(step), healed.identity):
+            return []
+        policy, mode = self._job.policy, standing(self._health, self._world.clock.now()).mode
+        if not may_learn(healed, mode, policy, wanted=said[0] if said else True):
+            return []
+        if self._memory.snapshot_due(policy.snapshot_changes):
+            return [snapshot_before(self._memory, self._health, policy), learned(healed)]
+        return [learned(healed)]
+
+    async def take_back(self, state: RunState) -> None:
+        """What was learned and made things worse, if that is so and nobody has done it yet. It is no run's own affair:
+        the run that found it out may be over."""
+        health = (await self._world.ledger.workflow_state(state.workflow)).health
+        if health.lesson is None or not health.lesson.due:
+            return
+        await self._targets(state)
+        back, mode = rollback(self._memory, health, self._job.policy)
+        seal = self._world.redactor.seal
+        told = Draft(back.TYPE, seal(back), back)
+        streams = (
+            StreamAppend(targets_stream(state.workflow), (told,)),
+            StreamAppend(workflow_stream(state.workflow), (told, Draft(mode.TYPE, seal(mode), mode))),
+        )
+        await self._world.ledger.append(Append(at=self._world.clock.now(), streams=streams))
+        self.remember([back])
+
     def rejected(
         self, step: Step, record: StepRecord, seen: Seen | None, evidence: tuple[str, ...]
-    ) -> list[ev.Payload]:
-        """About the target of an attempt that failed: none was taken for it, or one that proved nothing."""
+    ) -> tuple[list[ev.Payload], list[ev.Payload]]:
+        """About the target of an attempt that failed: none was taken for it, or one that proved nothing. The second is
+        for the stream of the workflow's targets: what was remembered and did not help counts against it."""
         resolution = seen.resolution if seen else None
         if seen is None or resolution is None:
-            return []
+            return [], []
         compared = self._compared(step, seen)
         if resolution.chosen is not None:
             about = self._about(step, record)
-            return [_healed(about, step, compared, evidence, proven=False)] if resolution.healed else []
+            if not resolution.healed:
+                return [], []
+            healed = _healed(about, step, compared, evidence, proven=False)
+            return [healed], [_in_short(healed)] if resolution.strategy == FROM_MEMORY else []
+        return [self._nothing_taken(step, record, compared, resolution, evidence)], []
+
+    def _nothing_taken(
+        self, step: Step, record: StepRecord, seen: Seen, resolution: Resolution, evidence: tuple[str, ...]
+    ) -> ev.TargetRejected:
         best, next_best = resolution.best, resolution.runner_up
-        return [
-            ev.TargetRejected(
-                **self._about(step, record),
-                reason=resolution.reason,
-                target=target_words(_written(step)),
-                confidence=best.confidence if best else None,
-                margin=resolution.margin if best else None,
-                before=compared.before,
-                best=best.element if best else None,
-                runner_up=next_best.element if next_best else None,
-                evidence=evidence,
-            )
-        ]
+        return ev.TargetRejected(
+            **self._about(step, record),
+            reason=resolution.reason,
+            target=target_words(_written(step)),
+            confidence=best.confidence if best else None,
+            margin=resolution.margin if best else None,
+            before=seen.before,
+            best=best.element if best else None,
+            runner_up=next_best.element if next_best else None,
+            evidence=evidence,
+        )
 
     def _compared(self, step: Step, seen: Seen) -> Seen:
         """With what the target was compared with."""
@@ -153,6 +205,7 @@ class Browsing:
         for payload in payloads:
             if self._known is not None:
                 self._known.add(payload, self._world.clock.now())
+                self._memory.add(payload)
 
     def _about(self, step: Step, record: StepRecord) -> dict[str, Any]:
         attempt = record.open.attempt if record.open else record.attempts
@@ -227,6 +280,10 @@ def _fit_to_be_stored(redactor: Redactor, artifact: Artifact, limit_bytes: int) 
     return content if len(content.data) <= limit_bytes else None
 
 
+def _key(step: Step) -> tuple[str, str]:
+    return step.id, target_digest(_written(step))
+
+
 def _written(step: Step) -> Target:
     assert isinstance(step.action, BrowserAction) and step.action.target is not None
     return step.action.target
@@ -251,4 +308,11 @@ def _healed(
         runner_up=next_best.element if next_best else None,
         runner_up_confidence=next_best.confidence if next_best else None,
         evidence=evidence,
+        target_digest=target_digest(_written(step)),
+        identity=identity(resolution.chosen.element),
     )
+
+
+def _in_short(healed: ev.TargetHealed) -> ev.TargetHealed:
+    """For those who count."""
+    return msgspec.structs.replace(healed, before=None, after=None, runner_up=None)

@@ -49,7 +49,7 @@ from recoup.model import events as ev
 from recoup.model.decision import Escalate, GiveUp, Strategy
 from recoup.model.failure import Failure, FailureClass, FailureKind
 from recoup.model.ids import Lease, ProcessIdentity
-from recoup.model.plan import ApproveAction, Repeat, Step
+from recoup.model.plan import ApproveAction, BrowserAction, Repeat, Step
 from recoup.model.policy import Policy
 from recoup.model.run import RunState, RunStatus, StepRecord, StepState, Verdict
 from recoup.model.storage import Control
@@ -277,6 +277,8 @@ class Driver:
         except TemplateError as error:
             return await self._cannot_start(record, str(error))
         if record.open is None:
+            if isinstance(step.action, BrowserAction):
+                await desk.attempts.browsing.take_back(self.state)
             start = await self._first(step, record, arguments)
             if self._halt.is_set() or not await self._begin(step, record, start) or self._halt.is_set():
                 return None  # a control that came just now is heard first: it may be a pause
@@ -407,16 +409,17 @@ class Driver:
                 record.index, state.attempt, desk.world.redactor.seal(facts[0])
             )
         first, *following = facts
+        browsing = desk.attempts.browsing
+        about_target, targets = browsing.rejected(step, record, failed.seen, failed.evidence)
         await desk.recorder.record(
-            *(
-                first,
-                *desk.attempts.browsing.rejected(step, record, failed.seen, failed.evidence),
-                *following,
-            ),
+            *(first, *about_target, *following),
             results=failed_results(desk, step, record, failed, decision),
+            targets=targets,
             release=any(isinstance(fact, _ENDS) for fact in facts),
             at=now,
         )
+        browsing.remember(targets)
+        await browsing.take_back(self.state)
         if failed.failure.outcome_known and desk.outside(step):
             desk.job.files.forget_output(record.index, state.attempt)
 

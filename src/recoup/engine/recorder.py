@@ -16,6 +16,7 @@ from recoup.model.events import (
     AttemptStarted,
     Escalated,
     Event,
+    MemorySnapshot,
     Payload,
     WorkflowStepResult,
     decode_payload,
@@ -134,9 +135,13 @@ class Recorder:
     ) -> list[StreamAppend]:
         """What belongs to the workflow's streams, in the same transaction."""
         parts = []
-        if results:
+        # How the workflow fares is counted from where something is learned.
+        versions = [one for one in targets if isinstance(one, MemorySnapshot)]
+        if results or versions:
             # Structure alone: what is stored is what was meant, and nobody here folds it.
-            told = tuple([Draft(one.TYPE, self._world.redactor.seal(one), one) for one in results])
+            told = tuple(
+                [Draft(one.TYPE, self._world.redactor.seal(one), one) for one in (*versions, *results)]
+            )
             parts.append(StreamAppend(workflow_stream(self.state.workflow), told))
         if targets:
             parts.append(StreamAppend(targets_stream(self.state.workflow), self._drafts(targets)))

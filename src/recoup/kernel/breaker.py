@@ -12,6 +12,8 @@ import msgspec
 
 from recoup.kernel.elapsed import elapsed_s
 from recoup.model.events import (
+    MemoryRollback,
+    MemorySnapshot,
     Payload,
     WorkflowBootSeen,
     WorkflowModeChanged,
@@ -19,13 +21,15 @@ from recoup.model.events import (
     WorkflowStepResult,
 )
 from recoup.model.instant import Instant
-from recoup.model.mode import FailedResult, Health, Mode, Moment, Permit, Refusal
+from recoup.model.mode import FailedResult, Health, Lesson, Mode, Moment, Permit, Refusal
 from recoup.model.policy import Policy
 
 FAILURES_MAX = 200
 STEPS_MAX = 200
 BOOTS_MAX = 32
 """So much is remembered at most; no policy may ask for more."""
+ROLLBACK_S = 60.0
+"""A rollback is done in moments; if nobody does it, the workflow goes on degraded and the next driver does."""
 CAUSES_MAX = 20
 """Of a pause of all workflows: events of each that are named, and workflows."""
 
@@ -145,6 +149,8 @@ def next_mode(
             words = f"degraded_clean_steps: {health.clean} step results in a row that did not fail"
             return _changed(health, Mode.RUNNING, words, (), None, digest)
         return None
+    if (worse := regression(health, policy)) is not None:
+        return _changed(health, Mode.ROLLBACK, worse, (), ROLLBACK_S, digest)
     if (why := _quarantine(health, policy, at, now)) is not None:
         return _changed(health, Mode.QUARANTINED, *why, policy.quarantine_duration_s, digest)
     if at.mode is Mode.RUNNING and (why := _degrade(health, policy)) is not None:
@@ -205,6 +211,10 @@ def fold_health(health: Health, payload: Payload, at: Instant, seq: int) -> Heal
             kept = [permit for permit in health.permits if permit.run_id != payload.run_id]
             permits = (*kept, Permit(payload.run_id, Moment(seq, at)))[-STEPS_MAX:]
             return _replace(health, permits=permits)
+        case MemorySnapshot():
+            return _replace(health, lesson=Lesson(payload.version, before=health.recent))
+        case MemoryRollback():
+            return _replace(health, lesson=None)
     return health
 
 
@@ -220,6 +230,7 @@ def _failed(health: Health, payload: WorkflowStepResult, moment: Moment) -> Heal
         failures=(*health.failures, failure)[-FAILURES_MAX:],
         recent=(health.recent + "x")[-FAILURES_MAX:],
         clean=0,
+        lesson=_since(health.lesson, "x"),
     )
 
 
@@ -229,7 +240,18 @@ def _clean(health: Health, payload: WorkflowStepResult) -> Health:
         streaks = {step: streak for step, streak in streaks.items() if step != payload.step_id}
     recent = (health.recent + ".")[-FAILURES_MAX:]
     half_open = health.half_open and not _was_permitted(health, payload.run_id)
-    return _replace(health, streaks=streaks, recent=recent, clean=health.clean + 1, half_open=half_open)
+    return _replace(
+        health,
+        streaks=streaks,
+        recent=recent,
+        clean=health.clean + 1,
+        half_open=half_open,
+        lesson=_since(health.lesson, "."),
+    )
+
+
+def _since(lesson: Lesson | None, result: str) -> Lesson | None:
+    return lesson and _replace(lesson, since=(lesson.since + result)[-FAILURES_MAX:])
 
 
 def _entered(health: Health, payload: WorkflowModeChanged, moment: Moment) -> Health:
@@ -249,6 +271,9 @@ def _entered(health: Health, payload: WorkflowModeChanged, moment: Moment) -> He
         recent="" if spent else health.recent,
         clean=0,
         permits=(),
+        lesson=_replace(health.lesson, due=True)
+        if health.lesson and payload.mode is Mode.ROLLBACK
+        else health.lesson,
     )
 
 
@@ -268,6 +293,25 @@ def _quarantine(
         words = f"workflow_fail_ratio: {failed} of the last {len(counted)} steps failed"
         return words, tuple(one.moment.seq for one in health.failures[-failed:])
     return None
+
+
+def regression(health: Health, policy: Policy) -> str | None:
+    """Why what was learned last is to be taken back, in words: more steps fail with it than did before."""
+    lesson = health.lesson
+    if lesson is None or lesson.due or not policy.rollback_on_regression:
+        return None
+    since = lesson.since[-policy.regression_window_steps :]
+    ratio, before = failed_ratio(since), failed_ratio(lesson.before[-policy.regression_window_steps :])
+    if len(since) < policy.regression_window_steps or ratio < policy.regression_fail_ratio or ratio <= before:
+        return None
+    return (
+        f"regression_fail_ratio: {ratio:.0%} of the last {len(since)} steps failed,"
+        f" {before:.0%} before {lesson.version}"
+    )
+
+
+def failed_ratio(results: str) -> float:
+    return results.count("x") / len(results) if results else 0.0
 
 
 def _degrade(health: Health, policy: Policy) -> tuple[str, tuple[int, ...]] | None:

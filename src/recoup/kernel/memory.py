@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from recoup.kernel.breaker import failed_ratio
 from recoup.kernel.canonical import digest
 from recoup.kernel.modes import caution
 from recoup.model.events import (
@@ -20,9 +21,10 @@ from recoup.model.events import (
     TargetHealed,
     TargetLearned,
     TargetRejected,
+    WorkflowModeChanged,
 )
 from recoup.model.memory import Entry, Remembered
-from recoup.model.mode import Mode
+from recoup.model.mode import Health, Mode
 from recoup.model.policy import Policy
 from recoup.model.target import Element, identity_of, plain, said_by
 
@@ -84,6 +86,36 @@ def learned(healed: TargetHealed) -> TargetLearned:
     )
 
 
+def snapshot_before(memory: TargetMemory, health: Health, policy: Policy) -> MemorySnapshot:
+    """The version to go back to, should what comes now make things worse."""
+    recent = health.recent[-policy.regression_window_steps :]
+    return MemorySnapshot(
+        version=f"v{memory.versions + 1:06}",
+        digest=digest([[list(key), name] for key, name in memory.state.entries]),
+        entries=len(memory),
+        success_rate_before=round(1 - failed_ratio(recent), 4) if recent else None,
+        reason="before something new is learned",
+    )
+
+
+def rollback(
+    memory: TargetMemory, health: Health, policy: Policy
+) -> tuple[MemoryRollback, WorkflowModeChanged]:
+    """Back to what was known before, and on with care."""
+    lesson = health.lesson
+    assert lesson is not None, "what is taken back was learned"
+    ratios = [failed_ratio(part[-policy.regression_window_steps :]) for part in (lesson.since, lesson.before)]
+    taken = MemoryRollback(
+        from_version=memory.version_name,
+        to_version=lesson.version,
+        reason=health.reason,
+        failed_ratio=round(ratios[0], 4),
+        failed_ratio_before=round(ratios[1], 4),
+    )
+    words = f"what was learned after {lesson.version} was taken back: {health.reason}"
+    return taken, WorkflowModeChanged(mode=Mode.DEGRADED, previous=health.mode, reason=words[:500])
+
+
 class State(msgspec.Struct, frozen=True):
     """All that was learned, at one point of the stream."""
 
@@ -97,6 +129,12 @@ class TargetMemory:
         self._entries = dict(base.entries) if base else {}
         self._forbidden = dict(base.forbidden) if base else {}
         self._versions: dict[str, State] = {}
+        self.versions = 0
+        """How many there have been."""
+        self.version_name = ""
+        """The last one that can be gone back to."""
+        self.learned_since = 0
+        """Entries since then."""
         self._by_target: dict[Key, dict[str, None]] = {}
         self._index()
         for event in events:
@@ -112,6 +150,10 @@ class TargetMemory:
     def version(self, name: str) -> State | None:
         """None: it was before what was read."""
         return self._versions.get(name)
+
+    def snapshot_due(self, changes: int) -> bool:
+        """Before the first lesson, and whenever enough was learned to matter."""
+        return not self.version_name or self.learned_since >= changes
 
     def knows(self, key: Key, identity: str) -> bool:
         return (key, identity) in self._entries
@@ -138,10 +180,13 @@ class TargetMemory:
             case TargetRejected() if payload.by:
                 self._forbid((payload.step_id, payload.target_digest), payload.identity)
             case MemorySnapshot():
+                self.version_name, self.learned_since = payload.version, 0
+                self.versions = max(self.versions + 1, number_of(payload.version))
                 self._versions[payload.version] = self.state
                 if len(self._versions) > VERSIONS_MAX:
                     del self._versions[next(iter(self._versions))]
             case MemoryRollback():
+                self.version_name, self.learned_since = payload.to_version, 0
                 self._go_back(self._versions.get(payload.to_version, State()))
 
     def go_back(self, state: State) -> None:
@@ -161,6 +206,7 @@ class TargetMemory:
             confidence=payload.confidence,
         )
         self._by_target.setdefault(key, {})[payload.identity] = None
+        self.learned_since += 1
         if len(self._entries) > ENTRIES_MAX:
             oldest, name = next(iter(self._entries))
             del self._entries[oldest, name]
@@ -191,6 +237,11 @@ class TargetMemory:
         self._by_target = {}
         for key, name in self._entries:
             self._by_target.setdefault(key, {})[name] = None
+
+
+def number_of(version: str) -> int:
+    digits = version.removeprefix("v")
+    return int(digits) if digits.isdecimal() else 0
 
 
 def _is_usable(entry: Entry) -> bool:

@@ -47,6 +47,18 @@ class Permit(msgspec.Struct, frozen=True, gc=False):
     moment: Moment
 
 
+class Lesson(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """The last time that something was about to be learned, and how steps went before and since."""
+
+    version: str
+    """What can be gone back to."""
+    before: str = ""
+    since: str = ""
+    """Step results, oldest first: `x` failed, `.` did not."""
+    due: bool = False
+    """It is to be taken back, and nobody has done so yet."""
+
+
 class Health(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Folded from the workflow's own stream; bounded whatever its length."""
 
@@ -73,6 +85,7 @@ class Health(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     clean: int = 0
     """Step results since the mode began that did not fail, in a row."""
     permits: tuple[Permit, ...] = ()
+    lesson: Lesson | None = None
     boots: dict[str, Moment] = {}
     """The first event of each boot: what came before it is at least as old."""
 

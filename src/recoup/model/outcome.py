@@ -8,6 +8,7 @@ import msgspec
 
 from recoup.model.events import AgentReport, CheckResult
 from recoup.model.failure import FailureKind
+from recoup.model.memory import Remembered
 from recoup.model.plan import Action, RegionCheck
 from recoup.model.policy import Policy
 from recoup.model.redacted import Redacted
@@ -55,6 +56,10 @@ class Looking(msgspec.Struct, frozen=True, kw_only=True):
     """The target in full, as it was when it was last found exactly and verified."""
     limit: str = ""
     """Why heals are only reported now."""
+    remembered: tuple[Remembered, ...] = ()
+    """What was proven right in place of the target before, likeliest first."""
+    forbidden: frozenset[str] = frozenset()
+    """Identities of elements that somebody rejected for this target."""
 
 
 class Artifact(msgspec.Struct, frozen=True):

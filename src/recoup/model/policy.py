@@ -95,6 +95,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_heals_per_run: int = 20
     max_heals_per_day: int = 100
     learn_confidence_min: float = 0.9
+    snapshot_changes: int = 10
     disable_learning_in_degraded: bool = True
     rollback_on_regression: bool = True
     regression_window_steps: int = 50

@@ -7,7 +7,9 @@ from collections.abc import Collection, Sequence
 import msgspec
 import numpy as np
 
-from recoup.model.target import Element, Floors, Profile, Resolution, Score, Target, identity_of
+from recoup.kernel.memory import FROM_MEMORY, identity
+from recoup.model.memory import Remembered
+from recoup.model.target import Element, Floors, Profile, Resolution, Score, Target, identity_of, said_by
 from recoup.targets.area import area_around, considered
 from recoup.targets.features import Wanted, features
 from recoup.targets.page import Bools, Floats, Ints, Page
@@ -15,6 +17,14 @@ from recoup.targets.profiles import kind_of
 from recoup.targets.shortlist import one_thing, shortlist
 from recoup.targets.vetoes import VETOED_MAX, vetoes
 from recoup.targets.weights import Model
+from recoup.targets.wording import words_of
+
+
+class Learned(msgspec.Struct, frozen=True):
+    """What earlier runs know of a target: what was proven in its place, and what must never be taken for it."""
+
+    remembered: tuple[Remembered, ...] = ()
+    forbidden: frozenset[str] = frozenset()
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -25,6 +35,7 @@ class Question(msgspec.Struct, frozen=True):
     profile: Profile
     floors: Floors
     css_matches: Collection[int] | None
+    learned: Learned = Learned()
 
     def answer(self, chosen: Score | None, **more: object) -> Resolution:
         return msgspec.structs.replace(
@@ -57,11 +68,50 @@ def healed(question: Question, model: Model, why_not_exact: str, among: Sequence
     ranked = _ranked(wanted, page, model, among)
     area = area_around(recorded, page, profile)
     allowed = considered(ranked.rows, page.boxes[ranked.candidates], profile, area)
-    vetoed = vetoes(wanted, page, ranked.index)
+    vetoed = vetoes(wanted, page, ranked.index) + forbidden(question, page.elements[ranked.index])
     made = question.answer(None, reason=why_not_exact, clamped=area.clamped, considered=int(allowed.sum()))
     made = _with_best(made, question, model, ranked, vetoed)
     too_far = f"it is further away and less alike than level {profile.level} considers"
     return accepted(made, vetoed, "" if allowed[ranked.best] else too_far)
+
+
+def forbidden(question: Question, element: Element) -> tuple[str, ...]:
+    """A veto by somebody who looked at an earlier heal."""
+    known = question.learned.forbidden
+    return ("somebody rejected it for this target",) if known and identity(element) in known else ()
+
+
+def from_memory(question: Question) -> Resolution | None:
+    """The element that was proven right before, if it is on the page once; None where something speaks against it."""
+    page, recorded = question.page, question.target.recorded
+    there = [(one, same_as(one.element, page)) for one in question.learned.remembered]
+    there = [(one, places) for one, places in there if places]
+    if not there or len(there[0][1]) != 1:
+        return None
+    (best, (index,)), rivals = there[0], there[1:]
+    if recorded is not None and vetoes(Wanted(recorded, page), page, index):
+        return None
+    made = question.answer(
+        question.score(index, best.confidence),
+        strategy=FROM_MEMORY,
+        margin=best.confidence - (rivals[0][0].confidence if rivals else 0.0),
+        considered=len(there),
+    )
+    made = accepted(made)
+    return made if made.chosen is not None else None
+
+
+def same_as(element: Element, page: Page) -> list[int]:
+    """The places of all elements that have everything that names this one."""
+    said = " ".join(words_of(said_by(element)))
+    some = (
+        page.speakers.get(said, ())
+        if said
+        else page.ids.get(element.id, ())
+        if element.id
+        else range(len(page))
+    )
+    return [index for index in some if is_identical(element, page.elements[index])]
 
 
 def _ranked(wanted: Wanted, page: Page, model: Model, among: Sequence[int]) -> Ranked:

@@ -16,7 +16,15 @@ import msgspec
 from recoup.errors import UsageError
 from recoup.model.target import Element, Floors, Profile, Resolution, Target, plain
 from recoup.targets.exact import Found, find, is_short, no_longer_like
-from recoup.targets.healing import Question, accepted, healed, is_identical
+from recoup.targets.healing import (
+    Learned,
+    Question,
+    accepted,
+    forbidden,
+    from_memory,
+    healed,
+    same_as,
+)
 from recoup.targets.page import Page
 from recoup.targets.profiles import kind_of, problem_with, role_aliases
 from recoup.targets.vetoes import has_identity
@@ -35,6 +43,7 @@ def resolve(
     *,
     css_matches: Collection[int] | None = None,
     model: Model | Unusable | None = None,
+    learned: Learned | None = None,
 ) -> Resolution:
     """The element that the target means, or none and why.
 
@@ -46,9 +55,8 @@ def resolve(
         raise UsageError(
             f"the target cannot be looked for: {problem}", hint="correct the profile or the policy's floors"
         )
-    made = _resolved(
-        Question(target, page, profile, floors, css_matches), shipped() if model is None else model
-    )
+    question = Question(target, page, profile, floors, css_matches, learned or Learned())
+    made = _resolved(question, shipped() if model is None else model)
     return msgspec.structs.replace(made, duration_ms=1e3 * (perf_counter() - began))
 
 
@@ -68,6 +76,9 @@ def _resolved(question: Question, model: Model | Unusable) -> Resolution:
         against = _against(target, page.elements[found.indices[0]])
         if not against:
             return _exactly(question, found.indices[0])
+    known = from_memory(question) if len(found.indices) <= 1 else None
+    if known is not None:
+        return known
     if target.recorded is None:
         return _by_alias(question, found)
     if isinstance(model, Unusable):
@@ -111,7 +122,7 @@ def _by_alias(question: Question, found: Found) -> Resolution:
     made = question.answer(
         score, strategy="alias", margin=ALIAS_CONFIDENCE, considered=1, role_aliases_used=used
     )
-    return accepted(made)
+    return accepted(made, forbidden(question, page.elements[alike[0]]))
 
 
 def _tied(question: Question, found: Found) -> Resolution:
@@ -136,4 +147,4 @@ def _without_model(question: Question, found: Found, against: str, model: Unusab
 def _identical(recorded: Element, page: Page) -> list[int]:
     if not has_identity(recorded):
         return []
-    return [index for index, element in enumerate(page.elements) if is_identical(recorded, element)]
+    return same_as(recorded, page)

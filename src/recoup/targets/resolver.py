@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from recoup.model.target import Box, Element, Floors, Resolution, Target
+from recoup.model.outcome import Looking
+from recoup.model.target import Element, Resolution, Target
 from recoup.targets.exact import find
+from recoup.targets.healing import Learned
 from recoup.targets.page import Page
 from recoup.targets.profiles import profile
 from recoup.targets.resolve import resolve
@@ -22,12 +24,17 @@ class PageResolver:
         self,
         target: Target,
         elements: Sequence[Element],
-        level: int,
-        floors: Floors,
+        looking: Looking,
         css_matches: Sequence[int] | None,
-        viewport: Box,  # noqa: ARG002 the elements themselves say how far the page goes
     ) -> Resolution:
-        return resolve(target, self._indexed(elements), profile(level), floors, css_matches=css_matches)
+        return resolve(
+            target,
+            self._indexed(elements),
+            profile(looking.level),
+            looking.floors,
+            css_matches=css_matches,
+            learned=Learned(looking.remembered, looking.forbidden),
+        )
 
     def matches(
         self, target: Target, elements: Sequence[Element], css_matches: Sequence[int] | None

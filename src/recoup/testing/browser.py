@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from recoup.kernel.memory import FROM_MEMORY, identity
 from recoup.model.failure import FailureKind
 from recoup.model.ids import ProcessIdentity
 from recoup.model.outcome import Looking, Order, Outcome, Scene, Seen
@@ -184,12 +185,17 @@ class ScriptedBrowser:
             first, second = (_score(elements, one, 1 / len(exact)) for one in exact[:2])
             why = f"{len(exact)} elements fit {target_words(target)}"
             return msgspec.structs.replace(about, best=first, runner_up=second, reason=why)
+        known = _remembered(elements, looking)
+        if known is not None:
+            return msgspec.structs.replace(
+                about, chosen=known, best=known, margin=known.confidence, strategy=FROM_MEMORY
+            )
         guess = self.guesses.get(target.name or "")
         found = next((one for one in elements if guess and one.name == guess.name), None)
         if guess is None or found is None or guess.from_level > looking.level:
             return msgspec.structs.replace(about, reason=f"nothing fits {target_words(target)}")
         best = _score(elements, found, guess.confidence)
-        why = _refused(guess, looking)
+        why = _refused(guess, looking) or _forbidden(found, looking)
         return msgspec.structs.replace(
             about,
             chosen=None if why else best,
@@ -211,6 +217,18 @@ class ScriptedBrowser:
             return None
         names = sorted({_digest(f"{one.role}:{one.name}") for one in page.elements})
         return Fingerprint(_digest(self._at[run_id]), _digest(page.title), tuple(names))
+
+
+def _remembered(elements: tuple[Element, ...], looking: Looking) -> Score | None:
+    for one in looking.remembered:
+        same = [each for each in elements if identity(each) == identity(one.element)]
+        if len(same) == 1 and one.confidence >= looking.floors.confidence and looking.heal is HealMode.APPLY:
+            return _score(elements, same[0], one.confidence)
+    return None
+
+
+def _forbidden(element: Element, looking: Looking) -> str:
+    return "somebody rejected it for this target" if identity(element) in looking.forbidden else ""
 
 
 def _refused(guess: Guess, looking: Looking) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 from recoup.engine.lease import LeaseLifeline
 from recoup.model.failure import FailureKind
 from recoup.model.ids import ProcessIdentity
+from recoup.model.memory import Remembered
 from recoup.model.outcome import Looking, Order, Outcome, Progress, Scene
 from recoup.model.plan import (
     BrowserAction,
@@ -28,7 +29,7 @@ from recoup.model.plan import (
 )
 from recoup.model.policy import Policy
 from recoup.model.redacted import Redacted
-from recoup.model.target import Floors, HealMode, Target
+from recoup.model.target import Element, Floors, HealMode, Target
 from recoup.ports import Pages, Runtime
 
 
@@ -269,6 +270,32 @@ class BrowserSuite:
         assert outcome.seen.resolution is not None and outcome.seen.resolution.healed
         assert outcome.seen.observed is not None and outcome.seen.observed.name == RENAMED[1]
         assert await stage.holds(UrlCheck("**/done")) is True
+
+    async def test_what_was_proven_before_is_taken_again(self, stage: Stage) -> None:
+        await stage.go("/home")
+        seen = (await stage.do("hover", button("Approve"))).seen
+        assert seen is not None and seen.observed is not None
+        known = Remembered(seen.observed, 0.95, "model")
+        outcome = await stage.do(
+            "click", button("Long gone"), looking=Looking(floors=FLOORS, remembered=(known,))
+        )
+        assert outcome.kind is None and outcome.seen is not None and outcome.seen.resolution is not None
+        assert outcome.seen.resolution.strategy == "memory"
+        assert outcome.seen.resolution.chosen is not None
+        assert outcome.seen.resolution.chosen.confidence == 0.95
+        assert await stage.holds(UrlCheck("**/done")) is True
+
+    async def test_what_was_proven_before_must_still_be_there_and_sure_enough(self, stage: Stage) -> None:
+        await stage.go("/home")
+        gone = Remembered(Element(tag="button", role="button", name="Gone", text="Gone"), 0.95, "model")
+        seen = (await stage.do("hover", button("Approve"))).seen
+        assert seen is not None and seen.observed is not None
+        unsure = Remembered(seen.observed, 0.6, "model")
+        for known in (gone, unsure):
+            looking = Looking(floors=FLOORS, remembered=(known,))
+            outcome = await stage.do("click", button("Long gone"), looking=looking)
+            assert outcome.kind is FailureKind.TARGET_NOT_FOUND
+        assert await stage.holds(UrlCheck("**/home")) is True
 
     async def test_a_heal_that_is_not_wanted_is_refused_and_told(self, stage: Stage) -> None:
         await stage.go("/home")

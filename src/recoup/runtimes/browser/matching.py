@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from recoup.model.target import Box, Element, Floors, Resolution, Target
+from recoup.model.outcome import Looking
+from recoup.model.target import Element, Resolution, Target
 
 
 class Resolver(Protocol):
@@ -15,12 +16,10 @@ class Resolver(Protocol):
         self,
         target: Target,
         elements: Sequence[Element],
-        level: int,
-        floors: Floors,
+        looking: Looking,
         css_matches: Sequence[int] | None,
-        viewport: Box,
     ) -> Resolution:
-        """The one element, or why there is none. `viewport` is the whole page."""
+        """The one element, or why there is none."""
         ...
 
     def matches(

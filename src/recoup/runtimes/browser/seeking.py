@@ -123,9 +123,7 @@ class Seeker:
         if look is None:
             return None, None
         seen = look.collection
-        resolution = self._resolver.resolve(
-            target, seen.elements, looking.level, looking.floors, look.css_matches, seen.page_box
-        )
+        resolution = self._resolver.resolve(target, seen.elements, looking, look.css_matches)
         if resolution.chosen is None or (resolution.healed and (_refusal(looking) or not may_heal)):
             return resolution, None
         try:

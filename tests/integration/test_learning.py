@@ -1,0 +1,172 @@
+"""What runs learn from heals that proved right, and what later runs do with it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.integration.test_browsing import (
+    CLICK,
+    CONFIRM,
+    GO,
+    PLAN,
+    TOTAL,
+    browser,
+    facts,
+    make_degraded,
+    site,
+)
+
+from recoup.kernel.healing import target_digest
+from recoup.kernel.memory import TargetMemory, identity
+from recoup.model import events as ev
+from recoup.model.ids import run_stream, targets_stream, workflow_stream
+from recoup.model.mode import Mode
+from recoup.model.plan import BrowserAction, Repeat
+from recoup.model.policy import Policy
+from recoup.model.run import RunStatus
+from recoup.model.storage import Append, Draft, StreamAppend
+from recoup.model.target import Heal
+from recoup.testing.browser import Guess, ScriptedBrowser
+from recoup.testing.clock import FakeClock
+from recoup.testing.house import House, plan_of
+
+LEARNED = targets_stream("workflow")
+
+
+@pytest.fixture
+async def house(tmp_path: Path) -> AsyncIterator[House]:
+    pages = ScriptedBrowser(site(CONFIRM, TOTAL), {"Approve": Guess("Confirm", 0.92)})
+    one = House(tmp_path, browser=pages)
+    yield one
+    await one.ledger.close()
+
+
+async def found_by(house: House, run_id: str) -> str:
+    (healed,) = await facts(house, ev.TargetHealed, run_stream(run_id))
+    return str(healed.found_by)
+
+
+async def test_what_proved_right_twice_is_found_in_memory_the_third_time(house: House) -> None:
+    for run_id in ("run-1", "run-2", "run-3", "run-4"):
+        assert (await house.run(PLAN, run_id)).status is RunStatus.SUCCEEDED
+    ways = [await found_by(house, run_id) for run_id in ("run-1", "run-2", "run-3", "run-4")]
+    assert ways == ["model", "model", "memory", "memory"]
+    (lesson,) = await facts(house, ev.TargetLearned, LEARNED)
+    assert (lesson.element, lesson.origin, lesson.step_id) == (CONFIRM, "model", "approve")
+    assert lesson.identity == identity(CONFIRM)
+
+
+async def test_nothing_is_learned_from_what_was_not_sure_or_not_proven(house: House) -> None:
+    browser(house).guesses = {"Approve": Guess("Confirm", 0.89)}
+    await house.run(PLAN)
+    browser(house).guesses = {"Approve": Guess("Confirm", 0.95)}
+    bare = msgspec.structs.replace(CLICK, expect=())
+    assert (await house.run(plan_of(GO, bare), "run-2")).heals == 1
+    silent = msgspec.structs.replace(PLAN, heal=Heal(learn=False))
+    assert (await house.run(silent, "run-3")).heals == 1
+    assert not await facts(house, ev.TargetLearned, LEARNED)
+
+
+async def test_a_degraded_workflow_learns_nothing(house: House) -> None:
+    await make_degraded(house)
+    assert (await house.run(PLAN)).heals == 1
+    assert not await facts(house, ev.TargetLearned, LEARNED)
+
+
+async def test_memory_that_led_astray_counts_against_itself(house: House) -> None:
+    plan = plan_of(GO, msgspec.structs.replace(CLICK, repeat=Repeat.SAFE))
+    for run_id in ("run-1", "run-2"):
+        await house.run(plan, run_id)
+    browser(house).site.clicks = {}
+    assert (await house.run(plan, "run-3")).status is not RunStatus.SUCCEEDED
+    ways = [one.found_by for one in await facts(house, ev.TargetHealed, run_stream("run-3"))]
+    assert ways[0] == "memory" and "memory" not in ways[1:]
+    in_stream = await facts(house, ev.TargetHealed, LEARNED)
+    assert [(one.found_by, one.verified) for one in in_stream] == [
+        ("model", True),
+        ("model", True),
+        ("memory", False),
+    ]
+
+
+async def test_what_somebody_rejected_is_not_taken_again(house: House) -> None:
+    for run_id in ("run-1", "run-2"):
+        await house.run(PLAN, run_id)
+    assert isinstance(CLICK.action, BrowserAction) and CLICK.action.target is not None
+    no = ev.TargetRejected(
+        step_id="approve",
+        step_index=2,
+        attempt=None,
+        run_id="run-1",
+        target="it",
+        reason="that is another button",
+        target_digest=target_digest(CLICK.action.target),
+        identity=identity(CONFIRM),
+        by="ann",
+    )
+    part = StreamAppend(LEARNED, (Draft(no.TYPE, house.redactor.seal(no)),))
+    await house.ledger.append(Append(at=house.clock.now(), streams=(part,)))
+    done = len(browser(house).done)
+    assert (await house.run(PLAN, "run-3")).status is RunStatus.FAILED
+    (first, *_) = await facts(house, ev.TargetRejected, run_stream("run-3"))
+    assert "somebody rejected it" in first.reason
+    assert ("click", "Confirm") not in browser(house).done[done:]
+
+
+async def teach(house: House, *run_ids: str) -> None:
+    for run_id in run_ids:
+        assert (await house.run(PLAN, run_id)).status is RunStatus.SUCCEEDED
+
+
+async def test_before_something_is_learned_there_is_a_version_to_go_back_to(house: House) -> None:
+    await teach(house, "run-1", "run-2")
+    types = [event.type for event in await house.ledger.read(LEARNED)]
+    assert types == ["target.healed", "memory.snapshot", "target.learned", "target.healed"]
+    (version,) = await facts(house, ev.MemorySnapshot, LEARNED)
+    assert (version.version, version.entries) == ("v000001", 0)
+    told = await facts(house, ev.MemorySnapshot, workflow_stream("workflow"))
+    assert told == [version], "the workflow's health counts from there"
+
+
+async def test_what_makes_things_worse_is_taken_back_without_a_person(tmp_path: Path) -> None:
+    """A poisoned memory: every hit leads astray, and the rule alone ends it."""
+    policy = Policy(regression_window_steps=6, workflow_fail_max_in_window=50, workflow_count_min=50)
+    pages = ScriptedBrowser(site(CONFIRM, TOTAL), {"Approve": Guess("Confirm", 0.92)})
+    house = House(tmp_path, browser=pages, policy=policy)
+    await teach(house, "run-1", "run-2", "run-3")
+    assert await found_by(house, "run-3") == "memory"
+    pages.site.clicks = {}
+    for number in range(4, 9):
+        await house.run(PLAN, f"run-{number}")
+    (back,) = await facts(house, ev.MemoryRollback, LEARNED)
+    assert back.to_version == "v000001" and "regression_fail_ratio" in back.reason
+    assert back.failed_ratio >= 0.2 > back.failed_ratio_before
+    changes = await facts(house, ev.WorkflowModeChanged, workflow_stream("workflow"))
+    modes = [change.mode for change in changes]
+    at = modes.index(Mode.ROLLBACK)
+    assert modes[at + 1] is Mode.DEGRADED
+    assert (await facts(house, ev.MemoryRollback, workflow_stream("workflow"))) == [back]
+    memory = TargetMemory(events=await house.ledger.read(LEARNED))
+    assert len(memory) == 0
+    pages.site.clicks = site().clicks
+    await house.run(PLAN, "run-9")
+    assert await found_by(house, "run-9") == "model", "nothing is remembered"
+    await house.ledger.close()
+
+
+async def test_a_rollback_that_nobody_carried_out_is_done_by_the_next_driver(house: House) -> None:
+    await teach(house, "run-1", "run-2")
+    change = ev.WorkflowModeChanged(
+        mode=Mode.ROLLBACK, previous=Mode.RUNNING, reason="regression_fail_ratio: worse", for_s=60.0
+    )
+    part = StreamAppend(workflow_stream("workflow"), (Draft(change.TYPE, house.redactor.seal(change)),))
+    await house.ledger.append(Append(at=house.clock.now(), streams=(part,)))
+    assert isinstance(house.clock, FakeClock)
+    house.clock.advance(61)
+    assert (await house.run(PLAN, "run-3")).status is RunStatus.SUCCEEDED
+    assert len(await facts(house, ev.MemoryRollback, LEARNED)) == 1
+    assert await found_by(house, "run-3") == "model"
+    assert (await house.ledger.workflow_state("workflow")).health.mode is Mode.DEGRADED
