@@ -54,6 +54,7 @@ from recoup.kernel.policies import policy_digest, stored_policy
 from recoup.kernel.reuse import Reuse
 from recoup.ledger.sqlite import SqliteLedger
 from recoup.linked import LinkedRuns, Reusing, plan_of, throwaway
+from recoup.memories import Memories
 from recoup.model.dispatch import Hint
 from recoup.model.events import Event, RunSubmitted, SubmissionKeyTaken
 from recoup.model.failure import Failure
@@ -508,6 +509,10 @@ class App:
     async def policy(self) -> Policy:
         """The one in force: a changed file of ours becomes a new generation first."""
         return await self.generations.begin()
+
+    @property
+    def memories(self) -> Memories:
+        return Memories(self.ledger, self.redactor, self.world.clock)
 
     async def workflows(self) -> list[str]:
         return await known_workflows(self.ledger)

@@ -40,6 +40,7 @@ MAY_IMPORT = {
     "settings": {"errors"},
     "simulation": {"model", "kernel", "ports", "errors", "engine", "ledger", "redaction", "linked"},
     "linked": {"model", "kernel", "ports", "errors", "engine", "evidence", "workspace"},
+    "memories": {"model", "kernel", "ports", "errors"},
     "retention": {"model", "ports", "errors", "evidence", "workspace"},
     "app": ALL - EDGES,
     "api": ALL - EDGES,

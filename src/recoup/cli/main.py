@@ -33,6 +33,7 @@ _COMMANDS = {
     "control": ("recoup.cli.control:control", "Steer a run: pause, resume, take over, approve, cancel ..."),
     "import": ("recoup.cli.importing:importing", "Turn another program's plan into a plan of Recoup."),
     "mode": ("recoup.cli.mode:mode", "Show or set the mode of a workflow: running, degraded, paused ..."),
+    "memory": ("recoup.cli.memory:memory", "Show what a workflow has learned, and take it back."),
     "audit": ("recoup.cli.audit:audit", "Export every event to files with a hash chain, and verify them."),
     "prune": ("recoup.cli.prune:prune", "Forget runs that ended long ago, with everything of theirs."),
     "simulate": ("recoup.cli.simulate:simulate", "Say what another policy would have decided."),

@@ -1,0 +1,145 @@
+"""`memory`: what a workflow has learned about its targets, its versions, and going back to one."""
+
+from __future__ import annotations
+
+import getpass
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from recoup.cli.output import json_option, print_json, with_app
+
+if TYPE_CHECKING:
+    from recoup.app import App
+
+_SIGNS = {"added": "+", "removed": "-", "changed": "~"}
+
+
+@click.group()
+def memory() -> None:
+    """What a workflow has learned, and taking it back.
+
+    \b
+    Examples:
+      recoup memory show invoice-sync
+      recoup memory versions invoice-sync
+      recoup memory diff invoice-sync v000002
+      recoup memory rollback invoice-sync --reason "it takes the wrong button"
+    """
+
+
+@memory.command()
+@click.argument("workflow")
+@json_option
+@click.pass_context
+def show(ctx: click.Context, workflow: str, as_json: bool) -> None:
+    """What is known now: which element was taken for which step's target, and how that went."""
+
+    async def work(app: App) -> int:
+        from recoup.kernel.memory import State
+        from recoup.memories import changes
+
+        learnt = await app.memories.of(workflow)
+        known = changes(State(), learnt.memory.state)
+        if as_json:
+            print_json([{**msgspec.to_builtins(one), "kind": "known"} for one in known])
+            return 0
+        for one in known:
+            tried = one.successes + one.failures
+            click.echo(f"{one.step_id}: {one.element}, right {one.successes} of {tried} times")
+        if not known:
+            click.echo(f"{workflow} has learned nothing yet", err=True)
+        return 0
+
+    ctx.exit(with_app(ctx, work))
+
+
+@memory.command()
+@click.argument("workflow")
+@json_option
+@click.pass_context
+def versions(ctx: click.Context, workflow: str, as_json: bool) -> None:
+    """What can be gone back to, newest first, with the success rate before and after."""
+
+    async def work(app: App) -> int:
+        found = [msgspec.to_builtins(one) for one in (await app.memories.of(workflow)).versions()]
+        if as_json:
+            print_json(found)
+            return 0
+        for one in found:
+            click.echo(_version_line(one))
+        if not found:
+            click.echo(f"{workflow} has learned nothing yet", err=True)
+        return 0
+
+    ctx.exit(with_app(ctx, work))
+
+
+@memory.command()
+@click.argument("workflow")
+@click.argument("old")
+@click.argument("new", required=False)
+@json_option
+@click.pass_context
+def diff(ctx: click.Context, workflow: str, old: str, new: str | None, as_json: bool) -> None:
+    """What was learned between version OLD and version NEW, or until now."""
+
+    async def work(app: App) -> int:
+        found = await app.memories.diff(workflow, old, new)
+        if as_json:
+            print_json(msgspec.to_builtins(found))
+            return 0
+        for one in found:
+            tried = f"right {one.successes} of {one.successes + one.failures} times"
+            click.echo(f"{_SIGNS[one.kind]} {one.step_id}: {one.element}, {tried}, by {one.origin}")
+        if not found:
+            click.echo("nothing differs", err=True)
+        return 0
+
+    ctx.exit(with_app(ctx, work))
+
+
+@memory.command()
+@click.argument("workflow")
+@click.option("--reason", default="", help="Why; it is recorded.")
+@click.pass_context
+def snapshot(ctx: click.Context, workflow: str, reason: str) -> None:
+    """Keep what is known now as a version."""
+
+    async def work(app: App) -> int:
+        made = await app.memories.snapshot(workflow, await app.policy(), getpass.getuser(), reason)
+        click.echo(f"{workflow}: what is known now is {made}")
+        return 0
+
+    ctx.exit(with_app(ctx, work))
+
+
+@memory.command()
+@click.argument("workflow")
+@click.option(
+    "--to", "version", metavar="VERSION", help="A version; without it, the last lessons are undone."
+)
+@click.option("--reason", required=True, help="Why; it is recorded.")
+@json_option
+@click.pass_context
+def rollback(ctx: click.Context, workflow: str, version: str | None, reason: str, as_json: bool) -> None:
+    """Take back what was learned after a version: all of it, or nothing."""
+
+    async def work(app: App) -> int:
+        back = await app.memories.rollback(workflow, version, getpass.getuser(), reason)
+        if as_json:
+            print_json(msgspec.to_builtins(back))
+        else:
+            click.echo(f"{workflow}: what was learned after {back.to_version} is taken back")
+        return 0
+
+    ctx.exit(with_app(ctx, work))
+
+
+def _version_line(one: dict[str, Any]) -> str:
+    rates = [one["success_rate_before"], one["success_rate_after"]]
+    before, after = ["unknown" if rate is None else f"{rate:.0%}" for rate in rates]
+    here = "  (current)" if one["current"] else ""
+    known = f"{one['entries']} known"
+    return f"{one['version_id']}  {one['created_at'][:19]}Z  {known}, success {before} before, {after} after{here}"

@@ -1,0 +1,193 @@
+"""What workflows have learned, for people who look at it: its versions, what differs between them, and a person's word.
+
+All of it is read from the ledger, the whole stream of a workflow's targets at once.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from recoup.errors import NotFound, UsageError
+from recoup.kernel.breaker import failed_ratio
+from recoup.kernel.memory import State, TargetMemory, snapshot_before
+from recoup.model.events import Event, MemoryRollback, MemorySnapshot
+from recoup.model.ids import targets_stream, workflow_stream
+from recoup.model.memory import Entry
+from recoup.model.mode import Health
+from recoup.model.policy import Policy
+from recoup.model.storage import Append, Draft, StreamAppend
+from recoup.model.target import element_words
+from recoup.ports import Clock, Ledger, Redactor
+
+EVENTS_MAX: Final = 200_000
+"""Of a stream that are read, the last ones."""
+COMPONENTS: Final = ("memory",)
+_PAGE: Final = 1_000
+
+
+class VersionInfo(msgspec.Struct, frozen=True):
+    """A point that can be gone back to, and how steps went before and after it."""
+
+    version_id: str
+    created_at: str
+    workflow_id: str
+    success_rate_before: float | None
+    success_rate_after: float | None
+    components_versioned: tuple[str, ...]
+    entries: int
+    current: bool
+
+
+class Change(msgspec.Struct, frozen=True):
+    """What one version has and another has not, or has otherwise."""
+
+    kind: str
+    """added | removed | changed."""
+    step_id: str
+    element: str
+    origin: str
+    successes: int
+    failures: int
+
+
+class Learnt(msgspec.Struct, frozen=True):
+    """All that is known of what a workflow has learned."""
+
+    workflow: str
+    memory: TargetMemory
+    snapshots: tuple[Event, ...]
+    health: Health
+
+    def versions(self) -> list[VersionInfo]:
+        """Newest first."""
+        if not self.snapshots:
+            return []
+        payloads = [event.payload for event in self.snapshots]
+        rates = [one.success_rate_before for one in payloads if isinstance(one, MemorySnapshot)]
+        after = [*rates[1:], _rate(self.health.lesson.since if self.health.lesson else "")]
+        made = [self._info(event, rate) for event, rate in zip(self.snapshots, after, strict=True)]
+        return made[::-1]
+
+    def _info(self, event: Event, rate_after: float | None) -> VersionInfo:
+        payload = event.payload
+        assert isinstance(payload, MemorySnapshot)
+        return VersionInfo(
+            version_id=payload.version,
+            created_at=event.at.iso(),
+            workflow_id=self.workflow,
+            success_rate_before=payload.success_rate_before,
+            success_rate_after=rate_after,
+            components_versioned=COMPONENTS,
+            entries=payload.entries,
+            current=payload.version == self.memory.version_name,
+        )
+
+    def at(self, version: str | None) -> State:
+        """What was known at a version; None: what is known now."""
+        if version is None:
+            return self.memory.state
+        found = self.memory.version(version)
+        if found is None:
+            known = ", ".join(one.version_id for one in self.versions()[:10]) or "none"
+            raise NotFound(f"{self.workflow} has no version {version!r}", hint=f"Known: {known}.")
+        return found
+
+    def before(self) -> str:
+        """The version that undoes the last lessons."""
+        names = [one.version_id for one in self.versions()]
+        if self.memory.learned_since and self.memory.version_name:
+            return self.memory.version_name
+        older = (
+            names[names.index(self.memory.version_name) + 1 :] if self.memory.version_name in names else []
+        )
+        if not older:
+            raise NotFound(
+                f"{self.workflow} has nothing to go back to", hint=f"recoup memory versions {self.workflow}"
+            )
+        return older[0]
+
+
+class Memories:
+    def __init__(self, ledger: Ledger, redactor: Redactor, clock: Clock) -> None:
+        self._ledger = ledger
+        self._redactor = redactor
+        self._clock = clock
+
+    async def of(self, workflow: str) -> Learnt:
+        stream = targets_stream(workflow)
+        memory, snapshots = TargetMemory(), []
+        after = max(0, await self._ledger.head(stream) - EVENTS_MAX)
+        while events := await self._ledger.read(stream, after, _PAGE):
+            for event in events:
+                memory.add(event.payload)
+                if isinstance(event.payload, MemorySnapshot):
+                    snapshots.append(event)
+            after = events[-1].seq
+        health = (await self._ledger.workflow_state(workflow)).health
+        kept = tuple(
+            one for one in snapshots if memory.version(getattr(one.payload, "version", "")) is not None
+        )
+        return Learnt(workflow, memory, kept, health)
+
+    async def snapshot(self, workflow: str, policy: Policy, actor: str, reason: str) -> str:
+        learnt = await self.of(workflow)
+        made = snapshot_before(learnt.memory, learnt.health, policy)
+        told = msgspec.structs.replace(made, reason=f"{reason} ({actor})" if reason else actor)
+        await self._tell(workflow, told)
+        return made.version
+
+    async def rollback(self, workflow: str, version: str | None, actor: str, reason: str) -> MemoryRollback:
+        learnt = await self.of(workflow)
+        wanted = version or learnt.before()
+        learnt.at(wanted)
+        if wanted == learnt.memory.version_name and not learnt.memory.learned_since:
+            raise UsageError(f"{workflow} is at {wanted}: nothing was learned since")
+        lesson = learnt.health.lesson
+        back = MemoryRollback(
+            from_version=learnt.memory.version_name,
+            to_version=wanted,
+            reason=reason,
+            failed_ratio=round(failed_ratio(lesson.since), 4) if lesson else None,
+            failed_ratio_before=round(failed_ratio(lesson.before), 4) if lesson else None,
+            by=actor,
+        )
+        await self._tell(workflow, back)
+        return back
+
+    async def diff(self, workflow: str, old: str, new: str | None) -> list[Change]:
+        learnt = await self.of(workflow)
+        return changes(learnt.at(old), learnt.at(new))
+
+    async def _tell(self, workflow: str, payload: MemorySnapshot | MemoryRollback) -> None:
+        draft = Draft(payload.TYPE, self._redactor.seal(payload), payload)
+        streams = (
+            StreamAppend(targets_stream(workflow), (draft,)),
+            StreamAppend(workflow_stream(workflow), (draft,)),
+        )
+        await self._ledger.append(Append(at=self._clock.now(), streams=streams))
+
+
+def changes(old: State, new: State) -> list[Change]:
+    """In the order of steps, then of elements."""
+    made = []
+    for place in {**old.entries, **new.entries}:
+        was, now = old.entries.get(place), new.entries.get(place)
+        if was is None and now is not None:
+            made.append(_change("added", now))
+        elif now is None and was is not None:
+            made.append(_change("removed", was))
+        elif now is not None and was != now:
+            made.append(_change("changed", now))
+    return sorted(made, key=lambda one: (one.step_id, one.element, one.kind))
+
+
+def _change(kind: str, entry: Entry) -> Change:
+    return Change(
+        kind, entry.step_id, element_words(entry.element), entry.origin, entry.successes, entry.failures
+    )
+
+
+def _rate(results: str) -> float | None:
+    return round(1 - failed_ratio(results), 4) if results else None
