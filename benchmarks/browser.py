@@ -78,7 +78,7 @@ async def measure(executable: str) -> list[Figure]:
 async def look_at(page: Page) -> None:
     from recoup.runtimes.browser.collector import collect
 
-    (await collect(page.main_frame)).release()
+    await collect(page.main_frame)
 
 
 async def median_ms(work: Callable[[], Awaitable[object]], rounds: int = ROUNDS) -> float:

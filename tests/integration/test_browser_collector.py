@@ -16,7 +16,14 @@ from playwright.async_api import Browser, Error, Page, async_playwright
 from tests.integration.browser_house import needs_browser, site
 
 from recoup.model.target import TEXT_MAX, Element
-from recoup.runtimes.browser.collector import ELEMENTS_MAX, Collection, collect, is_same, recollect
+from recoup.runtimes.browser.collector import (
+    ELEMENTS_MAX,
+    LOOKS_KEPT,
+    Collection,
+    collect,
+    is_same,
+    recollect,
+)
 from recoup.runtimes.browser.finding import needed_browser
 from recoup.testing.pages import Site
 
@@ -201,15 +208,15 @@ def test_a_page_without_end_is_looked_at_in_part(eye: Eye) -> None:
     assert max(len(one.text) for one in seen.elements) <= TEXT_MAX
 
 
-def test_every_look_has_its_own_nodes_until_it_is_released(eye: Eye) -> None:
+def test_every_look_has_its_own_nodes_and_only_the_last_ones_are_held(eye: Eye) -> None:
     first = eye.see("<main><button id=x>First</button></main>")
     eye.runner.run(eye.page.evaluate("x.outerHTML = '<button id=y>Second</button>'"))
     second = eye.runner.run(collect(eye.page.main_frame))
     texts = [eye.runner.run(words_of(look, "button")) for look in (first, second)]
     assert texts == ["First", "Second"]
-    first.release()
-    third = eye.runner.run(collect(eye.page.main_frame))
-    assert eye.runner.run(words_of(third, "button")) == "Second"
+    for _ in range(LOOKS_KEPT - 1):
+        eye.runner.run(collect(eye.page.main_frame))
+    assert eye.runner.run(words_of(second, "button")) == "Second"
     with pytest.raises(Error):
         eye.runner.run(words_of(first, "button"))
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 ELEMENTS_MAX: Final = 12_000
 NODES_MAX: Final = 60_000
 ANCESTORS_MAX: Final = 8
+LOOKS_KEPT: Final = 8
+"""Looks at one document whose nodes are held on to: whoever acts does so right after looking."""
 _VISIBLE: Final = 1
 _ENABLED: Final = 2
 IDENTITY: Final = ("tag", "role", "type", "name", "text", "id", "test_id", "href", "label")
@@ -82,13 +84,10 @@ class _Eye:
 
     def __init__(self, handle: JSHandle) -> None:
         self.handle: Final = handle
-        self.released: list[int] = []
-        """Looks whose nodes the next one lets go of."""
 
     async def look(self, options: dict[str, Any]) -> tuple[int, str]:
         number = next(_NUMBERS)
-        released, self.released = self.released, []
-        return number, await self.handle.evaluate(_LOOK, [number, released, options])
+        return number, await self.handle.evaluate(_LOOK, [number, LOOKS_KEPT, options])
 
 
 _NUMBERS: Final = count(1)
@@ -108,7 +107,7 @@ async def _look(frame: Frame, options: dict[str, Any]) -> tuple[_Eye, int, str]:
 
 
 class Collection:
-    """What one look at a page, or at one frame of it, showed. Holds on to the nodes until it is released."""
+    """What one look at a page, or at one frame of it, showed. Its nodes are had until some more looks were taken."""
 
     def __init__(self, eye: _Eye, number: int, text: str) -> None:
         self._eye = eye
@@ -152,9 +151,6 @@ class Collection:
         asked = [self._number, ".".join(map(str, path))]
         holder = (await self._eye.handle.evaluate_handle(_FRAME, asked)).as_element()
         return await holder.content_frame() if holder else None
-
-    def release(self) -> None:
-        self._eye.released.append(self._number)
 
 
 async def collect(frame: Frame, css: str | None = None, offset: Box | None = None) -> Collection:
@@ -250,10 +246,10 @@ _ONE_OPTIONS: Final[dict[str, Any]] = {
 }
 _ONE: Final = """(node, options) => node.isConnected ? (COLLECT)({...options, only: node}).sent : null"""
 _KEPT: Final = "() => ({collect: COLLECT, seen: new Map()})"
-_LOOK: Final = """(kept, [number, released, options]) => {
-    released.forEach((each) => kept.seen.delete(each));
+_LOOK: Final = """(kept, [number, most, options]) => {
     const {sent, nodes, frames} = kept.collect(options);
     kept.seen.set(number, {nodes, frames});
+    if (kept.seen.size > most) kept.seen.delete(kept.seen.keys().next().value);
     return sent;
 }"""
 _MATCHES: Final = """(kept, [number, css]) =>

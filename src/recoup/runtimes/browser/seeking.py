@@ -111,8 +111,6 @@ class Seeker:
             if is_changed_page(error) and not page.is_closed():
                 return None
             raise
-        if self.last is not None:
-            self.last.release()
         self.last = collection
         return Look(collection, matches)
 
