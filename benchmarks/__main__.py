@@ -26,6 +26,7 @@ NAMES = (
     "browser",
     "locators",
     "healing_cost",
+    "learning",
 )
 
 

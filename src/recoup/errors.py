@@ -11,7 +11,9 @@
     ├── WorkspaceError         the source cannot be cloned, or the store is damaged    exit 3
     │   └── CheckpointBroken   one checkpoint is missing or altered
     ├── StateError             the state folder is full, read-only or damaged          exit 1
-    │   └── DepotError         what other machines must find cannot be stored or read
+    │   ├── DepotError         what other machines must find cannot be stored or read
+    │   └── LearningError      what was learned cannot be stored, found or gone back to
+    │       └── VersionDamaged one version of it is missing or altered
     ├── KeeperError            a process keeper could not be started or died           exit 1
     ├── DispatchError          the queue of hints cannot be used                       exit 1
     └── LedgerError            the database is gone, full or locked                    exit 1
@@ -116,6 +118,14 @@ class StateError(RecoupError):
 
 
 class DepotError(StateError):
+    pass
+
+
+class LearningError(StateError):
+    pass
+
+
+class VersionDamaged(LearningError):
     pass
 
 

@@ -35,6 +35,7 @@ MAY_IMPORT = {
     "runtimes": {"model", "kernel", "ports", "errors", "inside"},
     "redaction": {"model", "errors"},
     "targets": {"model", "kernel", "errors"},
+    "learning": {"model", "kernel", "errors", "evidence"},
     "metrics": {"model", "kernel", "errors"},
     "reports": {"model", "kernel", "ports", "errors", "evidence"},
     "settings": {"errors"},
@@ -67,6 +68,7 @@ OUTSIDE = {
     "fleet": {"msgspec"},
     "simulation": {"msgspec"},
     "targets": {"msgspec", "numpy"},
+    "learning": {"msgspec", "numpy", "faiss"},
 }
 IMPURE = {
     "asyncio",

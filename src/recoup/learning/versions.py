@@ -1,0 +1,108 @@
+"""Versions as values: what is told about one, and what its files say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+VERSIONS_MAX: Final = 100
+"""Of one workflow at a time."""
+LINEAGE_MAX: Final = 20
+COMPONENTS_MAX: Final = 8
+COMPONENT_BYTES_MAX: Final = 256 << 20
+FORMAT: Final = 1
+
+_VERSION = re.compile(r"v(\d{6,9})")
+
+
+class VersionInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """One version, for people and records."""
+
+    version_id: str
+    workflow_id: str
+    created_at: str
+    """RFC 3339; "" where the manifest cannot be read."""
+    success_rate_before: float | None = None
+    success_rate_after: float | None = None
+    components_versioned: tuple[str, ...] = ()
+    up_to: int = 0
+    """The last event of the workflow's targets that is in it."""
+    digest: str = ""
+    """Of its manifest, and so of all of it."""
+    current: bool = False
+    trouble: str = ""
+    """Why it cannot be used; "" where every byte is as it was written."""
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """All parts of one version, checked."""
+
+    info: VersionInfo
+    components: Mapping[str, bytes]
+    trouble: tuple[str, ...] = ()
+    """What is damaged, so that this version serves and not the one that should; () where nothing is."""
+
+
+class Component(msgspec.Struct, frozen=True):
+    size: int
+    sha256: str
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a version consists of. Never changed once it is written."""
+
+    workflow: str
+    version: str
+    created_at: str
+    up_to: int
+    success_rate_before: float | None
+    lineage: tuple[str, ...]
+    """What it came from, the nearest first."""
+    components: dict[str, Component]
+    format: int = FORMAT
+
+
+class Pointer(msgspec.Struct, frozen=True, kw_only=True):
+    """Which versions there are and which of them counts. Whatever it does not name is not there."""
+
+    workflow: str
+    current: str = ""
+    lineage: tuple[str, ...] = ()
+    """Of the current one: what serves, in this order, if it is damaged. A version that was taken back is not in it."""
+    versions: dict[str, str] = {}
+    """With the digests of their manifests."""
+    last: int = 0
+    """The highest number that was ever given: no number is given twice."""
+    format: int = FORMAT
+
+
+class RateAfter(msgspec.Struct, frozen=True):
+    """How steps went with a version; known only later, and so not in its manifest."""
+
+    version: str
+    rate: float
+
+
+def version_name(number: int) -> str:
+    return f"v{number:06d}"
+
+
+def number_of(version: str) -> int:
+    """0: it is no version's name."""
+    found = _VERSION.fullmatch(version)
+    return int(found[1]) if found else 0
+
+
+def info_of(manifest: Manifest, digest: str) -> VersionInfo:
+    return VersionInfo(
+        version_id=manifest.version,
+        workflow_id=manifest.workflow,
+        created_at=manifest.created_at,
+        success_rate_before=manifest.success_rate_before,
+        components_versioned=tuple(sorted(manifest.components)),
+        up_to=manifest.up_to,
+        digest=digest,
+    )
