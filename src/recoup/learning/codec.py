@@ -1,0 +1,64 @@
+"""What a workflow remembers of its targets, as bytes and back. The same memory is the same bytes on every machine."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from recoup.errors import LearningError, VersionDamaged
+from recoup.kernel.memory import ENTRIES_MAX, FORBIDDEN_MAX, State
+from recoup.learning.versions import COMPONENT_BYTES_MAX
+from recoup.model.memory import Entry
+
+MEMORY_FORMAT: Final = 1
+
+
+class _Forbidden(msgspec.Struct, frozen=True, array_like=True):
+    step_id: str
+    target_digest: str
+    identities: tuple[str, ...]
+
+
+class _Stored(msgspec.Struct, frozen=True):
+    format: int
+    entries: list[Entry]
+    """The one that was used longest ago first."""
+    forbidden: list[_Forbidden]
+
+
+def encode_memory(state: State) -> bytes:
+    _check(len(state.entries), len(state.forbidden))
+    forbidden = [
+        _Forbidden(step_id, target, tuple(sorted(identities)))
+        for (step_id, target), identities in state.forbidden.items()
+    ]
+    data = msgspec.json.encode(_Stored(MEMORY_FORMAT, list(state.entries.values()), forbidden))
+    if len(data) > COMPONENT_BYTES_MAX:
+        raise LearningError(f"a memory has {len(data)} bytes, and at most {COMPONENT_BYTES_MAX} are stored")
+    return data
+
+
+def decode_memory(data: bytes) -> State:
+    try:
+        stored = msgspec.json.decode(data, type=_Stored)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise VersionDamaged(f"what was stored is no memory of targets: {error}") from error
+    if stored.format != MEMORY_FORMAT:
+        raise VersionDamaged(
+            f"this memory of targets has format {stored.format}, and format {MEMORY_FORMAT} is understood here",
+            hint="A newer version of Recoup wrote it: use that one, or go back to an earlier version of the memory.",
+        )
+    _check(len(stored.entries), len(stored.forbidden))
+    return State(
+        {((entry.step_id, entry.target_digest), entry.identity): entry for entry in stored.entries},
+        {(told.step_id, told.target_digest): frozenset(told.identities) for told in stored.forbidden},
+    )
+
+
+def _check(entries: int, forbidden: int) -> None:
+    if entries > ENTRIES_MAX or forbidden > FORBIDDEN_MAX:
+        raise LearningError(
+            f"a memory has {entries} entries and {forbidden} forbidden targets, and at most {ENTRIES_MAX} and"
+            f" {FORBIDDEN_MAX} are stored"
+        )

@@ -1,0 +1,174 @@
+"""Which known screen is this, how sure is that, and has the screen itself moved: sizes, scale, layout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from recoup.errors import LearningError, VersionDamaged
+from recoup.learning.index import Index, new_index
+from recoup.learning.stamped import stamped, value_in
+from recoup.learning.vectors import CELLS, DIMENSIONS, Vector, layout_of, likeness, of_screen
+from recoup.model.target import Box, Element
+
+SCREENS_MAX: Final = 1_000
+ID_CHARS_MAX: Final = 200
+FLOOR: Final = 0.72
+LAYOUT_FLOOR: Final = 0.8
+SIZE_SHARE_MAX: Final = 0.02
+SCALE_MAX: Final = 0.01
+SCREENS_FORMAT: Final = 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Screen:
+    """A screen as numbers: nothing of it can be read."""
+
+    vector: Vector
+    layout: Vector
+    viewport: tuple[float, float]
+    scale: float
+    """Device pixels for each CSS pixel."""
+
+
+class Known(msgspec.Struct, frozen=True):
+    """The nearest known screen. A proposal: by itself it decides nothing."""
+
+    screen_id: str
+    confidence: float
+    """How alike they are, from 0 to 1. No probability."""
+    margin: float
+    """By how much the next one is less alike."""
+    low_confidence: bool
+    drift: tuple[str, ...] = ()
+    """What moved, in words."""
+
+    @property
+    def runtime_drift(self) -> bool:
+        return bool(self.drift)
+
+
+class _Prototype(msgspec.Struct, frozen=True):
+    screen_id: str
+    vector: bytes
+    layout: bytes
+    viewport: tuple[float, float]
+    scale: float
+
+
+class _Stored(msgspec.Struct, frozen=True):
+    format: int
+    screens: list[_Prototype]
+
+
+def screen_of(
+    title: str, elements: Sequence[Element], page: Box, viewport: tuple[float, float], scale: float = 1.0
+) -> Screen:
+    return Screen(of_screen(title, elements), layout_of(elements, page), viewport, scale)
+
+
+class KnownScreens:
+    """One prototype for each known screen: how it looked when it was last known to be it."""
+
+    def __init__(self) -> None:
+        self._screens: dict[str, Screen] = {}
+        """The one that was seen longest ago first."""
+        self._index: Index | None = None
+
+    def __len__(self) -> int:
+        return len(self._screens)
+
+    def __contains__(self, screen_id: str) -> bool:
+        return screen_id in self._screens
+
+    def learn(self, screen_id: str, screen: Screen) -> None:
+        """It was proven to be this screen. The last look replaces the one before, so that slow change is followed."""
+        if not 0 < len(screen_id) <= ID_CHARS_MAX:
+            raise LearningError(
+                f"the id of a screen has 1 to {ID_CHARS_MAX} characters, not {len(screen_id)}"
+            )
+        self._screens.pop(screen_id, None)
+        self._screens[screen_id] = screen
+        for forgotten in list(islice(self._screens, max(0, len(self._screens) - SCREENS_MAX))):
+            del self._screens[forgotten]
+        self._index = None
+
+    def which(self, screen: Screen, floor: float = FLOOR) -> Known | None:
+        """None: no screen is known yet."""
+        near = self._indexed().search(screen.vector, 2)
+        if not near:
+            return None
+        confidence = min(1.0, max(0.0, near[0].likeness))
+        is_low = confidence < floor
+        return Known(
+            near[0].label,
+            confidence,
+            confidence - max(0.0, near[1].likeness) if len(near) > 1 else confidence,
+            is_low,
+            tuple(_drift(self._screens[near[0].label], screen, with_layout=not is_low)),
+        )
+
+    def to_bytes(self) -> bytes:
+        told = [
+            _Prototype(name, _bytes(screen.vector), _bytes(screen.layout), screen.viewport, screen.scale)
+            for name, screen in self._screens.items()
+        ]
+        return stamped(msgspec.json.encode(_Stored(SCREENS_FORMAT, told)))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> KnownScreens:
+        stored = value_in(data, _Stored, "what was stored of the screens")
+        if stored.format != SCREENS_FORMAT or len(stored.screens) > SCREENS_MAX:
+            raise VersionDamaged(
+                f"format {stored.format} with {len(stored.screens)} screens is not understood here"
+            )
+        known = cls()
+        for told in stored.screens:
+            vector, layout = _vector(told.vector, DIMENSIONS), _vector(told.layout, CELLS * CELLS)
+            known._screens[told.screen_id] = Screen(vector, layout, told.viewport, told.scale)
+        return known
+
+    def _indexed(self) -> Index:
+        if self._index is None:
+            self._index = new_index()
+            if self._screens:
+                rows = np.stack([screen.vector for screen in self._screens.values()])
+                self._index.add(list(self._screens), rows)
+        return self._index
+
+
+def _drift(known: Screen, seen: Screen, *, with_layout: bool) -> list[str]:
+    """The layout of another screen is another one: it is compared only where this is surely the same."""
+    words = []
+    if any(_differ(a, b) for a, b in zip(known.viewport, seen.viewport, strict=True)):
+        words.append(f"the window is {_size(seen.viewport)} and was {_size(known.viewport)}")
+    if abs(known.scale - seen.scale) > SCALE_MAX:
+        words.append(f"the scale is {seen.scale:g} and was {known.scale:g}")
+    alike = likeness(known.layout, seen.layout)
+    if with_layout and known.layout.any() and seen.layout.any() and alike < LAYOUT_FLOOR:
+        words.append(f"the layout is only {alike:.0%} what it was")
+    return words
+
+
+def _differ(one: float, other: float) -> bool:
+    """By more than a scroll bar takes."""
+    return abs(one - other) > SIZE_SHARE_MAX * max(one, other)
+
+
+def _size(viewport: tuple[float, float]) -> str:
+    return f"{viewport[0]:g}x{viewport[1]:g}"
+
+
+def _bytes(vector: Vector) -> bytes:
+    return vector.astype("<f4").tobytes()
+
+
+def _vector(data: bytes, length: int) -> Vector:
+    if len(data) != 4 * length:
+        raise VersionDamaged(f"a vector of a screen has {len(data)} bytes, and {4 * length} were written")
+    return np.frombuffer(data, "<f4").astype(np.float32)
