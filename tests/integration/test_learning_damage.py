@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -78,9 +79,18 @@ def root(prepared: Path, tmp_path: Path) -> Path:
     return tmp_path / "learning" / folder_name(WORKFLOW)
 
 
-def restored(root: Path, prepared: Path) -> None:
-    shutil.rmtree(root)
-    shutil.copytree(prepared / root.name, root)
+@contextmanager
+def harmed(path: Path, harm: Harm, chance: random.Random) -> Iterator[None]:
+    """And mended afterwards."""
+    data = path.read_bytes()
+    harm(path, chance)
+    yield
+    if path.is_dir() and not path.is_symlink():
+        path.rmdir()
+    else:
+        path.unlink(missing_ok=True)
+    path.with_name("aside").unlink(missing_ok=True)
+    path.write_bytes(data)
 
 
 def assert_served(root: Path, mark: str, *words: str) -> None:
@@ -90,26 +100,25 @@ def assert_served(root: Path, mark: str, *words: str) -> None:
     assert all(word in " ".join(loaded.trouble) for word in words), loaded.trouble
 
 
+@pytest.mark.parametrize("times", [170, pytest.param(1_000, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("name", FILES)
-def test_a_damaged_part_is_found_and_the_version_before_serves(root: Path, prepared: Path, name: str) -> None:
-    chance = random.Random(name)
-    for _ in range(200):
-        harm = chance.choice(HARMS)
-        harm(root / "versions" / CURRENT / name, chance)
-        assert_served(root, "b", CURRENT)
-        with pytest.raises(VersionDamaged, match=CURRENT):
-            VersionedStore(root.parent).load(WORKFLOW, CURRENT)
-        restored(root, prepared)
+def test_a_damaged_part_is_found_and_the_version_before_serves(root: Path, name: str, times: int) -> None:
+    chance = random.Random(f"{name} {times}")
+    for _ in range(times):
+        with harmed(root / "versions" / CURRENT / name, chance.choice(HARMS), chance):
+            assert_served(root, "b", CURRENT)
+            with pytest.raises(VersionDamaged, match=CURRENT):
+                VersionedStore(root.parent).load(WORKFLOW, CURRENT)
+        assert_served(root, "c")
 
 
+@pytest.mark.parametrize("times", [160, pytest.param(1_000, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("name", POINTERS)
-def test_a_damaged_pointer_is_found_and_its_copy_serves(root: Path, prepared: Path, name: str) -> None:
-    chance = random.Random(name)
-    for _ in range(100):
-        harm = chance.choice(HARMS[:4] + HARMS[5:])
-        harm(root / name, chance)
-        assert_served(root, "c", *([f"{root / name}"] if name == "current" else []))
-        restored(root, prepared)
+def test_a_damaged_pointer_is_found_and_its_copy_serves(root: Path, name: str, times: int) -> None:
+    chance = random.Random(f"{name} {times}")
+    for _ in range(times):
+        with harmed(root / name, chance.choice([harm for harm in HARMS if harm is not swap]), chance):
+            assert_served(root, "c", *([f"{root / name}"] if name == "current" else []))
 
 
 def test_a_pointer_of_another_workflow_is_none(root: Path) -> None:
