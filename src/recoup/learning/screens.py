@@ -11,14 +11,16 @@ import msgspec
 import numpy as np
 
 from recoup.errors import LearningError, VersionDamaged
-from recoup.learning.index import Index, new_index
+from recoup.learning.index import Index, Near, new_index
 from recoup.learning.stamped import stamped, value_in
-from recoup.learning.vectors import CELLS, DIMENSIONS, Vector, layout_of, likeness, of_screen
+from recoup.learning.vectors import CELLS, SCREEN_DIMENSIONS, Vector, layout_of, likeness, of_screen
 from recoup.model.target import Box, Element
 
 SCREENS_MAX: Final = 1_000
 ID_CHARS_MAX: Final = 200
 FLOOR: Final = 0.72
+ALIKE_ANYWAY: Final = 0.5
+"""Of the letters of two pages that have nothing to do with each other; measured by `python -m benchmarks learning`."""
 LAYOUT_FLOOR: Final = 0.8
 SIZE_SHARE_MAX: Final = 0.02
 SCALE_MAX: Final = 0.01
@@ -41,7 +43,7 @@ class Known(msgspec.Struct, frozen=True):
 
     screen_id: str
     confidence: float
-    """How alike they are, from 0 to 1. No probability."""
+    """How alike they are beyond what any two pages are, from 0 to 1. No probability."""
     margin: float
     """By how much the next one is less alike."""
     low_confidence: bool
@@ -69,7 +71,9 @@ class _Stored(msgspec.Struct, frozen=True):
 def screen_of(
     title: str, elements: Sequence[Element], page: Box, viewport: tuple[float, float], scale: float = 1.0
 ) -> Screen:
-    return Screen(of_screen(title, elements), layout_of(elements, page), viewport, scale)
+    width, height = viewport
+    size = (float(width), float(height))
+    return Screen(of_screen(title, elements), layout_of(elements, page), size, float(scale))
 
 
 class KnownScreens:
@@ -103,15 +107,10 @@ class KnownScreens:
         near = self._indexed().search(screen.vector, 2)
         if not near:
             return None
-        confidence = min(1.0, max(0.0, near[0].likeness))
+        confidence, runner_up = [*map(_confidence, near), 0.0][:2]
         is_low = confidence < floor
-        return Known(
-            near[0].label,
-            confidence,
-            confidence - max(0.0, near[1].likeness) if len(near) > 1 else confidence,
-            is_low,
-            tuple(_drift(self._screens[near[0].label], screen, with_layout=not is_low)),
-        )
+        drift = _drift(self._screens[near[0].label], screen, with_layout=not is_low)
+        return Known(near[0].label, confidence, confidence - runner_up, is_low, tuple(drift))
 
     def to_bytes(self) -> bytes:
         told = [
@@ -129,17 +128,21 @@ class KnownScreens:
             )
         known = cls()
         for told in stored.screens:
-            vector, layout = _vector(told.vector, DIMENSIONS), _vector(told.layout, CELLS * CELLS)
+            vector, layout = _vector(told.vector, SCREEN_DIMENSIONS), _vector(told.layout, CELLS * CELLS)
             known._screens[told.screen_id] = Screen(vector, layout, told.viewport, told.scale)
         return known
 
     def _indexed(self) -> Index:
         if self._index is None:
-            self._index = new_index()
+            self._index = new_index(SCREEN_DIMENSIONS)
             if self._screens:
                 rows = np.stack([screen.vector for screen in self._screens.values()])
                 self._index.add(list(self._screens), rows)
         return self._index
+
+
+def _confidence(near: Near) -> float:
+    return min(1.0, max(0.0, (near.likeness - ALIKE_ANYWAY) / (1.0 - ALIKE_ANYWAY)))
 
 
 def _drift(known: Screen, seen: Screen, *, with_layout: bool) -> list[str]:

@@ -16,6 +16,9 @@ import numpy.typing as npt
 from recoup.model.target import Box, Element, plain, said_by
 
 DIMENSIONS: Final = 256
+"""Of an element's vector."""
+SCREEN_DIMENSIONS: Final = 1_024
+"""More, because a screen has as many names as an element has letters."""
 TEXT_CHARS_MAX: Final = 500
 ELEMENTS_MAX: Final = 2_000
 """Of a screen; the rest tells nothing more about which one it is."""
@@ -35,20 +38,17 @@ _EDGE: Final = "\x02"
 
 def of_element(element: Element) -> Vector:
     """By what names it and what it is among; where it lies says nothing."""
-    return _unit(
-        _counted(
-            [
-                ("said", plain(said_by(element)), 3),
-                ("name", plain(element.name), 1),
-                ("kind", f"{element.tag} {element.role} {element.type}", 1),
-                ("key", f"{element.id} {element.test_id} {element.name_attribute}", 2),
-                ("href", element.href, 1),
-                ("container", plain(element.container), 1),
-                ("classes", " ".join(element.classes), 1),
-                ("ancestors", " ".join(element.ancestors), 1),
-            ]
-        )
-    )
+    fields = [
+        ("said", plain(said_by(element)), 3),
+        ("name", plain(element.name), 1),
+        ("kind", f"{element.tag} {element.role} {element.type}", 1),
+        ("key", f"{element.id} {element.test_id} {element.name_attribute}", 2),
+        ("href", element.href, 1),
+        ("container", plain(element.container), 1),
+        ("classes", " ".join(element.classes), 1),
+        ("ancestors", " ".join(element.ancestors), 1),
+    ]
+    return _unit(_counted(fields, DIMENSIONS))
 
 
 def of_screen(title: str, elements: Sequence[Element]) -> Vector:
@@ -60,7 +60,7 @@ def of_screen(title: str, elements: Sequence[Element]) -> Vector:
     }
     # The title weighs a quarter of all the names, however many there are: pages of one site share most of them.
     told = [("title", plain(title), max(1, len(names) // 4))]
-    return _unit(_counted([*told, *(("name", name, 1) for name in sorted(names))]))
+    return _unit(_counted([*told, *(("name", name, 1) for name in sorted(names))], SCREEN_DIMENSIONS))
 
 
 def layout_of(elements: Sequence[Element], page: Box) -> Vector:
@@ -87,7 +87,7 @@ def _cell(at: float, length: float) -> int:
     return min(CELLS - 1, max(0, int(CELLS * at / length))) if length > 0 else 0
 
 
-def _counted(pieces: Sequence[tuple[str, str, int]]) -> Counts:
+def _counted(pieces: Sequence[tuple[str, str, int]], dimensions: int) -> Counts:
     """How often each place of the vector is hit by the runs of characters of these texts: field, text, weight."""
     told = [
         (field, f"{_EDGE}{text[:TEXT_CHARS_MAX]}{_EDGE}", weight)
@@ -97,14 +97,14 @@ def _counted(pieces: Sequence[tuple[str, str, int]]) -> Counts:
     letters = _letters("".join(text for _, text, _ in told))
     owners = np.repeat(np.arange(len(told)), [len(text) for _, text, _ in told])
     weights = np.array([weight for _, _, weight in told], np.int64)
-    counts = np.zeros(DIMENSIONS, np.int64)
+    counts = np.zeros(dimensions, np.int64)
     for length in _GRAMS:
         seeds = np.array([_seed(f"{field}:{length}") for field, _, _ in told], np.uint64)
         starts = np.flatnonzero(owners[: len(owners) - length + 1] == owners[length - 1 :])
         hashes = _hashes(letters, starts, length, seeds[owners[starts]])
         signed = np.where(hashes >> np.uint64(63), 1, -1) * weights[owners[starts]]
-        places = (hashes % np.uint64(DIMENSIONS)).astype(np.int64)
-        counts += np.bincount(places, signed, DIMENSIONS).astype(np.int64)
+        places = (hashes % np.uint64(dimensions)).astype(np.int64)
+        counts += np.bincount(places, signed, dimensions).astype(np.int64)
     return counts
 
 
