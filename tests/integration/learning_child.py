@@ -106,6 +106,7 @@ def read_for_ever(base: Path) -> None:
         assert not loaded.trouble, loaded.trouble
         marks = {data.split(b" of ", 1)[1].split(b" ")[0] for data in loaded.components.values()}
         assert len(marks) == 1, marks
+        assert not [info.trouble for info in store.list_versions(WORKFLOW) if info.trouble]
         say(loaded.info.version_id)
 
 

@@ -180,6 +180,21 @@ def test_without_any_pointer_the_newest_good_version_serves(root: Path, harm: Ha
     assert_served(root, "d")
 
 
+def test_where_nothing_is_good_it_is_said_and_work_can_go_on(root: Path) -> None:
+    chance, store = random.Random(4), VersionedStore(root.parent)
+    for path in [*root.glob("current*"), *root.rglob("manifest.json")]:
+        truncate(path, chance)
+    with pytest.raises(
+        LearningError, match=r"(?s)no version of what.*the manifest|no version of what.*pointer"
+    ):
+        store.current(WORKFLOW)
+    with pytest.raises(LearningError, match="no earlier version"):
+        store.rollback_to_previous(WORKFLOW)
+    assert stored(store, "d") == "v000004"
+    assert_served(root, "d")
+    assert store.cleanup_old_versions(WORKFLOW) == ("v000001", "v000002", CURRENT)
+
+
 def test_damaged_versions_are_told_and_cleaned_up(root: Path) -> None:
     store = VersionedStore(root.parent)
     stored(store, "d")

@@ -94,8 +94,7 @@ class VersionedStore:
         """Oldest first. Every byte is read: those that are damaged say so."""
         folder = self._folder(workflow)
         with _explained():
-            pointer, _ = folder.seen()
-            return [_told(folder, pointer, version) for version in sorted(pointer.versions, key=number_of)]
+            return _listed(folder)
 
     def rollback_to_previous(self, workflow: str, version: str | None = None) -> VersionInfo:
         """To what the current version came from, or to the one that is named: all of it, checked, or nothing."""
@@ -204,7 +203,7 @@ def _looked_for(folder: WorkflowFolder, looks: int = LOOKS_MAX) -> Loaded | None
     """Again, if the pointer moved on meanwhile: what it named may have been removed since."""
     pointer, words = folder.seen()
     loaded, words = _first_good(folder, pointer, words)
-    if loaded or not pointer.current:
+    if loaded is not None or not pointer.versions:
         return loaded
     if looks > 1 and folder.seen()[0] != pointer:
         return _looked_for(folder, looks - 1)
@@ -242,6 +241,14 @@ def _first_good(
         except VersionDamaged as error:
             said.append(error.message)
     return None, tuple(said)
+
+
+def _listed(folder: WorkflowFolder, looks: int = LOOKS_MAX) -> list[VersionInfo]:
+    pointer, _ = folder.seen()
+    told = [_told(folder, pointer, version) for version in sorted(pointer.versions, key=number_of)]
+    if looks > 1 and any(info.trouble for info in told) and folder.seen()[0] != pointer:
+        return _listed(folder, looks - 1)
+    return told
 
 
 def _told(folder: WorkflowFolder, pointer: Pointer, version: str) -> VersionInfo:
