@@ -20,7 +20,8 @@ SCREENS_MAX: Final = 1_000
 ID_CHARS_MAX: Final = 200
 FLOOR: Final = 0.72
 ALIKE_ANYWAY: Final = 0.5
-"""Of the letters of two pages that have nothing to do with each other; measured by `python -m benchmarks learning`."""
+"""Pages that have nothing to do with each other are as alike as that, and more: a page is known by what is beyond it.
+What comes of it and the floor is measured by `python -m benchmarks learning`."""
 LAYOUT_FLOOR: Final = 0.8
 SIZE_SHARE_MAX: Final = 0.02
 SCALE_MAX: Final = 0.01
