@@ -203,10 +203,12 @@ def _looked_for(folder: WorkflowFolder, looks: int = LOOKS_MAX) -> Loaded | None
     """Again, if the pointer moved on meanwhile: what it named may have been removed since."""
     pointer, words = folder.seen()
     loaded, words = _first_good(folder, pointer, words)
-    if loaded is not None or not pointer.versions:
+    if not pointer.versions or (loaded is not None and not loaded.trouble):
         return loaded
     if looks > 1 and folder.seen()[0] != pointer:
         return _looked_for(folder, looks - 1)
+    if loaded is not None:
+        return loaded
     raise LearningError(
         f"no version of what {folder.workflow!r} learned can be used: {'; '.join(words)}",
         hint=f"The ledger still knows it: move {folder.root} away, and a new version is made.",
