@@ -26,6 +26,23 @@ def plan_text(plan: dict[str, Any], comments: Iterable[str]) -> str:
     return heading + body
 
 
+def flow_text(data: Any) -> str:
+    """On one line, as it can stand within braces, too."""
+    text: str = yaml.dump(
+        data, Dumper=_FlowDumper, sort_keys=False, allow_unicode=True, width=1_000_000, default_flow_style=True
+    )
+    return text.removesuffix("\n").removesuffix("\n...")
+
+
+def quoted_text(text: str, quote: str) -> str:
+    """In these quotes, or in double ones where it does not fit into them."""
+    style = '"' if _BLOCK.fullmatch(text) is None or "\n" in text else quote
+    written: str = yaml.dump(
+        text, Dumper=_Dumper, default_style=style, allow_unicode=True, width=1_000_000
+    )
+    return written.removesuffix("\n")
+
+
 class _Dumper(yaml.SafeDumper):
     """Without anchors, and with lists indented under their keys."""
 
@@ -69,3 +86,14 @@ def _fits_a_line(mapping: dict[str, Any]) -> bool:
 
 _Dumper.add_representer(str, _text)
 _Dumper.add_representer(dict, _mapping)
+
+
+class _FlowDumper(_Dumper):
+    """Everything between braces and brackets."""
+
+
+def _in_braces(dumper: yaml.SafeDumper, mapping: dict[str, Any]) -> yaml.MappingNode:
+    return dumper.represent_mapping("tag:yaml.org,2002:map", mapping.items(), flow_style=True)
+
+
+_FlowDumper.add_representer(dict, _in_braces)
