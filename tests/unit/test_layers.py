@@ -40,6 +40,7 @@ MAY_IMPORT = {
     "reports": {"model", "kernel", "ports", "errors", "evidence"},
     "settings": {"errors"},
     "simulation": {"model", "kernel", "ports", "errors", "engine", "ledger", "redaction", "linked"},
+    "heals": {"model", "kernel", "ports", "errors", "documents", "redaction", "targets"},
     "linked": {"model", "kernel", "ports", "errors", "engine", "evidence", "workspace"},
     "memories": {"model", "kernel", "ports", "errors"},
     "retention": {"model", "ports", "errors", "evidence", "workspace"},

@@ -90,7 +90,11 @@ def test_json_stays_json() -> None:
         "version": 1, "name": "shop", "objective": "\U0001f600",
         "steps": [{"browser": {"goto": "https://shop.example"}}, {"id": "it", "browser": {"click": {"role": "button", "name": "Approve"}}}],
     }  # fmt: skip
-    for text in (json.dumps(data), json.dumps(data, indent=2), json.dumps(data, ensure_ascii=False, indent="\t")):
+    for text in (
+        json.dumps(data),
+        json.dumps(data, indent=2),
+        json.dumps(data, ensure_ascii=False, indent="\t"),
+    ):
         if "\t" in text:
             continue  # no indentation that YAML knows
         after = changed(text, msgspec.structs.replace(CONFIRM, recorded=ELEMENT))
@@ -100,7 +104,9 @@ def test_json_stays_json() -> None:
 
 
 def test_the_first_bytes_and_the_ends_of_lines_stay() -> None:
-    text = f"{HEAD}  - id: it\n    browser:\n      click:\n        name: Approve\n    title: x\n".replace("\n", "\r\n")
+    text = f"{HEAD}  - id: it\n    browser:\n      click:\n        name: Approve\n    title: x\n".replace(
+        "\n", "\r\n"
+    )
     before = read(b"\xef\xbb\xbf" + text.encode())
     after = with_target(before, "it", CONFIRM, POLICY).raw
     assert after.startswith(b"\xef\xbb\xbfversion: 1\r\n")
@@ -139,9 +145,9 @@ def test_a_patch_says_where_no_line_ends() -> None:
 
 # Whatever surrounds it
 
-WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")) | st.just(" "), min_size=1).filter(
-    lambda words: words.strip() and "${{" not in words and "\x85" not in words
-)
+WORDS = st.text(
+    st.characters(codec="utf-8", exclude_categories=("C", "Z")) | st.just(" "), min_size=1
+).filter(lambda words: words.strip() and "${{" not in words and "\x85" not in words)
 SHORT_TARGETS = st.builds(
     Target,
     role=st.none() | st.sampled_from(["button", "link"]),
@@ -154,7 +160,8 @@ SHORT_TARGETS = st.builds(
 TARGETS = st.builds(
     lambda target, full: msgspec.structs.replace(target, recorded=full),
     SHORT_TARGETS,
-    st.none() | st.builds(Element, tag=st.just("a"), name=WORDS, classes=st.lists(WORDS, max_size=2).map(tuple)),
+    st.none()
+    | st.builds(Element, tag=st.just("a"), name=WORDS, classes=st.lists(WORDS, max_size=2).map(tuple)),
 )
 REMARKS = st.sampled_from(["", "  # a remark: {x", "   ", " # 'quoted"])
 GAPS = st.lists(st.sampled_from(["", "# ---", "      # deep", "  "]), max_size=2).map(
@@ -170,13 +177,16 @@ def plans(draw: st.DrawFn) -> tuple[str, str, str]:
     beside: dict[str, Any] = draw(st.sampled_from([{}, {"double": True}, {"button": "right"}]))
     entries = draw(st.permutations(list((target | beside).items())))
     head = f"{draw(GAPS)}version: 1{draw(REMARKS)}\nname: 'shop'\n{draw(GAPS)}steps:\n{GO}"
-    tail = f"{draw(REMARKS)}\n{draw(GAPS)}  - {{id: other,  browser: {{click: \"x\"}}}}{draw(REMARKS)}"
+    tail = f'{draw(REMARKS)}\n{draw(GAPS)}  - {{id: other,  browser: {{click: "x"}}}}{draw(REMARKS)}'
     tail += draw(st.sampled_from(["", "\n", "\n\n# end"]))
     if draw(st.booleans()):
         opening = f"{head}  - id: it\n    browser: {{ click:  "
         return opening, flow_text(dict(entries)), " }" + tail
     opening = f"{head}  - id: it\n    browser:\n      click:{draw(REMARKS)}\n"
-    lines = [f"      {indent}{flow_text({key: value})[1:-1]}{draw(REMARKS)}\n{draw(GAPS)}" for key, value in entries]
+    lines = [
+        f"      {indent}{flow_text({key: value})[1:-1]}{draw(REMARKS)}\n{draw(GAPS)}"
+        for key, value in entries
+    ]
     last = lines.pop().split("\n")[0]
     return opening, "".join([*lines, last]), tail
 
@@ -193,7 +203,9 @@ def test_every_byte_outside_the_target_stays(pieces: tuple[str, str, str], targe
     assert read(text).plan == after.plan
     for old, new in zip(before.plan.steps, after.plan.steps, strict=True):
         assert isinstance(old.action, BrowserAction) and isinstance(new.action, BrowserAction)
-        assert msgspec.structs.replace(old.action, target=None) == msgspec.structs.replace(new.action, target=None)
+        assert msgspec.structs.replace(old.action, target=None) == msgspec.structs.replace(
+            new.action, target=None
+        )
         assert new.action.target == (target if new.id == "it" else old.action.target)
 
 

@@ -32,6 +32,7 @@ _COMMANDS = {
     "redact": ("recoup.cli.redact:redact", "Print a text without the secrets in it."),
     "control": ("recoup.cli.control:control", "Steer a run: pause, resume, take over, approve, cancel ..."),
     "import": ("recoup.cli.importing:importing", "Turn another program's plan into a plan of Recoup."),
+    "heals": ("recoup.cli.heals:heals", "Look through what was taken for targets that had changed."),
     "mode": ("recoup.cli.mode:mode", "Show or set the mode of a workflow: running, degraded, paused ..."),
     "memory": ("recoup.cli.memory:memory", "Show what a workflow has learned, and take it back."),
     "audit": ("recoup.cli.audit:audit", "Export every event to files with a hash chain, and verify them."),

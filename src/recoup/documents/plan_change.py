@@ -105,7 +105,9 @@ def patch_of(before: PlanText, after: PlanText, root: Path) -> str:
     name = os.path.relpath(before.path.absolute(), root.absolute()).replace(os.sep, "/")
     old, new = (_lines(one.raw.decode()) for one in (before, after))
     lines = difflib.unified_diff(old, new, _name("a", name), _name("b", name))
-    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+    return "".join(
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
+    )
 
 
 def _lines(text: str) -> list[str]:

@@ -29,7 +29,12 @@ def plan_text(plan: dict[str, Any], comments: Iterable[str]) -> str:
 def flow_text(data: Any) -> str:
     """On one line, as it can stand within braces, too."""
     text: str = yaml.dump(
-        data, Dumper=_FlowDumper, sort_keys=False, allow_unicode=True, width=1_000_000, default_flow_style=True
+        data,
+        Dumper=_FlowDumper,
+        sort_keys=False,
+        allow_unicode=True,
+        width=1_000_000,
+        default_flow_style=True,
     )
     return text.removesuffix("\n").removesuffix("\n...")
 
@@ -37,9 +42,7 @@ def flow_text(data: Any) -> str:
 def quoted_text(text: str, quote: str) -> str:
     """In these quotes, or in double ones where it does not fit into them."""
     style = '"' if _BLOCK.fullmatch(text) is None or "\n" in text else quote
-    written: str = yaml.dump(
-        text, Dumper=_Dumper, default_style=style, allow_unicode=True, width=1_000_000
-    )
+    written: str = yaml.dump(text, Dumper=_Dumper, default_style=style, allow_unicode=True, width=1_000_000)
     return written.removesuffix("\n")
 
 

@@ -90,12 +90,12 @@ def _filled(deed: Deed, inputs: _Inputs) -> BrowserAction:
     action, clean = deed.action, inputs.clean
     target = None if action.target is None else _clean_target(action.target, clean)
     value = _value(deed, inputs)
-    values = tuple(_literal(clean(one)) for one in action.values)
+    values = tuple(literal(clean(one)) for one in action.values)
     if action.verb is BrowserVerb.UPLOAD:
         values = tuple(inputs.file(action.target) for _ in action.values)
     dialog = action.dialog
     if dialog is not None and dialog.text is not None:
-        dialog = msgspec.structs.replace(dialog, text=_literal(clean(dialog.text)))
+        dialog = msgspec.structs.replace(dialog, text=literal(clean(dialog.text)))
     return msgspec.structs.replace(action, target=target, value=value, values=values, dialog=dialog)
 
 
@@ -107,11 +107,11 @@ def _value(deed: Deed, inputs: _Inputs) -> str | None:
         return None
     if deed.action.verb is BrowserVerb.FILL and inputs.clean(value) != value:
         return inputs.secret(value, deed.action.target)
-    return _literal(inputs.clean(value))
+    return literal(inputs.clean(value))
 
 
 def _clean_target(target: Target, clean: Clean) -> Target:
-    short = {key: _literal(clean(said)) for key in SHORT if (said := getattr(target, key)) is not None}
+    short = {key: literal(clean(said)) for key in SHORT if (said := getattr(target, key)) is not None}
     recorded = target.recorded
     if recorded is not None:
         recorded = msgspec.convert(_cleaned(msgspec.to_builtins(recorded), clean), Element)
@@ -129,7 +129,7 @@ def _cleaned(value: Any, clean: Clean) -> Any:
     return value
 
 
-def _literal(text: str) -> str:
+def literal(text: str) -> str:
     """So that nothing in it is taken for a reference: before one that is none stands an odd number of backslashes."""
     return _OPENING.sub(lambda found: found[1] + "\\" * (1 + len(found[1]) % 2) + OPENING, text)
 
@@ -154,7 +154,7 @@ def _pattern(deed: Deed, clean: Clean) -> str | None:
     address = urlsplit(deed.led_to)
     if not address.path.strip("/") or clean(address.path) != address.path:
         return None
-    return _literal("**" + _starred(address.path) + _behind(address.query, clean(address.fragment)))
+    return literal("**" + _starred(address.path) + _behind(address.query, clean(address.fragment)))
 
 
 def _behind(query: str, fragment: str) -> str:

@@ -9,7 +9,6 @@ import msgspec
 import yaml
 
 from recoup.documents.tree import Place, Unreadable, place_text
-from recoup.errors import Problem
 
 
 class Spot(msgspec.Struct, frozen=True):
@@ -50,33 +49,50 @@ def _part(spot: Spot, part: str | int) -> Spot | None:
 
 def _document(text: str) -> Spot:
     """The quicker reader does not know pairs of escapes for one character, as JSON has them; the other does."""
-    for loader in (getattr(yaml, "CSafeLoader", yaml.SafeLoader), yaml.SafeLoader):
+    try:
+        return _read(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except yaml.YAMLError:
         try:
-            events = iter(yaml.parse(text, Loader=loader))
-            next(events), next(events)
-            return _spot(next(events), events)
+            return _read(text, yaml.SafeLoader)
         except yaml.YAMLError as error:
-            problem = str(error)
-    raise Unreadable(Problem("", f"cannot be taken apart: {problem}").message)
+            raise Unreadable(f"the file cannot be taken apart: {error}") from None
+
+
+def _read(text: str, loader: Any) -> Spot:
+    events: Iterator[Any] = iter(yaml.parse(text, Loader=loader))
+    next(events), next(events)
+    return _spot(next(events), events)
 
 
 def _spot(event: Any, events: Iterator[Any]) -> Spot:
     start, column = event.start_mark.index, event.start_mark.column
-    match event:
-        case yaml.MappingStartEvent():
-            entries: list[tuple[Spot, Spot]] = []
-            while not isinstance(key := next(events), yaml.MappingEndEvent):
-                entries.append((_spot(key, events), _spot(next(events), events)))
-            flow = bool(event.flow_style)
-            end = key.end_mark.index if flow or not entries else entries[-1][1].end
-            return Spot(start, end, column, flow=flow, entries=tuple(entries))
-        case yaml.SequenceStartEvent():
-            items: list[Spot] = []
-            while not isinstance(item := next(events), yaml.SequenceEndEvent):
-                items.append(_spot(item, events))
-            flow = bool(event.flow_style)
-            end = item.end_mark.index if flow or not items else items[-1].end
-            return Spot(start, end, column, flow=flow, items=tuple(items))
-        case yaml.ScalarEvent():
-            return Spot(start, event.end_mark.index, column, value=event.value, style=event.style)
-    return Spot(start, event.end_mark.index, column)
+    if isinstance(event, yaml.MappingStartEvent):
+        return _mapping(Spot(start, start, column, flow=bool(event.flow_style)), events)
+    if isinstance(event, yaml.SequenceStartEvent):
+        return _sequence(Spot(start, start, column, flow=bool(event.flow_style)), events)
+    end = event.end_mark.index
+    if isinstance(event, yaml.ScalarEvent):
+        return Spot(start, end, column, value=event.value, style=event.style)
+    return Spot(start, end, column)
+
+
+def _mapping(spot: Spot, events: Iterator[Any]) -> Spot:
+    """Without braces it ends with its last entry: what the reader calls its end is where the next thing begins."""
+    entries: list[tuple[Spot, Spot]] = []
+    while not isinstance(event := next(events), yaml.MappingEndEvent):
+        key = _spot(event, events)
+        entries.append((key, _spot(next(events), events)))
+    end = _end(event) if spot.flow or not entries else entries[-1][1].end
+    return msgspec.structs.replace(spot, end=end, entries=tuple(entries))
+
+
+def _sequence(spot: Spot, events: Iterator[Any]) -> Spot:
+    items: list[Spot] = []
+    while not isinstance(event := next(events), yaml.SequenceEndEvent):
+        items.append(_spot(event, events))
+    end = _end(event) if spot.flow or not items else items[-1].end
+    return msgspec.structs.replace(spot, end=end, items=tuple(items))
+
+
+def _end(event: Any) -> int:
+    return int(event.end_mark.index)

@@ -1,4 +1,4 @@
-"""One target in the text of a plan, written anew: the smallest change of the text that says it, and nothing around it."""
+"""One target in the text of a plan, written anew: the smallest change that says it, and nothing around it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Edit = tuple[int, int, str]
 
 
 def respelled(text: str, place: Place, target: Target) -> Iterator[str]:
-    """The text with that target in its place: first as much as possible as it was written, then in braces. Whoever takes
-    one reads it again first, and looks whether it says that and nothing else. Raises Unreadable."""
+    """The text with that target in its place: first as much as possible as it was written, then in braces. Whoever
+    takes one reads it again first, and looks whether it says that and nothing else. Raises Unreadable."""
     spot, data = spot_of(text, place), target_data(target)
     pen = _Json() if text.lstrip().startswith("{") and _is_json(text) else _Yaml()
     for edits in (_by_entry, _whole):
@@ -187,7 +187,9 @@ def _behind(text: str, entry: tuple[Spot, Spot], joint: str, added: str, ending:
 
 
 def _whole(text: str, spot: Spot, data: dict[str, Any], pen: _Yaml) -> list[Edit]:
-    beside = [text[key.start : value.end].strip() for key, value in spot.entries or () if key.value not in KEYS]
+    beside = [
+        text[key.start : value.end].strip() for key, value in spot.entries or () if key.value not in KEYS
+    ]
     said = [pen.entry(key, value) for key, value in data.items()]
     ending = "\n" * text[: spot.end].endswith("\n")
     return [(spot.start, spot.end, "{" + ", ".join([*said, *beside]) + "}" + ending)]

@@ -489,6 +489,8 @@ class TargetLearned(StepPayload, frozen=True, kw_only=True):
     confidence: float
     origin: Ident
     """How it was found: by a strategy, or because somebody accepted a heal."""
+    by: str = ""
+    """Who accepted it."""
 
 
 class TargetObserved(StepPayload, frozen=True, kw_only=True):

@@ -21,3 +21,9 @@ def mask_for(forms: Collection[bytes]) -> bytes:
         if not any(part in together for part in parts) and not any(form in mask for form in forms):
             return mask
     return _OTHERS[-1]
+
+
+def holds_mask(text: str) -> bool:
+    """Something was hidden in it, perhaps."""
+    raw = text.encode()
+    return any(mask in raw for mask in (MASK, *_OTHERS))

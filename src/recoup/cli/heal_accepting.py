@@ -1,0 +1,155 @@
+"""How heals are accepted: what each changes in its plan, shown before anything is said or written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from recoup.cli.output import print_json
+from recoup.documents.plan_change import PlanText, patch_of, read_plan_text, root_of
+from recoup.errors import RecoupError, UsageError
+from recoup.heals import Heal, Heals, accepted_text, replace_plan
+from recoup.kernel.reviewing import SURE_MIN, HealState, Word, heal_document
+from recoup.model.policy import Policy
+
+
+def plan_path(heal: Heal, plan: Path | None) -> Path:
+    if plan is None and heal.plan_source is None:
+        raise UsageError(
+            f"where the plan of {heal.workflow!r} is was not recorded", hint="Say where it is: --plan FILE"
+        )
+    return plan if plan is not None else Path(str(heal.plan_source))
+
+
+class Accepting:
+    """Some heals on their way into their plans. `one`: what cannot be accepted is an error, not left alone."""
+
+    def __init__(self, desk: Heals, policy: Policy, plan: Path | None, *, one: bool) -> None:
+        self._desk = desk
+        self._policy = policy
+        self._plan = plan
+        self._one = one
+        self.heals: list[Heal] = []
+        self._left: list[tuple[Heal, str]] = []
+        self._notes: dict[str, str] = {}
+        self._before: dict[Path, PlanText] = {}
+        self._after: dict[Path, PlanText] = {}
+
+    async def prepare(self, found: Sequence[Heal]) -> None:
+        for heal in found:
+            self._take(heal)
+
+    def _take(self, heal: Heal) -> None:
+        try:
+            _must_be_acceptable(heal, sure_only=not self._one)
+            path = plan_path(heal, self._plan)
+            if path not in self._before:
+                self._before[path] = read_plan_text(path, self._policy)
+            text = self._after.get(path, self._before[path])
+            self._after[path] = accepted_text(heal, text, self._policy)
+            self.heals.append(heal)
+        except RecoupError as error:
+            if self._one:
+                raise
+            self._left.append((heal, error.message))
+
+    async def carry_out(self, by: str, patch: Path | None) -> None:
+        """First the word, then the file: whoever is interrupted between the two says the same again."""
+        accepted = [heal for heal in self.heals if await self._accept(heal, by)]
+        if len(accepted) < len(self.heals):
+            self.heals, self._after = [], {}
+            for heal in accepted:
+                self._take(heal)
+        if patch is not None:
+            _write_patch(patch, "".join(self.diffs().values()))
+            return
+        for path, after in self._after.items():
+            if after.raw != self._before[path].raw:
+                replace_plan(self._before[path], after)
+
+    async def _accept(self, heal: Heal, by: str) -> bool:
+        word = await self._desk.accept(heal, by)
+        if word is None:
+            return True
+        if word.state is HealState.ACCEPTED:
+            self._notes[heal.name] = f"was accepted {_who(word)} already"
+            return True
+        if self._one:
+            raise _refused(heal, word)
+        self._left.append((heal, _refused(heal, word).message))
+        return False
+
+    # In words
+
+    def diffs(self) -> dict[str, str]:
+        """One for each plan that is changed."""
+        pairs = [(self._before[path], after) for path, after in self._after.items()]
+        made = {str(old.path): patch_of(old, new, root_of(old.path.resolve())) for old, new in pairs}
+        return {path: diff for path, diff in made.items() if diff}
+
+    def show(self) -> None:
+        for diff in self.diffs().values():
+            click.echo(diff, nl=False)
+
+    def question(self) -> str:
+        plans = ", ".join(self.diffs()) or "no plan: they say it already"
+        return f"Accept {', '.join(heal.name for heal in self.heals)} and change {plans}?"
+
+    def report(self, patch: Path | None, as_json: bool) -> None:
+        diffs = self.diffs()
+        if as_json:
+            print_json({
+                "accepted": [
+                    heal_document(heal.workflow, heal.reviewed)
+                    | {"state": HealState.ACCEPTED.value, "note": self._notes.get(heal.name)}
+                    for heal in self.heals
+                ],
+                "leftAlone": [{"heal": heal.name, "why": why} for heal, why in self._left],
+                "plans": [{"plan": path, "diff": diff, "changed": patch is None} for path, diff in diffs.items()],
+                "patch": None if patch is None else str(patch),
+            })  # fmt: skip
+            return
+        for heal in self.heals:
+            click.echo(f"{heal.name} {self._notes.get(heal.name, 'is accepted')}")
+        for path in diffs:
+            click.echo(f"{path}: changed" if patch is None else f"{path}: to be changed by {patch}")
+        if self.heals and not diffs:
+            click.echo("nothing is changed: the plan says it already")
+        for heal, why in self._left:
+            click.echo(f"left alone: {heal.name}: {why}")
+        if not self.heals and not self._left:
+            click.echo("no heal is there to be accepted", err=True)
+
+
+def _must_be_acceptable(heal: Heal, *, sure_only: bool) -> None:
+    one = heal.reviewed
+    if one.word is not None and one.state is HealState.REJECTED:
+        raise _refused(heal, one.word)
+    if sure_only and not one.heal.verified:
+        raise UsageError("nothing proved it")
+    if sure_only and not one.is_sure:
+        raise UsageError(f"{one.heal.confidence:.1%} sure, which is less than {SURE_MIN:.0%}")
+
+
+def _refused(heal: Heal, word: Word) -> UsageError:
+    return UsageError(
+        f"{heal.name} was rejected {_who(word)}: {word.reason}",
+        hint="Nothing was changed. If it is right after all, change the target in the plan by hand.",
+    )
+
+
+def _who(word: Word) -> str:
+    return f"by {word.by or 'somebody'} on {word.at.iso()[:16].replace('T', ' ')}"
+
+
+def _write_patch(path: Path, text: str) -> None:
+    """To the byte: what ends lines in the plan ends them in the patch."""
+    try:
+        with path.open("xb") as file:
+            file.write(text.encode())
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be written: {error.strerror}", hint="Choose another place for --patch."
+        ) from None

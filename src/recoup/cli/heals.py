@@ -1,0 +1,375 @@
+"""`heals`: what was taken for targets that had changed, looked through by people."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from recoup.cli.output import json_option, print_json, with_app
+from recoup.errors import NotFound, RecoupError, SettingsError, StateError, UsageError
+
+if TYPE_CHECKING:
+    from recoup.app import App
+    from recoup.documents.plan_change import PlanText
+    from recoup.heals import Heal, Heals
+    from recoup.kernel.reviewing import Reviewed, Word
+    from recoup.model.policy import Policy
+
+_PICTURES = {b"\x89PNG": ".png", b"\xff\xd8\xff": ".jpg", b"RIFF": ".webp"}
+_SURE_MAX = 1_000
+
+heal_argument = click.argument("heal_name", metavar="HEAL")
+plan_option = click.option(
+    "--plan",
+    "plan",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Where the plan is, if it was moved.",
+)
+
+
+@click.group()
+def heals() -> None:
+    """Look through what was taken for targets that had changed, and say whether it is right.
+
+    HEAL is RUN/STEP, as `list` prints it; the beginnings of both will do, and `last` for the newest run.
+
+    \b
+    Examples:
+      recoup heals list --waiting
+      recoup heals show last/approve
+      recoup heals accept last/approve
+      recoup heals reject last/approve --reason "that is another invoice's button"
+    """
+
+
+@heals.command("list")
+@click.option("--workflow", help="Only heals of this workflow.")
+@click.option("--run", "run_name", metavar="RUN", help="Only heals of this run.")
+@click.option("--waiting", is_flag=True, help="Only those that nobody has said anything about.")
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 1000))
+@json_option
+@click.pass_context
+def list_heals(
+    ctx: click.Context, workflow: str | None, run_name: str | None, waiting: bool, limit: int, as_json: bool
+) -> None:
+    """List heals, newest first: what was taken for what, how sure that was, and what became of it.
+
+    \b
+    waiting    nobody has said anything yet
+    applied    the workflow remembers it by itself; the plan does not say it yet
+    accepted   somebody accepted it
+    rejected   somebody rejected it: that element is not taken for that target any more
+
+    \b
+    Examples:
+      recoup heals list
+      recoup heals list --workflow invoice-sync --waiting
+      recoup heals list --run last --json
+    """
+    from recoup.kernel.reviewing import heal_document
+
+    async def work(app: App) -> None:
+        desk = _desk(app)
+        run_id = None if run_name is None else await app.find(run_name)
+        names = [workflow] if workflow is not None else await desk.workflows()
+
+        def wanted(one: Reviewed) -> bool:
+            return run_id in (None, one.heal.run_id) and not (waiting and one.state != "waiting")
+
+        found = await desk.newest(names, wanted, limit)
+        if as_json:
+            print_json([heal_document(heal.workflow, heal.reviewed) for heal in found])
+            return
+        for heal in found:
+            _print_line(heal)
+        if not found:
+            click.echo("no heals" + (" match" if workflow or run_name or waiting else " yet"), err=True)
+
+    with_app(ctx, work)
+
+
+@heals.command()
+@heal_argument
+@plan_option
+@click.option("--open", "opens", is_flag=True, help="Open the picture with the boxes.")
+@json_option
+@click.pass_context
+def show(ctx: click.Context, heal_name: str, plan: Path | None, opens: bool, as_json: bool) -> None:
+    """Show one heal: before and after, the next best, the evidence, and what accepting it would change.
+
+    \b
+    Examples:
+      recoup heals show last/approve
+      recoup heals show 20261115-0312/approve --json
+      recoup heals show last/approve --open
+    """
+
+    async def work(app: App) -> None:
+        heal = await _found(app, heal_name)
+        picture = await _picture(app, heal) if opens else None
+        diff, problem = await _would_change(app, heal, plan)
+        if as_json:
+            print_json(_document(heal) | {"diff": diff, "problem": problem, "picture": picture})
+        else:
+            _print(heal, diff, problem)
+        if picture is not None:
+            click.echo(f"picture   {picture}", err=True)
+            click.launch(picture)
+
+    with_app(ctx, work)
+
+
+@heals.command()
+@click.argument("heal_name", metavar="[HEAL]", required=False)
+@plan_option
+@click.option(
+    "--patch",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write a patch for a pull request instead of changing the plan.",
+)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--sure", is_flag=True, help="All that were verified and at least 90 % sure, instead of one.")
+@click.option("--workflow", help="With --sure: only heals of this workflow.")
+@json_option
+@click.pass_context
+def accept(
+    ctx: click.Context,
+    heal_name: str | None,
+    plan: Path | None,
+    patch: Path | None,
+    yes: bool,
+    sure: bool,
+    workflow: str | None,
+    as_json: bool,
+) -> None:
+    """Accept HEAL: the step's target in the plan file becomes the element that was taken.
+
+    Nothing else in the file is changed, not a comment and not a space. The change is shown first; on a terminal you
+    are asked. The workflow remembers the element, too.
+
+    \b
+    Examples:
+      recoup heals accept last/approve
+      recoup heals accept last/approve --yes --plan plans/invoices.yaml
+      recoup heals accept 20261115-0312/approve --patch heal.patch
+      recoup heals accept --sure --yes
+    """
+    if (heal_name is None) != sure:
+        raise UsageError(
+            "name one HEAL, or give --sure for all that are", hint="List them: recoup heals list"
+        )
+    if workflow is not None and not sure:
+        raise UsageError("--workflow belongs to --sure", hint="One HEAL is named by its run and step.")
+    if patch is not None and patch.exists():
+        raise UsageError(
+            f"{patch} is there already", hint="Remove it first, or choose another name for --patch."
+        )
+    asks = not (yes or patch)
+    if asks and (as_json or not sys.stdin.isatty()):
+        raise UsageError("nobody can be asked here", hint="Say --yes, or --patch FILE for a patch.")
+
+    async def work(app: App) -> None:
+        from recoup.cli.heal_accepting import Accepting
+
+        desk = _desk(app)
+        found = await _sure(desk, workflow) if sure else [await _found(app, heal_name or "")]
+        accepting = Accepting(desk, await _policy(app), plan, one=not sure)
+        await accepting.prepare(found)
+        if not as_json:
+            accepting.show()
+        if asks and accepting.heals and not click.confirm(accepting.question()):
+            raise UsageError("nothing was accepted")
+        for heal in accepting.heals:
+            await _know_secrets(app, heal)
+        await accepting.carry_out(getpass.getuser(), patch)
+        await _audited(app)
+        accepting.report(patch, as_json)
+
+    with_app(ctx, work)
+
+
+@heals.command()
+@heal_argument
+@click.option("--reason", required=True, help="Why; it is recorded.")
+@json_option
+@click.pass_context
+def reject(ctx: click.Context, heal_name: str, reason: str, as_json: bool) -> None:
+    """Reject HEAL: from now on that element is never taken for that target. The plan is not changed.
+
+    \b
+    Examples:
+      recoup heals reject last/approve --reason "that is another invoice's button"
+      recoup heals reject 20261115-0312/approve --reason "wrong row" --json
+    """
+    if not reason.strip():
+        raise UsageError("--reason is empty", hint="Say why in a few words; it is recorded.")
+
+    async def work(app: App) -> None:
+        heal = await _found(app, heal_name)
+        await _know_secrets(app, heal)
+        before = await _desk(app).reject(heal, getpass.getuser(), reason.strip())
+        if before is not None and before.state == "accepted":
+            raise UsageError(
+                f"{heal.name} was accepted {_who(before)}: it cannot be rejected any more",
+                hint="Change the target in the plan by hand; then this heal says nothing about it any more.",
+            )
+        await _audited(app)
+        heal = await _found(app, heal_name)
+        if as_json:
+            print_json(_document(heal))
+        elif before is not None:
+            click.echo(f"{heal.name} was rejected {_who(before)} already: nothing is changed")
+        else:
+            click.echo(
+                f"{heal.name} is rejected: {_taken(heal)} is not taken for {heal.fact.target} any more"
+            )
+
+    with_app(ctx, work)
+
+
+def _desk(app: App) -> Heals:
+    from recoup.heals import Heals
+
+    return Heals(app.ledger, app.redactor, app.world.clock)
+
+
+async def _policy(app: App) -> Policy:
+    """As it is seen: who looks through heals makes no generation of a policy file."""
+    return (await app.generations.seen())[0]
+
+
+async def _found(app: App, name: str) -> Heal:
+    run, _, rest = name.partition("/")
+    step, _, number = rest.partition("/")
+    if number and not number.isdecimal():
+        raise UsageError(
+            f"{name!r} is no heal: it is RUN/STEP, or RUN/STEP/ATTEMPT", hint="recoup heals list"
+        )
+    desk = _desk(app)
+    workflows = await desk.workflows()
+    try:
+        run = await app.find(run)
+        workflows = [(await app.state(run)).workflow]
+    except NotFound:
+        if run == "last":
+            raise
+    return await desk.one(workflows, run, step, int(number) if number else None)
+
+
+async def _sure(desk: Heals, workflow: str | None) -> list[Heal]:
+    """Once each: what was taken in several runs is one question. The newest answer to it is looked at."""
+    names = [workflow] if workflow is not None else await desk.workflows()
+    found = await desk.newest(names, lambda one: one.word is None, _SURE_MAX)
+    return list({
+        (heal.workflow, heal.fact.step_id, heal.fact.target_digest, heal.fact.identity): heal
+        for heal in reversed(found)
+    }.values())[::-1]  # fmt: skip
+
+
+async def _know_secrets(app: App, heal: Heal) -> None:
+    """Nobody must be kept from saying their word because a run's files are gone or on another machine."""
+    with contextlib.suppress(NotFound, SettingsError, StateError, OSError):
+        await app.know_secrets_of(await app.state(await app.find(heal.fact.run_id)))
+
+
+async def _audited(app: App) -> None:
+    if trouble := await app.export_audit():
+        click.echo(f"note: {trouble}", err=True)
+
+
+async def _would_change(app: App, heal: Heal, plan: Path | None) -> tuple[str, str]:
+    """The diff; why there is none, in words."""
+    from recoup.cli.heal_accepting import plan_path
+    from recoup.documents.plan_change import patch_of, read_plan_text, root_of
+    from recoup.heals import accepted_text
+
+    try:
+        policy = await _policy(app)
+        before: PlanText = read_plan_text(plan_path(heal, plan), policy)
+        after = accepted_text(heal, before, policy)
+    except RecoupError as error:
+        return "", error.message
+    diff = patch_of(before, after, root_of(before.path))
+    return diff, "" if diff else "the plan says it already"
+
+
+async def _picture(app: App, heal: Heal) -> str:
+    """In a file of its own, that can be opened."""
+    for handle in heal.fact.evidence:
+        content = await app.evidence.get(handle)
+        for sign, suffix in _PICTURES.items():
+            if content.startswith(sign):
+                with tempfile.NamedTemporaryFile(prefix="recoup-heal-", suffix=suffix, delete=False) as file:
+                    file.write(content)
+                return file.name
+    raise NotFound(f"{heal.name} has no picture", hint=f"See what there is: recoup heals show {heal.name}")
+
+
+def _document(heal: Heal) -> dict[str, Any]:
+    import msgspec
+
+    from recoup.kernel.reviewing import changed_fields, heal_document
+
+    fact = heal.fact
+    changed = changed_fields(fact.before, fact.after) if fact.after else []
+    return heal_document(heal.workflow, heal.reviewed) | {
+        "plan": heal.plan_source,
+        "before": msgspec.to_builtins(fact.before),
+        "after": msgspec.to_builtins(fact.after),
+        "changed": [{"field": name, "before": old, "after": new} for name, old, new in changed],
+        "runnerUp": msgspec.to_builtins(fact.runner_up),
+        "runnerUpConfidence": fact.runner_up_confidence,
+    }
+
+
+def _print_line(heal: Heal) -> None:
+    one, fact = heal.reviewed, heal.fact
+    proof = "verified" if fact.verified else "unverified"
+    click.echo(
+        f"{one.state.value:<9} {heal.name}  {one.at.iso()[:16].replace('T', ' ')}  {heal.workflow}: "
+        f"{_taken(heal)} for {fact.target}, {proof}, {fact.confidence:.0%} sure"
+    )
+
+
+def _print(heal: Heal, diff: str, problem: str) -> None:
+    from recoup.kernel.reviewing import changed_fields
+    from recoup.model.target import element_words
+
+    one, fact = heal.reviewed, heal.fact
+    click.echo(f"heal      {heal.name}")
+    click.echo(f"workflow  {heal.workflow}")
+    click.echo(f"state     {one.state.value}" + (f" {_who(one.word)}: {one.word.reason}" if one.word else ""))
+    click.echo(f"target    {fact.target}")
+    proof = "verified by what the step expects" if fact.verified else "unverified: nothing proved it"
+    click.echo(f"taken     {_taken(heal)} ({fact.found_by}), {proof}")
+    click.echo(f"sure      {fact.confidence:.1%}, {fact.margin:.1%} ahead of the next")
+    if fact.runner_up is not None:
+        likely = f" ({fact.runner_up_confidence:.1%})" if fact.runner_up_confidence is not None else ""
+        click.echo(f"next      {element_words(fact.runner_up)}{likely}")
+    if fact.after is not None:
+        click.echo("changed" if fact.before is not None else "taken (what it was before is not known)")
+        for name, old, new in changed_fields(fact.before, fact.after):
+            click.echo(
+                f"  {name:<15} {old!r} → {new!r}" if fact.before is not None else f"  {name:<15} {new!r}"
+            )
+    for handle in fact.evidence:
+        click.echo(f"evidence  recoup show {fact.run_id} --evidence {handle[:19]} (a picture: --open)")
+    click.echo(f"plan      {problem}" if problem else f"accepting it changes the plan:\n{diff}".rstrip("\n"))
+
+
+def _taken(heal: Heal) -> str:
+    from recoup.model.target import element_words
+
+    return element_words(heal.fact.after) if heal.fact.after else "an element of a run that was forgotten"
+
+
+def _who(word: Word) -> str:
+    return f"by {word.by or 'somebody'} on {word.at.iso()[:16].replace('T', ' ')}"

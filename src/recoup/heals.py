@@ -1,0 +1,312 @@
+"""Heals, looked through by people: what accepting one changes in its plan, and a person's word about it.
+
+The word goes into the stream of the workflow's targets, at the place where that stream ended when it was looked
+through: of two people who decide at once the second is told of the first.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from recoup.documents.aria_roles import ROLES
+from recoup.documents.page_keys import NAMING
+from recoup.documents.plan_change import PlanText, with_target
+from recoup.documents.recorded_plan import literal
+from recoup.errors import Conflict, NotFound, StateError, UsageError
+from recoup.kernel.healing import target_digest
+from recoup.kernel.memory import identity, tells_enough
+from recoup.kernel.references import OPENING
+from recoup.kernel.reviewing import ACCEPTED_BY_SOMEBODY, Review, Reviewed, Word, named_by
+from recoup.model.events import Event, RunSubmitted, TargetHealed, TargetLearned, TargetRejected
+from recoup.model.ids import run_stream, targets_stream
+from recoup.model.plan import BrowserAction, Plan
+from recoup.model.policy import Policy
+from recoup.model.storage import Append, Draft, StreamAppend
+from recoup.model.target import SHORT, Element, Target
+from recoup.ports import Clock, Ledger, Redactor
+from recoup.redaction.masks import holds_mask
+from recoup.targets.renaming import renamed
+
+EVENTS_MAX = 50_000
+"""Of a stream, the last ones: older heals are not looked through any more."""
+_PAGE = 5_000
+_TRIES_MAX = 50
+"""Runs append to the stream, too."""
+
+
+class Heal(msgspec.Struct, frozen=True):
+    """One heal with all that is known of it."""
+
+    workflow: str
+    reviewed: Reviewed
+    plan_source: str | None = None
+    """Where the plan was when it was submitted."""
+
+    @property
+    def fact(self) -> TargetHealed:
+        return self.reviewed.heal
+
+    @property
+    def name(self) -> str:
+        return self.reviewed.name
+
+
+class Heals:
+    """The heals of all workflows, in one ledger."""
+
+    def __init__(self, ledger: Ledger, redactor: Redactor, clock: Clock) -> None:
+        self._ledger = ledger
+        self._redactor = redactor
+        self._clock = clock
+        self._runs: dict[str, list[Event]] = {}
+
+    # Looking
+
+    async def workflows(self) -> list[str]:
+        prefix = targets_stream("")
+        return [stream.removeprefix(prefix) for stream in await self._ledger.streams(prefix)]
+
+    async def review(self, workflow: str) -> tuple[Review, int]:
+        """With where the stream ended then."""
+        events = await self._last_events(targets_stream(workflow))
+        return Review(events), events[-1].seq if events else 0
+
+    async def newest(
+        self, workflows: Sequence[str], wanted: Callable[[Reviewed], bool], limit: int
+    ) -> list[Heal]:
+        """Of all these together, in full as far as their runs are kept."""
+        found: list[tuple[str, Reviewed]] = []
+        for workflow in workflows:
+            review, _ = await self.review(workflow)
+            found += [(workflow, one) for one in review.heals() if wanted(one)]
+        found.sort(key=lambda pair: -pair[1].at.wall_us)
+        return [await self.in_full(workflow, one) for workflow, one in found[:limit]]
+
+    async def one(self, workflows: Sequence[str], run: str, step: str, attempt: int | None) -> Heal:
+        """The heal with this name; `run` and `step` may be beginnings. Raises NotFound."""
+        meant: list[tuple[str, Reviewed]] = []
+        for workflow in workflows:
+            heals = (await self.review(workflow))[0].heals()
+            runs = dict.fromkeys(heal.heal.run_id for heal in heals if heal.heal.run_id.startswith(run))
+            for run_id in [run] if run in runs else runs:
+                meant += [(workflow, one) for one in named_by(heals, run_id, step, attempt)]
+        if len(meant) == 1:
+            return await self.in_full(*meant[0])
+        name = "/".join(filter(None, (run, step, str(attempt or ""))))
+        if not meant:
+            raise NotFound(f"there is no heal {name!r}", hint="List them: recoup heals list")
+        names = ", ".join(one.name for _, one in meant[:10])
+        raise NotFound(f"several heals begin with {name!r}", hint=f"Say which: {names}")
+
+    async def in_full(self, workflow: str, one: Reviewed) -> Heal:
+        """With its elements, which are in the stream of its run alone; without them where that was forgotten."""
+        events = await self._run_events(one.heal.run_id)
+        submitted = next((e.payload for e in events if isinstance(e.payload, RunSubmitted)), None)
+        told = [e.payload for e in events if isinstance(e.payload, TargetHealed)]
+        same = [heal for heal in told if _place(heal) == _place(one.heal)]
+        heal = _completed(same[-1] if same else one.heal, submitted.plan if submitted else None)
+        reviewed = msgspec.structs.replace(one, heal=heal)
+        return Heal(workflow, reviewed, submitted.plan_source if submitted else None)
+
+    async def _run_events(self, run_id: str) -> list[Event]:
+        if run_id not in self._runs:
+            self._runs[run_id] = await self._events(run_stream(run_id), 0)
+        return self._runs[run_id]
+
+    async def _last_events(self, stream: str) -> list[Event]:
+        return await self._events(stream, max(0, await self._ledger.head(stream) - EVENTS_MAX))
+
+    async def _events(self, stream: str, after: int) -> list[Event]:
+        found: list[Event] = []
+        while len(found) < 2 * EVENTS_MAX:
+            page = await self._ledger.read(stream, after, _PAGE)
+            found += page
+            if len(page) < _PAGE:
+                break
+            after = page[-1].seq
+        return found
+
+    # Saying
+
+    async def accept(self, heal: Heal, by: str) -> Word | None:
+        """None: it is accepted from now on. Otherwise what somebody said before, and nothing was added to it."""
+        fact = heal.fact
+        if fact.after is None:
+            raise _forgotten(heal)
+        return await self._say(heal, TargetLearned(
+            **_about(fact),
+            reason=f"{by} accepted it",
+            element=fact.after,
+            confidence=fact.confidence,
+            origin=ACCEPTED_BY_SOMEBODY,
+            by=by,
+        ))  # fmt: skip
+
+    async def reject(self, heal: Heal, by: str, reason: str) -> Word | None:
+        """None: from now on that element is never taken for that target. Otherwise what somebody said before."""
+        fact = heal.fact
+        if not fact.identity or not fact.target_digest:
+            raise _forgotten(heal)
+        return await self._say(heal, TargetRejected(
+            **_about(fact),
+            reason=reason,
+            target=fact.target,
+            confidence=fact.confidence,
+            margin=fact.margin,
+            by=by,
+        ))  # fmt: skip
+
+    async def _say(self, heal: Heal, fact: TargetLearned | TargetRejected) -> Word | None:
+        stream, draft = targets_stream(heal.workflow), Draft(fact.TYPE, self._redactor.seal(fact))
+        for _ in range(_TRIES_MAX):
+            review, end = await self.review(heal.workflow)
+            word = review.word_about(heal.fact)
+            if word is not None:
+                return word
+            try:
+                part = StreamAppend(stream, (draft,), end)
+                await self._ledger.append(Append(at=self._clock.now(), streams=(part,)))
+            except Conflict:
+                continue
+            return None
+        raise Conflict(f"the stream {stream} never came to rest", hint="Try again: runs are adding to it.")
+
+
+def _place(heal: TargetHealed) -> tuple[str, int | None]:
+    return heal.step_id, heal.attempt
+
+
+def _completed(heal: TargetHealed, plan: Plan | None) -> TargetHealed:
+    """What was recorded before heals had these names can still be named."""
+    if not heal.identity and heal.after is not None:
+        heal = msgspec.structs.replace(heal, identity=identity(heal.after))
+    if heal.target_digest or plan is None:
+        return heal
+    actions = [step.action for step in plan.steps if step.id == heal.step_id]
+    targets = [action.target for action in actions if isinstance(action, BrowserAction) and action.target]
+    return msgspec.structs.replace(heal, target_digest=target_digest(targets[0])) if targets else heal
+
+
+def _about(heal: TargetHealed) -> dict[str, Any]:
+    names = ("step_id", "step_index", "attempt", "run_id", "target_digest", "identity")
+    return {name: getattr(heal, name) for name in names}
+
+
+def _forgotten(heal: Heal) -> UsageError:
+    return UsageError(
+        f"what was taken in {heal.name} is not known any more: its run was forgotten",
+        hint="Run the workflow again, and look at the heal of that run.",
+    )
+
+
+# The plan
+
+
+def accepted_text(heal: Heal, text: PlanText, policy: Policy) -> PlanText:
+    """The plan in which the step names the element that was taken; the same plan where it does so already. Raises
+    UsageError, in words, where the plan is not the one that was healed."""
+    fact, written = heal.fact, _written(heal, text)
+    if fact.after is None:
+        raise _forgotten(heal)
+    wanted = accepted_target(heal, written)
+    if wanted == written:
+        return text
+    if target_digest(written) != fact.target_digest:
+        raise UsageError(
+            f"{text.path}: step {fact.step_id!r} has another target now than the one that was healed ({fact.target})",
+            hint="Nothing was changed. Run the plan as it is now; what it heals then can be accepted.",
+        )
+    return with_target(text, fact.step_id, wanted, policy)
+
+
+def _written(heal: Heal, text: PlanText) -> Target:
+    if text.plan.name != heal.workflow:
+        raise UsageError(
+            f"{text.path} is the plan of {text.plan.name!r}, but {heal.name} is of {heal.workflow!r}",
+            hint="Name the plan that was run: --plan FILE",
+        )
+    written = text.target(heal.fact.step_id)
+    if written is None:
+        raise UsageError(
+            f"{text.path} has no step {heal.fact.step_id!r} with a target any more",
+            hint="Name the plan that was run: --plan FILE",
+        )
+    return written
+
+
+def accepted_target(heal: Heal, written: Target) -> Target:
+    """What is to stand in the plan. Nothing hidden gets there, and nothing that would be read as a reference."""
+    fact = heal.fact
+    assert fact.after is not None, "what was taken is known"
+    naming = [key for key in NAMING if OPENING in str(getattr(written, key, "") or "") and key != "recorded"]
+    if naming:
+        raise UsageError(
+            f"the target of step {fact.step_id!r} is named by what the run was given ({', '.join(naming)})",
+            hint="Change it by hand: the name of one element must not stand for those of all runs.",
+        )
+    after = _unmasked(fact.after)
+    others = [_unmasked(fact.runner_up)] if fact.runner_up is not None else []
+    wanted = renamed(written, fact.before, after, others, ROLES)
+    if wanted.recorded is not None and not tells_enough(wanted.recorded):
+        raise UsageError(
+            f"nothing names the element of {heal.name} that may stand in a plan",
+            hint="Name it by hand, or give it a test id on the page.",
+        )
+    kept = {key: getattr(written, key) for key in SHORT}
+    said = {key: words for key in SHORT if (words := getattr(wanted, key)) is not None}
+    return msgspec.structs.replace(
+        wanted, **{key: words if words == kept[key] else literal(words) for key, words in said.items()}
+    )
+
+
+def _unmasked(element: Element) -> Element:
+    return msgspec.convert(_without_masks(msgspec.to_builtins(element)), Element)
+
+
+def _without_masks(value: Any) -> Any:
+    match value:
+        case str():
+            return "" if holds_mask(value) else value
+        case dict():
+            return {key: _without_masks(item) for key, item in value.items() if not _is_masked(item)}
+        case list() | tuple():
+            return [_without_masks(item) for item in value if not _is_masked(item)]
+    return value
+
+
+def _is_masked(value: Any) -> bool:
+    return isinstance(value, str) and holds_mask(value)
+
+
+def replace_plan(before: PlanText, after: PlanText) -> None:
+    """Whole or not at all, and only if nobody has changed it meanwhile."""
+    path = before.path.resolve()
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        if path.read_bytes() != before.raw:
+            raise UsageError(
+                f"{before.path} was changed meanwhile: it was left as it is",
+                hint="Say it again, for the file as it is.",
+            )
+        _write(temporary, after.raw, path.stat().st_mode & 0o777)
+        temporary.replace(path)
+    except OSError as error:
+        raise StateError(
+            f"the plan {before.path} cannot be written: {error.strerror}", hint="Give --patch FILE instead."
+        ) from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _write(path: Path, data: bytes, mode: int) -> None:
+    with path.open("xb") as file:
+        os.fchmod(file.fileno(), mode)
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
