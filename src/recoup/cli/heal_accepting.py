@@ -10,7 +10,8 @@ import click
 from recoup.cli.output import print_json
 from recoup.documents.plan_change import PlanText, patch_of, read_plan_text, root_of
 from recoup.errors import RecoupError, UsageError
-from recoup.heals import Heal, Heals, accepted_text, replace_plan
+from recoup.heals.accepting import accepted_text, replace_plan
+from recoup.heals.desk import Heal, Heals
 from recoup.kernel.reviewing import SURE_MIN, HealState, Word, heal_document
 from recoup.model.policy import Policy
 

@@ -17,7 +17,7 @@ from recoup.errors import NotFound, RecoupError, SettingsError, StateError, Usag
 if TYPE_CHECKING:
     from recoup.app import App
     from recoup.documents.plan_change import PlanText
-    from recoup.heals import Heal, Heals
+    from recoup.heals.desk import Heal, Heals
     from recoup.kernel.reviewing import Reviewed, Word
     from recoup.model.policy import Policy
 
@@ -236,7 +236,7 @@ def reject(ctx: click.Context, heal_name: str, reason: str, as_json: bool) -> No
 
 
 def _desk(app: App) -> Heals:
-    from recoup.heals import Heals
+    from recoup.heals.desk import Heals
 
     return Heals(app.ledger, app.redactor, app.world.clock)
 
@@ -289,7 +289,7 @@ async def _would_change(app: App, heal: Heal, plan: Path | None) -> tuple[str, s
     """The diff; why there is none, in words."""
     from recoup.cli.heal_accepting import plan_path
     from recoup.documents.plan_change import patch_of, read_plan_text, root_of
-    from recoup.heals import accepted_text
+    from recoup.heals.accepting import accepted_text
 
     try:
         policy = await _policy(app)

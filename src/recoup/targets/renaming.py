@@ -50,8 +50,11 @@ def _longest(key: str) -> int:
 
 
 def _other_words(page: list[Element], roles: Collection[str], around: dict[str, Any]) -> Target:
-    """Numbers and ways count on the whole page, of which only these were seen: nothing is said by them."""
-    short = msgspec.structs.replace(named(page, 0, roles), recorded=None, nth=None)
+    """Numbers, ways and roles count on the whole page, of which only these were seen: nothing is said by them alone."""
+    short = named(page, 0, roles)
+    if not _names(short):
+        short = named(page, 0, ())
+    short = msgspec.structs.replace(short, recorded=None, nth=None)
     if short.css is not None and not short.css.startswith("#"):
         short = msgspec.structs.replace(short, css=None)
     return msgspec.structs.replace(short, **around)
@@ -79,13 +82,18 @@ _HELD: Final[dict[str, Callable[[Element, str], bool]]] = {"near": _is_near, "in
 
 def _tells(target: Target, page: list[Element]) -> bool:
     """By its own words, or with those around it as far as these can be seen on the elements."""
-    own = msgspec.structs.replace(target, near=None, inside=None, frame=None)
-    if all(getattr(own, key) is None for key in _OWN):
+    if not _names(target):
         return False
+    own = msgspec.structs.replace(target, near=None, inside=None, frame=None)
     fitting = find(own, Page(page)).indices
     if 0 not in fitting:
         return False
     return not any(number and _fits_around(target, page[number]) for number in fitting)
+
+
+def _names(target: Target) -> bool:
+    """A role alone is that of many."""
+    return any(getattr(target, key) is not None for key in _OWN if key != "role")
 
 
 def _fits_around(target: Target, other: Element) -> bool:

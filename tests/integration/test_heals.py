@@ -1,0 +1,213 @@
+"""What people say about heals, in a real ledger: at once, late, about runs that were forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.integration.heal_house import APPROVE, PLAN, Shop, plan_file
+
+from recoup.documents.plan_change import PlanText, read_plan_text
+from recoup.errors import NotFound, UsageError
+from recoup.heals.accepting import accepted_text, replace_plan
+from recoup.heals.desk import Heal, Heals
+from recoup.kernel.healing import target_digest
+from recoup.kernel.memory import TargetMemory, identity
+from recoup.kernel.reviewing import HealState, Word, changed_fields
+from recoup.model.events import TargetHealed, TargetLearned, TargetObserved
+from recoup.model.ids import targets_stream
+from recoup.model.policy import Policy
+from recoup.model.storage import Append, Draft, StreamAppend
+from recoup.model.target import Element, Target
+
+POLICY = Policy()
+NAMED = Target(role="button", name="Approve")
+
+
+@pytest.fixture
+async def shop(tmp_path: Path) -> AsyncIterator[Shop]:
+    one = Shop(tmp_path / "home")
+    yield one
+    await one.ledger.close()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return plan_file(tmp_path)
+
+
+def desk_of(shop: Shop) -> Heals:
+    return Heals(shop.ledger, shop.redactor, shop.clock)
+
+
+async def approved(shop: Shop, run: str = "run-1") -> Heal:
+    return await desk_of(shop).one(["shop"], run, "approve", None)
+
+
+async def add(shop: Shop, *facts: TargetHealed | TargetObserved | TargetLearned) -> None:
+    drafts = tuple(Draft(fact.TYPE, shop.redactor.seal(fact)) for fact in facts)
+    part = StreamAppend(targets_stream("shop"), drafts)
+    await shop.ledger.append(Append(at=shop.clock.now(), streams=(part,)))
+
+
+async def memory(shop: Shop) -> TargetMemory:
+    return TargetMemory(events=await shop.ledger.read(targets_stream("shop")))
+
+
+def with_after(heal: Heal, after: Element | None) -> Heal:
+    fact = msgspec.structs.replace(heal.fact, after=after)
+    return msgspec.structs.replace(heal, reviewed=msgspec.structs.replace(heal.reviewed, heal=fact))
+
+
+async def test_of_two_who_decide_at_once_one_is_told_of_the_other(shop: Shop, path: Path) -> None:
+    await shop.run_file(path, "run-1")
+    heal = await approved(shop)
+    words = await asyncio.gather(
+        desk_of(shop).accept(heal, "ada"),
+        desk_of(shop).reject(heal, "bob", "no"),
+        *(desk_of(shop).accept(heal, f"c{n}") for n in range(4)),
+    )
+    assert words.count(None) == 1
+    told = [word for word in words if isinstance(word, Word)]
+    assert len({(word.state, word.by) for word in told}) == 1, "all are told of the same"
+    assert (await approved(shop)).reviewed.word == told[0]
+
+
+async def test_a_word_gets_in_between_what_runs_add(shop: Shop, path: Path) -> None:
+    await shop.run_file(path, "run-1")
+    heal = await approved(shop)
+    observed = TargetObserved(
+        step_id="save", step_index=2, attempt=1, run_id="run-1", target_digest="d", element=APPROVE
+    )
+
+    async def runs() -> None:
+        for _ in range(20):
+            await add(shop, observed)
+
+    said, _ = await asyncio.gather(desk_of(shop).reject(heal, "ada", "no"), runs())
+    assert said is None
+    assert (await memory(shop)).forbids(("approve", target_digest(NAMED)), identity(APPROVE))
+
+
+async def test_a_word_counts_for_the_same_heal_in_other_runs(shop: Shop, path: Path) -> None:
+    await shop.run_file(path, "run-1")
+    await shop.run_file(path, "run-2")
+    first = await approved(shop)
+    full = msgspec.structs.replace(first.fact, before=None, after=None)
+    await add(shop, full, msgspec.structs.replace(full, run_id="run-3"))
+    await desk_of(shop).accept(first, "ada")
+    states = {
+        heal.name: heal.reviewed.state for heal in await desk_of(shop).newest(["shop"], lambda _: True, 10)
+    }
+    assert states["run-3/approve"] is HealState.ACCEPTED
+    assert states["run-1/save"] is HealState.WAITING
+    assert (await memory(shop)).knows(("approve", target_digest(NAMED)), identity(APPROVE))
+
+
+async def test_what_the_workflow_learned_by_itself_is_applied(shop: Shop, path: Path) -> None:
+    await shop.run_file(path, "run-1")
+    fact = (await approved(shop)).fact
+    names = ("step_id", "step_index", "attempt", "run_id", "target_digest", "identity")
+    about = {name: getattr(fact, name) for name in names}
+    await add(
+        shop,
+        msgspec.structs.replace(fact, before=None, after=None),
+        TargetLearned(**about, element=APPROVE, confidence=0.97, origin="model"),
+    )
+    assert (await approved(shop)).reviewed.state is HealState.APPLIED
+
+
+async def test_names_may_be_beginnings_and_are_told_where_several_fit(shop: Shop, path: Path) -> None:
+    await shop.run_file(path, "run-1")
+    assert (await desk_of(shop).one(["shop"], "run", "app", None)).name == "run-1/approve"
+    with pytest.raises(NotFound, match="several heals") as several:
+        await desk_of(shop).one(["shop"], "run-1", "", None)
+    assert "run-1/save, run-1/approve" in several.value.hint
+    with pytest.raises(NotFound, match="no heal 'run-1/approve/7'"):
+        await desk_of(shop).one(["shop"], "run-1", "approve", 7)
+
+
+async def test_a_heal_of_a_run_that_was_forgotten_cannot_be_accepted(shop: Shop, path: Path) -> None:
+    await shop.run_file(path, "run-1")
+    known = await approved(shop)
+    bare = msgspec.structs.replace(known.fact, run_id="gone", before=None, after=None, runner_up=None)
+    await add(shop, bare)
+    heal = await approved(shop, "gone")
+    assert (heal.fact.after, heal.plan_source) == (None, None)
+    with pytest.raises(UsageError, match="was forgotten"):
+        await desk_of(shop).accept(heal, "ada")
+    with pytest.raises(UsageError, match="was forgotten"):
+        accepted_text(heal, read_plan_text(path, POLICY), POLICY)
+    assert await desk_of(shop).reject(heal, "ada", "no") is None, "its digests forbid it all the same"
+
+
+# The plan
+
+
+async def test_the_plan_must_be_the_one_that_was_healed(shop: Shop, path: Path, tmp_path: Path) -> None:
+    await shop.run_file(path, "run-1")
+    heal = await approved(shop)
+
+    def of(text: str) -> PlanText:
+        return read_plan_text(plan_file(tmp_path, text), POLICY)
+
+    with pytest.raises(UsageError, match="plan of 'other'"):
+        accepted_text(heal, of(PLAN.replace("name: shop", "name: other")), POLICY)
+    with pytest.raises(UsageError, match="no step 'approve' with a target"):
+        accepted_text(heal, of(PLAN.replace("id: approve", "id: else")), POLICY)
+    with pytest.raises(UsageError, match="another target now"):
+        accepted_text(heal, of(PLAN.replace('name: "Approve"', 'name: "Grant"')), POLICY)
+    once = accepted_text(heal, of(PLAN), POLICY)
+    assert accepted_text(heal, once, POLICY) is once, "it says it already"
+
+
+async def test_a_name_that_the_run_was_given_is_not_replaced_by_one(shop: Shop, tmp_path: Path) -> None:
+    text = PLAN.replace('name: "Approve"', 'name: "${{ inputs.what }}"')
+    text = text.replace("heal: apply", "heal: apply\n    inputs: {what: Approve}")
+    path = plan_file(tmp_path, text)
+    await shop.run_file(path, "run-1")
+    heal = await approved(shop)
+    with pytest.raises(UsageError, match=r"named by what the run was given \(name\)"):
+        accepted_text(heal, read_plan_text(path, POLICY), POLICY)
+
+
+async def test_nothing_hidden_and_no_reference_gets_into_the_plan(shop: Shop, path: Path) -> None:
+    await shop.run_file(path, "run-1")
+    heal, text = await approved(shop), read_plan_text(path, POLICY)
+    hidden = Element(tag="button", role="button", name="Pay [redacted]", text="Pay [redacted]", id="pay")
+    after = accepted_text(with_after(heal, hidden), text, POLICY)
+    assert b"redacted" not in after.raw
+    known = Element(tag="button", role="button", id="pay")
+    assert after.target("approve") == Target(css="#pay", recorded=known), "a role alone is that of many"
+    odd = Element(tag="button", role="button", name="Pay ${{ inputs.x }}", text="Pay")
+    said = accepted_text(with_after(heal, odd), text, POLICY).target("approve")
+    assert said == Target(role="button", name="Pay \\${{ inputs.x }}")
+    with pytest.raises(UsageError, match="nothing names the element"):
+        accepted_text(with_after(heal, Element(tag="div", text="[redacted]")), text, POLICY)
+
+
+async def test_a_plan_is_replaced_whole_with_its_mode_and_only_as_it_was_read(shop: Shop, path: Path) -> None:
+    await shop.run_file(path, "run-1")
+    path.chmod(0o640)
+    link = path.with_name("link.yaml")
+    link.symlink_to(path)
+    before = read_plan_text(link, POLICY)
+    after = accepted_text(await approved(shop), before, POLICY)
+    replace_plan(before, after)
+    assert (link.is_symlink(), path.read_bytes(), path.stat().st_mode & 0o777) == (True, after.raw, 0o640)
+    with pytest.raises(UsageError, match="changed meanwhile"):
+        replace_plan(before, after)
+    assert sorted(one.name for one in path.parent.glob("*plan*")) == ["plan.yaml"], "nothing is left behind"
+
+
+def test_only_what_changed_is_told_and_not_at_length() -> None:
+    old = Element(tag="button", name="Approve", classes=("a", "b"), visible=True)
+    new = Element(tag="button", name="x" * 500, classes=("a",), visible=False)
+    told = changed_fields(old, new)
+    assert [name for name, _, _ in told] == ["name", "classes", "visible"]
+    assert told[1] == ("classes", "a · b", "a")
+    assert len(told[0][2]) == 200
+    assert changed_fields(None, old)[0] == ("tag", "", "button")
