@@ -18,10 +18,11 @@ from recoup.kernel.healing import target_digest
 from recoup.kernel.memory import TargetMemory, identity
 from recoup.kernel.reviewing import HealState, Word, changed_fields
 from recoup.model.events import TargetHealed, TargetLearned, TargetObserved
-from recoup.model.ids import targets_stream
+from recoup.model.ids import run_stream, targets_stream
 from recoup.model.policy import Policy
 from recoup.model.storage import Append, Draft, StreamAppend
 from recoup.model.target import Element, Target
+from recoup.testing.browser import ScriptedBrowser
 
 POLICY = Policy()
 NAMED = Target(role="button", name="Approve")
@@ -109,15 +110,40 @@ async def test_a_word_counts_for_the_same_heal_in_other_runs(shop: Shop, path: P
 
 async def test_what_the_workflow_learned_by_itself_is_applied(shop: Shop, path: Path) -> None:
     await shop.run_file(path, "run-1")
+    states = {
+        heal.name: heal.reviewed.state for heal in await desk_of(shop).newest(["shop"], lambda _: True, 10)
+    }
+    assert states == {"run-1/approve": HealState.APPLIED, "run-1/save": HealState.WAITING}
+
+
+async def test_what_was_rejected_is_told_to_whoever_looks_for_the_target_next(shop: Shop, path: Path) -> None:
+    await shop.run_file(path, "run-1")
+    assert await desk_of(shop).reject(await approved(shop), "ada", "no") is None
+    await shop.run_file(path, "run-2")
+    pages = shop.world.pages
+    assert isinstance(pages, ScriptedBrowser)
+    looked = [one for one in pages.looked if identity(APPROVE) in one.forbidden]
+    assert looked and looked[0].remembered == (), "and what was learned of it is not used"
+
+
+async def test_heals_recorded_without_digests_can_be_named_and_decided(shop: Shop, path: Path) -> None:
+    await shop.run_file(path, "run-1")
     fact = (await approved(shop)).fact
-    names = ("step_id", "step_index", "attempt", "run_id", "target_digest", "identity")
-    about = {name: getattr(fact, name) for name in names}
-    await add(
-        shop,
-        msgspec.structs.replace(fact, before=None, after=None),
-        TargetLearned(**about, element=APPROVE, confidence=0.97, origin="model"),
+    bare = msgspec.structs.replace(
+        fact, attempt=9, before=None, after=None, runner_up=None, target_digest="", identity=""
     )
-    assert (await approved(shop)).reviewed.state is HealState.APPLIED
+    part = StreamAppend(
+        run_stream("run-1"),
+        (Draft(fact.TYPE, shop.redactor.seal(msgspec.structs.replace(bare, after=APPROVE))),),
+    )
+    await shop.ledger.append(Append(at=shop.clock.now(), streams=(part,)))
+    await add(shop, bare)
+    heal = await desk_of(shop).one(["shop"], "run-1", "approve", 9)
+    assert (heal.name, heal.reviewed.state) == ("run-1/approve/9", HealState.WAITING)
+    assert (heal.fact.target_digest, heal.fact.identity) == (target_digest(NAMED), identity(APPROVE))
+    assert await desk_of(shop).accept(heal, "ada") is None
+    again = await desk_of(shop).one(["shop"], "run-1", "approve", 9)
+    assert again.reviewed.state is HealState.ACCEPTED
 
 
 async def test_names_may_be_beginnings_and_are_told_where_several_fit(shop: Shop, path: Path) -> None:

@@ -41,12 +41,12 @@ def decided(cli: Cli, kind: type[TargetLearned | TargetRejected]) -> list[Target
 
 
 def test_a_heal_is_listed_shown_accepted_as_a_patch_and_then_in_the_file(cli: Cli, plan: Path) -> None:
-    listed = cli("heals", "list", "--waiting", "--json").json
+    listed = cli("heals", "list", "--json").json
     assert [one["heal"] for one in listed] == ["run-1/save", "run-1/approve"], "the newest first"
     assert [(one["state"], one["verified"], one["confidence"]) for one in listed] == [
         ("waiting", True, 0.8),
-        ("waiting", True, 0.97),
-    ]
+        ("applied", True, 0.97),
+    ], "what is sure was learned by itself"
     assert listed[1]["taken"] == "button 'Approve invoice'"
     words = cli("heals", "list", "--workflow", "shop", "--limit", "1").out
     assert "waiting   run-1/save" in words and "80% sure" in words and len(words.splitlines()) == 1
