@@ -126,6 +126,21 @@ async def test_what_was_rejected_is_told_to_whoever_looks_for_the_target_next(sh
     assert looked and looked[0].remembered == (), "and what was learned of it is not used"
 
 
+async def test_what_an_attempt_took_that_failed_then_can_be_rejected(shop: Shop, tmp_path: Path) -> None:
+    path = plan_file(tmp_path, PLAN.replace("text: Approved", "text: Never"))
+    await shop.run_file(path, "run-1")
+    desk = desk_of(shop)
+    assert await desk.newest(["shop"], lambda _: True, 10) == [], "nothing was counted"
+    listed = await desk.newest(["shop"], lambda _: True, 10, "run-1")
+    assert [(one.name, one.fact.verified) for one in listed][:1] == [("run-1/approve", False)]
+    assert (
+        await desk.reject(await desk.one(["shop"], "run-1", "approve", None), "ada", "it did nothing") is None
+    )
+    assert (await memory(shop)).forbids(("approve", target_digest(NAMED)), identity(APPROVE))
+    (word,) = {one.reviewed.word for one in await desk.newest(["shop"], lambda _: True, 10, "run-1")}
+    assert word is not None and word.by == "ada"
+
+
 async def test_heals_recorded_without_digests_can_be_named_and_decided(shop: Shop, path: Path) -> None:
     await shop.run_file(path, "run-1")
     fact = (await approved(shop)).fact

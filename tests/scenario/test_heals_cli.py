@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import pty
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -175,3 +177,30 @@ def test_after_a_heal_was_accepted_the_changed_page_needs_none(cli: Cli, site: S
     assert after[changed[0]].strip() == "name: 'Approve invoice'", "in the quotes that it had"
     third = cli("run", str(path), "--json")
     assert (third.code, third.payloads("target.healed")) == (0, []), third.err
+
+
+def answered(cli: Cli, answer: bytes, *words: str) -> tuple[int, str]:
+    """The command on a terminal, where somebody answers."""
+    ours, theirs = pty.openpty()
+    os.write(ours, answer)
+    done = subprocess.run(
+        cli.argv(*words),
+        stdin=theirs,
+        capture_output=True,
+        text=True,
+        cwd=cli.folder,
+        env=cli.environ(),
+        timeout=60,
+    )
+    os.close(ours)
+    os.close(theirs)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_on_a_terminal_somebody_is_asked_after_the_change_was_shown(cli: Cli, plan: Path) -> None:
+    before = plan.read_text()
+    code, said = answered(cli, b"n\n", "heals", "accept", "run-1/approve")
+    assert (code, plan.read_text(), decided(cli, TargetLearned)) == (2, before, [])
+    assert said.index('+        name: "Approve invoice"') < said.index("Accept run-1/approve and change")
+    code, said = answered(cli, b"y\n", "heals", "accept", "run-1/approve")
+    assert (code, plan.read_text() != before, len(decided(cli, TargetLearned))) == (0, True, 1), said

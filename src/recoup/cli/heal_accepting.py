@@ -38,7 +38,7 @@ class Accepting:
         self._before: dict[Path, PlanText] = {}
         self._after: dict[Path, PlanText] = {}
 
-    async def prepare(self, found: Sequence[Heal]) -> None:
+    def prepare(self, found: Sequence[Heal]) -> None:
         for heal in found:
             self._take(heal)
 

@@ -61,6 +61,8 @@ def list_heals(
 ) -> None:
     """List heals, newest first: what was taken for what, how sure that was, and what became of it.
 
+    Heals of attempts that failed afterwards are listed with --run.
+
     \b
     waiting    nobody has said anything yet
     applied    the workflow remembers it by itself; the plan does not say it yet
@@ -79,11 +81,13 @@ def list_heals(
         desk = _desk(app)
         run_id = None if run_name is None else await app.find(run_name)
         names = [workflow] if workflow is not None else await desk.workflows()
+        if run_id is not None:
+            names = [name for name in [(await app.state(run_id)).workflow] if workflow in (None, name)]
 
         def wanted(one: Reviewed) -> bool:
-            return run_id in (None, one.heal.run_id) and not (waiting and one.state != "waiting")
+            return not waiting or one.state == "waiting"
 
-        found = await desk.newest(names, wanted, limit)
+        found = await desk.newest(names, wanted, limit, run_id)
         if as_json:
             print_json([heal_document(heal.workflow, heal.reviewed) for heal in found])
             return
@@ -182,7 +186,7 @@ def accept(
         desk = _desk(app)
         found = await _sure(desk, workflow) if sure else [await _found(app, heal_name or "")]
         accepting = Accepting(desk, await _policy(app), plan, one=not sure)
-        await accepting.prepare(found)
+        accepting.prepare(found)
         if not as_json:
             accepting.show()
         if asks and accepting.heals and not click.confirm(accepting.question()):

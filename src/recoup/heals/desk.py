@@ -17,6 +17,7 @@ from recoup.kernel.memory import identity
 from recoup.kernel.reviewing import ACCEPTED_BY_SOMEBODY, Review, Reviewed, Word, named_by
 from recoup.model.events import Event, RunSubmitted, TargetHealed, TargetLearned, TargetRejected
 from recoup.model.ids import run_stream, targets_stream
+from recoup.model.instant import Instant
 from recoup.model.plan import BrowserAction, Plan
 from recoup.model.storage import Append, Draft, StreamAppend
 from recoup.ports import Clock, Ledger, Redactor
@@ -52,7 +53,7 @@ class Heals:
         self._ledger = ledger
         self._redactor = redactor
         self._clock = clock
-        self._runs: dict[str, list[Event]] = {}
+        self._runs: dict[str, _Run] = {}
 
     # Looking
 
@@ -66,21 +67,25 @@ class Heals:
         return Review(events), events[-1].seq if events else 0
 
     async def newest(
-        self, workflows: Sequence[str], wanted: Callable[[Reviewed], bool], limit: int
+        self,
+        workflows: Sequence[str],
+        wanted: Callable[[Reviewed], bool],
+        limit: int,
+        run_id: str | None = None,
     ) -> list[Heal]:
-        """Of all these together, in full as far as their runs are kept."""
+        """Of all these together, in full as far as their runs are kept. Of one run also those whose attempts failed."""
         found: list[tuple[str, Reviewed]] = []
         for workflow in workflows:
-            review, _ = await self.review(workflow)
-            found += [(workflow, one) for one in review.heals() if wanted(one)]
+            found += [(workflow, one) for one in await self._heals(workflow, run_id) if wanted(one)]
         found.sort(key=lambda pair: -pair[1].at.wall_us)
         return [await self.in_full(workflow, one) for workflow, one in found[:limit]]
 
     async def one(self, workflows: Sequence[str], run: str, step: str, attempt: int | None) -> Heal:
         """The heal with this name; `run` and `step` may be beginnings. Raises NotFound."""
         meant: list[tuple[str, Reviewed]] = []
+        whole = run if (await self._run(run)).plan is not None else None
         for workflow in workflows:
-            heals = (await self.review(workflow))[0].heals()
+            heals = await self._heals(workflow, whole)
             runs = dict.fromkeys(heal.heal.run_id for heal in heals if heal.heal.run_id.startswith(run))
             for run_id in [run] if run in runs else runs:
                 meant += [(workflow, one) for one in named_by(heals, run_id, step, attempt)]
@@ -92,19 +97,30 @@ class Heals:
         names = ", ".join(one.name for _, one in meant[:10])
         raise NotFound(f"several heals begin with {name!r}", hint=f"Say which: {names}")
 
+    async def _heals(self, workflow: str, run_id: str | None) -> list[Reviewed]:
+        """Newest first. What attempts took that failed afterwards is in the stream of their run alone."""
+        review, _ = await self.review(workflow)
+        told = review.heals()
+        if run_id is None:
+            return told
+        run, counted = (
+            await self._run(run_id),
+            {_place(one.heal) for one in told if one.heal.run_id == run_id},
+        )
+        alone = [review.reviewed(heal, at) for heal, at in run.heals if _place(heal) not in counted]
+        mine = [*(one for one in told if one.heal.run_id == run_id), *alone]
+        return sorted(mine, key=lambda one: (-one.at.wall_us, -(one.heal.attempt or 0)))
+
     async def in_full(self, workflow: str, one: Reviewed) -> Heal:
         """With its elements, which are in the stream of its run alone; without them where that was forgotten."""
-        events = await self._run_events(one.heal.run_id)
-        submitted = next((e.payload for e in events if isinstance(e.payload, RunSubmitted)), None)
-        told = [e.payload for e in events if isinstance(e.payload, TargetHealed)]
-        same = [heal for heal in told if _place(heal) == _place(one.heal)]
-        heal = _completed(same[-1] if same else one.heal, submitted.plan if submitted else None)
-        reviewed = msgspec.structs.replace(one, heal=heal)
-        return Heal(workflow, reviewed, submitted.plan_source if submitted else None)
+        run = await self._run(one.heal.run_id)
+        same = [heal for heal, _ in run.heals if _place(heal) == _place(one.heal)]
+        heal = _completed(same[-1] if same else one.heal, run.plan)
+        return Heal(workflow, msgspec.structs.replace(one, heal=heal), run.plan_source)
 
-    async def _run_events(self, run_id: str) -> list[Event]:
+    async def _run(self, run_id: str) -> _Run:
         if run_id not in self._runs:
-            self._runs[run_id] = await self._events(run_stream(run_id), 0)
+            self._runs[run_id] = _run_of(await self._events(run_stream(run_id), 0))
         return self._runs[run_id]
 
     async def _last_events(self, stream: str) -> list[Event]:
@@ -164,6 +180,23 @@ class Heals:
                 continue
             return None
         raise Conflict(f"the stream {stream} never came to rest", hint="Try again: runs are adding to it.")
+
+
+class _Run(msgspec.Struct, frozen=True):
+    """What a run tells of its heals; nothing where it was forgotten."""
+
+    plan: Plan | None
+    plan_source: str | None
+    heals: tuple[tuple[TargetHealed, Instant], ...]
+
+
+def _run_of(events: Sequence[Event]) -> _Run:
+    submitted = next((e.payload for e in events if isinstance(e.payload, RunSubmitted)), None)
+    heals = tuple((e.payload, e.at) for e in events if isinstance(e.payload, TargetHealed))
+    if submitted is None:
+        return _Run(None, None, heals)
+    plan = submitted.plan
+    return _Run(plan, submitted.plan_source, tuple((_completed(heal, plan), at) for heal, at in heals))
 
 
 def _place(heal: TargetHealed) -> tuple[str, int | None]:
