@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import msgspec
 import pytest
 from tests.integration.heal_house import APPROVE, PLAN, Shop, plan_file
 
-from recoup.documents.plan_change import PlanText, read_plan_text
+from recoup.documents.plan_change import PlanText, patch_of, read_plan_text, root_of
 from recoup.errors import NotFound, UsageError
 from recoup.heals.accepting import accepted_text, replace_plan
 from recoup.heals.desk import Heal, Heals
@@ -242,6 +243,24 @@ async def test_a_plan_is_replaced_whole_with_its_mode_and_only_as_it_was_read(sh
     with pytest.raises(UsageError, match="changed meanwhile"):
         replace_plan(before, after)
     assert sorted(one.name for one in path.parent.glob("*plan*")) == ["plan.yaml"], "nothing is left behind"
+
+
+@pytest.mark.parametrize("name", ["plan.yaml", "my plans/a b.yaml", 'odd/"x"\t.yaml', "über/plän.yaml"])
+async def test_git_applies_the_patch_from_the_root_of_the_repository(
+    shop: Shop, path: Path, tmp_path: Path, name: str
+) -> None:
+    await shop.run_file(path, "run-1")
+    root = tmp_path / "repo"
+    moved = root / name
+    moved.parent.mkdir(parents=True)
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    moved.write_bytes(path.read_bytes().replace(b"\n# The end.\n", b"\n# The end."))
+    before = read_plan_text(moved, POLICY)
+    after = accepted_text(await approved(shop), before, POLICY)
+    assert root_of(moved) == root
+    patch = patch_of(before, after, root).encode()
+    subprocess.run(["git", "apply", "--verbose"], input=patch, cwd=root, check=True, capture_output=True)
+    assert moved.read_bytes() == after.raw
 
 
 def test_only_what_changed_is_told_and_not_at_length() -> None:

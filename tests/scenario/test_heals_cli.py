@@ -84,6 +84,7 @@ def test_a_heal_is_listed_shown_accepted_as_a_patch_and_then_in_the_file(cli: Cl
     assert "accepted by" in accepted.out and "already" in accepted.out
     again = cli("heals", "accept", "run-1/approve", "--yes", "--json").json
     assert (again["plans"], plan.read_text()) == ([], after)
+    assert again["accepted"][0]["already"] and again["accepted"][0]["by"]
     assert len(decided(cli, TargetLearned)) == 1, "once"
     late = cli("heals", "reject", "run-1/approve", "--reason", "wrong")
     assert (late.code, "was accepted by" in late.err) == (2, True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -34,7 +35,9 @@ class Accepting:
         self._one = one
         self.heals: list[Heal] = []
         self._left: list[tuple[Heal, str]] = []
-        self._notes: dict[str, str] = {}
+        self._words: dict[str, Word] = {}
+        """What was said before, by the name of the heal."""
+        self._by = ""
         self._before: dict[Path, PlanText] = {}
         self._after: dict[Path, PlanText] = {}
 
@@ -58,6 +61,7 @@ class Accepting:
 
     async def carry_out(self, by: str, patch: Path | None) -> None:
         """First the word, then the file: whoever is interrupted between the two says the same again."""
+        self._by = by
         accepted = [heal for heal in self.heals if await self._accept(heal, by)]
         if len(accepted) < len(self.heals):
             self.heals, self._after = [], {}
@@ -75,7 +79,7 @@ class Accepting:
         if word is None:
             return True
         if word.state is HealState.ACCEPTED:
-            self._notes[heal.name] = f"was accepted {_who(word)} already"
+            self._words[heal.name] = word
             return True
         if self._one:
             raise _refused(heal, word)
@@ -99,21 +103,15 @@ class Accepting:
         return f"Accept {', '.join(heal.name for heal in self.heals)} and change {plans}?"
 
     def report(self, patch: Path | None, as_json: bool) -> None:
-        diffs = self.diffs()
         if as_json:
-            print_json({
-                "accepted": [
-                    heal_document(heal.workflow, heal.reviewed)
-                    | {"state": HealState.ACCEPTED.value, "note": self._notes.get(heal.name)}
-                    for heal in self.heals
-                ],
-                "leftAlone": [{"heal": heal.name, "why": why} for heal, why in self._left],
-                "plans": [{"plan": path, "diff": diff, "changed": patch is None} for path, diff in diffs.items()],
-                "patch": None if patch is None else str(patch),
-            })  # fmt: skip
+            print_json(self._document(patch))
             return
+        diffs = self.diffs()
         for heal in self.heals:
-            click.echo(f"{heal.name} {self._notes.get(heal.name, 'is accepted')}")
+            before = self._words.get(heal.name)
+            click.echo(
+                f"{heal.name} " + (f"was accepted {_who(before)} already" if before else "is accepted")
+            )
         for path in diffs:
             click.echo(f"{path}: changed" if patch is None else f"{path}: to be changed by {patch}")
         if self.heals and not diffs:
@@ -122,6 +120,22 @@ class Accepting:
             click.echo(f"left alone: {heal.name}: {why}")
         if not self.heals and not self._left:
             click.echo("no heal is there to be accepted", err=True)
+
+    def _document(self, patch: Path | None) -> dict[str, Any]:
+        plans = [
+            {"plan": path, "diff": diff, "changed": patch is None} for path, diff in self.diffs().items()
+        ]
+        return {
+            "accepted": [self._accepted(heal) for heal in self.heals],
+            "leftAlone": [{"heal": heal.name, "why": why} for heal, why in self._left],
+            "plans": plans,
+            "patch": None if patch is None else str(patch),
+        }
+
+    def _accepted(self, heal: Heal) -> dict[str, Any]:
+        before = self._words.get(heal.name)
+        said = {"state": HealState.ACCEPTED.value, "by": before.by if before else self._by}
+        return heal_document(heal.workflow, heal.reviewed) | said | {"already": before is not None}
 
 
 def _must_be_acceptable(heal: Heal, *, sure_only: bool) -> None:

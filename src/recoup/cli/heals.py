@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from recoup.cli.look import shown
 from recoup.cli.output import json_option, print_json, with_app
 from recoup.errors import NotFound, RecoupError, SettingsError, StateError, UsageError
 
@@ -117,12 +118,14 @@ def show(ctx: click.Context, heal_name: str, plan: Path | None, opens: bool, as_
 
     async def work(app: App) -> None:
         heal = await _found(app, heal_name)
-        picture = await _picture(app, heal) if opens else None
+        pictures = await _pictures(app, heal)
+        picture = _saved(heal, pictures) if opens else None
         diff, problem = await _would_change(app, heal, plan)
         if as_json:
-            print_json(_document(heal) | {"diff": diff, "problem": problem, "picture": picture})
+            told = {"diff": diff, "problem": problem, "pictures": list(pictures), "picture": picture}
+            print_json(_document(heal) | told)
         else:
-            _print(heal, diff, problem)
+            _print(heal, diff, problem, list(pictures))
         if picture is not None:
             click.echo(f"picture   {picture}", err=True)
             click.launch(picture)
@@ -305,15 +308,30 @@ async def _would_change(app: App, heal: Heal, plan: Path | None) -> tuple[str, s
     return diff, "" if diff else "the plan says it already"
 
 
-async def _picture(app: App, heal: Heal) -> str:
-    """In a file of its own, that can be opened."""
+async def _pictures(app: App, heal: Heal) -> dict[str, bytes]:
+    """Of the evidence, by handle; without what was forgotten or is elsewhere."""
+    found = {}
     for handle in heal.fact.evidence:
-        content = await app.evidence.get(handle)
-        for sign, suffix in _PICTURES.items():
-            if content.startswith(sign):
-                with tempfile.NamedTemporaryFile(prefix="recoup-heal-", suffix=suffix, delete=False) as file:
-                    file.write(content)
-                return file.name
+        with contextlib.suppress(NotFound, StateError):
+            content = await app.evidence.get(handle)
+            if _suffix(content):
+                found[handle] = content
+    return found
+
+
+def _suffix(content: bytes) -> str:
+    """Nothing where it is no picture."""
+    return next((suffix for sign, suffix in _PICTURES.items() if content.startswith(sign)), "")
+
+
+def _saved(heal: Heal, pictures: dict[str, bytes]) -> str:
+    """In a file of its own, that can be opened."""
+    for content in pictures.values():
+        with tempfile.NamedTemporaryFile(
+            prefix="recoup-heal-", suffix=_suffix(content), delete=False
+        ) as file:
+            file.write(content)
+        return file.name
     raise NotFound(f"{heal.name} has no picture", hint=f"See what there is: recoup heals show {heal.name}")
 
 
@@ -343,14 +361,15 @@ def _print_line(heal: Heal) -> None:
     )
 
 
-def _print(heal: Heal, diff: str, problem: str) -> None:
+def _print(heal: Heal, diff: str, problem: str, pictures: list[str]) -> None:
     from recoup.kernel.reviewing import changed_fields
     from recoup.model.target import element_words
 
     one, fact = heal.reviewed, heal.fact
     click.echo(f"heal      {heal.name}")
     click.echo(f"workflow  {heal.workflow}")
-    click.echo(f"state     {one.state.value}" + (f" {_who(one.word)}: {one.word.reason}" if one.word else ""))
+    said = f" {_who(one.word)}: {shown(one.word.reason)}" if one.word else ""
+    click.echo(f"state     {one.state.value}{said}")
     click.echo(f"target    {fact.target}")
     proof = "verified by what the step expects" if fact.verified else "unverified: nothing proved it"
     click.echo(f"taken     {_taken(heal)} ({fact.found_by}), {proof}")
@@ -365,7 +384,8 @@ def _print(heal: Heal, diff: str, problem: str) -> None:
                 f"  {name:<15} {old!r} → {new!r}" if fact.before is not None else f"  {name:<15} {new!r}"
             )
     for handle in fact.evidence:
-        click.echo(f"evidence  recoup show {fact.run_id} --evidence {handle[:19]} (a picture: --open)")
+        boxes = f" (a picture with boxes; recoup heals show {heal.name} --open)" if handle in pictures else ""
+        click.echo(f"evidence  recoup show {fact.run_id} --evidence {handle[:19]}{boxes}")
     click.echo(f"plan      {problem}" if problem else f"accepting it changes the plan:\n{diff}".rstrip("\n"))
 
 
