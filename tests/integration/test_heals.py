@@ -168,6 +168,15 @@ async def test_names_may_be_beginnings_and_are_told_where_several_fit(shop: Shop
     with pytest.raises(NotFound, match="several heals") as several:
         await desk_of(shop).one(["shop"], "run-1", "", None)
     assert "run-1/save, run-1/approve" in several.value.hint
+    fact = (await approved(shop)).fact
+    second, third = (msgspec.structs.replace(fact, attempt=number, after=None) for number in (2, 3))
+    await add(shop, second)
+    assert (await approved(shop)).fact.attempt == 1, "its name is without a number"
+    assert (await desk_of(shop).one(["shop"], "run-1", "approve", 2)).name == "run-1/approve/2"
+    await add(shop, *(msgspec.structs.replace(one, run_id="run-2") for one in (second, third)))
+    with pytest.raises(NotFound, match="several heals") as several:
+        await approved(shop, "run-2")
+    assert "run-2/approve/3, run-2/approve/2" in several.value.hint
     with pytest.raises(NotFound, match="no heal 'run-1/approve/7'"):
         await desk_of(shop).one(["shop"], "run-1", "approve", 7)
 

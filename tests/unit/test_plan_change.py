@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from recoup.documents.browser_written import target_data
 from recoup.documents.plan_change import PlanText, patch_of, read_plan_text, with_target
-from recoup.documents.plan_yaml import flow_text
+from recoup.documents.plan_yaml import flow_text, quoted_text
 from recoup.errors import NotFound, UsageError
 from recoup.model.plan import BrowserAction
 from recoup.model.policy import Policy
@@ -169,24 +169,38 @@ GAPS = st.lists(st.sampled_from(["", "# ---", "      # deep", "  "]), max_size=2
 )
 
 
+QUOTES = st.sampled_from(["", "'", '"'])
+
+
+@st.composite
+def entries(draw: st.DrawFn) -> list[str]:
+    """A target and what stands beside it, in any order and in whatever quotes."""
+    target = target_data(draw(TARGETS))
+    beside: dict[str, Any] = draw(st.sampled_from([{}, {"double": True}, {"button": "right"}]))
+    written = []
+    for key, value in draw(st.permutations(list((target | beside).items()))):
+        quote = draw(QUOTES)
+        said = quoted_text(value, quote) if isinstance(value, str) and quote else flow_text(value)
+        name = draw(QUOTES)
+        written.append(f"{name}{key}{name}: {said}")
+    return written
+
+
 @st.composite
 def plans(draw: st.DrawFn) -> tuple[str, str, str]:
     """A plan in three pieces: before the value under `click`, the value, and what follows it."""
-    target = target_data(draw(TARGETS))
-    indent = " " * draw(st.integers(1, 6))
-    beside: dict[str, Any] = draw(st.sampled_from([{}, {"double": True}, {"button": "right"}]))
-    entries = draw(st.permutations(list((target | beside).items())))
+    said = draw(entries())
+    indent = " " * draw(st.integers(7, 12))
     head = f"{draw(GAPS)}version: 1{draw(REMARKS)}\nname: 'shop'\n{draw(GAPS)}steps:\n{GO}"
     tail = f'{draw(REMARKS)}\n{draw(GAPS)}  - {{id: other,  browser: {{click: "x"}}}}{draw(REMARKS)}'
     tail += draw(st.sampled_from(["", "\n", "\n\n# end"]))
     if draw(st.booleans()):
         opening = f"{head}  - id: it\n    browser: {{ click:  "
-        return opening, flow_text(dict(entries)), " }" + tail
+        joint = draw(st.sampled_from([", ", " ,  ", f",\n{indent}", f",  # so {{\n\n{indent}"]))
+        ending = draw(st.sampled_from(["", " ", f"\n{indent}", ","]))
+        return opening, "{" + joint.join(said) + ending + "}", " }" + tail
     opening = f"{head}  - id: it\n    browser:\n      click:{draw(REMARKS)}\n"
-    lines = [
-        f"      {indent}{flow_text({key: value})[1:-1]}{draw(REMARKS)}\n{draw(GAPS)}"
-        for key, value in entries
-    ]
+    lines = [f"{indent}{one}{draw(REMARKS)}\n{draw(GAPS)}" for one in said]
     last = lines.pop().split("\n")[0]
     return opening, "".join([*lines, last]), tail
 
@@ -213,3 +227,24 @@ def test_every_byte_outside_the_target_stays(pieces: tuple[str, str, str], targe
 def test_to_say_the_same_again_changes_nothing(pieces: tuple[str, str, str], target: Target) -> None:
     once = with_target(read("".join(pieces)), "it", target, POLICY)
     assert target.recorded is not None or with_target(once, "it", target, POLICY).raw == once.raw
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        " >-\n        Approve\n        all\n",
+        "\n        name: >-\n          Approve\n\n          all\n        double: true\n",
+        "\n        name: Approve\n          all\n",
+        "\n        ? role\n        : button\n        ? name\n        : Approve\n",
+        " &here\n        name: Approve\n",
+        "\n        near: |-\n          Approve\n        css: a\n        role: button\n",
+        " {role: button,\n        name: Approve\n          all }\n",
+        '\n        recorded:\n          tag: a\n          name: x   # was\n\n        # then\n        role: "button"\n',
+    ],
+)
+@pytest.mark.parametrize("full", [None, ELEMENT])
+def test_whatever_way_it_is_written_it_is_changed_alone(value: str, full: Element | None) -> None:
+    opening, tail = f"{HEAD}  - id: it\n    browser:\n      click:", "    # behind\n    expect: [{text: x}]\n"
+    after = changed(opening + value + tail, msgspec.structs.replace(CONFIRM, recorded=full))
+    assert after.startswith(opening) and after.endswith(tail)
+    assert after.count("# then") == value.count("# then")

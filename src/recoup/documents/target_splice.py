@@ -141,7 +141,7 @@ def _in_lines(text: str, entries: Entries, data: dict[str, Any], pen: _Yaml) -> 
     added = joint.join(block(key, value) for key, value in new.items())
     if added and gone:
         key, value = entries[gone.pop(0)]
-        edits.append((key.start, value.end, added + ending * text[: value.end].endswith("\n")))
+        edits.append((key.start, value.end, added + _line_feed(text, value.end)))
     elif added:
         last = max(number for number, (key, _) in enumerate(entries) if key.value in KEYS)
         edits.append(_behind(text, entries[last], joint, added, ending))
@@ -160,11 +160,16 @@ def _line_edit(
     if isinstance(value, Mapping) and not old.flow:
         return key.start, old.end, block(key.value, value)
     start, end, instead = _value_edit(entry, data, pen)
-    return start, end, instead + "\n" * text[:end].endswith("\n")
+    return start, end, instead + _line_feed(text, end)
 
 
 def _begins_a_line(text: str, key: Spot) -> bool:
     return not text[key.start - key.column : key.start].strip(" ")
+
+
+def _line_feed(text: str, end: int) -> str:
+    """What ends the line, of a value that goes so far."""
+    return next((feed for feed in ("\r\n", "\n") if text[:end].endswith(feed)), "")
 
 
 def _line_end(text: str, at: int) -> int:
@@ -191,5 +196,4 @@ def _whole(text: str, spot: Spot, data: dict[str, Any], pen: _Yaml) -> list[Edit
         text[key.start : value.end].strip() for key, value in spot.entries or () if key.value not in KEYS
     ]
     said = [pen.entry(key, value) for key, value in data.items()]
-    ending = "\n" * text[: spot.end].endswith("\n")
-    return [(spot.start, spot.end, "{" + ", ".join([*said, *beside]) + "}" + ending)]
+    return [(spot.start, spot.end, "{" + ", ".join([*said, *beside]) + "}" + _line_feed(text, spot.end))]

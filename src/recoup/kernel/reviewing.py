@@ -120,12 +120,14 @@ def _question(told: TargetHealed | TargetLearned | TargetRejected) -> Question |
 
 
 def named_by(heals: Sequence[Reviewed], run_id: str, step: str, attempt: int | None) -> list[Reviewed]:
-    """Those that a name may mean, of one run: by the whole id of the step, or by how it begins."""
+    """Those that a name may mean, of one run: by the whole id of the step, or by how it begins. Without an attempt it
+    is the first one's name, or that of the only one."""
     there = [one for one in heals if one.heal.run_id == run_id and attempt in (None, one.heal.attempt)]
-    whole = [one for one in there if one.heal.step_id == step]
-    meant = whole or [one for one in there if one.heal.step_id.startswith(step)]
-    steps = {one.heal.step_id for one in meant}
-    return meant[:1] if len(steps) == 1 else meant
+    meant = [one for one in there if one.heal.step_id == step]
+    meant = meant or [one for one in there if one.heal.step_id.startswith(step)]
+    if len({one.heal.step_id for one in meant}) > 1:
+        return meant
+    return [one for one in meant if one.heal.attempt == 1] or meant
 
 
 # What is said about one
