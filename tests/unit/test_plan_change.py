@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recoup.documents.browser_written import target_data
@@ -205,6 +205,7 @@ def plans(draw: st.DrawFn) -> tuple[str, str, str]:
     return opening, "".join([*lines, last]), tail
 
 
+@settings(deadline=None)
 @given(plans(), TARGETS)
 def test_every_byte_outside_the_target_stays(pieces: tuple[str, str, str], target: Target) -> None:
     opening, value, tail = pieces
@@ -223,6 +224,7 @@ def test_every_byte_outside_the_target_stays(pieces: tuple[str, str, str], targe
         assert new.action.target == (target if new.id == "it" else old.action.target)
 
 
+@settings(deadline=None)
 @given(plans(), TARGETS)
 def test_to_say_the_same_again_changes_nothing(pieces: tuple[str, str, str], target: Target) -> None:
     once = with_target(read("".join(pieces)), "it", target, POLICY)

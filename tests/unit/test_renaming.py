@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.target_pages import element, shop
 
@@ -90,6 +90,7 @@ WRITTEN = st.builds(
 ).filter(lambda target: target.role or target.name or target.text or target.test_id or target.css)
 
 
+@settings(deadline=None)
 @given(WRITTEN, st.sampled_from(range(len(PAGE))), st.sampled_from(range(len(PAGE))))
 def test_in_short_it_is_the_one_and_not_the_next_best_and_saying_it_again_changes_nothing(
     written: Target, taken: int, next_best: int
