@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from tests.integration.heal_house import APPROVE, PLAN, Shop, plan_file
 
+from recoup.cli.heal_accepting import Accepting
 from recoup.documents.plan_change import PlanText, patch_of, read_plan_text, root_of
 from recoup.errors import NotFound, UsageError
 from recoup.heals.accepting import accepted_text, replace_plan
@@ -280,3 +281,39 @@ def test_only_what_changed_is_told_and_not_at_length() -> None:
     assert told[1] == ("classes", "a · b", "a")
     assert len(told[0][2]) == 200
     assert changed_fields(None, old)[0] == ("tag", "", "button")
+
+
+# While somebody looks at the change
+
+
+async def test_what_was_rejected_while_somebody_looked_changes_no_plan(shop: Shop, path: Path) -> None:
+    await shop.run_file(path, "run-1")
+    before, heal = path.read_bytes(), await approved(shop)
+    alone = Accepting(desk_of(shop), POLICY, None, one=True)
+    alone.prepare([heal])
+    assert 'name: "Approve invoice"' in alone.diffs()[str(path)]
+    await desk_of(shop).reject(heal, "bob", "another invoice's")
+    with pytest.raises(UsageError, match=r"rejected by bob on .*: another invoice's"):
+        await alone.carry_out("ada", None)
+    assert path.read_bytes() == before
+
+
+async def test_of_several_only_the_rejected_one_is_left_alone(
+    shop: Shop, path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await shop.run_file(path, "run-1")
+    heals = [surely(one) for one in await desk_of(shop).newest(["shop"], lambda _: True, 10)]
+    together = Accepting(desk_of(shop), POLICY, None, one=False)
+    together.prepare(heals)
+    assert len(together.heals) == 2 and len(together.diffs()) == 1, "one diff for one plan"
+    await desk_of(shop).reject(await approved(shop), "bob", "no")
+    await together.carry_out("ada", None)
+    text = path.read_text()
+    assert "name: Store," in text and 'name: "Approve"\n' in text
+    together.report(None, as_json=False)
+    assert "left alone: run-1/approve: run-1/approve was rejected by bob" in capsys.readouterr().out
+
+
+def surely(heal: Heal) -> Heal:
+    fact = msgspec.structs.replace(heal.fact, confidence=0.95)
+    return msgspec.structs.replace(heal, reviewed=msgspec.structs.replace(heal.reviewed, heal=fact))
