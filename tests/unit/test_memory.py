@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recoup.kernel import memory as kernel_memory
@@ -115,6 +115,7 @@ def test_a_failure_after_another_way_of_finding_does_not_count_against_it() -> N
     assert memory.usable(KEY)
 
 
+@settings(deadline=None)
 @given(st.integers(1, 50), st.integers(0, 50))
 def test_a_third_of_failures_is_too_many(successes: int, failures: int) -> None:
     memory = after(learned(healed()))
@@ -126,6 +127,7 @@ def test_a_third_of_failures_is_too_many(successes: int, failures: int) -> None:
     assert bool(memory.usable(KEY)) is is_good
 
 
+@settings(deadline=None)
 @given(st.integers(1, 1_000), st.integers(0, 1_000))
 def test_more_successes_make_surer_more_failures_less_and_nothing_is_certain(good: int, bad: int) -> None:
     def of(successes: int, failures: int) -> float:
@@ -189,6 +191,7 @@ LESSONS = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(LESSONS, LESSONS, LESSONS)
 def test_taking_back_is_as_if_it_had_not_been_learned(
     before: list[Payload], bad: list[Payload], later: list[Payload]

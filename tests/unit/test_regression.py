@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recoup.kernel.breaker import FAILURES_MAX, ROLLBACK_S, fold_health, next_mode, regression, standing
@@ -94,6 +94,7 @@ def test_another_mode_takes_nothing_back() -> None:
     assert lesson is not None and not lesson.due
 
 
+@settings(deadline=None)
 @given(st.text("x.", max_size=300), st.text("x.", max_size=300))
 def test_only_the_last_results_count_and_they_are_few(before: str, since: str) -> None:
     health = after(*results(before), SNAPSHOT, *results(since))

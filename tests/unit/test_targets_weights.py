@@ -94,6 +94,7 @@ def walked(raw: Stored, row: list[float]) -> float:
     return total / raw.ensembles
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(-30, 30), min_size=1, max_size=8))
 def test_choices_and_the_choice_of_none_are_a_whole(scores: list[float]) -> None:
     rows = np.zeros((len(scores), len(NAMES)))
@@ -101,6 +102,7 @@ def test_choices_and_the_choice_of_none_are_a_whole(scores: list[float]) -> None
     assert np.all(likely >= 0) and likely.sum() < 1
 
 
+@settings(deadline=None)
 @given(st.floats(0, 1), st.floats(0, 1))
 def test_calibration_keeps_the_order(one: float, other: float) -> None:
     model = shipped()
@@ -110,6 +112,7 @@ def test_calibration_keeps_the_order(one: float, other: float) -> None:
     assert 0.0 <= low <= high <= 1.0
 
 
+@settings(deadline=None)
 @given(st.floats(0.05, 0.95), st.integers(1, 5_000))
 def test_far_away_and_in_another_part_of_the_page_is_less_likely_the_same(likely: float, nearer: int) -> None:
     model = shipped()
