@@ -101,6 +101,14 @@ def test_what_is_found_in_memory_stays_one_entry_with_its_origin() -> None:
     assert len(memory) == 1 and known.origin == "model"
 
 
+def test_what_somebody_accepted_needs_no_second_success() -> None:
+    word = msgspec.structs.replace(learned(healed()), origin="accepted")
+    (known,) = after(word).usable(KEY)
+    assert known.origin == "accepted"
+    (known,) = after(learned(healed()), word).usable(KEY)
+    assert known.origin == "model", "it stays the entry that it was"
+
+
 def test_failures_after_a_hit_count_against_it() -> None:
     memory = after(learned(healed()), healed())
     memory.add(healed(verified=False, found_by=FROM_MEMORY))

@@ -13,8 +13,8 @@ import msgspec
 
 from recoup.errors import Conflict, NotFound, UsageError
 from recoup.kernel.healing import target_digest
-from recoup.kernel.memory import identity
-from recoup.kernel.reviewing import ACCEPTED_BY_SOMEBODY, Review, Reviewed, Word, named_by
+from recoup.kernel.memory import ACCEPTED, identity
+from recoup.kernel.reviewing import Review, Reviewed, Word, named_by
 from recoup.model.events import Event, RunSubmitted, TargetHealed, TargetLearned, TargetRejected
 from recoup.model.ids import run_stream, targets_stream
 from recoup.model.instant import Instant
@@ -148,7 +148,7 @@ class Heals:
             reason=f"{by} accepted it",
             element=fact.after,
             confidence=fact.confidence,
-            origin=ACCEPTED_BY_SOMEBODY,
+            origin=ACCEPTED,
             by=by,
         ))  # fmt: skip
 

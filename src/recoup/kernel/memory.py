@@ -35,6 +35,8 @@ VERSIONS_MAX = 20
 """Points of the stream that can be gone back to without reading it again."""
 SUCCESSES_MIN = 2
 FAILURES_SHARE_MAX = 0.30
+ACCEPTED = "accepted"
+"""The origin of what somebody accepted: as good as all the successes that are needed."""
 FROM_MEMORY = "memory"
 """How a target was found: what `target.healed` says then."""
 GENERIC = frozenset({
@@ -195,7 +197,11 @@ class TargetMemory:
 
     def _learn(self, payload: TargetLearned) -> None:
         key = (payload.step_id, payload.target_digest)
-        if self.knows(key, payload.identity):
+        successes = SUCCESSES_MIN if payload.origin == ACCEPTED else 1
+        known = self._entries.get((key, payload.identity))
+        if known is not None:
+            proven = msgspec.structs.replace(known, successes=max(known.successes, successes))
+            self._entries[key, payload.identity] = proven
             return
         self._entries[key, payload.identity] = Entry(
             step_id=payload.step_id,
@@ -204,6 +210,7 @@ class TargetMemory:
             element=payload.element,
             origin=payload.origin,
             confidence=payload.confidence,
+            successes=successes,
         )
         self._by_target.setdefault(key, {})[payload.identity] = None
         self.learned_since += 1

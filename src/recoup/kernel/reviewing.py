@@ -12,13 +12,11 @@ from typing import Any
 
 import msgspec
 
-from recoup.kernel.memory import TargetMemory
+from recoup.kernel.memory import ACCEPTED, TargetMemory
 from recoup.model.events import Event, TargetHealed, TargetLearned, TargetRejected
 from recoup.model.instant import Instant
 from recoup.model.target import Element, element_words
 
-ACCEPTED_BY_SOMEBODY = "accepted"
-"""The origin of what is learned because somebody accepted a heal."""
 SURE_MIN = 0.9
 """From here on a heal that was verified needs no second look."""
 VALUE_CHARS_MAX = 200
@@ -82,7 +80,7 @@ class Review:
             case TargetHealed() as heal:
                 self._heals.pop(_name(heal), None)
                 self._heals[_name(heal)] = (heal, event.at)
-            case TargetLearned(origin="accepted") as told:
+            case TargetLearned() as told if told.origin == ACCEPTED:
                 self._say(told, Word(HealState.ACCEPTED, told.by, told.reason or "", event.at))
             case TargetRejected() as told if told.by:
                 self._say(told, Word(HealState.REJECTED, told.by, told.reason or "", event.at))
