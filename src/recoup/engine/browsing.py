@@ -9,7 +9,6 @@ import msgspec
 
 from recoup.kernel.breaker import standing
 from recoup.kernel.healing import (
-    OBSERVED_MAX,
     KnownTargets,
     details,
     floors,
@@ -45,6 +44,9 @@ from recoup.ports import Lifeline, Redactor
 if TYPE_CHECKING:
     from recoup.engine.world import Job, World
 
+EVENTS_MAX = 10_000
+"""Of the stream of a workflow's targets that a driver reads, the last ones."""
+PAGE = 1_000
 PAGE_KEY = "browser.page"
 """Under which what is needed to come back to the page is kept, encrypted."""
 
@@ -88,10 +90,14 @@ class Browsing:
     async def _targets(self, state: RunState) -> KnownTargets:
         if self._known is None:
             stream = targets_stream(state.workflow)
-            end = await self._world.ledger.head(stream)
-            after = max(0, end - OBSERVED_MAX)
-            events = await self._world.ledger.read(stream, after, OBSERVED_MAX)
-            self._known, self._memory = KnownTargets(events), TargetMemory(events=events)
+            after = max(0, await self._world.ledger.head(stream) - EVENTS_MAX)
+            known, memory = KnownTargets(), TargetMemory()
+            while events := await self._world.ledger.read(stream, after, PAGE):
+                for event in events:
+                    known.add(event.payload, event.at)
+                    memory.add(event.payload)
+                after = events[-1].seq
+            self._known, self._memory = known, memory
         return self._known
 
     # Afterwards
