@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "recoup"
-EDGES = {"api", "cli", "gateway", "mcp"}
+EDGES = {"api", "cli", "gateway", "mcp", "pytest_plugin"}
 ALL = {
     path.stem if path.is_file() else path.name for path in SOURCE.iterdir() if not path.name.startswith("_")
 }
@@ -48,6 +48,7 @@ MAY_IMPORT = {
     "api": ALL - EDGES,
     "testing": ALL - EDGES,
     "cli": ALL - (EDGES - {"cli"}),
+    "pytest_plugin": {"model", "kernel", "runtimes", "targets", "redaction"},
 }
 OUTSIDE = {
     "model": {"msgspec"},
@@ -70,6 +71,7 @@ OUTSIDE = {
     "simulation": {"msgspec"},
     "targets": {"msgspec", "numpy"},
     "learning": {"msgspec", "numpy", "faiss"},
+    "pytest_plugin": {"msgspec", "playwright", "pytest"},
 }
 IMPURE = {
     "asyncio",

@@ -1,0 +1,119 @@
+"""Look at a page from a test that waits for each call. The scripts are those of the browser runtime."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+from playwright.sync_api import ElementHandle, Error, Frame, JSHandle, Locator, Page
+
+from recoup.model.target import Element
+from recoup.runtimes.browser.collector import ELEMENTS_MAX, NODES_MAX, collected, is_same
+from recoup.runtimes.browser.scripts import script
+
+ALIVE_MS: Final = 1_000
+"""A page that does not answer for so long is not looked at: what it is asked has no limit of its own."""
+_OPTIONS: Final[dict[str, Any]] = {
+    "elementsMax": ELEMENTS_MAX,
+    "nodesMax": NODES_MAX,
+    "css": None,
+    "offset": None,
+}
+_ONE: Final = "(node, options) => node.isConnected ? (COLLECT)({...options, only: node}).sent : null"
+_AMONG_ALL: Final = """(node, options) => {
+    const {sent, nodes} = (COLLECT)(options);
+    return [nodes.indexOf(node), sent];
+}"""
+_ALL: Final = "(options) => (COLLECT)(options)"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The one element that a locator finds."""
+
+    node: ElementHandle
+    element: Element
+    """By itself, without what is around it."""
+
+    def described(self) -> tuple[Element, tuple[int, ...]] | None:
+        """In full, and in which frame it is. None: it is gone, or there is nothing to tell of it."""
+        frame = self.node.owner_frame()
+        if frame is None:
+            return None
+        index, text = self.node.evaluate(_with_collector(_AMONG_ALL), _OPTIONS)
+        return (_elements(text)[index], path_of(frame)) if index >= 0 else None
+
+
+@dataclass(frozen=True)
+class Look:
+    """One look at a frame."""
+
+    elements: tuple[Element, ...]
+    handle: JSHandle
+
+    def node(self, index: int) -> ElementHandle | None:
+        return self.handle.evaluate_handle("(seen, index) => seen.nodes[index]", index).as_element()
+
+
+def is_alive(page: Page) -> bool:
+    return not page.is_closed() and is_there(page.locator(":root"), ALIVE_MS)
+
+
+def is_there(locator: Locator, wait_ms: float) -> bool:
+    """Whether it finds something, now or within the time. Also False when the page does not answer."""
+    try:
+        locator.first.wait_for(state="attached", timeout=wait_ms)
+    except Error:
+        return False
+    return True
+
+
+def only_one(locator: Locator, wait_ms: float) -> Seen | None:
+    """What the locator finds, if that is one element."""
+    if not is_there(locator, wait_ms):
+        return None
+    found = locator.element_handles()
+    element = alone(found[0]) if len(found) == 1 else None
+    return Seen(found[0], element) if element else None
+
+
+def alone(node: ElementHandle) -> Element | None:
+    """One element as it is now. None: it is no longer part of the page."""
+    text = node.evaluate(_with_collector(_ONE), {**_OPTIONS, "elementsMax": 1 << 30})
+    return _elements(text)[0] if text else None
+
+
+def is_still(node: ElementHandle, element: Element) -> bool:
+    now = alone(node)
+    return now is not None and is_same(now, element)
+
+
+def look(frame: Frame) -> Look:
+    handle = frame.evaluate_handle(_with_collector(_ALL), _OPTIONS)
+    return Look(_elements(handle.evaluate("(seen) => seen.sent")), handle)
+
+
+def path_of(frame: Frame) -> tuple[int, ...]:
+    parent = frame.parent_frame
+    return (*path_of(parent), parent.child_frames.index(frame)) if parent else ()
+
+
+def frame_at(page: Page, path: tuple[int, ...]) -> Frame | None:
+    frame = page.main_frame
+    for number in path:
+        if number >= len(frame.child_frames):
+            return None
+        frame = frame.child_frames[number]
+    return frame
+
+
+def _with_collector(text: str) -> str:
+    return text.replace("COLLECT", script("collector"))
+
+
+def _elements(text: str) -> tuple[Element, ...]:
+    try:
+        return collected(text)
+    except msgspec.MsgspecError as error:  # pages may change what scripts rely on
+        raise Error(f"the page's description cannot be read: {error}") from error
