@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Final
 
 from playwright.sync_api import ElementHandle, Frame, Locator, Page
@@ -95,7 +95,7 @@ def _of_locator(act: Act, name: str) -> Callable[[Any], Any]:
         def acted(self: Locator, *args: Any, **options: Any) -> Any:
             __tracebackhide__ = True
             return act(
-                Action(name, self, words_of(self), args, options, lambda: original(self, *args, **options))
+                Action(name, self, words_of(self), args, options, partial(original, self, *args, **options))
             )
 
         return acted
@@ -118,7 +118,7 @@ def _of_selector(act: Act, name: str) -> Callable[[Any], Any]:
                     selector,
                     args,
                     rest,
-                    lambda: original(self, selector, *args, **options),
+                    partial(original, self, selector, *args, **options),
                 )
             )
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
 from playwright.sync_api import Error, TimeoutError
 
-from recoup.model.target import element_words, identity_of
+from recoup.model.target import Element, element_words, identity_of, said_by
 from recoup.pytest_plugin.actions import Action, perform_drag, perform_on
 from recoup.pytest_plugin.finding import POLICY, Candidate, Nothing, find
 from recoup.pytest_plugin.looking import Seen, is_alive, is_still, is_there, only_one
@@ -19,10 +19,11 @@ from recoup.runtimes.browser.collector import is_same
 from recoup.runtimes.browser.limits import BrowserLimits
 from recoup.runtimes.browser.trouble import first_line, was_performed
 from recoup.targets.exact import no_longer_like
+from recoup.targets.wording import words_of
 
 KNOWN_WAIT_MS: Final = 1_000
 """How long an element with a record may take to appear before it is looked at."""
-NEW_WAIT_MS: Final = 5_000
+NEW_WAIT_MS: Final = 2_000
 """The same of one that was never recorded: it is worth waiting for, and nothing can heal in the meantime."""
 HEALED_MS: Final = 5_000
 """For the action on the healed element: that is there already, so the test's own time is not spent twice."""
@@ -87,6 +88,7 @@ class Healer:
         assert found.record is not None, "only what was recorded heals"
         why = "it finds nothing"
         candidate = _sought(action, found.record)
+        action = replace(action, words=_shown(error) or action.words)
         if isinstance(candidate, Nothing):
             found.told = _told(action, "abstained", why, candidate)
         elif not self._may_apply:
@@ -147,8 +149,17 @@ def _another(found: Found) -> str:
     if found.record is None or found.seen is None:
         return ""
     trusted = "internal:testid=" in found.place.locator
-    against = no_longer_like(found.record.element, found.seen.element, trusted=trusted)
+    recorded, element = found.record.element, found.seen.element
+    against = no_longer_like(recorded, element, trusted=trusted)
+    if not against and not trusted and _says_something_else(recorded, element):
+        against = f"it says {said_by(element)[:60]!r}, not {said_by(recorded)[:60]!r}"
     return f"what it finds no longer looks like the recorded element: {against}" if against else ""
+
+
+def _says_something_else(recorded: Element, element: Element) -> bool:
+    """Each has a word that the other has not: `Pay order`, `Delete order`."""
+    mine, its = set(words_of(said_by(recorded))), set(words_of(said_by(element)))
+    return bool(mine - its and its - mine)
 
 
 def _surely_elsewhere(action: Action, found: Found) -> Candidate | None:
@@ -186,6 +197,12 @@ def _finds_nothing(action: Action, error: TimeoutError, began_s: float) -> bool:
         return False
     left_s = REST_S - (time.monotonic() - began_s)
     return not is_there(action.locator, max(1.0, 1000 * left_s))
+
+
+def _shown(error: TimeoutError) -> str:
+    """The locator as the test spells it: Playwright says so in its log."""
+    _, found, rest = str(error).partition("waiting for ")
+    return rest.partition("\n")[0].strip() if found else ""
 
 
 def _performed(action: Action, candidate: Candidate) -> Any:

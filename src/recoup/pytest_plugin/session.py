@@ -23,7 +23,7 @@ from recoup.pytest_plugin import HealWarning
 from recoup.pytest_plugin.actions import Action, Wrapped
 from recoup.pytest_plugin.healer import Found, Healer
 from recoup.pytest_plugin.plugin import FOLDER
-from recoup.pytest_plugin.records import HealFolder, Learned, LearnedTest, Place, Record
+from recoup.pytest_plugin.records import ACTIONS_MAX, HealFolder, Learned, LearnedTest, Place, Record
 from recoup.pytest_plugin.report import HEALS_MAX, Heal, Written, in_order, summary, write_report
 from recoup.redaction.patterns.catalogue import default_cache, pattern_set
 from recoup.redaction.redactor import SecretRedactor
@@ -95,7 +95,7 @@ class HealingSession:
         if action.typed is not None and found.is_secret:
             with suppress(ValueError):
                 self.redactor.register("typed", action.typed)
-        if found.learned is not None:
+        if found.learned is not None and len(doing.seen) < ACTIONS_MAX:
             doing.seen[found.place] = found.learned
         if found.told is not None:
             file, line = where(Path(doing.item.path), self.root)
@@ -106,12 +106,14 @@ class HealingSession:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, None, None]:
+        __tracebackhide__ = True
         self._finish()
         self._doing = Doing(item, _relative(item.path, self.root))
         yield
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self) -> Generator[None, None, None]:
+        __tracebackhide__ = True
         yield
         if self._doing is not None:
             self._doing.called = True
@@ -145,7 +147,7 @@ class HealingSession:
     def _tell(self, doing: Doing, *, verified: bool) -> None:
         """With the file and the line of the action, as if the test itself had warned."""
         heals, doing.heals = doing.heals, []
-        said = [_proven(heal) if verified else heal for heal in heals]
+        said = [_judged(heal, verified) for heal in heals]
         self._heals.extend(said[: HEALS_MAX - len(self._heals)])
         for heal in said:
             warnings.warn_explicit(heal.words, HealWarning, str(self.root / heal.file), heal.line)
@@ -254,5 +256,7 @@ def _source_of(item: pytest.Item) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12]
 
 
-def _proven(heal: Heal) -> Heal:
-    return msgspec.structs.replace(heal, verified=True) if heal.outcome == "healed" else heal
+def _judged(heal: Heal, passed: bool) -> Heal:
+    """Only a test that passed proves a heal, and only what is proven is learned."""
+    proven = passed and heal.outcome == "healed"
+    return msgspec.structs.replace(heal, verified=proven, learned=proven and heal.learned)
