@@ -21,7 +21,7 @@ from recoup.runtimes.browser.trouble import first_line, was_performed
 from recoup.targets.exact import no_longer_like
 from recoup.targets.wording import words_of
 
-KNOWN_WAIT_MS: Final = 1_000
+KNOWN_WAIT_MS: Final = 500
 """How long an element with a record may take to appear before it is looked at."""
 NEW_WAIT_MS: Final = 2_000
 """The same of one that was never recorded: it is worth waiting for, and nothing can heal in the meantime."""
@@ -109,7 +109,8 @@ class Healer:
         __tracebackhide__ = True
         assert found.record is not None, "only what was recorded heals"
         self._healed += 1
-        learns = candidate.confidence >= POLICY.learn_confidence_min
+        known = identity_of(found.record.element) == identity_of(candidate.element)
+        learns = known or candidate.confidence >= POLICY.learn_confidence_min
         why = _another(found) or "it finds nothing"
         told = _told(action, "healed", why, candidate)
         try:
@@ -120,7 +121,7 @@ class Healer:
             )
             raise
         found.told = msgspec.structs.replace(told, learned=learns)
-        found.learned = _healed_record(found.record, candidate) if learns else found.record
+        found.learned = _healed_record(found.record, candidate) if learns and not known else found.record
         return result
 
 
@@ -228,9 +229,7 @@ def _dragged(action: Action, candidate: Candidate, timeout_ms: float) -> Any:
 
 
 def _healed_record(old: Record, candidate: Candidate) -> Record:
-    """A heal that was learned before stays as it is: the same again tells nothing new."""
-    if old.healed is not None and identity_of(old.element) == identity_of(candidate.element):
-        return old
+    """The old description is kept beside the new one."""
     before = Before(confidence=round(candidate.confidence, 2), element=old.element)
     return Record(place=old.place, element=candidate.element, frame=old.frame, healed=before)
 

@@ -39,6 +39,7 @@ class Heal(msgspec.Struct, frozen=True, kw_only=True):
     verified: bool = False
     """The test passed afterwards."""
     learned: bool = False
+    """The folder holds the element as it is now."""
 
     @property
     def words(self) -> str:
