@@ -15,6 +15,8 @@ from typing import Any, Final
 
 import pytest
 
+from recoup.pytest_plugin.report import Heal, Written, summary, write_report
+from recoup.redaction.redactor import SecretRedactor
 from recoup.runtimes.browser.finding import needed_browser
 from recoup.testing.pages import Site
 
@@ -25,6 +27,9 @@ SECRET: Final = "correct" + "-horse-" + "battery"
 CONFTEST: Final = """
 import os
 import pytest
+from playwright.sync_api import expect
+
+expect.set_options(timeout=1500)
 
 @pytest.fixture(scope="session")
 def browser(playwright):
@@ -428,3 +433,15 @@ def run_pytest(
         [sys.executable, *start, "-p", "no:cacheprovider", "-p", "no:asyncio", *args],
         cwd=root, capture_output=True, text=True, timeout=RUN_S, check=False,
     )  # fmt: skip
+
+
+def test_a_report_can_be_a_page(tmp_path: Path) -> None:
+    heal = Heal(
+        outcome="abstained", file="test_it.py", line=3, test="test_it", action="click", locator="<b>", why="gone"
+    )  # fmt: skip
+    written = SecretRedactor().seal(Written("apply", summary([heal]), (heal,)))
+    write_report(tmp_path / "made" / "heals.html", written)
+    page = (tmp_path / "made" / "heals.html").read_text()
+    assert "test_it.py:3" in page
+    assert "click &lt;b&gt;" in page
+    assert "0 healed, 0 of them verified, 0 learned, 0 only reported, 1 not found again" in page
