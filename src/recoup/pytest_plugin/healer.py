@@ -172,7 +172,7 @@ def _surely_elsewhere(action: Action, found: Found) -> Candidate | None:
     if isinstance(candidate, Nothing) or candidate.confidence < POLICY.learn_confidence_min:
         return None
     try:
-        same = found.seen.node.evaluate("(one, other) => one === other", candidate.node)
+        same = found.seen.is_node(candidate.node)
     except Error:  # of different frames
         return None
     return None if same else candidate

@@ -20,29 +20,39 @@ _OPTIONS: Final[dict[str, Any]] = {
     "css": None,
     "offset": None,
 }
+_ONE_OPTIONS: Final = {**_OPTIONS, "elementsMax": 1 << 30}
 _ONE: Final = "(node, options) => node.isConnected ? (COLLECT)({...options, only: node}).sent : null"
+_ONLY: Final = "(nodes, options) => nodes.length === 1 ? (COLLECT)({...options, only: nodes[0]}).sent : null"
+_ALL: Final = "(options) => (COLLECT)(options)"
 _AMONG_ALL: Final = """(node, options) => {
     const {sent, nodes} = (COLLECT)(options);
     return [nodes.indexOf(node), sent];
 }"""
-_ALL: Final = "(options) => (COLLECT)(options)"
 
 
 @dataclass(frozen=True)
 class Seen:
     """The one element that a locator finds."""
 
-    node: ElementHandle
+    locator: Locator
     element: Element
     """By itself, without what is around it."""
 
     def described(self) -> tuple[Element, tuple[int, ...]] | None:
-        """In full, and in which frame it is. None: it is gone, or there is nothing to tell of it."""
-        frame = self.node.owner_frame()
-        if frame is None:
-            return None
-        index, text = self.node.evaluate(_with_collector(_AMONG_ALL), _OPTIONS)
-        return (_elements(text)[index], path_of(frame)) if index >= 0 else None
+        """In full, and in which frame it is. None: it is gone, or there is nothing to tell of it.
+
+        Nothing of the page is held on to: to let go of it after the action would wait for a dialog that it opened.
+        """
+        node = self.locator.element_handle(timeout=ALIVE_MS)
+        frame = node.owner_frame()
+        index, text = node.evaluate(_with_collector(_AMONG_ALL), _OPTIONS)
+        node.dispose()
+        return (_elements(text)[index], path_of(frame)) if frame and index >= 0 else None
+
+    def is_node(self, node: ElementHandle) -> bool:
+        """Raises where the two are in different frames."""
+        same: bool = self.locator.evaluate("(one, other) => one === other", node, timeout=ALIVE_MS)
+        return same
 
 
 @dataclass(frozen=True)
@@ -73,14 +83,13 @@ def only_one(locator: Locator, wait_ms: float) -> Seen | None:
     """What the locator finds, if that is one element."""
     if not is_there(locator, wait_ms):
         return None
-    found = locator.element_handles()
-    element = alone(found[0]) if len(found) == 1 else None
-    return Seen(found[0], element) if element else None
+    text = locator.evaluate_all(_with_collector(_ONLY), _ONE_OPTIONS)
+    return Seen(locator, _elements(text)[0]) if text else None
 
 
 def alone(node: ElementHandle) -> Element | None:
     """One element as it is now. None: it is no longer part of the page."""
-    text = node.evaluate(_with_collector(_ONE), {**_OPTIONS, "elementsMax": 1 << 30})
+    text = node.evaluate(_with_collector(_ONE), _ONE_OPTIONS)
     return _elements(text)[0] if text else None
 
 
