@@ -21,7 +21,7 @@ from recoup.runtimes.browser.trouble import first_line, was_performed
 from recoup.targets.exact import no_longer_like
 from recoup.targets.wording import words_of
 
-KNOWN_WAIT_MS: Final = 500
+KNOWN_WAIT_MS: Final = 1_000
 """How long an element with a record may take to appear before it is looked at."""
 NEW_WAIT_MS: Final = 2_000
 """The same of one that was never recorded: it is worth waiting for, and nothing can heal in the meantime."""

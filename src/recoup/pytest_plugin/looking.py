@@ -12,7 +12,7 @@ from recoup.model.target import Element
 from recoup.runtimes.browser.collector import ELEMENTS_MAX, NODES_MAX, collected, is_same
 from recoup.runtimes.browser.scripts import script
 
-ALIVE_MS: Final = 1_000
+ALIVE_MS: Final = 3_000
 """A page that does not answer for so long is not looked at: what it is asked has no limit of its own."""
 _OPTIONS: Final[dict[str, Any]] = {
     "elementsMax": ELEMENTS_MAX,
