@@ -43,7 +43,7 @@ def browser(playwright):
 def page(browser):
     context = browser.new_context()
     page = context.new_page()
-    page.set_default_timeout(10_000 if os.environ["INNER_VERSION"] == "1" else 1500)
+    page.set_default_timeout(10_000 if os.environ["INNER_VERSION"] == "1" else 1000)
     page.set_default_navigation_timeout(20_000)
     yield page
     context.close()
@@ -362,7 +362,7 @@ def test_what_is_gone_stays_gone(history: History) -> None:
         heal = history.applied.heal(name)
         assert heal["outcome"] == "abstained"
         assert reason in heal["reason"]
-    assert "Locator.click: Timeout 1500ms exceeded" in history.applied.text
+    assert "Locator.click: Timeout 1000ms exceeded" in history.applied.text
     assert "recoup took nothing for locator" in history.applied.text
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recoup.model.redacted import Redacted
@@ -76,6 +76,7 @@ def test_actions_are_forgotten_only_when_the_test_was_rewritten() -> None:
     assert merged(old, rewritten) == rewritten
 
 
+@settings(deadline=None)
 @given(tests, tests)
 def test_learning_the_same_again_changes_nothing(old: LearnedTest, new: LearnedTest) -> None:
     once = merged(old, new)
