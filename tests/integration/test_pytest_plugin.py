@@ -308,7 +308,7 @@ HEALED: Final = (
 )
 
 
-def test_what_passes_is_learned_and_nothing_is_said(history: History) -> None:
+def what_passes_is_learned_and_nothing_is_said(history: History) -> None:
     ran = history.learned
     assert set(ran.outcomes.values()) == {"passed"}
     assert sorted(ran.folder) == ["frames/test_frames.py.json", "test_failing.py.json", "test_shop.py.json"]
@@ -325,7 +325,7 @@ def test_what_passes_is_learned_and_nothing_is_said(history: History) -> None:
     }
 
 
-def test_a_changed_site_heals(history: History) -> None:
+def a_changed_site_heals(history: History) -> None:
     assert {name: history.applied.outcomes[name] for name in HEALED} == dict.fromkeys(HEALED, "passed")
     save = history.applied.heal("test_save", "click")
     assert save["taken"] == "button 'Save the order'"
@@ -334,18 +334,18 @@ def test_a_changed_site_heals(history: History) -> None:
     assert history.applied.heal("test_drag")["taken"] == "div 'Teapot, blue'"
 
 
-def test_the_row_that_was_meant_is_taken(history: History, site: Site) -> None:
+def the_row_that_was_meant_is_taken(history: History, site: Site) -> None:
     approved = {name for asked in site.posts("/approved") for name in asked.form.get("n", [])}
     assert approved == {"1002"}
 
 
-def test_a_locator_that_finds_another_element_heals(history: History) -> None:
+def a_locator_that_finds_another_element_heals(history: History) -> None:
     swapped = history.applied.heal("test_swapped")
     assert swapped["taken"] == "button 'Pay order'"
     assert "it says 'Delete order', not 'Pay order'" in swapped["why"]
 
 
-def test_a_heal_is_a_warning_at_the_line_of_the_action(history: History) -> None:
+def a_heal_is_a_warning_at_the_line_of_the_action(history: History) -> None:
     line = next(n for n, text in enumerate(TESTS.splitlines(), 1) if "Save order" in text)
     said = 'HealWarning: recoup healed click: took button \'Save the order\' for get_by_role("button", name="Save order")'
     assert f"test_shop.py:{line}: {said}" in history.applied.text
@@ -353,7 +353,7 @@ def test_a_heal_is_a_warning_at_the_line_of_the_action(history: History) -> None
     assert history.applied.heal("test_save", "click")["file"] == "test_shop.py"
 
 
-def test_what_is_gone_stays_gone(history: History) -> None:
+def what_is_gone_stays_gone(history: History) -> None:
     for name, reason in (
         ("test_gone", "the likeliest is not taken"),
         ("test_row_that_is_gone", "it was in 'Item-3'"),
@@ -366,20 +366,20 @@ def test_what_is_gone_stays_gone(history: History) -> None:
     assert "recoup took nothing for locator" in history.applied.text
 
 
-def test_assertions_and_unknown_locators_are_left_alone(history: History) -> None:
+def assertions_and_unknown_locators_are_left_alone(history: History) -> None:
     for name in ("test_assertion", "test_never_there"):
         assert history.applied.outcomes[name] == "failed"
         assert not [heal for heal in history.applied.report["heals"] if heal["test"].startswith(name)]
 
 
-def test_a_heal_in_a_test_that_fails_is_not_learned(history: History) -> None:
+def a_heal_in_a_test_that_fails_is_not_learned(history: History) -> None:
     heal = history.applied.heal("test_fails_after_a_heal")
     assert (heal["outcome"], heal["verified"], heal["learned"]) == ("healed", False, False)
     assert "unverified: the test did not pass afterwards" in history.applied.text
     assert history.applied.folder["test_failing.py.json"] == history.learned.folder["test_failing.py.json"]
 
 
-def test_a_report_says_what_would_be_taken_and_lets_the_test_fail(history: History) -> None:
+def a_report_says_what_would_be_taken_and_lets_the_test_fail(history: History) -> None:
     ran = history.reported
     assert ran.outcomes == {"test_approve": "failed", "test_swapped": "failed"}
     assert ran.heal("test_approve")["outcome"] == "reported"
@@ -388,7 +388,7 @@ def test_a_report_says_what_would_be_taken_and_lets_the_test_fail(history: Histo
     assert ran.folder == history.learned.folder
 
 
-def test_a_verified_heal_is_learned_beside_what_was_there_before(history: History) -> None:
+def a_verified_heal_is_learned_beside_what_was_there_before(history: History) -> None:
     tests = json.loads(history.applied.folder["test_shop.py.json"])["tests"]
     [approve] = tests["test_approve[chromium]"]["actions"]
     assert approve["element"]["name"] == "Approve invoice"
@@ -396,14 +396,14 @@ def test_a_verified_heal_is_learned_beside_what_was_there_before(history: Histor
     assert approve["healed"]["confidence"] >= 0.9
 
 
-def test_an_unsure_heal_is_verified_but_not_learned(history: History) -> None:
+def an_unsure_heal_is_verified_but_not_learned(history: History) -> None:
     heals = [heal for heal in history.applied.report["heals"] if heal["verified"]]
     unsure = [heal for heal in heals if heal["confidence"] < 0.9]
     assert [heal["learned"] for heal in unsure] == [False] * len(unsure)
     assert all(heal["learned"] for heal in heals if heal["confidence"] >= 0.9)
 
 
-def test_a_second_run_without_workers_heals_alike_and_changes_nothing(history: History) -> None:
+def a_second_run_without_workers_heals_alike_and_changes_nothing(history: History) -> None:
     assert set(history.again.outcomes.values()) == {"passed"}
     assert history.again.folder == history.applied.folder
     for name in ("test_approve", "test_swapped"):
@@ -411,10 +411,33 @@ def test_a_second_run_without_workers_heals_alike_and_changes_nothing(history: H
     assert "2 healed, 2 of them verified, 2 learned, 0 only reported, 0 not found again" in history.again.text
 
 
-def test_what_is_typed_into_a_password_field_is_kept_nowhere(history: History) -> None:
+def what_is_typed_into_a_password_field_is_kept_nowhere(history: History) -> None:
     for ran in (history.learned, history.applied, history.again):
         assert SECRET not in json.dumps([ran.folder, ran.report])
     assert "[redacted]" in history.learned.folder["test_shop.py.json"]
+
+
+CHECKS = (
+    what_passes_is_learned_and_nothing_is_said,
+    a_changed_site_heals,
+    a_locator_that_finds_another_element_heals,
+    a_heal_is_a_warning_at_the_line_of_the_action,
+    what_is_gone_stays_gone,
+    assertions_and_unknown_locators_are_left_alone,
+    a_heal_in_a_test_that_fails_is_not_learned,
+    a_report_says_what_would_be_taken_and_lets_the_test_fail,
+    a_verified_heal_is_learned_beside_what_was_there_before,
+    an_unsure_heal_is_verified_but_not_learned,
+    a_second_run_without_workers_heals_alike_and_changes_nothing,
+    what_is_typed_into_a_password_field_is_kept_nowhere,
+)
+
+
+def test_a_history_of_runs_is_as_promised(history: History, site: Site) -> None:
+    """One test: the history takes a minute to make, and workers that share the tests would each make it again."""
+    for check in CHECKS:
+        check(history)
+    the_row_that_was_meant_is_taken(history, site)
 
 
 def test_without_the_option_nothing_is_loaded_and_nothing_is_kept(tmp_path: Path) -> None:
