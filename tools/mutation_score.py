@@ -22,8 +22,8 @@ ROOT = Path(__file__).resolve().parent.parent
 MUTMUT = ROOT / ".bench" / "mutation"
 WORK = ROOT / ".bench" / "mutation-work"
 TESTS_OF = {
-    "src/recoup/kernel/breaker.py": "tests/unit/test_breaker.py",
-    "src/recoup/kernel/decide.py": "tests/unit/test_decide.py",
+    "src/recoup/kernel/breaker.py": ("tests/unit/test_breaker.py", "tests/unit/test_regression.py"),
+    "src/recoup/kernel/decide.py": ("tests/unit/test_decide.py",),
 }
 LEAST_PERCENT = 90
 LIMIT_S = 900
@@ -63,12 +63,11 @@ def lay_out(work: Path) -> None:
     """Only what the tests need: nothing of the project itself is changed."""
     shutil.rmtree(work, ignore_errors=True)
     shutil.copytree(ROOT / "src", work / "src", ignore=shutil.ignore_patterns("__pycache__"))
-    for test in TESTS_OF.values():
+    tests = sorted({test for several in TESTS_OF.values() for test in several})
+    for test in tests:
         (work / test).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / test, work / test)
-    words = CONFIGURATION.format(
-        modules=json.dumps([*TESTS_OF]), tests=json.dumps(sorted({*TESTS_OF.values()}))
-    )
+    words = CONFIGURATION.format(modules=json.dumps([*TESTS_OF]), tests=json.dumps(tests))
     (work / "pyproject.toml").write_text(words)
 
 
