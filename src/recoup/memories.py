@@ -14,7 +14,7 @@ from recoup.kernel.breaker import failed_ratio
 from recoup.kernel.memory import State, TargetMemory, snapshot_before
 from recoup.model.events import Event, MemoryRollback, MemorySnapshot
 from recoup.model.ids import targets_stream, workflow_stream
-from recoup.model.memory import Entry
+from recoup.model.memory import Entry, VersionInfo
 from recoup.model.mode import Health
 from recoup.model.policy import Policy
 from recoup.model.storage import Append, Draft, StreamAppend
@@ -25,19 +25,6 @@ EVENTS_MAX: Final = 200_000
 """Of a stream that are read, the last ones."""
 COMPONENTS: Final = ("memory",)
 _PAGE: Final = 1_000
-
-
-class VersionInfo(msgspec.Struct, frozen=True):
-    """A point that can be gone back to, and how steps went before and after it."""
-
-    version_id: str
-    created_at: str
-    workflow_id: str
-    success_rate_before: float | None
-    success_rate_after: float | None
-    components_versioned: tuple[str, ...]
-    entries: int
-    current: bool
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -81,6 +68,8 @@ class Learnt(msgspec.Struct, frozen=True):
             success_rate_after=rate_after,
             components_versioned=COMPONENTS,
             entries=payload.entries,
+            up_to=event.seq - 1,
+            digest=payload.digest,
             current=payload.version == self.memory.version_name,
         )
 

@@ -11,14 +11,12 @@ import os
 import resource
 import shutil
 import sys
-from collections.abc import Callable
-from itertools import count
 from pathlib import Path
-from typing import Any
 
 from recoup.audit.exporting import export
 from recoup.errors import StateError
 from recoup.ledger.sqlite import SqliteLedger
+from recoup.testing.dying import die_at
 from recoup.testing.ledger_suite import START, facts, into, note
 
 FILE_BYTES_MAX = 20_000
@@ -69,7 +67,7 @@ def die_at_every_call(path: Path, prepared: Path) -> None:
         shutil.copytree(prepared, root)
         child = os.fork()
         if child == 0:
-            _die_at(number)
+            die_at(number, CUTS)
             asyncio.run(_export_once(path, root))
             os._exit(0)
         _, status = os.waitpid(child, 0)
@@ -84,23 +82,7 @@ async def _export_once(path: Path, root: Path) -> None:
     await ledger.close()
 
 
-def _die_at(number: int) -> None:
-    calls = count(1)
-
-    def doomed(call: Callable[..., Any], halved: int | None) -> Callable[..., Any]:
-        def stand_in(*arguments: Any, **named: Any) -> Any:
-            if next(calls) == number:
-                if halved is not None:
-                    half = bytes(arguments[halved])[: len(arguments[halved]) // 2]
-                    call(*arguments[:halved], half, *arguments[halved + 1 :])
-                os._exit(9)
-            return call(*arguments, **named)
-
-        return stand_in
-
-    halves = {"write": 1, "pwrite": 1, "fsync": None, "ftruncate": None, "rename": None, "replace": None}
-    for name, halved in halves.items():
-        setattr(os, name, doomed(getattr(os, name), halved))
+CUTS = {"write": 1, "pwrite": 1, "fsync": None, "ftruncate": None, "rename": None, "replace": None}
 
 
 def hold_the_lock(root: Path) -> None:

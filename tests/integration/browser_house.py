@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import os
 import time
@@ -14,8 +13,6 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from recoup.engine.lease import LeaseLifeline
-from recoup.model.ids import ProcessIdentity
 from recoup.model.outcome import Looking, Order, Outcome, Progress, Scene
 from recoup.model.plan import BrowserAction, BrowserVerb, PageCheck
 from recoup.model.policy import Policy
@@ -29,6 +26,7 @@ from recoup.runtimes.browser.matching import Resolver
 from recoup.runtimes.browser.runtime import BrowserRuntime
 from recoup.runtimes.step_log import StepLog
 from recoup.targets.resolver import PageResolver
+from recoup.testing.browser_suite import SuiteHooks
 from recoup.testing.pages import Site
 
 LIMITS = BrowserLimits(
@@ -50,21 +48,17 @@ needs_browser = pytest.mark.skipif(
 _numbers = itertools.count(1)
 
 
-class TestHooks:
-    """What the engine offers a runtime, and a record of what was asked of it."""
+class TestHooks(SuiteHooks):
+    """And what people who watch were told."""
 
     __test__ = False
 
     def __init__(self, deadline_s: float = 60) -> None:
-        self.lifeline = LeaseLifeline(boot_s() + deadline_s)
-        self.stop = asyncio.Event()
-        self.keepers: list[ProcessIdentity] = []
+        super().__init__(boot_s() + deadline_s)
         self.words = ""
 
-    async def launched(self, keeper: ProcessIdentity) -> None:
-        self.keepers.append(keeper)
-
     def said(self, stream: str, chunk: Redacted) -> None:
+        del stream
         self.words += chunk.text
 
     def progressed(self, progress: Progress) -> None:

@@ -5,16 +5,8 @@ from __future__ import annotations
 import textwrap
 from pathlib import Path
 
-import msgspec
-
 from recoup.documents.plan_file import read_plan
-from recoup.kernel.canonical import digest
-from recoup.kernel.policies import policy_digest
-from recoup.model.events import RunSubmitted
-from recoup.model.ids import run_stream
-from recoup.model.plan import Plan
 from recoup.model.run import RunState
-from recoup.model.storage import Append, Draft, PolicyBody, StreamAppend
 from recoup.model.target import Element
 from recoup.testing.browser import Guess, ScriptedBrowser, ScriptedPage, ScriptedSite
 from recoup.testing.house import House
@@ -66,28 +58,8 @@ class Shop(House):
         super().__init__(home, browser=ScriptedBrowser(ScriptedSite(pages, clicks), GUESSES))
 
     async def run_file(self, path: Path, run_id: str) -> RunState:
-        await self.submit_from(read_plan(path), run_id, str(path))
+        await self.submit(read_plan(path), run_id, str(path))
         return await (await self.driver(run_id)).drive()
-
-    async def submit_from(self, plan: Plan, run_id: str, source: str | None) -> None:
-        body = policy_digest(self.policy)
-        fact = RunSubmitted(
-            workflow=plan.name,
-            plan_digest=digest(msgspec.to_builtins(plan)),
-            plan=plan,
-            plan_redacted=False,
-            inputs={name: spec.default for name, spec in plan.inputs.items()},
-            policy_digest=body,
-            plan_source=source,
-        )
-        drafts = (Draft(fact.TYPE, self.redactor.seal(fact)),)
-        await self.ledger.append(
-            Append(
-                at=self.clock.now(),
-                streams=(StreamAppend(run_stream(run_id), drafts, 0),),
-                policies=(PolicyBody(body, self.redactor.seal(self.policy)),),
-            )
-        )
 
 
 def plan_file(folder: Path, text: str = PLAN) -> Path:

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import sys
-from collections.abc import Callable
-from itertools import count
 from pathlib import Path
-from typing import Any
 
 from recoup.learning.store import VersionedStore
 from recoup.model.instant import Instant
+from recoup.testing.dying import die_at
 
 WORKFLOW = "approve invoices"
 NOW = Instant(1_800_000_000_000_000, 1, "boot")
@@ -58,7 +55,7 @@ def die_at_every_call(prepared: Path, deed: str) -> None:
             shutil.copytree(prepared, base)
         child = os.fork()
         if child == 0:
-            _die_at(number)
+            die_at(number, CUTS)
             perform(deed, base)
             os._exit(0)
         _, status = os.waitpid(child, 0)
@@ -69,23 +66,7 @@ def die_at_every_call(prepared: Path, deed: str) -> None:
         say("killed", base.name)
 
 
-def _die_at(number: int) -> None:
-    calls = count(1)
-
-    def doomed(call: Callable[..., Any], halved: int | None) -> Callable[..., Any]:
-        def stand_in(*arguments: Any, **named: Any) -> Any:
-            if next(calls) == number:
-                if halved is not None:
-                    half = bytes(arguments[halved])[: len(arguments[halved]) // 2]
-                    call(*arguments[:halved], half, *arguments[halved + 1 :])
-                os.kill(os.getpid(), signal.SIGKILL)
-            return call(*arguments, **named)
-
-        return stand_in
-
-    for name in ("fsync", "rename", "replace", "mkdir", "rmdir", "unlink"):
-        setattr(os, name, doomed(getattr(os, name), None))
-    os.write = doomed(os.write, 1)
+CUTS = dict.fromkeys(("fsync", "rename", "replace", "mkdir", "rmdir", "unlink")) | {"write": 1}
 
 
 def snapshots(base: Path, name: str, rounds: int) -> None:

@@ -22,12 +22,12 @@ from recoup.learning.versions import (
     Loaded,
     Manifest,
     Pointer,
-    VersionInfo,
     info_of,
     number_of,
     version_name,
 )
 from recoup.model.instant import Instant
+from recoup.model.memory import VersionInfo
 
 KEEP: Final = 5
 WAIT_S: Final = 10.0

@@ -8,6 +8,8 @@ from typing import Final
 
 import msgspec
 
+from recoup.model.memory import VersionInfo
+
 VERSIONS_MAX: Final = 100
 """Of one workflow at a time."""
 LINEAGE_MAX: Final = 20
@@ -16,25 +18,6 @@ COMPONENT_BYTES_MAX: Final = 256 << 20
 FORMAT: Final = 1
 
 _VERSION = re.compile(r"v(\d{6,9})")
-
-
-class VersionInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """One version, for people and records."""
-
-    version_id: str
-    workflow_id: str
-    created_at: str
-    """RFC 3339; "" where the manifest cannot be read."""
-    success_rate_before: float | None = None
-    success_rate_after: float | None = None
-    components_versioned: tuple[str, ...] = ()
-    up_to: int = 0
-    """The last event of the workflow's targets that is in it."""
-    digest: str = ""
-    """Of its manifest, and so of all of it."""
-    current: bool = False
-    trouble: str = ""
-    """Why it cannot be used; "" where every byte is as it was written."""
 
 
 class Loaded(msgspec.Struct, frozen=True):

@@ -92,7 +92,7 @@ class House:
             environ={"PATH": os.environ.get("PATH", "")},
         )
 
-    async def submit(self, plan: Plan, run_id: str = "run-1") -> str:
+    async def submit(self, plan: Plan, run_id: str = "run-1", source: str | None = None) -> str:
         body = policy_digest(self.policy)
         fact = RunSubmitted(
             workflow=plan.name,
@@ -101,6 +101,7 @@ class House:
             plan_redacted=False,
             inputs={name: spec.default for name, spec in plan.inputs.items()},
             policy_digest=body,
+            plan_source=source,
         )
         await self.ledger.append(
             Append(
