@@ -6,13 +6,15 @@ word: every machine gets the same numbers.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from math import fsum, log, log1p
+from operator import eq
 from typing import Final
 
 import numpy as np
 
 from recoup.model.target import Element
-from recoup.targets.opposites import are_opposites
+from recoup.targets.opposites import are_opposites, opposites_of
 from recoup.targets.page import Bools, Facets, Floats, Ints, Page, facets_of
 from recoup.targets.profiles import kinds_alike
 from recoup.targets.wording import likeness, overlap, pairs_of
@@ -87,6 +89,8 @@ _LED: Final = [
     AT[name]
     for name in ("said_alike", "words_shared", "hints_kept", "link", "id", "path_ends", "neighbours_kept")
 ]
+_UNTIL_PLACED: Final = len(COMPARED) + len(PLACED)
+_UNTIL_RELATIVE: Final = _UNTIL_PLACED + len(RELATIVE)
 _BEST: Final = [AT[name] for name in ("said_alike", "link", "id")]
 
 
@@ -99,6 +103,7 @@ class Wanted:
         self.rarity: Final = {word: page.rarity(word) for word in sorted(self.facets.words)}
         self.rarity_sum: Final = fsum(self.rarity.values())
         self.rarest: Final = max(self.rarity, key=lambda word: (self.rarity[word], word), default="")
+        self.opposites: Final = opposites_of(self.facets.words)
         self.hints: Final = {hint: _hint_weight(hint, page) for hint in self.facets.hints}
         self.hints_sum: Final = fsum(self.hints.values())
         self.parameters: Final = {part: _hint_weight(part, page) for part in self.facets.parameters}
@@ -112,34 +117,46 @@ def _hint_weight(hint: str, page: Page) -> float:
 
 def features(wanted: Wanted, page: Page, candidates: Ints, same: Bools) -> Floats:
     """One row per candidate. `same` says which of them are one thing for a click, nested or on top of one another."""
-    rows = [_compared(wanted, page, int(index)) for index in candidates]
-    compared = np.array(rows, dtype=np.float64).reshape(len(rows), len(COMPARED))
+    compared = _compared(wanted, page, candidates.tolist())
     placed = _placed(wanted.element, page.boxes[candidates])
     nearness = _nearness(wanted.element, page)[candidates]
     siblings = np.log(page.siblings[candidates])
-    relative = _relative(compared, placed, same, siblings, nearness)
-    about = np.tile(np.array(_about(wanted, page)), (len(rows), 1))
-    return np.hstack((compared, placed, relative, about))
+    rows = np.empty((len(candidates), len(NAMES)))
+    rows[:, : len(COMPARED)] = compared
+    rows[:, len(COMPARED) : _UNTIL_PLACED] = placed
+    rows[:, _UNTIL_PLACED:_UNTIL_RELATIVE] = _relative(compared, placed, same, siblings, nearness)
+    rows[:, _UNTIL_RELATIVE:] = _about(wanted, page)
+    return rows
 
 
-def _compared(wanted: Wanted, page: Page, index: int) -> tuple[float, ...]:
-    mine, its = wanted.facets, page.facets(index)
-    element, other = wanted.element, page.elements[index]
-    return (
-        *_by_words(wanted, its, page),
-        *_by_names(element, other),
-        *_by_link(wanted, its),
-        overlap(mine.classes, its.classes) if mine.classes or its.classes else 0.5,
-        *_by_hints(wanted, its),
-        float(element.tag == other.tag),
-        _agree(element.role, other.role),
-        float(kinds_alike(element, other)),
-        _agree(element.type, other.type),
-        *_by_path(mine, its, element, other),
-        *_by_neighbours(wanted, its),
-        _agree(element.container, other.container),
-        _alike_ancestors(element.ancestors, other.ancestors),
+def _compared(wanted: Wanted, page: Page, candidates: list[int]) -> Floats:
+    """Column by column: asking one thing of all candidates is quicker than asking everything of one after the other."""
+    mine, element = wanted.facets, wanted.element
+    its = [page.facets(index) for index in candidates]
+    others = [page.elements[index] for index in candidates]
+    columns: tuple[Iterable[float], ...] = (
+        *zip(*[_by_words(wanted, one, page) for one in its], strict=True),
+        _agreements(element.id, [other.id for other in others]),
+        _alike_ids(element.id, [other.id for other in others]),
+        _agreements(element.test_id, [other.test_id for other in others]),
+        _agreements(element.name_attribute, [other.name_attribute for other in others]),
+        *zip(*[_by_link(wanted, one) for one in its], strict=True),
+        [overlap(mine.classes, one.classes) if mine.classes or one.classes else 0.5 for one in its],
+        *zip(*[_by_hints(wanted, one) for one in its], strict=True),
+        [element.tag == other.tag for other in others],
+        _agreements(element.role, [other.role for other in others]),
+        [kinds_alike(element, other) for other in others],
+        _agreements(element.type, [other.type for other in others]),
+        *_by_path(mine, its),
+        _agreements(element.id_xpath, [other.id_xpath for other in others]),
+        [len(one.steps) - len(mine.steps) if mine.steps and one.steps else 0 for one in its],
+        _agreements(mine.pattern, [one.pattern for one in its]),
+        _agreements(mine.landmarks, [one.landmarks for one in its]),
+        *zip(*[_by_neighbours(wanted, one) for one in its], strict=True),
+        _agreements(element.container, [other.container for other in others]),
+        _alike_ancestors(element.ancestors, [other.ancestors for other in others]),
     )
+    return np.array(columns, dtype=np.float64).T
 
 
 def _by_words(wanted: Wanted, its: Facets, page: Page) -> tuple[float, ...]:
@@ -150,34 +167,26 @@ def _by_words(wanted: Wanted, its: Facets, page: Page) -> tuple[float, ...]:
     strange = [] if equal else page.rarities(its.words - both)
     whole = wanted.rarity_sum + fsum(strange)
     return (
-        float(equal),
+        equal,
         1.0 if equal else likeness(mine.pairs, its.pairs),
-        float(not mine.faces.isdisjoint(its.faces)),
+        not mine.faces.isdisjoint(its.faces),
         shared / whole if whole else 0.0,
         shared / wanted.rarity_sum if wanted.rarity_sum else 0.0,
-        float(wanted.rarest in both) if wanted.rarest else 0.5,
+        wanted.rarest in both if wanted.rarest else 0.5,
         max(strange) if strange else 0.0,
         log((len(its.said) + 3) / (len(mine.said) + 3)),
-        float(
-            bool(mine.said and its.said)
-            and (mine.said.startswith(its.said) or its.said.startswith(mine.said))
-        ),
+        _begins_same(mine.said, its.said),
         _agree(mine.first, its.first),
-        float(not equal and bool(mine.meaning) and mine.meaning == its.meaning),
-        float(not equal and are_opposites(mine.words, its.words)),
-        float(mine.numbers != its.numbers),
-        float(bool(its.said)),
+        not equal and bool(mine.meaning) and mine.meaning == its.meaning,
+        not (equal or wanted.opposites.isdisjoint(its.words)) and are_opposites(mine.words, its.words),
+        mine.numbers != its.numbers,
+        bool(its.said),
         log1p(len(page.speakers[its.said])) if its.said else 0.0,
     )
 
 
-def _by_names(element: Element, other: Element) -> tuple[float, ...]:
-    return (
-        _agree(element.id, other.id),
-        _alike_ids(element.id, other.id),
-        _agree(element.test_id, other.test_id),
-        _agree(element.name_attribute, other.name_attribute),
-    )
+def _begins_same(mine: str, its: str) -> bool:
+    return bool(mine and its) and (mine.startswith(its) or its.startswith(mine))
 
 
 def _by_link(wanted: Wanted, its: Facets) -> tuple[float, ...]:
@@ -197,15 +206,12 @@ def _by_link(wanted: Wanted, its: Facets) -> tuple[float, ...]:
     )
 
 
-def _by_path(mine: Facets, its: Facets, element: Element, other: Element) -> tuple[float, ...]:
-    longest = max(len(mine.steps), len(its.steps), 1)
+def _by_path(mine: Facets, its: Sequence[Facets]) -> tuple[list[float], list[float]]:
+    """How much of the path is the same, from its beginning and from its end."""
+    longest = [max(len(mine.steps), len(one.steps), 1) for one in its]
     return (
-        _common(mine.steps, its.steps) / longest,
-        _common(mine.steps_back, its.steps_back) / longest,
-        _agree(element.id_xpath, other.id_xpath),
-        float(len(its.steps) - len(mine.steps)) if mine.steps and its.steps else 0.0,
-        _agree(mine.pattern, its.pattern),
-        _agree(mine.landmarks, its.landmarks),
+        [_common(mine.steps, one.steps) / most for one, most in zip(its, longest, strict=True)],
+        [_common(mine.steps_back, one.steps_back) / most for one, most in zip(its, longest, strict=True)],
     )
 
 
@@ -216,16 +222,24 @@ def _agree(mine: str, its: str) -> float:
     return -0.5 if mine or its else 0.0
 
 
+def _agreements(mine: str, its: Iterable[str]) -> list[float]:
+    """The same of each."""
+    if mine:
+        return [1.0 if one == mine else -1.0 if one else -0.5 for one in its]
+    return [-0.5 if one else 0.0 for one in its]
+
+
 def _agree_sets(mine: frozenset[str], its: frozenset[str]) -> float:
     if mine and its:
         return 2.0 * overlap(mine, its) - 1.0
     return -0.5 if mine or its else 0.0
 
 
-def _alike_ids(mine: str, its: str) -> float:
-    if not mine or not its:
-        return 0.0
-    return 1.0 if mine == its else likeness(pairs_of(mine), pairs_of(its))
+def _alike_ids(mine: str, its: Iterable[str]) -> list[float]:
+    if not mine:
+        return [0.0 for _ in its]
+    pairs = pairs_of(mine)
+    return [0.0 if not one else 1.0 if one == mine else likeness(pairs, pairs_of(one)) for one in its]
 
 
 def _by_hints(wanted: Wanted, its: Facets) -> tuple[float, float, float]:
@@ -247,16 +261,12 @@ def _by_neighbours(wanted: Wanted, its: Facets) -> tuple[float, float]:
 
 def _common(left: tuple[str, ...], right: tuple[str, ...]) -> int:
     """How many are the same before the first that differs."""
-    for count, (one, other) in enumerate(zip(left, right, strict=False)):
-        if one != other:
-            return count
-    return min(len(left), len(right))
+    return [*map(eq, left, right), False].index(False)
 
 
-def _alike_ancestors(mine: tuple[str, ...], its: tuple[str, ...]) -> float:
-    if not mine and not its:
-        return 0.5
-    return overlap(frozenset(mine), frozenset(its))
+def _alike_ancestors(mine: tuple[str, ...], its: Iterable[tuple[str, ...]]) -> list[float]:
+    ours = frozenset(mine)
+    return [overlap(ours, frozenset(one)) if mine or one else 0.5 for one in its]
 
 
 def _placed(element: Element, boxes: Floats) -> Floats:

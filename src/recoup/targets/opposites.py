@@ -149,6 +149,11 @@ def are_opposites(mine: frozenset[str], its: frozenset[str]) -> bool:
     return any(not theirs.isdisjoint(_OPPOSITE_OF[word]) for word in ours if word in _OPPOSITE_OF)
 
 
+def opposites_of(words: frozenset[str]) -> frozenset[str]:
+    """Every word that says the opposite of one of these."""
+    return frozenset[str]().union(*[_OPPOSITE_OF[word] for word in words if word in _OPPOSITE_OF])
+
+
 def meaning_of(said: str) -> str:
     """A name for all the ways to say the same; "" where we know none."""
     return _MEANING.get(said, "")

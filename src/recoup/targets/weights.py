@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recoup.targets.features import AT, NAMES
-from recoup.targets.page import Bools, Floats, Ints
+from recoup.targets.page import Floats, Ints
 
 DEPTH_MAX: Final = 6
 TREES_MAX: Final = 2_000
@@ -55,10 +55,15 @@ class Model:
         self._trees: Final = len(stored.feature) // self._inner
         self._ensembles: Final = stored.ensembles
         by_tree = (self._trees, self._inner)
-        self._feature: Final[Ints] = np.array(stored.feature).reshape(by_tree).T.ravel()
-        self._cut: Final = np.array(stored.cut, dtype=np.float32).reshape(by_tree).T.ravel()
+        feature = np.array(stored.feature).reshape(by_tree).T.ravel()
+        cut = np.array(stored.cut, dtype=np.float32).reshape(by_tree).T.ravel()
+        cuts = {pair: number for number, pair in enumerate(dict.fromkeys(zip(feature, cut, strict=True)))}
+        self._feature: Final[Ints] = np.array([feature for feature, _ in cuts])
+        self._cut: Final = np.array([cut for _, cut in cuts], dtype=np.float32)[:, None]
+        self._asks: Final[Ints] = np.array([cuts[pair] for pair in zip(feature, cut, strict=True)])
+        """Which of the different cuts each node asks for: many trees cut at the same places."""
         self._value: Final[Floats] = np.array(stored.value)
-        self._first: Final[Ints] = np.arange(self._trees) * (self._inner + 1)
+        self._first: Final = (np.arange(self._trees, dtype=np.uint32) * (self._inner + 1))[:, None]
         self._slope: Final = stored.slope
         self._shift: Final = stored.shift
         self._doubts: Final = np.array(stored.doubts)
@@ -73,9 +78,10 @@ class Model:
 
     def scores(self, rows: Floats) -> Floats:
         """All nodes of all trees are asked at once: (node, tree, candidate)."""
-        asked = rows.T.astype(np.float32).take(self._feature, axis=0) > self._cut[:, None]
+        above = rows.T.astype(np.float32).take(self._feature, axis=0) > self._cut
+        asked = np.negative(above.view(np.uint8)).take(self._asks, axis=0)
         leaf = _leaf(asked.reshape(self._inner, self._trees, len(rows)), 0, self._depth)
-        values = self._value.take(leaf + self._first[:, None])
+        values = self._value.take(leaf + self._first)
         scores: Floats = values.sum(axis=0) / self._ensembles
         return scores
 
@@ -90,14 +96,17 @@ def logit_of(likely: float) -> float:
     return min(max(log(likely / (1 - likely)), -LOGIT_MAX), LOGIT_MAX)
 
 
-def _leaf(asked: Bools, node: int, levels: int) -> NDArray[np.uint8]:
-    """Which leaf below a node each (tree, candidate) ends in."""
+def _leaf(asked: NDArray[np.uint8], node: int, levels: int) -> NDArray[np.uint8]:
+    """Which leaf below a node each (tree, candidate) ends in. A node's answer is all bits or none."""
     if levels == 1:
-        last: NDArray[np.uint8] = asked[node].view(np.uint8)
+        last: NDArray[np.uint8] = asked[node] & np.uint8(1)
         return last
     left, right = (_leaf(asked, child, levels - 1) for child in (2 * node + 1, 2 * node + 2))
-    leaf: NDArray[np.uint8] = np.where(asked[node], right + np.uint8(2 ** (levels - 1)), left)
-    return leaf
+    right |= np.uint8(2 ** (levels - 1))
+    right ^= left
+    right &= asked[node]
+    right ^= left
+    return right
 
 
 @cache
