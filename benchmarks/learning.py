@@ -14,15 +14,15 @@ from tools.resolver_training.generated import two_versions
 
 from benchmarks.report import Figure, median
 from recoup.kernel.canonical import digest
-from recoup.kernel.memory import State, TargetMemory
+from recoup.kernel.memory import TargetMemory
 from recoup.learning.codec import decode_memory, encode_memory
 from recoup.learning.index import ExactIndex, FaissIndex, index_from
 from recoup.learning.proposals import index_of, proposed
-from recoup.learning.screens import KnownScreens, Screen, screen_of
+from recoup.learning.screens import KnownScreens, screen_of
 from recoup.learning.store import VersionedStore
 from recoup.learning.vectors import of_element
 from recoup.model.instant import Instant
-from recoup.model.memory import Entry
+from recoup.model.memory import Entry, Screen, State
 from recoup.model.target import Box, Element
 
 ENTRIES: Final = 10_000

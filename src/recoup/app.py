@@ -52,6 +52,7 @@ from recoup.kernel.modes import calls_for_report, mode_document
 from recoup.kernel.needs import needs_of
 from recoup.kernel.policies import policy_digest, stored_policy
 from recoup.kernel.reuse import Reuse
+from recoup.learning.recall import Recall
 from recoup.ledger.sqlite import SqliteLedger
 from recoup.linked import LinkedRuns, Reusing, plan_of, throwaway
 from recoup.memories import Memories
@@ -724,6 +725,7 @@ class App:
                 "browser": self.browsers,
             },
             pages=self.browsers,
+            recalls=Recall(self.settings.home / "learned"),
             environ={k: v for k, v in self._environ.items() if k not in _OWN_SECRETS | _PER_ATTEMPT},
             cases=_LateCases(self),
             generations=self.generations,
@@ -733,11 +735,14 @@ class App:
 
     def _browser_runtime(self) -> BrowserRuntime:
         """Raises ModuleNotFoundError."""
+        from recoup.learning.screens import screen_of
         from recoup.processes.guard import Guard
         from recoup.runtimes.browser.runtime import BrowserRuntime
         from recoup.targets.resolver import PageResolver
 
-        return BrowserRuntime(Guard, PageResolver(), self._open_log, self._environ, traces=True)
+        return BrowserRuntime(
+            Guard, PageResolver(), self._open_log, self._environ, sketch=screen_of, traces=True
+        )
 
     def policy_problem(self) -> str:
         """Why the policy file cannot be used; "" where it can, or where there is none."""

@@ -11,10 +11,10 @@ import msgspec
 
 from recoup.errors import NotFound, UsageError
 from recoup.kernel.breaker import failed_ratio
-from recoup.kernel.memory import State, TargetMemory, snapshot_before
+from recoup.kernel.memory import TargetMemory, snapshot_before
 from recoup.model.events import Event, MemoryRollback, MemorySnapshot
 from recoup.model.ids import targets_stream, workflow_stream
-from recoup.model.memory import Entry, VersionInfo
+from recoup.model.memory import Entry, State, VersionInfo
 from recoup.model.mode import Health
 from recoup.model.policy import Policy
 from recoup.model.storage import Append, Draft, StreamAppend

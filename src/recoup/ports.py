@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,6 +12,7 @@ from recoup.model.events import Event
 from recoup.model.failure import Failure
 from recoup.model.ids import Lease, ProcessIdentity
 from recoup.model.instant import Instant
+from recoup.model.memory import Kept, Screen, State, WhichScreen
 from recoup.model.outcome import Collected, Examined, Order, Outcome, Progress, Scene
 from recoup.model.plan import Check, Output, PageCheck
 from recoup.model.policy import WrittenPolicy
@@ -37,7 +38,7 @@ from recoup.model.storage import (
     Wanting,
     WorkerRow,
 )
-from recoup.model.target import Fingerprint
+from recoup.model.target import Element, Fingerprint
 from recoup.model.workspace import Adopted, Baseline, Change, Snapshot, Source
 
 
@@ -513,6 +514,33 @@ class Pages(Protocol):
 
     async def leave(self, run_id: str) -> None:
         """The driver leaves the run: its browser is closed, with whatever runs in it. Harmless where there is none."""
+        ...
+
+
+class Recalls(Protocol):
+    """Versions of what workflows have learned, at hand. They save reading all that the ledger says, and are nothing
+    without it: whatever cannot be had or stored is read from there."""
+
+    async def last(self, workflow: str) -> tuple[Kept | None, str]:
+        """The last version, or the last good one, and what is damaged, in words."""
+        ...
+
+    async def version(self, workflow: str, version: str) -> State | None: ...
+
+    async def follow(self, workflow: str, version: str, kept: Kept | None, now: Instant) -> None:
+        """The ledger says that this version counts. `kept` is what it holds; None: it should be there."""
+        ...
+
+    async def forget(self, workflow: str) -> None:
+        """What is there is of another ledger."""
+        ...
+
+    def which(self, known: Mapping[str, Screen], seen: Screen) -> WhichScreen | None:
+        """Which known screen this is. None: none is known."""
+        ...
+
+    def proposed(self, workflow: str, state: State, element: Element) -> tuple[Element, ...]:
+        """Elements that were learned, for whatever target, and are like this one."""
         ...
 
 

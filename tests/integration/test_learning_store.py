@@ -72,6 +72,27 @@ def test_a_version_comes_back_as_it_was_stored(store: VersionedStore) -> None:
     assert VersionedStore(store._base).list_versions(WORKFLOW) == [made]
 
 
+def test_a_version_has_the_name_that_others_know_it_by(store: VersionedStore) -> None:
+    made = store.snapshot_version(WORKFLOW, parts("a"), up_to=7, now=NOW, version="v000012")
+    assert made.version_id == "v000012"
+    assert store.snapshot_version(WORKFLOW, parts("b"), up_to=8, now=NOW).version_id == "v000013"
+    for name in ("v000012", "../v000020", "12"):
+        with pytest.raises(LearningError, match=r"has a version|no version's name"):
+            store.snapshot_version(WORKFLOW, parts("c"), up_to=9, now=NOW, version=name)
+
+
+def test_a_version_is_discarded_alone_or_with_all_the_others(store: VersionedStore, base: Path) -> None:
+    for mark in "abc":
+        store.snapshot_version(WORKFLOW, parts(mark), up_to=1, now=NOW)
+    store.discard(WORKFLOW, "v000003")
+    assert names(store) == ["v000001", "v000002"] and served(store) == parts("b"), "what it came from serves"
+    assert store.snapshot_version(WORKFLOW, parts("d"), up_to=2, now=NOW, version="v000003").current
+    assert served(store) == parts("d")
+    store.discard(WORKFLOW)
+    assert names(store) == [] and store.current(WORKFLOW) is None
+    assert not list(base.rglob("*.part"))
+
+
 def test_going_back_follows_what_a_version_came_from(store: VersionedStore) -> None:
     for mark in "abc":
         stored(store, mark)

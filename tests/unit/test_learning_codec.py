@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recoup.errors import LearningError, VersionDamaged
-from recoup.kernel.memory import State
 from recoup.learning import codec
 from recoup.learning.codec import decode_memory, encode_memory
-from recoup.model.memory import Entry
+from recoup.model.memory import Entry, State
 from recoup.model.target import Box, Element
 
 WORD = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

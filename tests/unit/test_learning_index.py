@@ -12,12 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recoup.errors import LearningError, VersionDamaged
-from recoup.kernel.memory import State
 from recoup.learning import index as index_module
 from recoup.learning.index import K_MAX, ExactIndex, FaissIndex, Index, Matrix, index_from, new_index
 from recoup.learning.proposals import index_of, proposed
 from recoup.learning.stamped import stamped
-from recoup.model.memory import Entry
+from recoup.model.memory import Entry, State
 from recoup.model.target import Element
 
 KINDS: list[Any] = [ExactIndex, FaissIndex]

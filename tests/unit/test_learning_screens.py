@@ -8,8 +8,9 @@ import pytest
 
 from recoup.errors import LearningError, VersionDamaged
 from recoup.learning import screens as screens_module
-from recoup.learning.screens import KnownScreens, Screen, screen_of
+from recoup.learning.screens import KnownScreens, screen_of
 from recoup.learning.stamped import stamped
+from recoup.model.memory import Screen
 from recoup.model.target import Box, Element
 
 PAGE = Box(0, 0, 1280, 2_000)
@@ -142,7 +143,7 @@ def test_every_altered_byte_is_found(known: KnownScreens) -> None:
     [
         b"[]",
         b'{"format":2,"screens":[]}',
-        b'{"format":1,"screens":[{"screen_id":"a","vector":"AAAA","layout":"","viewport":[1,1],"scale":1}]}',
+        b'{"format":1,"screens":[{"screen_id":"a","screen":{"marks":[1],"layout":[],"viewport":[1,1],"scale":1}}]}',
     ],
 )
 def test_what_is_no_collection_of_screens_is_refused(body: bytes) -> None:

@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 from recoup.kernel import memory as kernel_memory
 from recoup.kernel.memory import (
     FROM_MEMORY,
-    State,
     TargetMemory,
+    by_its_screen,
     identity,
     learned,
     likelihood,
     may_learn,
+    screen_is_new,
+    snapshot_before,
     tells_enough,
 )
 from recoup.model.events import (
@@ -23,14 +25,16 @@ from recoup.model.events import (
     MemoryRollback,
     MemorySnapshot,
     Payload,
+    ScreenLearned,
     TargetHealed,
     TargetLearned,
     TargetRejected,
 )
+from recoup.model.failure import FailureKind
 from recoup.model.ids import targets_stream
 from recoup.model.instant import Instant
-from recoup.model.memory import Entry
-from recoup.model.mode import Mode
+from recoup.model.memory import Entry, Screen, State, WhichScreen
+from recoup.model.mode import Health, Mode
 from recoup.model.policy import Policy
 from recoup.model.target import Element
 
@@ -178,10 +182,39 @@ def test_memory_is_a_fold_of_its_stream() -> None:
 
 def test_a_version_that_was_not_read_is_given() -> None:
     stored = after(learned(healed()), healed()).state
-    memory = after(learned(healed(element=Element(tag="a", text="Wrong", href="/w"))), rollback("v0"))
-    assert len(memory) == 0 and memory.version("v0") is None
-    memory.go_back(stored)
+    memory = TargetMemory()
+    memory.add(learned(healed(element=Element(tag="a", text="Wrong", href="/w"))))
+    assert memory.version("v000001") is None
+    memory.know("v000001", stored)
+    memory.add(rollback("v000001"))
     assert memory.state.entries == stored.entries and memory.usable(KEY)
+
+
+def test_what_is_told_after_a_version_goes_on_from_it() -> None:
+    stored = after(learned(healed()), healed()).state
+    memory = TargetMemory(stored, version="v000007")
+    assert (memory.version_name, memory.versions, memory.version("v000007")) == ("v000007", 7, stored)
+    assert snapshot_before(memory, Health(), Policy()).version == "v000008"
+    memory.add(learned(healed(element=Element(tag="a", text="Wrong", href="/w"))))
+    memory.add(rollback("v000007"))
+    assert memory.state == stored
+
+
+def screen(mark: int) -> ScreenLearned:
+    seen = Screen((mark,), (1,), (1280.0, 720.0), 1.0)
+    return ScreenLearned(step_id=f"s{mark}", step_index=0, attempt=1, run_id="r", screen=seen)
+
+
+def test_screens_are_learned_and_taken_back_with_the_rest() -> None:
+    memory = after(screen(1), snapshot("v000001"), screen(2))
+    assert set(memory.screens) == {"s1", "s2"} == set(memory.state.screens)
+    memory.add(rollback("v000001"))
+    assert set(memory.screens) == {"s1"}
+
+
+def test_the_oldest_screens_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel_memory, "SCREENS_MAX", 2)
+    assert set(after(screen(1), screen(2), screen(1), screen(3)).screens) == {"s1", "s3"}
 
 
 LESSONS = st.lists(
@@ -266,3 +299,53 @@ def test_what_is_learned_says_what_was_taken() -> None:
     fact = learned(healed())
     assert isinstance(fact, TargetLearned)
     assert (fact.element, fact.identity, fact.origin) == (BUTTON, NAME, "model")
+
+
+SAME = WhichScreen("approve", 0.97, 0.5, low_confidence=False)
+DRIFTED = WhichScreen("approve", 0.97, 0.5, low_confidence=False, drift=("the scale is 2 and was 1",))
+UNKNOWN = WhichScreen("approve", 0.31, 0.1, low_confidence=True, drift=("the scale is 2 and was 1",))
+OTHERS = WhichScreen("pay", 0.97, 0.5, low_confidence=False)
+
+
+@pytest.mark.parametrize(
+    ("found", "is_new"),
+    [
+        (None, True),
+        (SAME, False),
+        (DRIFTED, True),
+        (OTHERS, True),
+        (UNKNOWN, True),
+        (msgspec.structs.replace(SAME, confidence=0.89), True),
+        (msgspec.structs.replace(SAME, confidence=0.9), False),
+    ],
+)
+def test_a_screen_is_learned_when_it_is_not_as_it_was(found: WhichScreen | None, is_new: bool) -> None:
+    assert screen_is_new("approve", found) is is_new
+
+
+@pytest.mark.parametrize(
+    ("kind", "found", "told", "words"),
+    [
+        (FailureKind.TARGET_NOT_FOUND, None, FailureKind.TARGET_NOT_FOUND, "gone"),
+        (FailureKind.TARGET_NOT_FOUND, SAME, FailureKind.TARGET_NOT_FOUND, "gone"),
+        (FailureKind.LOW_CONFIDENCE, DRIFTED, FailureKind.RUNTIME_DRIFT, "gone; the scale is 2 and was 1"),
+        (
+            FailureKind.TARGET_NOT_FOUND,
+            UNKNOWN,
+            FailureKind.LOW_CONFIDENCE,
+            "gone; no screen that is known is like this one (nearest: approve, 31%)",
+        ),
+        (
+            FailureKind.TARGET_NOT_FOUND,
+            OTHERS,
+            FailureKind.TARGET_NOT_FOUND,
+            "gone; this looks like the screen of pay",
+        ),
+        (FailureKind.WATCHDOG, DRIFTED, FailureKind.WATCHDOG, "gone"),
+        (None, UNKNOWN, None, "gone"),
+    ],
+)
+def test_a_target_that_was_not_found_is_told_by_its_screen(
+    kind: FailureKind | None, found: WhichScreen | None, told: FailureKind | None, words: str
+) -> None:
+    assert by_its_screen(kind, "gone", "approve", found) == (told, words)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recoup.kernel.breaker import FAILURES_MAX, ROLLBACK_S, fold_health, next_mode, regression, standing
-from recoup.kernel.memory import TargetMemory, number_of, rollback, snapshot_before
+from recoup.kernel.memory import TargetMemory, rollback, snapshot_before
 from recoup.model.events import (
     MemoryRollback,
     MemorySnapshot,
@@ -16,6 +16,7 @@ from recoup.model.events import (
     WorkflowStepResult,
 )
 from recoup.model.instant import Instant
+from recoup.model.memory import number_of
 from recoup.model.mode import Health, Mode
 from recoup.model.policy import Policy
 

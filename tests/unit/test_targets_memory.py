@@ -9,10 +9,12 @@ from tests.unit.target_pages import DEGRADED, RUNNING, shop
 from recoup.kernel.memory import identity
 from recoup.model.memory import Remembered
 from recoup.model.target import Element, Floors, Resolution, Target
-from recoup.targets.healing import Learned
+from recoup.targets.features import Wanted
+from recoup.targets.healing import Learned, same_as
 from recoup.targets.page import Page
 from recoup.targets.profiles import profile
 from recoup.targets.resolve import resolve
+from recoup.targets.shortlist import shortlist
 
 GONE = Target(role="button", name="Pay the bill")
 
@@ -95,3 +97,20 @@ def test_what_somebody_rejected_is_not_taken_for_its_name_alone() -> None:
     assert resolve(GONE, Page(elements), profile(1), RUNNING).strategy == "alias"
     no = Learned(forbidden=frozenset({identity(link)}))
     assert resolve(GONE, Page(elements), profile(1), RUNNING, learned=no).chosen is None
+
+
+def test_what_is_proposed_is_looked_at_closely_and_not_chosen_for_it() -> None:
+    recorded = Element(tag="button", role="button", text="Pay now", name="Pay now", xpath="/html/body/x")
+    far = Element(tag="span", text="Zebra crossing", xpath="/html/body/footer/p[9]/span")
+    crowd = [
+        Element(tag="button", role="button", text=f"Pay number {at}", xpath=f"/html/body/b[{at}]")
+        for at in range(60)
+    ]
+    page = Page([*crowd, far])
+    wanted = Wanted(recorded, page)
+    place = len(page) - 1
+    assert place not in shortlist(wanted, page), "by itself it is not worth a look"
+    assert place in shortlist(wanted, page, always=same_as(far, page))
+    asked = Target(recorded=recorded)
+    proposed = resolve(asked, page, profile(2), RUNNING, learned=Learned(proposed=(far,)))
+    assert proposed.chosen is None or proposed.chosen.element != far, "vectors never choose"

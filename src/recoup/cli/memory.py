@@ -37,8 +37,8 @@ def show(ctx: click.Context, workflow: str, as_json: bool) -> None:
     """What is known now: which element was taken for which step's target, and how that went."""
 
     async def work(app: App) -> int:
-        from recoup.kernel.memory import State
         from recoup.memories import changes
+        from recoup.model.memory import State
 
         learnt = await app.memories.of(workflow)
         known = changes(State(), learnt.memory.state)

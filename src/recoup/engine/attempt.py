@@ -151,7 +151,8 @@ class Attempts:
             regions=tuple(check for check in step.expect if isinstance(check, RegionCheck)),
             secret_values=secrets_typed(self._world.redactor, arguments.action),
         )
-        outcome = await self._world.runtimes[kind_of(step.action)].perform(order, self._hooks(record))
+        performed = await self._world.runtimes[kind_of(step.action)].perform(order, self._hooks(record))
+        outcome = self.browsing.explained(step, performed)
         if outcome.interrupted:
             return Interrupted()
         return await self.conclude(step, record, outcome, _scene(place, env, outcome))

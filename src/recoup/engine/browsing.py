@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from recoup.engine.recalling import recall
 from recoup.kernel.breaker import standing
 from recoup.kernel.healing import (
     KnownTargets,
@@ -23,30 +24,31 @@ from recoup.kernel.healing import (
 from recoup.kernel.memory import (
     FROM_MEMORY,
     TargetMemory,
+    by_its_screen,
     identity,
     learned,
     may_learn,
     rollback,
+    screen_is_new,
     snapshot_before,
 )
+from recoup.kernel.modes import caution
 from recoup.model import events as ev
 from recoup.model.ids import targets_stream, workflow_stream
+from recoup.model.memory import WhichScreen
 from recoup.model.mode import Health, Mode
-from recoup.model.outcome import Artifact, Looking, Seen
+from recoup.model.outcome import Artifact, Looking, Outcome, Seen
 from recoup.model.plan import BrowserAction, BrowserVerb, Step
 from recoup.model.policy import Policy
 from recoup.model.redacted import Redacted
 from recoup.model.run import RunState, StepRecord
 from recoup.model.storage import Append, Draft, StreamAppend
-from recoup.model.target import HealMode, Resolution, Target, target_words
+from recoup.model.target import Element, HealMode, Resolution, Target, target_words
 from recoup.ports import Lifeline, Redactor
 
 if TYPE_CHECKING:
     from recoup.engine.world import Job, World
 
-EVENTS_MAX = 10_000
-"""Of the stream of a workflow's targets that a driver reads, the last ones."""
-PAGE = 1_000
 PAGE_KEY = "browser.page"
 """Under which what is needed to come back to the page is kept, encrypted."""
 
@@ -85,20 +87,41 @@ class Browsing:
             limit=limit,
             remembered=self._memory.usable(_key(step)),
             forbidden=self._memory.forbidden(_key(step)),
+            proposed=self._proposed(step, state.workflow),
         )
+
+    def _proposed(self, step: Step, workflow: str) -> tuple[Element, ...]:
+        """What was learned for this or other targets and is like what is looked for."""
+        described = _written(step).recorded or (
+            self._known.observed(step.id, _written(step)) if self._known else None
+        )
+        if described is None or self._world.recalls is None or not len(self._memory):
+            return ()
+        return self._world.recalls.proposed(workflow, self._memory.state, described)
 
     async def _targets(self, state: RunState) -> KnownTargets:
         if self._known is None:
-            stream = targets_stream(state.workflow)
-            after = max(0, await self._world.ledger.head(stream) - EVENTS_MAX)
-            known, memory = KnownTargets(), TargetMemory()
-            while events := await self._world.ledger.read(stream, after, PAGE):
-                for event in events:
-                    known.add(event.payload, event.at)
-                    memory.add(event.payload)
-                after = events[-1].seq
-            self._known, self._memory = known, memory
+            self._known, self._memory, trouble = await recall(self._world, state.workflow)
+            if trouble:
+                await self._tell_trouble(state.workflow, trouble)
         return self._known
+
+    async def _tell_trouble(self, workflow: str, trouble: str) -> None:
+        """What was stored is damaged. All of it is in the ledger, but a disk that forgets asks for care."""
+        health = (await self._world.ledger.workflow_state(workflow)).health
+        if standing(health, self._world.clock.now()).mode is not Mode.RUNNING:
+            return
+        words = f"what was learned is damaged on this machine, and was read anew: {trouble}"
+        told = ev.WorkflowModeChanged(mode=Mode.DEGRADED, previous=health.mode, reason=words[:500])
+        draft = Draft(told.TYPE, self._world.redactor.seal(told), told)
+        streams = (StreamAppend(workflow_stream(workflow), (draft,)),)
+        await self._world.ledger.append(Append(at=self._world.clock.now(), streams=streams))
+
+    def _which(self, seen: Seen) -> WhichScreen | None:
+        recalls = self._world.recalls
+        if recalls is None or seen.screen is None or not self._memory.screens:
+            return None
+        return recalls.which(self._memory.screens, seen.screen)
 
     # Afterwards
 
@@ -120,6 +143,13 @@ class Browsing:
             self._job.secrets.put(PAGE_KEY, base64.b64encode(kept).decode())
             await self._job.secrets.settle()
 
+    def explained(self, step: Step, outcome: Outcome) -> Outcome:
+        """A failure to find the target, with what the screen says about it."""
+        if outcome.seen is None:
+            return outcome
+        kind, detail = by_its_screen(outcome.kind, outcome.detail, step.id, self._which(outcome.seen))
+        return msgspec.structs.replace(outcome, kind=kind, detail=detail)
+
     def facts(
         self, step: Step, record: StepRecord, seen: Seen | None, evidence: tuple[str, ...], *, proven: bool
     ) -> tuple[list[ev.Payload], list[ev.Payload]]:
@@ -129,22 +159,37 @@ class Browsing:
         about = self._about(step, record)
         if seen.resolution.healed:
             healed = _healed(about, step, self._compared(step, seen), evidence, proven)
-            return [healed], [_in_short(healed), *self._lesson(step, healed)]
+            screen = self._screen(step, seen, about) if proven else []
+            return [healed], [_in_short(healed), *self._lesson(step, healed), *screen]
         if not proven or seen.observed is None or self._known is None:
             return [], []
-        target = _written(step)
+        target, screen = _written(step), self._screen(step, seen, about)
         if self._known.observed(step.id, target) == seen.observed:
-            return [], []
+            return [], screen
         observed = ev.TargetObserved(**about, target_digest=target_digest(target), element=seen.observed)
-        return [], [observed]
+        return [], [observed, *screen]
+
+    def _screen(self, step: Step, seen: Seen, about: dict[str, Any]) -> list[ev.Payload]:
+        """What the page looked like, if that is new."""
+        mode = standing(self._health, self._world.clock.now()).mode
+        may = caution(mode, self._job.policy).learning and self._wants_lessons(step)
+        if seen.screen is None or self._world.recalls is None or not may:
+            return []
+        found = self._world.recalls.which(self._memory.screens, seen.screen)
+        if not screen_is_new(step.id, found):
+            return []
+        return [ev.ScreenLearned(**about, screen=seen.screen)]
+
+    def _wants_lessons(self, step: Step) -> bool:
+        said = [learn for learn in (step.heal.learn, self._job.plan.heal.learn) if learn is not None]
+        return said[0] if said else True
 
     def _lesson(self, step: Step, healed: ev.TargetHealed) -> list[ev.Payload]:
         """What the heal teaches, if it may, and if it is not known."""
-        said = [learn for learn in (step.heal.learn, self._job.plan.heal.learn) if learn is not None]
         if self._memory.knows(_key(step), healed.identity):
             return []
         policy, mode = self._job.policy, standing(self._health, self._world.clock.now()).mode
-        if not may_learn(healed, mode, policy, wanted=said[0] if said else True):
+        if not may_learn(healed, mode, policy, wanted=self._wants_lessons(step)):
             return []
         if self._memory.snapshot_due(policy.snapshot_changes):
             return [snapshot_before(self._memory, self._health, policy), learned(healed)]

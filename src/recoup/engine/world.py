@@ -22,6 +22,7 @@ from recoup.ports import (
     Inspector,
     Ledger,
     Pages,
+    Recalls,
     Redactor,
     RunFiles,
     Runtime,
@@ -58,6 +59,8 @@ class World:
     """Passed on to steps: without what is Recoup's own."""
     pages: Pages | None = None
     """None: there is no browser here."""
+    recalls: Recalls | None = None
+    """None: all that was learned is read from the ledger, by every run."""
     cases: Cases | None = None
     """None: failures leave nothing but their events."""
     generations: Generations | None = None

@@ -18,6 +18,7 @@ from recoup.model.events import (
     TargetRejected,
 )
 from recoup.model.instant import Instant
+from recoup.model.memory import Found, Key
 from recoup.model.mode import Mode
 from recoup.model.plan import BrowserAction, BrowserVerb, Plan, Repeat, Step
 from recoup.model.policy import Policy
@@ -65,9 +66,9 @@ class KnownTargets:
     """What the workflow's targets looked like when they were last found, and how often they were healed. A fold of the
     stream of the workflow's targets."""
 
-    def __init__(self, events: Iterable[Event] = ()) -> None:
-        self._observed: dict[tuple[str, str], Element] = {}
-        self._healed: list[Instant] = []
+    def __init__(self, events: Iterable[Event] = (), *, base: Found | None = None) -> None:
+        self._observed: dict[Key, Element] = dict(base.observed) if base else {}
+        self._healed: list[Instant] = list(base.healed) if base else []
         for event in events:
             self.add(event.payload, event.at)
 
@@ -80,6 +81,10 @@ class KnownTargets:
                 del self._observed[next(iter(self._observed))]
         elif isinstance(payload, TargetHealed):
             self._healed = [*self._healed, at][-OBSERVED_MAX:]
+
+    @property
+    def found(self) -> Found:
+        return Found(dict(self._observed), tuple(self._healed))
 
     def observed(self, step_id: str, target: Target) -> Element | None:
         return self._observed.get((step_id, target_digest(target)))

@@ -18,12 +18,14 @@ from recoup.model.events import (
     MemoryRollback,
     MemorySnapshot,
     Payload,
+    ScreenLearned,
     TargetHealed,
     TargetLearned,
     TargetRejected,
     WorkflowModeChanged,
 )
-from recoup.model.memory import Entry, Remembered
+from recoup.model.failure import FailureKind
+from recoup.model.memory import Entry, Key, Remembered, Screen, State, WhichScreen, number_of, version_name
 from recoup.model.mode import Health, Mode
 from recoup.model.policy import Policy
 from recoup.model.target import Element, identity_of, plain, said_by
@@ -33,6 +35,7 @@ ENTRIES_MAX = 100_000
 FORBIDDEN_MAX = 10_000
 VERSIONS_MAX = 20
 """Points of the stream that can be gone back to without reading it again."""
+SCREENS_MAX = 1_000
 SUCCESSES_MIN = 2
 FAILURES_SHARE_MAX = 0.30
 ACCEPTED = "accepted"
@@ -49,8 +52,6 @@ GENERIC = frozenset({
     "eliminar"
 })  # fmt: skip
 """Words that half of all pages have: they name an action, not an element."""
-
-Key = tuple[str, str]
 
 
 def identity(element: Element) -> str:
@@ -92,12 +93,17 @@ def snapshot_before(memory: TargetMemory, health: Health, policy: Policy) -> Mem
     """The version to go back to, should what comes now make things worse."""
     recent = health.recent[-policy.regression_window_steps :]
     return MemorySnapshot(
-        version=f"v{memory.versions + 1:06}",
-        digest=digest([[list(key), name] for key, name in memory.state.entries]),
+        version=version_name(memory.versions + 1),
+        digest=digest_of(memory.state),
         entries=len(memory),
         success_rate_before=round(1 - failed_ratio(recent), 4) if recent else None,
         reason="before something new is learned",
     )
+
+
+def digest_of(state: State) -> str:
+    """Of which elements were learned for which targets, in order: what a snapshot is known by."""
+    return digest([[list(key), name] for key, name in state.entries])
 
 
 def rollback(
@@ -118,22 +124,48 @@ def rollback(
     return taken, WorkflowModeChanged(mode=Mode.DEGRADED, previous=health.mode, reason=words[:500])
 
 
-class State(msgspec.Struct, frozen=True):
-    """All that was learned, at one point of the stream."""
+SAME_SCREEN = 0.9
+"""From here on a screen is as it was learned; below, it is learned again, so that slow change is followed."""
+_UNFOUND = (FailureKind.TARGET_NOT_FOUND, FailureKind.LOW_CONFIDENCE)
 
-    entries: Mapping[tuple[Key, str], Entry] = {}
-    """By target and identity, the one that was used longest ago first."""
-    forbidden: Mapping[Key, frozenset[str]] = {}
+
+def screen_is_new(step_id: str, found: WhichScreen | None) -> bool:
+    """What a step saw is worth remembering: it is not what was remembered of it."""
+    if found is None or found.screen_id != step_id:
+        return True
+    return found.runtime_drift or found.confidence < SAME_SCREEN
+
+
+def by_its_screen(
+    kind: FailureKind | None, detail: str, step_id: str, found: WhichScreen | None
+) -> tuple[FailureKind | None, str]:
+    """A target that was not found, told by the screen it was looked for on: another window, a screen that nobody knows,
+    or that of another step."""
+    if kind not in _UNFOUND or found is None:
+        return kind, detail
+    if found.runtime_drift and not found.low_confidence:
+        return FailureKind.RUNTIME_DRIFT, f"{detail}; {', '.join(found.drift)}"
+    if found.low_confidence:
+        unknown = (
+            f"no screen that is known is like this one (nearest: {found.screen_id}, {found.confidence:.0%})"
+        )
+        return FailureKind.LOW_CONFIDENCE, f"{detail}; {unknown}"
+    if found.screen_id != step_id:
+        return kind, f"{detail}; this looks like the screen of {found.screen_id}"
+    return kind, detail
 
 
 class TargetMemory:
-    def __init__(self, base: State | None = None, events: Iterable[Event] = ()) -> None:
+    """`version` is the name of the point that `base` is."""
+
+    def __init__(self, base: State | None = None, events: Iterable[Event] = (), *, version: str = "") -> None:
         self._entries = dict(base.entries) if base else {}
         self._forbidden = dict(base.forbidden) if base else {}
-        self._versions: dict[str, State] = {}
-        self.versions = 0
+        self._screens = dict(base.screens) if base else {}
+        self._versions: dict[str, State] = {version: base} if base and version else {}
+        self.versions = number_of(version)
         """How many there have been."""
-        self.version_name = ""
+        self.version_name = version
         """The last one that can be gone back to."""
         self.learned_since = 0
         """Entries since then."""
@@ -147,7 +179,11 @@ class TargetMemory:
 
     @property
     def state(self) -> State:
-        return State(dict(self._entries), dict(self._forbidden))
+        return State(dict(self._entries), dict(self._forbidden), dict(self._screens))
+
+    @property
+    def screens(self) -> Mapping[str, Screen]:
+        return self._screens
 
     def version(self, name: str) -> State | None:
         """None: it was before what was read."""
@@ -181,6 +217,11 @@ class TargetMemory:
                 self._count(payload)
             case TargetRejected() if payload.by:
                 self._forbid((payload.step_id, payload.target_digest), payload.identity)
+            case ScreenLearned():
+                self._screens.pop(payload.step_id, None)
+                self._screens[payload.step_id] = payload.screen
+                if len(self._screens) > SCREENS_MAX:
+                    del self._screens[next(iter(self._screens))]
             case MemorySnapshot():
                 self.version_name, self.learned_since = payload.version, 0
                 self.versions = max(self.versions + 1, number_of(payload.version))
@@ -191,9 +232,9 @@ class TargetMemory:
                 self.version_name, self.learned_since = payload.to_version, 0
                 self._go_back(self._versions.get(payload.to_version, State()))
 
-    def go_back(self, state: State) -> None:
-        """To a version that was stored before what was read."""
-        self._go_back(state)
+    def know(self, version: str, state: State) -> None:
+        """A version from before what is read: it may be gone back to."""
+        self._versions = {version: state, **self._versions}
 
     def _learn(self, payload: TargetLearned) -> None:
         key = (payload.step_id, payload.target_digest)
@@ -238,17 +279,13 @@ class TargetMemory:
     def _go_back(self, state: State) -> None:
         """What somebody forbade stays forbidden: it was no lesson."""
         self._entries = dict(state.entries)
+        self._screens = dict(state.screens)
         self._index()
 
     def _index(self) -> None:
         self._by_target = {}
         for key, name in self._entries:
             self._by_target.setdefault(key, {})[name] = None
-
-
-def number_of(version: str) -> int:
-    digits = version.removeprefix("v")
-    return int(digits) if digits.isdecimal() else 0
 
 
 def _is_usable(entry: Entry) -> bool:

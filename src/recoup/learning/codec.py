@@ -7,9 +7,12 @@ from typing import Final
 import msgspec
 
 from recoup.errors import LearningError, VersionDamaged
-from recoup.kernel.memory import ENTRIES_MAX, FORBIDDEN_MAX, State
+from recoup.kernel.healing import OBSERVED_MAX
+from recoup.kernel.memory import ENTRIES_MAX, FORBIDDEN_MAX
 from recoup.learning.versions import COMPONENT_BYTES_MAX
-from recoup.model.memory import Entry
+from recoup.model.instant import Instant
+from recoup.model.memory import Entry, Found, State
+from recoup.model.target import Element
 
 MEMORY_FORMAT: Final = 1
 
@@ -25,6 +28,36 @@ class _Stored(msgspec.Struct, frozen=True):
     entries: list[Entry]
     """The one that was used longest ago first."""
     forbidden: list[_Forbidden]
+
+
+class _Observed(msgspec.Struct, frozen=True, array_like=True):
+    step_id: str
+    target_digest: str
+    element: Element
+
+
+class _StoredFound(msgspec.Struct, frozen=True):
+    format: int
+    observed: list[_Observed]
+    healed: list[Instant]
+
+
+def encode_found(found: Found) -> bytes:
+    observed = [_Observed(*key, element) for key, element in found.observed.items()]
+    return msgspec.json.encode(_StoredFound(MEMORY_FORMAT, observed, list(found.healed)))
+
+
+def decode_found(data: bytes) -> Found:
+    try:
+        stored = msgspec.json.decode(data, type=_StoredFound)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise VersionDamaged(f"what was stored is not what targets looked like: {error}") from error
+    if stored.format != MEMORY_FORMAT or len(stored.observed) > OBSERVED_MAX:
+        raise VersionDamaged(
+            f"format {stored.format} with {len(stored.observed)} targets is not understood here"
+        )
+    observed = {(told.step_id, told.target_digest): told.element for told in stored.observed}
+    return Found(observed, tuple(stored.healed))
 
 
 def encode_memory(state: State) -> bytes:

@@ -25,7 +25,8 @@ import msgspec
 from recoup.errors import LearningError, VersionDamaged
 from recoup.evidence.durable import OWNER_ONLY, make_folder, sync_directory, write_whole
 from recoup.learning.stamped import bytes_of, digest_of, stamped, value_in
-from recoup.learning.versions import Manifest, Pointer, RateAfter, number_of
+from recoup.learning.versions import Manifest, Pointer, RateAfter
+from recoup.model.memory import number_of
 
 NAME_CHARS_MAX: Final = 1_000
 SMALL_BYTES_MAX: Final = 1 << 20

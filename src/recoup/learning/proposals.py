@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from recoup.kernel.memory import State
 from recoup.learning.index import Index, Near, new_index
 from recoup.learning.vectors import of_element
+from recoup.model.memory import State
 from recoup.model.target import Element
 
 PROPOSALS_MAX = 5

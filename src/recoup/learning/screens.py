@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Final
 
@@ -14,6 +13,7 @@ from recoup.errors import LearningError, VersionDamaged
 from recoup.learning.index import Index, Near, new_index
 from recoup.learning.stamped import stamped, value_in
 from recoup.learning.vectors import CELLS, SCREEN_DIMENSIONS, Vector, layout_of, likeness, of_screen
+from recoup.model.memory import Screen, WhichScreen
 from recoup.model.target import Box, Element
 
 SCREENS_MAX: Final = 1_000
@@ -25,43 +25,13 @@ What comes of it and the floor is measured by `python -m benchmarks learning`.""
 LAYOUT_FLOOR: Final = 0.8
 SIZE_SHARE_MAX: Final = 0.02
 SCALE_MAX: Final = 0.01
+STEPS: Final = 100
 SCREENS_FORMAT: Final = 1
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Screen:
-    """A screen as numbers: nothing of it can be read."""
-
-    vector: Vector
-    layout: Vector
-    viewport: tuple[float, float]
-    scale: float
-    """Device pixels for each CSS pixel."""
-
-
-class Known(msgspec.Struct, frozen=True):
-    """The nearest known screen. A proposal: by itself it decides nothing."""
-
-    screen_id: str
-    confidence: float
-    """How alike they are beyond what any two pages are, from 0 to 1. No probability."""
-    margin: float
-    """By how much the next one is less alike."""
-    low_confidence: bool
-    drift: tuple[str, ...] = ()
-    """What moved, in words."""
-
-    @property
-    def runtime_drift(self) -> bool:
-        return bool(self.drift)
 
 
 class _Prototype(msgspec.Struct, frozen=True):
     screen_id: str
-    vector: bytes
-    layout: bytes
-    viewport: tuple[float, float]
-    scale: float
+    screen: Screen
 
 
 class _Stored(msgspec.Struct, frozen=True):
@@ -74,19 +44,28 @@ def screen_of(
 ) -> Screen:
     width, height = viewport
     size = (float(width), float(height))
-    return Screen(of_screen(title, elements), layout_of(elements, page), size, float(scale))
+    return Screen(_whole(of_screen(title, elements)), _whole(layout_of(elements, page)), size, float(scale))
+
+
+def which(known: Mapping[str, Screen], screen: Screen, floor: float = FLOOR) -> WhichScreen | None:
+    """Of those that are known. None: none is known yet."""
+    return KnownScreens(known).which(screen, floor)
 
 
 class KnownScreens:
     """One prototype for each known screen: how it looked when it was last known to be it."""
 
-    def __init__(self) -> None:
-        self._screens: dict[str, Screen] = {}
+    def __init__(self, screens: Mapping[str, Screen] | None = None) -> None:
+        self._screens: dict[str, Screen] = dict(screens or {})
         """The one that was seen longest ago first."""
         self._index: Index | None = None
 
     def __len__(self) -> int:
         return len(self._screens)
+
+    @property
+    def screens(self) -> Mapping[str, Screen]:
+        return self._screens
 
     def __contains__(self, screen_id: str) -> bool:
         return screen_id in self._screens
@@ -103,21 +82,18 @@ class KnownScreens:
             del self._screens[forgotten]
         self._index = None
 
-    def which(self, screen: Screen, floor: float = FLOOR) -> Known | None:
+    def which(self, screen: Screen, floor: float = FLOOR) -> WhichScreen | None:
         """None: no screen is known yet."""
-        near = self._indexed().search(screen.vector, 2)
+        near = self._indexed().search(_vector(screen.marks), 2)
         if not near:
             return None
         confidence, runner_up = [*map(_confidence, near), 0.0][:2]
         is_low = confidence < floor
         drift = _drift(self._screens[near[0].label], screen, with_layout=not is_low)
-        return Known(near[0].label, confidence, confidence - runner_up, is_low, tuple(drift))
+        return WhichScreen(near[0].label, confidence, confidence - runner_up, is_low, tuple(drift))
 
     def to_bytes(self) -> bytes:
-        told = [
-            _Prototype(name, _bytes(screen.vector), _bytes(screen.layout), screen.viewport, screen.scale)
-            for name, screen in self._screens.items()
-        ]
+        told = [_Prototype(name, screen) for name, screen in self._screens.items()]
         return stamped(msgspec.json.encode(_Stored(SCREENS_FORMAT, told)))
 
     @classmethod
@@ -127,17 +103,17 @@ class KnownScreens:
             raise VersionDamaged(
                 f"format {stored.format} with {len(stored.screens)} screens is not understood here"
             )
-        known = cls()
         for told in stored.screens:
-            vector, layout = _vector(told.vector, SCREEN_DIMENSIONS), _vector(told.layout, CELLS * CELLS)
-            known._screens[told.screen_id] = Screen(vector, layout, told.viewport, told.scale)
-        return known
+            sizes = len(told.screen.marks), len(told.screen.layout)
+            if sizes != (SCREEN_DIMENSIONS, CELLS * CELLS):
+                raise VersionDamaged(f"a screen has {sizes[0]} marks and {sizes[1]} cells")
+        return cls({told.screen_id: told.screen for told in stored.screens})
 
     def _indexed(self) -> Index:
         if self._index is None:
             self._index = new_index(SCREEN_DIMENSIONS)
             if self._screens:
-                rows = np.stack([screen.vector for screen in self._screens.values()])
+                rows = np.stack([_vector(screen.marks) for screen in self._screens.values()])
                 self._index.add(list(self._screens), rows)
         return self._index
 
@@ -153,8 +129,8 @@ def _drift(known: Screen, seen: Screen, *, with_layout: bool) -> list[str]:
         words.append(f"the window is {_size(seen.viewport)} and was {_size(known.viewport)}")
     if abs(known.scale - seen.scale) > SCALE_MAX:
         words.append(f"the scale is {seen.scale:g} and was {known.scale:g}")
-    alike = likeness(known.layout, seen.layout)
-    if with_layout and known.layout.any() and seen.layout.any() and alike < LAYOUT_FLOOR:
+    alike = likeness(_vector(known.layout), _vector(seen.layout))
+    if with_layout and any(known.layout) and any(seen.layout) and alike < LAYOUT_FLOOR:
         words.append(f"the layout is only {alike:.0%} what it was")
     return words
 
@@ -168,11 +144,14 @@ def _size(viewport: tuple[float, float]) -> str:
     return f"{viewport[0]:g}x{viewport[1]:g}"
 
 
-def _bytes(vector: Vector) -> bytes:
-    return vector.astype("<f4").tobytes()
+def _whole(vector: Vector) -> tuple[int, ...]:
+    """In steps of a hundredth of the largest: as near as makes no difference, and the same on every machine."""
+    largest = float(np.abs(vector).max(initial=0.0))
+    return tuple(np.rint(vector * (STEPS / largest)).astype(int).tolist()) if largest else (0,) * len(vector)
 
 
-def _vector(data: bytes, length: int) -> Vector:
-    if len(data) != 4 * length:
-        raise VersionDamaged(f"a vector of a screen has {len(data)} bytes, and {4 * length} were written")
-    return np.frombuffer(data, "<f4").astype(np.float32)
+def _vector(whole: tuple[int, ...]) -> Vector:
+    """Of length one."""
+    vector = np.array(whole, np.float64)
+    length = float(np.sqrt(vector @ vector))
+    return (vector / length if length else vector).astype(np.float32)

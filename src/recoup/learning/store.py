@@ -23,11 +23,9 @@ from recoup.learning.versions import (
     Manifest,
     Pointer,
     info_of,
-    number_of,
-    version_name,
 )
 from recoup.model.instant import Instant
-from recoup.model.memory import VersionInfo
+from recoup.model.memory import VersionInfo, number_of, version_name
 
 KEEP: Final = 5
 WAIT_S: Final = 10.0
@@ -54,8 +52,9 @@ class VersionedStore:
         up_to: int,
         now: Instant,
         success_rate_before: float | None = None,
+        version: str | None = None,
     ) -> VersionInfo:
-        """A new version, which is the current one from then on."""
+        """A new version, which is the current one from then on. `version` names it as others do; None: the next one."""
         _check(components)
         _check_rate(success_rate_before)
         if up_to < 0:
@@ -64,7 +63,7 @@ class VersionedStore:
             _check_room(pointer)
             manifest = Manifest(
                 workflow=workflow,
-                version=version_name(pointer.last + 1),
+                version=_new_name(pointer, version),
                 created_at=now.iso(),
                 up_to=up_to,
                 success_rate_before=success_rate_before,
@@ -125,6 +124,15 @@ class VersionedStore:
                 with contextlib.suppress(FileNotFoundError):
                     folder.remove(version)
             return tuple(victims)
+
+    def discard(self, workflow: str, version: str | None = None) -> None:
+        """This version, or all of them: what the ledger tells can be made again, and it does not tell this."""
+        with self._writing(workflow) as (folder, pointer):
+            left = msgspec.structs.replace(
+                pointer, current="" if pointer.current == version else pointer.current
+            )
+            folder.point(Pointer(workflow=workflow) if version is None else _without(left, [version]))
+            folder.sweep(folder.seen()[0])
 
     def note_success_rate_after(self, workflow: str, version: str, rate: float) -> None:
         """How steps went with it, once that is known."""
@@ -188,6 +196,16 @@ def _check_rate(rate: float | None) -> None:
         raise LearningError(f"a success rate is between 0 and 1, not {rate}")
 
 
+def _new_name(pointer: Pointer, wanted: str | None) -> str:
+    if wanted is None:
+        return version_name(pointer.last + 1)
+    if not number_of(wanted) or wanted in pointer.versions:
+        raise LearningError(
+            f"{pointer.workflow!r} has a version {wanted[:80]!r}, or that is no version's name"
+        )
+    return wanted
+
+
 def _check_room(pointer: Pointer) -> None:
     if len(pointer.versions) >= VERSIONS_MAX:
         raise LearningError(
@@ -209,7 +227,7 @@ def _looked_for(folder: WorkflowFolder, looks: int = LOOKS_MAX) -> Loaded | None
         return _looked_for(folder, looks - 1)
     if loaded is not None:
         return loaded
-    raise LearningError(
+    raise VersionDamaged(
         f"no version of what {folder.workflow!r} learned can be used: {'; '.join(words)}",
         hint=f"The ledger still knows it: move {folder.root} away, and a new version is made.",
     )
@@ -286,7 +304,7 @@ def _with_new(pointer: Pointer, manifest: Manifest, digest: str) -> Pointer:
         current=manifest.version,
         lineage=manifest.lineage,
         versions={**pointer.versions, manifest.version: digest},
-        last=number_of(manifest.version),
+        last=max(pointer.last, number_of(manifest.version)),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -16,8 +15,6 @@ LINEAGE_MAX: Final = 20
 COMPONENTS_MAX: Final = 8
 COMPONENT_BYTES_MAX: Final = 256 << 20
 FORMAT: Final = 1
-
-_VERSION = re.compile(r"v(\d{6,9})")
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -67,16 +64,6 @@ class RateAfter(msgspec.Struct, frozen=True):
 
     version: str
     rate: float
-
-
-def version_name(number: int) -> str:
-    return f"v{number:06d}"
-
-
-def number_of(version: str) -> int:
-    """0: it is no version's name."""
-    found = _VERSION.fullmatch(version)
-    return int(found[1]) if found else 0
 
 
 def info_of(manifest: Manifest, digest: str) -> VersionInfo:

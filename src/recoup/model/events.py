@@ -14,6 +14,7 @@ from recoup.model.failure import Facts, FailureClass, FailureKind
 from recoup.model.ident import Ident
 from recoup.model.ids import ProcessIdentity
 from recoup.model.instant import Instant
+from recoup.model.memory import Screen
 from recoup.model.mode import Mode
 from recoup.model.plan import Plan
 from recoup.model.target import Element, Fingerprint, HealMode
@@ -503,6 +504,14 @@ class TargetObserved(StepPayload, frozen=True, kw_only=True):
     element: Element
 
 
+class ScreenLearned(StepPayload, frozen=True, kw_only=True):
+    """In the stream of the workflow's targets: what the page of a step looked like when what the step expects held."""
+
+    TYPE: ClassVar[str] = "screen.learned"
+    run_id: Ident
+    screen: Screen
+
+
 class MemorySnapshot(Payload, frozen=True, kw_only=True):
     """In the stream of a workflow's targets: what had been learned before this event is a version that can be gone back
     to."""
@@ -680,6 +689,7 @@ PAYLOADS: dict[str, type[Payload]] = {
         TargetRejected,
         TargetLearned,
         TargetObserved,
+        ScreenLearned,
         MemorySnapshot,
         MemoryRollback,
         WorkflowStepResult,

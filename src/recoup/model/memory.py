@@ -2,9 +2,29 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+
 import msgspec
 
+from recoup.model.instant import Instant
 from recoup.model.target import Element
+
+Key = tuple[str, str]
+"""A step and the digest of its target."""
+
+
+_VERSION = re.compile(r"v([0-9]{6,9})")
+
+
+def version_name(number: int) -> str:
+    return f"v{number:06d}"
+
+
+def number_of(version: str) -> int:
+    """0: it is no version's name."""
+    found = _VERSION.fullmatch(version)
+    return int(found[1]) if found else 0
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -48,3 +68,62 @@ class Remembered(msgspec.Struct, frozen=True):
     element: Element
     confidence: float
     origin: str
+
+
+class Screen(msgspec.Struct, frozen=True):
+    """A screen as whole numbers: nothing of it can be read."""
+
+    marks: tuple[int, ...]
+    """Of its title and the names of what can be acted on."""
+    layout: tuple[int, ...]
+    """How much of that lies in which part of the page."""
+    viewport: tuple[float, float]
+    scale: float
+    """Device pixels for each CSS pixel."""
+
+
+class WhichScreen(msgspec.Struct, frozen=True):
+    """The nearest known screen. A proposal: by itself it decides nothing."""
+
+    screen_id: str
+    confidence: float
+    """How alike they are beyond what any two pages are, from 0 to 1. No probability."""
+    margin: float
+    """By how much the next one is less alike."""
+    low_confidence: bool
+    drift: tuple[str, ...] = ()
+    """What moved, in words."""
+
+    @property
+    def runtime_drift(self) -> bool:
+        return bool(self.drift)
+
+
+class State(msgspec.Struct, frozen=True):
+    """All that was learned, at one point of the stream."""
+
+    entries: Mapping[tuple[Key, str], Entry] = {}
+    """By target and identity, the one that was used longest ago first."""
+    forbidden: Mapping[Key, frozenset[str]] = {}
+    screens: Mapping[str, Screen] = {}
+    """By step: what the page looked like when its target was last proven."""
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What targets looked like when they were last found to the letter, and when some were healed. Facts, no lessons:
+    they are not taken back."""
+
+    observed: Mapping[Key, Element] = {}
+    healed: tuple[Instant, ...] = ()
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """A version, ready for use: all that the stream says up to it."""
+
+    version: str
+    up_to: int
+    """The last event that is in it; the next one is the snapshot itself."""
+    state: State
+    found: Found
+    trouble: str = ""
+    """What is damaged, so that this version serves and not the one that should; "" where nothing is."""

@@ -8,7 +8,7 @@ import msgspec
 
 from recoup.model.events import AgentReport, CheckResult
 from recoup.model.failure import FailureKind
-from recoup.model.memory import Remembered
+from recoup.model.memory import Remembered, Screen
 from recoup.model.plan import Action, RegionCheck
 from recoup.model.policy import Policy
 from recoup.model.redacted import Redacted
@@ -60,6 +60,8 @@ class Looking(msgspec.Struct, frozen=True, kw_only=True):
     """What was proven right in place of the target before, likeliest first."""
     forbidden: frozenset[str] = frozenset()
     """Identities of elements that somebody rejected for this target."""
+    proposed: tuple[Element, ...] = ()
+    """What was learned in this workflow and is like the target: worth a look where it is on the page."""
 
 
 class Artifact(msgspec.Struct, frozen=True):
@@ -80,6 +82,8 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     before: Element | None = None
     """What the target was compared with."""
     page: Fingerprint | None = None
+    screen: Screen | None = None
+    """What the page looked like when the target was looked for."""
     artifacts: tuple[Artifact, ...] = ()
 
 

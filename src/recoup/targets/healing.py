@@ -19,12 +19,17 @@ from recoup.targets.vetoes import VETOED_MAX, vetoes
 from recoup.targets.weights import Model
 from recoup.targets.wording import words_of
 
+PROPOSED_MAX = 8
+"""Of the elements that are proposed, those that are looked at: a common one may be on the page a hundred times."""
+
 
 class Learned(msgspec.Struct, frozen=True):
     """What earlier runs know of a target: what was proven in its place, and what must never be taken for it."""
 
     remembered: tuple[Remembered, ...] = ()
     forbidden: frozenset[str] = frozenset()
+    proposed: tuple[Element, ...] = ()
+    """What was learned for any target and is like this one: looked at closely where it is on the page."""
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -65,7 +70,8 @@ def healed(question: Question, model: Model, why_not_exact: str, among: Sequence
     recorded, page, profile = question.target.recorded, question.page, question.profile
     assert recorded is not None, "only recorded targets are asked of the model"
     wanted = Wanted(recorded, page)
-    ranked = _ranked(wanted, page, model, among)
+    proposed = [index for element in question.learned.proposed for index in same_as(element, page)]
+    ranked = _ranked(wanted, page, model, among, proposed)
     area = area_around(recorded, page, profile)
     allowed = considered(ranked.rows, page.boxes[ranked.candidates], profile, area)
     vetoed = vetoes(wanted, page, ranked.index) + forbidden(question, page.elements[ranked.index])
@@ -114,8 +120,10 @@ def same_as(element: Element, page: Page) -> list[int]:
     return [index for index in some if is_identical(element, page.elements[index])]
 
 
-def _ranked(wanted: Wanted, page: Page, model: Model, among: Sequence[int]) -> Ranked:
-    candidates = shortlist(wanted, page, always=among)
+def _ranked(
+    wanted: Wanted, page: Page, model: Model, among: Sequence[int], proposed: Sequence[int]
+) -> Ranked:
+    candidates = shortlist(wanted, page, always=[*among, *proposed[:PROPOSED_MAX]])
     same = one_thing(page, candidates)
     rows = features(wanted, page, candidates, same)
     likely = model.choice(rows)

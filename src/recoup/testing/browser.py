@@ -12,6 +12,7 @@ import msgspec
 from recoup.kernel.memory import FROM_MEMORY, identity
 from recoup.model.failure import FailureKind
 from recoup.model.ids import ProcessIdentity
+from recoup.model.memory import Screen
 from recoup.model.outcome import Looking, Order, Outcome, Scene, Seen
 from recoup.model.plan import (
     BrowserAction,
@@ -25,6 +26,7 @@ from recoup.model.plan import (
     ValueCheck,
 )
 from recoup.model.target import (
+    Box,
     Element,
     Fingerprint,
     HealMode,
@@ -35,6 +37,7 @@ from recoup.model.target import (
     target_words,
 )
 from recoup.ports import Hooks, Lifeline
+from recoup.runtimes.browser.matching import Sketch
 
 _PROFILES = (
     Profile(level=0, min_ratio=0.82, padding=1.0, expands_roles=False),
@@ -68,12 +71,17 @@ class ScriptedSite:
 
 
 class ScriptedBrowser:
-    """A runtime and pages, for one site. `guesses` by the name that a target is written with."""
+    """A runtime and pages, for one site. `guesses` by the name that a target is written with; `sketch` says what a
+    screen is known by."""
 
     inline = False
 
-    def __init__(self, site: ScriptedSite, guesses: Mapping[str, Guess] | None = None) -> None:
+    def __init__(
+        self, site: ScriptedSite, guesses: Mapping[str, Guess] | None = None, sketch: Sketch | None = None
+    ) -> None:
         self.site = site
+        self.viewport = (1280.0, 720.0)
+        self._sketch = sketch
         self.guesses = dict(guesses or {})
         self.done: list[tuple[str, str]] = []
         """Verb and name of the element, or address, of all that was done."""
@@ -148,7 +156,8 @@ class ScriptedBrowser:
     def _acted(self, order: Order, action: BrowserAction, target: Target, looking: Looking) -> Outcome:
         resolution = self._resolved(order.run_id, target, looking)
         chosen = resolution.chosen
-        seen = msgspec.structs.replace(self._seen(order.run_id), resolution=resolution)
+        screen = self._screen(order.run_id)
+        seen = msgspec.structs.replace(self._seen(order.run_id), resolution=resolution, screen=screen)
         if chosen is None:
             low = resolution.best is not None
             kind = FailureKind.LOW_CONFIDENCE if low else FailureKind.TARGET_NOT_FOUND
@@ -156,7 +165,11 @@ class ScriptedBrowser:
         self._done(order.run_id, action, chosen.element)
         outputs = {action.into: chosen.element.text} if action.into else {}
         seen = msgspec.structs.replace(
-            self._seen(order.run_id), resolution=resolution, observed=chosen.element, before=looking.observed
+            self._seen(order.run_id),
+            resolution=resolution,
+            observed=chosen.element,
+            before=looking.observed,
+            screen=screen,
         )
         return Outcome(seen=seen, outputs=outputs)
 
@@ -210,6 +223,12 @@ class ScriptedBrowser:
 
     def _seen(self, run_id: str) -> Seen:
         return Seen(page=self._fingerprint(run_id))
+
+    def _screen(self, run_id: str) -> Screen | None:
+        page = self._page(run_id)
+        if self._sketch is None or page is None:
+            return None
+        return self._sketch(page.title, page.elements, Box(0, 0, *self.viewport), self.viewport, 1.0)
 
     def _fingerprint(self, run_id: str) -> Fingerprint | None:
         page = self._page(run_id)

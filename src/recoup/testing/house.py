@@ -17,6 +17,7 @@ from recoup.evidence.vault import Vault
 from recoup.kernel.canonical import digest
 from recoup.kernel.fold import fold
 from recoup.kernel.policies import policy_digest
+from recoup.learning.recall import Recall
 from recoup.ledger.sqlite import SqliteLedger
 from recoup.model.events import Event, RunSubmitted
 from recoup.model.ids import ProcessIdentity, run_stream
@@ -89,6 +90,7 @@ class House:
             census=self.census,
             runtimes={"run": self.runtime} | ({"browser": browser} if browser else {}),
             pages=browser,
+            recalls=Recall(root / "learned"),
             environ={"PATH": os.environ.get("PATH", "")},
         )
 

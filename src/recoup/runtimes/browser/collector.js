@@ -366,7 +366,7 @@
   return {
     sent: JSON.stringify({paths, rows, truncated, url: location.href, title: document.title,
       width: document.documentElement.scrollWidth, height: document.documentElement.scrollHeight,
-      viewport: [window.innerWidth, window.innerHeight]}) + '\n' + strings.join('\n'),
+      viewport: [window.innerWidth, window.innerHeight], scale: window.devicePixelRatio}) + '\n' + strings.join('\n'),
     nodes: keptNodes, frames,
   };
 }

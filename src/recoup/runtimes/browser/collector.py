@@ -71,6 +71,7 @@ class _Sent(msgspec.Struct, frozen=True):
     width: float
     height: float
     viewport: tuple[float, float]
+    scale: float
 
 
 _DECODER: Final = msgspec.json.Decoder(_Sent)
@@ -132,6 +133,15 @@ class Collection:
     def page_box(self) -> Box:
         """The whole page."""
         return Box(0, 0, self._seen.width, self._seen.height)
+
+    @property
+    def viewport(self) -> tuple[float, float]:
+        return self._seen.viewport
+
+    @property
+    def scale(self) -> float:
+        """Device pixels for each CSS pixel."""
+        return self._seen.scale
 
     async def matches(self, css: str) -> tuple[int, ...]:
         """The places of the elements that a selector fits; raises when it is none."""

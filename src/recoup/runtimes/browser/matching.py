@@ -1,12 +1,16 @@
-"""What the runtime asks of a resolver."""
+"""What the runtime asks of those who know about elements: which one is meant, and what a screen is known by."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from recoup.model.memory import Screen
 from recoup.model.outcome import Looking
-from recoup.model.target import Element, Resolution, Target
+from recoup.model.target import Box, Element, Resolution, Target
+
+Sketch = Callable[[str, Sequence[Element], Box, tuple[float, float], float], Screen]
+"""What a screen is known by: of its title, elements, size, viewport and scale."""
 
 
 class Resolver(Protocol):

@@ -14,6 +14,7 @@ from playwright.async_api import Error, Page
 
 from recoup.errors import KeeperError, SettingsError
 from recoup.model.failure import FailureKind
+from recoup.model.memory import Screen
 from recoup.model.outcome import Artifact, Order, Outcome, Scene, Seen
 from recoup.model.plan import BrowserAction, BrowserVerb, PageCheck
 from recoup.model.target import Element, Fingerprint, target_words
@@ -24,7 +25,7 @@ from recoup.runtimes.browser.finding import needed_browser
 from recoup.runtimes.browser.fingerprints import fingerprint
 from recoup.runtimes.browser.guarding import MakeGuard
 from recoup.runtimes.browser.limits import BrowserLimits
-from recoup.runtimes.browser.matching import Resolver
+from recoup.runtimes.browser.matching import Resolver, Sketch
 from recoup.runtimes.browser.pictures import Pictures
 from recoup.runtimes.browser.seeking import Seeker, compared_with
 from recoup.runtimes.browser.session import Past, Session, launch
@@ -52,6 +53,7 @@ class BrowserRuntime:
         environ: Mapping[str, str],
         *,
         limits: BrowserLimits | None = None,
+        sketch: Sketch | None = None,
         boot_s: Callable[[], float] | None = None,
         traces: bool = False,
     ) -> None:
@@ -60,6 +62,7 @@ class BrowserRuntime:
         self._open_log = open_log
         self._environ = environ
         self._limits = limits or BrowserLimits()
+        self._sketch = sketch
         self._boot_s = boot_s or _boot_s
         self._traces = traces
         self._driver = PlaywrightDriver(self._limits.launch_s)
@@ -198,7 +201,15 @@ class BrowserRuntime:
             if picture is not None:
                 attempt.session.before[region_key(check.target)] = picture
 
+    def _screen(self, attempt: Attempt) -> Screen | None:
+        """The page as it was when the target was looked for."""
+        seen = attempt.seeker.last
+        if self._sketch is None or seen is None or attempt.order.looking is None:
+            return None
+        return self._sketch(seen.title, seen.elements, seen.page_box, seen.viewport, seen.scale)
+
     async def _seen(self, attempt: Attempt, page: Page) -> Seen:
+        screen = self._screen(attempt)
         look = await attempt.seeker.look(page)
         shown = look.collection if look else None
         return Seen(
@@ -206,6 +217,7 @@ class BrowserRuntime:
             observed=attempt.observed,
             before=_before(attempt),
             page=fingerprint(shown.url, shown.title, shown.elements) if shown else None,
+            screen=screen,
             artifacts=tuple(attempt.artifacts),
         )
 
@@ -229,6 +241,7 @@ class BrowserRuntime:
                 resolution=attempt.resolution,
                 observed=attempt.observed,
                 before=_before(attempt),
+                screen=self._screen(attempt),
                 artifacts=tuple(attempt.artifacts),
             ),
         )

@@ -1,0 +1,84 @@
+"""What a workflow has learned, for one driver: the last version at hand, and what the ledger said since."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from recoup.kernel.healing import KnownTargets
+from recoup.kernel.memory import VERSIONS_MAX, TargetMemory, digest_of
+from recoup.model.events import Event, MemoryRollback, MemorySnapshot
+from recoup.model.ids import targets_stream
+from recoup.model.memory import Kept
+
+if TYPE_CHECKING:
+    from recoup.engine.world import World
+
+EVENTS_MAX = 10_000
+"""Of the stream of a workflow's targets that a driver reads, the last ones after the version that it begins with."""
+PAGE = 1_000
+
+
+class Recalled(NamedTuple):
+    known: KnownTargets
+    memory: TargetMemory
+    trouble: str = ""
+    """What was damaged of what was at hand, in words."""
+
+
+async def recall(world: World, workflow: str) -> Recalled:
+    kept, trouble = await _at_hand(world, workflow)
+    memory = TargetMemory(kept.state, version=kept.version) if kept else TargetMemory()
+    known, passed = KnownTargets(base=kept.found if kept else None), dict[str, Kept]()
+    stream = targets_stream(workflow)
+    after = max(kept.up_to + 1 if kept else 0, await world.ledger.head(stream) - EVENTS_MAX)
+    while events := await world.ledger.read(stream, after, PAGE):
+        for event in events:
+            await _prepare(world, workflow, event, memory, known, passed)
+            known.add(event.payload, event.at)
+            memory.add(event.payload)
+        after = events[-1].seq
+    if world.recalls is not None and memory.version_name:
+        counts = passed.get(memory.version_name)
+        if counts is not None or kept is None or kept.version != memory.version_name:
+            await world.recalls.follow(workflow, memory.version_name, counts, world.clock.now())
+    return Recalled(known, memory, trouble)
+
+
+async def _at_hand(world: World, workflow: str) -> tuple[Kept | None, str]:
+    """The ledger must tell of it: what is of another ledger is forgotten."""
+    if world.recalls is None:
+        return None, ""
+    kept, trouble = await world.recalls.last(workflow)
+    if kept is None:
+        return None, trouble
+    told = await world.ledger.read(targets_stream(workflow), kept.up_to, 1)
+    payload = told[0].payload if told else None
+    if isinstance(payload, MemorySnapshot) and (payload.version, payload.digest) == (
+        kept.version,
+        digest_of(kept.state),
+    ):
+        return kept, trouble
+    await world.recalls.forget(workflow)
+    return None, ""
+
+
+async def _prepare(
+    world: World,
+    workflow: str,
+    event: Event,
+    memory: TargetMemory,
+    known: KnownTargets,
+    passed: dict[str, Kept],
+) -> None:
+    """Before the event is taken in: a version to be stored, or one to be gone back to that was not read."""
+    payload = event.payload
+    if isinstance(payload, MemorySnapshot) and payload.digest == digest_of(memory.state):
+        passed[payload.version] = Kept(
+            version=payload.version, up_to=event.seq - 1, state=memory.state, found=known.found
+        )
+        if len(passed) > VERSIONS_MAX:
+            del passed[next(iter(passed))]
+    if isinstance(payload, MemoryRollback) and memory.version(payload.to_version) is None:
+        stored = await world.recalls.version(workflow, payload.to_version) if world.recalls else None
+        if stored is not None:
+            memory.know(payload.to_version, stored)

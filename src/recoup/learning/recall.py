@@ -1,0 +1,133 @@
+"""What workflows have learned, at hand: the versions on this machine follow the ledger, which is the truth.
+
+Whatever goes wrong here costs time and nothing else: the ledger tells all of it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from recoup.errors import LearningError, VersionDamaged
+from recoup.learning.codec import decode_found, decode_memory, encode_found, encode_memory
+from recoup.learning.store import VersionedStore
+from recoup.model.instant import Instant
+from recoup.model.memory import Kept, Screen, State, WhichScreen
+from recoup.model.target import Element
+
+if TYPE_CHECKING:
+    from recoup.learning.index import Index
+    from recoup.learning.versions import Loaded
+
+INDEXES_MAX = 100
+"""Workflows whose vectors are kept in mind."""
+WORKFLOW_WAIT_S = 2.0
+"""For another process that writes: a run does not wait long for what it can do without."""
+ALIKE_MIN = 0.5
+"""Less alike than that, an element that was learned for another target says nothing about this one."""
+
+
+class Recall:
+    def __init__(self, base: Path) -> None:
+        self._store = VersionedStore(base, wait_s=WORKFLOW_WAIT_S)
+        self._indexes: dict[str, Index] = {}
+
+    async def last(self, workflow: str) -> tuple[Kept | None, str]:
+        try:
+            loaded = await asyncio.to_thread(self._store.current, workflow)
+            if loaded is None:
+                return None, ""
+            return await asyncio.to_thread(self._kept, workflow, loaded), "; ".join(loaded.trouble)
+        except VersionDamaged as error:
+            return None, error.message
+        except LearningError:
+            return None, ""
+
+    async def version(self, workflow: str, version: str) -> State | None:
+        try:
+            return _state(await asyncio.to_thread(self._store.load, workflow, version))
+        except LearningError:
+            return None
+
+    async def follow(self, workflow: str, version: str, kept: Kept | None, now: Instant) -> None:
+        """A version that cannot be stored now is stored by the next run, and read from the ledger until then."""
+        try:
+            await asyncio.to_thread(self._follow, workflow, version, kept, now)
+        except LearningError:
+            return
+
+    async def forget(self, workflow: str) -> None:
+        self._indexes.pop(workflow, None)
+        try:
+            await asyncio.to_thread(self._store.discard, workflow)
+        except LearningError:
+            return
+
+    def which(self, known: Mapping[str, Screen], seen: Screen) -> WhichScreen | None:
+        from recoup.learning.screens import which
+
+        return which(known, seen)
+
+    def proposed(self, workflow: str, state: State, element: Element) -> tuple[Element, ...]:
+        from recoup.learning.proposals import index_of, proposed
+
+        learned = {entry.identity: entry.element for entry in state.entries.values()}
+        if not learned:
+            return ()
+        index = index_of(state, self._indexes.get(workflow))
+        self._mind(workflow, index)
+        near = [one for one in proposed(index, element) if one.likeness >= ALIKE_MIN]
+        return tuple(learned[one.label] for one in near if one.label in learned)
+
+    def _kept(self, workflow: str, loaded: Loaded) -> Kept:
+        from recoup.learning.index import index_from
+
+        self._mind(workflow, index_from(loaded.components["index"]))
+        found = decode_found(loaded.components["targets"])
+        return Kept(
+            version=loaded.info.version_id, up_to=loaded.info.up_to, state=_state(loaded), found=found
+        )
+
+    def _mind(self, workflow: str, index: Index) -> None:
+        self._indexes[workflow] = index
+        if len(self._indexes) > INDEXES_MAX:
+            del self._indexes[next(iter(self._indexes))]
+
+    def _follow(self, workflow: str, version: str, kept: Kept | None, now: Instant) -> None:
+        there = {info.version_id: info for info in self._store.list_versions(workflow)}
+        known = there.get(version)
+        if known is not None and known.trouble and kept is not None:
+            self._store.discard(workflow, version)
+            known = None
+        if known is None and kept is not None:
+            parts = _parts(kept)
+            self._store.snapshot_version(workflow, parts, up_to=kept.up_to, now=now, version=version)
+            self._store.cleanup_old_versions(workflow)
+        elif known is not None and not known.current:
+            self._store.rollback_to_previous(workflow, version)
+
+
+def _parts(kept: Kept) -> dict[str, bytes]:
+    from recoup.learning.index import new_index
+    from recoup.learning.proposals import index_of
+    from recoup.learning.screens import KnownScreens
+
+    return {
+        "memory": encode_memory(kept.state),
+        "targets": encode_found(kept.found),
+        "index": index_of(kept.state, new_index()).to_bytes(),
+        "prototypes": KnownScreens(kept.state.screens).to_bytes(),
+    }
+
+
+def _state(loaded: Loaded) -> State:
+    from recoup.learning.screens import KnownScreens
+
+    missing = {"memory", "targets", "index", "prototypes"} - set(loaded.components)
+    if missing:
+        raise VersionDamaged(f"{loaded.info.version_id} has no {', '.join(sorted(missing))}")
+    memory = decode_memory(loaded.components["memory"])
+    screens = KnownScreens.from_bytes(loaded.components["prototypes"]).screens
+    return State(memory.entries, memory.forbidden, screens)
