@@ -128,10 +128,8 @@ class VersionedStore:
     def discard(self, workflow: str, version: str | None = None) -> None:
         """This version, or all of them: what the ledger tells can be made again, and it does not tell this."""
         with self._writing(workflow) as (folder, pointer):
-            left = msgspec.structs.replace(
-                pointer, current="" if pointer.current == version else pointer.current
-            )
-            folder.point(Pointer(workflow=workflow) if version is None else _without(left, [version]))
+            left = Pointer(workflow=workflow) if version is None else _without(pointer, [version])
+            folder.point(left)
             folder.sweep(folder.seen()[0])
 
     def note_success_rate_after(self, workflow: str, version: str, rate: float) -> None:
@@ -315,9 +313,12 @@ def _turned_to(pointer: Pointer, folder: WorkflowFolder, version: str) -> Pointe
 
 
 def _without(pointer: Pointer, victims: Sequence[str]) -> Pointer:
+    """What the current one came from is current, where that one goes."""
+    left = [name for name in (pointer.current, *pointer.lineage) if name and name not in victims]
     return msgspec.structs.replace(
         pointer,
-        lineage=tuple(name for name in pointer.lineage if name not in victims),
+        current=left[0] if left else "",
+        lineage=tuple(left[1:]),
         versions={name: digest for name, digest in pointer.versions.items() if name not in victims},
     )
 
