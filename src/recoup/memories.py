@@ -14,7 +14,7 @@ from recoup.kernel.breaker import failed_ratio
 from recoup.kernel.memory import TargetMemory, snapshot_before
 from recoup.model.events import Event, MemoryRollback, MemorySnapshot
 from recoup.model.ids import targets_stream, workflow_stream
-from recoup.model.memory import Entry, State, VersionInfo
+from recoup.model.memory import COMPONENTS, Entry, State, VersionInfo
 from recoup.model.mode import Health
 from recoup.model.policy import Policy
 from recoup.model.storage import Append, Draft, StreamAppend
@@ -23,7 +23,6 @@ from recoup.ports import Clock, Ledger, Redactor
 
 EVENTS_MAX: Final = 200_000
 """Of a stream that are read, the last ones."""
-COMPONENTS: Final = ("memory",)
 _PAGE: Final = 1_000
 
 
@@ -66,7 +65,7 @@ class Learnt(msgspec.Struct, frozen=True):
             workflow_id=self.workflow,
             success_rate_before=payload.success_rate_before,
             success_rate_after=rate_after,
-            components_versioned=COMPONENTS,
+            components_versioned=tuple(sorted(COMPONENTS)),
             entries=payload.entries,
             up_to=event.seq - 1,
             digest=payload.digest,

@@ -10,6 +10,7 @@ from recoup.errors import NotFound, UsageError
 from recoup.memories import Memories
 from recoup.model import events as ev
 from recoup.model.ids import workflow_stream
+from recoup.model.memory import COMPONENTS
 from recoup.model.policy import Policy
 from recoup.model.target import Element
 from recoup.testing.browser import Guess
@@ -36,7 +37,7 @@ async def test_versions_say_what_was_known_and_how_it_went(house: House) -> None
     await teach(house, "run-1", "run-2")
     (first,) = (await memories(house).of("workflow")).versions()
     assert (first.version_id, first.entries, first.current) == ("v000001", 0, True)
-    assert first.workflow_id == "workflow" and first.components_versioned == ("memory",)
+    assert first.workflow_id == "workflow" and set(first.components_versioned) == set(COMPONENTS)
     assert first.success_rate_before is not None and first.success_rate_after == 1.0
     made = await memories(house).snapshot("workflow", Policy(), "ann", "all is well")
     assert made == "v000002"

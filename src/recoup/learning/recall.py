@@ -14,7 +14,7 @@ from recoup.errors import LearningError, VersionDamaged
 from recoup.learning.codec import decode_found, decode_memory, encode_found, encode_memory
 from recoup.learning.store import VersionedStore
 from recoup.model.instant import Instant
-from recoup.model.memory import Kept, Screen, State, WhichScreen
+from recoup.model.memory import COMPONENTS, Kept, Screen, State, WhichScreen
 from recoup.model.target import Element
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _parts(kept: Kept) -> dict[str, bytes]:
 def _state(loaded: Loaded) -> State:
     from recoup.learning.screens import KnownScreens
 
-    missing = {"memory", "targets", "index", "prototypes"} - set(loaded.components)
+    missing = set(COMPONENTS) - set(loaded.components)
     if missing:
         raise VersionDamaged(f"{loaded.info.version_id} has no {', '.join(sorted(missing))}")
     memory = decode_memory(loaded.components["memory"])

@@ -14,6 +14,8 @@ Key = tuple[str, str]
 """A step and the digest of its target."""
 
 
+COMPONENTS = ("memory", "targets", "index", "prototypes")
+"""What a version holds: what was learned, what targets looked like, vectors of both, and screens."""
 _VERSION = re.compile(r"v([0-9]{6,9})")
 
 

@@ -36,6 +36,7 @@
 
   const nodes = [], found = [], frames = {}, leaves = [], strings = [''], places = new Map([['', 0]]), paths = [];
   const say = (text) => {
+    if (!text) return 0;
     let place = places.get(text);
     if (place === undefined) {
       place = strings.length;
