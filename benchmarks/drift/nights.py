@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ from recoup.model.outcome import Order
 from recoup.model.plan import BrowserAction, Plan, Step
 from recoup.model.policy import Policy
 from recoup.model.run import RunState, RunStatus
-from recoup.model.target import Element, HealMode
+from recoup.model.target import Element, Heal, HealMode
 from recoup.processes.guard import Guard
 from recoup.redaction.redactor import SecretRedactor
 from recoup.runtimes.browser.limits import BrowserLimits
@@ -34,11 +34,9 @@ from recoup.testing.house import House
 
 DAY_US: Final = 86_400_000_000
 WORKFLOW: Final = "order-a-lamp"
-LIMITS: Final = BrowserLimits(
-    open_s=4, target_s=0.5, heal_s=0.2, quiet_s=0.05, look_s=0.05, ready_s=3, act_s=2, after_s=1, settle_s=3
-)
+LIMITS: Final = BrowserLimits(target_s=0.5, heal_s=0.2, quiet_s=0.05, look_s=0.05, after_s=1)
 """For pages on loopback, which are there at once."""
-POLICY: Final = Policy(step_timeout_seconds=20, backoff_ms=1, page_check_s=1)
+POLICY: Final = Policy(step_timeout_seconds=60, backoff_ms=1, page_check_s=5)
 
 
 @dataclass(frozen=True)
@@ -53,6 +51,8 @@ class Arm:
 LEARNING: Final = Arm("learning", HealMode.APPLY, remembers=True)
 FORGETTING: Final = Arm("healing only", HealMode.APPLY, remembers=False)
 EXACT: Final = Arm("heal off", HealMode.OFF, remembers=False)
+RECORDING: Final = Arm("recording", HealMode.OFF, remembers=True)
+Recorded = Mapping[str, Element]
 
 
 @dataclass(frozen=True)
@@ -142,15 +142,13 @@ class Nights:
 
 @asynccontextmanager
 async def nights_of(
-    arm: Arm, first: Release, folder: Path, policy: Policy = POLICY
+    arm: Arm, first: Release, seen: Recorded, folder: Path, policy: Policy = POLICY
 ) -> AsyncIterator[Nights]:
-    """With a shop and a browser of its own, and the plan as it was recorded on the first release."""
+    """With a shop and a browser of its own."""
     browser = _browser(folder)
     try:
         with Shop(first) as shop:
-            plan = await _recorded(shop, first, folder, browser)
-            plan = msgspec.structs.replace(plan, heal=msgspec.structs.replace(plan.heal, mode=arm.heal))
-            nights = Nights(arm, plan, folder, shop, browser, policy)
+            nights = Nights(arm, _plan(shop.url, seen, arm.heal), folder, shop, browser, policy)
             try:
                 yield nights
             finally:
@@ -159,9 +157,25 @@ async def nights_of(
         await browser.close()
 
 
-async def go_through(arm: Arm, shown: Sequence[Release], folder: Path) -> list[Night]:
-    async with nights_of(arm, shown[0], folder) as nights:
-        return [await nights.night(release) for release in shown]
+async def go_through(arms: Sequence[Arm], shown: Sequence[Release], folder: Path) -> dict[str, list[Night]]:
+    """All arms side by side, each in a shop of its own, with what was recorded on the first release."""
+    seen = await recorded(shown[0], folder)
+
+    async def one(arm: Arm) -> list[Night]:
+        async with nights_of(arm, shown[0], seen, folder) as nights:
+            return [await nights.night(release) for release in shown]
+
+    made = await asyncio.gather(*map(one, arms))
+    return {arm.name: nights for arm, nights in zip(arms, made, strict=True)}
+
+
+async def recorded(first: Release, folder: Path) -> Recorded:
+    """The target of each step in full, as the first release shows it."""
+    async with nights_of(RECORDING, first, {}, folder) as nights:
+        night = await nights.night(first)
+        assert night.done, f"the flow fits the first release: {night}"
+        facts = [event.payload for event in await nights.house().ledger.read(targets_stream(WORKFLOW))]
+    return {fact.step_id: fact.element for fact in facts if isinstance(fact, ev.TargetObserved)}
 
 
 def _browser(folder: Path) -> BrowserRuntime:
@@ -176,16 +190,10 @@ def _browser(folder: Path) -> BrowserRuntime:
 # The plan
 
 
-async def _recorded(shop: Shop, first: Release, folder: Path, browser: BrowserRuntime) -> Plan:
-    """With every target in full, as the first release shows it."""
-    writing = Nights(Arm("recording", HealMode.OFF, remembers=True), _written(shop.url), folder, shop, browser)
-    night = await writing.night(first)
-    assert night.done, f"the flow fits the first release: {night}"
-    events = await writing.house().ledger.read(targets_stream(WORKFLOW))
-    await writing.close()
-    seen = {e.payload.step_id: e.payload.element for e in events if isinstance(e.payload, ev.TargetObserved)}
-    plan = writing.plan
-    return msgspec.structs.replace(plan, steps=tuple(_in_full(step, seen.get(step.id)) for step in plan.steps))
+def _plan(url: str, seen: Recorded, heal: HealMode) -> Plan:
+    plan = _written(url)
+    steps = tuple(_in_full(step, seen.get(step.id)) for step in plan.steps)
+    return msgspec.structs.replace(plan, steps=steps, heal=Heal(mode=heal))
 
 
 def _in_full(step: Step, element: Element | None) -> Step:

@@ -77,7 +77,10 @@ def _results(release: Release) -> list[Block]:
         if not (lamp == "LX-200" and release.gone == "choose")
     ]
     listed = "".join(html for _, html in sorted(rows))
-    return [(1.0, f"<table><tbody>{listed}</tbody></table>"), (2.0, _bare_button("Compare", _tempts("compare")))]
+    return [
+        (1.0, f"<table><tbody>{listed}</tbody></table>"),
+        (2.0, _bare_button("Compare", _tempts("compare"))),
+    ]
 
 
 def _row(lamp: str, price: str, look: Look) -> str:
@@ -132,7 +135,9 @@ def _part(release: Release, key: str, made: Callable[[Look], str]) -> list[Block
     blocks = [] if release.gone == key else [(look.order, _wrapped(made(look), look.wraps))]
     if release.copied == key:
         other = Look(look.words, "", "bundle", "bundle")
-        inside = _button(other, _tempts("copy")) if key in ("place", "search") else _field(other, _tempts("copy"))
+        inside = (
+            _button(other, _tempts("copy")) if key in ("place", "search") else _field(other, _tempts("copy"))
+        )
         blocks.append((0.2, f"<ul><li>Bundle LX-900 with five bulbs {inside}</li></ul>"))
     return blocks
 

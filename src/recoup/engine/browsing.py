@@ -21,6 +21,7 @@ from recoup.kernel.healing import (
     why_another_page,
 )
 from recoup.kernel.memory import (
+    FROM_LESSON,
     FROM_MEMORY,
     TargetMemory,
     identity,
@@ -38,7 +39,7 @@ from recoup.model.policy import Policy
 from recoup.model.redacted import Redacted
 from recoup.model.run import RunState, StepRecord
 from recoup.model.storage import Append, Draft, StreamAppend
-from recoup.model.target import HealMode, Resolution, Target, target_words
+from recoup.model.target import Element, HealMode, Resolution, Target, target_words
 from recoup.ports import Lifeline, Redactor
 
 if TYPE_CHECKING:
@@ -84,8 +85,15 @@ class Browsing:
             observed=known.observed(step.id, _written(step)),
             limit=limit,
             remembered=self._memory.usable(_key(step)),
+            lessons=self._lessons(step),
             forbidden=self._memory.forbidden(_key(step)),
         )
+
+    def _lessons(self, step: Step) -> tuple[Element, ...]:
+        """As it was last found to the letter, and what was learned in its place."""
+        seen = self._known.observed(step.id, _written(step)) if self._known else None
+        learned = self._memory.lessons(_key(step))
+        return learned if seen is None or _written(step).recorded is None else (seen, *learned)
 
     async def _targets(self, state: RunState) -> KnownTargets:
         if self._known is None:
@@ -181,7 +189,8 @@ class Browsing:
             if not resolution.healed:
                 return [], []
             healed = _healed(about, step, compared, evidence, proven=False)
-            return [healed], [_in_short(healed)] if resolution.strategy == FROM_MEMORY else []
+            counts = resolution.strategy in (FROM_MEMORY, FROM_LESSON)
+            return [healed], [_in_short(healed)] if counts else []
         return [self._nothing_taken(step, record, compared, resolution, evidence)], []
 
     def _nothing_taken(
@@ -316,6 +325,7 @@ def _healed(
         evidence=evidence,
         target_digest=target_digest(_written(step)),
         identity=identity(resolution.chosen.element),
+        led_by=resolution.led_by,
     )
 
 

@@ -33,7 +33,7 @@ class PageResolver:
             profile(looking.level),
             looking.floors,
             css_matches=css_matches,
-            learned=Learned(looking.remembered, looking.forbidden),
+            learned=Learned(looking.remembered, looking.forbidden, looking.lessons),
         )
 
     def matches(

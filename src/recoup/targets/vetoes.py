@@ -89,6 +89,28 @@ def vetoes(wanted: Wanted, page: Page, index: int) -> tuple[str, ...]:
     return tuple(why for why in found if why)
 
 
+def strays(recorded: Element, lesson: Element, element: Element) -> str:
+    """Why what a lesson led to is too far from what was recorded, in words; "" when it is not.
+
+    Whose it is and what it must not do are asked of the record, however much was learned since. Words that were
+    exchanged since then must be the lesson's own, or its key or id must be there: words that come one night and go the
+    next would lead anywhere.
+    """
+    mine, taught, its = facets_of(recorded), facets_of(lesson), facets_of(element)
+    against = (
+        _opposite(mine, its, recorded, element)
+        or _of_another(mine, its, recorded, element)
+        or _only_to_be_read(recorded, element)
+    )
+    if against or not _words_differ(mine, its) or not _are_exchanged(mine.words, its.words):
+        return against
+    if not _words_differ(taught, its) or _shares_key(taught, its, lesson, element):
+        return ""
+    if lesson.id and lesson.id == element.id:
+        return ""
+    return f"it says {said_by(element)[:60]!r}, and only a likeness to {said_by(lesson)[:60]!r} speaks for it"
+
+
 def _nothing_to_know_it_by(recorded: Element) -> str:
     if has_identity(recorded):
         return ""

@@ -1,0 +1,70 @@
+"""A plan of eight targets, night after night on a shop that drifts over thirty releases: with learning and without.
+
+The shop is the judge: a false heal is what it saw done to another element than the one that was meant, whatever the
+ledger says. A night is right when the whole flow was done, or when a part was missing and nothing was taken for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.drift.releases import RELEASES, releases
+from benchmarks.report import Figure, percentile
+from recoup.runtimes.browser.finding import find_browser, has_library
+
+if TYPE_CHECKING:
+    from benchmarks.drift.nights import Night
+
+
+def run() -> Iterator[Figure]:
+    if not has_library() or find_browser(os.environ) is None:
+        print("  left out: there is no Chromium here (recoup browser install)")
+        return
+    from benchmarks.drift.nights import EXACT, FORGETTING, LEARNING, go_through
+
+    arms = (LEARNING, FORGETTING, EXACT)
+    with tempfile.TemporaryDirectory() as folder:
+        nights = asyncio.run(go_through(arms, releases(), Path(folder)))
+    print(chart(nights))
+    yield from figures(nights, LEARNING.name, FORGETTING.name)
+
+
+def figures(nights: Mapping[str, Sequence[Night]], learning: str, forgetting: str) -> Iterator[Figure]:
+    for name, some in nights.items():
+        bar = right(nights[forgetting]) if name == learning else None
+        yield Figure(f"nights that were right, {name}", right(some), f"of {len(some)}", bar)
+    for name, some in nights.items():
+        yield Figure(f"false heals, {name}", sum(len(night.wrong) for night in some), "", 0, at_most=True)
+    for name in (learning, forgetting):
+        ways = Counter(way for night in nights[name] for way in night.healed.values())
+        for way, count in sorted(ways.items()):
+            yield Figure(f"steps healed by {way}, {name}", count, "")
+    for name in (learning, forgetting):
+        times = [took for night in nights[name] for took in night.steps_ms.values()]
+        yield Figure(f"a step, p50, {name}", percentile(times, 0.5), "ms")
+        yield Figure(f"a step, p95, {name}", percentile(times, 0.95), "ms")
+
+
+def right(nights: Sequence[Night]) -> int:
+    return sum(night.right for night in nights)
+
+
+def chart(nights: Mapping[str, Sequence[Night]]) -> str:
+    """A mark for each night: # done, o stopped before what was missing, . given up, ! something wrong was done."""
+    lines = [f"  {name:<14}{''.join(map(_mark, some))}" for name, some in nights.items()]
+    scale = "".join(f"{number:<5}" for number in range(1, RELEASES + 1, 5))
+    return "\n".join(
+        [f"  {'release':<14}{scale}", *lines, "  # done  o rightly stopped  . given up  ! wrong"]
+    )
+
+
+def _mark(night: Night) -> str:
+    if night.wrong:
+        return "!"
+    return "#" if night.done else "o" if night.right else "."
