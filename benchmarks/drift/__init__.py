@@ -2,6 +2,7 @@
 
 The shop is the judge: a false heal is what it saw done to another element than the one that was meant, whatever the
 ledger says. A night is right when the whole flow was done, or when a part was missing and nothing was taken for it.
+After any other night somebody records the step that it failed at anew: that is a repair.
 """
 
 from __future__ import annotations
@@ -40,6 +41,9 @@ def figures(nights: Mapping[str, Sequence[Night]], learning: str, forgetting: st
         bar = right(nights[forgetting]) if name == learning else None
         yield Figure(f"nights that were right, {name}", right(some), f"of {len(some)}", bar)
     for name, some in nights.items():
+        bar = repairs(nights[forgetting]) if name == learning else None
+        yield Figure(f"repairs by hand, {name}", repairs(some), "", bar, at_most=True)
+    for name, some in nights.items():
         yield Figure(f"false heals, {name}", sum(len(night.wrong) for night in some), "", 0, at_most=True)
     for name in (learning, forgetting):
         ways = Counter(way for night in nights[name] for way in night.healed.values())
@@ -53,6 +57,10 @@ def figures(nights: Mapping[str, Sequence[Night]], learning: str, forgetting: st
 
 def right(nights: Sequence[Night]) -> int:
     return sum(night.right for night in nights)
+
+
+def repairs(nights: Sequence[Night]) -> int:
+    return sum(night.needs_repair for night in nights)
 
 
 def chart(nights: Mapping[str, Sequence[Night]]) -> str:

@@ -8,24 +8,27 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
+from playwright.async_api import Page, async_playwright
 
 from benchmarks.drift.releases import Release
 from benchmarks.drift.shop import FLOW, NUMBER, WRONG, Shop
 from recoup.clock import SystemClock
 from recoup.documents.plan_file import plan_from_data
 from recoup.model import events as ev
-from recoup.model.ids import run_stream, targets_stream
+from recoup.model.ids import run_stream
 from recoup.model.instant import Instant
 from recoup.model.outcome import Order
 from recoup.model.plan import BrowserAction, Plan, Step
 from recoup.model.policy import Policy
 from recoup.model.run import RunState, RunStatus
-from recoup.model.target import Element, Heal, HealMode
+from recoup.model.target import Element, Heal, HealMode, Target
 from recoup.processes.guard import Guard
 from recoup.redaction.redactor import SecretRedactor
+from recoup.runtimes.browser.collector import collect
+from recoup.runtimes.browser.finding import needed_browser
 from recoup.runtimes.browser.limits import BrowserLimits
 from recoup.runtimes.browser.runtime import BrowserRuntime
 from recoup.runtimes.step_log import StepLog
@@ -51,8 +54,8 @@ class Arm:
 LEARNING: Final = Arm("learning", HealMode.APPLY, remembers=True)
 FORGETTING: Final = Arm("healing only", HealMode.APPLY, remembers=False)
 EXACT: Final = Arm("heal off", HealMode.OFF, remembers=False)
-RECORDING: Final = Arm("recording", HealMode.OFF, remembers=True)
 Recorded = Mapping[str, Element]
+"""Elements by the parts that they are."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,13 @@ class Night:
     """How each step that healed was found."""
     steps_ms: Mapping[str, int]
     """Of each step that passed on a target."""
+    failed_at: str
     why: str
+
+    @property
+    def needs_repair(self) -> bool:
+        """A target was there, and not found."""
+        return self.failed_at in ASKED and self.failed_at != self.gone
 
     @property
     def wrong(self) -> tuple[str, ...]:
@@ -120,8 +129,7 @@ class Nights:
         house = self.house()
         self.shop.release = release
         self.shop.asked.clear()
-        run_id = f"night-{self.clock.night}"
-        state = await house.run(self.plan, run_id)
+        state = await house.run(self.plan, f"night-{self.clock.night}")
         night = await _account(house, state, release, self.shop.deeds)
         if not self.arm.remembers:
             await self.close()
@@ -144,11 +152,12 @@ class Nights:
 async def nights_of(
     arm: Arm, first: Release, seen: Recorded, folder: Path, policy: Policy = POLICY
 ) -> AsyncIterator[Nights]:
-    """With a shop and a browser of its own."""
+    """With a shop and a browser of its own, and a plan that was recorded on the first release."""
     browser = _browser(folder)
     try:
         with Shop(first) as shop:
-            nights = Nights(arm, _plan(shop.url, seen, arm.heal), folder, shop, browser, policy)
+            plan = recorded_plan(shop.url, first, seen, arm.heal)
+            nights = Nights(arm, plan, folder, shop, browser, policy)
             try:
                 yield nights
             finally:
@@ -158,24 +167,21 @@ async def nights_of(
 
 
 async def go_through(arms: Sequence[Arm], shown: Sequence[Release], folder: Path) -> dict[str, list[Night]]:
-    """All arms side by side, each in a shop of its own, with what was recorded on the first release."""
-    seen = await recorded(shown[0], folder)
+    """All arms side by side, each in a shop of its own. After a night that failed without need somebody records the
+    step that it failed at anew, as people do."""
+    seen = await looks_of(shown)
 
     async def one(arm: Arm) -> list[Night]:
-        async with nights_of(arm, shown[0], seen, folder) as nights:
-            return [await nights.night(release) for release in shown]
+        made = []
+        async with nights_of(arm, shown[0], seen[shown[0].number], folder) as nights:
+            for release in shown:
+                made.append(await nights.night(release))
+                if made[-1].needs_repair:
+                    nights.plan = repaired(nights.plan, made[-1].failed_at, release, seen[release.number])
+        return made
 
     made = await asyncio.gather(*map(one, arms))
     return {arm.name: nights for arm, nights in zip(arms, made, strict=True)}
-
-
-async def recorded(first: Release, folder: Path) -> Recorded:
-    """The target of each step in full, as the first release shows it."""
-    async with nights_of(RECORDING, first, {}, folder) as nights:
-        night = await nights.night(first)
-        assert night.done, f"the flow fits the first release: {night}"
-        facts = [event.payload for event in await nights.house().ledger.read(targets_stream(WORKFLOW))]
-    return {fact.step_id: fact.element for fact in facts if isinstance(fact, ev.TargetObserved)}
 
 
 def _browser(folder: Path) -> BrowserRuntime:
@@ -190,36 +196,98 @@ def _browser(folder: Path) -> BrowserRuntime:
 # The plan
 
 
-def _plan(url: str, seen: Recorded, heal: HealMode) -> Plan:
-    plan = _written(url)
-    steps = tuple(_in_full(step, seen.get(step.id)) for step in plan.steps)
-    return msgspec.structs.replace(plan, steps=steps, heal=Heal(mode=heal))
+class Asked(NamedTuple):
+    """One step: what it does, how it names its target, where that is, and the words that prove it."""
+
+    verb: str
+    short: Mapping[str, str]
+    """With `{}` for the words of the release."""
+    more: Mapping[str, str]
+    page: str
+    tag: str
+    proof: str
 
 
-def _in_full(step: Step, element: Element | None) -> Step:
+ASKED: Final = {
+    "query": Asked("fill", {"label": "{}"}, {"value": "lamp"}, "/", "input", "looking for lamp"),
+    "search": Asked("click", {"role": "button", "name": "{}"}, {}, "/", "button", "Results for lamp"),
+    "choose": Asked(
+        "click",
+        {"role": "button", "name": "{}", "inside": "LX-200"},
+        {},
+        "/results",
+        "button",
+        "Order LX-200",
+    ),
+    "delivery": Asked("select", {"label": "{}"}, {"option": "Express"}, "/order", "select", "express it is"),
+    "email": Asked(
+        "fill", {"label": "{}"}, {"value": "ada@example.org"}, "/order", "input", "receipt to ada"
+    ),
+    "terms": Asked("check", {"label": "{}"}, {}, "/order", "input", "agreed"),
+    "place": Asked("click", {"role": "button", "name": "{}"}, {}, "/order", "button", "Thank you"),
+    "number": Asked(
+        "read", {"role": "status", "name": "{}"}, {"into": "number"}, "/done", "output", "Thank you"
+    ),
+}
+
+
+def recorded_plan(url: str, release: Release, seen: Recorded, heal: HealMode) -> Plan:
+    """As `recoup record` writes it: every target in short and in full."""
+    opened = {"id": "open", "browser": {"goto": url}, "expect": [{"text": "Lamps and more"}]}
+    steps = [opened, *(_written(key, asked) for key, asked in ASKED.items())]
+    plan = plan_from_data({"version": 1, "name": WORKFLOW, "steps": steps})
+    for key in ASKED:
+        plan = repaired(plan, key, release, seen)
+    return msgspec.structs.replace(plan, heal=Heal(mode=heal))
+
+
+def repaired(plan: Plan, key: str, release: Release, seen: Recorded) -> Plan:
+    """With the target of one step as this release shows it."""
+    steps = [_retargeted(step, release, seen) if step.id == key else step for step in plan.steps]
+    return msgspec.structs.replace(plan, steps=tuple(steps))
+
+
+def _written(key: str, asked: Asked) -> dict[str, Any]:
+    return {
+        "id": key,
+        "browser": {asked.verb: {**asked.short, **asked.more}},
+        "expect": [{"text": asked.proof}],
+    }
+
+
+def _retargeted(step: Step, release: Release, seen: Recorded) -> Step:
+    words = release.looks[step.id].words
+    short = {name: said.format(words) for name, said in ASKED[step.id].short.items()}
+    target = Target(**short, recorded=seen[step.id])
     assert isinstance(step.action, BrowserAction), "all steps of this plan are in the browser"
-    if step.action.target is None or element is None:
-        return step
-    target = msgspec.structs.replace(step.action.target, recorded=element)
     return msgspec.structs.replace(step, action=msgspec.structs.replace(step.action, target=target))
 
 
-def _written(url: str) -> Plan:
-    def step(key: str, action: dict[str, Any], words: str) -> dict[str, Any]:
-        return {"id": key, "browser": action, "expect": [{"text": words}]}
+async def looks_of(shown: Sequence[Release]) -> dict[int, Recorded]:
+    """The parts of each release in full, as the collector sees them."""
+    async with async_playwright() as playwright:
+        executable = needed_browser(os.environ).executable
+        browser = await playwright.chromium.launch(
+            executable_path=executable, chromium_sandbox=os.geteuid() != 0
+        )
+        page = await browser.new_page()
+        with Shop(shown[0]) as shop:
+            made = {release.number: await _looked_at(page, shop, release) for release in shown}
+        await browser.close()
+    return made
 
-    steps = [
-        step("open", {"goto": url}, "Lamps and more"),
-        step("query", {"fill": {"label": "Search the catalogue", "value": "lamp"}}, "looking for lamp"),
-        step("search", {"click": {"role": "button", "name": "Search"}}, "Results for lamp"),
-        step("choose", {"click": {"role": "button", "name": "Choose", "inside": "LX-200"}}, "Order LX-200"),
-        step("delivery", {"select": {"label": "Delivery", "option": "Express"}}, "express it is"),
-        step("email", {"fill": {"label": "E-mail", "value": "ada@example.org"}}, "receipt to ada"),
-        step("terms", {"check": {"label": "I accept the terms"}}, "agreed"),
-        step("place", {"click": {"role": "button", "name": "Place order"}}, "Thank you"),
-        step("number", {"read": {"role": "status", "name": "Order number", "into": "number"}}, "Thank you"),
-    ]
-    return plan_from_data({"version": 1, "name": WORKFLOW, "steps": steps})
+
+async def _looked_at(page: Page, shop: Shop, release: Release) -> Recorded:
+    shop.release = release
+    found = {}
+    for path in dict.fromkeys(asked.page for asked in ASKED.values()):
+        await page.goto(shop.url + path)
+        there = {(element.id, element.tag): element for element in (await collect(page.main_frame)).elements}
+        for key, asked in ASKED.items():
+            element = there.get((release.looks[key].id, asked.tag))
+            if asked.page == path and element is not None:
+                found[key] = element
+    return found
 
 
 # What became of it
@@ -228,14 +296,17 @@ def _written(url: str) -> Plan:
 async def _account(house: House, state: RunState, release: Release, deeds: tuple[str, ...]) -> Night:
     facts = [event.payload for event in await house.ledger.read(run_stream(state.run_id))]
     passed = [fact for fact in facts if isinstance(fact, ev.AttemptFinished)]
+    failed = [fact for fact in facts if isinstance(fact, ev.AttemptFailed)]
     read = [fact.outputs.get("number") for fact in passed if fact.step_id == "number"]
+    succeeded = state.status is RunStatus.SUCCEEDED
     return Night(
         release=release.number,
         gone=release.gone,
-        succeeded=state.status is RunStatus.SUCCEEDED,
+        succeeded=succeeded,
         deeds=deeds,
         read=str(read[0]) if read else None,
         healed={fact.step_id: fact.found_by for fact in facts if isinstance(fact, ev.TargetHealed)},
         steps_ms={fact.step_id: fact.duration_ms for fact in passed if fact.resolution is not None},
-        why=next((str(fact.reason) for fact in reversed(facts) if isinstance(fact, ev.TargetRejected)), ""),
+        failed_at=failed[-1].step_id if failed and not succeeded else "",
+        why=str(failed[-1].summary) if failed and not succeeded else "",
     )

@@ -129,14 +129,16 @@ def _look(part: Part, one: _Progress, number: int) -> Look:
 def _changed(one: _Progress, chance: Random, *, new_look: bool) -> _Progress:
     """Each facet by itself; the dice are thrown for all, so that one does not shift the others."""
     dice = [chance.random() for _ in range(6)]
-    fresh, order = f"k{chance.randrange(16**5):05x}", 8 * chance.random()
+    fresh, moved = f"k{chance.randrange(16**5):05x}", chance.uniform(-1.5, 1.5)
     if new_look:
-        return replace(one, id=fresh, classes=f"css-{fresh}", wraps=(one.wraps + 1) % 4, order=order)
+        return replace(
+            one, id=fresh, classes=f"css-{fresh}", wraps=(one.wraps + 1) % 4, order=one.order + 2 * moved
+        )
     return _Progress(
         words=one.words + (dice[0] < WORDS),
         name=one.name + (dice[1] < NAMES),
         id=fresh if dice[2] < IDS else one.id,
         classes=f"css-{fresh}" if dice[3] < CLASSES else one.classes,
         wraps=(one.wraps + 1) % 4 if dice[4] < WRAPS else one.wraps,
-        order=order if dice[5] < ORDER else one.order,
+        order=one.order + moved if dice[5] < ORDER else one.order,
     )
