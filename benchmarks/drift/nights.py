@@ -56,6 +56,8 @@ FORGETTING: Final = Arm("healing only", HealMode.APPLY, remembers=False)
 EXACT: Final = Arm("heal off", HealMode.OFF, remembers=False)
 Recorded = Mapping[str, Element]
 """Elements by the parts that they are."""
+Pages = Mapping[str, Sequence[Element]]
+"""Elements by the address that they are at."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +171,8 @@ async def nights_of(
 async def go_through(arms: Sequence[Arm], shown: Sequence[Release], folder: Path) -> dict[str, list[Night]]:
     """All arms side by side, each in a shop of its own. After a night that failed without need somebody records the
     step that it failed at anew, as people do."""
-    seen = await looks_of(shown)
+    pages = await pages_of(shown)
+    seen = {release.number: parts_in(release, pages[release.number]) for release in shown}
 
     async def one(arm: Arm) -> list[Night]:
         made = []
@@ -232,7 +235,7 @@ ASKED: Final = {
 
 
 def recorded_plan(url: str, release: Release, seen: Recorded, heal: HealMode) -> Plan:
-    """As `recoup record` writes it: every target in short and in full."""
+    """As `recoup record` writes it: every target in short, and in full where that was seen."""
     opened = {"id": "open", "browser": {"goto": url}, "expect": [{"text": "Lamps and more"}]}
     steps = [opened, *(_written(key, asked) for key, asked in ASKED.items())]
     plan = plan_from_data({"version": 1, "name": WORKFLOW, "steps": steps})
@@ -258,13 +261,13 @@ def _written(key: str, asked: Asked) -> dict[str, Any]:
 def _retargeted(step: Step, release: Release, seen: Recorded) -> Step:
     words = release.looks[step.id].words
     short = {name: said.format(words) for name, said in ASKED[step.id].short.items()}
-    target = Target(**short, recorded=seen[step.id])
+    target = Target(**short, recorded=seen.get(step.id))
     assert isinstance(step.action, BrowserAction), "all steps of this plan are in the browser"
     return msgspec.structs.replace(step, action=msgspec.structs.replace(step.action, target=target))
 
 
-async def looks_of(shown: Sequence[Release]) -> dict[int, Recorded]:
-    """The parts of each release in full, as the collector sees them."""
+async def pages_of(shown: Sequence[Release]) -> dict[int, Pages]:
+    """Each release as the collector sees it."""
     async with async_playwright() as playwright:
         executable = needed_browser(os.environ).executable
         browser = await playwright.chromium.launch(
@@ -277,17 +280,20 @@ async def looks_of(shown: Sequence[Release]) -> dict[int, Recorded]:
     return made
 
 
-async def _looked_at(page: Page, shop: Shop, release: Release) -> Recorded:
+async def _looked_at(page: Page, shop: Shop, release: Release) -> Pages:
     shop.release = release
     found = {}
     for path in dict.fromkeys(asked.page for asked in ASKED.values()):
         await page.goto(shop.url + path)
-        there = {(element.id, element.tag): element for element in (await collect(page.main_frame)).elements}
-        for key, asked in ASKED.items():
-            element = there.get((release.looks[key].id, asked.tag))
-            if asked.page == path and element is not None:
-                found[key] = element
+        found[path] = (await collect(page.main_frame)).elements
     return found
+
+
+def parts_in(release: Release, pages: Pages) -> Recorded:
+    """The parts that are there, in full."""
+    names = {(asked.page, release.looks[key].id, asked.tag): key for key, asked in ASKED.items()}
+    there = [((path, one.id, one.tag), one) for path, elements in pages.items() for one in elements]
+    return {names[name]: element for name, element in there if name in names}
 
 
 # What became of it

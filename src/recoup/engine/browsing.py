@@ -30,6 +30,7 @@ from recoup.kernel.memory import (
     rollback,
     snapshot_before,
 )
+from recoup.kernel.modes import caution
 from recoup.model import events as ev
 from recoup.model.ids import targets_stream, workflow_stream
 from recoup.model.mode import Health, Mode
@@ -138,13 +139,17 @@ class Browsing:
         if seen.resolution.healed:
             healed = _healed(about, step, self._compared(step, seen), evidence, proven)
             return [healed], [_in_short(healed), *self._lesson(step, healed)]
-        if not proven or seen.observed is None or self._known is None:
+        if not proven or seen.observed is None or self._known is None or not self._learns():
             return [], []
         target = _written(step)
         if self._known.observed(step.id, target) == seen.observed:
             return [], []
         observed = ev.TargetObserved(**about, target_digest=target_digest(target), element=seen.observed)
         return [], [observed]
+
+    def _learns(self) -> bool:
+        mode = standing(self._health, self._world.clock.now()).mode
+        return caution(mode, self._job.policy).learning
 
     def _lesson(self, step: Step, healed: ev.TargetHealed) -> list[ev.Payload]:
         """What the heal teaches, if it may, and if it is not known."""
