@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from benchmarks.drift.releases import RELEASES, releases
 from benchmarks.report import Figure, percentile
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from benchmarks.drift.nights import Night
 
 
+ALL_S_MAX: Final = 240
+"""On two cores that do nothing else."""
+
+
 def run() -> Iterator[Figure]:
     if not has_library() or find_browser(os.environ) is None:
         print("  left out: there is no Chromium here (recoup browser install)")
@@ -30,9 +35,11 @@ def run() -> Iterator[Figure]:
     from benchmarks.drift.nights import EXACT, FORGETTING, LEARNING, go_through
 
     arms = (LEARNING, FORGETTING, EXACT)
+    began = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         nights = asyncio.run(go_through(arms, releases(), Path(folder)))
     print(chart(nights))
+    yield Figure("all nights of all arms", time.perf_counter() - began, "s", bar=ALL_S_MAX, at_most=True)
     yield from figures(nights, LEARNING.name, FORGETTING.name)
 
 
@@ -49,10 +56,19 @@ def figures(nights: Mapping[str, Sequence[Night]], learning: str, forgetting: st
         ways = Counter(way for night in nights[name] for way in night.healed.values())
         for way, count in sorted(ways.items()):
             yield Figure(f"steps healed by {way}, {name}", count, "")
-    for name in (learning, forgetting):
-        times = [took for night in nights[name] for took in night.steps_ms.values()]
-        yield Figure(f"a step, p50, {name}", percentile(times, 0.5), "ms")
-        yield Figure(f"a step, p95, {name}", percentile(times, 0.95), "ms")
+    yield from _times(nights[learning], learning)
+    yield from _times(nights[forgetting], forgetting)
+
+
+def _times(nights: Sequence[Night], name: str) -> Iterator[Figure]:
+    """By how the target was found: a step that heals waits until the page has been at rest for a while."""
+    times: dict[str, list[float]] = {}
+    for night in nights:
+        for key, took in night.steps_ms.items():
+            times.setdefault(night.healed.get(key, "exact"), []).append(took)
+    for way, some in sorted(times.items()):
+        for share in (0.5, 0.95):
+            yield Figure(f"a step found by {way}, p{100 * share:.0f}, {name}", percentile(some, share), "ms")
 
 
 def right(nights: Sequence[Night]) -> int:

@@ -261,7 +261,8 @@ def _written(key: str, asked: Asked) -> dict[str, Any]:
 def _retargeted(step: Step, release: Release, seen: Recorded) -> Step:
     words = release.looks[step.id].words
     short = {name: said.format(words) for name, said in ASKED[step.id].short.items()}
-    target = Target(**short, recorded=seen.get(step.id))
+    target = msgspec.convert({**short}, Target)
+    target = msgspec.structs.replace(target, recorded=seen.get(step.id))
     assert isinstance(step.action, BrowserAction), "all steps of this plan are in the browser"
     return msgspec.structs.replace(step, action=msgspec.structs.replace(step.action, target=target))
 
