@@ -27,6 +27,7 @@ NAMES = (
     "locators",
     "healing_cost",
     "learning",
+    "drift",
 )
 
 

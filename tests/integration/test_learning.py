@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.integration.test_browsing import (
+    APPROVE,
     CLICK,
     CONFIRM,
     GO,
@@ -19,16 +26,17 @@ from tests.integration.test_browsing import (
     site,
 )
 
+from recoup.audit.exporting import export
 from recoup.kernel.healing import target_digest
 from recoup.kernel.memory import TargetMemory, identity
 from recoup.model import events as ev
 from recoup.model.ids import run_stream, targets_stream, workflow_stream
 from recoup.model.mode import Mode
-from recoup.model.plan import BrowserAction, Repeat
+from recoup.model.plan import BrowserAction, Repeat, Step
 from recoup.model.policy import Policy
 from recoup.model.run import RunStatus
 from recoup.model.storage import Append, Draft, StreamAppend
-from recoup.model.target import Heal
+from recoup.model.target import Element, Heal
 from recoup.testing.browser import Guess, ScriptedBrowser
 from recoup.testing.clock import FakeClock
 from recoup.testing.house import House, plan_of
@@ -114,6 +122,92 @@ async def test_what_somebody_rejected_is_not_taken_again(house: House) -> None:
     (first, *_) = await facts(house, ev.TargetRejected, run_stream("run-3"))
     assert "somebody rejected it" in first.reason
     assert ("click", "Confirm") not in browser(house).done[done:]
+
+
+async def test_a_later_run_looks_from_what_was_learned_and_from_what_was_last_seen(house: House) -> None:
+    recorded = plan_of(GO, as_recorded(APPROVE))
+    browser(house).site = site(APPROVE, TOTAL)
+    await house.run(recorded)
+    browser(house).site = site(CONFIRM, TOTAL)
+    await house.run(recorded, "run-2")
+    await house.run(recorded, "run-3")
+    assert [looking.lessons for looking in browser(house).looked] == [(), (APPROVE,), (APPROVE, CONFIRM)]
+
+
+async def test_a_degraded_workflow_does_not_even_note_how_its_targets_look(house: House) -> None:
+    browser(house).site = site(APPROVE, TOTAL)
+    await make_degraded(house)
+    assert (await house.run(PLAN)).status is RunStatus.SUCCEEDED
+    assert not await facts(house, ev.TargetObserved, LEARNED)
+
+
+def as_recorded(element: Element) -> Step:
+    assert isinstance(CLICK.action, BrowserAction) and CLICK.action.target is not None
+    target = msgspec.structs.replace(CLICK.action.target, recorded=element)
+    return msgspec.structs.replace(CLICK, action=msgspec.structs.replace(CLICK.action, target=target))
+
+
+NIGHTS = st.tuples(
+    st.sampled_from((APPROVE, CONFIRM)), st.floats(0.5, 1.0), st.booleans(), st.sampled_from(["", *Mode])
+)
+"""What is on the page, how sure the guess is, whether the click helps, and the mode that comes before."""
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(NIGHTS, min_size=1, max_size=4))
+def test_every_decision_is_audited_and_only_proven_successes_are_learned(nights: list[Any]) -> None:
+    """Seed 001, Property 5, hybrid storage integrity: for any execution decision, audit records should always be written
+    to JSONL, and SQLite records should only be written for validated successes when not in DEGRADED mode."""
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(go_through(Path(folder), nights))
+
+
+async def go_through(folder: Path, nights: list[Any]) -> None:
+    policy = Policy(step_max_attempts=2)
+    house = House(folder, browser=ScriptedBrowser(site()), policy=policy)
+    for number, (shown, sure, helps, mode) in enumerate(nights):
+        pages = browser(house)
+        pages.site, pages.guesses = site(shown, TOTAL), {"Approve": Guess("Confirm", sure)}
+        pages.site.clicks = pages.site.clicks if helps else {}
+        if mode and mode is not Mode.ROLLBACK:
+            await put_into(house, mode)
+        before = await written(house)
+        was = (await house.ledger.workflow_state("workflow")).health.mode
+        await house.run(PLAN, f"run-{number}")
+        new = (await written(house))[len(before) :]
+        proven = [
+            fact for fact in await facts(house, ev.TargetHealed, run_stream(f"run-{number}")) if fact.verified
+        ]
+        for fact in new:
+            assert was is Mode.RUNNING and helps, "only while all was well, and only what was proven"
+            if isinstance(fact, ev.TargetLearned):
+                assert fact.identity in {one.identity for one in proven}
+                assert fact.confidence >= policy.learn_confidence_min
+    await is_audited(house, folder / "audit")
+    await house.ledger.close()
+
+
+async def put_into(house: House, mode: Mode) -> None:
+    change = ev.WorkflowModeChanged(mode=mode, previous=Mode.RUNNING, reason="for a test", for_s=None)
+    part = StreamAppend(workflow_stream("workflow"), (Draft(change.TYPE, house.redactor.seal(change)),))
+    await house.ledger.append(Append(at=house.clock.now(), streams=(part,)))
+
+
+async def written(house: House) -> list[Any]:
+    """What later runs would use."""
+    kinds = (ev.TargetLearned, ev.TargetObserved)
+    return [event.payload for event in await house.ledger.read(LEARNED) if isinstance(event.payload, kinds)]
+
+
+async def is_audited(house: House, audit: Path) -> None:
+    """Every event that the drivers told of is a line, and so is all that is learned."""
+    await export(house.ledger, audit, house.clock.now())
+    lines = [
+        json.loads(line) for path in sorted(audit.glob("*.jsonl")) for line in path.read_text().splitlines()
+    ]
+    there = {(line["stream"], line["seq"]) for line in lines if "stream" in line}
+    told = {(event.stream, event.seq) for event in [*house.seen, *await house.ledger.read(LEARNED)]}
+    assert told and told <= there
 
 
 async def teach(house: House, *run_ids: str) -> None:

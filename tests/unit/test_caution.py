@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from recoup.kernel.breaker import fold_health
 from recoup.kernel.fold import submitted
+from recoup.kernel.healing import floors, level, needs_proof
+from recoup.kernel.memory import may_learn
 from recoup.kernel.modes import FORCIBLE, Caution, calls_for_report, caution, forced_change, mode_document
-from recoup.model.events import RunSubmitted, WorkflowModeChanged, WorkflowStepResult
+from recoup.model.events import RunSubmitted, TargetHealed, WorkflowModeChanged, WorkflowStepResult
 from recoup.model.failure import FailureKind
 from recoup.model.instant import Instant
 from recoup.model.mode import Health, Mode
-from recoup.model.plan import Plan
+from recoup.model.plan import ExitCheck, Plan, RunAction, Step
 from recoup.model.policy import Policy
 from recoup.model.run import RunStatus
+from recoup.model.target import Element
 
 NOW = Instant(1_800_000_000_000_000, 5_000_000_000, "boot")
 
@@ -31,6 +37,61 @@ def test_in_every_other_mode_runs_are_strict_and_learn_nothing(mode: Mode) -> No
 def test_a_policy_may_allow_learning_in_degraded_mode_and_in_no_stopped_one(mode: Mode) -> None:
     policy = Policy(disable_learning_in_degraded=False)
     assert caution(mode, policy).learning is (mode is Mode.DEGRADED)
+
+
+SHARES = st.floats(0.0, 1.0)
+
+
+@st.composite
+def policies(draw: st.DrawFn) -> Policy:
+    """As a policy file may be: the floor in degraded mode is never below the other."""
+    normal, degraded = sorted((draw(SHARES), draw(SHARES)))
+    return Policy(
+        min_confidence_normal=normal,
+        min_confidence_degraded=degraded,
+        min_margin_top1_top2_degraded=draw(SHARES),
+        learn_confidence_min=draw(SHARES),
+        heal_level_max=draw(st.integers(0, 2)),
+    )
+
+
+HEALS = st.builds(
+    TargetHealed,
+    step_id=st.just("step"),
+    step_index=st.just(0),
+    attempt=st.just(1),
+    run_id=st.just("run"),
+    target=st.just("it"),
+    verified=st.booleans(),
+    confidence=SHARES,
+    margin=SHARES,
+    found_by=st.sampled_from(("model", "memory", "alias", "lesson")),
+    after=st.none()
+    | st.builds(Element, tag=st.just("button"), text=st.text(max_size=9), id=st.text(max_size=3)),
+)
+CAUTIOUS = st.sampled_from([mode for mode in Mode if mode is not Mode.RUNNING])
+
+
+@given(policies(), HEALS, CAUTIOUS, st.integers(0, 9), st.booleans())
+def test_a_workflow_that_is_not_well_asks_for_more_and_learns_nothing(
+    policy: Policy, heal: TargetHealed, mode: Mode, attempts: int, proves: bool
+) -> None:
+    """Seed 001, Property 3, degraded mode safety: for any workflow in DEGRADED state, all execution decisions should use
+    increased confidence thresholds and learning updates should be disabled."""
+    well, cautious = floors(Mode.RUNNING, policy), floors(mode, policy)
+    assert cautious.confidence >= well.confidence and cautious.margin >= well.margin
+    assert cautious.confidence == policy.min_confidence_degraded
+    step = Step(id="step", action=RunAction("true"), expect=(ExitCheck((0,)),) if proves else ())
+    plan = Plan(name="w", steps=(step,))
+    assert level(step, plan, attempts, mode, policy) == 0 <= level(step, plan, attempts, Mode.RUNNING, policy)
+    assert needs_proof(step, mode) is not proves and not needs_proof(step, Mode.RUNNING)
+    assert not may_learn(heal, mode, policy, wanted=True)
+    shown = mode_document("w", Health(mode=mode), policy, NOW)
+    assert (shown["confidenceFloor"], shown["learningEnabled"]) == (policy.min_confidence_degraded, False)
+    lenient = msgspec.structs.replace(policy, disable_learning_in_degraded=False)
+    assert not may_learn(heal, mode, lenient, wanted=True) or mode is Mode.DEGRADED, (
+        "only somebody's word allows it"
+    )
 
 
 @pytest.mark.parametrize("mode", FORCIBLE)

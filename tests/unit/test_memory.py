@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from recoup.kernel import memory as kernel_memory
 from recoup.kernel.memory import (
+    FROM_LESSON,
     FROM_MEMORY,
+    LESSONS_MAX,
     TargetMemory,
     by_its_screen,
     identity,
@@ -120,6 +122,36 @@ def test_failures_after_a_hit_count_against_it() -> None:
     for _ in range(3):
         memory.add(healed())
     assert memory.usable(KEY)
+
+
+def test_what_was_proven_once_is_a_description_to_look_from_the_latest_first() -> None:
+    older, later = msgspec.structs.replace(BUTTON, id="a"), msgspec.structs.replace(BUTTON, id="b")
+    memory = after(learned(healed(element=older)), learned(healed(element=later)))
+    assert memory.lessons(KEY) == (later, older) and not memory.usable(KEY)
+    memory.add(healed(element=older))
+    assert memory.lessons(KEY) == (older, later), "it was right again, later"
+    assert memory.lessons(("another", "target")) == ()
+
+
+def test_only_the_latest_lessons_are_looked_from() -> None:
+    some = [msgspec.structs.replace(BUTTON, id=str(number)) for number in range(LESSONS_MAX + 2)]
+    memory = after(*(learned(healed(element=one)) for one in some))
+    assert memory.lessons(KEY) == tuple(reversed(some[-LESSONS_MAX:]))
+
+
+def test_a_lesson_that_led_astray_is_blamed_and_not_looked_from() -> None:
+    other = msgspec.structs.replace(BUTTON, text="Reject invoice")
+    astray = msgspec.structs.replace(healed(verified=False, found_by=FROM_LESSON, element=other), led_by=NAME)
+    memory = after(learned(healed()), astray)
+    assert memory.lessons(KEY) == ()
+    memory.add(msgspec.structs.replace(astray, led_by=""))
+    for _ in range(3):
+        memory.add(healed())
+    assert memory.lessons(KEY) == (BUTTON,), "three in four were right"
+
+
+def test_what_somebody_rejected_is_no_lesson() -> None:
+    assert after(learned(healed()), rejected()).lessons(KEY) == ()
 
 
 def test_a_failure_after_another_way_of_finding_does_not_count_against_it() -> None:

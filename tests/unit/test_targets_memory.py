@@ -114,3 +114,85 @@ def test_what_is_proposed_is_looked_at_closely_and_not_chosen_for_it() -> None:
     asked = Target(recorded=recorded)
     proposed = resolve(asked, page, profile(2), RUNNING, learned=Learned(proposed=(far,)))
     assert proposed.chosen is None or proposed.chosen.element != far, "vectors never choose"
+
+
+# Small changes that add up
+
+RECORDED = Element(
+    tag="button", role="button", name="Place order", text="Place order", id="place", name_attribute="place"
+)
+TAUGHT = msgspec.structs.replace(
+    RECORDED, name="Order and pay", text="Order and pay", id="k1", name_attribute="pay"
+)
+NOW = msgspec.structs.replace(TAUGHT, id="k2")
+"""Since the lesson, its id was changed; since the recording, everything."""
+
+
+def seen_from(
+    *lessons: Element, now: Element = NOW, recorded: Element = RECORDED, floors: Floors = RUNNING
+) -> Resolution:
+    target = Target(role="button", name=recorded.name, recorded=recorded)
+    return resolve(target, Page([now, *shop()]), profile(0), floors, learned=Learned(lessons=tuple(lessons)))
+
+
+def test_what_is_too_far_from_the_record_is_near_to_what_was_learned() -> None:
+    assert seen_from().chosen is None
+    made = seen_from(TAUGHT)
+    assert made.chosen is not None and made.chosen.element == NOW
+    assert (made.strategy, made.led_by, made.healed) == ("lesson", identity(TAUGHT), True)
+
+
+def test_a_lesson_is_held_to_the_floors() -> None:
+    made = seen_from(TAUGHT)
+    assert made.chosen is not None
+    above = Floors(min(1.0, made.chosen.confidence + 0.001), 0.0)
+    assert seen_from(TAUGHT, floors=above).chosen is None
+
+
+def test_a_lesson_never_leads_to_the_opposite_of_the_record() -> None:
+    approve = msgspec.structs.replace(RECORDED, name="Approve", text="Approve")
+    reject = msgspec.structs.replace(NOW, name="Reject", text="Reject")
+    assert seen_from(reject, now=reject, recorded=approve).chosen is None
+
+
+def test_a_lesson_never_leads_into_another_row() -> None:
+    mine = msgspec.structs.replace(RECORDED, container="INV-1001 20.00")
+    its = msgspec.structs.replace(NOW, container="INV-1002 35.00")
+    assert seen_from(its, now=its, recorded=mine).chosen is None
+
+
+def test_words_that_come_one_night_and_go_the_next_lead_nowhere_by_themselves() -> None:
+    """`Edit profile`, `Edit profile and permissions`, `Edit permissions`: each step is small."""
+    recorded = Element(tag="button", role="button", name="Edit profile", text="Edit profile", id="p")
+    both = Element(
+        tag="button",
+        role="button",
+        name="Edit profile and permissions",
+        text="Edit profile and permissions",
+        id="k1",
+    )
+    now = msgspec.structs.replace(both, name="Edit permissions", text="Edit permissions", id="k2")
+    assert seen_from(both, now=now, recorded=recorded).chosen is None
+    kept = msgspec.structs.replace(now, id="k1")
+    made = seen_from(both, now=kept, recorded=recorded)
+    assert made.chosen is not None and made.chosen.element == kept, "the id of the lesson speaks for it"
+
+
+def test_lessons_that_disagree_teach_nothing() -> None:
+    other = Element(
+        tag="button", role="button", name="Pay later", text="Pay later", id="z", name_attribute="later"
+    )
+    target = Target(role="button", name="Place order", recorded=RECORDED)
+    page = Page([NOW, other, *shop()])
+    each = [
+        resolve(target, page, profile(0), RUNNING, learned=Learned(lessons=(one,))) for one in (TAUGHT, other)
+    ]
+    assert [one.chosen and one.chosen.index for one in each] == [0, 1]
+    both = resolve(target, page, profile(0), RUNNING, learned=Learned(lessons=(TAUGHT, other)))
+    assert both.chosen is None
+
+
+def test_somebodys_rejection_stands_above_lessons() -> None:
+    target = Target(role="button", name="Place order", recorded=RECORDED)
+    no = Learned(lessons=(TAUGHT,), forbidden=frozenset({identity(NOW)}))
+    assert resolve(target, Page([NOW, *shop()]), profile(0), RUNNING, learned=no).chosen is None

@@ -81,3 +81,13 @@ def test_a_link_does_the_same_in_whatever_row_it_is() -> None:
 )
 def test_words_without_their_control_are_only_to_be_read(now: Element, is_stopped: bool) -> None:
     assert ("only to be read" in against(a_button("Approve"), now)) is is_stopped
+
+
+def test_what_stood_beside_the_target_is_not_taken_for_it() -> None:
+    was = a_button("Search", neighbours=("Search stores", "Help"))
+    assert "stood beside" in against(was, a_button("Search stores", xpath="/html/body/p/button[2]"))
+    assert not against(was, a_button("Search lamps", xpath="/html/body/p/button[2]"))
+    named = a_button("Search", neighbours=("Search stores",), test_id="search")
+    assert not against(named, a_button("Search stores", test_id="search")), (
+        "a key that both have outweighs it"
+    )

@@ -22,6 +22,7 @@ from recoup.kernel.healing import (
     why_another_page,
 )
 from recoup.kernel.memory import (
+    FROM_LESSON,
     FROM_MEMORY,
     TargetMemory,
     by_its_screen,
@@ -86,6 +87,7 @@ class Browsing:
             observed=known.observed(step.id, _written(step)),
             limit=limit,
             remembered=self._memory.usable(_key(step)),
+            lessons=self._lessons(step),
             forbidden=self._memory.forbidden(_key(step)),
             proposed=self._proposed(step, state.workflow),
         )
@@ -98,6 +100,12 @@ class Browsing:
         if described is None or self._world.recalls is None or not len(self._memory):
             return ()
         return self._world.recalls.proposed(workflow, self._memory.state, described)
+
+    def _lessons(self, step: Step) -> tuple[Element, ...]:
+        """As it was last found to the letter, and what was learned in its place."""
+        seen = self._known.observed(step.id, _written(step)) if self._known else None
+        learned = self._memory.lessons(_key(step))
+        return learned if seen is None or _written(step).recorded is None else (seen, *learned)
 
     async def _targets(self, state: RunState) -> KnownTargets:
         if self._known is None:
@@ -161,7 +169,7 @@ class Browsing:
             healed = _healed(about, step, self._compared(step, seen), evidence, proven)
             screen = self._screen(step, seen, about) if proven else []
             return [healed], [_in_short(healed), *self._lesson(step, healed), *screen]
-        if not proven or seen.observed is None or self._known is None:
+        if not proven or seen.observed is None or self._known is None or not self._learns():
             return [], []
         target, screen = _written(step), self._screen(step, seen, about)
         if self._known.observed(step.id, target) == seen.observed:
@@ -171,8 +179,7 @@ class Browsing:
 
     def _screen(self, step: Step, seen: Seen, about: dict[str, Any]) -> list[ev.Payload]:
         """What the page looked like, if that is new."""
-        mode = standing(self._health, self._world.clock.now()).mode
-        may = caution(mode, self._job.policy).learning and self._wants_lessons(step)
+        may = self._learns() and self._wants_lessons(step)
         if seen.screen is None or self._world.recalls is None or not may:
             return []
         found = self._world.recalls.which(self._memory.screens, seen.screen)
@@ -183,6 +190,10 @@ class Browsing:
     def _wants_lessons(self, step: Step) -> bool:
         said = [learn for learn in (step.heal.learn, self._job.plan.heal.learn) if learn is not None]
         return said[0] if said else True
+
+    def _learns(self) -> bool:
+        mode = standing(self._health, self._world.clock.now()).mode
+        return caution(mode, self._job.policy).learning
 
     def _lesson(self, step: Step, healed: ev.TargetHealed) -> list[ev.Payload]:
         """What the heal teaches, if it may, and if it is not known."""
@@ -226,7 +237,8 @@ class Browsing:
             if not resolution.healed:
                 return [], []
             healed = _healed(about, step, compared, evidence, proven=False)
-            return [healed], [_in_short(healed)] if resolution.strategy == FROM_MEMORY else []
+            counts = resolution.strategy in (FROM_MEMORY, FROM_LESSON)
+            return [healed], [_in_short(healed)] if counts else []
         return [self._nothing_taken(step, record, compared, resolution, evidence)], []
 
     def _nothing_taken(
@@ -361,6 +373,7 @@ def _healed(
         evidence=evidence,
         target_digest=target_digest(_written(step)),
         identity=identity(resolution.chosen.element),
+        led_by=resolution.led_by,
     )
 
 

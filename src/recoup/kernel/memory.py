@@ -37,11 +37,15 @@ VERSIONS_MAX = 20
 """Points of the stream that can be gone back to without reading it again."""
 SCREENS_MAX = 1_000
 SUCCESSES_MIN = 2
+LESSONS_MAX = 3
+"""Of one target that are looked from, the latest ones."""
 FAILURES_SHARE_MAX = 0.30
 ACCEPTED = "accepted"
 """The origin of what somebody accepted: as good as all the successes that are needed."""
 FROM_MEMORY = "memory"
 """How a target was found: what `target.healed` says then."""
+FROM_LESSON = "lesson"
+"""By its likeness to what was learned last, the recorded description being too old."""
 GENERIC = frozenset({
     "ok", "okay", "yes", "no", "cancel", "save", "submit", "close", "next", "back", "continue", "done",
     "apply", "add", "edit", "delete", "remove", "more", "menu", "open", "go", "search", "help",
@@ -203,6 +207,13 @@ class TargetMemory:
         good.sort(key=lambda entry: (-likelihood(entry), entry.identity))
         return tuple(Remembered(entry.element, likelihood(entry), entry.origin) for entry in good)
 
+    def lessons(self, key: Key) -> tuple[Element, ...]:
+        """What stood for the target, the latest first. One success will do: each is a description to look from,
+        and what is found by it is judged and proven anew."""
+        known = [self._entries[key, name] for name in reversed(self._by_target.get(key, {}))]
+        good = [one.element for one in known if _is_trusted(one) and not self.forbids(key, one.identity)]
+        return tuple(good[:LESSONS_MAX])
+
     def forbids(self, key: Key, identity: str) -> bool:
         return identity in self._forbidden.get(key, ())
 
@@ -261,15 +272,21 @@ class TargetMemory:
             del self._by_target[oldest][name]
 
     def _count(self, payload: TargetHealed) -> None:
-        place = ((payload.step_id, payload.target_digest), payload.identity)
-        entry = self._entries.pop(place, None)
+        """Of what leads astray, whatever led there is to blame."""
+        key = (payload.step_id, payload.target_digest)
+        blamed = payload.identity if payload.found_by == FROM_MEMORY else payload.led_by
+        self._used(key, payload.identity, successes=int(payload.verified))
+        if not payload.verified:
+            self._used(key, blamed, failures=1)
+
+    def _used(self, key: Key, name: str, *, successes: int = 0, failures: int = 0) -> None:
+        entry = self._entries.pop((key, name), None)
         if entry is None:
             return
-        if payload.verified:
-            entry = msgspec.structs.replace(entry, successes=entry.successes + 1)
-        elif payload.found_by == FROM_MEMORY:
-            entry = msgspec.structs.replace(entry, failures=entry.failures + 1)
-        self._entries[place] = entry
+        self._entries[key, name] = msgspec.structs.replace(
+            entry, successes=entry.successes + successes, failures=entry.failures + failures
+        )
+        self._by_target[key][name] = self._by_target[key].pop(name)
 
     def _forbid(self, key: Key, identity: str) -> None:
         self._forbidden[key] = self._forbidden.get(key, frozenset()) | {identity}
@@ -289,8 +306,11 @@ class TargetMemory:
 
 
 def _is_usable(entry: Entry) -> bool:
-    tried = entry.successes + entry.failures
-    return entry.successes >= SUCCESSES_MIN and entry.failures < FAILURES_SHARE_MAX * tried
+    return entry.successes >= SUCCESSES_MIN and _is_trusted(entry)
+
+
+def _is_trusted(entry: Entry) -> bool:
+    return entry.failures < FAILURES_SHARE_MAX * (entry.successes + entry.failures)
 
 
 def likelihood(entry: Entry) -> float:

@@ -232,7 +232,7 @@ def _strategy(strategy: str | None) -> str:
 
 
 _LEVEL_MAX = 9
-_FOUND_BY = ("exact", "alias", "model", "none")
+_FOUND_BY = ("exact", "alias", "memory", "model", "lesson", "none")
 _STRATEGIES = {strategy.value for strategy in Strategy}
 _LAST = (ev.RunSucceeded, ev.RunFailed, ev.RunDeadLettered, ev.RunCancelled, ev.RunInterrupted)
 _MEASURES: dict[type[ev.Payload], Callable[[Any, RunContext], Measured]] = {

@@ -459,6 +459,8 @@ class TargetHealed(StepPayload, frozen=True, kw_only=True):
     target_digest: Ident = ""
     identity: Ident = ""
     """Of the element that was taken: what names it, as a digest."""
+    led_by: Ident = ""
+    """The identity of what was learned that led to it, where that is another element."""
 
 
 class TargetRejected(StepPayload, frozen=True, kw_only=True):

@@ -58,6 +58,8 @@ class Looking(msgspec.Struct, frozen=True, kw_only=True):
     """Why heals are only reported now."""
     remembered: tuple[Remembered, ...] = ()
     """What was proven right in place of the target before, likeliest first."""
+    lessons: tuple[Element, ...] = ()
+    """What stood for the target when it was last proven: further descriptions, for when the recorded one is too old."""
     forbidden: frozenset[str] = frozenset()
     """Identities of elements that somebody rejected for this target."""
     proposed: tuple[Element, ...] = ()

@@ -190,7 +190,9 @@ class Resolution(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The next one that is not the same thing (nested in it, or around it)."""
     margin: float = 0.0
     strategy: str = "none"
-    """exact | alias | model | none."""
+    """exact | alias | memory | model | lesson | none."""
+    led_by: str = ""
+    """lesson: the identity of what was learned that led here."""
     reason: str = ""
     """Why none was chosen."""
     vetoes: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import msgspec
 import numpy as np
 
-from recoup.kernel.memory import FROM_MEMORY, identity
+from recoup.kernel.memory import FROM_LESSON, FROM_MEMORY, identity
 from recoup.model.memory import Remembered
 from recoup.model.target import Element, Floors, Profile, Resolution, Score, Target, identity_of, said_by
 from recoup.targets.area import area_around, considered
@@ -15,7 +15,7 @@ from recoup.targets.features import Wanted, features
 from recoup.targets.page import Bools, Floats, Ints, Page
 from recoup.targets.profiles import kind_of
 from recoup.targets.shortlist import one_thing, shortlist
-from recoup.targets.vetoes import VETOED_MAX, vetoes
+from recoup.targets.vetoes import VETOED_MAX, strays, vetoes
 from recoup.targets.weights import Model
 from recoup.targets.wording import words_of
 
@@ -30,6 +30,8 @@ class Learned(msgspec.Struct, frozen=True):
     forbidden: frozenset[str] = frozenset()
     proposed: tuple[Element, ...] = ()
     """What was learned for any target and is like this one: looked at closely where it is on the page."""
+    lessons: tuple[Element, ...] = ()
+    """What stood for it last: further descriptions."""
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -105,6 +107,26 @@ def from_memory(question: Question) -> Resolution | None:
     )
     made = accepted(made)
     return made if made.chosen is not None else None
+
+
+def from_lessons(question: Question, model: Model) -> Resolution | None:
+    """By what stood for the target when it was last proven: changes that are small each night add up, until the
+    recorded description leads nowhere. Each lesson is held to the same floors and vetoes, and they must agree."""
+    made = [_from_lesson(question, model, lesson) for lesson in question.learned.lessons]
+    found = [(one.chosen, one) for one in made if one.chosen is not None]
+    if len({chosen.index for chosen, _ in found}) != 1:
+        return None
+    return max(found, key=lambda pair: pair[0].confidence)[1]
+
+
+def _from_lesson(question: Question, model: Model, lesson: Element) -> Resolution:
+    recorded = question.target.recorded
+    assert recorded is not None, "only recorded targets are asked of the model"
+    taught = msgspec.structs.replace(question.target, recorded=lesson)
+    made = healed(msgspec.structs.replace(question, target=taught), model, "", ())
+    if made.chosen is not None and strays(recorded, lesson, made.chosen.element):
+        return msgspec.structs.replace(made, chosen=None)
+    return msgspec.structs.replace(made, strategy=FROM_LESSON, led_by=identity(lesson))
 
 
 def same_as(element: Element, page: Page) -> list[int]:

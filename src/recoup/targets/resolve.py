@@ -21,6 +21,7 @@ from recoup.targets.healing import (
     Question,
     accepted,
     forbidden,
+    from_lessons,
     from_memory,
     healed,
     same_as,
@@ -84,7 +85,9 @@ def _resolved(question: Question, model: Model | Unusable) -> Resolution:
     if isinstance(model, Unusable):
         return _without_model(question, found, against, model)
     several = found.indices if len(found.indices) > 1 else ()
-    return healed(question, model, _why_not_exact(found, against), several)
+    made = healed(question, model, _why_not_exact(found, against), several)
+    taught = from_lessons(question, model) if made.chosen is None and not several else None
+    return taught or made
 
 
 def _against(target: Target, element: Element) -> str:

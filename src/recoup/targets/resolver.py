@@ -33,7 +33,12 @@ class PageResolver:
             profile(looking.level),
             looking.floors,
             css_matches=css_matches,
-            learned=Learned(looking.remembered, looking.forbidden, looking.proposed),
+            learned=Learned(
+                remembered=looking.remembered,
+                forbidden=looking.forbidden,
+                lessons=looking.lessons,
+                proposed=looking.proposed,
+            ),
         )
 
     def matches(

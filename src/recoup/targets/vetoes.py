@@ -10,7 +10,7 @@ from recoup.targets.features import Wanted
 from recoup.targets.opposites import are_opposites
 from recoup.targets.page import Facets, Page, facets_of
 from recoup.targets.profiles import kind_of
-from recoup.targets.wording import likeness, pairs_of
+from recoup.targets.wording import likeness, pairs_of, words_of
 
 VETOED_MAX: Final = 0.5
 """The most that a vetoed candidate is believed."""
@@ -82,11 +82,34 @@ def vetoes(wanted: Wanted, page: Page, index: int) -> tuple[str, ...]:
         _other_words(wanted, its, recorded, element),
         _exchanged_words(mine, its, recorded, element),
         _other_of_the_list(mine, its, recorded, element),
+        _stood_beside(mine, its, recorded, element),
         _of_another(mine, its, recorded, element),
         _only_to_be_read(recorded, element),
         _nothing_in_common(wanted, its, recorded, element),
     ]
     return tuple(why for why in found if why)
+
+
+def strays(recorded: Element, lesson: Element, element: Element) -> str:
+    """Why what a lesson led to is too far from what was recorded, in words; "" when it is not.
+
+    Whose it is and what it must not do are asked of the record, however much was learned since. Words that were
+    exchanged since then must be the lesson's own, or its key or id must be there: words that come one night and go the
+    next would lead anywhere.
+    """
+    mine, taught, its = facets_of(recorded), facets_of(lesson), facets_of(element)
+    against = (
+        _opposite(mine, its, recorded, element)
+        or _of_another(mine, its, recorded, element)
+        or _only_to_be_read(recorded, element)
+    )
+    if against or not _words_differ(mine, its) or not _are_exchanged(mine.words, its.words):
+        return against
+    if not _words_differ(taught, its) or _shares_key(taught, its, lesson, element):
+        return ""
+    if lesson.id and lesson.id == element.id:
+        return ""
+    return f"it says {said_by(element)[:60]!r}, and only a likeness to {said_by(lesson)[:60]!r} speaks for it"
 
 
 def _nothing_to_know_it_by(recorded: Element) -> str:
@@ -146,6 +169,15 @@ def _other_of_the_list(mine: Facets, its: Facets, recorded: Element, element: El
     if _shares_key(mine, its, recorded, element):
         return ""
     return f"{said_by(element)[:60]!r} is in the same list, and nothing tells that it is {said_by(recorded)[:60]!r}"
+
+
+def _stood_beside(mine: Facets, its: Facets, recorded: Element, element: Element) -> str:
+    """It was there, under these words, when the target was: `Search`, with `Search stores` beside it."""
+    if not _words_differ(mine, its) or _shares_key(mine, its, recorded, element):
+        return ""
+    if its.said not in (" ".join(words_of(words)) for words in recorded.neighbours):
+        return ""
+    return f"{said_by(element)[:60]!r} stood beside {said_by(recorded)[:60]!r} when that was recorded"
 
 
 def _of_another(mine: Facets, its: Facets, recorded: Element, element: Element) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -25,13 +26,16 @@ from recoup.model.plan import Plan, RunAction, Step
 from recoup.model.policy import Policy
 from recoup.model.run import RunState
 from recoup.model.storage import Append, Draft, PolicyBody, StreamAppend
-from recoup.ports import Clock, Ledger, Runtime, Workspaces
+from recoup.ports import Clock, Ledger, Pages, Runtime, Workspaces
 from recoup.processes.keeper import LinuxKeeper
 from recoup.redaction.redactor import SecretRedactor
 from recoup.runtimes.inspector import WorldInspector
-from recoup.testing.browser import ScriptedBrowser
 from recoup.testing.clock import FakeClock
 from recoup.testing.runtime import ScriptedRuntime
+
+
+class Browser(Runtime, Pages, Protocol):
+    """A scripted one, or the real one."""
 
 
 class FakeCensus:
@@ -71,7 +75,7 @@ class House:
         name: str = "driver",
         redactor: SecretRedactor | None = None,
         ledger: Ledger | None = None,
-        browser: ScriptedBrowser | None = None,
+        browser: Browser | None = None,
     ) -> None:
         self.root = root
         self.runtime = runtime or ScriptedRuntime()

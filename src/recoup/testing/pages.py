@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, Self
 from urllib.parse import parse_qs, urlsplit
 
 _BODY_BYTES_MAX: Final = 1 << 20
@@ -71,7 +71,7 @@ class Site:
     def wait(self, seconds: float) -> None:
         self._ending.wait(seconds)
 
-    def __enter__(self) -> Site:
+    def __enter__(self) -> Self:
         site = self
 
         class Handler(BaseHTTPRequestHandler):
