@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -32,6 +33,9 @@ from recoup.runtimes.inspector import WorldInspector
 from recoup.testing.browser import ScriptedBrowser
 from recoup.testing.clock import FakeClock
 from recoup.testing.runtime import ScriptedRuntime
+
+if TYPE_CHECKING:
+    from recoup.runtimes.browser.runtime import BrowserRuntime
 
 
 class FakeCensus:
@@ -71,7 +75,7 @@ class House:
         name: str = "driver",
         redactor: SecretRedactor | None = None,
         ledger: Ledger | None = None,
-        browser: ScriptedBrowser | None = None,
+        browser: ScriptedBrowser | BrowserRuntime | None = None,
     ) -> None:
         self.root = root
         self.runtime = runtime or ScriptedRuntime()
