@@ -14,7 +14,7 @@ from recoup.model import events as ev
 from recoup.model.failure import FailureKind
 from recoup.model.ids import run_stream, targets_stream, workflow_stream
 from recoup.model.mode import Mode
-from recoup.model.outcome import Outcome
+from recoup.model.outcome import Outcome, Rewritten
 from recoup.model.plan import (
     BrowserAction,
     BrowserVerb,
@@ -135,6 +135,49 @@ async def test_each_attempt_is_more_tolerant_and_waits_longer_healed_or_not(hous
     assert [one.resolution.healing_attempt for one in failed] == [0, 1]
     await house.run(PLAN, "run-2")
     assert browser(house).looked[-3].level == 0, "the next run begins strict again"
+
+
+async def test_how_long_a_slow_target_takes_is_kept_and_waited_for_the_next_time(house: House) -> None:
+    browser(house).took_ms = 6000
+    for run_id in ("run-1", "run-2"):
+        assert (await house.run(PLAN, run_id)).status is RunStatus.SUCCEEDED
+    timed = await facts(house, ev.TargetTimed, targets_stream("workflow"))
+    assert [(one.step_id, one.took_ms) for one in timed] == [("approve", 6000)] * 2, "reading proves nothing"
+    assert [looking.wait_s for looking in browser(house).looked] == [0, 0, 0, 9]
+    (adapted,) = await facts(house, ev.TargetAdapted, run_stream("run-2"))
+    assert (adapted.strategy, adapted.verified, adapted.took_ms) == ("timing", True, 6000)
+    assert (await house.state("run-2")).heals == 0, "to wait is no heal"
+    browser(house).site.pages = site(CONFIRM, TOTAL).pages
+    browser(house).guesses = {"Approve": Guess("Confirm", 0.9)}
+    for run_id in ("run-3", "run-4"):
+        assert (await house.run(PLAN, run_id)).heals == 1
+    assert [looking.wait_s for looking in browser(house).looked[-3:]] == [9, 0, 0], "it looks otherwise now"
+
+
+async def test_a_target_that_is_there_at_once_is_not_told_of(house: House) -> None:
+    browser(house).took_ms = 40
+    await house.run(PLAN)
+    assert await facts(house, ev.TargetTimed, targets_stream("workflow")) == []
+
+
+async def test_a_value_in_another_form_is_a_heal_and_counts_as_one_proven_or_not(house: House) -> None:
+    browser(house).rewrites = {"Approve": Rewritten("date", "9999-99-99", "99.99.9999")}
+    house.policy = Policy(max_heals_per_run=1, max_heals_per_day=2)
+    assert (await house.run(PLAN)).heals == 1
+    (adapted,) = await facts(house, ev.TargetAdapted)
+    assert (adapted.strategy, adapted.verified, adapted.value_kind) == ("format", True, "date")
+    assert (adapted.before, adapted.after) == ("9999-99-99", "99.99.9999")
+    browser(house).site.clicks = {}
+    plan = plan_of(GO, msgspec.structs.replace(CLICK, repeat=Repeat.SAFE))
+    state = await house.run(plan, "run-2")
+    assert state.status is RunStatus.FAILED and state.heals >= 1
+    unproven = await facts(house, ev.TargetAdapted, run_stream("run-2"))
+    assert unproven and not any(one.verified for one in unproven)
+    assert (
+        browser(house).looked[-1].heal is HealMode.REPORT and "max_heals" in browser(house).looked[-1].limit
+    )
+    in_stream = await facts(house, ev.TargetAdapted, targets_stream("workflow"))
+    assert len(in_stream) == 1 + len(unproven), "those who count see them all"
 
 
 async def test_a_heal_that_is_not_sure_enough_is_none(house: House) -> None:

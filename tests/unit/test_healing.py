@@ -16,6 +16,7 @@ from recoup.kernel.healing import (
     NAMES_ALIKE,
     OBSERVED_MAX,
     KnownTargets,
+    adapted_words,
     details,
     floors,
     heal_mode,
@@ -33,6 +34,7 @@ from recoup.model.events import (
     BrowserReset,
     Event,
     RunSubmitted,
+    TargetAdapted,
     TargetHealed,
     TargetObserved,
     TargetRejected,
@@ -184,6 +186,9 @@ def test_the_run_counts_its_heals_and_knows_what_it_was_told() -> None:
     assert (state.heal, state.heals) == (HealMode.REPORT, 0)
     advance(state, healed(START).payload, START, 2)
     assert state.heals == 1
+    for number, strategy in enumerate(("timing", "format")):
+        advance(state, adapted(strategy), START, state.seq + 1)
+        assert state.heals == 1 + number, "to wait is no heal"
 
 
 def test_how_a_target_was_looked_for_is_told_in_the_words_of_the_profile() -> None:
@@ -273,6 +278,25 @@ def test_heals_and_refusals_are_told_in_words() -> None:
     near = msgspec.structs.replace(refused, best=taken, confidence=0.5)
     assert rejected_words(near) == "nothing was taken for t: none fits; nearest: button 'Confirm' (50% sure)"
     assert element_words(Element(tag="i")) == "i"
+
+
+def adapted(strategy: str, **more: Any) -> TargetAdapted:
+    about: dict[str, Any] = {"step_id": "s", "step_index": 0, "attempt": 1, "run_id": "r", "target": "t"}
+    return TargetAdapted(**about, strategy=strategy, **{"verified": True, **more})
+
+
+def test_patience_and_other_forms_are_told_in_words() -> None:
+    waited = adapted("timing", took_ms=6040)
+    assert adapted_words(waited) == "waited 6.0 s for t, as it usually takes long: verified"
+    typed = adapted("format", verified=False, value_kind="date", before="9999-99-99", after="99.99.9999")
+    assert adapted_words(typed) == "typed the date for t as 99.99.9999, not as 9999-99-99: unverified"
+
+
+def test_a_value_in_another_form_counts_as_a_heal_and_patience_does_not() -> None:
+    known = KnownTargets()
+    for payload in (adapted("timing"), adapted("format"), healed(START).payload):
+        known.add(payload, START)
+    assert known.heals_within_a_day(START) == 2
 
 
 def test_only_targets_concern_what_is_known_of_targets() -> None:

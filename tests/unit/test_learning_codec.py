@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from recoup.errors import LearningError, VersionDamaged
 from recoup.learning import codec
-from recoup.learning.codec import decode_memory, encode_memory
-from recoup.model.memory import Entry, State
+from recoup.learning.codec import decode_found, decode_memory, encode_found, encode_memory
+from recoup.model.memory import Entry, Found, State
 from recoup.model.target import Box, Element
 
 WORD = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -78,3 +78,15 @@ def test_a_memory_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     for refused in (lambda: encode_memory(state), lambda: decode_memory(data)):
         with pytest.raises(LearningError, match="1 entries"):
             refused()
+
+
+@given(
+    st.dictionaries(st.tuples(WORD, WORD), st.lists(st.integers(0, 10**6)).map(tuple)),
+)
+def test_how_long_slow_targets_took_comes_back(took_ms: dict[tuple[str, str], tuple[int, ...]]) -> None:
+    found = Found(took_ms=took_ms)
+    assert decode_found(encode_found(found)) == found
+
+
+def test_what_was_stored_before_targets_were_timed_is_still_understood() -> None:
+    assert decode_found(b'{"format":1,"observed":[],"healed":[]}') == Found()

@@ -166,6 +166,23 @@ def test_targets_are_counted_by_how_they_were_found() -> None:
     ]
 
 
+def test_strategies_are_counted_by_their_names_and_whether_they_were_proven() -> None:
+    about: dict[str, Any] = {"step_id": "s", "step_index": 0, "attempt": 1, "run_id": "r", "target": "t"}
+    sure: dict[str, Any] = {"confidence": 0.9, "margin": 0.1}
+    healed = [
+        ev.TargetHealed(**about, **sure, found_by=name, verified=name != "spatial")
+        for name in ("alias", "memory", "model", "semantic", "spatial", "made up")
+    ]
+    adapted = [
+        ev.TargetAdapted(**about, strategy=name, verified=True) for name in ("timing", "format", "made up")
+    ]
+    found = [one.values for one in measured(*healed, *adapted) if one.measure is m.STRATEGIES]
+    assert found == [
+        *(("alias", "yes"), ("memory", "yes"), ("model", "yes"), ("semantic", "yes"), ("spatial", "no")),
+        *(("other", "yes"), ("timing", "yes"), ("format", "yes"), ("other", "yes")),
+    ]
+
+
 def test_a_timeout_is_counted_as_what_it_was() -> None:
     idle = measured(failed(FailureKind.IDLE_TIMEOUT, FailureClass.STUCK_NO_PROGRESS))
     wall = measured(failed(FailureKind.WALL_TIMEOUT))

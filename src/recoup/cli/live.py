@@ -12,7 +12,7 @@ from typing import Any
 from recoup.cli.output import print_json, seconds, write_line
 from recoup.cli.words import Line, line_of, progress_words
 from recoup.engine.world import Watcher
-from recoup.kernel.healing import healed_words, rejected_words
+from recoup.kernel.healing import adapted_words, healed_words, rejected_words
 from recoup.kernel.prefix import is_good
 from recoup.model import events as ev
 from recoup.model.events import Event
@@ -182,6 +182,8 @@ class _Row:
                 self._set("skipped", "dim", "-")
             case ev.TargetHealed():
                 self.last_line = healed_words(payload)
+            case ev.TargetAdapted():
+                self.last_line = adapted_words(payload)
             case ev.TargetRejected():
                 self.last_line = rejected_words(payload)
             case ev.StepInvalidated():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from recoup.cli.output import seconds
-from recoup.kernel.healing import healed_words, rejected_words
+from recoup.kernel.healing import adapted_words, healed_words, rejected_words
 from recoup.model import events as ev
 from recoup.model.events import Event
 from recoup.model.outcome import Progress
@@ -52,6 +52,8 @@ def _step_line(payload: ev.StepPayload) -> Line | None:
             return Line(f"going on from {name}: {payload.reason}", "heal")
         case ev.TargetHealed():
             return Line(f"{name}: {healed_words(payload)}", "heal")
+        case ev.TargetAdapted():
+            return Line(f"{name}: {adapted_words(payload)}", "heal")
         case ev.TargetRejected():
             return Line(f"{name}: {rejected_words(payload)}", "heal")
         case ev.BrowserReset():

@@ -14,6 +14,7 @@ from recoup.kernel.healing import (
     details,
     floors,
     heal_mode,
+    is_heal,
     level,
     needs_proof,
     page_comes_from,
@@ -44,7 +45,7 @@ from recoup.model.policy import Policy
 from recoup.model.redacted import Redacted
 from recoup.model.run import RunState, StepRecord
 from recoup.model.storage import Append, Draft, StreamAppend
-from recoup.model.target import Element, HealMode, Resolution, Target, target_words
+from recoup.model.target import FORMAT, TIMING, Element, HealMode, Resolution, Target, target_words
 from recoup.ports import Lifeline, Redactor
 
 if TYPE_CHECKING:
@@ -90,6 +91,8 @@ class Browsing:
             lessons=self._lessons(step),
             forbidden=self._memory.forbidden(_key(step)),
             proposed=self._proposed(step, state.workflow),
+            wait_s=known.waits.wait_s(_key(step), policy),
+            expects=bool(step.expect),
         )
 
     def _proposed(self, step: Step, workflow: str) -> tuple[Element, ...]:
@@ -165,17 +168,27 @@ class Browsing:
         if seen is None or seen.resolution is None or seen.resolution.chosen is None:
             return [], []
         about = self._about(step, record)
+        adapted = _adapted(about, step, seen, proven)
+        counted = [one for one in adapted if is_heal(one)]
         if seen.resolution.healed:
             healed = _healed(about, step, self._compared(step, seen), evidence, proven)
             screen = self._screen(step, seen, about) if proven else []
-            return [healed], [_in_short(healed), *self._lesson(step, healed), *screen]
-        if not proven or seen.observed is None or self._known is None or not self._learns():
-            return [], []
-        target, screen = _written(step), self._screen(step, seen, about)
-        if self._known.observed(step.id, target) == seen.observed:
-            return [], screen
-        observed = ev.TargetObserved(**about, target_digest=target_digest(target), element=seen.observed)
-        return [], [observed, *screen]
+            kept = [_in_short(healed), *counted, *self._lesson(step, healed), *screen]
+            return [healed, *adapted], kept
+        return adapted, [*counted, *(self._as_written(about, step, seen) if proven else ())]
+
+    def _as_written(self, about: dict[str, Any], step: Step, seen: Seen) -> list[ev.Payload]:
+        """What is kept of a target that was found as it was written, as far as it is news."""
+        target, kept = _written(step), list[ev.Payload]()
+        if self._known is None or seen.observed is None or not self._learns():
+            return kept
+        if self._known.observed(step.id, target) != seen.observed:
+            kept.append(
+                ev.TargetObserved(**about, target_digest=target_digest(target), element=seen.observed)
+            )
+        if seen.took_ms is not None and self._known.waits.is_worth_telling(_key(step), seen.took_ms):
+            kept.append(ev.TargetTimed(**about, target_digest=target_digest(target), took_ms=seen.took_ms))
+        return [*kept, *self._screen(step, seen, about)]
 
     def _screen(self, step: Step, seen: Seen, about: dict[str, Any]) -> list[ev.Payload]:
         """What the page looked like, if that is new."""
@@ -234,11 +247,14 @@ class Browsing:
         compared = self._compared(step, seen)
         if resolution.chosen is not None:
             about = self._about(step, record)
+            adapted = _adapted(about, step, seen, proven=False)
+            counted = [one for one in adapted if is_heal(one)]
             if not resolution.healed:
-                return [], []
+                return adapted, counted
             healed = _healed(about, step, compared, evidence, proven=False)
             counts = resolution.strategy in (FROM_MEMORY, FROM_LESSON)
-            return [healed], [_in_short(healed)] if counts else []
+            told = [_in_short(healed)] if counts else []
+            return [healed, *adapted], [*told, *counted]
         return [self._nothing_taken(step, record, compared, resolution, evidence)], []
 
     def _nothing_taken(
@@ -375,6 +391,33 @@ def _healed(
         identity=identity(resolution.chosen.element),
         led_by=resolution.led_by,
     )
+
+
+def _adapted(about: dict[str, Any], step: Step, seen: Seen, proven: bool) -> list[ev.Payload]:
+    """What else was needed for a target that was there."""
+    words, told = target_words(_written(step)), list[ev.Payload]()
+    if seen.waited:
+        reason = "waited for as long as it usually takes"
+        told.append(
+            ev.TargetAdapted(
+                **about, reason=reason, target=words, strategy=TIMING, verified=proven, took_ms=seen.took_ms
+            )
+        )
+    if seen.rewritten is not None:
+        kind, before, after = seen.rewritten.kind, seen.rewritten.before, seen.rewritten.after
+        told.append(
+            ev.TargetAdapted(
+                **about,
+                reason="the field did not take the value as it was written",
+                target=words,
+                strategy=FORMAT,
+                verified=proven,
+                value_kind=kind,
+                before=before,
+                after=after,
+            )
+        )
+    return told
 
 
 def _in_short(healed: ev.TargetHealed) -> ev.TargetHealed:

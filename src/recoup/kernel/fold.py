@@ -247,7 +247,7 @@ def _advance_step(state: RunState, step: StepRecord, payload: ev.StepPayload, at
             step.strategy = None
             if payload.gives_up:
                 _end_early(state, step, payload)
-        case ev.TargetHealed():
+        case ev.TargetHealed() | ev.TargetAdapted(strategy="format"):
             state.heals += 1
         case ev.BrowserReset():
             # With a workspace there is more to bring back.

@@ -9,10 +9,12 @@ import msgspec
 from recoup.kernel.canonical import digest
 from recoup.kernel.elapsed import elapsed_s
 from recoup.kernel.modes import caution
+from recoup.kernel.waiting import LearnedWaits
 from recoup.model.events import (
     Event,
     Payload,
     ResolutionDetails,
+    TargetAdapted,
     TargetHealed,
     TargetObserved,
     TargetRejected,
@@ -22,7 +24,17 @@ from recoup.model.memory import Found, Key
 from recoup.model.mode import Mode
 from recoup.model.plan import BrowserAction, BrowserVerb, Plan, Repeat, Step
 from recoup.model.policy import Policy
-from recoup.model.target import Element, Fingerprint, Floors, HealMode, Resolution, Target, element_words
+from recoup.model.target import (
+    FORMAT,
+    TIMING,
+    Element,
+    Fingerprint,
+    Floors,
+    HealMode,
+    Resolution,
+    Target,
+    element_words,
+)
 
 DAY_S = 86_400
 OBSERVED_MAX = 2_000
@@ -63,34 +75,43 @@ def target_digest(target: Target) -> str:
 
 
 class KnownTargets:
-    """What the workflow's targets looked like when they were last found, and how often they were healed. A fold of the
-    stream of the workflow's targets."""
+    """What the workflow's targets looked like when they were last found, how often they were healed, and how long the
+    slow ones take. A fold of the stream of the workflow's targets."""
 
     def __init__(self, events: Iterable[Event] = (), *, base: Found | None = None) -> None:
         self._observed: dict[Key, Element] = dict(base.observed) if base else {}
         self._healed: list[Instant] = list(base.healed) if base else []
+        self.waits = LearnedWaits(base.took_ms if base else None)
         for event in events:
             self.add(event.payload, event.at)
 
     def add(self, payload: Payload, at: Instant) -> None:
+        self.waits.add(payload)
         if isinstance(payload, TargetObserved):
             key = (payload.step_id, payload.target_digest)
             self._observed.pop(key, None)
             self._observed[key] = payload.element
             if len(self._observed) > OBSERVED_MAX:
                 del self._observed[next(iter(self._observed))]
-        elif isinstance(payload, TargetHealed):
+        elif is_heal(payload):
             self._healed = [*self._healed, at][-OBSERVED_MAX:]
 
     @property
     def found(self) -> Found:
-        return Found(dict(self._observed), tuple(self._healed))
+        return Found(dict(self._observed), tuple(self._healed), self.waits.took_ms)
 
     def observed(self, step_id: str, target: Target) -> Element | None:
         return self._observed.get((step_id, target_digest(target)))
 
     def heals_within_a_day(self, now: Instant) -> int:
         return sum(elapsed_s(at, now, DAY_S) < DAY_S for at in self._healed)
+
+
+def is_heal(payload: Payload) -> bool:
+    """It counts against the limits: something else than what was written was taken, or typed."""
+    return isinstance(payload, TargetHealed) or (
+        isinstance(payload, TargetAdapted) and payload.strategy == FORMAT
+    )
 
 
 def too_many_heals(in_run: int, in_day: int, policy: Policy) -> str:
@@ -129,6 +150,13 @@ def healed_words(payload: TargetHealed) -> str:
     taken = element_words(payload.after) if payload.after else "another element"
     proof = "verified" if payload.verified else "unverified"
     return f"took {taken} for {payload.target}: {proof}, {payload.confidence:.0%} sure, {payload.margin:.0%} ahead"
+
+
+def adapted_words(payload: TargetAdapted) -> str:
+    proof = "verified" if payload.verified else "unverified"
+    if payload.strategy == TIMING:
+        return f"waited {(payload.took_ms or 0) / 1000:.1f} s for {payload.target}, as it usually takes long: {proof}"
+    return f"typed the {payload.value_kind} for {payload.target} as {payload.after}, not as {payload.before}: {proof}"
 
 
 def rejected_words(payload: TargetRejected) -> str:

@@ -9,6 +9,7 @@ import msgspec
 from recoup.errors import LearningError, VersionDamaged
 from recoup.kernel.healing import OBSERVED_MAX
 from recoup.kernel.memory import ENTRIES_MAX, FORBIDDEN_MAX
+from recoup.kernel.waiting import TARGETS_MAX
 from recoup.learning.versions import COMPONENT_BYTES_MAX
 from recoup.model.instant import Instant
 from recoup.model.memory import Entry, Found, State
@@ -36,15 +37,24 @@ class _Observed(msgspec.Struct, frozen=True, array_like=True):
     element: Element
 
 
+class _Took(msgspec.Struct, frozen=True, array_like=True):
+    step_id: str
+    target_digest: str
+    took_ms: tuple[int, ...]
+
+
 class _StoredFound(msgspec.Struct, frozen=True):
     format: int
     observed: list[_Observed]
     healed: list[Instant]
+    took: list[_Took] = []
+    """Not in what was stored before slow targets were timed."""
 
 
 def encode_found(found: Found) -> bytes:
     observed = [_Observed(*key, element) for key, element in found.observed.items()]
-    return msgspec.json.encode(_StoredFound(MEMORY_FORMAT, observed, list(found.healed)))
+    took = [_Took(*key, took_ms) for key, took_ms in found.took_ms.items()]
+    return msgspec.json.encode(_StoredFound(MEMORY_FORMAT, observed, list(found.healed), took))
 
 
 def decode_found(data: bytes) -> Found:
@@ -57,7 +67,8 @@ def decode_found(data: bytes) -> Found:
             f"format {stored.format} with {len(stored.observed)} targets is not understood here"
         )
     observed = {(told.step_id, told.target_digest): told.element for told in stored.observed}
-    return Found(observed, tuple(stored.healed))
+    took = {(told.step_id, told.target_digest): told.took_ms for told in stored.took[-TARGETS_MAX:]}
+    return Found(observed, tuple(stored.healed), took)
 
 
 def encode_memory(state: State) -> bytes:

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeVar
 
+from recoup.kernel.memory import FROM_LESSON, FROM_MEMORY
 from recoup.model import events as ev
 from recoup.model.decision import Strategy
 from recoup.model.failure import FailureClass, FailureKind
 from recoup.model.run import RunState, RunStatus, Verdict
+from recoup.model.target import ALIAS, EXACT, FORMAT, MODEL, SEMANTIC, SPATIAL, TIMING
 
 FAILING_MAX = 64
 """Steps of one run that have failed and not passed since; the oldest are forgotten first."""
@@ -64,13 +66,19 @@ HEALED = Measure(
     ("verified",),
     "Elements that were taken for a target that had changed.",
 )
+STRATEGIES = Measure(
+    "target.strategies_total",
+    Kind.COUNT,
+    ("strategy", "verified"),
+    "What was needed where a target was not there, or not filled, as it was written.",
+)
 REJECTED = Measure("target.rejected_total", Kind.COUNT, (), "Targets for which no element was taken.")
 DROPPED = Measure(
     "task.metrics.dropped_total", Kind.COUNT, ("where",), "Events and measurements that were not passed on."
 )
 MEASURES = (
     *(ATTEMPTS, RECOVERED, EXHAUSTED, DURATION, IDLE, WALL, NO_PROGRESS),
-    *(RUNS, MODES, RESOLVED, RESOLVING, HEALED, REJECTED, DROPPED),
+    *(RUNS, MODES, RESOLVED, RESOLVING, HEALED, STRATEGIES, REJECTED, DROPPED),
 )
 
 
@@ -191,7 +199,14 @@ def _resolved(resolution: ev.ResolutionDetails | None, outcome: str) -> list[Mea
 
 
 def _healed(payload: ev.TargetHealed, run: RunContext) -> Measured:
-    return (Measurement(HEALED, 1, ("yes" if payload.verified else "no",)),), run
+    verified = "yes" if payload.verified else "no"
+    how = payload.found_by if payload.found_by in _FOUND_BY else OTHER
+    return (Measurement(HEALED, 1, (verified,)), Measurement(STRATEGIES, 1, (how, verified))), run
+
+
+def _adapted(payload: ev.TargetAdapted, run: RunContext) -> Measured:
+    how = payload.strategy if payload.strategy in (TIMING, FORMAT) else OTHER
+    return (Measurement(STRATEGIES, 1, (how, "yes" if payload.verified else "no")),), run
 
 
 def _rejected(_payload: ev.TargetRejected, run: RunContext) -> Measured:
@@ -232,7 +247,7 @@ def _strategy(strategy: str | None) -> str:
 
 
 _LEVEL_MAX = 9
-_FOUND_BY = ("exact", "alias", "memory", "model", "lesson", "none")
+_FOUND_BY = (EXACT, ALIAS, FROM_MEMORY, SEMANTIC, SPATIAL, MODEL, FROM_LESSON, NONE)
 _STRATEGIES = {strategy.value for strategy in Strategy}
 _LAST = (ev.RunSucceeded, ev.RunFailed, ev.RunDeadLettered, ev.RunCancelled, ev.RunInterrupted)
 _MEASURES: dict[type[ev.Payload], Callable[[Any, RunContext], Measured]] = {
@@ -240,6 +255,7 @@ _MEASURES: dict[type[ev.Payload], Callable[[Any, RunContext], Measured]] = {
     ev.AttemptFinished: _finished,
     ev.SelfHealExhausted: _exhausted,
     ev.TargetHealed: _healed,
+    ev.TargetAdapted: _adapted,
     ev.TargetRejected: _rejected,
     ev.WorkflowModeChanged: _mode_changed,
     ev.RunStarted: _status(RunStatus.RUNNING),

@@ -272,7 +272,7 @@ class ResolutionDetails(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     clamped: bool = False
     """The area to look in went beyond the page and was cut."""
     found_by: Ident = "none"
-    """exact | alias | model | none."""
+    """exact | alias | memory | semantic | spatial | model | none."""
     confidence: float | None = None
     margin: float | None = None
     considered: int = 0
@@ -514,6 +514,33 @@ class ScreenLearned(StepPayload, frozen=True, kw_only=True):
     screen: Screen
 
 
+class TargetTimed(StepPayload, frozen=True, kw_only=True):
+    """In the stream of the workflow's targets: how long an element that was found exactly as it was written took to
+    appear, when what the step expects held. Told of those that are slow, or were."""
+
+    TYPE: ClassVar[str] = "target.timed"
+    run_id: Ident
+    target_digest: Ident
+    took_ms: int
+
+
+class TargetAdapted(StepPayload, frozen=True, kw_only=True):
+    """The target was found as it was written, and something else was needed: a longer wait (`timing`), or the value in
+    another form (`format`). What is typed is never told: `before` and `after` are shapes."""
+
+    TYPE: ClassVar[str] = "target.adapted"
+    run_id: Ident
+    target: str
+    strategy: Ident
+    """timing | format."""
+    verified: bool
+    took_ms: int | None = None
+    value_kind: Ident | None = None
+    """date | number | phone."""
+    before: str = ""
+    after: str = ""
+
+
 class MemorySnapshot(Payload, frozen=True, kw_only=True):
     """In the stream of a workflow's targets: what had been learned before this event is a version that can be gone back
     to."""
@@ -692,6 +719,8 @@ PAYLOADS: dict[str, type[Payload]] = {
         TargetLearned,
         TargetObserved,
         ScreenLearned,
+        TargetTimed,
+        TargetAdapted,
         MemorySnapshot,
         MemoryRollback,
         WorkflowStepResult,

@@ -112,11 +112,12 @@ class State(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What targets looked like when they were last found to the letter, and when some were healed. Facts, no lessons:
-    they are not taken back."""
+    """What targets looked like when they were last found to the letter, when some were healed, and how long the slow
+    ones took. Facts, no lessons: they are not taken back."""
 
     observed: Mapping[Key, Element] = {}
     healed: tuple[Instant, ...] = ()
+    took_ms: Mapping[Key, tuple[int, ...]] = {}
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):

@@ -64,6 +64,18 @@ class Looking(msgspec.Struct, frozen=True, kw_only=True):
     """Identities of elements that somebody rejected for this target."""
     proposed: tuple[Element, ...] = ()
     """What was learned in this workflow and is like the target: worth a look where it is on the page."""
+    wait_s: float = 0.0
+    """How long the target is waited for before something else is taken for it: as long as it usually takes."""
+    expects: bool = False
+    """Something is expected that would prove what was done."""
+
+
+class Rewritten(msgspec.Struct, frozen=True):
+    """A value that a field refused as it was written, and took in another form. Shapes, never the value."""
+
+    kind: str
+    before: str
+    after: str
 
 
 class Artifact(msgspec.Struct, frozen=True):
@@ -87,6 +99,11 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     screen: Screen | None = None
     """What the page looked like when the target was looked for."""
     artifacts: tuple[Artifact, ...] = ()
+    took_ms: int | None = None
+    """How long it took until the target was there as it was written."""
+    waited: bool = False
+    """It came only because it was waited for longer than others are."""
+    rewritten: Rewritten | None = None
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):

@@ -94,6 +94,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     heal_level_max: int = 2
     max_heals_per_run: int = 20
     max_heals_per_day: int = 100
+    learned_wait_max_s: float = 30
     learn_confidence_min: float = 0.9
     snapshot_changes: int = 10
     disable_learning_in_degraded: bool = True

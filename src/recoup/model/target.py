@@ -135,6 +135,12 @@ class Fingerprint(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel
     """Of role and name of what can be acted on, each once, sorted; at most 200."""
 
 
+EXACT, ALIAS, SEMANTIC, SPATIAL, MODEL = "exact", "alias", "semantic", "spatial", "model"
+"""How the element of a target is found."""
+TIMING, FORMAT = "timing", "format"
+"""What else may be needed: to wait for as long as it usually takes, and to type a value as the field wants it."""
+
+
 class HealMode(StrEnum):
     """What is done when a target is not found as it was written."""
 
@@ -190,7 +196,7 @@ class Resolution(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The next one that is not the same thing (nested in it, or around it)."""
     margin: float = 0.0
     strategy: str = "none"
-    """exact | alias | memory | model | lesson | none."""
+    """exact | alias | memory | semantic | spatial | model | lesson | none."""
     led_by: str = ""
     """lesson: the identity of what was learned that led here."""
     reason: str = ""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from recoup.kernel.healing import healed_words, rejected_words
+from recoup.kernel.healing import adapted_words, healed_words, rejected_words
 from recoup.model import events as ev
 from recoup.model.events import Event
 from recoup.model.ids import EVERY_WORKFLOW, workflow_stream
@@ -133,6 +133,9 @@ def _about_step(payload: ev.StepPayload) -> Said | None:
             return "resume from step", Tone.WARN, step, reason
         case ev.TargetHealed():
             return "target healed", Tone.GOOD if payload.verified else Tone.WARN, step, healed_words(payload)
+        case ev.TargetAdapted():
+            said = f"target {payload.strategy}"
+            return said, Tone.GOOD if payload.verified else Tone.WARN, step, adapted_words(payload)
         case ev.TargetRejected():
             return "no target", Tone.BAD, step, rejected_words(payload)
         case ev.BrowserReset():

@@ -42,7 +42,7 @@ def find(target: Target, page: Page, css_matches: Collection[int] | None = None)
     fitting = _fitting(target, page, css_matches)
     if target.inside:
         fitting = _inside(fitting, target.inside, page)
-    fitting = _innermost(_seen(fitting, page), page)
+    fitting = innermost(_seen(fitting, page), page)
     if target.near and len(fitting) > 1:
         fitting = _nearest(fitting, target.near, page)
     if target.nth is not None:
@@ -122,7 +122,7 @@ def _seen(fitting: Sequence[int], page: Page) -> list[int]:
     return [index for index in fitting if page.elements[index].visible] or list(fitting)
 
 
-def _innermost(fitting: Sequence[int], page: Page) -> list[int]:
+def innermost(fitting: Sequence[int], page: Page) -> list[int]:
     """A wrapper that fits as well is the same thing."""
     return [
         index
@@ -139,7 +139,7 @@ def _inside(fitting: Sequence[int], words: str, page: Page) -> list[int]:
         if (element.role in CONTAINERS or element.tag in CONTAINERS)
         and wanted in plain(element.text or element.name)
     ]
-    smallest = _innermost(holding, page)
+    smallest = innermost(holding, page)
     return [
         index
         for index in fitting
@@ -153,7 +153,7 @@ def _nearest(fitting: Sequence[int], words: str, page: Page) -> list[int]:
     saying = [
         i for i, element in enumerate(page.elements) if wanted in plain(said_by(element)) and i not in fitting
     ]
-    marks = _innermost(saying, page)
+    marks = innermost(saying, page)
     if not marks:
         return []
     away = [(min(_distance(page, index, mark) for mark in marks), index) for index in fitting]

@@ -9,12 +9,23 @@ import numpy as np
 
 from recoup.kernel.memory import FROM_LESSON, FROM_MEMORY, identity
 from recoup.model.memory import Remembered
-from recoup.model.target import Element, Floors, Profile, Resolution, Score, Target, identity_of, said_by
+from recoup.model.target import (
+    EXACT,
+    Element,
+    Floors,
+    Profile,
+    Resolution,
+    Score,
+    Target,
+    identity_of,
+    said_by,
+)
 from recoup.targets.area import area_around, considered
 from recoup.targets.features import Wanted, features
 from recoup.targets.page import Bools, Floats, Ints, Page
 from recoup.targets.profiles import kind_of
 from recoup.targets.shortlist import one_thing, shortlist
+from recoup.targets.strategies import deciding
 from recoup.targets.vetoes import VETOED_MAX, strays, vetoes
 from recoup.targets.weights import Model
 from recoup.targets.wording import words_of
@@ -77,7 +88,13 @@ def healed(question: Question, model: Model, why_not_exact: str, among: Sequence
     area = area_around(recorded, page, profile)
     allowed = considered(ranked.rows, page.boxes[ranked.candidates], profile, area)
     vetoed = vetoes(wanted, page, ranked.index) + forbidden(question, page.elements[ranked.index])
-    made = question.answer(None, reason=why_not_exact, clamped=area.clamped, considered=int(allowed.sum()))
+    made = question.answer(
+        None,
+        reason=why_not_exact,
+        clamped=area.clamped,
+        considered=int(allowed.sum()),
+        strategy=_strategy(wanted, page, ranked),
+    )
     made = _with_best(made, question, model, ranked, vetoed)
     too_far = f"it is further away and less alike than level {profile.level} considers"
     return accepted(made, vetoed, "" if allowed[ranked.best] else too_far)
@@ -168,9 +185,14 @@ def _with_best(
         best=question.score(ranked.index, confidence),
         runner_up=runner_up,
         margin=max(0.0, confidence - (runner_up.confidence if runner_up else 0.0)),
-        strategy="exact" if is_identical(recorded, element) else "model",
         role_aliases_used=() if kind_of(recorded) == kind_of(element) else (kind_of(element),),
     )
+
+
+def _strategy(wanted: Wanted, page: Page, ranked: Ranked) -> str:
+    if is_identical(wanted.element, page.elements[ranked.index]):
+        return EXACT
+    return deciding(wanted.facets, page.facets(ranked.index), ranked.rows[ranked.best])
 
 
 def _runner_up(question: Question, model: Model, ranked: Ranked) -> Score | None:

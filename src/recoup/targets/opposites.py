@@ -142,6 +142,18 @@ iniciar sesión | entrar | acceder
 registrarse | crear cuenta
 """
 
+_DOING: Final = """
+pay refund charge donate transfer buy sell order book reserve rent
+view edit change rename move copy share print send reply forward post comment report
+call mail invite assign merge split ship return cancel restore reset renew extend upgrade downgrade
+sign log search find filter sort download upload import export
+zahlen bezahlen erstatten überweisen bestellen buchen ansehen bearbeiten ändern umbenennen verschieben kopieren teilen
+drucken senden antworten weiterleiten melden einladen zuweisen wiederherstellen zurücksetzen verlängern
+payer rembourser commander réserver voir modifier renommer déplacer copier partager imprimer envoyer répondre
+pagar reembolsar pedir reservar ver editar renombrar mover copiar compartir imprimir enviar responder
+pagare rimborsare ordinare prenotare modifica sposta copia condividi stampa invia
+"""
+
 
 def are_opposites(mine: frozenset[str], its: frozenset[str]) -> bool:
     """One says what the other says the opposite of, and neither says both."""
@@ -176,3 +188,5 @@ def _meanings() -> dict[str, str]:
 
 _OPPOSITE_OF: Final = _opposite_of()
 _MEANING: Final = _meanings()
+ACTIONS: Final = frozenset(_OPPOSITE_OF) | frozenset(_DOING.split())
+"""Words that say what is done: one in place of another makes it another button, whatever it is done to."""

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from recoup.errors import UsageError
-from recoup.model.target import Element, Floors, Profile, Resolution, Target, plain
+from recoup.model.target import ALIAS, EXACT, SEMANTIC, Element, Floors, Profile, Resolution, Target, plain
 from recoup.targets.exact import Found, find, is_short, no_longer_like
 from recoup.targets.healing import (
     Learned,
@@ -26,6 +26,7 @@ from recoup.targets.healing import (
     healed,
     same_as,
 )
+from recoup.targets.meaning import meant
 from recoup.targets.page import Page
 from recoup.targets.profiles import kind_of, problem_with, role_aliases
 from recoup.targets.vetoes import has_identity
@@ -33,7 +34,11 @@ from recoup.targets.weights import Model, Unusable, shipped
 
 EXACT_CONFIDENCE: Final = 1.0
 ALIAS_CONFIDENCE: Final = 0.9
-"""Of the only element with the same name and a role that does the same: above every floor, below certainty."""
+"""Of the only element with the same name and a role that does the same, or with words that mean the same: above every
+floor, below certainty."""
+
+SECONDED_MIN: Final = 0.4
+"""Of what is found by its meaning too: what is less likely speaks against it."""
 
 
 def resolve(
@@ -81,13 +86,15 @@ def _resolved(question: Question, model: Model | Unusable) -> Resolution:
     if known is not None:
         return known
     if target.recorded is None:
-        return _by_alias(question, found)
+        return _unrecorded(question, found)
     if isinstance(model, Unusable):
         return _without_model(question, found, against, model)
     several = found.indices if len(found.indices) > 1 else ()
     made = healed(question, model, _why_not_exact(found, against), several)
-    taught = from_lessons(question, model) if made.chosen is None and not several else None
-    return taught or made
+    if made.chosen is not None or several:
+        return made
+    taught = from_lessons(question, model)
+    return taught or (made if found.indices else _with_meaning(question, made))
 
 
 def _against(target: Target, element: Element) -> str:
@@ -102,17 +109,53 @@ def _why_not_exact(found: Found, against: str) -> str:
 
 def _exactly(question: Question, index: int, reason: str = "") -> Resolution:
     score = question.score(index, EXACT_CONFIDENCE)
-    return question.answer(score, strategy="exact", margin=1.0, considered=1, reason=reason)
+    return question.answer(score, strategy=EXACT, margin=1.0, considered=1, reason=reason)
+
+
+def _unrecorded(question: Question, found: Found) -> Resolution:
+    """Without a record, the words are all there is to go by: the same under a role that does the same, or others that
+    mean the same."""
+    if len(found.indices) > 1:
+        return _tied(question, found)
+    if found.indices or not question.profile.expands_roles:
+        return question.answer(None, reason=found.reason, considered=len(found.indices))
+    made = _by_alias(question, found)
+    return made if made.considered else _by_meaning(question, made)
+
+
+def _by_meaning(question: Question, without: Resolution) -> Resolution:
+    """One alone says it in other words, or elsewhere: among several nobody could tell."""
+    alike = meant(question.target, question.page, question.css_matches)
+    if not alike:
+        return without
+    if len(alike) > 1:
+        why = f"{without.reason}; {len(alike)} say the same in other words"
+        return _tied(question, Found(tuple(alike), why))
+    score = question.score(alike[0], ALIAS_CONFIDENCE)
+    made = question.answer(score, strategy=SEMANTIC, margin=ALIAS_CONFIDENCE, considered=1)
+    return accepted(made, forbidden(question, score.element))
+
+
+def _with_meaning(question: Question, made: Resolution) -> Resolution:
+    """The likeliest is not sure enough by itself, but it alone says in other words what was written."""
+    best = made.best
+    if best is None or made.vetoes or best.confidence < SECONDED_MIN or not question.profile.expands_roles:
+        return made
+    if meant(question.target, question.page, question.css_matches) != [best.index]:
+        return made
+    sure = max(best.confidence, ALIAS_CONFIDENCE)
+    margin = sure - (made.runner_up.confidence if made.runner_up else 0.0)
+    score = question.score(best.index, sure)
+    return accepted(
+        msgspec.structs.replace(made, best=score, margin=max(0.0, margin), strategy=SEMANTIC, reason="")
+    )
 
 
 def _by_alias(question: Question, found: Found) -> Resolution:
-    """Without a record, a name that is equal and a role that does the same are all there is to go by."""
     target, page = question.target, question.page
     name = target.name or target.text or target.label
-    if len(found.indices) > 1:
-        return _tied(question, found)
-    if found.indices or not question.profile.expands_roles or not target.role or not name:
-        return question.answer(None, reason=found.reason, considered=len(found.indices))
+    if not target.role or not name:
+        return question.answer(None, reason=found.reason)
     roles = role_aliases(plain(target.role))
     loose = msgspec.structs.replace(target, role=None)
     fitting = find(loose, page, question.css_matches).indices
@@ -123,7 +166,7 @@ def _by_alias(question: Question, found: Found) -> Resolution:
         return question.answer(None, reason=why, considered=len(alike), role_aliases_used=used)
     score = question.score(alike[0], ALIAS_CONFIDENCE)
     made = question.answer(
-        score, strategy="alias", margin=ALIAS_CONFIDENCE, considered=1, role_aliases_used=used
+        score, strategy=ALIAS, margin=ALIAS_CONFIDENCE, considered=1, role_aliases_used=used
     )
     return accepted(made, forbidden(question, page.elements[alike[0]]))
 

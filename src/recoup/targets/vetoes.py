@@ -7,7 +7,7 @@ from typing import Final
 
 from recoup.model.target import Element, said_by
 from recoup.targets.features import Wanted
-from recoup.targets.opposites import are_opposites
+from recoup.targets.opposites import ACTIONS, are_opposites, meaning_of
 from recoup.targets.page import Facets, Page, facets_of
 from recoup.targets.profiles import kind_of
 from recoup.targets.wording import likeness, pairs_of, words_of
@@ -56,11 +56,20 @@ def contradicts(recorded: Element, element: Element) -> str:
     mine, its = facets_of(recorded), facets_of(element)
     if opposite or not _words_differ(mine, its):
         return opposite
-    if likeness(mine.pairs, its.pairs) < ALIKE_MIN and len(mine.words & its.words) < KEPT_MIN * len(
-        mine.words
-    ):
+    kept = len(mine.words & its.words) >= KEPT_MIN * len(mine.words)
+    other_words = likeness(mine.pairs, its.pairs) < ALIKE_MIN and not kept
+    if other_words or (kind_of(recorded) in CONTROLS and _does_something_else(mine.words, its.words)):
         return f"it says {said_by(element)[:60]!r}, not {said_by(recorded)[:60]!r}"
     return ""
+
+
+def _does_something_else(mine: frozenset[str], its: frozenset[str]) -> bool:
+    """`Pay order` became `Delete order`. What it is done to may have changed (`Hello Ada`), what is done may not."""
+    lost = {word for word in mine - its if not _is_spelt_in(word, its)}
+    gained = {word for word in its - mine if not _is_spelt_in(word, mine)}
+    if not lost or not gained or not (lost | gained) & ACTIONS:
+        return False
+    return {meaning_of(word) or word for word in lost}.isdisjoint(meaning_of(word) or word for word in gained)
 
 
 def opposes(recorded: Element, element: Element) -> str:

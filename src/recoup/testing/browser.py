@@ -13,7 +13,7 @@ from recoup.kernel.memory import FROM_MEMORY, identity
 from recoup.model.failure import FailureKind
 from recoup.model.ids import ProcessIdentity
 from recoup.model.memory import Screen
-from recoup.model.outcome import Looking, Order, Outcome, Scene, Seen
+from recoup.model.outcome import Looking, Order, Outcome, Rewritten, Scene, Seen
 from recoup.model.plan import (
     BrowserAction,
     BrowserVerb,
@@ -86,6 +86,10 @@ class ScriptedBrowser:
         self.done: list[tuple[str, str]] = []
         """Verb and name of the element, or address, of all that was done."""
         self.looked: list[Looking] = []
+        self.took_ms: int | None = None
+        """How long targets take to appear."""
+        self.rewrites: dict[str, Rewritten] = {}
+        """How values are typed, by the name of the field."""
         self.fails: list[Outcome] = []
         """What the next attempts come to, instead of being performed."""
         self._at: dict[str, str] = {}
@@ -170,6 +174,9 @@ class ScriptedBrowser:
             observed=chosen.element,
             before=looking.observed,
             screen=screen,
+            took_ms=self.took_ms,
+            waited=looking.wait_s > 0 and resolution.strategy == "exact",
+            rewritten=self.rewrites.get(chosen.element.name),
         )
         return Outcome(seen=seen, outputs=outputs)
 

@@ -218,7 +218,7 @@ class BrowserRuntime:
             before=_before(attempt),
             page=fingerprint(shown.url, shown.title, shown.elements) if shown else None,
             screen=screen,
-            artifacts=tuple(attempt.artifacts),
+            **_told(attempt),
         )
 
     async def _failed(
@@ -242,7 +242,7 @@ class BrowserRuntime:
                 observed=attempt.observed,
                 before=_before(attempt),
                 screen=self._screen(attempt),
-                artifacts=tuple(attempt.artifacts),
+                **_told(attempt),
             ),
         )
 
@@ -394,6 +394,16 @@ async def _idle(attempt: Attempt, limit_s: float) -> None:
         quiet_s = time.monotonic() - max(began_s, attempt.session.traffic.last_s)
         if quiet_s >= limit_s and attempt.action.verb is not BrowserVerb.WAIT:
             return
+
+
+def _told(attempt: Attempt) -> dict[str, Any]:
+    """Of an attempt, however it ended."""
+    return {
+        "artifacts": tuple(attempt.artifacts),
+        "took_ms": None if attempt.took_s is None else round(1000 * attempt.took_s),
+        "waited": attempt.waited,
+        "rewritten": attempt.rewritten,
+    }
 
 
 def _before(attempt: Attempt) -> Element | None:

@@ -38,6 +38,10 @@ class Found:
     node: ElementHandle
     element: Element
     resolution: Resolution
+    took_s: float = 0.0
+    """Since it was first looked for."""
+    waited: bool = False
+    """It came only because it was waited for longer than others are."""
 
     async def is_still_it(self) -> bool:
         """Whether the node is what was chosen; asked right before it is acted on."""
@@ -58,16 +62,22 @@ class Seeker:
     async def find(self, target: Target, looking: Looking) -> Found:
         """The element, or Trouble: not there, or none that is certain enough."""
         target = compared_with(target, looking)
-        settled_s: float | None = None
+        began_s, settled_s, waited = time.monotonic(), None, False
         while True:
             page = await self._session.current()
-            rested_s = time.monotonic() - settled_s if settled_s is not None else -1
-            may_heal = rested_s >= self._limits.heal_s
-            resolution, found = await self._try(page, target, looking, may_heal)
+            now_s = time.monotonic()
+            rested_s = now_s - settled_s if settled_s is not None else -1
+            is_due = now_s - began_s >= looking.wait_s
+            rested = rested_s >= self._limits.heal_s
+            resolution, found = await self._try(page, target, looking, rested and is_due)
             if found is not None:
+                found.took_s = time.monotonic() - began_s
+                found.waited = waited and not found.resolution.healed
                 return found
-            if rested_s >= self._limits.target_s:
+            given_up = rested_s >= self._limits.target_s
+            if given_up and is_due:
                 raise not_found(target, resolution, looking)
+            waited |= given_up or (rested and _would_be_taken(resolution, looking))
             if settled_s is None:
                 await settle(page, self._session.traffic, self._limits, self._limits.settle_s)
                 settled_s = time.monotonic()
@@ -122,7 +132,7 @@ class Seeker:
             return None, None
         seen = look.collection
         resolution = self._resolver.resolve(target, seen.elements, looking, look.css_matches)
-        if resolution.chosen is None or (resolution.healed and (_refusal(looking) or not may_heal)):
+        if resolution.chosen is None or (resolution.healed and (refusal(looking) or not may_heal)):
             return resolution, None
         try:
             node = await seen.node(resolution.chosen.index)
@@ -159,7 +169,11 @@ def compared_with(target: Target, looking: Looking) -> Target:
     return msgspec.structs.replace(target, recorded=looking.observed)
 
 
-def _refusal(looking: Looking) -> str:
+def _would_be_taken(resolution: Resolution | None, looking: Looking) -> bool:
+    return resolution is not None and resolution.healed and not refusal(looking)
+
+
+def refusal(looking: Looking) -> str:
     """Why something that was found otherwise than as it was written is not taken; "" if it may be."""
     if looking.heal is HealMode.OFF:
         return "healing is off"
@@ -174,7 +188,7 @@ def not_found(target: Target, resolution: Resolution | None, looking: Looking) -
     if resolution is None:
         return Trouble(FailureKind.TARGET_NOT_FOUND, f"{words}: the page, or its frame, did not become ready")
     if resolution.chosen is not None and resolution.healed:
-        return _refused_heal(words, resolution, _refusal(looking) or "the page did not come to rest")
+        return _refused_heal(words, resolution, refusal(looking) or "the page did not come to rest")
     best = resolution.best
     uncertain = best is not None and (best.confidence >= _LIKELY or _is_tie(resolution))
     kind = FailureKind.LOW_CONFIDENCE if uncertain else FailureKind.TARGET_NOT_FOUND

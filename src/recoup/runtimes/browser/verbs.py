@@ -17,13 +17,14 @@ from playwright.async_api import TimeoutError as PlaywrightTimeout
 
 from recoup.errors import LeaseLost
 from recoup.model.failure import FailureKind
-from recoup.model.outcome import Artifact, Looking, Order
+from recoup.model.outcome import Artifact, Looking, Order, Rewritten
 from recoup.model.plan import BrowserAction, BrowserVerb
 from recoup.model.target import Element, Floors, HealMode, Resolution, Target, target_words
 from recoup.ports import Lifeline
+from recoup.runtimes.browser.filling import Refused, typed, typed_otherwise
 from recoup.runtimes.browser.limits import BrowserLimits
 from recoup.runtimes.browser.pictures import Pictures
-from recoup.runtimes.browser.seeking import Found, Seeker
+from recoup.runtimes.browser.seeking import Found, Seeker, refusal
 from recoup.runtimes.browser.session import Session
 from recoup.runtimes.browser.settling import settle
 from recoup.runtimes.browser.trouble import (
@@ -73,12 +74,23 @@ class Attempt:
     boot_s: Callable[[], float]
     resolution: Resolution | None = None
     observed: Element | None = None
+    took_s: float | None = None
+    """How long it took until the target was there."""
+    waited: bool = False
+    rewritten: Rewritten | None = None
     outputs: dict[str, Any] = field(default_factory=dict)
     artifacts: list[Artifact] = field(default_factory=list)
     acting: bool = False
     """The action itself has begun and has not come back: it may have been done."""
     acted: bool = False
     """It has come back: it was done."""
+
+    async def find(self) -> Found:
+        found = await self.seeker.find(self.target, self.looking)
+        self.resolution, self.observed = found.resolution, found.element
+        if self.took_s is None:
+            self.took_s, self.waited = found.took_s, found.waited
+        return found
 
     @property
     def looking(self) -> Looking:
@@ -210,8 +222,7 @@ async def _acted_on(
     """Resolve, get ready, look again, act: the page may change between any two of them."""
     doing = f"{attempt.action.verb} {target_words(attempt.target)}"
     for _ in range(attempt.limits.finds_max):
-        found = await attempt.seeker.find(attempt.target, attempt.looking)
-        attempt.resolution, attempt.observed = found.resolution, found.element
+        found = await attempt.find()
         try:
             await _show_heal(attempt, found)
             await ready(found.node, 1000 * attempt.limits.ready_s)
@@ -276,9 +287,33 @@ async def _fill(attempt: Attempt) -> None:
     _remember_secrets(attempt, text)
 
     async def act(node: ElementHandle, ms: float) -> None:
-        await node.fill(text, timeout=ms)
+        if attempt.order.secret_values:
+            await node.fill(text, timeout=ms)
+        elif (refused := await typed(node, text, ms)) is not None:
+            await _fill_otherwise(attempt, node, refused, ms)
 
     await _acted_on(attempt, _editable, act)
+
+
+async def _fill_otherwise(attempt: Attempt, node: ElementHandle, refused: Refused, ms: float) -> None:
+    """The same value in the form that the field asks for, where that may be: it is a heal, and the only one of its
+    attempt, as two changes at once prove neither."""
+    looking, other = attempt.looking, refused.rewritten
+    healed = attempt.resolution is not None and attempt.resolution.healed
+    if looking.heal is HealMode.OFF or not looking.expects or healed:
+        if refused.error is not None:
+            raise refused.error
+        return
+    why = refusal(looking)
+    if why:
+        attempt.acting = False
+        words = f"the field takes no {other.kind} like {other.before}; {other.after} would have been typed, but {why}"
+        raise Trouble(
+            FailureKind.INVALID_INPUT,
+            f"fill {target_words(attempt.target)}: {words}",
+            resolution=attempt.resolution,
+        )
+    attempt.rewritten = await typed_otherwise(node, refused, ms)
 
 
 async def _editable(node: ElementHandle, ms: float) -> None:
@@ -472,8 +507,7 @@ async def _wait(attempt: Attempt) -> None:
 
 
 async def _read(attempt: Attempt) -> None:
-    found = await attempt.seeker.find(attempt.target, attempt.looking)
-    attempt.resolution, attempt.observed = found.resolution, found.element
+    found = await attempt.find()
     name = attempt.action.into or "text"
     value = await _value(attempt, found)
     if len(str(value).encode()) > attempt.order.policy.outputs_bytes_max:
@@ -511,8 +545,7 @@ async def _screenshot(attempt: Attempt) -> None:
     await settle(page, attempt.session.traffic, attempt.limits, attempt.limits.settle_s)
     node = None
     if attempt.action.target is not None:
-        found = await attempt.seeker.find(attempt.action.target, attempt.looking)
-        attempt.resolution, attempt.observed, node = found.resolution, found.element, found.node
+        node = (await attempt.find()).node
     name = attempt.action.value or attempt.order.step_id
     attempt.artifacts.append(await attempt.pictures.take(page, name, node=node))
 
