@@ -58,8 +58,9 @@ async def test_what_was_learned_one_night_helps_the_next(tmp_path: Path) -> None
     nights = await go_through((LEARNING, FORGETTING), releases()[:3], tmp_path)
     assert [night.wrong for some in nights.values() for night in some] == [()] * 6
     done = {name: [night.done for night in some] for name, some in nights.items()}
-    assert done[LEARNING.name] == [True, True, True]
-    assert done[FORGETTING.name] == [True, True, False]
+    why = [night.why for some in nights.values() for night in some]
+    assert done[LEARNING.name] == [True, True, True], why
+    assert done[FORGETTING.name] == [True, True, False], why
     ways = [night.healed.get("delivery") for night in nights[LEARNING.name]]
     assert ways == [None, "model", "lesson"]
 
