@@ -134,6 +134,19 @@ async def test_a_later_run_looks_from_what_was_learned_and_from_what_was_last_se
     assert [looking.lessons for looking in browser(house).looked] == [(), (APPROVE,), (APPROVE, CONFIRM)]
 
 
+async def test_a_lesson_that_led_astray_is_blamed_for_it(house: House) -> None:
+    other = msgspec.structs.replace(CONFIRM, name="Continue", text="Continue", id="z")
+    plan = plan_of(GO, msgspec.structs.replace(CLICK, repeat=Repeat.SAFE))
+    await house.run(plan)
+    browser(house).site = site(other, TOTAL)
+    browser(house).guesses = {"Approve": Guess("Continue", 0.95, led_by=identity(CONFIRM))}
+    assert (await house.run(plan, "run-2")).status is not RunStatus.SUCCEEDED
+    blamed = [one.led_by for one in await facts(house, ev.TargetHealed, LEARNED) if not one.verified]
+    assert blamed and set(blamed) == {identity(CONFIRM)}
+    await house.run(plan, "run-3")
+    assert CONFIRM in browser(house).looked[1].lessons and browser(house).looked[-1].lessons == ()
+
+
 async def test_a_degraded_workflow_does_not_even_note_how_its_targets_look(house: House) -> None:
     browser(house).site = site(APPROVE, TOTAL)
     await make_degraded(house)
