@@ -52,8 +52,8 @@ class Arm:
 
 
 LEARNING: Final = Arm("learning", HealMode.APPLY, remembers=True)
-FORGETTING: Final = Arm("healing only", HealMode.APPLY, remembers=False)
-EXACT: Final = Arm("heal off", HealMode.OFF, remembers=False)
+FORGETTING: Final = Arm("healing-only", HealMode.APPLY, remembers=False)
+EXACT: Final = Arm("heal-off", HealMode.OFF, remembers=False)
 Recorded = Mapping[str, Element]
 """Elements by the parts that they are."""
 Pages = Mapping[str, Sequence[Element]]
@@ -131,7 +131,7 @@ class Nights:
         house = self.house()
         self.shop.release = release
         self.shop.asked.clear()
-        state = await house.run(self.plan, f"night-{self.clock.night}")
+        state = await house.run(self.plan, f"{self.arm.name}-{os.getpid()}-{self.clock.night}")
         night = await _account(house, state, release, self.shop.deeds)
         if not self.arm.remembers:
             await self.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,16 @@ from benchmarks.drift.nights import (
     FORGETTING,
     LEARNING,
     WORKFLOW,
+    Arm,
+    Night,
     Nights,
+    Recorded,
     go_through,
     nights_of,
     pages_of,
+    parts_in,
 )
-from benchmarks.drift.releases import GONE, PARTS, RELEASES, releases
+from benchmarks.drift.releases import GONE, PARTS, RELEASES, Release, releases
 from tests.integration.browser_house import needs_browser
 
 from recoup.kernel.healing import target_digest
@@ -55,13 +60,20 @@ def test_releases_are_the_same_every_time_and_all_parts_drift() -> None:
 @needs_browser
 async def test_what_was_learned_one_night_helps_the_next(tmp_path: Path) -> None:
     """In the second release a field is renamed; in the third it moves, and has another id."""
-    nights = await go_through((LEARNING, FORGETTING), releases()[:3], tmp_path)
-    assert [night.wrong for some in nights.values() for night in some] == [()] * 6
-    done = {name: [night.done for night in some] for name, some in nights.items()}
-    assert done[LEARNING.name] == [True, True, True]
-    assert done[FORGETTING.name] == [True, True, False]
-    ways = [night.healed.get("delivery") for night in nights[LEARNING.name]]
-    assert ways == [None, "model", "lesson"]
+    shown = releases()[:3]
+    seen = parts_in(shown[0], (await pages_of(shown[:1]))[1])
+    learning, forgetting = await asyncio.gather(
+        nights_on(LEARNING, shown, seen, tmp_path), nights_on(FORGETTING, shown[2:], seen, tmp_path)
+    )
+    assert [night.wrong for night in (*learning, *forgetting)] == [()] * 4
+    assert [night.done for night in learning] == [True, True, True], [night.why for night in learning]
+    assert [night.healed.get("delivery") for night in learning] == [None, "model", "lesson"]
+    assert [night.failed_at for night in forgetting] == ["delivery"], "too far from what was recorded"
+
+
+async def nights_on(arm: Arm, shown: list[Release], seen: Recorded, folder: Path) -> list[Night]:
+    async with nights_of(arm, releases()[0], seen, folder) as nights:
+        return [await nights.night(release) for release in shown]
 
 
 @needs_browser

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from recoup.kernel.memory import FROM_MEMORY, identity
+from recoup.kernel.memory import FROM_LESSON, FROM_MEMORY, identity
 from recoup.model.failure import FailureKind
 from recoup.model.ids import ProcessIdentity
 from recoup.model.memory import Screen
@@ -60,6 +60,8 @@ class Guess(msgspec.Struct, frozen=True):
     """Of the element."""
     confidence: float
     from_level: int = 0
+    led_by: str = ""
+    """The identity of what was learned that leads to it; "" where the model finds it by itself."""
 
 
 @dataclass
@@ -221,7 +223,8 @@ class ScriptedBrowser:
             chosen=None if why else best,
             best=best,
             margin=guess.confidence,
-            strategy="none" if why else "model",
+            strategy="none" if why else FROM_LESSON if guess.led_by else "model",
+            led_by=guess.led_by,
             reason=why,
         )
 
