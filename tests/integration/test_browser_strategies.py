@@ -150,6 +150,7 @@ FORM = """<!doctype html><html lang=en><title>Form</title><form onsubmit="return
 <label>Short <input type=tel maxlength=7></label>
 <label>Secret <input type=password pattern="\\d\\d\\.\\d\\d\\.\\d{4}" placeholder="TT.MM.JJJJ"></label>
 <label>Picky <input placeholder="TT.MM.JJJJ" aria-invalid=true></label>
+<label>Late <input placeholder="TT.MM.JJJJ" onchange="if (this.value[2] !== '.') this.value = ''"></label>
 <label>Own <input placeholder="TT.MM.JJJJ" oninput="this.value = this.value.split('-').reverse().join('.')"></label>
 </form>
 <form novalidate><label>Loose <input pattern="\\d\\d\\.\\d\\d\\.\\d{4}" placeholder="TT.MM.JJJJ"></label></form>"""
@@ -186,6 +187,15 @@ async def test_a_value_is_typed_as_the_field_asks_for_it_or_as_it_is(house: Brow
     await house.done("goto", value=site.show("/form-of-forms", FORM))
     made = [(label, value, *(await filled(house, label, value))) for label, value, _now, _told in FILLS]
     assert made == [(*fill, "") for fill in FILLS]
+
+
+async def test_a_page_that_judges_later_is_asked_by_the_second_attempt(
+    house: BrowserHouse, site: Site
+) -> None:
+    await house.done("goto", value=site.show("/form-of-forms", FORM))
+    assert await filled(house, "Late", "2026-11-16") == ("2026-11-16", "", ""), "nobody has left the field"
+    again = await filled(house, "Late", "2026-11-16", attempt=2)
+    assert again == ("16.11.2026", "date 9999-99-99 99.99.9999", "")
 
 
 async def test_it_is_a_heal_and_obeys_what_is_said_of_heals(house: BrowserHouse, site: Site) -> None:

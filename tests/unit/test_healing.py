@@ -299,6 +299,13 @@ def test_a_value_in_another_form_counts_as_a_heal_and_patience_does_not() -> Non
     assert known.heals_within_a_day(START) == 2
 
 
+def test_what_is_known_can_be_kept_and_gone_on_with() -> None:
+    known = KnownTargets([healed(START), observed("s", BUTTON, Element(tag="a"))])
+    again = KnownTargets(base=known.found)
+    assert again.found == known.found
+    assert again.heals_within_a_day(START) == 1 and again.observed("s", BUTTON) == Element(tag="a")
+
+
 def test_only_targets_concern_what_is_known_of_targets() -> None:
     known = KnownTargets()
     known.add(BrowserReset(step_id="s", step_index=0, attempt=None), START)

@@ -71,7 +71,7 @@ def test_no_wait_is_longer_than_the_policy_and_the_step_allow(
     policy = Policy(learned_wait_max_s=most_s, step_timeout_seconds=step_s, step_idle_timeout_seconds=idle_s)
     wait_s = after(*map(timed, took)).wait_s(KEY, policy)
     assert 0 <= wait_s <= min(most_s, step_s / 2, idle_s / 2)
-    assert wait_s <= 1.5 * max(took[-SAMPLES_MAX:], default=0) / 1000
+    assert wait_s <= 1.5 * (max(took[-SAMPLES_MAX:], default=0) / 1000)
 
 
 def test_only_slow_ones_and_those_that_were_slow_are_told() -> None:

@@ -16,8 +16,9 @@ _NOT_THAT_FORM: Final = ("Malformed value", "Cannot type text into input[type=nu
 """What the library says of a value that the field cannot hold."""
 _NEVER: Final = ("password", "one-time-code", "cc-")
 """In a field's type, or in what it is to be completed with: what is typed there is nobody's business."""
-_FIELD: Final = """(node) => {
+_FIELD: Final = """(node, leaves) => {
     if (node.localName !== 'input' && node.localName !== 'textarea') return null;
+    if (leaves) node.blur();
     const validity = node.validity, checks = node.willValidate && !(node.form && node.form.noValidate);
     const bad = validity.badInput || validity.typeMismatch || validity.patternMismatch;
     const short = (text) => (text || '').slice(0, 200);
@@ -65,14 +66,18 @@ class Refused(msgspec.Struct, frozen=True):
     """What the library said, if it could not even be typed."""
     text: str
     writing: Writing
+    leaves: bool
 
     @property
     def rewritten(self) -> Rewritten:
         return Rewritten(self.writing.kind, shape(self.text), shape(self.writing.text))
 
 
-async def typed(node: ElementHandle, text: str, ms: float) -> Refused | None:
-    """As it is written. None: done, or nobody can tell how else to type it; the library's error is passed on."""
+async def typed(node: ElementHandle, text: str, ms: float, *, leaves: bool) -> Refused | None:
+    """As it is written. None: done, or nobody can tell how else to type it; the library's error is passed on.
+
+    With `leaves` the field is left, so that a page that judges its value only then does.
+    """
     error: Error | None = None
     try:
         await node.fill(text, timeout=ms)
@@ -80,17 +85,18 @@ async def typed(node: ElementHandle, text: str, ms: float) -> Refused | None:
         if not any(words in str(raised) for words in _NOT_THAT_FORM):
             raise
         error = raised
-    writing = await _asked_for(node, text, error is not None, ms)
+    field = await _field(node, leaves, ms)
+    writing = await _asked_for(node, text, field, error is not None)
     if writing is None and error is not None:
         raise error
-    return None if writing is None else Refused(error, text, writing)
+    return None if writing is None else Refused(error, text, writing, leaves)
 
 
 async def typed_otherwise(node: ElementHandle, refused: Refused, ms: float) -> Rewritten | None:
     """In the form that the field asks for. None: it is not taken either, and what was written stands there again."""
     writing = refused.writing
     await node.fill(writing.text, timeout=ms)
-    field = await _field(node, ms)
+    field = await _field(node, refused.leaves, ms)
     if field is None or (not field.invalid and is_written(writing, field.value)):
         return refused.rewritten
     if refused.error is not None:
@@ -100,8 +106,9 @@ async def typed_otherwise(node: ElementHandle, refused: Refused, ms: float) -> R
     return None
 
 
-async def _asked_for(node: ElementHandle, text: str, was_refused: bool, ms: float) -> Writing | None:
-    field = await _field(node, ms)
+async def _asked_for(
+    node: ElementHandle, text: str, field: Field | None, was_refused: bool
+) -> Writing | None:
     if field is None or field.is_private or not (was_refused or field.refuses(text)):
         return None
     ways = writings(text, field.hints)
@@ -111,11 +118,11 @@ async def _asked_for(node: ElementHandle, text: str, was_refused: bool, ms: floa
     return chosen(text, ways, field.hints, fitting)
 
 
-async def _field(node: ElementHandle, ms: float) -> Field | None:
+async def _field(node: ElementHandle, leaves: bool, ms: float) -> Field | None:
     """None: it is no field for text, or it is gone: what is typed may lead elsewhere."""
     try:
         async with asyncio.timeout(ms / 1000):
-            told = await node.evaluate(_FIELD)
+            told = await node.evaluate(_FIELD, leaves)
     except TimeoutError:
         return None
     except Error as error:

@@ -289,7 +289,7 @@ async def _fill(attempt: Attempt) -> None:
     async def act(node: ElementHandle, ms: float) -> None:
         if attempt.order.secret_values:
             await node.fill(text, timeout=ms)
-        elif (refused := await typed(node, text, ms)) is not None:
+        elif (refused := await typed(node, text, ms, leaves=attempt.order.attempt > 1)) is not None:
             await _fill_otherwise(attempt, node, refused, ms)
 
     await _acted_on(attempt, _editable, act)
