@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial, wraps
 from typing import Any, Final
 
-from playwright.sync_api import ElementHandle, Frame, Locator, Page
+from playwright import async_api, sync_api
+from playwright.async_api import ElementHandle, Frame, Locator, Page
+
+from recoup.pytest_plugin.colours import answered, at_once
 
 ON_NODE: Final = (
     *("click", "dblclick", "fill", "press", "type", "check", "uncheck", "set_checked"),
@@ -48,19 +51,30 @@ class Action:
         return said if isinstance(said, str) else None
 
 
-Act = Callable[[Action], Any]
+Act = Callable[[Action], Coroutine[Any, Any, Any]]
+Colour = Callable[[Coroutine[Any, Any, Any]], Any]
+"""How a test of one API gets what comes of an action."""
+
+
+def _awaited(core: Coroutine[Any, Any, Any]) -> Any:
+    """The test awaits it."""
+    return core
+
+
+APIS: Final[tuple[tuple[Any, Colour], ...]] = ((sync_api, at_once), (async_api, _awaited))
 
 
 class Wrapped:
-    """The public classes with their actions led through `act`, until they are unwrapped."""
+    """The public classes of both APIs with their actions led through `act`, until they are unwrapped."""
 
     def __init__(self, act: Act) -> None:
         self._originals: list[tuple[type, str, Any]] = []
-        for name in ON_LOCATOR:
-            self._wrap(Locator, name, _of_locator(act, name))
-        for owner in (Page, Frame):
-            for name in ON_NODE:
-                self._wrap(owner, name, _of_selector(act, name))
+        for api, colour in APIS:
+            for name in ON_LOCATOR:
+                self._wrap(api.Locator, name, _of_locator(act, colour, name))
+            for owner in (api.Page, api.Frame):
+                for name in ON_NODE:
+                    self._wrap(owner, name, _of_selector(act, colour, name))
 
     def unwrap(self) -> None:
         while self._originals:
@@ -73,37 +87,36 @@ class Wrapped:
             setattr(owner, name, made(original))
 
 
-def perform_on(node: ElementHandle, action: Action, timeout_ms: float) -> Any:
+async def perform_on(node: ElementHandle, action: Action, timeout_ms: float) -> Any:
     """The same action with the same arguments on another element."""
     options = {**action.options, "timeout": timeout_ms}
     if action.name == "press_sequentially":
-        return node.type(*action.args, **options)
+        return await answered(node.type(*action.args, **options))
     if action.name == "clear":
-        return node.fill("", **options)
-    return getattr(node, action.name)(*action.args, **options)
+        return await answered(node.fill("", **options))
+    return await answered(getattr(node, action.name)(*action.args, **options))
 
 
-def perform_drag(source: Locator, action: Action, timeout_ms: float) -> Any:
+async def perform_drag(source: Locator, action: Action, timeout_ms: float) -> Any:
     """Of a drag only the source heals; where it is dragged to is the test's word."""
-    unwrapped = inspect.unwrap(Locator.drag_to)
-    return unwrapped(source, *action.args, **{**action.options, "timeout": timeout_ms})
+    unwrapped = inspect.unwrap(type(source).drag_to)
+    return await answered(unwrapped(source, *action.args, **{**action.options, "timeout": timeout_ms}))
 
 
-def _of_locator(act: Act, name: str) -> Callable[[Any], Any]:
+def _of_locator(act: Act, colour: Colour, name: str) -> Callable[[Any], Any]:
     def made(original: Any) -> Any:
         @wraps(original)
         def acted(self: Locator, *args: Any, **options: Any) -> Any:
             __tracebackhide__ = True
-            return act(
-                Action(name, self, words_of(self), args, options, partial(original, self, *args, **options))
-            )
+            perform = partial(original, self, *args, **options)
+            return colour(act(Action(name, self, words_of(self), args, options, perform)))
 
         return acted
 
     return made
 
 
-def _of_selector(act: Act, name: str) -> Callable[[Any], Any]:
+def _of_selector(act: Act, colour: Colour, name: str) -> Callable[[Any], Any]:
     """`page.click("#save")`: the selector is the first argument, and `strict` is about nothing else."""
 
     def made(original: Any) -> Any:
@@ -111,16 +124,8 @@ def _of_selector(act: Act, name: str) -> Callable[[Any], Any]:
         def acted(self: Page | Frame, selector: str, *args: Any, **options: Any) -> Any:
             __tracebackhide__ = True
             rest = {key: value for key, value in options.items() if key != "strict"}
-            return act(
-                Action(
-                    name,
-                    self.locator(selector),
-                    selector,
-                    args,
-                    rest,
-                    partial(original, self, selector, *args, **options),
-                )
-            )
+            perform = partial(original, self, selector, *args, **options)
+            return colour(act(Action(name, self.locator(selector), selector, args, rest, perform)))
 
         return acted
 

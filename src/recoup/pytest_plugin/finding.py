@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from playwright.sync_api import ElementHandle, Page
+from playwright.async_api import ElementHandle, Page
 
 from recoup.kernel.healing import floors
 from recoup.model.mode import Mode
@@ -37,17 +37,17 @@ class Nothing:
     reason: str
 
 
-def find(page: Page, record: Record) -> Candidate | Nothing:
+async def find(page: Page, record: Record) -> Candidate | Nothing:
     """As strictly as possible: each level considers more, and the floors are those of a workflow that is well."""
     frame = frame_at(page, record.frame)
     if frame is None:
         return Nothing("the frame that it was in is not there")
-    seen = look(frame)
+    seen = await look(frame)
     made = _resolved(record.element, seen.elements)
     chosen = made.chosen
     if chosen is None:
         return Nothing(made.reason or "nothing on the page is like it")
-    node = seen.node(chosen.index)
+    node = await seen.node(chosen.index)
     if node is None or chosen.element.frame:
         return Nothing("it is in another frame now" if node else "it is gone again")
     return Candidate(node, chosen.element, chosen.confidence, made.margin)

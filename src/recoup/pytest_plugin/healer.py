@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
-from playwright.sync_api import Error, TimeoutError
+from playwright.async_api import Error, TimeoutError
 
 from recoup.model.target import Element, element_words, identity_of, said_by
 from recoup.pytest_plugin.actions import Action, perform_drag, perform_on
+from recoup.pytest_plugin.colours import answered
 from recoup.pytest_plugin.finding import POLICY, Candidate, Nothing, find
-from recoup.pytest_plugin.looking import Seen, is_alive, is_still, is_there, only_one
+from recoup.pytest_plugin.looking import Seen, is_alive, is_one, is_still, is_there, only_one
 from recoup.pytest_plugin.records import Before, Place, Record
 from recoup.pytest_plugin.report import Heal, Outcome
 from recoup.runtimes.browser.collector import is_same
-from recoup.runtimes.browser.limits import BrowserLimits
 from recoup.runtimes.browser.trouble import first_line, was_performed
 from recoup.targets.exact import no_longer_like
 from recoup.targets.wording import words_of
@@ -29,8 +30,7 @@ HEALED_MS: Final = 5_000
 """For the action on the healed element: that is there already, so the test's own time is not spent twice."""
 HEALS_MAX: Final = 1_000
 """Of a session. So many are no changed page but a site that is another one."""
-REST_S: Final = BrowserLimits().heal_s
-"""No sooner after the action began is something else taken: the page may still be loading."""
+NOTHING_FOUND: Final = "it finds nothing"
 _WORDS_MAX: Final = 200
 
 
@@ -55,23 +55,24 @@ class Found:
 class Healer:
     """Counts its heals; everything else is in the arguments."""
 
-    def __init__(self, *, applies: bool) -> None:
+    def __init__(self, *, applies: bool, after_ms: float) -> None:
         self._applies = applies
+        self._after_ms = after_ms
         self._healed = 0
 
-    def act(self, action: Action, found: Found) -> Any:
+    async def act(self, action: Action, found: Found) -> Any:
         __tracebackhide__ = True
         began_s = time.monotonic()
-        described = _look(action, found)
-        instead = _surely_elsewhere(action, found)
+        described = await self._look(action, found)
+        instead = await _surely_elsewhere(action, found)
         if instead is not None and self._may_apply:
-            return self._take(action, found, instead)
+            return await self._take(action, found, instead)
         try:
-            result = action.perform()
+            result = await answered(action.perform())
         except TimeoutError as error:
-            if found.record is None or not _finds_nothing(action, error, began_s):
+            if found.record is None or not await self._finds_nothing(action, error, began_s):
                 raise
-            return self._heal(action, found, error)
+            return await self._heal(action, found, error)
         if instead is not None:
             found.told = _told(action, "reported", _another(found), instead)
         else:
@@ -82,66 +83,66 @@ class Healer:
     def _may_apply(self) -> bool:
         return self._applies and self._healed < HEALS_MAX
 
-    def _heal(self, action: Action, found: Found, error: TimeoutError) -> Any:
-        """The locator finds nothing: take what was recorded, or fail as before and say more."""
+    async def _look(self, action: Action, found: Found) -> Record | None:
+        """What the locator finds before the action changes it: afterwards the page may be another one."""
+        most_ms = NEW_WAIT_MS if found.record is None else min(KNOWN_WAIT_MS, self._after_ms)
+        own_ms = action.timeout_ms
+        try:
+            found.seen = await only_one(action.locator, min(most_ms, own_ms) if own_ms else most_ms)
+            return await _described(found) if found.seen else None
+        except Error:  # the page went on, or was closed: the action itself will tell
+            return None
+
+    async def _finds_nothing(self, action: Action, error: TimeoutError, began_s: float) -> bool:
+        """Now, and all the time before: an element that was there and could not be acted on is no reason to take
+        another, and an action that was begun must not be done twice."""
+        if was_performed(error) or "locator resolved to" in str(error):
+            return False
+        if action.locator.page.is_closed():
+            return False
+        left_ms = self._after_ms - 1000 * (time.monotonic() - began_s)
+        return not await is_there(action.locator, max(1.0, left_ms))
+
+    async def _heal(self, action: Action, found: Found, error: TimeoutError) -> Any:
+        """The locator finds nothing: take what was recorded, or fail as before; what is told says more."""
         __tracebackhide__ = True
         assert found.record is not None, "only what was recorded heals"
-        why = "it finds nothing"
-        candidate = _sought(action, found.record)
+        candidate = await _sought(action, found.record)
         action = replace(action, words=_shown(error) or action.words)
-        if isinstance(candidate, Nothing):
-            found.told = _told(action, "abstained", why, candidate)
-        elif not self._may_apply:
-            found.told = _told(action, "reported", why, candidate)
+        if isinstance(candidate, Candidate) and self._may_apply:
+            with suppress(Error):
+                return await self._take(action, found, candidate)
         else:
-            try:
-                return self._take(action, found, candidate)
-            except Error as second:
-                error.add_note(
-                    f"recoup tried {element_words(candidate.element)} in its place: {first_line(second)}"
-                )
-                raise error from None
-        error.add_note(found.told.words)
+            outcome: Outcome = "abstained" if isinstance(candidate, Nothing) else "reported"
+            found.told = _told(action, outcome, NOTHING_FOUND, candidate)
         raise error
 
-    def _take(self, action: Action, found: Found, candidate: Candidate) -> Any:
+    async def _take(self, action: Action, found: Found, candidate: Candidate) -> Any:
         """A heal. It is unverified until the test passes, and only then learned."""
         __tracebackhide__ = True
         assert found.record is not None, "only what was recorded heals"
         self._healed += 1
         known = identity_of(found.record.element) == identity_of(candidate.element)
         learns = known or candidate.confidence >= POLICY.learn_confidence_min
-        why = _another(found) or "it finds nothing"
+        why = _another(found) or NOTHING_FOUND
         told = _told(action, "healed", why, candidate)
         try:
-            result = _performed(action, candidate)
+            result = await _performed(action, candidate)
         except Error as error:
-            found.told = msgspec.structs.replace(
-                told, outcome="abstained", reason=f"it was tried: {first_line(error)}"
-            )
+            reason = f"{told.taken} was tried in its place: {first_line(error)}"
+            found.told = msgspec.structs.replace(told, outcome="abstained", reason=reason)
             raise
         found.told = msgspec.structs.replace(told, learned=learns)
         found.learned = _healed_record(found.record, candidate) if learns and not known else found.record
         return result
 
 
-def _look(action: Action, found: Found) -> Record | None:
-    """What the locator finds before the action changes it: afterwards the page may be another one."""
-    most_ms = NEW_WAIT_MS if found.record is None else KNOWN_WAIT_MS
-    own_ms = action.timeout_ms
-    try:
-        found.seen = only_one(action.locator, min(most_ms, own_ms) if own_ms else most_ms)
-        return _described(found) if found.seen else None
-    except Error:  # the page went on, or was closed: the action itself will tell
-        return None
-
-
-def _described(found: Found) -> Record | None:
+async def _described(found: Found) -> Record | None:
     assert found.seen is not None, "only what was seen is described"
     known = found.record
     if known is not None and known.healed is None and is_same(known.element, found.seen.element):
         return known
-    full = found.seen.described()
+    full = await found.seen.described()
     return Record(place=found.place, element=full[0], frame=full[1]) if full else None
 
 
@@ -163,41 +164,29 @@ def _says_something_else(recorded: Element, element: Element) -> bool:
     return bool(mine - its and its - mine)
 
 
-def _surely_elsewhere(action: Action, found: Found) -> Candidate | None:
+async def _surely_elsewhere(action: Action, found: Found) -> Candidate | None:
     """The recorded element, where the locator finds another one. The locator is the test's own word: only what would
     also be learned takes precedence over it."""
     if not _another(found) or found.record is None or found.seen is None:
         return None
-    candidate = _sought(action, found.record)
+    candidate = await _sought(action, found.record)
     if isinstance(candidate, Nothing) or candidate.confidence < POLICY.learn_confidence_min:
         return None
     try:
-        same = found.seen.is_node(candidate.node)
+        same = await found.seen.is_node(candidate.node)
     except Error:  # of different frames
         return None
     return None if same else candidate
 
 
-def _sought(action: Action, record: Record) -> Candidate | Nothing:
+async def _sought(action: Action, record: Record) -> Candidate | Nothing:
     page = action.locator.page
-    if not is_alive(page):
+    if not await is_alive(page):
         return Nothing("the page does not answer")
     try:
-        return find(page, record)
+        return await find(page, record)
     except Error as error:
         return Nothing(f"the page changed while it was looked at: {first_line(error)}")
-
-
-def _finds_nothing(action: Action, error: TimeoutError, began_s: float) -> bool:
-    """Now, and all the time before: an element that was there and could not be acted on is no reason to take another,
-    and an action that was begun must not be done twice."""
-    if was_performed(error) or "locator resolved to" in str(error):
-        return False
-    page = action.locator.page
-    if page.is_closed():
-        return False
-    left_s = REST_S - (time.monotonic() - began_s)
-    return not is_there(action.locator, max(1.0, 1000 * left_s))
 
 
 def _shown(error: TimeoutError) -> str:
@@ -206,26 +195,26 @@ def _shown(error: TimeoutError) -> str:
     return rest.partition("\n")[0].strip() if found else ""
 
 
-def _performed(action: Action, candidate: Candidate) -> Any:
+async def _performed(action: Action, candidate: Candidate) -> Any:
     __tracebackhide__ = True
-    if not is_still(candidate.node, candidate.element):
+    if not await is_still(candidate.node, candidate.element):
         raise Error("it changed before it could be acted on")
     own_ms = action.timeout_ms
     timeout_ms = min(own_ms, HEALED_MS) if own_ms else HEALED_MS
     if action.name == "drag_to":
-        return _dragged(action, candidate, timeout_ms)
-    return perform_on(candidate.node, action, timeout_ms)
+        return await _dragged(action, candidate, timeout_ms)
+    return await perform_on(candidate.node, action, timeout_ms)
 
 
-def _dragged(action: Action, candidate: Candidate, timeout_ms: float) -> Any:
+async def _dragged(action: Action, candidate: Candidate, timeout_ms: float) -> Any:
     """Only locators can be dragged: one that leads to this element and no other."""
-    frame = candidate.node.owner_frame()
+    frame = await answered(candidate.node.owner_frame())
     if frame is None or "shadow/" in candidate.element.xpath:
         raise Error("it is where nothing can be dragged from")
     source = frame.locator(f"xpath={candidate.element.xpath}")
-    if not source.evaluate("(one, other) => one === other", candidate.node, timeout=timeout_ms):
+    if not await is_one(source, candidate.node, timeout_ms):
         raise Error("it changed before it could be acted on")
-    return perform_drag(source, action, timeout_ms)
+    return await perform_drag(source, action, timeout_ms)
 
 
 def _healed_record(old: Record, candidate: Candidate) -> Record:

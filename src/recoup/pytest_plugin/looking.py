@@ -1,4 +1,4 @@
-"""Look at a page from a test that waits for each call. The scripts are those of the browser runtime."""
+"""Look at a page from a test. The scripts are those of the browser runtime."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
-from playwright.sync_api import ElementHandle, Error, Frame, JSHandle, Locator, Page
+from playwright.async_api import ElementHandle, Error, Frame, JSHandle, Locator, Page
 
 from recoup.model.target import Element
+from recoup.pytest_plugin.colours import answered
 from recoup.runtimes.browser.collector import ELEMENTS_MAX, NODES_MAX, collected, is_same
 from recoup.runtimes.browser.scripts import script
 
@@ -38,21 +39,20 @@ class Seen:
     element: Element
     """By itself, without what is around it."""
 
-    def described(self) -> tuple[Element, tuple[int, ...]] | None:
+    async def described(self) -> tuple[Element, tuple[int, ...]] | None:
         """In full, and in which frame it is. None: it is gone, or there is nothing to tell of it.
 
         Nothing of the page is held on to: to let go of it after the action would wait for a dialog that it opened.
         """
-        node = self.locator.element_handle(timeout=ALIVE_MS)
-        frame = node.owner_frame()
-        index, text = node.evaluate(_with_collector(_AMONG_ALL), _OPTIONS)
-        node.dispose()
+        node = await answered(self.locator.element_handle(timeout=ALIVE_MS))
+        frame = await answered(node.owner_frame())
+        index, text = await answered(node.evaluate(_with_collector(_AMONG_ALL), _OPTIONS))
+        await answered(node.dispose())
         return (_elements(text)[index], path_of(frame)) if frame and index >= 0 else None
 
-    def is_node(self, node: ElementHandle) -> bool:
+    async def is_node(self, node: ElementHandle) -> bool:
         """Raises where the two are in different frames."""
-        same: bool = self.locator.evaluate("(one, other) => one === other", node, timeout=ALIVE_MS)
-        return same
+        return await is_one(self.locator, node, ALIVE_MS)
 
 
 @dataclass(frozen=True)
@@ -62,45 +62,52 @@ class Look:
     elements: tuple[Element, ...]
     handle: JSHandle
 
-    def node(self, index: int) -> ElementHandle | None:
-        return self.handle.evaluate_handle("(seen, index) => seen.nodes[index]", index).as_element()
+    async def node(self, index: int) -> ElementHandle | None:
+        asked = self.handle.evaluate_handle("(seen, index) => seen.nodes[index]", index)
+        return (await answered(asked)).as_element()
 
 
-def is_alive(page: Page) -> bool:
-    return not page.is_closed() and is_there(page.locator(":root"), ALIVE_MS)
+async def is_alive(page: Page) -> bool:
+    return not page.is_closed() and await is_there(page.locator(":root"), ALIVE_MS)
 
 
-def is_there(locator: Locator, wait_ms: float) -> bool:
+async def is_one(locator: Locator, node: ElementHandle, wait_ms: float) -> bool:
+    """Whether the locator leads to this element and no other."""
+    same: bool = await answered(locator.evaluate("(one, other) => one === other", node, timeout=wait_ms))
+    return same
+
+
+async def is_there(locator: Locator, wait_ms: float) -> bool:
     """Whether it finds something, now or within the time. Also False when the page does not answer."""
     try:
-        locator.first.wait_for(state="attached", timeout=wait_ms)
+        await answered(locator.first.wait_for(state="attached", timeout=wait_ms))
     except Error:
         return False
     return True
 
 
-def only_one(locator: Locator, wait_ms: float) -> Seen | None:
+async def only_one(locator: Locator, wait_ms: float) -> Seen | None:
     """What the locator finds, if that is one element."""
-    if not is_there(locator, wait_ms):
+    if not await is_there(locator, wait_ms):
         return None
-    text = locator.evaluate_all(_with_collector(_ONLY), _ONE_OPTIONS)
+    text = await answered(locator.evaluate_all(_with_collector(_ONLY), _ONE_OPTIONS))
     return Seen(locator, _elements(text)[0]) if text else None
 
 
-def alone(node: ElementHandle) -> Element | None:
+async def alone(node: ElementHandle) -> Element | None:
     """One element as it is now. None: it is no longer part of the page."""
-    text = node.evaluate(_with_collector(_ONE), _ONE_OPTIONS)
+    text = await answered(node.evaluate(_with_collector(_ONE), _ONE_OPTIONS))
     return _elements(text)[0] if text else None
 
 
-def is_still(node: ElementHandle, element: Element) -> bool:
-    now = alone(node)
+async def is_still(node: ElementHandle, element: Element) -> bool:
+    now = await alone(node)
     return now is not None and is_same(now, element)
 
 
-def look(frame: Frame) -> Look:
-    handle = frame.evaluate_handle(_with_collector(_ALL), _OPTIONS)
-    return Look(_elements(handle.evaluate("(seen) => seen.sent")), handle)
+async def look(frame: Frame) -> Look:
+    handle = await answered(frame.evaluate_handle(_with_collector(_ALL), _OPTIONS))
+    return Look(_elements(await answered(handle.evaluate("(seen) => seen.sent"))), handle)
 
 
 def path_of(frame: Frame) -> tuple[int, ...]:

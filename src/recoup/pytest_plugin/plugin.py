@@ -9,6 +9,8 @@ import pytest
 
 MODES: Final = ("off", "report", "apply")
 FOLDER: Final = ".recoup/heals"
+AFTER_S: Final = 1.5
+AFTER_MAX_S: Final = 60.0
 NEEDED: Final = ("playwright", "numpy")
 
 
@@ -20,6 +22,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="off",
         help="when the locator of an action finds nothing: off (default); report what would be taken, and fail; "
         "or apply: act on the element that was recorded when the test last passed",
+    )
+    group.addoption(
+        "--heal-after",
+        metavar="SECONDS",
+        type=_seconds,
+        default=AFTER_S,
+        help="no sooner after an action began is something else taken: the page may still be loading "
+        f"(default: {AFTER_S}, at most {AFTER_MAX_S:.0f})",
     )
     group.addoption(
         "--heal-folder",
@@ -45,3 +55,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
     config.addinivalue_line("filterwarnings", "always::recoup.pytest_plugin.HealWarning")
     config.pluginmanager.register(HealingSession(config), "recoup-healing")
+
+
+def _seconds(said: str) -> float:
+    """Raises ValueError, which pytest turns into words about the option."""
+    seconds = float(said)
+    if not 0 < seconds <= AFTER_MAX_S:
+        raise ValueError
+    return seconds

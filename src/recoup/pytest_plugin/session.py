@@ -8,7 +8,7 @@ import os
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Coroutine, Generator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,10 +17,12 @@ from typing import Any, Final
 
 import msgspec
 import pytest
+from playwright.async_api import Error
 
 from recoup.model.redacted import Redacted
 from recoup.pytest_plugin import HealWarning
 from recoup.pytest_plugin.actions import Action, Wrapped
+from recoup.pytest_plugin.colours import answered
 from recoup.pytest_plugin.healer import Found, Healer
 from recoup.pytest_plugin.plugin import FOLDER
 from recoup.pytest_plugin.records import ACTIONS_MAX, HealFolder, Learned, LearnedTest, Place, Record
@@ -53,10 +55,21 @@ class Doing:
     passed: bool = True
     called: bool = False
 
-    def place(self, action: Action) -> Place:
+    def call(self, action: Action, root: Path) -> Call:
         alike = (action.name, action.words)
         self.counts[alike] += 1
-        return Place(*alike, self.counts[alike])
+        return Call(self, Place(*alike, self.counts[alike]), *where(Path(self.item.path), root))
+
+
+@dataclass(frozen=True)
+class Call:
+    """One action of a test, with its place and its line. Counted when the test asks for it, before anybody waits:
+    several may be under way at once."""
+
+    doing: Doing
+    place: Place
+    file: str
+    line: int
 
 
 class HealingSession:
@@ -67,7 +80,9 @@ class HealingSession:
         self.mode: Final[str] = config.getoption("--heal")
         self.root: Final = config.rootpath
         self.folder: Final = HealFolder(_folder(config), self._warn)
-        self.healer: Final = Healer(applies=self.mode == "apply")
+        self.healer: Final = Healer(
+            applies=self.mode == "apply", after_ms=1000 * config.getoption("--heal-after")
+        )
         self._redactor: SecretRedactor | None = None
         self._doing: Doing | None = None
         self._learned: list[Redacted] = []
@@ -77,30 +92,39 @@ class HealingSession:
 
     # Actions
 
-    def act(self, action: Action) -> Any:
+    def act(self, action: Action) -> Coroutine[Any, Any, Any]:
         """Every wrapped action comes here. Outside of tests nothing is changed."""
         __tracebackhide__ = True
         doing = self._doing
         if doing is None:
-            return action.perform()
-        place = doing.place(action)
-        record = self.folder.find(doing.file, doing.item.name, place)
-        found = Found(place, record)
-        try:
-            return self.healer.act(action, found)
-        finally:
-            self._note(doing, action, found)
+            return answered(action.perform())
+        return self._acted(action, doing.call(action, self.root))
 
-    def _note(self, doing: Doing, action: Action, found: Found) -> None:
+    async def _acted(self, action: Action, call: Call) -> Any:
+        __tracebackhide__ = True
+        found = Found(call.place, self.folder.find(call.doing.file, call.doing.item.name, call.place))
+        failed: Error | None = None
+        try:
+            return await self.healer.act(action, found)
+        except Error as error:
+            failed = error
+            raise
+        finally:
+            self._note(call, action, found, failed)
+
+    def _note(self, call: Call, action: Action, found: Found, failed: Error | None) -> None:
         if action.typed is not None and found.is_secret:
             with suppress(ValueError):
                 self.redactor.register("typed", action.typed)
-        if found.learned is not None and len(doing.seen) < ACTIONS_MAX:
-            doing.seen[found.place] = found.learned
-        if found.told is not None:
-            file, line = where(Path(doing.item.path), self.root)
-            said = msgspec.structs.replace(found.told, file=file, line=line, test=doing.item.name)
-            doing.heals.append(self._clean(said))
+        if found.learned is not None and len(call.doing.seen) < ACTIONS_MAX:
+            call.doing.seen[found.place] = found.learned
+        if found.told is None:
+            return
+        test = call.doing.item.name
+        said = self._clean(msgspec.structs.replace(found.told, file=call.file, line=call.line, test=test))
+        call.doing.heals.append(said)
+        if failed is not None:
+            failed.add_note(said.words)
 
     # The life of a test
 
