@@ -140,7 +140,7 @@ FRAMES: Final = """
 from playwright.sync_api import expect
 
 def test_frame(shop):
-    shop.frame_locator("#payment").get_by_role("button", name="Confirm").click()
+    shop.frame_locator("#payment").get_by_role("button", name="Confirm", exact=True).click()
     expect(shop.frame_locator("#payment").locator("p")).to_have_text("Confirmed")
 
 def test_dialog(shop):
@@ -196,7 +196,7 @@ async def drag(shop):
     await expect(shop.locator("#state")).to_have_text("Dropped")
 
 async def confirm(shop):
-    await shop.frame_locator("#payment").get_by_role("button", name="Confirm").click()
+    await shop.frame_locator("#payment").get_by_role("button", name="Confirm", exact=True).click()
     await expect(shop.frame_locator("#payment").locator("p")).to_have_text("Confirmed")
 
 async def test_at_once(opened):
@@ -252,7 +252,7 @@ def shop(version: int) -> str:
     <button onclick="if (confirm('Really?')) say('Asked')">Ask me</button>
     <table>{rows}</table>
     <iframe id=payment srcdoc="<button onclick='document.querySelector(`p`).textContent = `Confirmed`'>
-    {"Confirm" if old else "Please confirm the payment"}</button><p>Open</p>"></iframe>
+    {"Confirm" if old else "Confirm payment"}</button><p>Open</p>"></iframe>
     <div id={"card" if old else "item-card"} draggable=true
       ondragstart="event.dataTransfer.setData('text', 'x')">Teapot, blue</div>
     <div id=basket style="height: 60px" ondragover="event.preventDefault()"
@@ -561,7 +561,7 @@ def the_asynchronous_api_heals_alike(history: ShortHistory, sync: History) -> No
     for test in before:
         for heal in sync.applied.heals(test):
             mine = healed.pop((heal["action"], heal["locator"]))
-            for told in ("outcome", "taken", "why", "confidence", "verified", "learned"):
+            for told in ("outcome", "taken", "why", "verified", "learned"):
                 assert mine[told] == heal[told]
     assert not healed
 
@@ -570,7 +570,8 @@ def of_actions_at_once_each_has_its_own_line(history: ShortHistory) -> None:
     lines = dict(enumerate(ASYNC_TESTS.splitlines(), 1))
     for heal in history.applied.heals("test_at_once"):
         assert f".{heal['action']}(" in lines[heal["line"]]
-        assert heal["locator"].split('"')[1] in lines[heal["line"]]
+        words = heal["locator"].split('"')
+        assert words[1 if len(words) > 1 else 0] in lines[heal["line"]]
 
 
 def what_fails_asynchronously_fails_alike(history: ShortHistory) -> None:

@@ -87,8 +87,9 @@ async def is_there(locator: Locator, wait_ms: float) -> bool:
 
 
 async def only_one(locator: Locator, wait_ms: float) -> Seen | None:
-    """What the locator finds, if that is one element."""
-    if not await is_there(locator, wait_ms):
+    """What the locator finds, if that is one element. A page that is only slow to answer is asked all the same: what
+    its locators find must be known before it is acted on."""
+    if not await is_there(locator, wait_ms) and not await is_alive(locator.page):
         return None
     text = await answered(locator.evaluate_all(_with_collector(_ONLY), _ONE_OPTIONS))
     return Seen(locator, _elements(text)[0]) if text else None
