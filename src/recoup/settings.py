@@ -21,6 +21,7 @@ NAMES = (
     "RECOUP_STATSD",
     "RECOUP_STATSD_FLAVOUR",
     "RECOUP_OTEL",
+    "RECOUP_SENTENCES",
 )
 LATER = (
     "RECOUP_GATEWAY",
@@ -92,6 +93,8 @@ class Settings:
     """Whether traces are made; None: if the environment names a collector."""
     evidence: str | None = None
     """Where evidence and checkpoints are kept for other machines: a folder that they share, or a URL."""
+    sentences: Path | None = None
+    """The folder of a sentence model, by which what was learned is compared; None: by its letters."""
 
 
 def read_settings(environ: Mapping[str, str], folder: Path, home: str | None = None) -> Settings:
@@ -104,7 +107,7 @@ def read_settings(environ: Mapping[str, str], folder: Path, home: str | None = N
             f"RECOUP_LEASE_S={lease_s:g} and RECOUP_HEARTBEAT_S={heartbeat_s:g} do not go together",
             hint="The lease must be at least 2 s, and two heartbeats must fit into it with a second to spare.",
         )
-    policy = said.get("RECOUP_POLICY")
+    policy, sentences = said.get("RECOUP_POLICY"), said.get("RECOUP_SENTENCES")
     return Settings(
         home=root,
         database=_database(said.get("RECOUP_DATABASE"), root),
@@ -116,6 +119,7 @@ def read_settings(environ: Mapping[str, str], folder: Path, home: str | None = N
         statsd_flavour=_one_of(said, "RECOUP_STATSD_FLAVOUR", _STATSD_FLAVOURS),
         otel=_yes_or_no(said, "RECOUP_OTEL"),
         evidence=_place(said.get("RECOUP_EVIDENCE")),
+        sentences=Path(sentences).expanduser().absolute() if sentences else None,
     )
 
 

@@ -17,12 +17,14 @@ import numpy.typing as npt
 
 from recoup.errors import LearningError, VersionDamaged
 from recoup.learning.stamped import stamped, unstamped
-from recoup.learning.vectors import DIMENSIONS, Vector
+from recoup.learning.vectors import DIMENSIONS, HASHED, Vector
 
 ROWS_MAX: Final = 200_000
 LABEL_CHARS_MAX: Final = 200
 K_MAX: Final = 100
 INDEX_FORMAT: Final = 1
+FORMAT_WITH_MAKER: Final = 2
+"""Of vectors that another vectoriser made: who knows only the first format must not compare with them."""
 
 _SPARE: Final = 8
 """Asked for beyond what is wanted: at the end of the list the two may order almost equal ones differently."""
@@ -40,6 +42,7 @@ class _Header(msgspec.Struct, frozen=True):
     format: int
     dimensions: int
     labels: list[str]
+    made_by: str = HASHED
 
 
 class Index(Protocol):
@@ -50,6 +53,11 @@ class Index(Protocol):
     @property
     def labels(self) -> Sequence[str]: ...
 
+    @property
+    def made_by(self) -> str:
+        """The name of the vectoriser."""
+        ...
+
     def add(self, labels: Sequence[str], vectors: Matrix) -> None: ...
 
     def search(self, vector: Vector, k: int) -> list[Near]: ...
@@ -58,7 +66,8 @@ class Index(Protocol):
 
 
 class ExactIndex:
-    def __init__(self, dimensions: int = DIMENSIONS) -> None:
+    def __init__(self, dimensions: int = DIMENSIONS, made_by: str = HASHED) -> None:
+        self.made_by: Final = made_by
         self._labels: list[str] = []
         self._rows: Matrix = np.zeros((0, dimensions), np.float32)
 
@@ -85,12 +94,12 @@ class ExactIndex:
         return _ranked(self._labels, places, self._rows[places], asked)[:k]
 
     def to_bytes(self) -> bytes:
-        return _packed(self._labels, self._rows)
+        return _packed(self.made_by, self._labels, self._rows)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> ExactIndex:
-        labels, rows = _unpacked(data)
-        index = cls(rows.shape[1])
+        made_by, labels, rows = _unpacked(data)
+        index = cls(rows.shape[1], made_by)
         index._labels, index._rows = labels, rows
         return index
 
@@ -98,7 +107,8 @@ class ExactIndex:
 class FaissIndex:
     """FAISS's flat index of inner products. Needs the extra `learn`."""
 
-    def __init__(self, dimensions: int = DIMENSIONS) -> None:
+    def __init__(self, dimensions: int = DIMENSIONS, made_by: str = HASHED) -> None:
+        self.made_by: Final = made_by
         self._labels: list[str] = []
         self._dimensions: Final = dimensions
         self._library: Final[Any] = _faiss()
@@ -127,12 +137,12 @@ class FaissIndex:
         return _ranked(self._labels, places, self._faiss.reconstruct_batch(places), asked)[:k]
 
     def to_bytes(self) -> bytes:
-        return _packed(self._labels, self._faiss.reconstruct_n(0, len(self)))
+        return _packed(self.made_by, self._labels, self._faiss.reconstruct_n(0, len(self)))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> FaissIndex:
-        labels, rows = _unpacked(data)
-        index = cls(rows.shape[1])
+        made_by, labels, rows = _unpacked(data)
+        index = cls(rows.shape[1], made_by)
         if labels:
             index._faiss.add(rows)
         index._labels = labels
@@ -143,9 +153,9 @@ def is_faiss_there() -> bool:
     return importlib.util.find_spec("faiss") is not None
 
 
-def new_index(dimensions: int = DIMENSIONS) -> Index:
+def new_index(dimensions: int = DIMENSIONS, made_by: str = HASHED) -> Index:
     """FAISS where it is installed."""
-    return FaissIndex(dimensions) if is_faiss_there() else ExactIndex(dimensions)
+    return FaissIndex(dimensions, made_by) if is_faiss_there() else ExactIndex(dimensions, made_by)
 
 
 def index_from(data: bytes) -> Index:
@@ -191,22 +201,26 @@ def _ranked(labels: Sequence[str], places: npt.NDArray[Any], rows: Matrix, asked
     return [Near(labels[places[at]], float(likenesses[at])) for at in order]
 
 
-def _packed(labels: list[str], rows: Matrix) -> bytes:
-    header = msgspec.json.encode(_Header(INDEX_FORMAT, rows.shape[1], labels))
+def _packed(made_by: str, labels: list[str], rows: Matrix) -> bytes:
+    header = msgspec.json.encode(_Header(_format_of(made_by), rows.shape[1], labels, made_by))
     return stamped(b"".join([len(header).to_bytes(8, "little"), header, rows.astype("<f4").tobytes()]))
 
 
-def _unpacked(data: bytes) -> tuple[list[str], Matrix]:
+def _format_of(made_by: str) -> int:
+    return INDEX_FORMAT if made_by == HASHED else FORMAT_WITH_MAKER
+
+
+def _unpacked(data: bytes) -> tuple[str, list[str], Matrix]:
     """The digest first: of what was altered not a number is used."""
     body = unstamped(data, "the index")
     end = 8 + int.from_bytes(body[:8], "little")
     try:
         header = msgspec.json.decode(body[8:end], type=_Header)
-        if header.format != INDEX_FORMAT:
+        if header.format != _format_of(header.made_by):
             raise VersionDamaged(
                 f"this index has format {header.format}, and format {INDEX_FORMAT} is understood here"
             )
         rows = np.frombuffer(body[end:], "<f4").astype(np.float32).reshape(-1, header.dimensions)
     except (msgspec.MsgspecError, ValueError) as error:
         raise VersionDamaged(f"what was stored is no index: {error}") from error
-    return header.labels, _checked_rows(0, header.dimensions, header.labels, rows)
+    return header.made_by, header.labels, _checked_rows(0, header.dimensions, header.labels, rows)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -32,13 +32,47 @@ ACTED_ON: Final = frozenset({
 Vector: TypeAlias = npt.NDArray[np.float32]
 Counts: TypeAlias = npt.NDArray[np.int64]
 
+HASHED: Final = "hashing"
+"""The name of the vectoriser that everybody has."""
 _GRAMS: Final = (3, 4)
 _EDGE: Final = "\x02"
 
 
+class Vectoriser(Protocol):
+    """Makes vectors of length one of elements. What one made is never compared with what another made."""
+
+    @property
+    def name(self) -> str:
+        """Stored with the vectors: it tells which one made them, down to the model."""
+        ...
+
+    @property
+    def dimensions(self) -> int: ...
+
+    def of_element(self, element: Element) -> Vector: ...
+
+
+class Hashing:
+    """By runs of characters: needs nothing, and is the same everywhere."""
+
+    name: Final = HASHED
+    dimensions: Final = DIMENSIONS
+
+    def of_element(self, element: Element) -> Vector:
+        return of_element(element)
+
+
+HASHING: Final = Hashing()
+
+
 def of_element(element: Element) -> Vector:
     """By what names it and what it is among; where it lies says nothing."""
-    fields = [
+    return _unit(_counted(fields_of(element), DIMENSIONS))
+
+
+def fields_of(element: Element) -> list[tuple[str, str, int]]:
+    """What is told of it: field, text, weight."""
+    return [
         ("said", plain(said_by(element)), 3),
         ("name", plain(element.name), 1),
         ("kind", f"{element.tag} {element.role} {element.type}", 1),
@@ -48,7 +82,6 @@ def of_element(element: Element) -> Vector:
         ("classes", " ".join(element.classes), 1),
         ("ancestors", " ".join(element.ancestors), 1),
     ]
-    return _unit(_counted(fields, DIMENSIONS))
 
 
 def of_screen(title: str, elements: Sequence[Element]) -> Vector:
