@@ -314,6 +314,63 @@ async def test_of_several_only_the_rejected_one_is_left_alone(
     assert "left alone: run-1/approve: run-1/approve was rejected by bob" in capsys.readouterr().out
 
 
-def surely(heal: Heal) -> Heal:
-    fact = msgspec.structs.replace(heal.fact, confidence=0.95)
+@pytest.mark.parametrize(
+    ("confidence", "verified", "why"),
+    [
+        (0.9, True, ""),
+        (0.8999, True, "89.9% sure, which is less than 90%"),
+        (1.0, False, "nothing proved it"),
+        (0.9, False, "nothing proved it"),
+    ],
+)
+async def test_without_a_look_only_what_was_proven_and_sure_is_accepted(
+    shop: Shop, path: Path, capsys: pytest.CaptureFixture[str], confidence: float, verified: bool, why: str
+) -> None:
+    await shop.run_file(path, "run-1")
+    before = path.read_bytes()
+    heal = surely(await approved(shop), confidence, verified=verified)
+    accepting = Accepting(desk_of(shop), POLICY, None, one=False)
+    accepting.prepare([heal])
+    await accepting.carry_out("timer", None)
+    accepting.report(None, as_json=False)
+    if why:
+        assert path.read_bytes() == before
+        assert why in capsys.readouterr().out
+        assert (await approved(shop)).reviewed.word is None, "nothing was said about it"
+    else:
+        changed = b'name: "Approve"', b'name: "Approve invoice"'
+        assert path.read_bytes() == before.replace(*changed), "no other byte"
+
+
+async def test_a_plan_that_was_changed_since_is_left_to_people(
+    shop: Shop, path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await shop.run_file(path, "run-1")
+    path.write_text(path.read_text().replace("text: Approved", "text: Done"))
+    before = path.read_bytes()
+    heal = surely(await approved(shop))
+    accepting = Accepting(desk_of(shop), POLICY, None, one=False)
+    accepting.prepare([heal])
+    await accepting.carry_out("timer", None)
+    accepting.report(None, as_json=False)
+    assert f"{path} was changed since that run" in capsys.readouterr().out
+    assert path.read_bytes() == before
+    alone = Accepting(desk_of(shop), POLICY, None, one=True)
+    alone.prepare([heal])
+    assert alone.heals == [heal], "a person may: they see the change"
+
+
+async def test_what_was_accepted_before_is_no_change_of_the_plan(shop: Shop, path: Path) -> None:
+    await shop.run_file(path, "run-1")
+    heals = [surely(one) for one in await desk_of(shop).newest(["shop"], lambda _: True, 10)]
+    for heal in heals:
+        accepting = Accepting(desk_of(shop), POLICY, None, one=False)
+        accepting.prepare([heal])
+        assert accepting.heals == [heal]
+        await accepting.carry_out("timer", None)
+    assert "name: Store," in path.read_text() and 'name: "Approve invoice"' in path.read_text()
+
+
+def surely(heal: Heal, confidence: float = 0.95, *, verified: bool = True) -> Heal:
+    fact = msgspec.structs.replace(heal.fact, confidence=confidence, verified=verified)
     return msgspec.structs.replace(heal, reviewed=msgspec.structs.replace(heal.reviewed, heal=fact))

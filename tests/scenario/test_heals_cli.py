@@ -110,6 +110,14 @@ def test_what_was_rejected_is_forbidden_and_cannot_be_accepted(cli: Cli, plan: P
 
 
 def test_all_that_is_sure_is_accepted_in_one_go_and_the_rest_is_left_alone(cli: Cli, plan: Path) -> None:
+    before = plan.read_bytes()
+    dry = cli("heals", "accept", "--sure", "--dry-run")
+    assert (dry.code, plan.read_bytes(), decided(cli, TargetLearned)) == (0, before, [])
+    assert "run-1/approve would be accepted" in dry.out and f"{plan}: would be changed" in dry.out
+    assert "left alone: run-1/save: 80.0% sure" in dry.out and '+        name: "Approve invoice"' in dry.out
+    told = cli("heals", "accept", "--sure", "--dry-run", "--json").json
+    assert (told["dryRun"], told["accepted"], told["acceptable"]) == (True, [], ["run-1/approve"])
+    assert not told["plans"][0]["changed"]
     result = cli("heals", "accept", "--sure", "--yes")
     assert result.code == 0, result.err
     assert "run-1/approve is accepted" in result.out

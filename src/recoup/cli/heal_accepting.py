@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import click
 from recoup.cli.output import print_json
 from recoup.documents.plan_change import PlanText, patch_of, read_plan_text, root_of
 from recoup.errors import RecoupError, UsageError
-from recoup.heals.accepting import accepted_text, replace_plan
+from recoup.heals.accepting import accepted_text, must_be_unchanged, replace_plan
 from recoup.heals.desk import Heal, Heals
 from recoup.kernel.reviewing import SURE_MIN, HealState, Word, heal_document
 from recoup.model.policy import Policy
@@ -51,6 +52,8 @@ class Accepting:
             path = plan_path(heal, self._plan)
             if path not in self._before:
                 self._before[path] = read_plan_text(path, self._policy)
+            if not self._one:
+                must_be_unchanged(heal, self._before[path])
             text = self._after.get(path, self._before[path])
             self._after[path] = accepted_text(heal, text, self._policy)
             self.heals.append(heal)
@@ -102,18 +105,18 @@ class Accepting:
         plans = ", ".join(self.diffs()) or "no plan: they say it already"
         return f"Accept {', '.join(heal.name for heal in self.heals)} and change {plans}?"
 
-    def report(self, patch: Path | None, as_json: bool) -> None:
+    def report(self, patch: Path | None, as_json: bool, *, dry_run: bool = False) -> None:
         if as_json:
-            print_json(self._document(patch))
+            print_json(self._document(patch, dry_run))
             return
         diffs = self.diffs()
         for heal in self.heals:
             before = self._words.get(heal.name)
-            click.echo(
-                f"{heal.name} " + (f"was accepted {_who(before)} already" if before else "is accepted")
-            )
+            became = "would be accepted" if dry_run else "is accepted"
+            click.echo(f"{heal.name} " + (f"was accepted {_who(before)} already" if before else became))
         for path in diffs:
-            click.echo(f"{path}: changed" if patch is None else f"{path}: to be changed by {patch}")
+            became = "would be changed" if dry_run else "changed"
+            click.echo(f"{path}: {became}" if patch is None else f"{path}: to be changed by {patch}")
         if self.heals and not diffs:
             click.echo("nothing is changed: the plan says it already")
         for heal, why in self._left:
@@ -121,12 +124,13 @@ class Accepting:
         if not self.heals and not self._left:
             click.echo("no heal is there to be accepted", err=True)
 
-    def _document(self, patch: Path | None) -> dict[str, Any]:
-        plans = [
-            {"plan": path, "diff": diff, "changed": patch is None} for path, diff in self.diffs().items()
-        ]
+    def _document(self, patch: Path | None, dry_run: bool) -> dict[str, Any]:
+        changed = patch is None and not dry_run
+        plans = [{"plan": path, "diff": diff, "changed": changed} for path, diff in self.diffs().items()]
         return {
-            "accepted": [self._accepted(heal) for heal in self.heals],
+            "dryRun": dry_run,
+            "accepted": [] if dry_run else [self._accepted(heal) for heal in self.heals],
+            "acceptable": [heal.name for heal in self.heals],
             "leftAlone": [{"heal": heal.name, "why": why} for heal, why in self._left],
             "plans": plans,
             "patch": None if patch is None else str(patch),
@@ -145,7 +149,8 @@ def _must_be_acceptable(heal: Heal, *, sure_only: bool) -> None:
     if sure_only and not one.heal.verified:
         raise UsageError("nothing proved it")
     if sure_only and not one.is_sure:
-        raise UsageError(f"{one.heal.confidence:.1%} sure, which is less than {SURE_MIN:.0%}")
+        permille = math.floor(1000 * one.heal.confidence)  # never up to what it is less than
+        raise UsageError(f"{permille / 1000:.1%} sure, which is less than {SURE_MIN:.0%}")
 
 
 def _refused(heal: Heal, word: Word) -> UsageError:

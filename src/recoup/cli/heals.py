@@ -145,6 +145,9 @@ def show(ctx: click.Context, heal_name: str, plan: Path | None, opens: bool, as_
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--sure", is_flag=True, help="All that were verified and at least 90 % sure, instead of one.")
 @click.option("--workflow", help="With --sure: only heals of this workflow.")
+@click.option(
+    "--dry-run", is_flag=True, help="Only show what would be accepted, changed and left alone, and why."
+)
 @json_option
 @click.pass_context
 def accept(
@@ -155,6 +158,7 @@ def accept(
     yes: bool,
     sure: bool,
     workflow: str | None,
+    dry_run: bool,
     as_json: bool,
 ) -> None:
     """Accept HEAL: the step's target in the plan file becomes the element that was taken.
@@ -162,12 +166,16 @@ def accept(
     Nothing else in the file is changed, not a comment and not a space. The change is shown first; on a terminal you
     are asked. The workflow remembers the element, too.
 
+    With --sure, all heals that were verified and at least 90 % sure are accepted, where their plan is as it was run;
+    the others are left alone, each with the reason.
+
     \b
     Examples:
       recoup heals accept last/approve
       recoup heals accept last/approve --yes --plan plans/invoices.yaml
       recoup heals accept 20261115-0312/approve --patch heal.patch
-      recoup heals accept --sure --yes
+      recoup heals accept --sure --dry-run
+      recoup heals accept --sure --yes --workflow invoice-sync
     """
     if (heal_name is None) != sure:
         raise UsageError(
@@ -179,7 +187,7 @@ def accept(
         raise UsageError(
             f"{patch} is there already", hint="Remove it first, or choose another name for --patch."
         )
-    asks = not (yes or patch)
+    asks = not (yes or patch or dry_run)
     if asks and (as_json or not sys.stdin.isatty()):
         raise UsageError("nobody can be asked here", hint="Say --yes, or --patch FILE for a patch.")
 
@@ -192,6 +200,9 @@ def accept(
         accepting.prepare(found)
         if not as_json:
             accepting.show()
+        if dry_run:
+            accepting.report(None, as_json, dry_run=True)
+            return
         if asks and accepting.heals and not click.confirm(accepting.question()):
             raise UsageError("nothing was accepted")
         for heal in accepting.heals:

@@ -18,6 +18,7 @@ from recoup.heals.desk import Heal, forgotten
 from recoup.kernel.healing import target_digest
 from recoup.kernel.memory import tells_enough
 from recoup.kernel.references import OPENING
+from recoup.model.plan import Plan
 from recoup.model.policy import Policy
 from recoup.model.target import SHORT, Element, Target
 from recoup.redaction.masks import holds_mask
@@ -39,6 +40,25 @@ def accepted_text(heal: Heal, text: PlanText, policy: Policy) -> PlanText:
             hint="Nothing was changed. Run the plan as it is now; what it heals then can be accepted.",
         )
     return with_target(text, fact.step_id, wanted, policy)
+
+
+def must_be_unchanged(heal: Heal, text: PlanText) -> None:
+    """For who accepts without a look: the plan is the one that was run, but for targets that were accepted since.
+    Raises UsageError."""
+    if heal.plan is None:
+        raise forgotten(heal)
+    if _without_targets(heal.plan) != _without_targets(text.plan):
+        raise UsageError(
+            f"{text.path} was changed since that run",
+            hint="Look at it: recoup heals show " + heal.name,
+        )
+
+
+def _without_targets(plan: Plan) -> Any:
+    told = msgspec.to_builtins(plan)
+    for step in told["steps"]:
+        step["action"].pop("target", None)
+    return told
 
 
 def _written(heal: Heal, text: PlanText) -> Target:

@@ -36,6 +36,8 @@ class Heal(msgspec.Struct, frozen=True):
     reviewed: Reviewed
     plan_source: str | None = None
     """Where the plan was when it was submitted."""
+    plan: Plan | None = None
+    """As it was run; None: that was forgotten."""
 
     @property
     def fact(self) -> TargetHealed:
@@ -116,7 +118,7 @@ class Heals:
         run = await self._run(one.heal.run_id)
         same = [heal for heal, _ in run.heals if _place(heal) == _place(one.heal)]
         heal = _completed(same[-1] if same else one.heal, run.plan)
-        return Heal(workflow, msgspec.structs.replace(one, heal=heal), run.plan_source)
+        return Heal(workflow, msgspec.structs.replace(one, heal=heal), run.plan_source, run.plan)
 
     async def _run(self, run_id: str) -> _Run:
         if run_id not in self._runs:
