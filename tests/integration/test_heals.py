@@ -9,9 +9,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.integration.heal_house import APPROVE, PLAN, Shop, plan_file
+from tests.integration.heal_house import APPROVE, PLAN, Shop, button, plan_file
 
 from recoup.cli.heal_accepting import Accepting
+from recoup.cli.heals import print_heal
 from recoup.documents.plan_change import PlanText, patch_of, read_plan_text, root_of
 from recoup.errors import NotFound, UsageError
 from recoup.heals.accepting import accepted_text, replace_plan
@@ -340,6 +341,21 @@ async def test_without_a_look_only_what_was_proven_and_sure_is_accepted(
     else:
         changed = b'name: "Approve"', b'name: "Approve invoice"'
         assert path.read_bytes() == before.replace(*changed), "no other byte"
+
+
+async def test_heals_recorded_without_candidates_show_the_next_best(
+    shop: Shop, path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await shop.run_file(path, "run-1")
+    heal = await approved(shop)
+    assert [one.name for one in heal.fact.candidates] == ["Approve invoice"]
+    fact = msgspec.structs.replace(
+        heal.fact, candidates=(), runner_up=button("Reject"), runner_up_confidence=0.03
+    )
+    older = msgspec.structs.replace(heal, reviewed=msgspec.structs.replace(heal.reviewed, heal=fact))
+    print_heal(older, "", "", [])
+    said = capsys.readouterr().out
+    assert "next      button 'Reject' (3.0%)" in said and "candidates" not in said
 
 
 async def test_a_plan_that_was_changed_since_is_left_to_people(

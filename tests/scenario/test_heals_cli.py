@@ -55,6 +55,9 @@ def test_a_heal_is_listed_shown_accepted_as_a_patch_and_then_in_the_file(cli: Cl
 
     shown = cli("heals", "show", "last/app")
     assert shown.code == 0, shown.err
+    assert "candidates\n   97.0%  button 'Approve invoice'\n" in shown.out
+    told = cli("heals", "show", "last/app", "--json").json["candidates"]
+    assert told == [{"role": "button", "name": "Approve invoice", "confidence": 0.97}]
     assert "name" in shown.out and "'Approve invoice'" in shown.out
     assert '-        name: "Approve"\n+        name: "Approve invoice"\n' in shown.out
 

@@ -323,3 +323,27 @@ def test_what_was_found_as_it_was_written_was_not_healed() -> None:
     assert not found.healed
     assert msgspec.structs.replace(found, strategy="model").healed
     assert not msgspec.structs.replace(found, chosen=None, strategy="none").healed
+
+
+def test_what_was_considered_is_told_in_short() -> None:
+    def score(index: int) -> Score:
+        said = Element(tag="a", role="link" if index else "", text=f"No {index}", name="other")
+        return Score(index=index, confidence=0.9 / (index + 1), element=said)
+
+    made = Resolution(
+        chosen=score(0),
+        best=score(0),
+        runner_up=score(1),
+        further=tuple(map(score, range(2, 9))),
+        profile=Profile(level=0, min_ratio=1, padding=1, expands_roles=False),
+        floors=Floors(0.7, 0.1),
+    )
+    assert [(one.role, one.name, one.confidence) for one in made.candidates] == [
+        ("a", "No 0", 0.9),
+        ("link", "No 1", 0.45),
+        ("link", "No 2", 0.3),
+        ("link", "No 3", 0.225),
+        ("link", "No 4", 0.18),
+    ]
+    alone = msgspec.structs.replace(made, runner_up=None, further=())
+    assert [one.name for one in alone.candidates] == ["No 0"]

@@ -16,7 +16,7 @@ from tests.unit.target_pages import DEGRADED, RUNNING, changed, element, look_fo
 from tools.resolver_training.generated import two_versions
 
 from recoup.errors import UsageError
-from recoup.model.target import Box, Element, Floors, Target
+from recoup.model.target import CANDIDATES_MAX, Box, Element, Floors, Target, candidate_of
 from recoup.targets.page import Page
 from recoup.targets.profiles import profile
 from recoup.targets.resolve import resolve
@@ -60,6 +60,19 @@ def test_a_wrapper_is_no_rival() -> None:
     made = look_for(link, [wrapper, changed(link, classes=("new",)), the("Help")])
     assert made.chosen is not None and made.chosen.element.text == "Orders"
     assert made.runner_up is None or made.runner_up.element.text == "Help"
+
+
+@pytest.mark.parametrize("text", ["Orders", "Help", "Check out"])
+def test_what_else_there_was_is_told_each_thing_once(text: str) -> None:
+    old = the(text)
+    new = changed(old, id="n1", classes=("x",), box=Box(old.box.x + 60, old.box.y + 90, 120, 30))
+    made = look_for(old, swapped(shop(), old, new))
+    assert made.chosen is not None and made.runner_up is not None
+    scores = [made.chosen, made.runner_up, *made.further]
+    assert len({score.index for score in scores}) == len(scores) == CANDIDATES_MAX
+    assert made.candidates == tuple(map(candidate_of, scores))
+    assert made.candidates[0].name == text
+    assert all(score.confidence <= made.chosen.confidence for score in scores)
 
 
 def test_nothing_is_found_on_an_empty_page() -> None:

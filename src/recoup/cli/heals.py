@@ -107,7 +107,7 @@ def list_heals(
 @json_option
 @click.pass_context
 def show(ctx: click.Context, heal_name: str, plan: Path | None, opens: bool, as_json: bool) -> None:
-    """Show one heal: before and after, the next best, the evidence, and what accepting it would change.
+    """Show one heal: before and after, the candidates, the evidence, and what accepting it would change.
 
     \b
     Examples:
@@ -125,7 +125,7 @@ def show(ctx: click.Context, heal_name: str, plan: Path | None, opens: bool, as_
             told = {"diff": diff, "problem": problem, "pictures": list(pictures), "picture": picture}
             print_json(_document(heal) | told)
         else:
-            _print(heal, diff, problem, list(pictures))
+            print_heal(heal, diff, problem, list(pictures))
         if picture is not None:
             click.echo(f"picture   {picture}", err=True)
             click.launch(picture)
@@ -360,6 +360,7 @@ def _document(heal: Heal) -> dict[str, Any]:
         "changed": [{"field": name, "before": old, "after": new} for name, old, new in changed],
         "runnerUp": msgspec.to_builtins(fact.runner_up),
         "runnerUpConfidence": fact.runner_up_confidence,
+        "candidates": msgspec.to_builtins(fact.candidates),
     }
 
 
@@ -372,7 +373,7 @@ def _print_line(heal: Heal) -> None:
     )
 
 
-def _print(heal: Heal, diff: str, problem: str, pictures: list[str]) -> None:
+def print_heal(heal: Heal, diff: str, problem: str, pictures: list[str]) -> None:
     from recoup.kernel.reviewing import changed_fields
     from recoup.model.target import element_words
 
@@ -385,7 +386,11 @@ def _print(heal: Heal, diff: str, problem: str, pictures: list[str]) -> None:
     proof = "verified by what the step expects" if fact.verified else "unverified: nothing proved it"
     click.echo(f"taken     {_taken(heal)} ({fact.found_by}), {proof}")
     click.echo(f"sure      {fact.confidence:.1%}, {fact.margin:.1%} ahead of the next")
-    if fact.runner_up is not None:
+    if fact.candidates:
+        click.echo("candidates")
+        for one_of in fact.candidates:
+            click.echo(f"  {one_of.confidence:>6.1%}  {shown(one_of.role)} {shown(one_of.name[:80])!r}")
+    elif fact.runner_up is not None:
         likely = f" ({fact.runner_up_confidence:.1%})" if fact.runner_up_confidence is not None else ""
         click.echo(f"next      {element_words(fact.runner_up)}{likely}")
     if fact.after is not None:

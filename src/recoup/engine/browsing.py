@@ -386,6 +386,7 @@ def _healed(
         after=resolution.chosen.element,
         runner_up=next_best.element if next_best else None,
         runner_up_confidence=next_best.confidence if next_best else None,
+        candidates=resolution.candidates,
         evidence=evidence,
         target_digest=target_digest(_written(step)),
         identity=identity(resolution.chosen.element),
@@ -422,4 +423,4 @@ def _adapted(about: dict[str, Any], step: Step, seen: Seen, proven: bool) -> lis
 
 def _in_short(healed: ev.TargetHealed) -> ev.TargetHealed:
     """For those who count."""
-    return msgspec.structs.replace(healed, before=None, after=None, runner_up=None)
+    return msgspec.structs.replace(healed, before=None, after=None, runner_up=None, candidates=())

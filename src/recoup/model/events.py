@@ -17,7 +17,7 @@ from recoup.model.instant import Instant
 from recoup.model.memory import Screen
 from recoup.model.mode import Mode
 from recoup.model.plan import Plan
-from recoup.model.target import Element, Fingerprint, HealMode
+from recoup.model.target import Candidate, Element, Fingerprint, HealMode
 from recoup.model.workspace import Baseline, Missing, Snapshot
 
 
@@ -455,6 +455,8 @@ class TargetHealed(StepPayload, frozen=True, kw_only=True):
     after: Element | None = None
     runner_up: Element | None = None
     runner_up_confidence: float | None = None
+    candidates: tuple[Candidate, ...] = ()
+    """What was considered, the likeliest first, what was taken among it."""
     evidence: tuple[Ident, ...] = ()
     target_digest: Ident = ""
     identity: Ident = ""

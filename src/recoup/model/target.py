@@ -186,6 +186,25 @@ class Score(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     element: Element
 
 
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+    """An element that was considered, in short: for those who ask what else there was."""
+
+    role: str
+    name: str
+    confidence: float
+
+
+CANDIDATES_MAX = 5
+
+
+def candidate_of(score: Score) -> Candidate:
+    """Nothing is cut off: half a secret would not be known for one."""
+    element = score.element
+    return Candidate(
+        role=element.role or element.tag, name=said_by(element), confidence=round(score.confidence, 4)
+    )
+
+
 class Resolution(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Which element was chosen, or why none was."""
 
@@ -194,6 +213,8 @@ class Resolution(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The most likely one, also where none was chosen."""
     runner_up: Score | None = None
     """The next one that is not the same thing (nested in it, or around it)."""
+    further: tuple[Score, ...] = ()
+    """Those after it, each another thing."""
     margin: float = 0.0
     strategy: str = "none"
     """exact | alias | memory | semantic | spatial | model | lesson | none."""
@@ -213,3 +234,9 @@ class Resolution(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def healed(self) -> bool:
         return self.chosen is not None and self.strategy != "exact"
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """The likeliest first, each thing once."""
+        told = (self.best, self.runner_up, *self.further)
+        return tuple(candidate_of(score) for score in told[:CANDIDATES_MAX] if score is not None)

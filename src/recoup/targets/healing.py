@@ -10,6 +10,7 @@ import numpy as np
 from recoup.kernel.memory import FROM_LESSON, FROM_MEMORY, identity
 from recoup.model.memory import Remembered
 from recoup.model.target import (
+    CANDIDATES_MAX,
     EXACT,
     Element,
     Floors,
@@ -179,11 +180,13 @@ def _with_best(
         float(ranked.likely[ranked.same[ranked.best]].sum()), ranked.rows[ranked.best]
     )
     confidence = min(confidence, VETOED_MAX) if vetoed else confidence
-    runner_up = _runner_up(question, model, ranked)
+    rivals = _rivals(question, model, ranked)
+    runner_up = rivals[0] if rivals else None
     return msgspec.structs.replace(
         made,
         best=question.score(ranked.index, confidence),
         runner_up=runner_up,
+        further=tuple(rivals[1:]),
         margin=max(0.0, confidence - (runner_up.confidence if runner_up else 0.0)),
         role_aliases_used=() if kind_of(recorded) == kind_of(element) else (kind_of(element),),
     )
@@ -195,15 +198,18 @@ def _strategy(wanted: Wanted, page: Page, ranked: Ranked) -> str:
     return deciding(wanted.facets, page.facets(ranked.index), ranked.rows[ranked.best])
 
 
-def _runner_up(question: Question, model: Model, ranked: Ranked) -> Score | None:
-    """The next that is another thing: a wrapper of the best is no rival."""
-    mine = ranked.same[ranked.best]
-    others = np.where(mine, -1.0, ranked.likely)
-    if others.max() < 0.0:
-        return None
-    second = int(others.argmax())
-    together = float(ranked.likely[ranked.same[second] & ~mine].sum())
-    return question.score(int(ranked.candidates[second]), model.calibrated(together, ranked.rows[second]))
+def _rivals(question: Question, model: Model, ranked: Ranked) -> list[Score]:
+    """The next that are other things, the likeliest first: a wrapper of the best is no rival."""
+    rivals: list[Score] = []
+    told = ranked.same[ranked.best].copy()
+    while len(rivals) < CANDIDATES_MAX - 1 and not told.all():
+        next_one = int(np.where(told, -1.0, ranked.likely).argmax())
+        together = float(ranked.likely[ranked.same[next_one] & ~told].sum())
+        confidence = model.calibrated(together, ranked.rows[next_one])
+        rivals.append(question.score(int(ranked.candidates[next_one]), confidence))
+        told |= ranked.same[next_one]
+        told[next_one] = True
+    return rivals
 
 
 def is_identical(recorded: Element, element: Element) -> bool:
