@@ -105,6 +105,7 @@ class App:
 
     def __init__(self, settings: Settings, environ: Mapping[str, str], ledger: Ledger) -> None:
         self.settings = settings
+        self._recall = Recall(settings.home / "learned", settings.sentences)
         self.ledger = ledger
         self._environ = environ
         self.redactor = environment_redactor(environ)
@@ -437,7 +438,7 @@ class App:
 
     async def report_if_due(self, state: RunState) -> list[str]:
         words = await self._report(state)
-        return [] if words is None else [words]
+        return [*self._recall.warnings(), *([] if words is None else [words])]
 
     async def chores(self) -> list[str]:
         """What is to be done now and then, by whoever works. Where many machines share a database each would make the
@@ -725,7 +726,7 @@ class App:
                 "browser": self.browsers,
             },
             pages=self.browsers,
-            recalls=Recall(self.settings.home / "learned"),
+            recalls=self._recall,
             environ={k: v for k, v in self._environ.items() if k not in _OWN_SECRETS | _PER_ATTEMPT},
             cases=_LateCases(self),
             generations=self.generations,

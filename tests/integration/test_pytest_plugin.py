@@ -19,7 +19,7 @@ from recoup.redaction.redactor import SecretRedactor
 from recoup.runtimes.browser.finding import needed_browser
 from recoup.testing.pages import Site
 
-RUN_S: Final = 100
+RUN_S: Final = 200
 SECRET: Final = "correct" + "-horse-" + "battery"
 TOKEN: Final = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"
 
@@ -130,7 +130,7 @@ def test_approve(page):
 
 def test_swapped(shop):
     shop.locator("#first").click()
-    expect(shop.locator("#state")).to_have_text("Paid", timeout=1500)
+    expect(shop.locator("#state")).to_have_text("Paid", timeout=700)
 
 def test_drag(shop):
     shop.locator("#card").drag_to(shop.locator("#basket"))
@@ -189,7 +189,7 @@ async def save_by_selectors(shop):
 
 async def pay(shop):
     await shop.locator("#first").click()
-    await expect(shop.locator("#state")).to_have_text("Paid", timeout=1500)
+    await expect(shop.locator("#state")).to_have_text("Paid", timeout=700)
 
 async def drag(shop):
     await shop.locator("#card").drag_to(shop.locator("#basket"))
@@ -584,6 +584,7 @@ def what_fails_asynchronously_fails_alike(history: ShortHistory) -> None:
     assert applied["test_approve"]["actions"][0]["healed"]["element"]["name"] == "Approve"
 
 
+@pytest.mark.timeout(2 * RUN_S)
 def test_a_history_of_runs_is_as_promised(tmp_path: Path, sites: Sites) -> None:
     """One test: the histories take a while to make, and workers that share the tests would each make them again."""
     roots = [tmp_path / "sync", tmp_path / "async"]

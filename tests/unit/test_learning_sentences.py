@@ -16,13 +16,16 @@ from recoup.errors import LearningError, VersionDamaged
 from recoup.learning import sentences as sentences_module
 from recoup.learning.index import ExactIndex, index_from
 from recoup.learning.proposals import index_of, proposed
+from recoup.learning.recall import Recall
 from recoup.learning.sentences import FILES, Sentences, vectoriser
 from recoup.learning.stamped import stamped, unstamped
 from recoup.learning.vectors import DIMENSIONS, HASHED, HASHING, likeness
-from recoup.model.memory import Entry, State
+from recoup.model.instant import Instant
+from recoup.model.memory import Entry, Found, Kept, State
 from recoup.model.target import Element
 from recoup.settings import read_settings
 
+NOW = Instant(1_800_000_000_000_000, 1, "boot")
 MEANINGS = {"buy": 0, "purchase": 0, "order": 1, "delete": 2, "remove": 2, "button": 3}
 
 
@@ -171,3 +174,35 @@ def test_the_folder_is_a_setting(tmp_path: Path) -> None:
     assert (
         read_settings(environ | {"RECOUP_SENTENCES": "~/m"}, tmp_path).sentences == Path("~/m").expanduser()
     )
+
+
+def kept(*words: str) -> Kept:
+    return Kept(version="v000001", up_to=1, state=learned(*words), found=Found())
+
+
+async def test_a_version_on_disk_is_searched_by_whoever_made_it_or_built_anew(
+    model: Path, tmp_path: Path
+) -> None:
+    state = learned("delete order", "purchase order")
+    by_meaning = Recall(tmp_path / "learned", model)
+    await by_meaning.follow("w", "v000001", kept("delete order", "purchase order"), NOW)
+    for recall, name in (
+        (Recall(tmp_path / "learned", model), "sentences:"),
+        (Recall(tmp_path / "learned"), HASHED),
+    ):
+        found, trouble = await recall.last("w")
+        assert found is not None and not trouble
+        assert recall.proposed("w", state, button("purchase order"))[0].name == "purchase order"
+        assert recall._indexes["w"].made_by.startswith(name)
+        assert recall.warnings() == []
+    assert by_meaning.proposed("w", state, button("buy order"))[0].name == "purchase order"
+
+
+async def test_a_missing_model_is_said_once_and_letters_serve(tmp_path: Path) -> None:
+    recall = Recall(tmp_path / "learned", tmp_path / "none")
+    assert await recall.last("w") == (None, "")
+    state = learned("delete order", "purchase order")
+    assert recall.proposed("w", state, button("delete order"))[0].name == "delete order"
+    [words] = recall.warnings()
+    assert f"there is no sentence model in {tmp_path / 'none'}" in words
+    assert recall.warnings() == []

@@ -18,7 +18,7 @@ import click
 
 from recoup import __version__
 from recoup.cli.output import json_option, print_json
-from recoup.errors import RecoupError
+from recoup.errors import LearningError, RecoupError
 
 if TYPE_CHECKING:
     from recoup.settings import DatabaseUrl
@@ -155,6 +155,8 @@ def _state(home: str | None) -> Iterator[Finding]:
         return
     yield _tried("home", str(settings.home), lambda: make_home(settings.home))
     yield _tried("policy", str(settings.policy or "the defaults"), lambda: read_policy_of(settings))
+    if settings.sentences is not None:
+        yield _sentences(settings.sentences)
     if not settings.home.is_dir():
         return
     free = shutil.disk_usage(settings.home).free
@@ -164,6 +166,18 @@ def _state(home: str | None) -> Iterator[Finding]:
     key = settings.home / "key"
     kept = "RECOUP_KEY" if settings.key else f"{key}{'' if key.exists() else ' (made when it is needed)'}"
     yield Finding("key", True, f"secret values are encrypted with {kept}")
+
+
+def _sentences(folder: Path) -> Finding:
+    try:
+        from recoup.learning.sentences import Sentences
+
+        Sentences(folder)
+    except ImportError:
+        return Finding("sentences", False, "no numpy", "pip install 'recoup[sentences]'", needed=False)
+    except LearningError as error:
+        return Finding("sentences", False, error.message, error.hint, needed=False)
+    return Finding("sentences", True, f"what was learned is compared by the model in {folder}")
 
 
 def _database(database: Path | DatabaseUrl) -> Finding:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from recoup.model.target import Element
 
 if TYPE_CHECKING:
     from recoup.learning.index import Index
+    from recoup.learning.vectors import Vectoriser
     from recoup.learning.versions import Loaded
 
 INDEXES_MAX = 100
@@ -30,11 +32,28 @@ ALIKE_MIN = 0.5
 
 
 class Recall:
-    def __init__(self, base: Path) -> None:
+    """`sentences` is the folder of a model by which what was learned is compared; None: by its letters."""
+
+    def __init__(self, base: Path, sentences: Path | None = None) -> None:
         self._store = VersionedStore(base, wait_s=WORKFLOW_WAIT_S)
+        self._sentences = sentences
         self._indexes: dict[str, Index] = {}
+        self._warnings: list[str] = []
+
+    def warnings(self) -> list[str]:
+        """What people should know, said once."""
+        said, self._warnings = self._warnings, []
+        return said
+
+    @cached_property
+    def _vectors(self) -> Vectoriser:
+        from recoup.learning.sentences import vectoriser
+
+        return vectoriser(self._sentences, self._warnings.append)
 
     async def last(self, workflow: str) -> tuple[Kept | None, str]:
+        if self._sentences is not None:
+            await asyncio.to_thread(lambda: self._vectors)  # a model takes a while to load
         try:
             loaded = await asyncio.to_thread(self._store.current, workflow)
             if loaded is None:
@@ -76,9 +95,9 @@ class Recall:
         learned = {entry.identity: entry.element for entry in state.entries.values()}
         if not learned:
             return ()
-        index = index_of(state, self._indexes.get(workflow))
+        index = index_of(state, self._indexes.get(workflow), self._vectors)
         self._mind(workflow, index)
-        near = [one for one in proposed(index, element) if one.likeness >= ALIKE_MIN]
+        near = [one for one in proposed(index, element, vectors=self._vectors) if one.likeness >= ALIKE_MIN]
         return tuple(learned[one.label] for one in near if one.label in learned)
 
     def _kept(self, workflow: str, loaded: Loaded) -> Kept:
@@ -102,22 +121,21 @@ class Recall:
             self._store.discard(workflow, version)
             known = None
         if known is None and kept is not None:
-            parts = _parts(kept)
+            parts = _parts(kept, self._vectors)
             self._store.snapshot_version(workflow, parts, up_to=kept.up_to, now=now, version=version)
             self._store.cleanup_old_versions(workflow)
         elif known is not None and not known.current:
             self._store.rollback_to_previous(workflow, version)
 
 
-def _parts(kept: Kept) -> dict[str, bytes]:
-    from recoup.learning.index import new_index
+def _parts(kept: Kept, vectors: Vectoriser) -> dict[str, bytes]:
     from recoup.learning.proposals import index_of
     from recoup.learning.screens import KnownScreens
 
     return {
         "memory": encode_memory(kept.state),
         "targets": encode_found(kept.found),
-        "index": index_of(kept.state, new_index()).to_bytes(),
+        "index": index_of(kept.state, vectors=vectors).to_bytes(),
         "prototypes": KnownScreens(kept.state.screens).to_bytes(),
     }
 
