@@ -10,7 +10,7 @@ demo: setup
 
 test: setup
 	@$(MAKE) --no-print-directory -j 4 agents statsd browser compiled
-	$(PY) -m pytest -n 3 --dist worksteal -m "not soak"
+	tools/run-tests.sh
 
 check: setup
 	$(PY) -m ruff format --check .
