@@ -1,16 +1,16 @@
 # make demo    set up, then watch a plan get through a hang, a loop and a leak (under a minute)
 # make test    set up, then every test but the long ones
-.PHONY: demo test check coverage bench soak format setup clean
+.PHONY: demo test check coverage bench soak format setup clean agents statsd browser compiled
 PY := .venv/bin/python
+# The tests start hundreds of processes: what one of them has compiled the others need not compile again.
+export PYTHONDONTWRITEBYTECODE =
 
 demo: setup
 	@.venv/bin/recoup demo
 
 test: setup
-	@tools/setup-agents.sh
-	@tools/setup-statsd.sh
-	@tools/setup-browser.sh
-	$(PY) -m pytest -n 3 --dist worksteal -m "not soak"
+	@$(MAKE) --no-print-directory -j 4 agents statsd browser compiled
+	tools/run-tests.sh
 
 check: setup
 	$(PY) -m ruff format --check .
@@ -44,6 +44,19 @@ format: setup
 
 setup:
 	@tools/setup.sh
+
+agents:
+	@tools/setup-agents.sh
+
+statsd:
+	@tools/setup-statsd.sh
+
+browser:
+	@tools/setup-browser.sh
+
+# Once, while the others download; each process that runs tests would do it for itself.
+compiled:
+	@[ -n "$$(find tests -name '*-pytest-*.pyc' -print -quit)" ] || $(PY) -m pytest --collect-only -q >/dev/null
 
 clean:
 	rm -rf .venv .setup-stamp .agents .bench dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

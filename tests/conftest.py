@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.commands import Commands, loaded_commands
 
 if TYPE_CHECKING:
     from recoup.testing.postgres import PostgresServer
@@ -18,3 +19,10 @@ def postgres() -> Iterator[PostgresServer]:
 
     with postgres_server() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def commands() -> Iterator[Commands]:
+    """`recoup`, loaded once in each process that runs tests."""
+    with loaded_commands() as loaded:
+        yield loaded

@@ -12,7 +12,15 @@ sys.exit(sys.version_info < (3, 11))
 PY
 
 wanted=$({ cat requirements-dev.txt pyproject.toml tools/setup.sh; "$python" -V; pwd; } | sha256sum | cut -d' ' -f1)
-[ -f .setup-stamp ] && [ "$(cat .setup-stamp)" = "$wanted" ] && [ -x .venv/bin/recoup ] && exit 0
+compile_sources() {
+    # Whatever was edited: a command that finds it compiled starts in half the time.
+    .venv/bin/python -m compileall -q src
+}
+
+if [ -f .setup-stamp ] && [ "$(cat .setup-stamp)" = "$wanted" ] && [ -x .venv/bin/recoup ]; then
+    compile_sources
+    exit 0
+fi
 
 apt_install() {
     command -v apt-get >/dev/null && [ "$(id -u)" = 0 ] || return 1
@@ -30,4 +38,5 @@ rm -rf .venv
 echo "setup: installing the pinned packages (about half a minute)" >&2
 .venv/bin/python -m pip install -q --disable-pip-version-check -r requirements-dev.txt
 .venv/bin/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+compile_sources
 echo "$wanted" >.setup-stamp

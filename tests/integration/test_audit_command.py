@@ -7,12 +7,12 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.commands import Commands, new_interpreter
 
 PLAN = """
 version: 1
@@ -36,23 +36,22 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def used(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def used(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> Path:
     """A home with a run that failed, and of which nothing is exported."""
     folder = tmp_path_factory.mktemp("used")
     (folder / "plan.yaml").write_text(PLAN)
-    assert command(folder, folder / "home", "run", "plan.yaml").returncode == 75
+    assert command(commands, folder, folder / "home", "run", "plan.yaml").returncode == 75
     shutil.rmtree(folder / "home" / "audit", ignore_errors=True)
     return folder / "home"
 
 
 @pytest.fixture
-def recoup(home: Path, tmp_path: Path) -> Recoup:
-    return partial(command, tmp_path, home)
+def recoup(home: Path, tmp_path: Path, commands: Commands) -> Recoup:
+    return partial(command, commands, tmp_path, home)
 
 
-def command(folder: Path, home: Path, *words: str) -> Done:
-    argv = [sys.executable, "-m", "recoup.cli.main", *words]
-    return subprocess.run(argv, capture_output=True, text=True, cwd=folder, env=environ(home), timeout=60)
+def command(commands: Commands, folder: Path, home: Path, *words: str) -> Done:
+    return commands.run(*words, env=environ(home), cwd=folder)
 
 
 @pytest.fixture
@@ -141,7 +140,7 @@ def test_what_was_exported_can_be_looked_through(ran: Recoup, home: Path) -> Non
 
 
 def test_following_exports_what_comes(ran: Recoup, home: Path, tmp_path: Path) -> None:
-    argv = [sys.executable, "-m", "recoup.cli.main", "audit", "export", "--follow", "--json"]
+    argv = new_interpreter("audit", "export", "--follow", "--json")
     following = subprocess.Popen(
         argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=environ(home)
     )

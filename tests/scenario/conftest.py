@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import textwrap
 import time
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.commands import Commands, new_interpreter
 
 GIT_AUTHOR = {
     "GIT_AUTHOR_NAME": "A",
@@ -61,19 +61,12 @@ class Cli:
 
     home: Path
     folder: Path
+    commands: Commands
     env: dict[str, str] = field(default_factory=dict)
     started: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def __call__(self, *args: str, timeout: float = 60, env: dict[str, str] | None = None) -> Result:
-        done = subprocess.run(
-            self.argv(*args),
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            cwd=self.folder,
-            env=self.environ(env),
-            stdin=subprocess.DEVNULL,
-        )
+        done = self.commands.run(*args, env=self.environ(env), cwd=self.folder, timeout=timeout)
         return Result(done.returncode, done.stdout, done.stderr)
 
     def start(self, *args: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
@@ -90,7 +83,7 @@ class Cli:
         return process
 
     def argv(self, *args: str) -> list[str]:
-        return [sys.executable, "-m", "recoup.cli.main", *args]
+        return new_interpreter(*args)
 
     def environ(self, more: dict[str, str] | None = None) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
@@ -109,10 +102,10 @@ class Cli:
 
 
 @pytest.fixture
-def cli(tmp_path: Path) -> Iterator[Cli]:
+def cli(tmp_path: Path, commands: Commands) -> Iterator[Cli]:
     folder = tmp_path / "work"
     folder.mkdir()
-    one = Cli(tmp_path / "home", folder)
+    one = Cli(tmp_path / "home", folder, commands)
     yield one
     for process in one.started:
         if process.poll() is None:

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 from pydantic import Field, Tag
 
 from recoup.documents.limits_shape import Duration
+from recoup.documents.other_work_shape import AgentWork, BrowserWork, PythonWork
 from recoup.documents.shape import TAG, branch
-from recoup.documents.work_shape import AgentWork, BrowserWork, PythonWork, RunWork, Work
+from recoup.documents.work_shape import RunWork, Work
 from recoup.model.plan import Handler
 
-HANDLERS_MAX = 20
 HANDLER_KINDS = ("run", "python", "agent", "browser")
 
 
@@ -52,15 +52,10 @@ def _which_handler(value: Any) -> str:
     return f"{TAG}handler-{given[0] if given else 'run'}"
 
 
-Handlers = Annotated[
-    list[
-        Annotated[
-            Annotated[RunHandlerShape, Tag(TAG + "handler-run")]
-            | Annotated[PythonHandlerShape, Tag(TAG + "handler-python")]
-            | Annotated[AgentHandlerShape, Tag(TAG + "handler-agent")]
-            | Annotated[BrowserHandlerShape, Tag(TAG + "handler-browser")],
-            branch(_which_handler),
-        ]
-    ],
-    Field(min_length=1, max_length=HANDLERS_MAX),
+AnyHandler = Annotated[
+    Annotated[RunHandlerShape, Tag(TAG + "handler-run")]
+    | Annotated[PythonHandlerShape, Tag(TAG + "handler-python")]
+    | Annotated[AgentHandlerShape, Tag(TAG + "handler-agent")]
+    | Annotated[BrowserHandlerShape, Tag(TAG + "handler-browser")],
+    branch(_which_handler),
 ]

@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from recoup.documents.handler_shape import HANDLERS_MAX
 from recoup.documents.openchrome_names import NotTurned, base_of, names_in, plain
 from recoup.documents.openchrome_remarks import Remarks
 from recoup.documents.openchrome_shape import CompiledHandler, CompiledStep
 from recoup.documents.openchrome_work import Workshop
+from recoup.documents.step_shape import HANDLERS_MAX
 from recoup.documents.tree import clipped
 
 TITLE_CHARS_MAX = 100

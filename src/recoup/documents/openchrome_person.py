@@ -7,7 +7,7 @@ from typing import Any
 
 from recoup.documents.openchrome_names import Names, NotTurned, filled, plain
 from recoup.documents.openchrome_shape import CompiledHandler, CompiledStep
-from recoup.documents.step_shape import MESSAGE_CHARS_MAX
+from recoup.documents.other_step_shape import MESSAGE_CHARS_MAX
 from recoup.documents.tree import clipped
 from recoup.kernel.references import OPENING
 

@@ -12,36 +12,11 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, Tag, model_validator
 
-from recoup.documents.check_shape import (
-    DiffShape,
-    ExitShape,
-    FileShape,
-    JsonShape,
-    RunShape,
-    StderrShape,
-    StdoutShape,
-)
-from recoup.documents.forms import FieldName, RegexShape, VariableName, WorkflowName
-from recoup.documents.handler_shape import (
-    AgentHandlerShape,
-    BrowserHandlerShape,
-    PythonHandlerShape,
-    RunHandlerShape,
-)
-from recoup.documents.heal_shape import HEAL_EXAMPLES, AnyHeal, HealShape
+from recoup.documents.forms import FieldName, VariableName, WorkflowName
+from recoup.documents.heal_shape import HEAL_EXAMPLES, AnyHeal
 from recoup.documents.limits_shape import LimitsShape
-from recoup.documents.output_shape import DeclaredOutputShape, JsonOutputShape, RegexOutputShape
 from recoup.documents.shape import TAG, AnyText, Shape, Text, Version, branch
-from recoup.documents.step_shape import (
-    AgentStepShape,
-    ApproveShape,
-    ApproveStepShape,
-    BrowserStepShape,
-    PythonStepShape,
-    RunStepShape,
-    StepShape,
-)
-from recoup.documents.work_shape import AgentShape
+from recoup.documents.step_shape import StepShape
 from recoup.model.plan import Input
 
 NAMES_MAX = 1_000
@@ -164,35 +139,3 @@ class PlanShape(Shape):
     steps: list[StepShape] = Field(
         min_length=1, description="What to do, in order.", examples=[[{"id": "hello", "run": "echo hello"}]]
     )
-
-
-SHAPES: dict[str, type[Shape]] = {
-    "defaults": LimitsShape,
-    "agent": AgentShape,
-    TAG + "step-run": RunStepShape,
-    TAG + "step-python": PythonStepShape,
-    TAG + "step-agent": AgentStepShape,
-    TAG + "step-browser": BrowserStepShape,
-    TAG + "step-approve": ApproveStepShape,
-    TAG + "approve": ApproveShape,
-    TAG + "handler-run": RunHandlerShape,
-    TAG + "handler-python": PythonHandlerShape,
-    TAG + "handler-agent": AgentHandlerShape,
-    TAG + "handler-browser": BrowserHandlerShape,
-    TAG + "heal": HealShape,
-    TAG + "mapping": RegexShape,
-    TAG + "exit": ExitShape,
-    TAG + "file": FileShape,
-    TAG + "stdout": StdoutShape,
-    TAG + "stderr": StderrShape,
-    TAG + "json": JsonShape,
-    TAG + "run": RunShape,
-    TAG + "diff": DiffShape,
-    TAG + "output-json": JsonOutputShape,
-    TAG + "output-regex": RegexOutputShape,
-    TAG + "output-declared": DeclaredOutputShape,
-    TAG + "input": InputShape,
-    TAG + "git": GitShape,
-    TAG + "folder": FolderShape,
-}
-"""What stands under these keys, and in these branches of a union."""

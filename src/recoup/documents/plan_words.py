@@ -15,19 +15,17 @@ from recoup.documents.handler_shape import (
     PythonHandlerShape,
     RunHandlerShape,
 )
-from recoup.documents.page_keys import VERBS
-from recoup.documents.plan_shape import SHAPES, PlanShape
-from recoup.documents.shape import Shape
-from recoup.documents.step_shape import (
-    STEP_KINDS,
+from recoup.documents.other_step_shape import (
     AgentStepShape,
     ApproveStepShape,
     BrowserStepShape,
     PythonStepShape,
-    RunStepShape,
-    StepKeys,
-    WorkStepShape,
 )
+from recoup.documents.page_keys import VERBS
+from recoup.documents.plan_shape import PlanShape
+from recoup.documents.plan_shapes import SHAPES
+from recoup.documents.shape import Shape
+from recoup.documents.step_shape import STEP_KINDS, RunStepShape, StepKeys, WorkStepShape
 from recoup.documents.tree import clipped
 from recoup.documents.wording import Detail, Vocabulary, described, listed, suggestion
 

@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import msgspec
-from pydantic import AfterValidator, Field, Tag
+from pydantic import Field, Tag
 
 from recoup.documents.forms import FieldName, StepId
-from recoup.documents.handler_shape import Handlers, HandlerShape
-from recoup.documents.heal_shape import HEAL_EXAMPLES, AnyHeal, heal_value
+from recoup.documents.later import Later
 from recoup.documents.limits_shape import LimitsShape
-from recoup.documents.output_shape import OutputShape
-from recoup.documents.shape import TAG, AnyText, Shape, Text, branch
-from recoup.documents.work_shape import TITLE, AgentWork, BrowserWork, PythonWork, RunWork, Work
-from recoup.model.plan import (
-    NEVER_REPEATED,
-    ApproveAction,
-    Handler,
-    Limits,
-    Output,
-    Rebuild,
-    Repeat,
-    Step,
-)
-from recoup.model.target import Heal
+from recoup.documents.shape import TAG, Shape, Text, branch
+from recoup.documents.work_shape import RunWork, Work
+from recoup.model.plan import Handler, Limits, Output, Rebuild, Repeat, Step
+
+if TYPE_CHECKING:
+    from recoup.documents.handler_shape import HandlerShape
 
 OUTPUTS_MAX = 100
-MESSAGE_CHARS_MAX = 4_000
+HANDLERS_MAX = 20
 STEP_KINDS = ("run", "python", "agent", "browser", "approve")
 
 
@@ -45,10 +36,25 @@ class StepKeys(Shape):
     )
 
 
+def _outputs() -> Any:
+    from recoup.documents.output_shape import OutputShape
+
+    return OutputShape
+
+
+def _any_handler() -> Any:
+    from recoup.documents.handler_shape import AnyHandler
+
+    return AnyHandler
+
+
+Handlers = Annotated[list[Annotated[Any, Later(_any_handler)]], Field(min_length=1, max_length=HANDLERS_MAX)]
+
+
 class WorkStepShape(Work, LimitsShape, StepKeys):
     """A step in which Recoup does something, and may have to do it again."""
 
-    outputs: dict[FieldName, OutputShape] = Field(
+    outputs: dict[FieldName, Annotated[Any, Later(_outputs)]] = Field(
         {},
         max_length=OUTPUTS_MAX,
         description="Values for later steps: ${{ steps.ID.outputs.NAME }}.",
@@ -121,77 +127,28 @@ class RunStepShape(RunWork, WorkStepShape):
     """A step that runs a command."""
 
 
-class PythonStepShape(PythonWork, WorkStepShape):
-    """A step that calls a Python function."""
-
-
-class AgentStepShape(AgentWork, WorkStepShape):
-    """A step that asks a coding agent."""
-
-
-class BrowserStepShape(BrowserWork, WorkStepShape):
-    """A step that does one thing in the run's browser."""
-
-    heal: AnyHeal | None = Field(
-        None,
-        description="What to do where its target is not as it was. Default: as the plan says.",
-        examples=HEAL_EXAMPLES,
-    )
-
-    def value(self, number: int) -> Step:
-        step, heal = super().value(number), heal_value(self.heal)
-        return step if heal == Heal() else msgspec.structs.replace(step, heal=heal)
-
-    def usual_repeat(self) -> Repeat:
-        return Repeat.NEVER if self.browser.verb in NEVER_REPEATED else Repeat.SAFE
-
-
-def _brief(message: str) -> str:
-    if len(message) > MESSAGE_CHARS_MAX:
-        raise ValueError(f"is longer than {MESSAGE_CHARS_MAX:,} characters: ask more briefly")
-    return message
-
-
-Message = Annotated[Text, AfterValidator(_brief)]
-
-
-class ApproveShape(Shape):
-    message: Message = Field(
-        description="What an operator is asked to approve.", examples=["Release to the bank?"]
-    )
-
-
-class ApproveStepShape(StepKeys):
-    """A step that waits until an operator approves or rejects."""
-
-    kind = "approve"
-    title: AnyText = TITLE
-    approve: Annotated[
-        Annotated[ApproveShape, Tag(TAG + "approve")] | Annotated[Message, Tag(TAG + "text")],
-        branch(lambda value: TAG + ("approve" if isinstance(value, dict) else "text")),
-    ] = Field(
-        description="What an operator is asked; the run waits for the answer.",
-        examples=["Release to the bank?", {"message": "Release to the bank?"}],
-    )
-
-    def value(self, number: int) -> Step:
-        message = self.approve if isinstance(self.approve, str) else self.approve.message
-        return Step(
-            id=self.id or default_id(number), action=ApproveAction(message), title=self.title, when=self.when
-        )
-
-
 def _which_step(value: Any) -> str:
     """Without any kind it counts as `run`, so that everything else in it is looked at too."""
     given = [kind for kind in STEP_KINDS if isinstance(value, dict) and kind in value]
     return f"{TAG}step-{given[0] if given else 'run'}"
 
 
+def _other(name: str) -> Later:
+    """A step of another kind, by the name of its shape."""
+
+    def load() -> Any:
+        from recoup.documents import other_step_shape
+
+        return getattr(other_step_shape, name)
+
+    return Later(load)
+
+
 StepShape = Annotated[
     Annotated[RunStepShape, Tag(TAG + "step-run")]
-    | Annotated[PythonStepShape, Tag(TAG + "step-python")]
-    | Annotated[AgentStepShape, Tag(TAG + "step-agent")]
-    | Annotated[BrowserStepShape, Tag(TAG + "step-browser")]
-    | Annotated[ApproveStepShape, Tag(TAG + "step-approve")],
+    | Annotated[Any, _other("PythonStepShape"), Tag(TAG + "step-python")]
+    | Annotated[Any, _other("AgentStepShape"), Tag(TAG + "step-agent")]
+    | Annotated[Any, _other("BrowserStepShape"), Tag(TAG + "step-browser")]
+    | Annotated[Any, _other("ApproveStepShape"), Tag(TAG + "step-approve")],
     branch(_which_step),
 ]

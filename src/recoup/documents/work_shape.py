@@ -1,37 +1,19 @@
-"""Work as people write it: one of `run`, `python`, `agent` and `browser` says of what kind it is."""
+"""Work as people write it: what work of every kind has, and `run`, the one that nearly every plan has."""
 
 from __future__ import annotations
 
-import shlex
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field
 
-from recoup.documents.check_shape import CheckShape
-from recoup.documents.forms import (
-    WORDS_MAX,
-    ArgumentName,
-    Command,
-    FunctionName,
-    VariableName,
-    carried,
-    command_value,
-    first_said,
-)
-from recoup.documents.json_values import exact
+from recoup.documents.forms import Command, VariableName, carried, command_value
 from recoup.documents.later import Later
-from recoup.documents.shape import AnyText, Shape, Text
-from recoup.model.plan import AgentAction, AgentSession, BrowserAction, Check, PythonAction, RunAction
-
-if TYPE_CHECKING:
-    from recoup.documents.browser_shape import VerbShape
+from recoup.documents.shape import AnyText, Shape
+from recoup.model.plan import AgentAction, BrowserAction, Check, PythonAction, RunAction
 
 CHECKS_MAX = 100
 VARIABLES_MAX = 1_000
-ARGUMENTS_MAX = 100
-PROMPT_BYTES_MAX = 100_000
-"""Leaves room for the objective and for what a retry is told, in one argument of a process."""
 
 OWN_ENVIRONMENT = frozenset(
     f"RECOUP_{name}"
@@ -49,6 +31,12 @@ def _not_own(name: str) -> str:
     return name
 
 
+def _checks() -> Any:
+    from recoup.documents.check_shape import CheckShape
+
+    return CheckShape
+
+
 class Work(Shape):
     """What a step and a handler have in common."""
 
@@ -56,7 +44,7 @@ class Work(Shape):
     """The key that says what to do."""
 
     title: AnyText = TITLE
-    expect: list[CheckShape] = Field(
+    expect: list[Annotated[Any, Later(_checks)]] = Field(
         [],
         max_length=CHECKS_MAX,
         description="What must hold afterwards; it is done only then.",
@@ -92,94 +80,3 @@ class RunWork(Work):
 
     def action(self) -> RunAction:
         return RunAction(command_value(self.run))
-
-
-class PythonWork(Work):
-    kind = "python"
-    python: FunctionName = Field(
-        description="A function to call in a process of its own, as module:function.",
-        examples=["invoices.totals:compute"],
-    )
-    arguments: dict[ArgumentName, Annotated[Any, exact("write it as text")]] = Field(
-        {},
-        alias="with",
-        max_length=ARGUMENTS_MAX,
-        description="Its arguments by name, each any JSON value.",
-        examples=[{"count": "${{ steps.fetch.outputs.count }}", "currencies": ["EUR", "USD"]}],
-    )
-
-    def action(self) -> PythonAction:
-        return PythonAction(self.python, dict(self.arguments))
-
-
-def _words(command: str) -> str:
-    try:
-        first_said(shlex.split(command) or [""])
-    except ValueError as error:
-        unclosed = "has a quote or a backslash without an end: close it"
-        raise ValueError(unclosed if str(error).startswith("No ") else str(error)) from None
-    return command
-
-
-def _short(prompt: str) -> str:
-    if len(prompt.encode()) > PROMPT_BYTES_MAX:
-        raise ValueError(
-            f"is longer than {PROMPT_BYTES_MAX:,} bytes: put it into a file and let the prompt name that"
-        )
-    return prompt
-
-
-class AgentShape(Shape):
-    cli: Annotated[Text, AfterValidator(carried), AfterValidator(_words)] = Field(
-        description="The agent's command: claude, codex, gemini, or any other.",
-        examples=["claude", "codex", "gemini", "my-agent --quiet {prompt}"],
-    )
-    prompt: Annotated[Text, AfterValidator(_short)] = Field(
-        description="What the agent is to do.", examples=["Make the tests pass"]
-    )
-    args: list[Annotated[AnyText, AfterValidator(carried)]] = Field(
-        [],
-        max_length=WORDS_MAX,
-        description="More arguments of the command: permissions, the model.",
-        examples=[["--permission-mode", "acceptEdits"]],
-    )
-    resume: Literal["session", "fresh"] = Field(
-        "fresh",
-        description="What a second attempt begins with: a fresh session, or the session of the first.",
-        examples=["session"],
-    )
-
-    def value(self) -> AgentAction:
-        return AgentAction(self.cli, self.prompt, tuple(self.args), AgentSession(self.resume))
-
-
-class AgentWork(Work):
-    kind = "agent"
-    agent: AgentShape = Field(
-        description="A coding agent and what it is to do.",
-        examples=[{"cli": "claude", "prompt": "Make the tests pass"}],
-    )
-
-    def action(self) -> AgentAction:
-        return self.agent.value()
-
-
-def _browser_actions() -> Any:
-    from recoup.documents.browser_shape import BrowserShape
-
-    return BrowserShape
-
-
-class BrowserWork(Work):
-    kind = "browser"
-    browser: Annotated[Any, Later(_browser_actions)] = Field(
-        description="One thing to do in the run's browser: the key is the verb.",
-        examples=[
-            {"goto": "https://shop.example/invoices"},
-            {"click": {"role": "button", "name": "Approve", "near": "INV-1001"}},
-        ],
-    )
-
-    def action(self) -> BrowserAction:
-        shape: VerbShape = self.browser
-        return shape.action()

@@ -6,6 +6,7 @@ those are present and null.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import msgspec
@@ -740,10 +741,16 @@ class UnknownPayload(Payload, frozen=True, kw_only=True):
     """A fact that a newer version recorded; folds pass it by."""
 
 
-_DECODERS = {name: msgspec.json.Decoder(payload) for name, payload in PAYLOADS.items()}
 _UNKNOWN = UnknownPayload()
 
 
 def decode_payload(event_type: str, raw: bytes) -> Payload:
-    decoder = _DECODERS.get(event_type)
+    decoder = _decoder(event_type)
     return decoder.decode(raw) if decoder else _UNKNOWN
+
+
+@lru_cache(maxsize=256)
+def _decoder(event_type: str) -> msgspec.json.Decoder[Payload] | None:
+    """Made when the first such fact is read: to make them all takes longer than to read a run."""
+    payload = PAYLOADS.get(event_type)
+    return None if payload is None else msgspec.json.Decoder(payload)

@@ -1,0 +1,252 @@
+"""`recoup` commands in processes of their own, without the time that each of them would take to load.
+
+One process loads everything once, and every command is a fork of it: with its own arguments, environment, folder and
+streams, its own signals and its own exit code. Whoever tests how a command starts, or needs it to be a child of the test,
+starts a new interpreter instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+PROJECT = Path(__file__).parents[1]
+MESSAGE_BYTES_MAX = 150_000
+_CHUNK = 1 << 16
+_LOADED = (
+    "recoup.app",
+    "recoup.audit.exporting",
+    "recoup.documents.plan_file",
+    "recoup.documents.plan_words",
+    "recoup.documents.policy_file",
+    "recoup.dispatch.opening",
+    "recoup.dispatch.local",
+    "recoup.reports.reporter",
+    "recoup.metrics.opening",
+)
+_READ_AT_START = ("PYTHON", "LANG", "LC_", "LD_", "COVERAGE")
+"""Variables that only a new interpreter obeys begin with these."""
+
+
+class Command(NamedTuple):
+    """What a fork is to become."""
+
+    words: list[str]
+    environ: dict[str, str]
+    folder: str
+
+
+def new_interpreter(*words: str) -> list[str]:
+    return [sys.executable, "-m", "recoup.cli.main", *words]
+
+
+# In the test
+
+
+@dataclass
+class Commands:
+    """The process that has everything loaded, asked through a socket."""
+
+    control: socket.socket
+
+    def run(
+        self, *words: str, env: Mapping[str, str], cwd: str | Path, timeout: float = 60
+    ) -> subprocess.CompletedProcess[str]:
+        """As `subprocess.run` does with nothing to read and its output captured. Raises TimeoutExpired: it is killed."""
+        if any(_is_read_at_start(name, value) for name, value in env.items()):
+            return _run_anew(words, env, cwd, timeout)
+        with contextlib.ExitStack() as held:
+            told, out, err = (held.enter_context(_pipe()) for _ in range(3))
+            with Path(os.devnull).open() as nothing:
+                handles = [nothing.fileno(), out.writer, err.writer, told.writer]
+                self._ask(Command(list(words), dict(env), str(cwd)), handles)
+            for pipe in (told, out, err):
+                pipe.close_writer()
+            read = _read_all([told.reader, out.reader, err.reader], words, timeout)
+        code = int(read[0].split()[1])
+        return subprocess.CompletedProcess(list(words), code, read[1].decode(), read[2].decode())
+
+    def _ask(self, command: Command, streams: list[int]) -> None:
+        message = json.dumps(command).encode()
+        assert len(message) < MESSAGE_BYTES_MAX, "a command with so much to it needs a new interpreter"
+        socket.send_fds(self.control, [message], streams)
+
+
+@contextlib.contextmanager
+def loaded_commands() -> Iterator[Commands]:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    with ours, theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.commands", str(theirs.fileno())],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            cwd=PROJECT,
+            env=kept,
+            pass_fds=[theirs.fileno()],
+        )
+        theirs.close()
+        try:
+            yield Commands(ours)
+        finally:
+            ours.close()
+            process.wait(20)
+
+
+@dataclass
+class _Pipe:
+    reader: int
+    writer: int
+    open_writer: bool = True
+
+    def close_writer(self) -> None:
+        if self.open_writer:
+            os.close(self.writer)
+            self.open_writer = False
+
+
+@contextlib.contextmanager
+def _pipe() -> Iterator[_Pipe]:
+    pipe = _Pipe(*os.pipe())
+    try:
+        yield pipe
+    finally:
+        pipe.close_writer()
+        os.close(pipe.reader)
+
+
+def _read_all(readers: list[int], words: tuple[str, ...], timeout: float) -> list[bytes]:
+    """Until each has ended. The first tells the process's id, and then how it ended."""
+    read = {reader: bytearray() for reader in readers}
+    left, deadline = set(readers), time.monotonic() + timeout
+    while left:
+        ready = select.select(list(left), [], [], max(0.0, deadline - time.monotonic()))[0]
+        if not ready:
+            for child in read[readers[0]].split()[:1]:
+                os.kill(int(child), signal.SIGKILL)
+            raise subprocess.TimeoutExpired(list(words), timeout, *(bytes(read[r]) for r in readers[1:]))
+        for reader in ready:
+            chunk = os.read(reader, _CHUNK)
+            read[reader] += chunk
+            if not chunk:
+                left.discard(reader)
+    return [bytes(read[reader]) for reader in readers]
+
+
+def _is_read_at_start(name: str, value: str) -> bool:
+    return name.startswith(_READ_AT_START) and os.environ.get(name) != value
+
+
+def _run_anew(
+    words: tuple[str, ...], env: Mapping[str, str], cwd: str | Path, timeout: float
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        new_interpreter(*words),
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+# In the process that has everything loaded, and in its forks
+
+
+def main(control: socket.socket) -> None:
+    """Comes back from `serve` in every fork, so that each ends as a command does: by the end of the interpreter."""
+    load()
+    command = serve(control)
+    if command is not None:
+        from recoup.cli.main import main as recoup
+
+        become(command)
+        recoup()
+
+
+def load() -> None:
+    from recoup.cli.main import _COMMANDS
+
+    for name in {*_LOADED, *(place.partition(":")[0] for place, _ in _COMMANDS.values())}:
+        importlib.import_module(name)
+    from recoup.documents.plan_file import parse_plan
+
+    parse_plan("{version: 1, name: a, steps: [{run: 'true'}]}")  # also makes the shapes, which takes a while
+    gc.freeze()
+
+
+def serve(control: socket.socket) -> Command | None:
+    """Forks for every command that is asked for: gives the command in the fork, and None once nobody can ask."""
+    woken, waker = os.pipe()
+    os.set_blocking(waker, False)
+    signal.set_wakeup_fd(waker)
+    signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+    tell: dict[int, int] = {}
+    while True:
+        ready = select.select([control.fileno(), woken], [], [])[0]
+        if woken in ready:
+            os.read(woken, _CHUNK)
+            _tell_ends(tell)
+        if control.fileno() not in ready:
+            continue
+        message, streams, _, _ = socket.recv_fds(control, MESSAGE_BYTES_MAX, 4)
+        if not message:
+            return None
+        child = os.fork()
+        if child == 0:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            control.close()
+            _take(streams[:3], [*streams[3:], woken, waker, *tell.values()])
+            return Command(*json.loads(message))
+        tell[child] = streams.pop()
+        os.write(tell[child], f"{child} ".encode())
+        for stream in streams:
+            os.close(stream)
+
+
+def _take(streams: list[int], others: list[int]) -> None:
+    """As stdin, stdout and stderr; a fork that kept the others would keep somebody waiting."""
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+    for handle in (*streams, *others):
+        os.close(handle)
+
+
+def _tell_ends(tell: dict[int, int]) -> None:
+    for child in list(tell):
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            handle = tell.pop(child)
+            with contextlib.suppress(BrokenPipeError):  # whoever asked has given up
+                os.write(handle, str(os.waitstatus_to_exitcode(status)).encode())
+            os.close(handle)
+
+
+def become(command: Command) -> None:
+    os.chdir(command.folder)
+    os.environ.clear()
+    os.environ.update(command.environ)
+    time.tzset()
+    sys.path[0] = command.folder
+    main_file = sys.modules["recoup.cli.main"].__file__
+    assert main_file is not None
+    sys.argv = [main_file, *command.words]
+
+
+if __name__ == "__main__":
+    main(socket.socket(fileno=int(sys.argv[1])))

@@ -1,0 +1,93 @@
+"""What a command loads before it does anything: seconds of everybody's day, so each loads what it needs and no more."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.scenario.conftest import Cli
+
+PLAN = "{version: 1, name: tiny, steps: [{id: a, run: 'true'}]}"
+FILES = {"pydantic", "yaml", "recoup.documents.plan_file"}
+"""For reading what people write."""
+SELDOM = {
+    "faiss",
+    "fsspec",
+    "jinja2",
+    "numpy",
+    "opentelemetry",
+    "pgqueuer",
+    "playwright",
+    "prometheus_client",
+    "psycopg",
+    "rich",
+    "s3fs",
+    "recoup.depot.shipping",
+    "recoup.reports.reporter",
+    "recoup.runtimes.agent.runtime",
+    "recoup.runtimes.browser.runtime",
+}
+"""For what most runs never do."""
+SHAPES = {
+    f"recoup.documents.{name}"
+    for name in (
+        "browser_shape",
+        "check_shape",
+        "handler_shape",
+        "other_step_shape",
+        "output_shape",
+        "plan_words",
+    )
+}
+"""For what this plan does not have."""
+
+
+def loaded(cli: Cli, *words: str) -> set[str]:
+    """The modules that a new interpreter loads for this."""
+    argv = [sys.executable, "-X", "importtime", *cli.argv(*words)[1:]]
+    done = subprocess.run(
+        argv, capture_output=True, text=True, cwd=cli.folder, env=cli.environ(), timeout=60, check=True
+    )
+    lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
+    assert len(lines) > 100, "the interpreter says what it loads"
+    return {line.rpartition("|")[2].strip() for line in lines}
+
+
+@pytest.fixture
+def plan(cli: Cli) -> str:
+    return cli.plan(PLAN)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("runs",),
+        ("show", "last"),
+        ("events", "last"),
+        ("ledger", "last"),
+        ("logs", "last"),
+        ("mode",),
+        ("queue",),
+        ("workers",),
+        ("control", "last", "--help"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_command_that_only_looks_reads_no_files_of_people(
+    cli: Cli, plan: str, words: tuple[str, ...]
+) -> None:
+    assert cli("run", plan, "--quiet").code == 0
+    assert loaded(cli, *words) & (FILES | SELDOM) == set()
+
+
+def test_a_run_loads_nothing_for_what_its_plan_does_not_have(cli: Cli, plan: str) -> None:
+    modules = loaded(cli, "run", plan, "--quiet")
+    assert modules & (SELDOM | SHAPES) == set()
+    assert modules > FILES
+
+
+def test_help_loads_no_command(cli: Cli, tmp_path: Path) -> None:
+    commands = {name for name in loaded(cli, "--help") if name.startswith("recoup.")}
+    assert commands <= {"recoup.cli", "recoup.cli.main", "recoup.errors"}
