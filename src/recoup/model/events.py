@@ -273,7 +273,7 @@ class ResolutionDetails(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     clamped: bool = False
     """The area to look in went beyond the page and was cut."""
     found_by: Ident = "none"
-    """exact | alias | memory | semantic | spatial | model | none."""
+    """exact | alias | memory | semantic | spatial | model | lesson | none."""
     confidence: float | None = None
     margin: float | None = None
     considered: int = 0
