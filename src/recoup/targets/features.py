@@ -7,6 +7,7 @@ word: every machine gets the same numbers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from math import fsum, log, log1p
 from operator import eq
 from typing import Final
@@ -156,7 +157,9 @@ def _compared(wanted: Wanted, page: Page, candidates: list[int]) -> Floats:
         _agreements(element.container, [other.container for other in others]),
         _alike_ancestors(element.ancestors, [other.ancestors for other in others]),
     )
-    return np.array(columns, dtype=np.float64).T
+    size = len(COMPARED) * len(candidates)
+    flat = np.fromiter(chain.from_iterable(columns), np.float64, size)
+    return flat.reshape(len(COMPARED), len(candidates)).T
 
 
 def _by_words(wanted: Wanted, its: Facets, page: Page) -> tuple[float, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from math import fsum
 
 import msgspec
 import numpy as np
@@ -201,14 +202,15 @@ def _strategy(wanted: Wanted, page: Page, ranked: Ranked) -> str:
 def _rivals(question: Question, model: Model, ranked: Ranked) -> list[Score]:
     """The next that are other things, the likeliest first: a wrapper of the best is no rival."""
     rivals: list[Score] = []
-    told = ranked.same[ranked.best].copy()
-    while len(rivals) < CANDIDATES_MAX - 1 and not told.all():
-        next_one = int(np.where(told, -1.0, ranked.likely).argmax())
-        together = float(ranked.likely[ranked.same[next_one] & ~told].sum())
-        confidence = model.calibrated(together, ranked.rows[next_one])
-        rivals.append(question.score(int(ranked.candidates[next_one]), confidence))
-        told |= ranked.same[next_one]
-        told[next_one] = True
+    likely, told = ranked.likely.tolist(), set(ranked.same[ranked.best].nonzero()[0].tolist())
+    for place in sorted(range(len(likely)), key=likely.__getitem__, reverse=True):
+        if len(rivals) == CANDIDATES_MAX - 1:
+            break
+        if place not in told:
+            together = {place, *ranked.same[place].nonzero()[0].tolist()} - told
+            confidence = model.calibrated(fsum(likely[one] for one in together), ranked.rows[place])
+            rivals.append(question.score(int(ranked.candidates[place]), confidence))
+            told |= together
     return rivals
 
 

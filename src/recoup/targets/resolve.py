@@ -36,6 +36,9 @@ EXACT_CONFIDENCE: Final = 1.0
 ALIAS_CONFIDENCE: Final = 0.9
 """Of the only element with the same name and a role that does the same, or with words that mean the same: above every
 floor, below certainty."""
+SEMANTIC_CONFIDENCE: Final = 0.85
+"""Of the only element that says the same in other words: above the floors, and below what is learned from. Nobody has
+measured how often such words mislead."""
 
 SECONDED_MIN: Final = 0.4
 """Of what is found by its meaning too: what is less likely speaks against it."""
@@ -131,8 +134,8 @@ def _by_meaning(question: Question, without: Resolution) -> Resolution:
     if len(alike) > 1:
         why = f"{without.reason}; {len(alike)} say the same in other words"
         return _tied(question, Found(tuple(alike), why))
-    score = question.score(alike[0], ALIAS_CONFIDENCE)
-    made = question.answer(score, strategy=SEMANTIC, margin=ALIAS_CONFIDENCE, considered=1)
+    score = question.score(alike[0], SEMANTIC_CONFIDENCE)
+    made = question.answer(score, strategy=SEMANTIC, margin=SEMANTIC_CONFIDENCE, considered=1)
     return accepted(made, forbidden(question, score.element))
 
 
@@ -143,7 +146,7 @@ def _with_meaning(question: Question, made: Resolution) -> Resolution:
         return made
     if meant(question.target, question.page, question.css_matches) != [best.index]:
         return made
-    sure = max(best.confidence, ALIAS_CONFIDENCE)
+    sure = max(best.confidence, SEMANTIC_CONFIDENCE)
     margin = sure - (made.runner_up.confidence if made.runner_up else 0.0)
     score = question.score(best.index, sure)
     return accepted(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from functools import cache
 from importlib.resources import files
-from math import exp, log
+from math import exp, fsum, log
 from typing import Final
 
 import msgspec
@@ -66,7 +66,7 @@ class Model:
         self._first: Final = (np.arange(self._trees, dtype=np.uint32) * (self._inner + 1))[:, None]
         self._slope: Final = stored.slope
         self._shift: Final = stored.shift
-        self._doubts: Final = np.array(stored.doubts)
+        self._doubts: Final = tuple(zip(_DOUBTED_AT, stored.doubts, strict=True))
 
     def choice(self, rows: Floats) -> Floats:
         """How likely each candidate is the one; what is missing to 1 is the likelihood of none of them."""
@@ -87,7 +87,7 @@ class Model:
 
     def calibrated(self, likely: float, row: Floats) -> float:
         """The share of answers like this one that were right, with half of the targets gone."""
-        doubt = float(row[_DOUBTED_AT] @ self._doubts)
+        doubt = fsum(weight * float(row[at]) for at, weight in self._doubts)
         return 1 / (1 + exp(-(self._slope * logit_of(likely) + doubt + self._shift)))
 
 
