@@ -125,7 +125,8 @@ def test_only_a_worker_that_is_capable_takes_a_run(fleet: Fleet) -> None:
     assert (waiting["queue"], waiting["waiting"], waiting["driven"]) == ("special", 1, 0)
     worker = fleet.worker("--queues", "special")
     other = fleet.worker("--queues", "default", "--capabilities", "gpu", number=1)
-    time.sleep(1.5)
+    assert eventually(lambda: len(fleet.cli("workers", "--json").json) == 2)
+    time.sleep(1)
     assert fleet.state(run_id)["status"] == "queued"
     for one in (worker, other):
         one.terminate()
