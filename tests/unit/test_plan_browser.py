@@ -763,7 +763,7 @@ def test_a_verb_without_browser_is_put_where_it_belongs(verb: BrowserVerb) -> No
 
 
 NO_PAGE = "no page is open yet: put a step `browser: {goto: https://…}` before this one"
-NO_BROWSER = "looks at a page, and no browser step comes before: add one, or check something else"
+NO_BROWSER = "looks at a page, and no browser step comes before: add one, or name another check"
 PRINTS_NOTHING = (
     "a browser step has no exit code and prints nothing: check the page, by `text` or `url` for example"
 )

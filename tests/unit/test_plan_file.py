@@ -318,7 +318,7 @@ steps:
         (
             23,
             "steps[0].expect[5].url",
-            "looks at a page, and no browser step comes before: add one, or check something else",
+            "looks at a page, and no browser step comes before: add one, or name another check",
         ),
         (24, "steps[0].expect[6]", 'must be a mapping such as {file: out.txt}, not the text "x"'),
         (25, "steps[0].outputs.a.path", 'is missing: add it, for example `path: "count"`'),

@@ -60,7 +60,7 @@ def _no_page_to_check(plan: Written) -> Iterator[Finding]:
         if "browser" in part.data:
             return
         for place, key in _checks(part, PAGE_CHECK_KEYS):
-            words = "looks at a page, and no browser step comes before: add one, or check something else"
+            words = "looks at a page, and no browser step comes before: add one, or name another check"
             yield Finding((*place, key), words)
 
 
