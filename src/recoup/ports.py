@@ -168,6 +168,28 @@ class Ledger(Protocol):
     async def close(self) -> None: ...
 
 
+class Holding(Protocol):
+    """What it takes to hold a lease: a run's, or a probe's."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def ledger(self) -> Ledger: ...
+
+    @property
+    def census(self) -> Census: ...
+
+    @property
+    def lease_ttl_s(self) -> float: ...
+
+    @property
+    def heartbeat_s(self) -> float: ...
+
+    @property
+    def control_poll_s(self) -> float: ...
+
+
 class Dispatch(Protocol):
     """Hints that a run may be worth driving. They may be lost, repeated and late (a sweeper makes good): what there is
     to do is in the ledger, and whoever does it holds the run's lease. All raise DispatchError.

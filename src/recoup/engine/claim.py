@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from recoup.engine.world import World
 from recoup.model.ids import Lease, ProcessIdentity
 from recoup.model.storage import Crowd, LeaseRow
+from recoup.ports import Holding
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +28,14 @@ class Crowded:
     """Nobody drives it, and as many others as may be driven at once are."""
 
 
-async def claim(world: World, run_id: str) -> Claimed | Held:
+async def claim(world: Holding, run_id: str) -> Claimed | Held:
     """The lease, at once where the owner released it, let it run out, or is proven dead on this host."""
     taken = await claim_within(world, run_id, ())
     assert not isinstance(taken, Crowded), "without a crowd there is room"
     return taken
 
 
-async def claim_within(world: World, run_id: str, crowds: Sequence[Crowd]) -> Claimed | Held | Crowded:
+async def claim_within(world: Holding, run_id: str, crowds: Sequence[Crowd]) -> Claimed | Held | Crowded:
     """The same, if there is room for one more run."""
     wanted = (run_id, world.census.own_identity(), world.lease_ttl_s)
     lease = await world.ledger.claim(*wanted, world.clock.now(), crowds=crowds)

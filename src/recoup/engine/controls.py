@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from recoup.engine.world import World
 from recoup.errors import LedgerError
 from recoup.model.storage import Control
+from recoup.ports import Holding
 
 
 async def watch_controls(
-    world: World, run_id: str, arrived: Callable[[list[Control]], Awaitable[None]], marker: int | None
+    world: Holding, run_id: str, arrived: Callable[[list[Control]], Awaitable[None]], marker: int | None
 ) -> None:
     """Call `arrived` with the controls that wait, whenever there are any, until cancelled. `marker`: as it was before
     somebody else looked."""

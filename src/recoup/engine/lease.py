@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from recoup.engine.world import World
 from recoup.errors import LeaseLost, LedgerError
 from recoup.model.ids import Lease
+from recoup.ports import Holding
 
 _RETRY_S = 0.5
 
@@ -36,7 +36,7 @@ class LeaseLifeline:
             extend(deadline_boot_s)
 
 
-async def keep_lease(world: World, lease: Lease, lifeline: LeaseLifeline, lost: Callable[[], None]) -> None:
+async def keep_lease(world: Holding, lease: Lease, lifeline: LeaseLifeline, lost: Callable[[], None]) -> None:
     """Renew until cancelled; calls `lost` once when another epoch holds the run or the lease ran out."""
     never = asyncio.Event()
     pause_s = world.heartbeat_s

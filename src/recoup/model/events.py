@@ -18,6 +18,7 @@ from recoup.model.instant import Instant
 from recoup.model.memory import Screen
 from recoup.model.mode import Mode
 from recoup.model.plan import Plan
+from recoup.model.probe import Action, Health, Phase
 from recoup.model.target import Candidate, Element, Fingerprint, HealMode
 from recoup.model.workspace import Baseline, Missing, Snapshot
 
@@ -656,6 +657,162 @@ class WorkflowBootSeen(Payload, frozen=True, kw_only=True):
     boot_id: Ident
 
 
+# Probes
+
+
+class ProbePayload(Payload, frozen=True, kw_only=True, rename=None):
+    """A fact about one resource of a probe, or about the probe itself. The envelope is filled in when it is stored."""
+
+    event_id: Ident = ""
+    resource_id: Ident = ""
+    """Empty: the probe itself."""
+    lease_epoch: int = 0
+    monotonic_seq: int = 0
+    timestamp_unix: float = 0
+    correlation_id: Ident = ""
+    """The same for all that follows from one fault."""
+    causation_id: Ident | None = None
+    """The event that this one follows from."""
+
+
+class ProbeStarted(ProbePayload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "ProbeStarted"
+    owner: ProcessIdentity
+    config_digest: Ident
+    resources: int
+    reason: str = ""
+
+
+class ProbeStopped(ProbePayload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "ProbeStopped"
+    reason: str
+
+
+class RecoveryPayload(ProbePayload, frozen=True, kw_only=True):
+    """What every fact about a recovery says."""
+
+    action: Action | None = None
+    fault_class: Ident | None = None
+    retry_count: int = 0
+    backoff_seconds: float = 0
+    phase: Phase
+    reason: str
+    error_code: Ident | None = None
+    result: Ident | None = None
+
+
+class PhaseChanged(RecoveryPayload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "PhaseChanged"
+    previous: Phase
+    health: Health
+
+
+class ProcessLaunched(ProbePayload, frozen=True, kw_only=True):
+    """Before anything is executed: who keeps the process, so that the next probe can prove it dead."""
+
+    TYPE: ClassVar[str] = "ProcessLaunched"
+    keeper: ProcessIdentity
+
+
+class RecoveryPlanned(RecoveryPayload, frozen=True, kw_only=True):
+    """An action will be taken after `wait_seconds`: a probe that is started meanwhile waits for the rest of it."""
+
+    TYPE: ClassVar[str] = "RecoveryPlanned"
+    wait_seconds: float
+
+
+class RecoveryAttempted(RecoveryPayload, frozen=True, kw_only=True):
+    """Before the action: from here on it counts."""
+
+    TYPE: ClassVar[str] = "RecoveryAttempted"
+    manual: bool = False
+    actor: str | None = None
+    command_id: Ident | None = None
+
+
+class RecoverySucceeded(RecoveryPayload, frozen=True, kw_only=True):
+    """The checks say so, not the action."""
+
+    TYPE: ClassVar[str] = "RecoverySucceeded"
+
+
+class RecoveryFailed(RecoveryPayload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "RecoveryFailed"
+
+
+class ProbeEscalated(RecoveryPayload, frozen=True, kw_only=True):
+    """The next action was refused; the decision is the gateway's or a person's now."""
+
+    TYPE: ClassVar[str] = "Escalated"
+    escalation_id: Ident
+    limit: Ident
+    hint: str
+
+
+class EscalationDelivered(ProbePayload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "EscalationDelivered"
+    escalation_id: Ident
+    outbox: Ident
+    complete: bool
+    """All who were to be told have been."""
+
+
+class ChannelDowngraded(ProbePayload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "ChannelDowngraded"
+    from_mode: Ident = msgspec.field(name="from")
+    to_mode: Ident = msgspec.field(name="to")
+    reason_code: Ident
+    reason: str
+    fault_class: Ident
+
+
+class ChannelRestored(ProbePayload, frozen=True, kw_only=True):
+    """The gateway took a downgrade back."""
+
+    TYPE: ClassVar[str] = "ChannelRestored"
+    from_mode: Ident = msgspec.field(name="from")
+    to_mode: Ident = msgspec.field(name="to")
+    reason: str
+    actor: str
+
+
+class BudgetReset(ProbePayload, frozen=True, kw_only=True):
+    """Retries were given back: after a time of health, or by somebody."""
+
+    TYPE: ClassVar[str] = "BudgetReset"
+    fault_class: Ident | None = None
+    """None: of all classes."""
+    automatic: bool
+    reason: str
+    actor: str | None = None
+
+
+class ActionRefused(ProbePayload, frozen=True, kw_only=True):
+    """Somebody asked for what a probe must not do."""
+
+    TYPE: ClassVar[str] = "ActionRefused"
+    asked: str
+    rule: Ident
+    reason: str
+    source: str
+    """Who asked: a file, an operator, the gateway."""
+
+
+class CommandHandled(ProbePayload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "CommandHandled"
+    command_id: Ident
+    command: str
+    outcome: Ident
+    """accepted | refused."""
+    rule: Ident | None = None
+    reason: str
+    actor: str
+    desired_version: int | None = None
+
+
+# The policy and the ledger
+
+
 class PolicyGeneration(Payload, frozen=True, kw_only=True):
     """In the stream `policy`: from the next step boundary on this is the policy of everybody who shares the ledger."""
 
@@ -733,6 +890,20 @@ PAYLOADS: dict[str, type[Payload]] = {
         PolicyGeneration,
         PolicyRefused,
         LedgerPruned,
+        ProbeStarted,
+        ProbeStopped,
+        PhaseChanged,
+        ProcessLaunched,
+        RecoveryPlanned,
+        RecoveryAttempted,
+        RecoverySucceeded,
+        RecoveryFailed,
+        EscalationDelivered,
+        ChannelDowngraded,
+        ChannelRestored,
+        BudgetReset,
+        ActionRefused,
+        CommandHandled,
     )
 }
 
@@ -742,15 +913,19 @@ class UnknownPayload(Payload, frozen=True, kw_only=True):
 
 
 _UNKNOWN = UnknownPayload()
+_OF_A_PROBE = b'{"event_id"'
+"""How every payload of a probe begins: its escalations and those of runs have one name."""
+_PROBE_ESCALATED = "Escalated by a probe"
 
 
 def decode_payload(event_type: str, raw: bytes) -> Payload:
-    decoder = _decoder(event_type)
+    of_a_probe = event_type == ProbeEscalated.TYPE and raw.startswith(_OF_A_PROBE)
+    decoder = _decoder(_PROBE_ESCALATED if of_a_probe else event_type)
     return decoder.decode(raw) if decoder else _UNKNOWN
 
 
 @lru_cache(maxsize=256)
 def _decoder(event_type: str) -> msgspec.json.Decoder[Payload] | None:
     """Made when the first such fact is read: to make them all takes longer than to read a run."""
-    payload = PAYLOADS.get(event_type)
+    payload = ProbeEscalated if event_type == _PROBE_ESCALATED else PAYLOADS.get(event_type)
     return None if payload is None else msgspec.json.Decoder(payload)

@@ -49,6 +49,11 @@ def targets_stream(workflow: str) -> str:
     return f"targets:{workflow}"
 
 
+def probe_stream(probe_id: str) -> str:
+    """Of a probe; its lease has the same name."""
+    return f"probe:{probe_id}"
+
+
 def key_stream(key_digest: str) -> str:
     """Of a key under which a run is submitted once."""
     return f"key:{key_digest}"

@@ -1,0 +1,13 @@
+"""Bounded local recovery: a closed list of actions on processes and channels, a budget, then somebody is asked.
+
+- supervisor.py: one probe from its start to its end
+- minder.py: one resource: what happened to it, what the kernel says, what is done
+- recorder.py: the probe's pen: facts are appended under its lease, many at once
+- ports.py: what a kind, a check and an outbox must be able to do; how to add one
+- kinds/: one file for each kind of resource
+- checks/: one file for each way of looking at one
+- outboxes/: who is told when the budget is spent, and the courier who tells them
+- world.py: everything that is handed in
+
+Whatever an action returns, a recovery has succeeded when the checks say so. Nothing here decides: `kernel/probe.py` does.
+"""

@@ -1,0 +1,150 @@
+"""What a kind of resource, a check and an outbox must be able to do.
+
+**A new kind** (`probe/kinds/NAME.py`): a class with the methods of `Holder`, made from a `Site`; name it in
+`probe/kinds/__init__.py`. `start`, `stop` and `act` return when they are done or have failed, within a limit of their
+own, and never raise for a failure of the resource: they return `Done(ok=False, ...)`. They need not find
+out whether the resource is healthy: checks do, and `own_check`, if a kind can look at itself. What a holder notices by itself (a process ended, a connection was closed)
+it reports with `site.fault(Fault(...))`, at once, from the event loop; reports about what it was told to stop are
+passed by. `act` must leave at most one of whatever it holds: the old one is proven gone before the new one begins.
+No retrying, waiting or deciding in a holder.
+
+**A new check** (`probe/checks/NAME.py`): a struct in `model/probe.py` (a `Check` with a `FAULT_CLASS`), a key in
+`documents/probe_shape.py`, and a class with `look`, named in `probe/checks/__init__.py`. `look` is cancelled when the
+check's `timeout_s` has passed, which counts as a bad sign. It must not block the loop and must close what it opened.
+
+**A new outbox** (`probe/outboxes/NAME.py`): a class with `name` and `deliver`. It raises `NotDelivered` when nobody has
+taken the letter; it is then called again, later, also by the next probe, until it returns. The same letter may come
+twice, with the same `escalation_id`: deliver it once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from recoup.kernel.probe_health import Sign
+from recoup.model.ids import ProcessIdentity
+from recoup.model.probe import Action, Check, Fault, Resource
+from recoup.model.redacted import Redacted
+from recoup.ports import Lifeline
+from recoup.probe.world import ProbeWorld
+
+OutputListener = Callable[[str, bytes], None]
+"""Takes ("stdout" | "stderr", chunk) as it was printed; must not block, nor store it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What came of an action, as far as the action itself can tell."""
+
+    ok: bool = True
+    reason: str = ""
+    error_code: str | None = None
+
+
+class Holder(Protocol):
+    """One resource in the probe's hands."""
+
+    @property
+    def own_check(self) -> Check | None:
+        """How often `look` is asked, and what its bad signs come to. None: this kind reports by itself."""
+        ...
+
+    @property
+    def settle_s(self) -> float:
+        """It counts as healthy when this has passed since it was started or acted on, and not before."""
+        ...
+
+    async def look(self) -> Sign:
+        """Is it there? Bad signs are returned, not raised."""
+        ...
+
+    async def start(self) -> Done:
+        """Bring it up for the first time, or after `stop`."""
+        ...
+
+    async def stop(self) -> Done:
+        """Let it go: when this returns nothing of it is left that this holder made. Not called twice in a row."""
+        ...
+
+    async def act(self, action: Action) -> Done:
+        """One of the five, whatever state it is in."""
+        ...
+
+    async def downgrade(self, mode: str) -> Done:
+        """Go on in a lesser way (channels with a `fallback` only), or back to the full one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What a holder or a check is given about its resource and its surroundings."""
+
+    world: ProbeWorld
+    probe_id: str
+    resource: Resource
+    folder: Path
+    """Of the probe file: relative paths start here."""
+    files: Path
+    """A private folder for this resource: logs and whatever else is kept beside the ledger."""
+    lifeline: Lifeline
+    """For keepers: until when the probe's lease holds."""
+    fault: Callable[[Fault], None]
+    """Something is wrong. Call it from the event loop."""
+    launched: Callable[[ProcessIdentity], Awaitable[None]]
+    """Await it before anything is executed: the ledger then knows who keeps it."""
+    listen: Callable[[OutputListener], None]
+    """From now on the listener is told what the resource prints."""
+    heard: OutputListener
+    """For holders: tell the listeners what was printed."""
+    mode: Callable[[], str | None]
+    """Of a channel: what it was downgraded to; None: it was not."""
+
+    @property
+    def mark(self) -> dict[str, str]:
+        """Into the environment of every process: if all else fails they are found by it."""
+        return {"RECOUP_RUN_ID": f"probe:{self.probe_id}", "RECOUP_RESOURCE_ID": self.resource.id}
+
+    def path(self, written: str) -> Path:
+        return (self.folder / Path(written).expanduser()).absolute()
+
+
+class Checker(Protocol):
+    """One way of looking at a resource."""
+
+    async def look(self) -> Sign:
+        """Bad signs are returned, not raised; an OSError counts as one."""
+        ...
+
+    def begin(self) -> None:
+        """The resource was just started or acted on: forget what was seen before."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """One escalation on its way."""
+
+    escalation_id: str
+    resource_id: str
+    body: Redacted
+    """The event as stored: JSON."""
+
+
+class NotDelivered(Exception):
+    """Nobody has taken the letter; `str` says why."""
+
+
+class Outbox(Protocol):
+    """Somebody who is told."""
+
+    @property
+    def name(self) -> str:
+        """Stands in the ledger: which outboxes have taken a letter."""
+        ...
+
+    async def deliver(self, letter: Letter) -> None:
+        """Returns when it is certain that somebody has it. Raises NotDelivered."""
+        ...
