@@ -28,10 +28,25 @@ _WORDS: dict[Rule, frozenset[str]] = {
         ["host", "placement", "move", "migrate", "relocate", "reschedule", "evacuate", "drain", "node"]
     ),
     Rule.STABLE_ROUTE: frozenset(["route", "reroute", "routing", "workspace", "agent", "alias"]),
-    Rule.DESIRED_STATE: frozenset(["desired", "state", "scale", "replicas", "deploy", "upgrade", "rollback", "version"]),
-    Rule.PLATFORM_APPROVAL: frozenset(["approve", "approval", "approvals", "bypass", "override", "sudo", "force"]),
+    Rule.DESIRED_STATE: frozenset(
+        ["desired", "state", "scale", "replicas", "deploy", "upgrade", "rollback", "version"]
+    ),
+    Rule.PLATFORM_APPROVAL: frozenset(
+        ["approve", "approval", "approvals", "bypass", "override", "sudo", "force"]
+    ),
     Rule.SILENT_TERMINATION: frozenset(
-        ["terminate", "termination", "kill", "archive", "delete", "destroy", "remove", "stop", "shutdown", "silence"]
+        [
+            "terminate",
+            "termination",
+            "kill",
+            "archive",
+            "delete",
+            "destroy",
+            "remove",
+            "stop",
+            "shutdown",
+            "silence",
+        ]
     ),
 }
 

@@ -9,5 +9,6 @@
 - outboxes/: who is told when the budget is spent, and the courier who tells them
 - world.py: everything that is handed in
 
-Whatever an action returns, a recovery has succeeded when the checks say so. Nothing here decides: `kernel/probe.py` does.
+Whatever an action returns, a recovery has succeeded when the checks say so. Nothing is decided here, but in
+`kernel/probe.py`.
 """

@@ -1,4 +1,4 @@
-"""What a process prints: always drained, kept redacted in two files of limited size, and bounded in what it may cost."""
+"""What a process prints: always drained, kept redacted in two files of limited size, and limited in its cost."""
 
 from __future__ import annotations
 

@@ -2,11 +2,11 @@
 
 **A new kind** (`probe/kinds/NAME.py`): a class with the methods of `Holder`, made from a `Site`; name it in
 `probe/kinds/__init__.py`. `start`, `stop` and `act` return when they are done or have failed, within a limit of their
-own, and never raise for a failure of the resource: they return `Done(ok=False, ...)`. They need not find
-out whether the resource is healthy: checks do, and `own_check`, if a kind can look at itself. What a holder notices by itself (a process ended, a connection was closed)
-it reports with `site.fault(Fault(...))`, at once, from the event loop; reports about what it was told to stop are
-passed by. `act` must leave at most one of whatever it holds: the old one is proven gone before the new one begins.
-No retrying, waiting or deciding in a holder.
+own, and never raise for a failure of the resource: they return `Done(ok=False, ...)`. They need not find out whether
+the resource is healthy: checks do, and `own_check`, if a kind can look at itself. What a holder notices by itself (a
+process ended, a connection was closed) it reports with `site.fault(Fault(...))`, at once, from the event loop; reports
+about what it was told to stop are passed by. `act` must leave at most one of whatever it holds: the old one is proven
+gone before the new one begins. No retrying, waiting or deciding in a holder.
 
 **A new check** (`probe/checks/NAME.py`): a struct in `model/probe.py` (a `Check` with a `FAULT_CLASS`), a key in
 `documents/probe_shape.py`, and a class with `look`, named in `probe/checks/__init__.py`. `look` is cancelled when the

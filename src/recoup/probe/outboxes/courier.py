@@ -1,0 +1,77 @@
+"""Takes escalations to their outboxes, as often as it needs, in the order in which they came."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from recoup.errors import LeaseLost, LedgerError
+from recoup.model import events as ev
+from recoup.model.ids import probe_stream
+from recoup.model.probe import OpenEscalation
+from recoup.probe.ports import Letter, NotDelivered, Outbox
+from recoup.probe.recorder import ProbeRecorder
+from recoup.probe.world import ProbeWorld
+
+LOOK_S: Final = 0.5
+RETRY_S: Final = (1.0, 2.0, 5.0, 15.0, 30.0, 60.0)
+DELIVERY_S: Final = 60.0
+
+
+class Courier:
+    """What is delivered is in the ledger: a probe that is started again goes on where the last one was."""
+
+    def __init__(self, world: ProbeWorld, recorder: ProbeRecorder, outboxes: Sequence[Outbox]) -> None:
+        self._world = world
+        self._recorder = recorder
+        self._outboxes = outboxes
+        self._failed: dict[str, int] = {}
+
+    async def carry(self) -> None:
+        """Until cancelled."""
+        never = asyncio.Event()
+        while True:
+            pause_s = LOOK_S
+            try:
+                for outbox in self._outboxes:
+                    pause_s = max(pause_s, await self._serve(outbox))
+            except LeaseLost:
+                raise
+            except LedgerError:
+                pause_s = RETRY_S[0]
+            await self._world.clock.wait(never, pause_s)
+
+    async def _serve(self, outbox: Outbox) -> float:
+        """All that it has yet to be told; after a failure, how long it is left alone."""
+        for waiting in list(self._recorder.state.open_escalations.values()):
+            if outbox.name not in waiting.told and not await self._deliver(outbox, waiting):
+                failed = self._failed[outbox.name] = self._failed.get(outbox.name, 0) + 1
+                return RETRY_S[min(failed, len(RETRY_S)) - 1]
+        self._failed.pop(outbox.name, None)
+        return 0
+
+    async def _deliver(self, outbox: Outbox, waiting: OpenEscalation) -> bool:
+        letter = await self._letter(waiting)
+        try:
+            async with asyncio.timeout(DELIVERY_S):
+                await outbox.deliver(letter)
+        except (NotDelivered, TimeoutError):
+            return False
+        told = {*waiting.told, outbox.name}
+        fact = ev.EscalationDelivered(
+            resource_id=letter.resource_id,
+            escalation_id=waiting.escalation_id,
+            outbox=outbox.name,
+            complete=told >= {one.name for one in self._outboxes},
+        )
+        await self._recorder.record(fact)
+        return True
+
+    async def _letter(self, waiting: OpenEscalation) -> Letter:
+        (event,) = await self._world.ledger.read(
+            probe_stream(self._recorder.state.probe_id), after=waiting.seq - 1, limit=1
+        )
+        assert isinstance(event.payload, ev.ProbeEscalated)
+        body = self._world.redactor.seal(event.payload)
+        return Letter(waiting.escalation_id, event.payload.resource_id, body)
