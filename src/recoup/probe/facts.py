@@ -141,6 +141,27 @@ def downgraded(state: ResourceState, step: Downgrade) -> ev.ChannelDowngraded:
     )
 
 
+def given_back(command: Command) -> ev.BudgetReset:
+    """By somebody, for a class of faults or for all."""
+    return ev.BudgetReset(
+        resource_id=command.resource_id,
+        fault_class=command.fault_class,
+        automatic=False,
+        reason=command.reason,
+        actor=command.actor,
+    )
+
+
+def restored(state: ResourceState, mode: str, command: Command) -> ev.ChannelRestored:
+    return ev.ChannelRestored(
+        resource_id=state.resource_id,
+        from_mode=state.mode or "",
+        to_mode=mode,
+        reason=command.reason,
+        actor=command.actor,
+    )
+
+
 def handled(
     command: Command, outcome: str, reason: str, rule: str | None = None, *, known: bool = True
 ) -> ev.CommandHandled:
