@@ -84,6 +84,10 @@ from recoup.workspace.workspaces import GitWorkspaces
 if TYPE_CHECKING:
     from recoup.depot.shipping import Shipping
     from recoup.metrics.collector import Metrics
+    from recoup.model.probe import ProbeConfig
+    from recoup.probe.operators import Operators
+    from recoup.probe.supervisor import Probe
+    from recoup.probe.world import ProbeWorld
     from recoup.reports.reporter import Reporter
     from recoup.retention import Retention
     from recoup.runtimes.browser.runtime import BrowserRuntime
@@ -505,6 +509,44 @@ class App:
         except (StateError, LedgerError) as error:
             return f"the audit is behind: {error}"
         return None
+
+    # Probes
+
+    def probe_world(
+        self,
+        seen: Callable[[Event], None] = lambda _event: None,
+        alive: Callable[[], None] = lambda: None,
+    ) -> ProbeWorld:
+        from recoup.probe.world import ProbeWorld
+
+        return ProbeWorld(
+            clock=self.world.clock,
+            ledger=self.ledger,
+            redactor=self.redactor,
+            census=self.world.census,
+            keeper=LinuxKeeper(),
+            environ=self.world.environ,
+            home=self.settings.home,
+            lease_ttl_s=self.settings.lease_s,
+            heartbeat_s=self.settings.heartbeat_s,
+            seen=seen,
+            alive=alive,
+        )
+
+    def probe(self, config: ProbeConfig, world: ProbeWorld) -> Probe:
+        """Raises UsageError when it holds a kind that cannot be looked after here."""
+        from recoup.probe.outboxes.opening import outboxes_of
+        from recoup.probe.supervisor import Probe
+
+        for name in config.secrets:
+            if self._environ.get(name):
+                self._register(name, self._environ[name])
+        return Probe(world, config, lambda lifeline: outboxes_of(world, config, lifeline))
+
+    def probe_operators(self) -> Operators:
+        from recoup.probe.operators import Operators
+
+        return Operators(self.probe_world())
 
     # Workflows and the policy
 

@@ -3,6 +3,7 @@
     RecoupError
     ├── InvalidPlan            a plan, input or reference that cannot be run           exit 3
     ├── InvalidPolicy          a policy file that cannot be used                       exit 3
+    ├── InvalidProbe           a probe file that cannot be used                        exit 3
     ├── UsageError             a request that makes no sense now                       exit 2
     │   ├── NotFound           no such run, step, evidence                             exit 2
     │   ├── WaitsForOperator   a person must settle something first                    exit 5
@@ -54,6 +55,14 @@ class Problem(msgspec.Struct, frozen=True):
     line: int | None = None
 
 
+class Refusal(msgspec.Struct, frozen=True):
+    """Something that was asked for, and the name of the rule that forbids it."""
+
+    asked: str
+    rule: str
+    reason: str
+
+
 class InvalidPlan(RecoupError):
     """All the problems of a plan at once."""
 
@@ -73,6 +82,19 @@ class InvalidPolicy(InvalidPlan):
     """All the problems of a policy file at once."""
 
     noun = "policy"
+
+
+class InvalidProbe(InvalidPlan):
+    """All the problems of a probe file at once."""
+
+    noun = "probe file"
+
+    def __init__(
+        self, source: str, problems: Sequence[Problem], *, hint: str = "", refused: Sequence[Refusal] = ()
+    ) -> None:
+        super().__init__(source, problems, hint=hint)
+        self.refused = tuple(refused)
+        """What it asked for that no probe may do: to be audited where it was meant to be run."""
 
 
 class UsageError(RecoupError):

@@ -37,6 +37,7 @@ _COMMANDS = {
     "memory": ("recoup.cli.memory:memory", "Show what a workflow has learned, and take it back."),
     "audit": ("recoup.cli.audit:audit", "Export every event to files with a hash chain, and verify them."),
     "prune": ("recoup.cli.prune:prune", "Forget runs that ended long ago, with everything of theirs."),
+    "probe": ("recoup.cli.probe:probe", "Look after processes and channels here, within strict limits."),
     "simulate": ("recoup.cli.simulate:simulate", "Say what another policy would have decided."),
     "policy": ("recoup.cli.rules:policy", "Show or check the policy."),
     "schema": ("recoup.cli.rules:schema", "Print the JSON Schema of a file that people write."),

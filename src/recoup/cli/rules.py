@@ -103,10 +103,10 @@ def check(file: Path, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("kind", type=click.Choice(["plan", "policy"]))
+@click.argument("kind", type=click.Choice(["plan", "policy", "probe"]))
 @json_option
 def schema(kind: str, as_json: bool) -> None:
-    """Print the JSON Schema of a plan or policy file, for editors.
+    """Print the JSON Schema of a plan, policy or probe file, for editors.
 
     \b
     Example:
@@ -115,7 +115,7 @@ def schema(kind: str, as_json: bool) -> None:
     """
     import json
 
-    from recoup.documents.schemas import plan_schema, policy_schema
+    from recoup.documents.schemas import plan_schema, policy_schema, probe_schema
 
-    document = plan_schema() if kind == "plan" else policy_schema()
+    document = {"plan": plan_schema, "policy": policy_schema, "probe": probe_schema}[kind]()
     click.echo(json.dumps(document, indent=None if as_json else 2))

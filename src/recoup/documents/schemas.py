@@ -26,6 +26,12 @@ def policy_schema() -> dict[str, Any]:
     return _schema(PolicyShape, "Recoup policy")
 
 
+def probe_schema() -> dict[str, Any]:
+    from recoup.documents.probe_shape import ProbeShape
+
+    return _schema(ProbeShape, "Recoup probe")
+
+
 def _schema(shape: type[Shape], title: str) -> dict[str, Any]:
     generated = shape.model_json_schema(schema_generator=_Generator, mode="validation")
     return {"$schema": DIALECT, **_tidy(generated), "title": title}

@@ -130,8 +130,7 @@ def _pointless(probe: ProbeState, resources: dict[str, Resource], command: Comma
 
 
 def _out_of_place(resource: Resource, command: Command) -> Refused | None:
-    """Every kind has one action of its own; a file may name others for it."""
-    fitting = {resource.kind.ACTION, *resource.on_fault.values()}
+    fitting = resource.kind.ACTIONS
     if command.action in fitting:
         return None
     reason = f"{resource.id} cannot be told to {command.action}: it knows {', '.join(sorted(fitting))}"

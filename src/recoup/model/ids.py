@@ -54,6 +54,11 @@ def probe_stream(probe_id: str) -> str:
     return f"probe:{probe_id}"
 
 
+def refusals_stream(probe_id: str) -> str:
+    """Of what its files asked for that no probe may do: nobody runs it then, and its own stream has one writer."""
+    return f"refusals:{probe_id}"
+
+
 def key_stream(key_digest: str) -> str:
     """Of a key under which a run is submitted once."""
     return f"key:{key_digest}"

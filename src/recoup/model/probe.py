@@ -152,6 +152,7 @@ class ProcessKind(msgspec.Struct, frozen=True, kw_only=True, tag="process"):
     """A process that should run for as long as the probe does."""
 
     ACTION: ClassVar[Action] = Action.RESTART
+    ACTIONS: ClassVar[frozenset[Action]] = frozenset({Action.RESTART})
     command: tuple[str, ...]
     cwd: str = "."
     env: dict[str, str] = {}
@@ -167,6 +168,7 @@ class ChannelKind(msgspec.Struct, frozen=True, kw_only=True, tag="channel"):
     """A connection that is kept open, or opened again: one of the transports below."""
 
     ACTION: ClassVar[Action] = Action.RECONNECT
+    ACTIONS: ClassVar[frozenset[Action]] = frozenset({Action.RECONNECT, Action.RESTART})
     transport: Ident
     """tcp | http | websocket | unix | ssh_remote | dialog."""
     address: str = ""
@@ -188,6 +190,7 @@ class MountKind(msgspec.Struct, frozen=True, kw_only=True, tag="mount"):
     """A file system at a path."""
 
     ACTION: ClassVar[Action] = Action.REMOUNT
+    ACTIONS: ClassVar[frozenset[Action]] = frozenset({Action.REMOUNT})
     path: str
     command: tuple[str, ...]
     unmount: tuple[str, ...] = ()
@@ -198,6 +201,7 @@ class BindingKind(msgspec.Struct, frozen=True, kw_only=True, tag="binding"):
     """A local port that answers: bound by a command, or forwarded to another one."""
 
     ACTION: ClassVar[Action] = Action.REBIND
+    ACTIONS: ClassVar[frozenset[Action]] = frozenset({Action.REBIND, Action.RESTART})
     host: str = "127.0.0.1"
     port: int
     command: tuple[str, ...] = ()
@@ -210,6 +214,7 @@ class EndpointKind(msgspec.Struct, frozen=True, kw_only=True, tag="endpoint"):
     """A file that names a local address, alone or as the value of a variable in it."""
 
     ACTION: ClassVar[Action] = Action.REFRESH_LOCAL_ENDPOINT
+    ACTIONS: ClassVar[frozenset[Action]] = frozenset({Action.REFRESH_LOCAL_ENDPOINT})
     file: str
     variable: str = ""
     """The name in a file of NAME=value lines; empty: the whole file is the address."""

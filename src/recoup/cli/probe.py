@@ -1,0 +1,324 @@
+"""`probe`: look after what runs on this machine, and steer who does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import getpass
+import os
+import secrets
+import signal
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from recoup.cli.output import json_option, print_json, with_app, write_line
+from recoup.errors import InvalidProbe, NotFound, UsageError
+
+if TYPE_CHECKING:
+    from recoup.app import App
+    from recoup.model.events import Event
+    from recoup.model.probe import Command, ProbeConfig
+
+_CHORES_S = 30.0
+_FOLLOW_S = 0.5
+
+probe_option = click.option("--probe", "probe_name", metavar="ID", help="Which probe, if there are several.")
+file_argument = click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+
+
+@click.group()
+def probe() -> None:
+    """Look after processes and channels on this machine, within strict limits.
+
+    A probe may restart, reconnect, remount, rebind and refresh a local endpoint, and nothing else. When its budget is
+    spent it hands over, with a reason.
+
+    \b
+    Examples:
+      recoup probe run probe.yaml
+      recoup probe status
+      recoup probe act api restart --reason "new certificate"
+    """
+
+
+@probe.command()
+@file_argument
+@json_option
+@click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors.")
+@click.pass_context
+def run(ctx: click.Context, file: Path, as_json: bool, quiet: bool) -> None:
+    """Look after everything in FILE until told to stop (SIGTERM or Ctrl-C): then all of it is stopped, in order.
+
+    \b
+    Examples:
+      recoup probe run probe.yaml
+      recoup probe run probe.yaml --json | jq -c 'select(.type == "Escalated")'
+    """
+    from recoup.cli.probe_live import watching
+    from recoup.probe.notify import ServiceManager
+
+    manager = ServiceManager(os.environ)
+
+    async def work(app: App) -> None:
+        config = await _config(app, file)
+        with watching(config, as_json=as_json, quiet=quiet) as seen:
+            one = app.probe(config, app.probe_world(seen, manager.alive))
+            stop = asyncio.Event()
+            with _told_by_signals(stop, manager):
+                async with _beside(app, one.started, manager):
+                    await one.run(stop)
+
+    with_app(ctx, work)
+
+
+@probe.command()
+@file_argument
+@json_option
+def check(file: Path, as_json: bool) -> None:
+    """Say everything that is wrong with a probe file, or that nothing is.
+
+    \b
+    Example:
+      recoup probe check probe.yaml
+    """
+    from recoup.documents.probe_file import read_probe_file
+    from recoup.probe.supervisor import config_digest
+
+    if not file.exists():
+        raise NotFound(f"there is no probe file {file}", hint="Give the path of a YAML or JSON file.")
+    config = read_probe_file(file)
+    if as_json:
+        print_json({"valid": True, "probe": config.id, "digest": config_digest(config), "problems": []})
+    else:
+        count = len(config.resources)
+        click.echo(
+            f"{file}: nothing wrong, probe {config.id} with {count} resource{'' if count == 1 else 's'}"
+        )
+
+
+@probe.command()
+@probe_option
+@json_option
+@click.pass_context
+def status(ctx: click.Context, probe_name: str | None, as_json: bool) -> None:
+    """Show what a probe looks after: phase, health, retries, what waits and for how long.
+
+    \b
+    Examples:
+      recoup probe status
+      recoup probe status --json | jq '.resources[] | select(.phase == "failed")'
+    """
+    from recoup.cli.probe_live import status_lines
+
+    async def work(app: App) -> None:
+        operators = app.probe_operators()
+        document = await operators.document(await operators.find(probe_name))
+        if as_json:
+            print_json(document)
+            return
+        for line in status_lines(document):
+            click.echo(line)
+
+    with_app(ctx, work)
+
+
+@probe.command()
+@probe_option
+@click.option("--follow", "-f", is_flag=True, help="Go on as they come.")
+@click.option("--resource", metavar="ID", help="Of this resource only.")
+@json_option
+@click.pass_context
+def events(
+    ctx: click.Context, probe_name: str | None, follow: bool, resource: str | None, as_json: bool
+) -> None:
+    """Print what happened, in order.
+
+    \b
+    Examples:
+      recoup probe events --resource api
+      recoup probe events --json | jq -c 'select(.type == "RecoveryAttempted")'
+    """
+    from recoup.cli.probe_live import words_of
+    from recoup.kernel.probe_documents import probe_line
+
+    def show(event: Event) -> None:
+        if resource is not None and getattr(event.payload, "resource_id", "") != resource:
+            return
+        if as_json:
+            print_json(probe_line(event))
+        else:
+            words = words_of(event)
+            write_line(sys.stdout, f"{event.seq:>6}  {event.at.iso()[:19]}Z  {event.type:<20} {words}")
+
+    async def work(app: App) -> None:
+        operators, after = app.probe_operators(), 0
+        name = await operators.find(probe_name)
+        while True:
+            async for event in operators.events(name, after):
+                after = max(after, event.seq) if event.stream.startswith("probe:") else after
+                show(event)
+            if not follow:
+                return
+            await asyncio.sleep(_FOLLOW_S)
+
+    with_app(ctx, work)
+
+
+@probe.command()
+@click.argument("resource")
+@click.argument("action")
+@click.option("--reason", required=True, help="Why; it is recorded.")
+@click.option(
+    "--fault-class", metavar="CLASS", help="Whose budget it counts in. Default: the present fault's."
+)
+@click.option("--id", "command_id", metavar="ID", help="Sending the same id again changes nothing.")
+@probe_option
+@json_option
+@click.pass_context
+def act(
+    ctx: click.Context,
+    resource: str,
+    action: str,
+    reason: str,
+    fault_class: str | None,
+    command_id: str | None,
+    probe_name: str | None,
+    as_json: bool,
+) -> None:
+    """Have the probe act on RESOURCE now: restart, reconnect, remount, rebind or refresh_local_endpoint.
+
+    It counts in the budget like the probe's own actions, and is refused when that is spent.
+
+    \b
+    Example:
+      recoup probe act api restart --reason "new certificate"
+    """
+    from recoup.model.probe import Command, CommandKind
+
+    command = Command(
+        command_id=command_id or f"act-{secrets.token_hex(8)}",
+        kind=CommandKind.ACT,
+        resource_id=resource,
+        action=action,
+        fault_class=fault_class,
+        reason=reason,
+        actor=getpass.getuser(),
+    )
+    _tell(ctx, probe_name, command, as_json)
+
+
+@probe.command("reset-budget")
+@click.argument("resource")
+@click.option("--reason", required=True, help="Why; it is recorded.")
+@click.option("--fault-class", metavar="CLASS", help="Of this class of fault only.")
+@click.option("--id", "command_id", metavar="ID", help="Sending the same id again changes nothing.")
+@probe_option
+@json_option
+@click.pass_context
+def reset_budget(
+    ctx: click.Context,
+    resource: str,
+    reason: str,
+    fault_class: str | None,
+    command_id: str | None,
+    probe_name: str | None,
+    as_json: bool,
+) -> None:
+    """Give RESOURCE its retries back. It is audited; what has failed stays so until you act on it.
+
+    \b
+    Example:
+      recoup probe reset-budget api --reason "the disk was full"
+    """
+    from recoup.model.probe import Command, CommandKind
+
+    command = Command(
+        command_id=command_id or f"reset-{secrets.token_hex(8)}",
+        kind=CommandKind.RESET_BUDGET,
+        resource_id=resource,
+        fault_class=fault_class,
+        reason=reason,
+        actor=getpass.getuser(),
+    )
+    _tell(ctx, probe_name, command, as_json)
+
+
+def _tell(ctx: click.Context, probe_name: str | None, command: Command, as_json: bool) -> None:
+    async def work(app: App) -> dict[str, Any]:
+        import msgspec
+
+        operators = app.probe_operators()
+        reason = app.redactor.redact(command.reason).text
+        told = msgspec.structs.replace(command, reason=reason)
+        return await operators.tell(await operators.find(probe_name), told)
+
+    answer = with_app(ctx, work)
+    if as_json:
+        print_json(answer)
+        if answer["outcome"] != "accepted":
+            ctx.exit(UsageError.exit_code)
+        return
+    if answer["outcome"] != "accepted":
+        raise UsageError(f"refused by {answer['rule']}: {answer['reason']}")
+    click.echo(f"accepted: {command.kind} {command.resource_id}, see `recoup probe events`")
+
+
+async def _config(app: App, file: Path) -> ProbeConfig:
+    from recoup.documents.probe_file import default_id, read_probe_file
+
+    if not file.exists():
+        raise NotFound(f"there is no probe file {file}", hint="Give the path of a YAML or JSON file.")
+    try:
+        return read_probe_file(file)
+    except InvalidProbe as error:
+        if error.refused:
+            await app.probe_operators().record_refusals(default_id(file), str(file), error.refused)
+            await app.chores()
+        raise
+
+
+@contextlib.contextmanager
+def _told_by_signals(stop: asyncio.Event, manager: Any) -> Iterator[None]:
+    """The first asks to stop in order; a third does not wait for anything: keepers kill what is left."""
+    loop, told = asyncio.get_running_loop(), [0]
+
+    def told_to_stop() -> None:
+        told[0] += 1
+        if told[0] > 2:
+            os._exit(130)
+        manager.stopping()
+        stop.set()
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    for number in numbers:
+        loop.add_signal_handler(number, told_to_stop)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+
+@contextlib.asynccontextmanager
+async def _beside(app: App, started: asyncio.Event, manager: Any) -> AsyncIterator[None]:
+    """Say that we are ready once we are; write the audit now and then, and at the end."""
+
+    async def chores() -> None:
+        await started.wait()
+        manager.ready()
+        while True:
+            await asyncio.sleep(_CHORES_S)
+            await app.chores()
+
+    task = asyncio.create_task(chores())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        await app.chores()
