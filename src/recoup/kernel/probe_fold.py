@@ -23,7 +23,7 @@ from recoup.model.probe import (
 USED_MAX = 1_000
 """Of one class: more than any limit can ask for."""
 COMMANDS_MAX = 1_000
-ESCALATIONS_MAX = 10_000
+ESCALATIONS_MAX = 1_000
 CLASSES_MAX = 100
 """Of one resource. Whoever makes up names of faults loses the oldest ones."""
 
@@ -86,12 +86,8 @@ def _advance_resource(state: ResourceState, payload: ev.ProbePayload, at: Instan
         state.correlation_id = payload.correlation_id
     match payload:
         case ev.PhaseChanged():
-            state.phase, state.health, state.reason, state.since = (
-                payload.phase,
-                payload.health,
-                payload.reason,
-                at,
-            )
+            state.phase, state.health, state.reason = payload.phase, payload.health, payload.reason
+            state.since, state.fault_class = at, payload.fault_class
             state.planned = None
         case ev.RecoveryPlanned():
             state.planned = _planned(payload, at)

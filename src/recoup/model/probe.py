@@ -319,6 +319,8 @@ class ResourceState(msgspec.Struct, kw_only=True):
     reason: str = ""
     since: Instant | None = None
     """In this phase."""
+    fault_class: Ident | None = None
+    """Why it is recovering or has failed; None: it is neither."""
     used: dict[str, tuple[Used, ...]] = {}
     """By fault class: the actions since its budget was last given back by hand."""
     given_back_seq: int = 0

@@ -408,8 +408,7 @@ class Minder:
 
     async def _obey_act(self, told: _Told) -> None:
         state, now, command = self.state, self._world.clock.now(), told.command
-        known = state.planned or state.attempted
-        fault_class = command.fault_class or (known.fault.fault_class if known else MANUAL)
+        fault_class = command.fault_class or state.fault_class or MANUAL
         refused = self._refusal(fault_class, now)
         if refused is not None:
             rule, reason = refused

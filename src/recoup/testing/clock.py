@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import time
 from itertools import count
 
 from recoup.model.instant import Instant
@@ -74,6 +75,19 @@ class FakeClock:
     def _wake_due(self) -> None:
         while self._waiting and self._waiting[0][0] <= self._boot_us:
             _finish(heapq.heappop(self._waiting)[2])
+
+
+class HandClock(FakeClock):
+    """Moves when a test says so and not otherwise: beside real processes, which take real time.
+
+    Its boot clock begins with the machine's, so that keepers, who look at that one, find its deadlines in the future.
+    """
+
+    def __init__(self, start_s: float = 1_800_000_000) -> None:
+        super().__init__(start_s, boot_s=time.clock_gettime(time.CLOCK_BOOTTIME))
+
+    def _rearm(self) -> None:
+        """Nobody but the test moves it."""
 
 
 def _finish(due: asyncio.Future[None]) -> None:
