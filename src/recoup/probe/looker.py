@@ -10,8 +10,7 @@ from recoup.kernel.probe_health import Sign
 from recoup.model.probe import Check
 from recoup.probe.world import ProbeWorld
 
-SOON_S: Final = 0.1
-STARTING_EVERY_S: Final = 1.0
+STARTING_EVERY_S: Final = 0.5
 """While nothing is known yet: somebody waits for it."""
 
 
@@ -55,9 +54,8 @@ class Looker:
         """Until cancelled."""
         while True:
             await self._watching.wait()
-            if await self._world.clock.wait(self._anew, self._pause_s()):
-                self._anew.clear()
-                await self._world.clock.wait(self._anew, SOON_S)
+            await self._world.clock.wait(self._anew, self._pause_s())
+            self._anew.clear()
             if self._watching.is_set():
                 await self._look_once()
 
