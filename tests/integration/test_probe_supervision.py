@@ -127,6 +127,21 @@ async def test_the_budget_comes_back_after_ten_healthy_minutes_and_not_before(tm
         assert [one.retry_count for one in planned] == [1, 1]
 
 
+async def test_flapping_every_eleven_minutes_is_handed_over_at_the_thirteenth_fault_of_a_day(
+    tmp_path: Path,
+) -> None:
+    async with scripted(tmp_path, process("api")).running() as house:
+        await house.until(lambda: house.phase("api") == Phase.RUNNING)
+        for number in range(12):
+            await recovered(house, "api", 30)
+            await house.pass_time(660)
+            await house.until(lambda number=number: house.types("api").count("BudgetReset") == number + 1)  # type: ignore[misc]
+        house.holders["api"].fail()
+        await house.until(lambda: house.phase("api") == Phase.FAILED)
+        (escalated,) = [one for one in house.facts("api") if isinstance(one, ev.ProbeEscalated)]
+        assert (escalated.limit, escalated.retry_count) == ("day_max", 1)
+
+
 async def test_a_probe_that_is_started_again_waits_for_the_rest_and_forgets_nothing(tmp_path: Path) -> None:
     first = scripted(tmp_path, process("api"))
     async with first.running():

@@ -103,6 +103,10 @@ class Probe:
         except BaseExceptionGroup as group:
             raise _first(group) from None
 
+    def lose(self) -> None:
+        """As when the lease is lost: everything ends at once."""
+        self._lost.set()
+
     async def tell(self, command: Command, acks: Sequence[ControlAck] = ()) -> str | None:
         """Carried out once, however often it is told. The outcome, where it is known already."""
         known = self.state.commands.get(command.command_id)
@@ -160,7 +164,7 @@ class Probe:
 
         detach = lifeline.attach(extended)
         try:
-            await keep_lease(self._world, lease, lifeline, self._lost.set)
+            await keep_lease(self._world, lease, lifeline, self.lose)
         finally:
             detach()
 

@@ -1,0 +1,188 @@
+"""`recoup probe` as people use it: the command itself, killed and started again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+RECOUP = (sys.executable, "-m", "recoup.cli.main")
+PATIENCE_S = 40.0
+
+
+class Home:
+    """A state folder, a probe file, and the command."""
+
+    def __init__(self, root: Path, text: str) -> None:
+        self.root = root
+        self.file = root / "dev.yaml"
+        self.file.write_text(textwrap.dedent(text))
+        self.environ = {**os.environ, "RECOUP_HOME": str(root / "home"), "NO_COLOR": "1"}
+
+    def start(self, **environ: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*RECOUP, "probe", "run", str(self.file), "--json"],
+            env={**self.environ, **environ},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def call(self, *words: str) -> subprocess.CompletedProcess[str]:
+        command = [*RECOUP, "probe", *words]
+        return subprocess.run(
+            command, env=self.environ, capture_output=True, text=True, timeout=60, check=False
+        )
+
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.call("status", "--json").stdout)
+        return found
+
+    def pids(self) -> list[int]:
+        file = self.root / "pids"
+        return [int(line) for line in file.read_text().split()] if file.exists() else []
+
+
+def lines_until(
+    process: subprocess.Popen[str], holds: Callable[[dict[str, Any]], bool]
+) -> list[dict[str, Any]]:
+    assert process.stdout is not None
+    lines = []
+    for text in process.stdout:
+        lines.append(json.loads(text))
+        if holds(lines[-1]):
+            return lines
+    raise AssertionError(f"it ended before: {lines}")
+
+
+def entered(resource: str, phase: str) -> Callable[[dict[str, Any]], bool]:
+    return lambda line: (
+        line["type"] == "PhaseChanged" and line["resource_id"] == resource and line["phase"] == phase
+    )
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    end_s = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < end_s, "it did not come about"
+        time.sleep(0.02)
+
+
+ONE = """
+    version: 1
+    budget: {delays_s: [1s]}
+    resources:
+      - id: api
+        process: {command: [sh, -c, "echo $$ >> pids; exec sleep 1000"], settle: 100ms}
+"""
+
+
+def test_a_killed_probe_leaves_no_orphan_and_the_next_one_no_second_copy(tmp_path: Path) -> None:
+    home = Home(tmp_path, ONE)
+    first = home.start()
+    try:
+        lines_until(first, entered("api", "running"))
+        assert home.status()["running"]
+        first.kill()
+        first.wait()
+        wait_until(lambda: not alive(home.pids()[0]))
+        assert not home.status()["running"]
+        second = home.start()
+        try:
+            lines = lines_until(second, entered("api", "running"))
+            assert lines[0]["type"] == "ProbeStarted" and lines[0]["lease_epoch"] == 2
+            assert [alive(pid) for pid in home.pids()] == [False, True]
+            second.send_signal(signal.SIGTERM)
+            rest = [json.loads(line)["type"] for line in second.stdout or ()]
+            assert rest == ["PhaseChanged", "ProbeStopped"] and second.wait() == 0
+        finally:
+            second.kill()
+            second.communicate()
+    finally:
+        first.kill()
+        first.communicate()
+    assert not any(alive(pid) for pid in home.pids())
+
+
+def test_people_look_act_and_give_budgets_back(tmp_path: Path) -> None:
+    home = Home(tmp_path, ONE.replace("delays_s: [1s]", "delays_s: [1s], max_retries: 1"))
+    running = home.start()
+    try:
+        lines_until(running, entered("api", "running"))
+        told = home.call("act", "api", "restart", "--reason", "new certificate", "--json")
+        assert json.loads(told.stdout)["outcome"] == "accepted", told.stderr
+        lines_until(running, entered("api", "running"))
+        refused = home.call("act", "api", "restart", "--reason", "again")
+        assert refused.returncode == 2 and "budget" in refused.stderr
+        forbidden = home.call("act", "api", "archive", "--reason", "tidy up", "--json")
+        assert (forbidden.returncode, json.loads(forbidden.stdout)["rule"]) == (2, "silent_termination")
+        given_back = home.call("reset-budget", "api", "--reason", "it was me")
+        assert given_back.returncode == 0, given_back.stderr
+        shown = home.call("status").stdout
+        assert "api" in shown and "running" in shown and "retries" not in shown
+    finally:
+        running.terminate()
+        running.communicate(timeout=PATIENCE_S)
+    lines = [json.loads(line) for line in home.call("events", "--json").stdout.splitlines()]
+    kinds = [line["type"] for line in lines]
+    assert {"RecoveryAttempted", "RecoverySucceeded", "ActionRefused", "BudgetReset"} <= set(kinds)
+    attempted = lines[kinds.index("RecoveryAttempted")]
+    assert attempted["payload"]["action"] == attempted["action"] == "restart" and attempted["manual"]
+    audit = "".join(file.read_text() for file in sorted((tmp_path / "home/audit").glob("*.jsonl")))
+    assert audit.count('"RecoveryAttempted"') == 1 and audit.count('"BudgetReset"') == 1
+    away = home.call("act", "api", "restart", "--reason", "nobody there")
+    assert away.returncode == 2 and "not running" in away.stderr
+    offline = home.call("reset-budget", "api", "--reason", "while it is away")
+    assert offline.returncode == 0, offline.stderr
+    words = home.call("events", "--resource", "api").stdout
+    assert "retries given back by" in words and "restart for" in words
+
+
+def test_a_file_that_asks_for_what_no_probe_may_do_is_refused_and_audited(tmp_path: Path) -> None:
+    home = Home(tmp_path, ONE + "        on_fault: {process_exited: migrate_host}\n")
+    checked = home.call("check", str(home.file))
+    assert checked.returncode == 3 and "host_placement" in checked.stderr
+    refused = home.call("run", str(home.file))
+    assert refused.returncode == 3 and "host_placement" in refused.stderr
+    audit = "".join(file.read_text() for file in (tmp_path / "home/audit").glob("*.jsonl"))
+    assert audit.count("ActionRefused") == 1 and "host_placement" in audit
+    assert not home.pids()
+
+
+def test_a_service_manager_is_told_that_the_probe_is_there(tmp_path: Path) -> None:
+    import socket
+
+    home = Home(tmp_path, ONE)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(PATIENCE_S)
+        settings = {"RECOUP_LEASE_S": "3", "RECOUP_HEARTBEAT_S": "0.2"}
+        running = home.start(NOTIFY_SOCKET=str(tmp_path / "notify"), **settings)
+        try:
+            words = {manager.recv(200).decode().split("\n")[0] for _ in range(3)}
+            assert words == {"READY=1", "WATCHDOG=1"}
+        finally:
+            running.terminate()
+            running.communicate(timeout=PATIENCE_S)
+
+
+@pytest.mark.parametrize("words", [["status"], ["events"], ["act", "api", "restart", "--reason", "r"]])
+def test_where_no_probe_has_run_that_is_said(tmp_path: Path, words: list[str]) -> None:
+    found = Home(tmp_path, ONE).call(*words)
+    assert found.returncode == 2 and "no probe has run here yet" in found.stderr
