@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -10,13 +11,26 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from recoup.cli.main import recoup
+from recoup.cli.output import print_error
+from recoup.errors import RecoupError
+
 RECOUP = (sys.executable, "-m", "recoup.cli.main")
 PATIENCE_S = 40.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    returncode: int
+    stdout: str
+    stderr: str
 
 
 class Home:
@@ -37,11 +51,17 @@ class Home:
             text=True,
         )
 
-    def call(self, *words: str) -> subprocess.CompletedProcess[str]:
-        command = [*RECOUP, "probe", *words]
-        return subprocess.run(
-            command, env=self.environ, capture_output=True, text=True, timeout=60, check=False
-        )
+    def call(self, *words: str) -> Answer:
+        """In this process: an interpreter takes longer to start than most of them to answer."""
+        out, err, code = io.StringIO(), io.StringIO(), 0
+        given = ["--home", str(self.root / "home"), "probe", *words]
+        with redirect_stdout(out), redirect_stderr(err):
+            try:
+                answer = recoup.main(given, standalone_mode=False)
+                code = answer if isinstance(answer, int) else 0
+            except RecoupError as error:
+                code = print_error(error)
+        return Answer(code, out.getvalue(), err.getvalue())
 
     def status(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.call("status", "--json").stdout)
