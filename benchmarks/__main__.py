@@ -23,6 +23,7 @@ NAMES = (
     "metrics_cost",
     "dispatch",
     "retention",
+    "probe",
     "browser",
     "locators",
     "healing_cost",

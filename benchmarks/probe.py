@@ -1,0 +1,136 @@
+"""What a probe costs: how soon it sees a death, and what five hundred resources take of a core and of memory.
+
+The resources are processes, the dearest kind: each has a keeper of its own. What the keepers take is told apart from
+what the probe takes: they are there so that nothing outlives it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import signal
+import socket
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.report import Figure, median
+from recoup.clock import SystemClock
+from recoup.model.probe import Budget, Phase, Resource, TcpCheck
+from recoup.testing.probe import ProbeHouse, process
+
+RESOURCES = 500
+DEATHS = 20
+WATCHED_S = 20.0
+AT_ONCE = 50
+"""So many are let start at a time: what they need comes first."""
+
+
+def run() -> list[Figure]:
+    return [*asyncio.run(deaths()), *asyncio.run(many())]
+
+
+async def deaths() -> list[Figure]:
+    """From the kill to the recorded fault."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        pids = root / "pids"
+        api = process(
+            "api",
+            "sh",
+            "-c",
+            f"echo $$ >> {pids}; exec sleep 1000",
+            budget=Budget(max_retries=100, day_max=1000, delays_s=(0.01,)),
+        )
+        house = ProbeHouse(root, api, clock=SystemClock())
+        taken_ms = []
+        async with house.running():
+            for _ in range(DEATHS):
+                await house.until(lambda: house.phase("api") == Phase.RUNNING)
+                pid = int(pids.read_text().split()[-1])
+                before = len(house.events)
+                began = time.perf_counter()
+                os.kill(pid, signal.SIGKILL)
+                while len(house.events) == before:
+                    await asyncio.sleep(0.001)
+                taken_ms.append(1000 * (time.perf_counter() - began))
+        await house.ledger.close()
+    return [
+        Figure("a dead process is noticed and recorded, median", median(taken_ms), "ms"),
+        Figure("the same, slowest of 20", max(taken_ms), "ms", bar=100, at_most=True),
+    ]
+
+
+async def many() -> list[Figure]:
+    """Five hundred processes, each looked at by TCP every ten seconds."""
+    with tempfile.TemporaryDirectory() as folder, socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(1000)
+        accepting = asyncio.create_task(_accept(listener))
+        port = int(listener.getsockname()[1])
+        house = ProbeHouse(Path(folder), *_resources(port), clock=SystemClock())
+        began = time.perf_counter()
+        async with house.running():
+            names = list(house.probe.minders)
+            while not all(house.phase(name) == Phase.RUNNING for name in names):
+                await asyncio.sleep(0.5)
+            started_s = time.perf_counter() - began
+            share = await _share_of_core()
+            own_mb = _pss_mb(os.getpid())
+            keepers_mb = sum(_pss_mb(keeper) for keeper in _keepers(house))
+        accepting.cancel()
+        await house.ledger.close()
+    return [
+        Figure(f"{RESOURCES} processes are started and healthy after", started_s, "s"),
+        Figure(f"{RESOURCES} resources, share of one core", share, "%", bar=5, at_most=True),
+        Figure(f"{RESOURCES} resources, memory of the probe", own_mb, "MB", bar=150, at_most=True),
+        Figure("their keepers, one process each, together", keepers_mb, "MB"),
+    ]
+
+
+def _resources(port: int) -> list[Resource]:
+    check = TcpCheck(host="127.0.0.1", port=port)
+    return [
+        process(
+            f"r{number}",
+            checks=(check,),
+            start_period_s=300,
+            needs=(f"r{number - AT_ONCE}",) if number >= AT_ONCE else (),
+        )
+        for number in range(RESOURCES)
+    ]
+
+
+async def _accept(listener: socket.socket) -> None:
+    listener.setblocking(False)
+    loop = asyncio.get_running_loop()
+    while True:
+        connection, _ = await loop.sock_accept(listener)
+        connection.close()
+
+
+async def _share_of_core() -> float:
+    """Of this process alone, with the other end of the checks in it."""
+    await asyncio.sleep(5)
+    before, began = _cpu_s(), time.perf_counter()
+    await asyncio.sleep(WATCHED_S)
+    return 100 * (_cpu_s() - before) / (time.perf_counter() - began)
+
+
+def _cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def _keepers(house: ProbeHouse) -> list[int]:
+    known = house.probe.state.resources.values()
+    return [one.keeper.pid for one in known if one.keeper is not None]
+
+
+def _pss_mb(pid: int) -> float:
+    """What it takes, with its part of what it shares."""
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) / 1024
+    raise AssertionError("the kernel tells no Pss")
