@@ -52,8 +52,7 @@ async def deaths() -> list[Figure]:
                 before = len(house.events)
                 began = time.perf_counter()
                 os.kill(pid, signal.SIGKILL)
-                while len(house.events) == before:
-                    await asyncio.sleep(0.001)
+                await house.until(lambda before=before: len(house.events) > before)  # type: ignore[misc]
                 taken_ms.append(1000 * (time.perf_counter() - began))
         await house.ledger.close()
     return [
@@ -73,8 +72,9 @@ async def many() -> list[Figure]:
         began = time.perf_counter()
         async with house.running():
             names = list(house.probe.minders)
-            while not all(house.phase(name) == Phase.RUNNING for name in names):
-                await asyncio.sleep(0.5)
+            await house.until(
+                lambda: all(house.phase(name) == Phase.RUNNING for name in names), patience_s=300
+            )
             started_s = time.perf_counter() - began
             share = await _share_of_core()
             own_mb = _pss_mb(os.getpid())

@@ -125,10 +125,10 @@ class ProbeHouse:
             stop.set()
             await task
 
-    async def until(self, holds: Callable[[], bool]) -> None:
+    async def until(self, holds: Callable[[], bool], patience_s: float = PATIENCE_S) -> None:
         """Returns when it holds; looks whenever something was recorded. Fails with the events after some patience."""
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(patience_s):
                 while not holds():
                     self._changed.clear()
                     with contextlib.suppress(TimeoutError):
