@@ -28,6 +28,7 @@ from recoup.errors import (
     Conflict,
     DispatchError,
     InvalidPlan,
+    InvalidProbe,
     LeaseLost,
     LedgerError,
     NotFound,
@@ -541,6 +542,11 @@ class App:
         for name in config.secrets:
             if self._environ.get(name):
                 self._register(name, self._environ[name])
+        names = [config.id, *(name for one in config.resources for name in (one.id, *one.on_fault))]
+        held = [name for name in names if self.redactor.found_in(name.encode())]
+        if held:  # names stand in the ledger as they are
+            words = "a name holds the value of a registered secret: call it otherwise"
+            raise InvalidProbe(config.id, [Problem("", words)])
         return Probe(world, config, lambda lifeline: outboxes_of(world, config, lifeline))
 
     def probe_operators(self) -> Operators:

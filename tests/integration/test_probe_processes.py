@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -310,5 +311,6 @@ class _Forever:
 
     deadline_boot_s = time.clock_gettime(time.CLOCK_BOOTTIME) + 3600
 
-    def attach(self, _extend: object) -> object:
+    def attach(self, extend: Callable[[float], None]) -> Callable[[], None]:
+        del extend
         return lambda: None

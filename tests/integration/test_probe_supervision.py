@@ -135,7 +135,7 @@ async def test_flapping_every_eleven_minutes_is_handed_over_at_the_thirteenth_fa
         for number in range(12):
             await recovered(house, "api", 30)
             await house.pass_time(660)
-            await house.until(lambda number=number: house.types("api").count("BudgetReset") == number + 1)  # type: ignore[misc]
+            await house.until_told("api", "BudgetReset", number + 1)
         house.holders["api"].fail()
         await house.until(lambda: house.phase("api") == Phase.FAILED)
         (escalated,) = [one for one in house.facts("api") if isinstance(one, ev.ProbeEscalated)]
@@ -335,9 +335,7 @@ async def test_actions_by_hand_count_are_carried_out_once_and_end_with_the_budge
         await house.until(lambda: house.phase("api") == Phase.RUNNING)
         for number in range(3):
             await house.probe.tell(restart(f"c{number}"))
-            await house.until(
-                lambda number=number: house.types("api").count("RecoverySucceeded") == number + 1
-            )  # type: ignore[misc]
+            await house.until_told("api", "RecoverySucceeded", number + 1)
             assert await house.probe.tell(restart(f"c{number}")) == "accepted"
         await house.probe.tell(restart("c3"))
         await house.until(lambda: house.probe.state.commands.get("c3") == "refused")

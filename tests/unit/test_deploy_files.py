@@ -59,6 +59,8 @@ KNOWN = {
     | frozenset(
         [
             "Type",
+            "NotifyAccess",
+            "WatchdogSec",
             "User",
             "Group",
             "Environment",
@@ -134,9 +136,10 @@ def parsed(words: list[str]) -> click.Context:
     return command.make_context(command.name, rest, parent=context.parent)
 
 
-def test_there_are_units_for_workers_and_for_the_audit() -> None:
+def test_there_are_units_for_workers_for_probes_and_for_the_audit() -> None:
     assert [path.name for path in UNITS] == [
-        *("recoup-audit-export.service", "recoup-worker.service", "recoup-worker@.service"),
+        *("recoup-audit-export.service", "recoup-probe@.service"),
+        *("recoup-worker.service", "recoup-worker@.service"),
         "recoup-audit-export.timer",
     ]
 
@@ -153,7 +156,19 @@ def test_a_unit_has_known_keys_only(path: Path) -> None:
 def test_the_command_of_a_unit_is_one_that_the_program_takes(path: Path) -> None:
     program, *words = words_of(unit_of(path))
     assert program == "/opt/recoup/bin/recoup"
-    assert parsed(words).command.name == ("export" if "audit" in path.name else "worker")
+    known = {"recoup-audit-export": "export", "recoup-probe@": "run", "recoup-worker": "worker"}
+    assert parsed(words).command.name == known.get(path.stem, "worker")
+
+
+def test_a_probe_says_that_it_lives_and_is_named_after_its_file() -> None:
+    unit = unit_of(DEPLOY / "recoup-probe@.service")
+    _, *words = words_of(unit)
+    assert parsed(words).params["file"] == Path("/etc/recoup/nightly.yaml")
+    service = unit["Service"]
+    assert service["Type"] == ["notify"], "it says so when it is ready"
+    assert float(service["WatchdogSec"][0]) > 3 * 3, "it says so with each heartbeat"
+    assert service["KillMode"] == ["mixed"], "only the probe is told: it stops its resources itself, in order"
+    assert service["Restart"] == ["always"]
 
 
 def test_an_instance_takes_from_the_queue_that_it_is_named_after() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -96,7 +98,12 @@ class Story:
         return decide_fault(self.probe, self.state, self.resource, fault, self.now, chance)
 
     def attempt(self, fault_class: str = "process_exited", action: Action = Action.RESTART) -> None:
-        about = {"action": action, "fault_class": fault_class, "phase": Phase.RECOVERING, "reason": "r"}
+        about: dict[str, Any] = {
+            "action": action,
+            "fault_class": fault_class,
+            "phase": Phase.RECOVERING,
+            "reason": "r",
+        }
         self.tell(ev.RecoveryAttempted(resource_id=self.resource.id, **about))
         self.tell(ev.RecoveryFailed(resource_id=self.resource.id, **about))
 
@@ -399,6 +406,9 @@ def command(**more: object) -> Command:
     [
         (command(), None),
         (command(kind="reset_budget", action=None), None),
+        (command(command_id="a word of mine"), "command_id"),
+        (command(fault_class="because I say so"), "fault_class"),
+        (command(fault_class="http_unhealthy"), None),
         (command(action="migrate"), "host_placement"),
         (command(kind="scale"), "desired_state"),
         (command(action=None), "allowed_actions"),

@@ -114,6 +114,8 @@ def test_only_payloads_that_cannot_hold_text_are_never_looked_at() -> None:
         "workflow.boot.seen",
         "task.submission.key_taken",
         "ledger.pruned",
+        "ProcessLaunched",
+        "EscalationDelivered",
     }
 
 

@@ -50,6 +50,10 @@ _WORDS: dict[Rule, frozenset[str]] = {
     ),
 }
 
+NAME_CHARS_MAX = 100
+_NAME_CHARS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-")
+_NOT_A_NAME = f"must be at most {NAME_CHARS_MAX} letters, digits, `.`, `_`, `:` or `-`"
+
 FORBIDDEN_KEYS: dict[str, Rule] = {
     "host_placement": Rule.HOST_PLACEMENT,
     "placement": Rule.HOST_PLACEMENT,
@@ -90,7 +94,25 @@ def refuse_command(
     probe: ProbeState, resources: dict[str, Resource], command: Command, now: Instant
 ) -> Refused | None:
     """Why this command is not carried out. What it forbids comes first, then whether it is still meant for us."""
-    return _forbidden(command) or _stale(probe, command, now) or _pointless(probe, resources, command)
+    return (
+        _misnamed(command)
+        or _forbidden(command)
+        or _stale(probe, command, now)
+        or _pointless(probe, resources, command)
+    )
+
+
+def is_name(text: str) -> bool:
+    """It may stand in the ledger as it is: nothing that somebody says freely."""
+    return 0 < len(text) <= NAME_CHARS_MAX and set(text) <= _NAME_CHARS
+
+
+def _misnamed(command: Command) -> Refused | None:
+    if not is_name(command.command_id):
+        return Refused(rule="command_id", reason=_NOT_A_NAME)
+    if command.fault_class is not None and not is_name(command.fault_class):
+        return Refused(rule="fault_class", reason=_NOT_A_NAME)
+    return None
 
 
 def _forbidden(command: Command) -> Refused | None:

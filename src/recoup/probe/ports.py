@@ -6,7 +6,8 @@ own, and never raise for a failure of the resource: they return `Done(ok=False, 
 the resource is healthy: checks do, and `own_check`, if a kind can look at itself. What a holder notices by itself (a
 process ended, a connection was closed) it reports with `site.fault(Fault(...))`, at once, from the event loop; reports
 about what it was told to stop are passed by. `act` must leave at most one of whatever it holds: the old one is proven
-gone before the new one begins. No retrying, waiting or deciding in a holder.
+gone before the new one begins. No retrying, waiting or deciding in a holder. Classes of fault and error codes are names
+of ours, stored as they are; words of the world belong into `reason`, which is redacted.
 
 **A new check** (`probe/checks/NAME.py`): a struct in `model/probe.py` (a `Check` with a `FAULT_CLASS`), a key in
 `documents/probe_shape.py`, and a class with `look`, named in `probe/checks/__init__.py`. `look` is cancelled when the

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from recoup.engine.claim import Held, claim
 from recoup.engine.controls import watch_controls
@@ -17,7 +18,7 @@ from recoup.engine.lease import LeaseLifeline, keep_lease
 from recoup.errors import LeaseLost, LedgerError, UsageError
 from recoup.kernel.canonical import digest
 from recoup.kernel.probe_fold import advance_probe
-from recoup.kernel.probe_rules import refuse_command
+from recoup.kernel.probe_rules import is_name, refuse_command
 from recoup.model import events as ev
 from recoup.model.ids import Lease, ProcessIdentity, probe_stream
 from recoup.model.instant import Instant
@@ -119,6 +120,8 @@ class Probe:
         if refused is None:
             self._minders[command.resource_id].tell(command, acks)
             return None
+        if not is_name(command.command_id):
+            command = replace(command, command_id="", fault_class=None)
         handled = facts.handled(
             command, "refused", refused.reason, refused.rule, known=command.resource_id in resources
         )

@@ -136,6 +136,10 @@ class ProbeHouse:
         except TimeoutError:
             raise AssertionError("it did not come about; there were:\n" + "\n".join(self.told())) from None
 
+    async def until_told(self, resource_id: str, event_type: str, times: int) -> None:
+        """So many such facts were recorded of it."""
+        await self.until(lambda: self.types(resource_id).count(event_type) >= times)
+
     async def pass_time(self, seconds: float) -> None:
         """On the clock, after giving everybody a moment to look at it, and before giving them another."""
         assert isinstance(self.clock, HandClock)
