@@ -420,3 +420,14 @@ class _Away:
             self.failures -= 1
             raise LedgerBusy("no turn")
         return await self._ledger.append(append)  # type: ignore[attr-defined]
+
+
+async def test_a_command_that_is_told_again_before_it_is_answered_is_carried_out_once(tmp_path: Path) -> None:
+    async with scripted(tmp_path, process("api")).running() as house:
+        await house.until(lambda: house.phase("api") == Phase.RUNNING)
+        for _ in range(3):
+            assert await house.probe.tell(restart("c1")) is None
+        await house.until_told("api", "RecoverySucceeded", 1)
+        await house.pass_time(1)
+        assert house.holders["api"].done == ["start", "restart"]
+        assert house.types("api").count("CommandHandled") == 1

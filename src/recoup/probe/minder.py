@@ -398,6 +398,8 @@ class Minder:
     # Being told
 
     async def _obey(self, told: _Told) -> None:
+        if told.command.command_id in self._recorder.state.commands:
+            return  # it was told again before it could be answered
         match told.command.kind:
             case CommandKind.ACT:
                 await self._obey_act(told)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,7 @@ from msgspec.structs import replace
 from recoup.engine.claim import Held, claim
 from recoup.engine.controls import watch_controls
 from recoup.engine.lease import LeaseLifeline, keep_lease
-from recoup.errors import LeaseLost, LedgerError, UsageError
+from recoup.errors import LeaseLost, UsageError
 from recoup.kernel.canonical import digest
 from recoup.kernel.probe_fold import advance_probe
 from recoup.kernel.probe_rules import is_name, refuse_command
@@ -38,6 +37,7 @@ from recoup.probe.world import ProbeWorld
 EVENTS_PAGE: Final = 5_000
 KEEPERS_END_S: Final = 15.0
 LOOK_S: Final = 0.05
+LET_GO_S: Final = 5.0
 
 
 async def read_probe(ledger: Ledger, probe_id: str) -> ProbeState:
@@ -142,8 +142,8 @@ class Probe:
         return any(not need.stands or self.needs_shake(need.resource) for need in needs)
 
     async def put_down_dependents(self, resource: Resource) -> None:
-        for name in self._dependents[resource.id]:
-            await self._minders[name].put_down(f"{resource.id}, which it needs, is acted on", Phase.WAITING)
+        reason = f"{resource.id}, which it needs, is acted on"
+        await self._put_down(self._dependents[resource.id], reason, Phase.WAITING)
 
     def changed(self, resource: Resource) -> None:
         for name in self._dependents[resource.id]:
@@ -270,16 +270,31 @@ class Probe:
         )
 
     async def _put_all_down(self) -> None:
-        """Those that need others first."""
         self._stopping = True
-        for resource in reversed(in_order(self._config.resources)):
-            await self._minders[resource.id].put_down("the probe stops", Phase.STOPPED)
+        names = [resource.id for resource in reversed(in_order(self._config.resources))]
+        await self._put_down(names, "the probe stops", Phase.STOPPED)
+
+    async def _put_down(self, names: Sequence[str], reason: str, phase: Phase) -> None:
+        """All at once, but each after those of them that rest on it. `names`: in such an order."""
+        downs: dict[str, asyncio.Task[None]] = {}
+
+        async def down(name: str, resting: Sequence[asyncio.Task[None]]) -> None:
+            await asyncio.gather(*resting)
+            await self._minders[name].put_down(reason, phase)
+
+        async with asyncio.TaskGroup() as tasks:
+            for name in names:
+                resting = [downs[other] for other in self._dependents[name] if other in downs]
+                downs[name] = tasks.create_task(down(name, resting))
 
     async def _let_go(self) -> None:
-        """In a hurry: keepers kill what nobody holds any more."""
-        for minder in self._minders.values():
-            with contextlib.suppress(LedgerError):
-                await minder.let_go()
+        """In a hurry: keepers kill what nobody holds any more, at the latest when this process ends."""
+        letting = [asyncio.create_task(minder.let_go()) for minder in self._minders.values()]
+        if letting:
+            _, late = await asyncio.wait(letting, timeout=LET_GO_S)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*letting, return_exceptions=True)
 
     async def _wind_up(self, lease: Lease) -> None:
         await self._record(ev.ProbeStopped(reason="told to stop"))
