@@ -23,8 +23,6 @@ from recoup.testing.probe import ProbeHouse, process
 RESOURCES = 500
 DEATHS = 20
 WATCHED_S = 20.0
-AT_ONCE = 50
-"""So many are let start at a time: what they need comes first."""
 
 
 def run() -> list[Figure]:
@@ -95,7 +93,6 @@ def _resources(port: int) -> list[Resource]:
             f"r{number}",
             checks=(check,),
             start_period_s=300,
-            needs=(f"r{number - AT_ONCE}",) if number >= AT_ONCE else (),
         )
         for number in range(RESOURCES)
     ]

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 _CHORES_S = 30.0
 _FOLLOW_S = 0.5
+_FILES_OF_OURS = 256
+_FILES_EACH = 10
+"""Two pipes, a channel and a handle on the keeper, a log, and some for checks."""
 
 probe_option = click.option("--probe", "probe_name", metavar="ID", help="Which probe, if there are several.")
 file_argument = click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
@@ -65,6 +68,7 @@ def run(ctx: click.Context, file: Path, as_json: bool, quiet: bool) -> None:
 
     async def work(app: App) -> None:
         config = await _config(app, file)
+        _allow_files(len(config.resources))
         with watching(config, as_json=as_json, quiet=quiet) as seen:
             one = app.probe(config, app.probe_world(seen, manager.alive))
             stop = asyncio.Event()
@@ -279,6 +283,17 @@ async def _config(app: App, file: Path) -> ProbeConfig:
             await app.probe_operators().record_refusals(default_id(file), str(file), error.refused)
             await app.chores()
         raise
+
+
+def _allow_files(resources: int) -> None:
+    """As many open files as so many resources may take, as far as the system lets us: the usual limit is for less."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES_OF_OURS + resources * _FILES_EACH
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 @contextlib.contextmanager

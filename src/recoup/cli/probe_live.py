@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from recoup.cli.output import print_json, seconds, write_line
+from recoup.cli.worker import Announcer
 from recoup.kernel.probe_documents import probe_line
 from recoup.model import events as ev
 from recoup.model.events import Event
@@ -27,15 +28,17 @@ _ROWS_MIN = 3
 @contextmanager
 def watching(config: ProbeConfig, *, as_json: bool, quiet: bool) -> Iterator[Callable[[Event], None]]:
     """Who is told of every fact, in the way that fits where we are."""
-    if as_json:
-        yield lambda event: print_json(probe_line(event))
-    elif quiet:
+    if quiet:
         yield lambda _event: None
+    elif as_json:
+        with Announcer[Event](lambda event: print_json(probe_line(event))) as say:
+            yield say
     elif sys.stderr.isatty():
         with _Table(config) as table:
             yield table.event
     else:
-        yield _plain
+        with Announcer(_plain) as say:
+            yield say
 
 
 def words_of(event: Event) -> str:

@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 import click
 
@@ -29,20 +29,23 @@ _OVERTIME = 1
 _LAST_WORDS_S = 2.0
 
 
-class Announcer:
+Told = TypeVar("Told")
+
+
+class Announcer(Generic[Told]):
     """Says things from a thread of its own: a reader that stops reading, or a full disk, must not stop the work. What
     nobody takes in time is left out."""
 
-    def __init__(self, tell: Callable[[Notice], None]) -> None:
+    def __init__(self, tell: Callable[[Told], None]) -> None:
         self._tell = tell
-        self._waiting: queue.Queue[Notice | None] = queue.Queue(_NOTICES_MAX)
+        self._waiting: queue.Queue[Told | None] = queue.Queue(_NOTICES_MAX)
         self._thread = threading.Thread(target=self._say_all, name="recoup-notices", daemon=True)
 
     @property
     def is_stuck(self) -> bool:
         return self._thread.is_alive()
 
-    def __call__(self, notice: Notice) -> None:
+    def __call__(self, notice: Told) -> None:
         with contextlib.suppress(queue.Full):
             self._waiting.put_nowait(notice)
 
@@ -120,7 +123,7 @@ def worker(
         until_idle=until_idle,
     )
 
-    announcer = Announcer(lambda notice: _tell(notice, as_json))
+    announcer = Announcer[Notice](lambda notice: _tell(notice, as_json))
 
     async def work(app: App) -> None:
         if metrics_port is not None:

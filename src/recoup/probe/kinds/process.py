@@ -47,12 +47,13 @@ class ProcessHolder:
         assert self._keeping is None or self._keeping.done(), "there is at most one tree"
         self._stop = asyncio.Event()
         launched = asyncio.Event()
-        self._keeping = asyncio.create_task(self._keep(self._stop, launched))
-        waiting = asyncio.create_task(launched.wait())
-        try:
-            await asyncio.wait({waiting, self._keeping}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            waiting.cancel()
+        async with self._site.world.launching:
+            self._keeping = asyncio.create_task(self._keep(self._stop, launched))
+            waiting = asyncio.create_task(launched.wait())
+            try:
+                await asyncio.wait({waiting, self._keeping}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                waiting.cancel()
         return Done() if launched.is_set() else await self._failed_start(self._keeping)
 
     async def stop(self) -> Done:
