@@ -140,6 +140,27 @@ def test_a_killed_probe_leaves_no_orphan_and_the_next_one_no_second_copy(tmp_pat
     assert not any(alive(pid) for pid in home.pids())
 
 
+def test_a_probe_leaves_the_processes_of_another_one_of_its_name_alone(tmp_path: Path) -> None:
+    """In another state folder on the same machine; one of them was killed and is started again."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    one, other = Home(tmp_path / "a", ONE), Home(tmp_path / "b", ONE)
+    running = [one.start(), other.start()]
+    try:
+        for process in running:
+            lines_until(process, entered("api", "running"))
+        running[0].kill()
+        running[0].wait()
+        running.append(one.start())
+        lines_until(running[-1], entered("api", "running"))
+        assert [alive(pid) for pid in other.pids()] == [True]
+        assert [alive(pid) for pid in one.pids()] == [False, True]
+    finally:
+        for process in running:
+            process.kill()
+            process.communicate()
+
+
 def test_people_look_act_and_give_budgets_back(tmp_path: Path) -> None:
     home = Home(tmp_path, ONE.replace("delays_s: [1s]", "delays_s: [1s], max_retries: 1"))
     running = home.start()
@@ -149,7 +170,7 @@ def test_people_look_act_and_give_budgets_back(tmp_path: Path) -> None:
         assert json.loads(told.stdout)["outcome"] == "accepted", told.stderr
         lines_until(running, entered("api", "running"))
         refused = home.call("act", "api", "restart", "--reason", "again")
-        assert refused.returncode == 2 and "budget" in refused.stderr
+        assert refused.returncode == 2 and "budget" in refused.stderr, home.call("events").stdout
         forbidden = home.call("act", "api", "archive", "--reason", "tidy up", "--json")
         assert (forbidden.returncode, json.loads(forbidden.stdout)["rule"]) == (2, "silent_termination")
         given_back = home.call("reset-budget", "api", "--reason", "it was me")
@@ -206,3 +227,54 @@ def test_a_service_manager_is_told_that_the_probe_is_there(tmp_path: Path) -> No
 def test_where_no_probe_has_run_that_is_said(tmp_path: Path, words: list[str]) -> None:
     found = Home(tmp_path, ONE).call(*words)
     assert found.returncode == 2 and "no probe has run here yet" in found.stderr
+
+
+def test_a_frozen_probe_loses_its_processes_and_its_lease(tmp_path: Path) -> None:
+    """Its keepers end everything before the lease is over, so that nobody who takes over meets a second copy."""
+    home = Home(tmp_path, ONE)
+    frozen = home.start(RECOUP_LEASE_S="6", RECOUP_HEARTBEAT_S="0.5")
+    try:
+        lines_until(frozen, entered("api", "running"))
+        frozen.send_signal(signal.SIGSTOP)
+        began = time.monotonic()
+        wait_until(lambda: not alive(home.pids()[-1]))
+        assert time.monotonic() - began < 10
+        time.sleep(max(0, began + 7 - time.monotonic()))
+        frozen.send_signal(signal.SIGCONT)
+        rest, _ = frozen.communicate(timeout=PATIENCE_S)
+        assert frozen.returncode == 1 and "lost its lease" in rest
+    finally:
+        frozen.kill()
+        frozen.communicate()
+    assert not any(alive(pid) for pid in home.pids()), "nothing was started again without the lease"
+
+
+def test_on_a_terminal_there_is_a_table(tmp_path: Path) -> None:
+    import pty
+
+    home = Home(tmp_path, ONE)
+    near, far = pty.openpty()
+    running = subprocess.Popen(
+        [*RECOUP, "probe", "run", str(home.file)],
+        env={**home.environ, "COLUMNS": "100", "LINES": "30", "TERM": "xterm"},
+        stdin=far,
+        stdout=far,
+        stderr=far,
+    )
+    os.close(far)
+    shown = b""
+    try:
+        end_s = time.monotonic() + PATIENCE_S
+        while b"running" not in shown and time.monotonic() < end_s:
+            shown += os.read(near, 4096)
+        assert b"probe dev" in shown and b"api" in shown and b"running" in shown
+    finally:
+        running.terminate()
+        while running.poll() is None:
+            try:
+                os.read(near, 4096)
+            except OSError:
+                break
+        running.wait(PATIENCE_S)
+        os.close(near)
+    assert running.returncode == 0

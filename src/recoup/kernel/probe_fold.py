@@ -54,6 +54,7 @@ def _advance_itself(probe: ProbeState, payload: ev.ProbePayload, at: Instant, se
     match payload:
         case ev.ProbeStarted():
             probe.epoch, probe.config_digest = payload.lease_epoch, payload.config_digest
+            probe.instance = payload.instance
             if probe.boot_seen is None or probe.boot_seen.boot_id != at.boot_id:
                 probe.boot_seen = at
         case ev.ProbeEscalated():

@@ -680,6 +680,8 @@ class ProbeStarted(ProbePayload, frozen=True, kw_only=True):
     owner: ProcessIdentity
     config_digest: Ident
     resources: int
+    instance: Ident = ""
+    """Tells this probe from others of its name, in other ledgers on the same machine."""
     reason: str = ""
 
 

@@ -354,6 +354,7 @@ class ProbeState(msgspec.Struct, kw_only=True):
     seq: int = 0
     epoch: int = 0
     config_digest: Ident = ""
+    instance: Ident = ""
     desired_version: int = 0
     """Of the last command that named one."""
     boot_seen: Instant | None = None

@@ -168,8 +168,11 @@ class Minder:
             self._wake.clear()
 
     async def let_go(self) -> None:
-        """The lease is lost: whatever is there must end, and nothing can be recorded any more."""
-        await self._put_away()
+        """The lease is lost: whatever is there must end, also what was just being started, and nothing can be recorded
+        any more."""
+        self._outlook.rest()
+        self._up = False
+        await self._limited(self._holder.stop())
 
     async def _turn(self) -> float | None:
         """Deal with one thing; how long the next one takes at most."""

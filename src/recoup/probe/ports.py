@@ -67,7 +67,7 @@ class Holder(Protocol):
         ...
 
     async def stop(self) -> Done:
-        """Let it go: when this returns nothing of it is left that this holder made. Not called twice in a row."""
+        """Let it go: when this returns nothing of it is left that this holder made. There may be nothing."""
         ...
 
     async def act(self, action: Action) -> Done:
@@ -79,12 +79,19 @@ class Holder(Protocol):
         ...
 
 
+def mark_of(probe_id: str, instance: str) -> str:
+    """What the processes of one probe have in their environment, and those of no other."""
+    return f"probe:{probe_id}:{instance}"
+
+
 @dataclass(frozen=True, slots=True)
 class Site:
     """What a holder or a check is given about its resource and its surroundings."""
 
     world: ProbeWorld
     probe_id: str
+    instance: str
+    """Tells the probe from others of its name on this machine."""
     resource: Resource
     folder: Path
     """Of the probe file: relative paths start here."""
@@ -106,7 +113,10 @@ class Site:
     @property
     def mark(self) -> dict[str, str]:
         """Into the environment of every process: if all else fails they are found by it."""
-        return {"RECOUP_RUN_ID": f"probe:{self.probe_id}", "RECOUP_RESOURCE_ID": self.resource.id}
+        return {
+            "RECOUP_RUN_ID": mark_of(self.probe_id, self.instance),
+            "RECOUP_RESOURCE_ID": self.resource.id,
+        }
 
     def path(self, written: str) -> Path:
         return (self.folder / Path(written).expanduser()).absolute()

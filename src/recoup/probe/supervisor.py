@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -30,7 +31,7 @@ from recoup.probe.kinds import holder_of
 from recoup.probe.looker import Looker
 from recoup.probe.minder import Minder
 from recoup.probe.outboxes.courier import Courier
-from recoup.probe.ports import Holder, Outbox, OutputListener, Site
+from recoup.probe.ports import Holder, Outbox, OutputListener, Site, mark_of
 from recoup.probe.recorder import ProbeRecorder
 from recoup.probe.world import ProbeWorld
 
@@ -72,6 +73,7 @@ class Probe:
         self._dependents = _dependents(config.resources)
         self._lost = asyncio.Event()
         self._stopping = False
+        self._instance = ""
         self._recorder: ProbeRecorder | None = None
         self.started = asyncio.Event()
         """Every resource is being looked after."""
@@ -173,8 +175,9 @@ class Probe:
 
     async def _run_held(self, lease: Lease, lifeline: LeaseLifeline, stop: asyncio.Event) -> None:
         state = await read_probe(self._world.ledger, self._config.id)
-        if lease.replaced is not None:
+        if lease.replaced is not None and state.instance:
             await self._clear(state)
+        self._instance = state.instance or secrets.token_hex(8)
         self._recorder = ProbeRecorder(self._world, state, lease)
         reason = "" if lease.replaced is None else "the one before it was lost"
         await self._record(
@@ -182,6 +185,7 @@ class Probe:
                 owner=lease.owner,
                 config_digest=config_digest(self._config),
                 resources=len(self._config.resources),
+                instance=self._instance,
                 reason=reason,
             )
         )
@@ -202,7 +206,8 @@ class Probe:
             if not keepers:
                 break
             await self._world.clock.wait(never, LOOK_S)
-        await census.clear(self._stream, keepers[0] if keepers else None)
+        mark = mark_of(self._config.id, state.instance)
+        await census.clear(mark, keepers[0] if keepers else None)
 
     def _make_minders(self, lifeline: LeaseLifeline) -> list[Looker]:
         lookers = []
@@ -231,6 +236,7 @@ class Probe:
         return Site(
             world=self._world,
             probe_id=self._config.id,
+            instance=self._instance,
             resource=resource,
             folder=Path(self._config.folder),
             files=probe_folder(self._world.home, self._config.id) / "resources" / resource.id,
