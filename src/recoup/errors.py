@@ -90,9 +90,10 @@ class InvalidProbe(InvalidPlan):
     noun = "probe file"
 
     def __init__(
-        self, source: str, problems: Sequence[Problem], *, hint: str = "", refused: Sequence[Refusal] = ()
+        self, source: str, problems: Sequence[Problem], *, probe_id: str = "", refused: Sequence[Refusal] = ()
     ) -> None:
-        super().__init__(source, problems, hint=hint)
+        super().__init__(source, problems)
+        self.probe_id = probe_id
         self.refused = tuple(refused)
         """What it asked for that no probe may do: to be audited where it was meant to be run."""
 

@@ -14,7 +14,7 @@ from recoup.testing.probe import ProbeHouse, process
 async def test_budgets_and_deadlines_survive_in_a_shared_database(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:
-    ledger = await PostgresLedger.open(postgres.new_database())
+    ledger = await PostgresLedger.open(postgres.prepared_database())
     first = ProbeHouse(tmp_path, process("api"), scripted=True, ledger=ledger)
     async with first.running():
         await first.until(lambda: first.phase("api") == Phase.RUNNING)

@@ -176,6 +176,9 @@ def test_what_no_probe_may_do_is_refused_by_the_name_of_its_rule(written: str, r
     (problem,) = caught.value.problems
     assert rule in problem.message and problem.line is not None
     assert [refusal.rule for refusal in caught.value.refused] == [rule]
+    with pytest.raises(InvalidProbe) as named:
+        parse_probe(f"id: devbox\n{ONE}{written}")
+    assert (caught.value.probe_id, named.value.probe_id) == ("probe", "devbox")
 
 
 def test_a_file_that_is_not_there_is_a_problem_of_its_own(tmp_path: Path) -> None:

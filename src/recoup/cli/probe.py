@@ -272,7 +272,7 @@ def _tell(ctx: click.Context, probe_name: str | None, command: Command, as_json:
 
 
 async def _config(app: App, file: Path) -> ProbeConfig:
-    from recoup.documents.probe_file import default_id, read_probe_file
+    from recoup.documents.probe_file import read_probe_file
 
     if not file.exists():
         raise NotFound(f"there is no probe file {file}", hint="Give the path of a YAML or JSON file.")
@@ -280,7 +280,7 @@ async def _config(app: App, file: Path) -> ProbeConfig:
         return read_probe_file(file)
     except InvalidProbe as error:
         if error.refused:
-            await app.probe_operators().record_refusals(default_id(file), str(file), error.refused)
+            await app.probe_operators().record_refusals(error.probe_id, str(file), error.refused)
             await app.chores()
         raise
 

@@ -19,7 +19,7 @@ from recoup.documents.tree import Place, Tree, Unreadable, clipped
 from recoup.documents.wording import Finding, Vocabulary, findings, problems_of, said_beside, suggestion
 from recoup.documents.yaml_tree import parse_tree
 from recoup.errors import InvalidProbe, Refusal
-from recoup.kernel.probe_rules import FORBIDDEN_KEYS, refusal_words, rule_against
+from recoup.kernel.probe_rules import FORBIDDEN_KEYS, is_name, refusal_words, rule_against
 from recoup.model.probe import Budget, ProbeConfig, Rule
 
 PROBE_BYTES_MAX = 4 << 20
@@ -63,10 +63,15 @@ def _config(tree: Tree, source: str, folder: Path, probe_id: str) -> ProbeConfig
     found = [finding for finding in found if finding.place not in places]
     found += said_beside(found, [*forbidden, *_broken_needs(tree.data)])
     if shape is None or found or tree.problems:
-        raise InvalidProbe(
-            source, problems_of(tree, found, more), refused=[refusal for _, refusal in refused]
-        )
+        problems, denied = problems_of(tree, found, more), [refusal for _, refusal in refused]
+        raise InvalidProbe(source, problems, probe_id=_own_id(tree.data) or probe_id, refused=denied)
     return _value(shape, folder, probe_id)
+
+
+def _own_id(data: Mapping[str, Any]) -> str | None:
+    """The name that a file gives itself, whatever else is wrong with it; None: none that can be used."""
+    written = data.get("id")
+    return written if isinstance(written, str) and is_name(written) else None
 
 
 def _shape(tree: Tree) -> tuple[ProbeShape | None, list[Finding], int]:
