@@ -1,6 +1,6 @@
 # make demo    set up, then watch a plan get through a hang, a loop and a leak (under a minute)
 # make test    set up, then every test but the long ones
-.PHONY: demo test check coverage bench soak format setup clean agents statsd browser compiled
+.PHONY: demo test check coverage bench soak format setup clean agents statsd browser probe compiled
 PY := .venv/bin/python
 # The tests start hundreds of processes: what one of them has compiled the others need not compile again.
 export PYTHONDONTWRITEBYTECODE =
@@ -9,7 +9,7 @@ demo: setup
 	@.venv/bin/recoup demo
 
 test: setup
-	@$(MAKE) --no-print-directory -j 4 agents statsd browser compiled
+	@$(MAKE) --no-print-directory -j 4 agents statsd browser probe compiled
 	tools/run-tests.sh
 
 check: setup
@@ -35,6 +35,7 @@ soak: setup
 	tools/setup-soak.sh
 	@tools/setup-agents.sh
 	@tools/setup-browser.sh
+	@tools/setup-probe.sh
 	$(PY) tools/mutation_score.py
 	$(PY) -m pytest -n 2 -m soak --timeout 3600
 
@@ -53,6 +54,10 @@ statsd:
 
 browser:
 	@tools/setup-browser.sh
+
+# After it: Debian's packages are installed one after the other.
+probe: browser
+	@tools/setup-probe.sh
 
 # Once, while the others download; each process that runs tests would do it for itself.
 compiled:

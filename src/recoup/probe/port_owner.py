@@ -1,0 +1,57 @@
+"""Who listens on a local port, as far as /proc tells: for words in a fault, never to do something to them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+LISTENING: Final = "0A"
+PROCESSES_MAX: Final = 20_000
+PROC: Final = Path("/proc")
+
+
+def who_listens(port: int) -> str | None:
+    """In words, such as "process 4711 (nginx)"; None: nobody does, or this is not Linux."""
+    sockets = set(_listening_sockets(port))
+    if not sockets:
+        return None
+    for pid in _processes():
+        if sockets & set(_sockets_of(pid)):
+            return f"process {pid} ({_name(pid)})"
+    return "a process that this user may not see"
+
+
+def _listening_sockets(port: int) -> Iterator[str]:
+    for table in ("net/tcp", "net/tcp6"):
+        try:
+            lines = (PROC / table).read_text().splitlines()[1:]
+        except OSError:
+            continue
+        for words in map(str.split, lines):
+            if words[3] == LISTENING and int(words[1].rpartition(":")[2], 16) == port:
+                yield f"socket:[{words[9]}]"
+
+
+def _processes() -> list[int]:
+    try:
+        return [int(name) for name in os.listdir(PROC) if name.isdigit()][:PROCESSES_MAX]
+    except OSError:
+        return []
+
+
+def _sockets_of(pid: int) -> Iterator[str]:
+    folder = PROC / str(pid) / "fd"
+    try:
+        for name in os.listdir(folder):
+            yield os.readlink(folder / name)
+    except OSError:
+        return  # it has ended, or is somebody else's
+
+
+def _name(pid: int) -> str:
+    try:
+        return (PROC / str(pid) / "comm").read_text().strip()
+    except OSError:
+        return "it has just ended"
