@@ -13,6 +13,7 @@ from recoup.documents.forms import FieldName, Regex, VariableName, WorkflowName,
 from recoup.documents.limits_shape import Duration
 from recoup.documents.shape import AnyText, Shape, Text, Version
 from recoup.model.probe import (
+    HOST_AND_PORT,
     Action,
     AnyCheck,
     AnyKind,
@@ -176,6 +177,11 @@ class CheckShape(Shape):
     timeout: Duration = Field(5, description="The longest that one look may take.", examples=["2s"])
     failures: int = Field(3, ge=1, le=1_000, description="So many in a row are a fault.", examples=[3])
     successes: int = Field(1, ge=1, le=1_000, description="So many in a row are health again.", examples=[1])
+    only_in: Literal["ide_primary", "terminal_fallback"] | None = Field(
+        None,
+        description="For ssh_remote: looked at in this mode alone. Default: in both.",
+        examples=["ide_primary"],
+    )
 
     @model_validator(mode="after")
     def _is_one_check(self) -> CheckShape:
@@ -192,6 +198,7 @@ class CheckShape(Shape):
             "timeout_s": self.timeout,
             "failures": self.failures,
             "successes": self.successes,
+            "only_in": self.only_in or "",
         }
         if self.tcp is not None:
             host, port = host_and_port(self.tcp)
@@ -245,12 +252,38 @@ class ProcessShape(Shape):
         )
 
 
+def _forward(words: str) -> str:
+    if not re.fullmatch(
+        r"(?:(?:\[[0-9A-Fa-f:.%]+\]|[^\s:\[\]/-][^\s:\[\]/]*):)?[0-9]{1,5}:[^\s]+:[0-9]{1,5}", words
+    ):
+        raise ValueError("must be [address:]port:host:hostport, such as 127.0.0.1:9000:127.0.0.1:8000")
+    return words
+
+
+def _host_name(words: str) -> str:
+    if words.startswith("-") or not re.fullmatch(r"[^\s@/]+", words):
+        raise ValueError("must be the name or the address of a machine, such as 127.0.0.1")
+    return words
+
+
+ForwardWords = Annotated[Text, AfterValidator(_forward)]
+HostName = Annotated[Text, AfterValidator(_host_name)]
+
+
 class SshRemoteShape(Shape):
-    host: Text = Field(description="The machine.", examples=["127.0.0.1"])
+    host: HostName = Field(description="The machine.", examples=["127.0.0.1"])
     port: Port = Field(22, description="Its port.", examples=[2222])
     user: Text | None = Field(None, description="Who logs in.", examples=["dev"])
     identity_file: Text | None = Field(
         None, description="The private key, relative to the probe file.", examples=["./id_ed25519"]
+    )
+    known_hosts_file: Text | None = Field(
+        None, description="The host keys that are known, relative to the probe file.", examples=["./hosts"]
+    )
+    forwards: Annotated[list[ForwardWords], Field(max_length=100)] = Field(
+        [],
+        description="In ide_primary alone: local ports that lead there, as ssh -L has them.",
+        examples=[["127.0.0.1:9000:127.0.0.1:8000"]],
     )
     mode: Literal["ide_primary", "terminal_fallback"] = Field(
         "ide_primary", description="How it is used.", examples=["ide_primary"]
@@ -268,19 +301,24 @@ class SshRemoteShape(Shape):
     def _falls_back_on_something_else(self) -> SshRemoteShape:
         if self.fallback == self.mode:
             raise ValueError("`fallback` must be another way than `mode`: remove it")
+        if self.forwards and self.command is not None:
+            raise ValueError("`forwards` are for ssh itself: remove them, or `command`")
         return self
 
-    def value(self, timeout_s: float) -> ChannelKind:
+    def value(self, timeout_s: float, every_s: float) -> ChannelKind:
         return ChannelKind(
             transport="ssh_remote",
             host=self.host,
             port=self.port,
             user=self.user or "",
             identity_file=self.identity_file or "",
+            known_hosts_file=self.known_hosts_file or "",
+            forwards=tuple(self.forwards),
             mode=self.mode,
             fallback=self.fallback or "",
             command=tuple(self.command or ()),
             connect_timeout_s=timeout_s,
+            every_s=every_s,
         )
 
 
@@ -290,6 +328,11 @@ class DialogShape(Shape):
     )
     url: WebsocketUrl | None = Field(
         None, description="Or its address.", examples=["ws://127.0.0.1:9000/dialog"]
+    )
+    pings: bool = Field(
+        True,
+        description="It answers a JSON-RPC 2.0 `ping`, be it with an error. False: it is never asked.",
+        examples=[True],
     )
 
     @model_validator(mode="after")
@@ -320,8 +363,9 @@ class ChannelShape(Shape):
         examples=[{"command": ["./agent", "--stdio"]}],
     )
     connect_timeout: Duration = Field(
-        10, description="The longest that connecting may take.", examples=["10s"]
+        10, description="The longest that connecting, or an answer, may take.", examples=["10s"]
     )
+    every: Duration = Field(10, description="How often it is looked at.", examples=["10s"])
 
     @model_validator(mode="after")
     def _is_one_channel(self) -> ChannelShape:
@@ -331,14 +375,16 @@ class ChannelShape(Shape):
 
     def value(self) -> ChannelKind:
         if self.ssh_remote is not None:
-            return self.ssh_remote.value(self.connect_timeout)
+            return self.ssh_remote.value(self.connect_timeout, self.every)
         transport = next(key for key in CHANNEL_KEYS if getattr(self, key) is not None)
         if self.dialog is not None:
             return ChannelKind(
                 transport=transport,
                 address=self.dialog.url or "",
                 command=tuple(self.dialog.command or ()),
+                pings=self.dialog.pings,
                 connect_timeout_s=self.connect_timeout,
+                every_s=self.every,
             )
         address: str = getattr(self, transport)
         host, port = host_and_port(address) if transport == "tcp" else ("", 0)
@@ -348,29 +394,57 @@ class ChannelShape(Shape):
             host=host,
             port=port,
             connect_timeout_s=self.connect_timeout,
+            every_s=self.every,
         )
+
+
+MountWord = Annotated[Text, Field(pattern=r"^[^\s-][^\s]*$")]
 
 
 class MountShape(Shape):
     path: Text = Field(description="Where it is mounted, relative to the probe file.", examples=["./scratch"])
-    command: Words = Field(description="What mounts it.", examples=[["mount", "./scratch"]])
+    command: Words | None = Field(None, description="What mounts it.", examples=[["mount", "./scratch"]])
+    source: Text | None = Field(
+        None, description="Or: what is mounted there by `mount`.", examples=["/dev/vdb1", "tmpfs"]
+    )
+    type: MountWord | None = Field(None, description="With `source`: the file system.", examples=["tmpfs"])
+    options: MountWord | None = Field(
+        None, description="With `source`: the options of `mount -o`.", examples=["size=1m,mode=0700"]
+    )
     unmount: Words | None = Field(
         None, description="What unmounts it. Default: umount PATH.", examples=[["umount", "./scratch"]]
     )
     timeout: Duration = Field(30, description="The longest that either may take.", examples=["30s"])
+    every: Duration = Field(30, description="How often it is looked at.", examples=["30s"])
+
+    @model_validator(mode="after")
+    def _is_mounted_somehow(self) -> MountShape:
+        if (self.command is None) == (self.source is None):
+            raise ValueError("must name `command` or `source`, one of the two")
+        if self.source is None and (self.type is not None or self.options is not None):
+            raise ValueError("`type` and `options` are about `source`: add it, or remove them")
+        return self
 
     def value(self) -> MountKind:
         return MountKind(
             path=self.path,
-            command=tuple(self.command),
+            command=tuple(self.command or self._mount_command()),
             unmount=tuple(self.unmount or ()),
             timeout_s=self.timeout,
+            every_s=self.every,
         )
+
+    def _mount_command(self) -> list[str]:
+        of_type = ["-t", self.type] if self.type else []
+        with_options = ["-o", self.options] if self.options else []
+        return ["mount", *of_type, *with_options, "--", self.source or "", self.path]
 
 
 class BindingShape(Shape):
     host: Text = Field("127.0.0.1", description="The local address.", examples=["127.0.0.1"])
-    port: Port = Field(description="The port that must answer.", examples=[8080])
+    port: Annotated[int, Field(ge=0, le=65_535)] = Field(
+        description="The port that must answer. 0, with `forward_to`: any that is free.", examples=[8080]
+    )
     command: Words | None = Field(
         None, description="What binds it and stays.", examples=[["socat", "TCP-LISTEN:8080", "STDIO"]]
     )
@@ -378,11 +452,14 @@ class BindingShape(Shape):
         None, description="Or: where connections are passed on to.", examples=["127.0.0.1:8000"]
     )
     timeout: Duration = Field(30, description="The longest that binding may take.", examples=["30s"])
+    every: Duration = Field(10, description="How often it is looked at.", examples=["10s"])
 
     @model_validator(mode="after")
     def _is_bound_somehow(self) -> BindingShape:
         if (self.command is None) == (self.forward_to is None):
             raise ValueError("must name `command` or `forward_to`, one of the two")
+        if self.port == 0 and self.command is not None:
+            raise ValueError("with `command` the port must be known: name it")
         return self
 
     def value(self) -> BindingKind:
@@ -392,7 +469,11 @@ class BindingShape(Shape):
             command=tuple(self.command or ()),
             forward_to=self.forward_to or "",
             timeout_s=self.timeout,
+            every_s=self.every,
         )
+
+
+ENDPOINT_SOURCES = ("command", "address", "port_file", "binding")
 
 
 class EndpointShape(Shape):
@@ -408,12 +489,28 @@ class EndpointShape(Shape):
     address: Text | None = Field(
         None, description="Or: the address, if it never changes.", examples=["http://127.0.0.1:8000"]
     )
+    port_file: Text | None = Field(
+        None, description="Or: a file that holds host:port, or a port alone.", examples=["./run/port"]
+    )
+    binding: WorkflowName | None = Field(
+        None, description="Or: a binding of this file, whose address it is.", examples=["front"]
+    )
+    format: Text | None = Field(
+        None,
+        description="With `port_file` or `binding`: what is made of them. Default: {host}:{port}.",
+        examples=["http://{host}:{port}/"],
+    )
     timeout: Duration = Field(30, description="The longest that the command may take.", examples=["30s"])
+    every: Duration = Field(10, description="How often it is looked at.", examples=["10s"])
 
     @model_validator(mode="after")
     def _has_one_source(self) -> EndpointShape:
-        if (self.command is None) == (self.address is None):
-            raise ValueError("must name `command` or `address`, one of the two")
+        if sum(getattr(self, key) is not None for key in ENDPOINT_SOURCES) != 1:
+            raise ValueError(f"must name one source of the address: one of {', '.join(ENDPOINT_SOURCES)}")
+        if self.format is not None and self.port_file is None and self.binding is None:
+            raise ValueError("`format` is about `port_file` and `binding`: remove it")
+        if self.format is not None and "{port}" not in self.format:
+            raise ValueError("`format` must say where the {port} goes")
         return self
 
     def value(self) -> EndpointKind:
@@ -422,7 +519,11 @@ class EndpointShape(Shape):
             variable=self.variable or "",
             command=tuple(self.command or ()),
             address=self.address or "",
+            port_file=self.port_file or "",
+            binding=self.binding or "",
+            format=self.format or HOST_AND_PORT,
             timeout_s=self.timeout,
+            every_s=self.every,
         )
 
 
@@ -476,6 +577,12 @@ class ResourceShape(Shape):
             raise ValueError(f"must be of one kind: {', '.join(KIND_KEYS)}")
         if self.process is None and any(one.exit or one.output for one in self.health):
             raise ValueError("only a process exits or prints: look at this in another way")
+        if any(one.only_in for one in self.health) and not (self.channel and self.channel.ssh_remote):
+            raise ValueError("`only_in` is about the modes of ssh_remote: remove it")
+        if self.endpoint and self.endpoint.binding and self.endpoint.binding not in self.needs:
+            raise ValueError(
+                f"`binding` is only known when it is there: add {self.endpoint.binding} to `needs`"
+            )
         for fault_class, action in self.on_fault.items():
             if action not in self.kind().ACTIONS:
                 fitting = ", ".join(sorted(self.kind().ACTIONS))

@@ -57,7 +57,8 @@ def decide_fault(
 
 def action_for(resource: Resource, fault_class: str) -> Action:
     """The one that the file names for this class of fault, or else the kind's own."""
-    return resource.on_fault.get(fault_class, resource.kind.ACTION)
+    by_kind = resource.kind.ON_FAULT.get(fault_class, resource.kind.ACTION)
+    return resource.on_fault.get(fault_class, by_kind)
 
 
 def spent_limit(

@@ -5,6 +5,7 @@ The list of actions is closed: what is not in `Action` cannot be asked for, reco
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import ClassVar
 
@@ -92,6 +93,8 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, tag_field="check"):
     """So many in a row are a fault."""
     successes: int = 1
     """So many in a row are health, after a fault."""
+    only_in: Ident = ""
+    """Of a channel with modes: looked at in this one alone, and good in the other. Empty: in both."""
 
 
 class ExitCheck(Check, frozen=True, kw_only=True, tag="exit"):
@@ -153,6 +156,7 @@ class ProcessKind(msgspec.Struct, frozen=True, kw_only=True, tag="process"):
 
     ACTION: ClassVar[Action] = Action.RESTART
     ACTIONS: ClassVar[frozenset[Action]] = frozenset({Action.RESTART})
+    ON_FAULT: ClassVar[Mapping[str, Action]] = {}
     command: tuple[str, ...]
     cwd: str = "."
     env: dict[str, str] = {}
@@ -169,6 +173,8 @@ class ChannelKind(msgspec.Struct, frozen=True, kw_only=True, tag="channel"):
 
     ACTION: ClassVar[Action] = Action.RECONNECT
     ACTIONS: ClassVar[frozenset[Action]] = frozenset({Action.RECONNECT, Action.RESTART})
+    ON_FAULT: ClassVar[Mapping[str, Action]] = {"ssh_remote_attach_failed": Action.RESTART}
+    """Where the kind's own action is not the one."""
     transport: Ident
     """tcp | http | websocket | unix | ssh_remote | dialog."""
     address: str = ""
@@ -177,13 +183,21 @@ class ChannelKind(msgspec.Struct, frozen=True, kw_only=True, tag="channel"):
     port: int = 0
     user: str = ""
     identity_file: str = ""
+    known_hosts_file: str = ""
+    forwards: tuple[str, ...] = ()
+    """ssh_remote, in ide_primary alone: local ports that lead to the other machine, as ssh's -L has them."""
     mode: Ident = ""
     """ssh_remote: ide_primary | terminal_fallback."""
     fallback: Ident = ""
     """ssh_remote: what it is downgraded to, once, before anybody is asked."""
     command: tuple[str, ...] = ()
     """What holds the connection, where a program of its own does."""
+    pings: bool = True
+    """dialog: the other side answers pings."""
     connect_timeout_s: float = 10
+    """For an answer too."""
+    every_s: float = 10
+    """So often it is looked at."""
 
 
 class MountKind(msgspec.Struct, frozen=True, kw_only=True, tag="mount"):
@@ -191,10 +205,12 @@ class MountKind(msgspec.Struct, frozen=True, kw_only=True, tag="mount"):
 
     ACTION: ClassVar[Action] = Action.REMOUNT
     ACTIONS: ClassVar[frozenset[Action]] = frozenset({Action.REMOUNT})
+    ON_FAULT: ClassVar[Mapping[str, Action]] = {}
     path: str
     command: tuple[str, ...]
     unmount: tuple[str, ...] = ()
     timeout_s: float = 30
+    every_s: float = 30
 
 
 class BindingKind(msgspec.Struct, frozen=True, kw_only=True, tag="binding"):
@@ -202,12 +218,18 @@ class BindingKind(msgspec.Struct, frozen=True, kw_only=True, tag="binding"):
 
     ACTION: ClassVar[Action] = Action.REBIND
     ACTIONS: ClassVar[frozenset[Action]] = frozenset({Action.REBIND, Action.RESTART})
+    ON_FAULT: ClassVar[Mapping[str, Action]] = {}
     host: str = "127.0.0.1"
     port: int
+    """0, with `forward_to`: any that is free."""
     command: tuple[str, ...] = ()
     forward_to: str = ""
     """host:port that connections are passed on to, where no command does it."""
     timeout_s: float = 30
+    every_s: float = 10
+
+
+HOST_AND_PORT = "{host}:{port}"
 
 
 class EndpointKind(msgspec.Struct, frozen=True, kw_only=True, tag="endpoint"):
@@ -215,6 +237,7 @@ class EndpointKind(msgspec.Struct, frozen=True, kw_only=True, tag="endpoint"):
 
     ACTION: ClassVar[Action] = Action.REFRESH_LOCAL_ENDPOINT
     ACTIONS: ClassVar[frozenset[Action]] = frozenset({Action.REFRESH_LOCAL_ENDPOINT})
+    ON_FAULT: ClassVar[Mapping[str, Action]] = {}
     file: str
     variable: str = ""
     """The name in a file of NAME=value lines; empty: the whole file is the address."""
@@ -222,7 +245,14 @@ class EndpointKind(msgspec.Struct, frozen=True, kw_only=True, tag="endpoint"):
     """Prints the address as it is now."""
     address: str = ""
     """The address, where it never changes."""
+    port_file: str = ""
+    """A file that holds host:port, or a port alone, as it is now."""
+    binding: Ident = ""
+    """A binding of the same probe, whose address it is."""
+    format: str = HOST_AND_PORT
+    """What is made of a port file's or a binding's host and port."""
     timeout_s: float = 30
+    every_s: float = 10
 
 
 AnyKind = ProcessKind | ChannelKind | MountKind | BindingKind | EndpointKind

@@ -25,7 +25,8 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def _write(path: Path, data: bytes, like: Path) -> None:
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE), "wb") as file:
+    opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE)
+    with os.fdopen(opened, "wb") as file:
         with contextlib.suppress(FileNotFoundError):
             found = like.stat()
             if (found.st_uid, found.st_gid) != (os.getuid(), os.getgid()):

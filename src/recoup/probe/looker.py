@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from recoup.kernel.probe_health import Sign
-from recoup.model.probe import Check
+from recoup.model.probe import ChannelKind, Check
+from recoup.probe.ports import Site
 from recoup.probe.world import ProbeWorld
 
 STARTING_EVERY_S: Final = 0.5
@@ -80,3 +81,16 @@ class Looker:
         """A little more or less each time, so that five hundred do not look in step."""
         every_s = self.check.every_s if self._seen else min(STARTING_EVERY_S, self.check.every_s)
         return every_s * (0.9 + 0.2 * self._world.chance())
+
+
+def in_mode(look: Callable[[], Awaitable[Sign]], only_in: str, site: Site) -> Callable[[], Awaitable[Sign]]:
+    """A look that asks nothing while the channel is in another mode than that: what is not there then is no fault."""
+    kind = site.resource.kind
+    if not only_in or not isinstance(kind, ChannelKind):
+        return look
+    full = kind.mode
+
+    async def look_in_mode() -> Sign:
+        return await look() if (site.mode() or full) == only_in else Sign(good=True)
+
+    return look_in_mode

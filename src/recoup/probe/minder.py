@@ -349,7 +349,7 @@ class Minder:
         self._up = True
         self._outlook.watch()
         if not done.ok:
-            fault_class = self._mended("not_started")
+            fault_class = self._mended(done.fault_class or "not_started")
             self._put(Fault(fault_class=fault_class, reason=done.reason, error_code=done.error_code))
 
     async def _limited(self, doing: Coroutine[Any, Any, Done]) -> Done:

@@ -36,7 +36,7 @@ def _listening_sockets(port: int) -> Iterator[str]:
 
 def _processes() -> list[int]:
     try:
-        return [int(name) for name in os.listdir(PROC) if name.isdigit()][:PROCESSES_MAX]
+        return [int(path.name) for path in PROC.iterdir() if path.name.isdigit()][:PROCESSES_MAX]
     except OSError:
         return []
 

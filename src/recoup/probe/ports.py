@@ -43,6 +43,8 @@ class Done:
     ok: bool = True
     reason: str = ""
     error_code: str | None = None
+    fault_class: str | None = None
+    """Of the failure, when nothing was being mended. None: it was not started."""
 
 
 class Holder(Protocol):

@@ -28,7 +28,7 @@ from recoup.ports import Ledger, Lifeline
 from recoup.probe import facts
 from recoup.probe.checks import checker_of
 from recoup.probe.kinds import holder_of
-from recoup.probe.looker import Looker
+from recoup.probe.looker import Looker, in_mode
 from recoup.probe.minder import Minder
 from recoup.probe.outboxes.courier import Courier
 from recoup.probe.ports import Holder, Outbox, OutputListener, Site, mark_of
@@ -225,7 +225,8 @@ class Probe:
         for check in resource.checks:
             checker = checker_of(check, site)
             if checker is not None:
-                lookers.append(Looker(self._world, check, checker.look, checker.begin))
+                look = in_mode(checker.look, check.only_in, site)
+                lookers.append(Looker(self._world, check, look, checker.begin))
         return Minder(self._world, self._written, resource, holder, lookers, self), lookers
 
     def _site(self, resource: Resource, lifeline: LeaseLifeline, listeners: list[OutputListener]) -> Site:

@@ -13,14 +13,13 @@ from recoup.model.probe import Action, BindingKind, Check, Fault
 from recoup.probe.atomic_file import write_whole
 from recoup.probe.checks.tcp import code_of
 from recoup.probe.kinds.forward import Forward
-from recoup.probe.kinds.program import Program, unless_over
+from recoup.probe.kinds.program import Program, unless_over, until
 from recoup.probe.port_owner import who_listens
 from recoup.probe.ports import Done, Site
 
 LOST: Final = "binding_lost"
 TAKEN: Final = "binding_port_taken"
 LOOK_S: Final = 5.0
-AGAIN_S: Final = 0.05
 
 
 def address_file(files: Path) -> Path:
@@ -118,7 +117,9 @@ class CommandBindingHolder:
             return not_bound(self._shown, self._kind.port, OSError(errno.EADDRINUSE, ""))
         self._program = program = Program(self._site, self._kind.command, self._ended)
         done = await program.start()
-        if done.ok and await unless_over(program, asyncio.create_task(self._answering()), self._kind.timeout_s):
+        if done.ok and await unless_over(
+            program, asyncio.create_task(until(self._answers)), self._kind.timeout_s
+        ):
             self._bound = True
             return remember_address(self._site, self._kind.host, self._kind.port)
         failed = self._failure(program) if done.ok else done
@@ -149,10 +150,6 @@ class CommandBindingHolder:
             self._bound = False
             words, code = self._program.words, self._program.code
             self._site.fault(Fault(fault_class=LOST, reason=words, error_code=code))
-
-    async def _answering(self) -> None:
-        while not await self._answers():
-            await asyncio.sleep(AGAIN_S)
 
     async def _answers(self) -> bool:
         try:

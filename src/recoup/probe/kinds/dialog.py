@@ -47,9 +47,7 @@ class DialogHolder:
         failed = await self._ask()
         if failed is None:
             return Sign(good=True)
-        return Sign(
-            good=False, reason=failed.reason, error_code=failed.error_code, fault_class=DISCONNECTED
-        )
+        return Sign(good=False, reason=failed.reason, error_code=failed.error_code, fault_class=DISCONNECTED)
 
     async def start(self) -> Done:
         done = await self._launch()

@@ -53,9 +53,7 @@ class EndpointHolder:
         except Unresolved as error:
             return Sign(good=False, reason=str(error), error_code="unresolved", fault_class=UNRESOLVED)
         except OSError as error:
-            return Sign(
-                good=False, reason=self._about(error), error_code=code_of(error), fault_class=MISSING
-            )
+            return Sign(good=False, reason=self._about(error), error_code=code_of(error), fault_class=MISSING)
         if named == wanted:
             return Sign(good=True)
         if named is None:
@@ -149,7 +147,9 @@ class EndpointHolder:
 def local_address(written: str) -> str:
     """The same, if it is an address of this machine. Raises Unresolved: a probe does not send anybody elsewhere."""
     if not _ADDRESS.fullmatch(written) or len(written) > ADDRESS_MAX:
-        raise Unresolved("what was found is not an address: it must be one word, such as http://127.0.0.1:8000")
+        raise Unresolved(
+            "what was found is not an address: it must be one word, such as http://127.0.0.1:8000"
+        )
     if written.startswith(("/", "./", "unix:")):
         return written
     try:
@@ -158,7 +158,9 @@ def local_address(written: str) -> str:
     except ValueError:
         host = None
     if host is None:
-        raise Unresolved("what was found is not an address: it must be one word, such as http://127.0.0.1:8000")
+        raise Unresolved(
+            "what was found is not an address: it must be one word, such as http://127.0.0.1:8000"
+        )
     if not is_local(host):
         raise Unresolved(f"{host} is not an address of this machine: a probe changes local endpoints only")
     return written
@@ -188,14 +190,14 @@ def _is_ours(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
 
 def value_in(text: str, variable: str) -> str | None:
     """Of the last line that sets it: that is the one that counts."""
-    found = [match[2] for match in map(_assignment(variable).fullmatch, text.splitlines()) if match]
+    found = [match[2] for match in map(_assignment(variable).fullmatch, text.split("\n")) if match]
     return found[-1].strip().strip("\"'") if found else None
 
 
 def with_value(text: str, variable: str, value: str) -> str:
     """The same lines with this value, or with one more; `export` and the like stay."""
     pattern = _assignment(variable)
-    lines, found = text.splitlines(), False
+    lines, found = text.removesuffix("\n").split("\n") if text else [], False
     for number, line in enumerate(lines):
         match = pattern.fullmatch(line)
         if match:

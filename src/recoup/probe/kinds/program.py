@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -13,6 +13,7 @@ from recoup.probe.kinds.process import ProcessHolder
 from recoup.probe.ports import Done, OutputListener, Site
 
 STOP_GRACE_S: Final = 5.0
+AGAIN_S: Final = 0.05
 _NOTHING: Final[Mapping[str, str]] = {}
 
 
@@ -62,6 +63,12 @@ class Program:
             self._last.feed(stream, chunk)
         self._heard(stream, chunk)
         self._site.heard(stream, chunk)
+
+
+async def until(holds: Callable[[], Awaitable[bool]]) -> None:
+    """Returns when it holds. Programs do not tell when they are ready: they are asked."""
+    while not await holds():  # noqa: ASYNC110
+        await asyncio.sleep(AGAIN_S)
 
 
 async def unless_over(program: Program, doing: asyncio.Task[None], timeout_s: float) -> bool:

@@ -1,4 +1,4 @@
-"""The control socket of an ssh master (PROTOCOL.mux of OpenSSH): a short path for it, and whether somebody answers there."""
+"""The control socket of an ssh master (OpenSSH's PROTOCOL.mux): a short path for it, and whether somebody answers."""
 
 from __future__ import annotations
 

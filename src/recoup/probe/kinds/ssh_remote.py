@@ -1,27 +1,27 @@
 """A session on another machine, held by ssh itself under a keeper.
 
 It has two modes. `ide_primary` carries everything an editor needs: the session and its forwarded ports. If that cannot
-be had, `terminal_fallback` is the bare session. ssh is a control master: its socket is there once the other side has let
-us in, and answers as long as ssh is alive; ssh itself ends when the other side is silent for too long.
+be had, `terminal_fallback` is the bare session. ssh is a control master: its socket is there once the other side has
+let us in, and answers as long as ssh is alive; ssh itself ends when the other side is silent for too long.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from recoup.kernel.probe_health import Sign
 from recoup.model.probe import Action, ChannelKind, Check, Fault
-from recoup.probe.kinds.program import Program, unless_over
+from recoup.probe.kinds.program import Program, unless_over, until
 from recoup.probe.kinds.ssh_control import control_folder, master_answers
 from recoup.probe.ports import Done, Site
 
 ATTACH_FAILED: Final = "ssh_remote_attach_failed"
 DISCONNECTED: Final = "ssh_remote_disconnected"
 SETTLE_S: Final = 1.0
-LOOK_S: Final = 0.05
 ALIVE_EVERY_S: Final = 5
 ALIVE_FAILURES: Final = 3
 MODE: Final = "RECOUP_CHANNEL_MODE"
@@ -107,7 +107,7 @@ class SshHolder:
     async def _let_in(self, program: Program) -> bool:
         if self._socket is None:
             return True
-        waiting = asyncio.create_task(_answering(self._socket))
+        waiting = asyncio.create_task(until(partial(master_answers, self._socket)))
         return await unless_over(program, waiting, self._kind.connect_timeout_s)
 
     def _failure(self, program: Program, mode: str) -> Done:
@@ -161,9 +161,3 @@ def ssh_command(kind: ChannelKind, site: Site, mode: str, socket: Path) -> tuple
 
 def code_in(words: str, otherwise: str | None) -> str | None:
     return next((code for said, code in _CODES if said in words), otherwise)
-
-
-async def _answering(socket: Path) -> None:
-    """Returns when the master answers."""
-    while not await master_answers(socket):
-        await asyncio.sleep(LOOK_S)

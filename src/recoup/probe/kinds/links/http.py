@@ -48,7 +48,12 @@ async def read_head(reader: asyncio.StreamReader, where: str) -> tuple[int, dict
         raise Broken(f"{where}: this is not HTTP", "not_http") from None
     first, *lines = head.decode("latin-1").split("\r\n")
     words = first.split(maxsplit=2)
-    if len(words) < 2 or not words[0].startswith("HTTP/") or not words[1].isdigit() or len(lines) > HEADERS_MAX:
+    if (
+        len(words) < 2
+        or not words[0].startswith("HTTP/")
+        or not words[1].isdigit()
+        or len(lines) > HEADERS_MAX
+    ):
         raise Broken(f"{where}: this is not HTTP", "not_http")
     pairs = (line.partition(":") for line in lines if line)
     headers = {name.strip().lower(): value.strip() for name, _, value in pairs}

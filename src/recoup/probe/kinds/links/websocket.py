@@ -115,7 +115,12 @@ def frame(opcode: int, payload: bytes) -> bytes:
     assert length <= MESSAGE_BYTES_MAX, "probes say little"
     short = length < 126
     size = bytes([_MASKED | length]) if short else bytes([_MASKED | 126]) + length.to_bytes(2, "big")
-    return bytes([_FIN | opcode]) + size + mask + bytes(byte ^ mask[number % 4] for number, byte in enumerate(payload))
+    return (
+        bytes([_FIN | opcode])
+        + size
+        + mask
+        + bytes(byte ^ mask[number % 4] for number, byte in enumerate(payload))
+    )
 
 
 async def read_frame(reader: asyncio.StreamReader) -> tuple[int, bool, bytes]:
