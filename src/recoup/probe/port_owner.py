@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -42,12 +42,11 @@ def _processes() -> list[int]:
 
 
 def _sockets_of(pid: int) -> Iterator[str]:
-    folder = PROC / str(pid) / "fd"
-    try:
-        for name in os.listdir(folder):
-            yield os.readlink(folder / name)
-    except OSError:
-        return  # it has ended, or is somebody else's
+    """None of one that has ended, or is somebody else's."""
+    with suppress(OSError):
+        for opened in (PROC / str(pid) / "fd").iterdir():
+            with suppress(OSError):
+                yield str(opened.readlink())
 
 
 def _name(pid: int) -> str:

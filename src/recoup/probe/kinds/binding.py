@@ -45,8 +45,11 @@ class ForwardHolder:
 
     async def look(self) -> Sign:
         """By a connection to itself, which is not passed on."""
+        if self._forward is None:
+            return Sign(
+                good=False, reason=f"{self._shown} is not bound", error_code="closed", fault_class=LOST
+            )
         try:
-            assert self._forward is not None, "nobody looks at what was put down"
             await self._forward.look()
         except OSError as error:
             words = f"{self._shown} does not accept connections: {error.strerror or error}"

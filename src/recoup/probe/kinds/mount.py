@@ -79,7 +79,9 @@ class MountHolder:
 
     async def _touch(self) -> None:
         """After one that hung there is no other until something is done: they would pile up."""
-        ran = await run_command(self._site, ("stat", "-f", "--", str(self._path)), LOOK_S)
+        ran = await run_command(
+            self._site, ("stat", "-f", "--", str(self._path)), min(LOOK_S, self._kind.timeout_s)
+        )
         if not ran.ok:
             self._hanging = f"{self._path} does not answer: {ran.reason}"
 

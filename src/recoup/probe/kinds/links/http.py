@@ -70,13 +70,14 @@ class HttpLink:
         self._shown = shown(self._url)
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
-        self._broken: OSError | None = None
+        self._broken: OSError | None = Broken(f"{self._shown}: not open", "closed")
         """Until somebody opens it again: a look that fails is not followed by one that mends."""
 
     async def open(self) -> None:
-        self._broken = None
+        self._broken = Broken(f"{self._shown}: not open", "closed")
         await self._connect()
         await self._ask()
+        self._broken = None
 
     async def look(self) -> None:
         if self._broken is not None:

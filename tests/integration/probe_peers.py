@@ -1,0 +1,145 @@
+"""The other ends of channels: real servers that a test stops, starts again under the same address, and makes silent."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from aiohttp import WSMsgType, web
+
+from recoup.documents.probe_file import parse_probe
+from recoup.model import events as ev
+from recoup.model.probe import Phase
+from recoup.testing.probe import ProbeHouse
+
+
+def house_of(root: Path, text: str) -> ProbeHouse:
+    """Of a probe file, as people write it."""
+    return ProbeHouse(root, *parse_probe(text, folder=root).resources)
+
+
+def free_port() -> int:
+    with socket.socket() as trial:
+        trial.bind(("127.0.0.1", 0))
+        return int(trial.getsockname()[1])
+
+
+async def runs(house: ProbeHouse, name: str) -> None:
+    await house.until(lambda: house.phase(name) == Phase.RUNNING)
+
+
+async def recovers(house: ProbeHouse, name: str) -> None:
+    await house.until(lambda: house.phase(name) == Phase.RECOVERING)
+
+
+def attempts(house: ProbeHouse, name: str) -> Sequence[ev.RecoveryAttempted]:
+    return [one for one in house.facts(name) if isinstance(one, ev.RecoveryAttempted)]
+
+
+def failures(house: ProbeHouse, name: str) -> Sequence[ev.RecoveryFailed]:
+    return [one for one in house.facts(name) if isinstance(one, ev.RecoveryFailed)]
+
+
+def last_fault(house: ProbeHouse, name: str) -> ev.PhaseChanged:
+    changes = [one for one in house.facts(name) if isinstance(one, ev.PhaseChanged)]
+    return next(one for one in reversed(changes) if one.phase == Phase.RECOVERING)
+
+
+class Peer(Protocol):
+    """One server."""
+
+    opened: int
+    """How many connections it has seen."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None:
+        """Nobody listens, and every connection is closed."""
+        ...
+
+
+class StreamPeer:
+    """Takes connections over TCP, or over a unix socket, and says nothing."""
+
+    def __init__(self, address: int | Path) -> None:
+        self._address = address
+        self._server: asyncio.Server | None = None
+        self._writers: list[asyncio.StreamWriter] = []
+        self.opened = 0
+
+    async def start(self) -> None:
+        if isinstance(self._address, int):
+            self._server = await asyncio.start_server(self._take, "127.0.0.1", self._address)
+        else:
+            self._server = await asyncio.start_unix_server(self._take, self._address)
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for writer in self._writers:
+            writer.close()
+        self._writers.clear()
+
+    async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.opened += 1
+        self._writers.append(writer)
+        with contextlib.suppress(OSError):
+            await reader.read()
+
+
+class WebPeer:
+    """HTTP at /, a WebSocket at /ws; `mute` makes it take everything and answer nothing."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._runner: web.AppRunner | None = None
+        self._sockets: list[web.WebSocketResponse] = []
+        self._transports: set[object] = set()
+        self.mute = asyncio.Event()
+        self.asked = 0
+
+    @property
+    def opened(self) -> int:
+        return len(self._transports)
+
+    async def start(self) -> None:
+        app = web.Application()
+        app.router.add_get("/", self._page)
+        app.router.add_get("/ws", self._talk)
+        self._runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", self._port).start()
+
+    async def stop(self) -> None:
+        for one in self._sockets:
+            await one.close()
+        self._sockets.clear()
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _page(self, request: web.Request) -> web.Response:
+        self._transports.add(request.transport)
+        self.asked += 1
+        while self.mute.is_set():
+            await asyncio.sleep(0.05)
+        return web.Response(text="here")
+
+    async def _talk(self, request: web.Request) -> web.WebSocketResponse:
+        talk = web.WebSocketResponse(autoping=False)
+        await talk.prepare(request)
+        self._transports.add(request.transport)
+        self._sockets.append(talk)
+        async for message in talk:
+            self.asked += 1
+            if self.mute.is_set():
+                continue
+            if message.type == WSMsgType.PING:
+                await talk.pong(message.data)
+            elif message.type == WSMsgType.TEXT:
+                asked = message.json()
+                await talk.send_json({"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -32601}})
+        return talk
