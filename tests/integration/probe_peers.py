@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -49,11 +50,39 @@ def last_fault(house: ProbeHouse, name: str) -> ev.PhaseChanged:
     return next(one for one in reversed(changes) if one.phase == Phase.RECOVERING)
 
 
+@dataclass(frozen=True)
+class Below:
+    """One process that rests on another."""
+
+    pid: int
+    argv: list[str]
+
+
+def processes_below(pid: int) -> list[Below]:
+    """Children, their children and so on."""
+    parents, found = {}, [pid]
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            status = (folder / "stat").read_text()
+            parents[int(folder.name)] = int(status.rpartition(")")[2].split()[1])
+    for known in found:
+        found += [child for child, parent in parents.items() if parent == known]
+    return [Below(one, _argv(one)) for one in found[1:]]
+
+
+def _argv(pid: int) -> list[str]:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text().split("\0")[:-1]
+    return []
+
+
 class Peer(Protocol):
     """One server."""
 
-    opened: int
-    """How many connections it has seen."""
+    @property
+    def opened(self) -> int:
+        """How many connections it has seen."""
+        ...
 
     async def start(self) -> None: ...
 

@@ -8,7 +8,7 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -61,6 +61,14 @@ async def said_through(port: int, words: bytes) -> bytes:
     return answer
 
 
+async def ended(answer: Awaitable[bytes]) -> bool:
+    """Whether the connection was closed, in whatever way, without a word."""
+    try:
+        return await answer == b""
+    except ConnectionResetError:
+        return True
+
+
 def stop_listening(port: int) -> None:
     """As if the system had taken the listener away: the file descriptor is there, and nobody can connect."""
     inodes = {
@@ -100,6 +108,37 @@ async def test_a_forward_passes_on_and_is_bound_again_when_its_listener_is_lost(
     target.close()
 
 
+async def test_what_is_being_passed_on_ends_with_the_binding(tmp_path: Path) -> None:
+    target_port, port = free_port(), free_port()
+    target = StreamPeer(target_port)
+    await target.start()
+    text = binding(f"port: {port}, forward_to: '127.0.0.1:{target_port}'")
+    async with house_of(tmp_path, text).running() as house:
+        await runs(house, "front")
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        await house.until(lambda: target.opened == 1)
+    assert await ended(reader.read())
+    writer.close()
+    await target.stop()
+
+
+async def test_a_target_that_is_not_there_ends_the_connection_and_not_the_binding(tmp_path: Path) -> None:
+    port = free_port()
+    async with house_of(tmp_path, binding(f"port: {port}, forward_to: '127.0.0.1:9'")).running() as house:
+        await runs(house, "front")
+        assert await ended(said_through(port, b"hello"))
+        await house.pass_time(11)
+        assert house.phase("front") == Phase.RUNNING
+
+
+async def test_only_who_holds_the_same_address_is_in_the_way() -> None:
+    port = free_port()
+    with stranger(port) as holder:
+        assert f"process {holder.pid} " in (who_listens(port, "127.0.0.1") or "")
+        assert f"process {holder.pid} " in (who_listens(port, "0.0.0.0") or "")
+        assert who_listens(port, "127.0.0.2") is None
+
+
 async def test_looks_are_not_passed_on(tmp_path: Path) -> None:
     target_port, port = free_port(), free_port()
     target = StreamPeer(target_port)
@@ -134,7 +173,7 @@ async def test_a_port_that_a_stranger_holds_is_said_with_his_name_and_he_is_left
             await house.pass_time(90)
             await runs(house, "front")
             assert [one.retry_count for one in attempts(house, "front")] == [1, 2]
-            assert f"process {os.getpid()} " in (who_listens(port) or "") or how == "command"
+            assert f"process {os.getpid()} " in (who_listens(port, "127.0.0.1") or "") or how == "command"
 
 
 async def test_a_program_that_listens_is_started_again_when_it_ends(tmp_path: Path) -> None:
@@ -142,7 +181,7 @@ async def test_a_program_that_listens_is_started_again_when_it_ends(tmp_path: Pa
     text = binding(f"port: {port}, command: [{sys.executable}, -m, http.server, --bind, 127.0.0.1, '{port}']")
     async with house_of(tmp_path, text).running() as house:
         await runs(house, "front")
-        found = re.match(r"process (\d+) ", who_listens(port) or "")
+        found = re.match(r"process (\d+) ", who_listens(port, "127.0.0.1") or "")
         assert found is not None
         os.kill(int(found[1]), 9)
         await recovers(house, "front")
@@ -150,7 +189,7 @@ async def test_a_program_that_listens_is_started_again_when_it_ends(tmp_path: Pa
         assert (fault.fault_class, fault.error_code) == ("binding_lost", "signal_9")
         await house.pass_time(30)
         await runs(house, "front")
-    assert who_listens(port) is None
+    assert who_listens(port, "127.0.0.1") is None
 
 
 # Endpoints
@@ -181,7 +220,9 @@ resources:
         await runs(house, "front")
         await runs(house, "url")
         port = re.search(r":(\d+)/", (tmp_path / ".env").read_text())
-        assert port is not None and f"process {os.getpid()} " in (who_listens(int(port[1])) or "")
+        assert port is not None and f"process {os.getpid()} " in (
+            who_listens(int(port[1]), "127.0.0.1") or ""
+        )
     assert (tmp_path / ".env").stat().st_mode & 0o777 == 0o640
     assert sorted(one.name for one in tmp_path.iterdir() if one.name.startswith(".env")) == [".env"]
 
@@ -243,7 +284,7 @@ def test_local_addresses_are_known_without_asking_anybody() -> None:
             local_address(bad)
 
 
-LINE = st.text(st.characters(blacklist_characters="\n", blacklist_categories=("Cs",)), max_size=30)
+LINE = st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), max_size=30)
 
 
 @given(st.lists(LINE, max_size=8), st.sampled_from(["A", "URL", "API_URL"]), st.integers(1, 65_535))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
-import psutil
 import pytest
 from tests.integration.probe_peers import (
     Peer,
@@ -16,6 +16,7 @@ from tests.integration.probe_peers import (
     free_port,
     house_of,
     last_fault,
+    processes_below,
     recovers,
     runs,
 )
@@ -145,15 +146,15 @@ def dialog(root: Path, *more: str, timeout: str = "10s") -> str:
     return f"{{version: 1, resources: [{{id: link, channel: {{{words}}}}}]}}"
 
 
-def agents() -> list[psutil.Process]:
-    return [one for one in psutil.Process().children(recursive=True) if one.cmdline()[1:2] == ["agent.py"]]
+def agents() -> list[int]:
+    return [one.pid for one in processes_below(os.getpid()) if one.argv[1:2] == ["agent.py"]]
 
 
 async def test_a_dialog_with_a_program_is_taken_up_again_when_that_was_killed(tmp_path: Path) -> None:
     async with house_of(tmp_path, dialog(tmp_path)).running() as house:
         await runs(house, "link")
         (agent,) = agents()
-        agent.kill()
+        os.kill(agent, 9)
         await recovers(house, "link")
         fault = last_fault(house, "link")
         assert (fault.fault_class, fault.error_code) == ("dialog_target_disconnected", "signal_9")

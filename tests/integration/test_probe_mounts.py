@@ -9,11 +9,18 @@ import sys
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.integration.probe_peers import attempts, failures, house_of, last_fault, recovers, runs
+from tests.integration.probe_peers import (
+    attempts,
+    failures,
+    house_of,
+    last_fault,
+    processes_below,
+    recovers,
+    runs,
+)
 
 from recoup.model.probe import Action, Phase
 from recoup.probe.kinds.mount import is_mounted, mount_points
@@ -117,7 +124,7 @@ async def test_a_mount_command_that_hangs_holds_nobody_up(tmp_path: Path) -> Non
         assert (fault.fault_class, fault.error_code) == ("mount_missing", "wall_timeout")
         assert house.phase("other") == Phase.RUNNING
     assert time.monotonic() - began_s < 20
-    assert not [one for one in psutil.Process().children(recursive=True) if "4711" in one.cmdline()]
+    assert not [one for one in processes_below(os.getpid()) if "4711" in one.argv]
 
 
 async def test_a_command_that_says_it_mounted_something_is_not_believed(tmp_path: Path) -> None:
@@ -128,9 +135,7 @@ async def test_a_command_that_says_it_mounted_something_is_not_believed(tmp_path
 
 
 @given(
-    st.text(
-        st.characters(blacklist_categories=("Cs", "Cc"), blacklist_characters="\x85\u2028\u2029"), min_size=1
-    )
+    st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\x85\u2028\u2029"), min_size=1)
 )
 def test_the_kernels_table_is_read_with_its_escapes(name: str) -> None:
     escaped = "".join(f"\\{ord(one):03o}" if one in " \t\n\\#" else one for one in f"/mnt/{name}")

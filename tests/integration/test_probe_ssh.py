@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
 import getpass
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 from tests.integration.probe_peers import (
+    Below,
     StreamPeer,
     attempts,
     failures,
     free_port,
     house_of,
     last_fault,
+    processes_below,
     recovers,
     runs,
 )
 
 from recoup.model import events as ev
 from recoup.model.probe import Action, Command, Health, Phase
+from recoup.testing.probe import ProbeHouse
 
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 
@@ -38,7 +42,7 @@ class Sshd:
         self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
         for name in ("host", "id"):
-            make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name]
+            make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)]
             subprocess.run(make, check=True)
         (folder / "allowed").write_text((folder / "id.pub").read_text())
         kind, key, *_ = (folder / "host.pub").read_text().split()
@@ -66,12 +70,10 @@ class Sshd:
         """With all its sessions."""
         if self._process is None:
             return
-        whole = [
-            psutil.Process(self._process.pid),
-            *psutil.Process(self._process.pid).children(recursive=True),
-        ]
-        for one in whole:
-            one.kill()
+        below = processes_below(self._process.pid)
+        self._process.kill()
+        for one in below:
+            os.kill(one.pid, signal.SIGKILL)
         self._process.wait()
         self._process = None
 
@@ -101,8 +103,8 @@ def tunnel(sshd: Sshd, more: str = "", health: str = "") -> str:
     )
 
 
-def sessions() -> list[psutil.Process]:
-    return [one for one in psutil.Process().children(recursive=True) if one.name() == "ssh"]
+def sessions() -> list[Below]:
+    return [one for one in processes_below(os.getpid()) if one.argv[:1] == ["ssh"]]
 
 
 async def test_a_session_is_lost_with_the_server_and_comes_back_with_it(tmp_path: Path, sshd: Sshd) -> None:
@@ -157,7 +159,7 @@ async def test_a_spent_budget_downgrades_once_and_only_the_gateway_leads_back(
         await house.until(lambda: house.probe.state.commands.get("by-the-gateway") == "accepted")
         await runs(house, "tunnel")
         assert house.probe.state.resources["tunnel"].mode is None
-        assert "-L" in sessions()[0].cmdline()
+        assert "-L" in sessions()[0].argv
         await house.until(lambda: target.opened > 0)
     await target.stop()
     assert not sessions()
@@ -185,13 +187,54 @@ async def test_a_server_with_another_key_is_not_trusted(tmp_path: Path, sshd: Ss
 async def test_ssh_that_stands_still_is_noticed(tmp_path: Path, sshd: Sshd) -> None:
     async with house_of(tmp_path, tunnel(sshd)).running() as house:
         await runs(house, "tunnel")
-        sessions()[0].suspend()
+        os.kill(sessions()[0].pid, signal.SIGSTOP)
         await house.pass_time(11)
         await recovers(house, "tunnel")
         assert last_fault(house, "tunnel").error_code == "no_master"
         await house.pass_time(30)
         await runs(house, "tunnel")
         assert len(sessions()) == 1
+
+
+ATTACH = """#!/bin/sh
+echo "$RECOUP_CHANNEL_MODE" >> modes
+[ "$RECOUP_CHANNEL_MODE" = terminal_fallback ] && exec sleep 1000
+echo "no editor here" >&2
+exit 3
+"""
+
+
+async def test_a_command_of_ones_own_is_told_the_mode_and_the_next_probe_remembers_it(tmp_path: Path) -> None:
+    (tmp_path / "attach.sh").write_text(ATTACH)
+    (tmp_path / "attach.sh").chmod(0o755)
+    text = (
+        "{version: 1, budget: {max_retries: 1, delays_s: [1]}, resources: [{id: tunnel, channel: "
+        "{ssh_remote: {host: far, fallback: terminal_fallback, command: [./attach.sh]}}}]}"
+    )
+    first = house_of(tmp_path, text)
+    async with first.running():
+        await recovers(first, "tunnel")
+        fault = last_fault(first, "tunnel")
+        assert (fault.fault_class, fault.error_code) == ("ssh_remote_attach_failed", "exit_3")
+        assert fault.reason == "no editor here"
+        await first.pass_time(1)
+        await first.until(lambda: "ChannelDowngraded" in first.types("tunnel"))
+        await settles(first, "tunnel")
+    second = ProbeHouse(tmp_path, *first.config.resources, clock=first.clock, ledger=first.ledger)
+    async with second.running():
+        await settles(second, "tunnel")
+    modes = (tmp_path / "modes").read_text().split()
+    assert modes == ["ide_primary", "ide_primary", "terminal_fallback", "terminal_fallback"]
+
+
+async def settles(house: ProbeHouse, name: str) -> None:
+    """Some seconds on the clock, however long the program takes to start."""
+    for _ in range(20):
+        if house.phase(name) == Phase.RUNNING:
+            return
+        await house.pass_time(1)
+        await asyncio.sleep(0.1)
+    await runs(house, name)
 
 
 def restore(command_id: str, *, by_gateway: bool) -> Command:

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from pathlib import Path
 
 PRIVATE = 0o600
+
+
+def read_beginning(path: Path, limit_bytes: int) -> bytes:
+    """Of a regular file: anything else may make its reader wait. Raises OSError."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "is no regular file", str(path))
+        return file.read(limit_bytes)
 
 
 def write_whole(path: Path, data: bytes) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -10,11 +12,12 @@ from typing import Final
 LISTENING: Final = "0A"
 PROCESSES_MAX: Final = 20_000
 PROC: Final = Path("/proc")
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-def who_listens(port: int) -> str | None:
+def who_listens(port: int, host: str) -> str | None:
     """In words, such as "process 4711 (nginx)"; None: nobody does, or this is not Linux."""
-    sockets = set(_listening_sockets(port))
+    sockets = set(_listening_sockets(port, host))
     if not sockets:
         return None
     for pid in _processes():
@@ -23,15 +26,32 @@ def who_listens(port: int) -> str | None:
     return "a process that this user may not see"
 
 
-def _listening_sockets(port: int) -> Iterator[str]:
+def _listening_sockets(port: int, host: str) -> Iterator[str]:
     for table in ("net/tcp", "net/tcp6"):
         try:
             lines = (PROC / table).read_text().splitlines()[1:]
         except OSError:
             continue
         for words in map(str.split, lines):
-            if words[3] == LISTENING and int(words[1].rpartition(":")[2], 16) == port:
+            address, _, of_port = words[1].rpartition(":")
+            if words[3] == LISTENING and int(of_port, 16) == port and _in_the_way(address_in(address), host):
                 yield f"socket:[{words[9]}]"
+
+
+def address_in(written: str) -> Address:
+    """As the kernel's table has it: words of four bytes, each in the machine's own order."""
+    words = (bytes.fromhex(written[start : start + 8]) for start in range(0, len(written), 8))
+    packed = b"".join(word[::-1] if sys.byteorder == "little" else word for word in words)
+    return ipaddress.ip_address(packed)
+
+
+def _in_the_way(address: Address, host: str) -> bool:
+    """A name could be any of them."""
+    try:
+        wanted = ipaddress.ip_address(host)
+    except ValueError:
+        return True
+    return address == wanted or address.is_unspecified or wanted.is_unspecified
 
 
 def _processes() -> list[int]:

@@ -63,7 +63,7 @@ class ForwardHolder:
             port = await forward.listen()
         except OSError as error:
             await forward.close()
-            return not_bound(self._shown, self._kind.port, error)
+            return not_bound(self._kind, error)
         self._forward = forward
         return remember_address(self._site, self._kind.host, port)
 
@@ -115,9 +115,11 @@ class CommandBindingHolder:
         return Sign(good=False, reason=words, error_code="closed", fault_class=LOST)
 
     async def start(self) -> Done:
-        assert self._program is None, "there is at most one program"
-        if who_listens(self._kind.port) is not None:
-            return not_bound(self._shown, self._kind.port, OSError(errno.EADDRINUSE, ""))
+        stopped = await self.stop()
+        if not stopped.ok:
+            return stopped
+        if who_listens(self._kind.port, self._kind.host) is not None:
+            return not_bound(self._kind, OSError(errno.EADDRINUSE, ""))
         self._program = program = Program(self._site, self._kind.command, self._ended)
         done = await program.start()
         if done.ok and await unless_over(
@@ -130,14 +132,16 @@ class CommandBindingHolder:
         return failed
 
     async def stop(self) -> Done:
-        program, self._program, self._bound = self._program, None, False
+        self._bound = False
         address_file(self._site.files).unlink(missing_ok=True)
-        return await program.stop() if program is not None else Done()
+        done = await self._program.stop() if self._program is not None else Done()
+        if done.ok:
+            self._program = None  # otherwise it is there, and stays the only one
+        return done
 
     async def act(self, action: Action) -> Done:
         assert action in BindingKind.ACTIONS, f"a binding cannot {action}"
-        stopped = await self.stop()
-        return await self.start() if stopped.ok else stopped
+        return await self.start()
 
     async def downgrade(self, mode: str) -> Done:
         raise AssertionError(f"a binding knows no lesser way: {mode}")
@@ -167,11 +171,13 @@ class CommandBindingHolder:
         return f"{self._kind.host}:{self._kind.port}"
 
 
-def not_bound(shown: str, port: int, error: OSError) -> Done:
+def not_bound(kind: BindingKind, error: OSError) -> Done:
+    shown = f"{kind.host}:{kind.port}"
     if error.errno != errno.EADDRINUSE:
         words = f"{shown} cannot be bound: {error.strerror or error}"
         return Done(ok=False, reason=words, error_code=code_of(error), fault_class=LOST)
-    words = f"{shown} is held by {who_listens(port) or 'another process'}: stop it, or name another port"
+    who = who_listens(kind.port, kind.host) or "another process"
+    words = f"{shown} is held by {who}: stop it, or name another port"
     return Done(ok=False, reason=words, error_code="EADDRINUSE", fault_class=TAKEN)
 
 

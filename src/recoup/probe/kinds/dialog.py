@@ -50,6 +50,9 @@ class DialogHolder:
         return Sign(good=False, reason=failed.reason, error_code=failed.error_code, fault_class=DISCONNECTED)
 
     async def start(self) -> Done:
+        stopped = await self.stop()
+        if not stopped.ok:
+            return stopped
         done = await self._launch()
         failed = await self._ask() if done.ok else done
         if failed is None:
@@ -59,8 +62,11 @@ class DialogHolder:
         return failed
 
     async def stop(self) -> Done:
-        program, self._program, self._connected = self._program, None, False
-        done = await program.stop() if program is not None else Done()
+        self._connected = False
+        done = await self._program.stop() if self._program is not None else Done()
+        if not done.ok:
+            return done  # it is there, and stays the only one
+        self._program = None
         if self._writing >= 0:
             os.close(self._writing)
             self._writing = -1
@@ -69,8 +75,7 @@ class DialogHolder:
 
     async def act(self, action: Action) -> Done:
         assert action in ChannelKind.ACTIONS, f"a channel cannot {action}"
-        stopped = await self.stop()
-        return await self.start() if stopped.ok else stopped
+        return await self.start()
 
     async def downgrade(self, mode: str) -> Done:
         raise AssertionError(f"a dialog knows no lesser way: {mode}")

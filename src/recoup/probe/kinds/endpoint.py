@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from recoup.kernel.probe_health import Sign
 from recoup.model.probe import Action, Check, EndpointKind
-from recoup.probe.atomic_file import write_whole
+from recoup.probe.atomic_file import read_beginning, write_whole
 from recoup.probe.checks.tcp import code_of
 from recoup.probe.commands import run_command
 from recoup.probe.kinds.binding import address_file
@@ -59,7 +59,7 @@ class EndpointHolder:
         if named is None:
             reason = f"{self._file} does not name {self._kind.variable or 'an address'}"
             return Sign(good=False, reason=reason, error_code="not_named", fault_class=MISSING)
-        reason = f"{self._file} names {named}, but it is {wanted}"
+        reason = f"{self._file} names another address than it is now"  # either may hold a secret
         return Sign(good=False, reason=reason, error_code="differs", fault_class=STALE)
 
     async def start(self) -> Done:
@@ -109,8 +109,7 @@ class EndpointHolder:
         """host:port, or only the port, as somebody has written it down."""
         source = self._source()
         try:
-            with source.open("rb") as file:
-                return file.read(ADDRESS_MAX).decode("utf-8", "replace").strip()
+            return read_beginning(source, ADDRESS_MAX).decode("utf-8", "replace").strip()
         except OSError as error:
             raise Unresolved(f"{source}: {error.strerror}") from None
 
@@ -137,8 +136,7 @@ class EndpointHolder:
             write_whole(self._file, wanted.encode("utf-8", "surrogateescape"))
 
     def _text(self) -> str:
-        with self._file.open("rb") as file:
-            data = file.read(FILE_BYTES_MAX + 1)
+        data = read_beginning(self._file, FILE_BYTES_MAX + 1)
         if len(data) > FILE_BYTES_MAX:
             raise Unresolved(f"{self._file} is longer than {FILE_BYTES_MAX} bytes: is it the right one?")
         return data.decode("utf-8", "surrogateescape")

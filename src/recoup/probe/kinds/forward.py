@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
 from typing import Final
 
@@ -12,7 +11,6 @@ from recoup.model.probe import BindingKind
 CONNECTIONS_MAX: Final = 256
 """At a time; further ones are closed at once."""
 CHUNK_BYTES: Final = 64 << 10
-CONNECT_S: Final = 10.0
 
 
 class Forward:
@@ -57,27 +55,29 @@ class Forward:
         if self._passing:
             await asyncio.wait(self._passing)
 
-    async def _arrived(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None, "the server makes one for each"
+    def _arrived(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if writer.get_extra_info("peername")[:2] in self._own or len(self._passing) >= CONNECTIONS_MAX:
             writer.transport.abort()
             return
+        task = asyncio.create_task(self._pass_on(reader, writer))
         self._passing.add(task)
-        try:
-            await self._pass_on(reader, writer)
-        finally:
-            self._passing.discard(task)
-            writer.transport.abort()
+        task.add_done_callback(self._passing.discard)
+        task.add_done_callback(lambda _task: writer.transport.abort())
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, asyncio.CancelledError):
-            async with asyncio.timeout(CONNECT_S):
+        try:
+            async with asyncio.timeout(self._timeout_s):
                 far_reader, far_writer = await asyncio.open_connection(*self._target, limit=CHUNK_BYTES)
-            try:
-                await asyncio.gather(_pump(reader, far_writer), _pump(far_reader, writer))
-            finally:
-                far_writer.transport.abort()
+        except OSError:
+            return  # nobody is there: the connection ends
+        try:
+            async with asyncio.TaskGroup() as both:
+                both.create_task(_pump(reader, far_writer))
+                both.create_task(_pump(far_reader, writer))
+        except* OSError:
+            pass  # one side is gone, and so is the other then
+        finally:
+            far_writer.transport.abort()
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -78,7 +78,7 @@ async def unless_over(program: Program, doing: asyncio.Task[None], timeout_s: fl
         await asyncio.wait({over, doing}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
         if doing.done():
             doing.result()
-        return doing.done()
+        return doing.done() and not program.over.is_set()
     finally:
         over.cancel()
         doing.cancel()

@@ -46,6 +46,7 @@ class SshHolder:
         self._program: Program | None = None
         self._socket: Path | None = None
         self._attached = False
+        self._began_s = 0.0
 
     @property
     def own_check(self) -> Check | None:
@@ -67,14 +68,17 @@ class SshHolder:
         return Sign(good=True)
 
     async def start(self) -> Done:
-        return await self._attach(self._site.mode() or self._kind.mode)
+        return await self._anew(self._site.mode() or self._kind.mode)
 
     async def stop(self) -> Done:
-        program, self._program, self._attached = self._program, None, False
-        done = await program.stop() if program is not None else Done()
+        self._attached = False
+        done = await self._program.stop() if self._program is not None else Done()
+        if not done.ok:
+            return done  # it is there, and stays the only one
+        self._program = None
         if self._socket is not None:
-            self._socket.unlink(missing_ok=True)
             with contextlib.suppress(OSError):
+                self._socket.unlink(missing_ok=True)
                 self._socket.parent.rmdir()
         return done
 
@@ -96,6 +100,7 @@ class SshHolder:
         except OSError as error:
             return Done(ok=False, reason=str(error), error_code="no_socket", fault_class=ATTACH_FAILED)
         self._program = program = Program(self._site, argv, self._ended, {MODE: mode})
+        self._began_s = asyncio.get_running_loop().time()
         done = await program.start()
         if done.ok and await self._let_in(program):
             self._attached = True
@@ -120,8 +125,7 @@ class SshHolder:
     def _argv(self, mode: str) -> tuple[str, ...]:
         if self._kind.command:
             return self._kind.command
-        name = f"{self._site.files.resolve()}"
-        self._socket = control_folder(name) / "master"
+        self._socket = control_folder(str(self._site.files.absolute())) / "master"
         self._socket.unlink(missing_ok=True)
         return ssh_command(self._kind, self._site, mode, self._socket)
 
@@ -130,7 +134,12 @@ class SshHolder:
         if self._attached and self._program is not None:
             self._attached = False
             words, code = self._program.words, code_in(self._program.words, self._program.code)
-            self._site.fault(Fault(fault_class=DISCONNECTED, reason=words, error_code=code))
+            self._site.fault(Fault(fault_class=self._fault_class(), reason=words, error_code=code))
+
+    def _fault_class(self) -> str:
+        """A command of the file's own that ends before it has settled was never let in."""
+        age_s = asyncio.get_running_loop().time() - self._began_s
+        return ATTACH_FAILED if age_s < self.settle_s else DISCONNECTED
 
 
 def ssh_command(kind: ChannelKind, site: Site, mode: str, socket: Path) -> tuple[str, ...]:

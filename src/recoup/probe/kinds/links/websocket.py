@@ -80,6 +80,10 @@ class WebsocketLink:
         if headers.get("sec-websocket-accept") != proof:
             raise Broken(f"{self._shown}: its handshake is not a WebSocket's", "bad_handshake")
 
+    def _reads(self) -> bool:
+        """Whoever asks and asks, and never reads the answers, gets no more of them."""
+        return self._writer is not None and self._writer.transport.get_write_buffer_size() < CHUNK_BYTES
+
     def _send(self, opcode: int, payload: bytes) -> None:
         assert self._writer is not None, "it is open"
         self._writer.write(frame(opcode, payload))
@@ -100,7 +104,7 @@ class WebsocketLink:
         opcode, final, payload = await read_frame(reader)
         if opcode == _CLOSE:
             return False
-        if opcode == _PING:
+        if opcode == _PING and self._reads():
             self._send(_PONG, payload)
         elif opcode == _PONG and payload in self._pongs:
             self._pongs[payload].set()
