@@ -123,13 +123,17 @@ class StreamPeer:
 class WebPeer:
     """HTTP at /, a WebSocket at /ws; `mute` makes it take everything and answer nothing."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, *, idle_s: float = 100, noisy: bool = False) -> None:
+        """Closes what is idle for so long. `noisy`: it says much of its own, and asks by pings of its own."""
         self._port = port
+        self._idle_s = idle_s
+        self._noisy = noisy
         self._runner: web.AppRunner | None = None
         self._sockets: list[web.WebSocketResponse] = []
         self._transports: set[object] = set()
         self.mute = asyncio.Event()
         self.asked = 0
+        self.pongs = 0
 
     @property
     def opened(self) -> int:
@@ -139,7 +143,7 @@ class WebPeer:
         app = web.Application()
         app.router.add_get("/", self._page)
         app.router.add_get("/ws", self._talk)
-        self._runner = web.AppRunner(app, shutdown_timeout=0.1)
+        self._runner = web.AppRunner(app, shutdown_timeout=0.1, keepalive_timeout=self._idle_s)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", self._port).start()
 
@@ -149,6 +153,11 @@ class WebPeer:
         self._sockets.clear()
         if self._runner is not None:
             await self._runner.cleanup()
+
+    async def _make_noise(self, talk: web.WebSocketResponse) -> None:
+        await talk.send_str("x" * 200_000)
+        await talk.send_bytes(bytes(1_000))
+        await talk.ping(b"are you there?")
 
     async def _page(self, request: web.Request) -> web.Response:
         self._transports.add(request.transport)
@@ -162,11 +171,15 @@ class WebPeer:
         await talk.prepare(request)
         self._transports.add(request.transport)
         self._sockets.append(talk)
+        if self._noisy:
+            await self._make_noise(talk)
         async for message in talk:
             self.asked += 1
             if self.mute.is_set():
                 continue
-            if message.type == WSMsgType.PING:
+            if message.type == WSMsgType.PONG:
+                self.pongs += message.data == b"are you there?"
+            elif message.type == WSMsgType.PING:
                 await talk.pong(message.data)
             elif message.type == WSMsgType.TEXT:
                 asked = message.json()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from pathlib import Path
@@ -110,6 +111,31 @@ async def test_an_http_channel_asks_on_one_connection(tmp_path: Path) -> None:
             await house.pass_time(11)
             await house.until(lambda asked=asked: peer.asked > asked)  # type: ignore[misc]
         assert peer.opened == 1
+    await peer.stop()
+
+
+async def test_an_http_server_may_close_what_is_idle(tmp_path: Path) -> None:
+    port = free_port()
+    peer = WebPeer(port, idle_s=0.05)
+    await peer.start()
+    async with house_of(tmp_path, channel(f"http: 'http://127.0.0.1:{port}/'")).running() as house:
+        await runs(house, "link")
+        for opened in (2, 3):
+            await asyncio.sleep(0.3)
+            await house.pass_time(11)
+            await house.until(lambda opened=opened: peer.opened >= opened)  # type: ignore[misc]
+        assert house.phase("link") == Phase.RUNNING and not attempts(house, "link")
+    await peer.stop()
+
+
+async def test_a_websocket_that_says_much_and_asks_back_is_well(tmp_path: Path) -> None:
+    port = free_port()
+    peer = WebPeer(port, noisy=True)
+    await peer.start()
+    async with house_of(tmp_path, channel(f"websocket: 'ws://127.0.0.1:{port}/ws'")).running() as house:
+        await runs(house, "link")
+        await house.until(lambda: peer.pongs == 1)
+        assert not attempts(house, "link")
     await peer.stop()
 
 

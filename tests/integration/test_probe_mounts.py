@@ -134,9 +134,7 @@ async def test_a_command_that_says_it_mounted_something_is_not_believed(tmp_path
         assert "ended well, but nothing is mounted" in last_fault(house, "scratch").reason
 
 
-@given(
-    st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\x85\u2028\u2029"), min_size=1)
-)
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1))
 def test_the_kernels_table_is_read_with_its_escapes(name: str) -> None:
     escaped = "".join(f"\\{ord(one):03o}" if one in " \t\n\\#" else one for one in f"/mnt/{name}")
     table = f"22 1 0:20 / / rw - ext4 /dev/vda rw\n36 22 0:31 / {escaped} rw,noatime - tmpfs none rw\n"

@@ -141,7 +141,7 @@ ONE = "version: 1\nresources:\n  - id: a\n    process: {command: [a]}\n"
             "must be another way",
         ),
         ("version: 1\nresources: [{id: b, binding: {port: 1}}]", "must name `command` or `forward_to`"),
-        ("version: 1\nresources: [{id: e, endpoint: {file: f}}]", "must name `command` or `address`"),
+        ("version: 1\nresources: [{id: e, endpoint: {file: f}}]", "must name one source of the address"),
     ],
 )
 def test_what_is_wrong_is_said_where_it_stands(text: str, words: str) -> None:

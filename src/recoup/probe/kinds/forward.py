@@ -17,7 +17,7 @@ class Forward:
     """From the first `listen` to `close`."""
 
     def __init__(self, kind: BindingKind) -> None:
-        self._host, self._port = kind.host, kind.port
+        self._host, self._port = {"localhost": "127.0.0.1"}.get(kind.host, kind.host), kind.port
         self._timeout_s = kind.timeout_s
         target, _, port = kind.forward_to.rpartition(":")
         self._target = (target.strip("[]"), int(port))
@@ -91,4 +91,4 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 def _reachable(host: str) -> str:
     """Where to reach what listens on every address."""
-    return {"0.0.0.0": "127.0.0.1", "::": "::1", "localhost": "127.0.0.1"}.get(host, host)
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)

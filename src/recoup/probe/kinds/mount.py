@@ -114,5 +114,5 @@ def is_mounted(path: Path) -> bool:
 
 def mount_points(table: str) -> set[str]:
     """Of a table as in /proc/self/mountinfo: the fifth word of each line, spaces and the like written in octal."""
-    words = (line.split(" ") for line in table.splitlines())
+    words = (line.split(" ") for line in table.split("\n"))
     return {_ESCAPED.sub(lambda found: chr(int(found[1], 8)), line[4]) for line in words if len(line) > 4}

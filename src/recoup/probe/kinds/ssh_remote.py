@@ -163,6 +163,8 @@ def ssh_command(kind: ChannelKind, site: Site, mode: str, socket: Path) -> tuple
         words += ["-o", "IdentitiesOnly=yes", "-i", str(site.path(kind.identity_file))]
     if mode == "ide_primary":
         words += [word for forward in kind.forwards for word in ("-L", forward)]
+    else:
+        words += ["-o", "ClearAllForwardings=yes"]  # those of the user's own configuration too
     if kind.user:
         words += ["-l", kind.user]
     return (*words, "--", kind.host)
