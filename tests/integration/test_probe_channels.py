@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import sys
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from tests.integration.probe_peers import (
 )
 
 from recoup.model.probe import Action, Phase
+from recoup.probe.kinds.links.link import trouble_in
 
 CLASSES = {
     "tcp": "tcp_disconnected",
@@ -33,8 +35,8 @@ CLASSES = {
 }
 
 
-def channel(words: str) -> str:
-    return f"{{version: 1, resources: [{{id: link, channel: {{{words}, connect_timeout: 400ms}}}}]}}"
+def channel(words: str, timeout: str = "10s") -> str:
+    return f"{{version: 1, resources: [{{id: link, channel: {{{words}, connect_timeout: {timeout}}}}}]}}"
 
 
 def peer_of(transport: str, root: Path) -> tuple[Peer, str]:
@@ -87,7 +89,7 @@ async def test_a_server_that_takes_everything_and_answers_nothing_is_noticed(
     peer, words = peer_of(transport, tmp_path)
     assert isinstance(peer, WebPeer)
     await peer.start()
-    async with house_of(tmp_path, channel(words)).running() as house:
+    async with house_of(tmp_path, channel(words, "1s")).running() as house:
         await runs(house, "link")
         peer.mute.set()
         await house.pass_time(11)
@@ -140,10 +142,28 @@ async def test_a_websocket_that_says_much_and_asks_back_is_well(tmp_path: Path) 
 
 
 async def test_what_is_not_there_at_the_start_is_a_fault_of_the_channels_own_class(tmp_path: Path) -> None:
-    async with house_of(tmp_path, channel(f"tcp: '127.0.0.1:{free_port()}'")).running() as house:
+    port = free_port()
+    async with house_of(tmp_path, channel(f"tcp: '127.0.0.1:{port}'")).running() as house:
         await recovers(house, "link")
         fault = last_fault(house, "link")
         assert (fault.fault_class, fault.error_code) == ("tcp_disconnected", "ECONNREFUSED")
+        assert fault.reason == f"127.0.0.1:{port}: Connection refused"
+
+
+async def test_what_speaks_no_tls_is_said(tmp_path: Path) -> None:
+    port = free_port()
+    peer = WebPeer(port)
+    await peer.start()
+    async with house_of(tmp_path, channel(f"http: 'https://127.0.0.1:{port}/'")).running() as house:
+        await recovers(house, "link")
+        assert last_fault(house, "link").error_code == "tls"
+    await peer.stop()
+
+
+def test_a_host_that_nobody_knows_is_called_so() -> None:
+    error = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+    assert trouble_in(error) == ("Name or service not known", "unknown_host")
+    assert trouble_in(OSError("Multiple exceptions")) == ("Multiple exceptions", "OSError")
 
 
 async def test_what_speaks_http_but_no_websocket_is_not_taken_for_one(tmp_path: Path) -> None:

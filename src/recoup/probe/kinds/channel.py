@@ -8,9 +8,8 @@ from typing import Final
 
 from recoup.kernel.probe_health import Sign
 from recoup.model.probe import Action, ChannelKind, Check, Fault
-from recoup.probe.checks.tcp import code_of
 from recoup.probe.kinds.links import link_of
-from recoup.probe.kinds.links.link import Broken
+from recoup.probe.kinds.links.link import trouble_in
 from recoup.probe.ports import Done, Site
 
 FAULT_CLASSES: Final = {
@@ -70,7 +69,8 @@ class ChannelHolder:
         raise AssertionError(f"this channel knows no lesser way: {mode}")
 
     def _lost(self, reason: str, code: str) -> None:
-        self._site.fault(Fault(fault_class=self._fault_class, reason=reason, error_code=code))
+        words = f"{self._link.shown}: {reason}"
+        self._site.fault(Fault(fault_class=self._fault_class, reason=words, error_code=code))
 
     async def _limited(self, doing: Callable[[], Awaitable[None]]) -> tuple[str, str] | None:
         """None: it went well. Otherwise words about it, and a code."""
@@ -79,9 +79,8 @@ class ChannelHolder:
             async with asyncio.timeout(limit_s):
                 await doing()
         except TimeoutError:
-            return f"{self._kind.transport}: no answer within {limit_s:g} s", "timeout"
-        except Broken as error:
-            return str(error), error.code
+            return f"{self._link.shown}: no answer within {limit_s:g} s", "timeout"
         except OSError as error:
-            return f"{self._kind.transport}: {error.strerror or error}", code_of(error)
+            words, code = trouble_in(error)
+            return f"{self._link.shown}: {words}", code
         return None

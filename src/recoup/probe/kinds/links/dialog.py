@@ -57,6 +57,10 @@ class WebsocketDialogLink:
         self._pings = Pings() if pings else None
         self._socket = WebsocketLink(url, lost, self._pings.hear if self._pings else lambda _text: None)
 
+    @property
+    def shown(self) -> str:
+        return self._socket.shown
+
     async def open(self) -> None:
         await self._socket.open()
         await self.look()

@@ -38,14 +38,14 @@ def shown(url: SplitResult) -> str:
     return f"{url.scheme}://{url.hostname}{port}{url.path}"
 
 
-async def read_head(reader: asyncio.StreamReader, where: str) -> tuple[int, dict[str, str]]:
+async def read_head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
     """Status and headers, with lower-case names. Raises OSError."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except asyncio.IncompleteReadError:
-        raise Broken(f"{where}: the connection was closed instead of an answer", "closed") from None
+        raise Broken("the connection was closed instead of an answer", "closed") from None
     except asyncio.LimitOverrunError:
-        raise Broken(f"{where}: this is not HTTP", "not_http") from None
+        raise Broken("this is not HTTP", "not_http") from None
     first, *lines = head.decode("latin-1").split("\r\n")
     words = first.split(maxsplit=2)
     if (
@@ -54,7 +54,7 @@ async def read_head(reader: asyncio.StreamReader, where: str) -> tuple[int, dict
         or not words[1].isdigit()
         or len(lines) > HEADERS_MAX
     ):
-        raise Broken(f"{where}: this is not HTTP", "not_http")
+        raise Broken("this is not HTTP", "not_http")
     pairs = (line.partition(":") for line in lines if line)
     headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
     if words[0] == "HTTP/1.0":
@@ -67,14 +67,14 @@ class HttpLink:
 
     def __init__(self, url: str) -> None:
         self._url = urlsplit(url)
-        self._shown = shown(self._url)
+        self.shown = shown(self._url)
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
-        self._broken: OSError | None = Broken(f"{self._shown}: not open", "closed")
+        self._broken: OSError | None = Broken("not open", "closed")
         """Until somebody opens it again: a look that fails is not followed by one that mends."""
 
     async def open(self) -> None:
-        self._broken = Broken(f"{self._shown}: not open", "closed")
+        self._broken = Broken("not open", "closed")
         await self._connect()
         await self._ask()
         self._broken = None
@@ -82,7 +82,7 @@ class HttpLink:
     async def look(self) -> None:
         if self._broken is not None:
             raise self._broken
-        self._broken = Broken(f"{self._shown}: not answered in time", "timeout")
+        self._broken = Broken("not answered in time", "timeout")
         try:
             await self._answer()
         except OSError as error:
@@ -110,6 +110,6 @@ class HttpLink:
         host = self._url.netloc.rpartition("@")[2]
         request = f"HEAD {target_of(self._url)} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: recoup-probe\r\n\r\n"
         self._writer.write(request.encode("utf-8", "replace"))
-        _, headers = await read_head(self._reader, self._shown)
+        _, headers = await read_head(self._reader)
         if "close" in headers.get("connection", "").lower():
             await self.close()

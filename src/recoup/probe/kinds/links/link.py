@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import socket
+import ssl
 from collections.abc import Callable
 from typing import Protocol
 
@@ -17,8 +21,25 @@ class Broken(OSError):
         self.code = code
 
 
+def trouble_in(error: OSError) -> tuple[str, str]:
+    """Words and a code. Those of asyncio, of TLS and of the resolver each have their own place."""
+    if isinstance(error, Broken):
+        return str(error), error.code
+    if isinstance(error, ssl.SSLError):
+        return error.reason or str(error), "tls"
+    if isinstance(error, socket.gaierror):
+        return error.strerror or str(error), "unknown_host"
+    known = errno.errorcode.get(error.errno or 0)
+    return (os.strerror(error.errno or 0), known) if known else (str(error), type(error).__name__)
+
+
 class Link(Protocol):
     """One connection at a time."""
+
+    @property
+    def shown(self) -> str:
+        """Where it leads, without what may be secret in it."""
+        ...
 
     async def open(self) -> None:
         """Raises OSError. Is cancelled when it takes too long, and leaves nothing open then."""

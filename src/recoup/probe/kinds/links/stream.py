@@ -9,8 +9,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
-from recoup.probe.checks.tcp import code_of
-from recoup.probe.kinds.links.link import Broken, Lost
+from recoup.probe.kinds.links.link import Broken, Lost, trouble_in
 
 CHUNK_BYTES: Final = 64 << 10
 KEEPALIVE_IDLE_S: Final = 10
@@ -39,7 +38,7 @@ class StreamLink:
     """Held open by a reader that waits for its end."""
 
     def __init__(self, shown: str, connect: Connect, lost: Lost) -> None:
-        self._shown = shown
+        self.shown = shown
         self._connect = connect
         self._lost = lost
         self._writer: asyncio.StreamWriter | None = None
@@ -52,7 +51,7 @@ class StreamLink:
 
     async def look(self) -> None:
         if self._watching is None or self._watching.done():
-            raise Broken(f"{self._shown}: the connection is closed", "closed")
+            raise Broken("the connection is closed", "closed")
 
     async def close(self) -> None:
         writer, watching, self._writer, self._watching = self._writer, self._watching, None, None
@@ -67,9 +66,9 @@ class StreamLink:
             while await reader.read(CHUNK_BYTES):
                 pass
         except OSError as error:
-            self._lost(f"{self._shown}: {error.strerror or error}", code_of(error))
+            self._lost(*trouble_in(error))
         else:
-            self._lost(f"{self._shown}: the other side has closed the connection", "closed")
+            self._lost("the other side has closed the connection", "closed")
 
 
 def keep_alive(writer: asyncio.StreamWriter) -> None:

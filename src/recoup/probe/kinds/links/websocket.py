@@ -13,9 +13,8 @@ from collections.abc import Callable
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
-from recoup.probe.checks.tcp import code_of
 from recoup.probe.kinds.links.http import connect_to, read_head, shown, target_of
-from recoup.probe.kinds.links.link import Broken, Lost
+from recoup.probe.kinds.links.link import Broken, Lost, trouble_in
 
 CHUNK_BYTES: Final = 64 << 10
 MESSAGE_BYTES_MAX: Final = (64 << 10) - 1
@@ -30,7 +29,7 @@ class WebsocketLink:
 
     def __init__(self, url: str, lost: Lost, heard: Callable[[bytes], None] = lambda _text: None) -> None:
         self._url = urlsplit(url)
-        self._shown = shown(self._url)
+        self.shown = shown(self._url)
         self._lost = lost
         self._heard = heard
         self._writer: asyncio.StreamWriter | None = None
@@ -68,17 +67,17 @@ class WebsocketLink:
 
     def _check_open(self) -> None:
         if self._watching is None or self._watching.done():
-            raise Broken(f"{self._shown}: the connection is closed", "closed")
+            raise Broken("the connection is closed", "closed")
 
     async def _shake_hands(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         key = base64.b64encode(os.urandom(16))
         writer.write(_request(self._url, key))
-        status, headers = await read_head(reader, self._shown)
+        status, headers = await read_head(reader)
         if status != 101:
-            raise Broken(f"{self._shown}: no WebSocket there, but status {status}", f"http_{status}")
+            raise Broken(f"no WebSocket there, but status {status}", f"http_{status}")
         proof = base64.b64encode(hashlib.sha1(key + _KEY_SUFFIX, usedforsecurity=False).digest()).decode()
         if headers.get("sec-websocket-accept") != proof:
-            raise Broken(f"{self._shown}: its handshake is not a WebSocket's", "bad_handshake")
+            raise Broken("its handshake is not a WebSocket's", "bad_handshake")
 
     def _reads(self) -> bool:
         """Whoever asks and asks, and never reads the answers, gets no more of them."""
@@ -96,8 +95,8 @@ class WebsocketLink:
         except asyncio.IncompleteReadError:
             pass
         except OSError as error:
-            reason, code = error.strerror or str(error), code_of(error)
-        self._lost(f"{self._shown}: {reason}", code)
+            reason, code = trouble_in(error)
+        self._lost(reason, code)
 
     async def _take_frame(self, reader: asyncio.StreamReader) -> bool:
         """False: it was the last one."""
