@@ -69,7 +69,7 @@ OUTSIDE = {
     "depot": {"msgspec", "cryptography", "psycopg"},
     "dispatch": {"msgspec", "psycopg", "pgqueuer"},
     "fleet": {"msgspec"},
-    "probe": {"msgspec", "re2"},
+    "probe": {"msgspec", "re2", "h11"},
     "simulation": {"msgspec"},
     "targets": {"msgspec", "numpy"},
     "learning": {"msgspec", "numpy", "faiss"},

@@ -16,6 +16,9 @@ check's `timeout_s` has passed, which counts as a bad sign. It must not block th
 **A new outbox** (`probe/outboxes/NAME.py`): a class with `name` and `deliver`. It raises `NotDelivered` when nobody has
 taken the letter; it is then called again, later, also by the next probe, until it returns. The same letter may come
 twice, with the same `escalation_id`: deliver it once.
+
+**The gateway** is an outbox that is told of everything, and asks for things: a `Link`. It is made with the probe's
+recorder, and a `Commanded` that takes what is asked for.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from typing import Protocol
 
 from recoup.kernel.probe_health import Sign
 from recoup.model.ids import ProcessIdentity
-from recoup.model.probe import Action, Check, Fault, Resource
+from recoup.model.probe import Action, Check, Command, Fault, Refused, Resource
 from recoup.model.redacted import Redacted
 from recoup.ports import Lifeline
 from recoup.probe.world import ProbeWorld
@@ -160,4 +163,28 @@ class Outbox(Protocol):
 
     async def deliver(self, letter: Letter) -> None:
         """Returns when it is certain that somebody has it. Raises NotDelivered."""
+        ...
+
+
+class Commanded(Protocol):
+    """Takes what the gateway asks for. What becomes of it is recorded, with the command's id."""
+
+    async def tell(self, command: Command) -> object:
+        """It is carried out, or refused, once. Raises LedgerError."""
+        ...
+
+    async def refuse(self, command: Command, refused: Refused) -> None:
+        """It cannot even be considered. Raises LedgerError."""
+        ...
+
+
+class Link(Outbox, Protocol):
+    """The way to the gateway and back."""
+
+    async def keep(self) -> None:
+        """Until cancelled: events go out, commands come in. Raises LeaseLost."""
+        ...
+
+    async def farewell(self) -> None:
+        """The probe's last event is recorded: send what can be sent within a moment."""
         ...

@@ -6,7 +6,7 @@ Many resources may have something to say at once: what came while an append was 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -39,6 +39,7 @@ class ProbeRecorder:
         self._stream = probe_stream(state.probe_id)
         self._waiting: list[_Wanted] = []
         self._writing: asyncio.Task[None] | None = None
+        self._watching: list[Callable[[], None]] = []
         self.state = state
         self.lease = lease
 
@@ -51,6 +52,10 @@ class ProbeRecorder:
             self._writing = asyncio.create_task(self._write_all())
         # Not cancelled with the caller: what was begun may be stored, and the next fact must follow it.
         await asyncio.shield(wanted.stored)
+
+    def watch(self, grown: Callable[[], None]) -> None:
+        """From now on it is called when something was recorded. It must not block."""
+        self._watching.append(grown)
 
     def event_id(self, seq: int) -> str:
         return f"{self.state.probe_id}:{seq}"
@@ -98,6 +103,8 @@ class ProbeRecorder:
         )
         for draft in drafts:
             self._advance(draft, now)
+        for grown in self._watching:
+            grown()
 
     def _enveloped(
         self, fact: ProbePayload, seq: int, now: Instant, before: ProbePayload | None

@@ -22,7 +22,7 @@ from recoup.kernel.probe_rules import is_name, refuse_command
 from recoup.model import events as ev
 from recoup.model.ids import Lease, ProcessIdentity, probe_stream
 from recoup.model.instant import Instant
-from recoup.model.probe import Command, Phase, ProbeConfig, ProbeState, Resource, Rule
+from recoup.model.probe import Command, Phase, ProbeConfig, ProbeState, Refused, Resource, Rule
 from recoup.model.storage import Control, ControlAck
 from recoup.ports import Ledger, Lifeline
 from recoup.probe import facts
@@ -31,7 +31,7 @@ from recoup.probe.kinds import holder_of
 from recoup.probe.looker import Looker, in_mode
 from recoup.probe.minder import Minder
 from recoup.probe.outboxes.courier import Courier
-from recoup.probe.ports import Holder, Outbox, OutputListener, Site, mark_of
+from recoup.probe.ports import Commanded, Holder, Link, Outbox, OutputListener, Site, mark_of
 from recoup.probe.recorder import ProbeRecorder
 from recoup.probe.world import ProbeWorld
 
@@ -63,11 +63,14 @@ class Probe:
         config: ProbeConfig,
         outboxes: Callable[[Lifeline], Sequence[Outbox]] = lambda _lifeline: (),
         holder_of: Callable[[Site], Holder] = holder_of,
+        link: Callable[[ProbeRecorder, Commanded], Link | None] = lambda _recorder, _commanded: None,
     ) -> None:
         self._world = world
         self._config = config
         self._outboxes = outboxes
         self._holder_of = holder_of
+        self._link_of = link
+        self._link: Link | None = None
         self._stream = probe_stream(config.id)
         self._minders: dict[str, Minder] = {}
         self._dependents = _dependents(config.resources)
@@ -122,15 +125,19 @@ class Probe:
         if refused is None:
             self._minders[command.resource_id].tell(command, acks)
             return None
+        await self.refuse(command, refused, acks)
+        return "refused"
+
+    async def refuse(self, command: Command, refused: Refused, acks: Sequence[ControlAck] = ()) -> None:
+        """By name of the rule, on the record, and the sender is told."""
         if not is_name(command.command_id):
             command = replace(command, command_id="", fault_class=None)
         handled = facts.handled(
-            command, "refused", refused.reason, refused.rule, known=command.resource_id in resources
+            command, "refused", refused.reason, refused.rule, known=command.resource_id in self._minders
         )
         denied = _denied(command, refused.rule, refused.reason)
         negative = [ControlAck(ack.control_id, "refused", ack.epoch) for ack in acks]
         await self._record(*denied, handled, acks=negative)
-        return "refused"
 
     # What resources see of each other
 
@@ -179,6 +186,7 @@ class Probe:
             await self._clear(state)
         self._instance = state.instance or secrets.token_hex(8)
         self._recorder = ProbeRecorder(self._world, state, lease)
+        self._link = self._link_of(self._recorder, self)
         reason = "" if lease.replaced is None else "the one before it was lost"
         await self._record(
             ev.ProbeStarted(
@@ -258,8 +266,11 @@ class Probe:
         async with asyncio.TaskGroup() as tasks:
             beside = [tasks.create_task(looker.keep_looking()) for looker in lookers]
             beside.append(tasks.create_task(self._hear_controls()))
-            courier = Courier(self._world, self._written, self._outboxes(lifeline))
-            beside.append(tasks.create_task(courier.carry()))
+            outboxes = list(self._outboxes(lifeline))
+            if self._link is not None:
+                outboxes.append(self._link)
+                beside.append(tasks.create_task(self._link.keep()))
+            beside.append(tasks.create_task(Courier(self._world, self._written, outboxes).carry()))
             minding = [tasks.create_task(minder.mind()) for minder in self._minders.values()]
             beside.append(tasks.create_task(self._end_when_lost()))
             self.started.set()
@@ -305,6 +316,8 @@ class Probe:
 
     async def _wind_up(self, lease: Lease) -> None:
         await self._record(ev.ProbeStopped(reason="told to stop"))
+        if self._link is not None:
+            await self._link.farewell()
         await self._world.ledger.release(lease)
 
     # Being told

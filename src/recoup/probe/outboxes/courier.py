@@ -27,15 +27,19 @@ class Courier:
         self._recorder = recorder
         self._outboxes = outboxes
         self._failed: dict[str, int] = {}
+        self._noting = asyncio.Lock()
 
     async def carry(self) -> None:
-        """Until cancelled."""
+        """Until cancelled. None waits for another: one that cannot be reached keeps nothing from the rest."""
+        async with asyncio.TaskGroup() as tasks:
+            for outbox in self._outboxes:
+                tasks.create_task(self._keep_serving(outbox))
+
+    async def _keep_serving(self, outbox: Outbox) -> None:
         never = asyncio.Event()
         while True:
-            pause_s = LOOK_S
             try:
-                for outbox in self._outboxes:
-                    pause_s = max(pause_s, await self._serve(outbox))
+                pause_s = await self._serve(outbox)
             except LeaseLost:
                 raise
             except LedgerError:
@@ -43,13 +47,13 @@ class Courier:
             await self._world.clock.wait(never, pause_s)
 
     async def _serve(self, outbox: Outbox) -> float:
-        """All that it has yet to be told; after a failure, how long it is left alone."""
+        """All that it has yet to be told; how long it is left alone then."""
         for waiting in list(self._recorder.state.open_escalations.values()):
             if outbox.name not in waiting.told and not await self._deliver(outbox, waiting):
                 failed = self._failed[outbox.name] = self._failed.get(outbox.name, 0) + 1
                 return RETRY_S[min(failed, len(RETRY_S)) - 1]
         self._failed.pop(outbox.name, None)
-        return 0
+        return LOOK_S
 
     async def _deliver(self, outbox: Outbox, waiting: OpenEscalation) -> bool:
         letter = await self._letter(waiting)
@@ -58,15 +62,20 @@ class Courier:
                 await outbox.deliver(letter)
         except (NotDelivered, TimeoutError):
             return False
-        told = {*waiting.told, outbox.name}
+        async with self._noting:  # two at once would each believe that the other has yet to be told
+            await self._note(letter, outbox)
+        return True
+
+    async def _note(self, letter: Letter, outbox: Outbox) -> None:
+        known = self._recorder.state.open_escalations.get(letter.escalation_id)
+        told = {*known.told, outbox.name} if known else set()
         fact = ev.EscalationDelivered(
             resource_id=letter.resource_id,
-            escalation_id=waiting.escalation_id,
+            escalation_id=letter.escalation_id,
             outbox=outbox.name,
             complete=told >= {one.name for one in self._outboxes},
         )
         await self._recorder.record(fact)
-        return True
 
     async def _letter(self, waiting: OpenEscalation) -> Letter:
         (event,) = await self._world.ledger.read(
