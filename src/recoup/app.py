@@ -535,19 +535,26 @@ class App:
         )
 
     def probe(self, config: ProbeConfig, world: ProbeWorld) -> Probe:
-        """Raises UsageError when it holds a kind that cannot be looked after here."""
-        from recoup.probe.outboxes.opening import outboxes_of
+        """Raises UsageError when it holds a kind that cannot be looked after here, or a gateway that cannot be told."""
+        from recoup.probe.outboxes.opening import link_of, outboxes_of
         from recoup.probe.supervisor import Probe
 
         for name in config.secrets:
             if self._environ.get(name):
                 self._register(name, self._environ[name])
+        if config.gateway is not None and self.settings.token:
+            self._register("RECOUP_TOKEN", self.settings.token)
         names = [config.id, *(name for one in config.resources for name in (one.id, *one.on_fault))]
         held = [name for name in names if self.redactor.found_in(name.encode())]
         if held:  # names stand in the ledger as they are
             words = "a name holds the value of a registered secret: call it otherwise"
             raise InvalidProbe(config.id, [Problem("", words)])
-        return Probe(world, config, lambda lifeline: outboxes_of(world, config, lifeline))
+        return Probe(
+            world,
+            config,
+            lambda lifeline: outboxes_of(world, config, lifeline),
+            link=link_of(world, config, self.settings.token),
+        )
 
     def probe_operators(self) -> Operators:
         from recoup.probe.operators import Operators

@@ -22,10 +22,10 @@ NAMES = (
     "RECOUP_STATSD_FLAVOUR",
     "RECOUP_OTEL",
     "RECOUP_SENTENCES",
+    "RECOUP_TOKEN",
 )
 LATER = (
     "RECOUP_GATEWAY",
-    "RECOUP_TOKEN",
     "RECOUP_BROWSER",
 )
 """Reserved names: accepted, not used yet."""
@@ -95,6 +95,8 @@ class Settings:
     """Where evidence and checkpoints are kept for other machines: a folder that they share, or a URL."""
     sentences: Path | None = None
     """The folder of a sentence model, by which what was learned is compared; None: by its letters."""
+    token: str | None = field(default=None, repr=False)
+    """What a probe shows its gateway."""
 
 
 def read_settings(environ: Mapping[str, str], folder: Path, home: str | None = None) -> Settings:
@@ -120,6 +122,7 @@ def read_settings(environ: Mapping[str, str], folder: Path, home: str | None = N
         otel=_yes_or_no(said, "RECOUP_OTEL"),
         evidence=_place(said.get("RECOUP_EVIDENCE")),
         sentences=Path(sentences).expanduser().absolute() if sentences else None,
+        token=said.get("RECOUP_TOKEN"),
     )
 
 
@@ -154,6 +157,11 @@ def _read_toml(path: Path) -> dict[str, str]:
     if unknown:
         raise SettingsError(
             f"{path}: unknown setting {unknown[0]!r}", hint=f"Known settings: {', '.join(sorted(known))}."
+        )
+    if "recoup_token" in content and path.stat().st_mode & 0o077:
+        raise SettingsError(
+            f"{path} holds a token, and others than its owner can get at it",
+            hint=f"Set RECOUP_TOKEN in the environment instead, or: chmod 600 {path}",
         )
     return {known[key]: str(value) for key, value in content.items()}
 

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from recoup.engine.claim import Held, claim
 from recoup.errors import NotFound, Refusal, UsageError
 from recoup.kernel.probe_documents import probe_document
@@ -15,8 +17,9 @@ from recoup.model.ids import probe_stream, refusals_stream
 from recoup.model.probe import Command, CommandKind, ProbeState
 from recoup.model.storage import Append, Draft, LeaseRow, StreamAppend
 from recoup.probe import facts
+from recoup.probe.gateway.cursor import read_cursor
 from recoup.probe.recorder import ProbeRecorder
-from recoup.probe.supervisor import EVENTS_PAGE, control_of, read_probe
+from recoup.probe.supervisor import EVENTS_PAGE, control_of, probe_folder, read_probe
 from recoup.probe.world import ProbeWorld
 
 ANSWER_S: Final = 30.0
@@ -51,7 +54,8 @@ class Operators:
         state, lease = await self.state(probe_id), await self._lease(probe_id)
         running = lease is not None and self._holds(lease)
         pid = lease.owner.pid if lease and lease.owner and running else None
-        return probe_document(state, self._world.clock.now(), running=running, pid=pid)
+        document = probe_document(state, self._world.clock.now(), running=running, pid=pid)
+        return {**document, "gateway": self._gateway(state)}
 
     async def state(self, probe_id: str) -> ProbeState:
         return await read_probe(self._world.ledger, probe_id)
@@ -136,6 +140,13 @@ class Operators:
             "rule": handled.rule if handled else None,
             "reason": handled.reason if handled else "",
         }
+
+    def _gateway(self, state: ProbeState) -> dict[str, Any] | None:
+        """How far it has followed; None: there is none, or it was never told anything."""
+        cursor = read_cursor(probe_folder(self._world.home, state.probe_id))
+        if cursor is None:
+            return None
+        return {**msgspec.to_builtins(cursor), "behind": max(0, state.seq - cursor.acknowledged_seq)}
 
     async def _lease(self, probe_id: str) -> LeaseRow | None:
         return await self._world.ledger.lease(probe_stream(probe_id))

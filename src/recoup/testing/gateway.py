@@ -60,13 +60,13 @@ class GatewayStandIn:
         self.book = GatewayBook()
         self.requests: deque[Request] = deque(maxlen=1_000)
         self.replies: deque[Reply] = deque()
-        """Given to the next requests instead of what they ask for."""
+        """Given to the next batches of events, which are not taken."""
         self.before_answer: Callable[[Request], None] = lambda _request: None
         """Called when a request was carried out and has yet to be answered."""
         self._tls = tls
         self._port = 0
         self._server: asyncio.Server | None = None
-        self._open: set[asyncio.StreamWriter] = set()
+        self._serving: set[asyncio.Task[None]] = set()
         self._ordered = asyncio.Event()
 
     @property
@@ -82,8 +82,9 @@ class GatewayStandIn:
         """Requests that are under way are cut off."""
         assert self._server is not None, "it is not open"
         self._server.close()
-        for writer in list(self._open):
-            writer.transport.abort()
+        for task in self._serving:
+            task.cancel()
+        await asyncio.gather(*self._serving)
         await self._server.wait_closed()
         self._server = None
 
@@ -113,14 +114,18 @@ class GatewayStandIn:
     # One connection
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open.add(writer)
+        task = asyncio.current_task()
+        assert task is not None, "a server gives every connection a task"
+        self._serving.add(task)
         try:
-            with suppress(OSError, TimeoutError, h11.RemoteProtocolError, h11.LocalProtocolError):
-                async with asyncio.timeout(WAIT_S_MAX + _REQUEST_S):
-                    await self._converse(reader, writer)
-        finally:
-            self._open.discard(writer)
+            async with asyncio.timeout(WAIT_S_MAX + _REQUEST_S):
+                await self._converse(reader, writer)
             writer.close()
+        except (OSError, TimeoutError, h11.ProtocolError, asyncio.CancelledError):
+            # Cancelled by `close`, and nobody else: the streams report a task that ends so as a fault.
+            writer.transport.abort()
+        finally:
+            self._serving.discard(task)
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One request a connection: nothing is kept alive."""
@@ -163,7 +168,7 @@ class GatewayStandIn:
 
     async def _reply(self, request: Request) -> Reply:
         self.requests.append(request)
-        if self.replies:
+        if self.replies and (request.method, request.path) == ("POST", EVENTS_PATH):
             return self.replies.popleft()
         match request.method, request.path:
             case "POST", "/api/probe/events":

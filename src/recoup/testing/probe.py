@@ -14,6 +14,7 @@ from recoup.model.events import Event, ProbePayload
 from recoup.model.probe import Action, Check, ExitCheck, Fault, ProbeConfig, ProcessKind, Resource
 from recoup.ports import Clock, Ledger
 from recoup.probe.kinds import holder_of
+from recoup.probe.outboxes.opening import link_of
 from recoup.probe.ports import Done, Holder, Outbox, Site
 from recoup.probe.supervisor import Probe
 from recoup.probe.world import ProbeWorld
@@ -87,7 +88,9 @@ class ProbeHouse:
         outboxes: Sequence[Outbox] = (),
         chance: Callable[[], float] = lambda: 0.0,
         probe_id: str = "house",
+        gateway: tuple[str, str] | None = None,
     ) -> None:
+        """`gateway`: its address and token."""
         self.clock = clock or HandClock()
         self.ledger: Ledger = ledger or SqliteLedger(root / "ledger.db")
         self.events: list[Event] = []
@@ -106,9 +109,14 @@ class ProbeHouse:
             chance=chance,
             seen=self._see,
         )
-        self.config = ProbeConfig(id=probe_id, resources=resources, folder=str(root))
+        url, token = gateway or (None, None)
+        self.config = ProbeConfig(id=probe_id, resources=resources, folder=str(root), gateway=url)
         self.probe = Probe(
-            self.world, self.config, lambda _lifeline: outboxes, self._scripted if scripted else holder_of
+            self.world,
+            self.config,
+            lambda _lifeline: outboxes,
+            self._scripted if scripted else holder_of,
+            link_of(self.world, self.config, token),
         )
 
     @contextlib.asynccontextmanager
