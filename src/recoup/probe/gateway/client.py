@@ -122,6 +122,7 @@ class GatewayClient:
 
 async def _answer(wire: h11.Connection, reader: asyncio.StreamReader) -> Answer:
     status, told, body = 0, None, bytearray()
+    wire.receive_data(await _first(reader))
     while True:
         event = wire.next_event()
         if event is h11.NEED_DATA:
@@ -134,8 +135,14 @@ async def _answer(wire: h11.Connection, reader: asyncio.StreamReader) -> Answer:
                 raise h11.RemoteProtocolError(f"an answer of more than {BODY_BYTES_MAX} bytes")
         elif isinstance(event, h11.EndOfMessage):
             return Answer(status, bytes(body), told)
-        elif not isinstance(event, h11.InformationalResponse):
-            raise h11.RemoteProtocolError("the connection was closed before an answer")
+        else:
+            assert isinstance(event, h11.InformationalResponse), f"{event} is no part of an answer"
+
+
+async def _first(reader: asyncio.StreamReader) -> bytes:
+    if chunk := await reader.read(CHUNK_BYTES):
+        return chunk
+    raise ConnectionResetError("the connection was closed before an answer")
 
 
 def _seconds(written: bytes | None) -> float | None:
