@@ -15,13 +15,15 @@ import msgspec
 import pytest
 
 from recoup.clock import SystemClock
+from recoup.errors import UsageError
 from recoup.kernel.probe_gateway import pause_s
 from recoup.model import events as ev
-from recoup.model.probe import Budget, ChannelKind, Phase, Resource
+from recoup.model.probe import Budget, ChannelKind, Command, Phase, ProbeConfig, Resource
 from recoup.model.probe_wire import BODY_BYTES_MAX, COMMANDS_PATH, EVENTS_PATH
 from recoup.probe.gateway.cursor import CURSOR_FILE, read_cursor
 from recoup.probe.operators import Operators
 from recoup.probe.outboxes.file import FileOutbox
+from recoup.probe.outboxes.opening import link_of
 from recoup.probe.supervisor import probe_folder
 from recoup.testing.clock import HandClock
 from recoup.testing.gateway import GatewayStandIn, Reply, Request
@@ -39,6 +41,9 @@ TUNNEL = Resource(
 )
 
 
+CONFIG = ProbeConfig(id="house", resources=(), folder=".", gateway="http://127.0.0.1:8620")
+
+
 @pytest.fixture
 async def gateway() -> AsyncIterator[GatewayStandIn]:
     async with GatewayStandIn() as stand_in:
@@ -50,8 +55,8 @@ def housed(root: Path, gateway: GatewayStandIn, *resources: Resource, **more: An
     return ProbeHouse(root, *resources, scripted=True, gateway=(gateway.url, gateway.token), **more)
 
 
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+async def until(holds: Callable[[], bool], patience_s: float = 20) -> None:
+    async with asyncio.timeout(patience_s):
         while not holds():
             await asyncio.sleep(0.01)
 
@@ -380,6 +385,72 @@ async def test_a_command_without_an_id_does_not_hold_up_those_behind_it(
     order(gateway, "c-1", "terminate")
     async with housed(tmp_path, gateway, clock=SystemClock()).running():
         await until(lambda: fates(gateway) == {"c-1": ("refused", "silent_termination")})
+
+
+async def test_a_name_that_holds_a_secret_is_not_taken_into_the_ledger(
+    tmp_path: Path, gateway: GatewayStandIn
+) -> None:
+    secret = "-".join(["quite", "secret", "word"])
+    order(gateway, secret, "restart")
+    order(gateway, "c-1", "terminate", reason=f"because of {secret}")
+    house = housed(tmp_path, gateway, clock=SystemClock())
+    house.world.redactor.register("WORD", secret)
+    async with house.running():
+        await until(lambda: fates(gateway) == {"c-1": ("refused", "silent_termination")})
+    assert not [line for line in house.told() if secret in line]
+    assert not [one for one in kept(gateway) if secret in json.dumps(one)]
+
+
+async def test_a_command_that_is_told_twice_before_it_is_heard_is_carried_out_once(
+    tmp_path: Path, gateway: GatewayStandIn
+) -> None:
+    async with housed(tmp_path, gateway).running() as house:
+        await house.until(lambda: house.phase("api") == Phase.RUNNING)
+        command = Command(
+            command_id="c-1", kind="act", resource_id="api", action="restart", reason="x", actor="ada"
+        )
+        for _ in range(3):
+            await house.probe.tell(command)
+        await house.until(
+            lambda: house.types("api")[-1] == "PhaseChanged" and "RecoverySucceeded" in house.types("api")
+        )
+        await house.pass_time(1)
+        assert house.types("api").count("CommandHandled") == 1
+        assert house.holders["api"].done == ["start", "restart"]
+
+
+# The command
+
+
+async def test_the_command_tells_its_gateway_and_is_told_by_it(
+    tmp_path: Path, gateway: GatewayStandIn
+) -> None:
+    file = tmp_path / "dev.yaml"
+    crash = ["sh", "-c", "exit 3"]
+    budget = {"max_retries": 1, "delays_s": ["1s"]}
+    resource = {"id": "api", "process": {"command": crash, "never_restart_on": [3]}}
+    file.write_text(
+        json.dumps({"version": 1, "gateway": gateway.url, "budget": budget, "resources": [resource]})
+    )
+    environ = {**os.environ, "RECOUP_HOME": str(tmp_path / "home"), "RECOUP_TOKEN": gateway.token}
+    argv = (sys.executable, "-m", "recoup.cli.main", "probe", "run", str(file), "--json")
+    pipe = asyncio.subprocess.PIPE
+    child = await asyncio.create_subprocess_exec(*argv, env=environ, stdout=pipe, stderr=pipe)
+    await until(lambda: list(gateway.book.escalations) == ["dev:api:1"], 60)
+    gateway.order("dev", command_id="c-1", action="archive")
+    await until(lambda: "CommandHandled" in gateway.types("dev"), 60)
+    child.send_signal(signal.SIGTERM)
+    out, err = await asyncio.wait_for(child.communicate(), 60)
+    assert child.returncode == 0, err
+    assert gateway.types("dev")[-1] == "ProbeStopped"
+    assert [json.loads(line)["type"] for line in out.splitlines()] == gateway.types("dev")
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert not [path for path in files if gateway.token.encode() in path.read_bytes()]
+
+
+async def test_a_gateway_without_a_token_is_said_before_anything_is_started(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="RECOUP_TOKEN"):
+        link_of(ProbeHouse(tmp_path).world, CONFIG, None)
 
 
 def _trouble(root: Path) -> str:

@@ -150,7 +150,7 @@ def test_a_command_that_lacks_something_is_refused_and_still_has_its_id(wrong: d
     assert command.command_id == "c-1" and command.lease_epoch is None
 
 
-@pytest.mark.parametrize("command_id", [None, "", 5, "a b", "x" * 201, "-x", "a\n"])
+@pytest.mark.parametrize("command_id", [None, "", 5, "a b", "x" * 101, "a\n"])
 def test_without_an_id_nothing_can_be_answered(command_id: object) -> None:
     with pytest.raises(Unreadable):
         read_command({**GOOD, "command_id": command_id})

@@ -48,3 +48,18 @@ def test_a_bad_settings_file_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "recoup.toml").write_text(text)
     with pytest.raises(SettingsError, match=r"recoup\.toml"):
         read_settings({"HOME": str(tmp_path)}, tmp_path)
+
+
+def test_a_token_comes_from_the_environment_or_from_a_file_of_its_owner_alone(tmp_path: Path) -> None:
+    token = "made-" + "for-this-test"
+    settings = read_settings({"RECOUP_TOKEN": token}, tmp_path)
+    assert settings.token == token and token not in repr(settings)
+    file = tmp_path / "recoup.toml"
+    file.write_text(f'recoup_token = "{token}"\n')
+    file.chmod(0o600)
+    assert read_settings({}, tmp_path).token == token
+    for mode in (0o640, 0o604, 0o644):
+        file.chmod(mode)
+        with pytest.raises(SettingsError, match="chmod 600") as refused:
+            read_settings({}, tmp_path)
+        assert token not in str(refused.value)

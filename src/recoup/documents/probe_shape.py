@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, model_validator
 from recoup.documents.forms import FieldName, Regex, VariableName, WorkflowName, carried, first_said
 from recoup.documents.limits_shape import Duration
 from recoup.documents.shape import AnyText, Shape, Text, Version
+from recoup.kernel.probe_gateway import refuse_address
 from recoup.model.probe import (
     HOST_AND_PORT,
     Action,
@@ -61,7 +62,14 @@ def _web(schemes: Sequence[str]) -> AfterValidator:
     return AfterValidator(check)
 
 
+def _gateway(url: str) -> str:
+    if why := refuse_address(url):
+        raise ValueError(f"cannot be a gateway's address: {why}")
+    return url
+
+
 HttpUrl = Annotated[Text, _web(("http", "https"))]
+GatewayUrl = Annotated[Text, AfterValidator(_gateway)]
 WebsocketUrl = Annotated[Text, _web(("ws", "wss"))]
 
 
@@ -631,8 +639,10 @@ class ProbeShape(Shape):
     id: WorkflowName | None = Field(
         None, description="The probe's name. Default: that of the file.", examples=["devbox"]
     )
-    gateway: HttpUrl | None = Field(
-        None, description="Who is told when the budget is spent.", examples=["http://127.0.0.1:8620"]
+    gateway: GatewayUrl | None = Field(
+        None,
+        description="Who is told everything, and decides when the budget is spent. Its token: RECOUP_TOKEN.",
+        examples=["http://127.0.0.1:8620"],
     )
     hand_over: HandOverShape | None = Field(
         None, description="Who is told besides.", examples=[{"command": ["./page-me.sh"]}]

@@ -7,7 +7,6 @@ sender is told.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 from typing import Any
@@ -16,7 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from recoup.kernel.probe import delay_s
-from recoup.kernel.probe_rules import FORBIDDEN_KEYS, refusal_words, rule_against
+from recoup.kernel.probe_rules import FORBIDDEN_KEYS, is_name, refusal_words, rule_against
 from recoup.model.events import Event
 from recoup.model.probe import Action, Budget, Command, CommandKind, Refused
 
@@ -33,7 +32,6 @@ TEXT_MAX = 4_000
 WORDS_MAX = 1_000
 _DEPTH_MAX = 8
 _SHOWN_MAX = 100
-_IDENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@/-]{0,199}")
 _KEYS = frozenset(
     {
         "command_id",
@@ -117,7 +115,7 @@ def read_command(said: Mapping[str, Any]) -> tuple[Command, Refused | None]:
     """As the gateway sent it. With a refusal it must not be carried out, whatever the state of things; without one it
     is only known to be a command. Raises Unreadable."""
     command_id = said.get("command_id")
-    if not _is_ident(command_id):
+    if not isinstance(command_id, str) or not is_name(command_id):
         raise Unreadable("a command without a usable command_id")
     action = said.get("action")
     asked = action if isinstance(action, str) else ""
@@ -158,8 +156,8 @@ def _malformed(said: Mapping[str, Any]) -> Refused | None:
     return None
 
 
-def _is_ident(value: Any) -> bool:
-    return isinstance(value, str) and _IDENT.fullmatch(value) is not None
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and is_name(value)
 
 
 def _is_words(value: Any) -> bool:
@@ -176,13 +174,13 @@ def _is_time(value: Any) -> bool:
 
 _HOLD = {
     "action": _is_words,
-    "resource_id": _is_ident,
+    "resource_id": _is_name,
     "reason": _is_words,
     "desired_version": _is_count,
     "lease_epoch": _is_count,
     "deadline_unix": _is_time,
     "actor": lambda value: value is None or _is_words(value),
-    "fault_class": lambda value: value is None or _is_ident(value),
+    "fault_class": lambda value: value is None or _is_name(value),
 }
 
 

@@ -18,7 +18,7 @@ WAIT_S_MAX = 30.0
 PROBLEM_TYPE = "urn:recoup:problem:"
 PROBLEM_MEDIA_TYPE = "application/problem+json"
 
-Name = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_.:@/-]{0,199}\Z")]
+Name = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_.:-]{0,199}\Z")]
 Epoch = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
 Seq = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
 

@@ -75,6 +75,8 @@ class Listener:
             return False
         known = self._recorder.state.commands
         self._under_way -= known.keys()
+        if self._world.redactor.found_in(f"{command.command_id} {command.fault_class or ''}".encode()):
+            return False  # names stand in the ledger as they are
         if command.command_id in known or command.command_id in self._under_way:
             return False
         if refused is None:
