@@ -7,7 +7,7 @@ sender is told.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
@@ -172,7 +172,7 @@ def _is_time(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 2**53
 
 
-_HOLD = {
+_HOLD: dict[str, Callable[[Any], bool]] = {
     "action": _is_words,
     "resource_id": _is_name,
     "reason": _is_words,

@@ -86,9 +86,16 @@ def event(seq: int, epoch: int = 1, kind: str = "PhaseChanged", **more: Any) -> 
 
 
 def escalation(seq: int, escalation_id: str) -> dict[str, Any]:
-    more = {"action": "restart", "fault_class": "process_exited", "retry_count": 4, "phase": "failed"}
     return event(
-        seq, kind="Escalated", escalation_id=escalation_id, result="escalated_to_gateway", reason="x", **more
+        seq,
+        kind="Escalated",
+        escalation_id=escalation_id,
+        action="restart",
+        fault_class="process_exited",
+        retry_count=4,
+        phase="failed",
+        reason="it ended",
+        result="escalated_to_gateway",
     )
 
 

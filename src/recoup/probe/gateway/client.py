@@ -71,7 +71,7 @@ class GatewayClient:
     async def post(self, path: str, body: bytes) -> Answer:
         return await self._ask("POST", path, body, ANSWER_S)
 
-    async def get(self, path: str, asked: Mapping[str, str | int | float], wait_s: float = 0) -> Answer:
+    async def get(self, path: str, asked: Mapping[str, str], wait_s: float = 0) -> Answer:
         """With `wait_s`: the gateway may take so long before it answers."""
         return await self._ask("GET", f"{path}?{urlencode(asked)}", b"", wait_s + ANSWER_S)
 

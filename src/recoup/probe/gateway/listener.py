@@ -58,8 +58,8 @@ class Listener:
 
     async def _ask(self) -> Sequence[Mapping[str, Any]]:
         state = self._recorder.state
-        asked = {"probe_id": state.probe_id, "lease_epoch": self._recorder.lease.epoch, "wait_s": WAIT_S}
-        answer = await self._client.get(COMMANDS_PATH, asked, WAIT_S)
+        who = {"probe_id": state.probe_id, "lease_epoch": str(self._recorder.lease.epoch)}
+        answer = await self._client.get(COMMANDS_PATH, {**who, "wait_s": f"{WAIT_S:g}"}, WAIT_S)
         if answer.status != 200:
             raise Unreachable(f"{self._client.shown} answers {answer.status}")
         try:
