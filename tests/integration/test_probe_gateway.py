@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -14,6 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from recoup.cli.probe_live import status_lines
 from recoup.clock import SystemClock
 from recoup.errors import UsageError
 from recoup.kernel.probe_gateway import pause_s
@@ -107,6 +109,7 @@ async def test_a_gateway_that_is_away_is_told_when_it_is_back(
         document = await Operators(house.world).document("house")
         assert "cannot be reached" in document["gateway"]["trouble"]
         assert document["gateway"]["behind"] == house.probe.state.seq
+        assert "events behind" in "\n".join(status_lines(document))
         await gateway.open()
         await house.pass_time(pauses[-1])
         await until(lambda: says_what_is_recorded(gateway, house))
@@ -247,6 +250,51 @@ async def test_a_probe_killed_between_sending_and_noting_is_heard_once(
     assert list(gateway.book.escalations) == ["house:api:1"]
 
 
+@pytest.mark.parametrize("seed", range(4))
+async def test_whatever_happens_on_the_way_the_gateway_ends_with_the_ledger(
+    tmp_path: Path, gateway: GatewayStandIn, seed: int
+) -> None:
+    """Answers are lost, it refuses, closes, forgets; the probe is started again without its last notes."""
+    chance, recorded = random.Random(seed), list[ProbeHouse]()
+
+    def lose_some(request: Request) -> None:
+        if chance.random() < 0.3:
+            raise ConnectionResetError("the answer was lost")
+
+    gateway.before_answer = lose_some
+    for _ in range(3):
+        async with housed(tmp_path, gateway, process("api", budget=QUICK)).running() as house:
+            recorded.append(house)
+            for _ in range(6):
+                await _trouble_of_some_kind(chance, gateway, house)
+        if chance.random() < 0.5:
+            (probe_folder(tmp_path, "house") / CURSOR_FILE).unlink(missing_ok=True)
+    gateway.before_answer = lambda _request: None
+    gateway.replies.clear()
+    async with housed(tmp_path, gateway, process("api", budget=QUICK)).running() as house:
+        recorded.append(house)
+        await until(lambda: says_what_is_recorded(gateway, *recorded))
+    assert says_what_is_recorded(gateway, *recorded)
+    escalated = [one["escalation_id"] for one in kept(gateway) if one["type"] == "Escalated"]
+    assert list(gateway.book.escalations) == escalated and escalated
+
+
+async def _trouble_of_some_kind(chance: random.Random, gateway: GatewayStandIn, house: ProbeHouse) -> None:
+    match chance.randrange(5):
+        case 0:
+            await gateway.restart()
+        case 1:
+            gateway.replies.append(Reply(chance.choice([413, 500, 503])))
+        case 2:
+            gateway.book = GatewayBook()
+        case 3:
+            house.holders["api"].fail()
+        case _:
+            reset = {"kind": "reset_budget", "resource_id": "api", "reason": "x", "actor": "ada"}
+            await house.probe.tell(Command(command_id=f"r-{chance.random()}", **reset))
+    await house.pass_time(chance.choice([0, 1, 60]))
+
+
 # Escalations
 
 
@@ -306,12 +354,15 @@ async def test_a_command_is_carried_out_once_though_it_is_sent_again(
     async with housed(tmp_path, gateway, clock=SystemClock()).running() as house:
         await house.until(lambda: house.phase("api") == Phase.RUNNING)
         order(gateway, "c-1", "restart")
-        await until(lambda: fates(gateway) == {"c-1": ("accepted", None)})
+        order(gateway, "c-2", "terminate")
+        refused = ("refused", "silent_termination")
+        await until(lambda: fates(gateway) == {"c-1": ("accepted", None), "c-2": refused})
         await house.until(lambda: house.phase("api") == Phase.RUNNING)
         gateway.book.probes["house"].handled.clear()  # as if it had not understood
         asked = len(gateway.requests)
         await until(lambda: sum(one.path == COMMANDS_PATH for one in list(gateway.requests)[asked:]) >= 2)
         assert house.holders["api"].done == ["start", "restart"]
+        assert house.types("api").count("CommandHandled") == 2
         (attempt,) = [one for one in house.facts("api") if isinstance(one, ev.RecoveryAttempted)]
         assert (attempt.manual, attempt.actor, attempt.command_id) == (True, "gateway", "c-1")
 
