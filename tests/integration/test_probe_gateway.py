@@ -290,8 +290,9 @@ async def _trouble_of_some_kind(chance: random.Random, gateway: GatewayStandIn, 
         case 3:
             house.holders["api"].fail()
         case _:
-            reset = {"kind": "reset_budget", "resource_id": "api", "reason": "x", "actor": "ada"}
-            await house.probe.tell(Command(command_id=f"r-{chance.random()}", **reset))
+            name = f"r-{chance.random()}"
+            reset = Command(command_id=name, kind="reset_budget", resource_id="api", reason="x", actor="ada")
+            await house.probe.tell(reset)
     await house.pass_time(chance.choice([0, 1, 60]))
 
 
