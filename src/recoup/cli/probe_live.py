@@ -89,7 +89,7 @@ def status_lines(document: dict[str, Any]) -> Iterator[str]:
         waits = f"  {planned['action']} in {seconds(planned['due_in_seconds'])}" if planned else ""
         used = f"  retries: {retries}" if retries else ""
         yield f"  {one['resource_id']:<24} {one['phase']:<11} {one['health']:<10} {one['reason']}{waits}{used}"
-    gateway = document["gateway"]
+    gateway = document.get("gateway")
     if gateway and gateway["trouble"]:
         yield f"  the gateway is {gateway['behind']} events behind: {gateway['trouble']}"
     for name in document["open_escalations"]:
