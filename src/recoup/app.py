@@ -110,7 +110,7 @@ class App:
 
     def __init__(self, settings: Settings, environ: Mapping[str, str], ledger: Ledger) -> None:
         self.settings = settings
-        self._recall = Recall(settings.home / "learned", settings.sentences)
+        self._recall = Recall(settings.home / "learning", settings.sentences)
         self.ledger = ledger
         self._environ = environ
         self.redactor = environment_redactor(environ)
