@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.integration.test_browsing import CONFIRM, HOME, PLAN, TOTAL, browser, facts, site
+from tests.integration.test_browsing import CLICK, CONFIRM, GO, HOME, PLAN, TOTAL, browser, facts, site
 from tests.integration.test_learning import LEARNED, found_by, teach
 
 from recoup.engine import recalling
@@ -21,12 +21,14 @@ from recoup.model.failure import FailureKind
 from recoup.model.ids import run_stream, workflow_stream
 from recoup.model.memory import Entry, Kept, State
 from recoup.model.mode import Mode
+from recoup.model.plan import BrowserVerb, PageTextCheck, TextMatch
 from recoup.model.run import RunStatus
 from recoup.model.storage import Append, Draft, StreamAppend
 from recoup.model.target import Box, Element
 from recoup.testing.browser import Guess, ScriptedBrowser, ScriptedPage
-from recoup.testing.house import House
+from recoup.testing.house import House, plan_of
 
+HOVER = BrowserVerb.HOVER
 NAMES = ("Export", "Archive", "Filter", "Print", "Duplicate", "Send reminder", "Show history", "Close")
 MENU = tuple(
     Element(tag="button", role="button", name=name, text=name, box=Box(10, 40 * at, 80, 20))
@@ -149,6 +151,17 @@ async def test_the_screen_of_a_proven_step_is_learned_once(house: House) -> None
     await teach(house, "run-1", "run-2")
     (learned,) = await facts(house, ev.ScreenLearned, LEARNED)
     assert learned.step_id == "approve" and learned.screen.viewport == (1280.0, 720.0)
+
+
+async def test_steps_that_share_a_page_learn_it_once_each(house: House) -> None:
+    first = msgspec.structs.replace(CLICK, id="ask", action=msgspec.structs.replace(CLICK.action, verb=HOVER))
+    seen = PageTextCheck(TextMatch(text="Confirm"))
+    browser(house).site.pages[HOME] = ScriptedPage("Home", (CONFIRM, TOTAL, *MENU), "Confirm")
+    shared = plan_of(GO, msgspec.structs.replace(first, expect=(seen,)), CLICK)
+    for run_id in ("run-1", "run-2", "run-3"):
+        assert (await house.run(shared, run_id)).status is RunStatus.SUCCEEDED
+    learned = await facts(house, ev.ScreenLearned, LEARNED)
+    assert sorted(one.step_id for one in learned) == ["approve", "ask"]
 
 
 async def test_another_window_is_runtime_drift(house: House) -> None:

@@ -345,14 +345,13 @@ OTHERS = WhichScreen("pay", 0.97, 0.5, low_confidence=False)
         (None, True),
         (SAME, False),
         (DRIFTED, True),
-        (OTHERS, True),
         (UNKNOWN, True),
         (msgspec.structs.replace(SAME, confidence=0.89), True),
         (msgspec.structs.replace(SAME, confidence=0.9), False),
     ],
 )
 def test_a_screen_is_learned_when_it_is_not_as_it_was(found: WhichScreen | None, is_new: bool) -> None:
-    assert screen_is_new("approve", found) is is_new
+    assert screen_is_new(found) is is_new
 
 
 @pytest.mark.parametrize(

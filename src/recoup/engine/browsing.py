@@ -128,11 +128,18 @@ class Browsing:
         streams = (StreamAppend(workflow_stream(workflow), (draft,)),)
         await self._world.ledger.append(Append(at=self._world.clock.now(), streams=streams))
 
-    def _which(self, seen: Seen) -> WhichScreen | None:
-        recalls = self._world.recalls
-        if recalls is None or seen.screen is None or not self._memory.screens:
+    def _which(self, step: Step, seen: Seen) -> WhichScreen | None:
+        """The step's own screen, if it is that; otherwise the nearest one. Many steps share a page."""
+        own = self._own_screen(step, seen)
+        if seen.screen is None or self._world.recalls is None or (own is not None and not own.low_confidence):
+            return own
+        return self._world.recalls.which(self._memory.screens, seen.screen)
+
+    def _own_screen(self, step: Step, seen: Seen) -> WhichScreen | None:
+        own = self._memory.screens.get(step.id)
+        if own is None or seen.screen is None or self._world.recalls is None:
             return None
-        return recalls.which(self._memory.screens, seen.screen)
+        return self._world.recalls.which({step.id: own}, seen.screen)
 
     # Afterwards
 
@@ -158,7 +165,7 @@ class Browsing:
         """A failure to find the target, with what the screen says about it."""
         if outcome.seen is None:
             return outcome
-        kind, detail = by_its_screen(outcome.kind, outcome.detail, step.id, self._which(outcome.seen))
+        kind, detail = by_its_screen(outcome.kind, outcome.detail, step.id, self._which(step, outcome.seen))
         return msgspec.structs.replace(outcome, kind=kind, detail=detail)
 
     def facts(
@@ -195,8 +202,7 @@ class Browsing:
         may = self._learns() and self._wants_lessons(step)
         if seen.screen is None or self._world.recalls is None or not may:
             return []
-        found = self._world.recalls.which(self._memory.screens, seen.screen)
-        if not screen_is_new(step.id, found):
+        if not screen_is_new(self._own_screen(step, seen)):
             return []
         return [ev.ScreenLearned(**about, screen=seen.screen)]
 

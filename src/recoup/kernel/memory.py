@@ -133,11 +133,9 @@ SAME_SCREEN = 0.9
 _UNFOUND = (FailureKind.TARGET_NOT_FOUND, FailureKind.LOW_CONFIDENCE)
 
 
-def screen_is_new(step_id: str, found: WhichScreen | None) -> bool:
+def screen_is_new(own: WhichScreen | None) -> bool:
     """What a step saw is worth remembering: it is not what was remembered of it."""
-    if found is None or found.screen_id != step_id:
-        return True
-    return found.runtime_drift or found.confidence < SAME_SCREEN
+    return own is None or own.runtime_drift or own.confidence < SAME_SCREEN
 
 
 def by_its_screen(
