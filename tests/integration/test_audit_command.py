@@ -142,7 +142,14 @@ def test_what_was_exported_can_be_looked_through(ran: Recoup, home: Path) -> Non
 def test_following_exports_what_comes(ran: Recoup, home: Path, tmp_path: Path) -> None:
     argv = new_interpreter("audit", "export", "--follow", "--json")
     following = subprocess.Popen(
-        argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=environ(home)
+        argv,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env=environ(home),
+        # In the background of a shell interrupts are ignored, and so they are by all that is started from there.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         assert following.stdout

@@ -6,9 +6,11 @@ import base64
 import os
 import secrets
 
+import msgspec
 import pytest
 from playwright.async_api import async_playwright
 from tests.integration.browser_house import (
+    LIMITS,
     BrowserHouse,
     Renaming,
     button,
@@ -155,6 +157,21 @@ async def test_a_heal_is_shown_before_it_is_acted_on(house: BrowserHouse, site: 
             refused = await healing.do("click", button("Approve", near="INV-1002"), looking=looking)
             assert refused.kind == "low_confidence" and "would have been taken" in refused.detail
         assert len(site.posts("/approved")) == 1
+    finally:
+        await healing.runtime.close()
+
+
+async def test_a_heal_does_without_a_picture_that_cannot_be_had_in_time(
+    house: BrowserHouse, site: Site
+) -> None:
+    hurried = msgspec.structs.replace(LIMITS, picture_s=0.001)
+    healing = BrowserHouse(house.folder, limits=hurried, resolver=Renaming("Approve", "Approve invoice"))
+    site.version = 2
+    try:
+        await healing.done("goto", value=site.url + "/invoices")
+        outcome = await healing.done("click", button("Approve", near="INV-1002"))
+        assert await healing.words("#state") == "Approved 1002"
+        assert outcome.seen is not None and not outcome.seen.artifacts
     finally:
         await healing.runtime.close()
 

@@ -246,10 +246,12 @@ async def _acted_on(
 
 
 async def _show_heal(attempt: Attempt, found: Found) -> None:
-    """Before it is acted on: afterwards the page may be another one."""
+    """Before it is acted on: afterwards the page may be another one. A picture that cannot be had in time is done
+    without: it is for people, and proves nothing."""
     if found.resolution.healed and not attempt.artifacts:
         page = await attempt.session.current()
-        attempt.artifacts.append(await attempt.pictures.take(page, "chosen", resolution=found.resolution))
+        with suppress(Error, TimeoutError):
+            attempt.artifacts.append(await attempt.pictures.take(page, "chosen", resolution=found.resolution))
 
 
 def _was_replaced(trouble: Trouble) -> bool:
