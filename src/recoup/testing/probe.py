@@ -7,6 +7,7 @@ import contextlib
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from recoup.kernel.probe_health import Sign
 from recoup.ledger.sqlite import SqliteLedger
@@ -131,7 +132,14 @@ class ProbeHouse:
             yield self
         finally:
             stop.set()
-            await task
+            await self._ended(task)
+
+    async def _ended(self, task: asyncio.Task[None]) -> None:
+        done, _ = await asyncio.wait({task}, timeout=PATIENCE_S)
+        if not done:
+            waiting = "\n".join(_waits_for(one) for one in asyncio.all_tasks())
+            raise AssertionError(f"it does not stop; these wait:\n{waiting}\nand there were:\n{self.told()}")
+        await task
 
     async def until(self, holds: Callable[[], bool], patience_s: float = PATIENCE_S) -> None:
         """Returns when it holds; looks whenever something was recorded. Fails with the events after some patience."""
@@ -183,3 +191,13 @@ def process(name: str, *command: str, **more: object) -> Resource:
     own = {key: more.pop(key) for key in tuple(more) if key in ProcessKind.__struct_fields__}
     kind = ProcessKind(command=command or ("sleep", "1000"), **{**of_process, **own})  # type: ignore[arg-type]
     return Resource(id=name, kind=kind, **more)  # type: ignore[arg-type]
+
+
+def _waits_for(task: asyncio.Task[Any]) -> str:
+    """Where it stands, from the outermost call to the innermost."""
+    places: list[str] = []
+    inner: Any = task.get_coro()
+    while (frame := getattr(inner, "cr_frame", None)) is not None:
+        places.append(f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno} {frame.f_code.co_name}")
+        inner = inner.cr_await
+    return f"{task.get_name()}: {' > '.join(places)}"
