@@ -1,0 +1,107 @@
+"""The way of every request: who asks, whether they may, and whether they have asked before."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from fastapi import APIRouter
+from fastapi.routing import APIRoute
+from starlette.requests import Request
+from starlette.responses import Response
+
+from recoup.gateway.access import MAY, Principal
+from recoup.gateway.book import Answer, answer_key
+from recoup.gateway.house import House, house_of
+from recoup.gateway.problems import Refused
+
+KEY_HEADER: Final = "Idempotency-Key"
+_KEY: Final = re.compile(r"[\x21-\x7e]{1,128}")
+_CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="recoup"'}
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+class GuardedRoute(APIRoute):
+    """Asks the table first, then the book."""
+
+    def get_route_handler(self) -> Handler:
+        handle, path = super().get_route_handler(), self.path_format
+
+        async def guarded(request: Request) -> Response:
+            house = house_of(request)
+            principal = _admitted(house, request, path)
+            request.state.principal = principal
+            if request.method == "POST":
+                await (
+                    request.body()
+                )  # now: where it is parsed, one that is too large would look like a wrong one
+            key = request.headers.get(KEY_HEADER)
+            if request.method != "POST" or key is None or principal is None:
+                return await handle(request)
+            return await _once(house, request, principal, key, handle)
+
+        return guarded
+
+
+def new_router(subject: str) -> APIRouter:
+    return APIRouter(route_class=GuardedRoute, tags=[subject])
+
+
+def _admitted(house: House, request: Request, path: str) -> Principal | None:
+    may = MAY[request.method if request.method != "HEAD" else "GET", path]
+    principal = _principal(house, request)
+    if principal is None and None not in may:
+        raise Refused(
+            401, "a token is needed", "Send the header Authorization: Bearer TOKEN.", dict(_CHALLENGE)
+        )
+    if principal is not None and principal.role not in may:
+        roles = ", ".join(sorted(role.value for role in may if role))
+        raise Refused(403, f"a {principal.role} may not do this", f"It takes the role: {roles}.")
+    return principal
+
+
+def _principal(house: House, request: Request) -> Principal | None:
+    """None: no token came. A wrong one is never taken for none."""
+    said = request.headers.get("Authorization")
+    if said is None:
+        return None
+    address = request.client.host if request.client else ""
+    house.brake.must_be_open(address)
+    scheme, _, token = said.partition(" ")
+    found = house.book.who(token.strip()) if scheme.lower() == "bearer" else None
+    if found is None:
+        house.brake.wrong(address)
+        raise Refused(
+            *(401, "this token is not known, or was revoked"),
+            hint="Make a new one where the gateway runs: recoup tokens make operator --name NAME",
+            headers=dict(_CHALLENGE),
+        )
+    return found
+
+
+async def _once(house: House, request: Request, principal: Principal, key: str, handle: Handler) -> Response:
+    """The second who asks the same under a key is told what the first was told."""
+    if not _KEY.fullmatch(key):
+        raise Refused(400, f"{KEY_HEADER} must be 1 to 128 printable characters without spaces")
+    place, asked = answer_key(principal, key), _asked(request, await request.body())
+    before = house.book.begin(place, asked)
+    if before is not None:
+        return Response(before.body, before.status, {"Idempotency-Replayed": "true"}, before.media)
+    try:
+        response = await handle(request)
+    except BaseException:
+        house.book.drop(place)
+        raise
+    body = bytes(response.body)
+    if house.app.redactor.found_in(body):  # nothing is stored that holds a secret
+        house.book.drop(place)
+    else:
+        house.book.finish(place, Answer(response.status_code, response.media_type or "", body))
+    return response
+
+
+def _asked(request: Request, body: bytes) -> str:
+    line = f"{request.method} {request.url.path}?{request.url.query}\n"
+    return hashlib.sha256(line.encode() + body).hexdigest()
