@@ -151,7 +151,8 @@ def _config(setup: Setup, house: House) -> uvicorn.Config:
 def _listening(setup: Setup) -> socket.socket:
     try:
         found = socket.getaddrinfo(setup.host, setup.port, type=socket.SOCK_STREAM)[0]
-        made = socket.socket(found[0], socket.SOCK_STREAM)
+        # With its protocol: asyncio sends small answers at once only where that is told.
+        made = socket.socket(found[0], socket.SOCK_STREAM, socket.IPPROTO_TCP)
     except OSError as error:
         raise UsageError(f"{setup.host} is no address of this machine: {error.strerror}") from None
     try:
