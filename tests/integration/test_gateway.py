@@ -5,15 +5,22 @@ from __future__ import annotations
 import json
 import re
 import socket
+import ssl
 import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 from pydantic import BaseModel
 from tests.integration.gateway_house import Gateway, gateway
 
@@ -21,6 +28,7 @@ from recoup.gateway import shapes
 from recoup.gateway.access import MAY, Role
 from recoup.gateway.limits import BODY_BYTES_MAX, WRONG_TOKENS_MAX
 from recoup.gateway.service import described, routes_of
+from recoup.testing.postgres import PostgresServer
 
 TINY = "{version: 1, name: tiny, steps: [{id: a, run: 'echo grüezi'}]}"
 SLOW = "{version: 1, name: slow, steps: [{id: a, run: 'true'}, {id: b, run: 'sleep 60'}]}"
@@ -119,6 +127,37 @@ def test_a_revoked_token_counts_no_more_and_a_second_start_makes_none(tmp_path: 
         (row,) = json.loads(recoup("tokens", "list", "--json"))
         recoup("tokens", "revoke", row["id"])
         assert client.get("/api/me", headers=asked).status_code == 401
+
+
+def test_a_browser_signs_in_and_only_its_own_page_may_change_anything(house: Gateway) -> None:
+    with house.client(None) as client:
+        foreign = {"Origin": "https://elsewhere.example"}
+        token = {"token": house.tokens["operator"]}
+        assert client.post("/api/session", json=token, headers=foreign).status_code == 403
+        answer = client.post("/api/session", json=token)
+        shapes.SignedIn.model_validate_json(answer.content)
+        cookie = answer.headers["Set-Cookie"].lower()
+        assert "httponly" in cookie and "samesite=strict" in cookie
+        assert client.get("/api/me").json()["role"] == "operator"
+        body, csrf = {"plan": TINY, "queue": "nobody"}, {"X-CSRF-Token": answer.json()["csrf"]}
+        assert client.post("/api/runs", json=body).status_code == 403
+        assert client.post("/api/runs", json=body, headers={"X-CSRF-Token": "é".encode()}).status_code == 403
+        assert client.post("/api/runs", json=body, headers=csrf | foreign).status_code == 403
+        assert client.post("/api/runs", json=body, headers=csrf | {"Origin": house.url}).status_code == 201
+        kept = client.cookies["recoup_session"]
+        assert client.post("/api/session/end", headers=csrf).status_code == 200
+        client.cookies.set("recoup_session", kept)
+        assert client.get("/api/me").status_code == 401
+        for path in house.home.glob("gateway.db*"):
+            assert kept.encode() not in path.read_bytes()
+
+
+def test_signing_in_again_under_a_key_keeps_no_secret(house: Gateway) -> None:
+    with house.client() as client:
+        asked = {"json": {"token": house.tokens["viewer"]}, "headers": {"Idempotency-Key": "sign-in"}}
+        told = [client.post("/api/session", json=asked["json"], headers=asked["headers"]) for _ in range(2)]
+    assert [one.status_code for one in told] == [200, 200]
+    assert told[0].json()["csrf"] != told[1].json()["csrf"]
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
@@ -448,3 +487,57 @@ def test_a_server_that_is_told_to_stop_does_not_wait_for_streams(tmp_path: Path)
             assert b"200 OK" in line.recv(1000)
             served.process.terminate()
             assert served.process.wait(10) == 0
+
+
+# Where it runs
+
+
+def test_it_is_the_same_on_postgresql(tmp_path: Path, postgres: PostgresServer) -> None:
+    env = {"RECOUP_DATABASE": postgres.prepared_database(), "RECOUP_TOKEN": "t" * 40, "RECOUP_KEY": "k" * 40}
+    with gateway(tmp_path / "home", "--workers", "1", env=env) as served:
+        assert served.tokens == {}
+        served.tokens["operator"] = env["RECOUP_TOKEN"]
+        ids = [served.submit(TINY) for _ in range(2)]
+        for run_id in ids:
+            served.wait(run_id, lambda run: run["status"] == "succeeded")
+        with served.client() as client:
+            first = client.get("/api/runs", params={"limit": 1}).json()
+            second = client.get("/api/runs", params={"limit": 1, "cursor": first["nextCursor"]}).json()
+            assert {first["items"][0]["runId"], second["items"][0]["runId"]} == set(ids)
+            with client.stream("GET", f"/api/runs/{ids[0]}/events/stream") as answer:
+                told = list(messages(answer))
+            assert told[-1]["event"] == "end"
+            assert len(told) - 1 == len(client.get(f"/api/runs/{ids[0]}/events").json()["items"])
+
+
+def test_tls_is_spoken_where_a_certificate_is_given(tmp_path: Path) -> None:
+    cert, key = a_certificate(tmp_path)
+    with gateway(tmp_path / "home", "--tls-cert", str(cert), "--tls-key", str(key)) as served:
+        assert served.url.startswith("https://127.0.0.1:")
+        trusting = ssl.create_default_context(cafile=str(cert))
+        with httpx2.Client(base_url=served.url, verify=trusting, trust_env=False) as client:
+            answer = client.post("/api/session", json={"token": served.tokens["viewer"]})
+            assert "secure" in answer.headers["Set-Cookie"].lower()
+
+
+def a_certificate(folder: Path) -> tuple[Path, Path]:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    cert_path, key_path = folder / "cert.pem", folder / "key.pem"
+    cert_path.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    plain = serialization.NoEncryption()
+    form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+    key_path.write_bytes(key.private_bytes(*form))
+    return cert_path, key_path

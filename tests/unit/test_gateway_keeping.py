@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 from recoup.errors import NotFound, UsageError
 from recoup.gateway.access import Principal, Role
 from recoup.gateway.answering import cursor_of, read_cursor
-from recoup.gateway.book import ANSWERS_KEPT_S, UNDER_WAY_S, Answer, Book, KeyOfAnother, answer_key
+from recoup.gateway.book import (
+    ANSWERS_KEPT_S,
+    SESSION_S,
+    SESSIONS_MAX,
+    UNDER_WAY_S,
+    Answer,
+    Book,
+    KeyOfAnother,
+    answer_key,
+)
 from recoup.gateway.limits import ADDRESSES_MAX, WRONG_TOKENS_MAX, WRONG_TOKENS_WINDOW_S, Brake
 from recoup.gateway.problems import Refused
 from recoup.gateway.runs import _whole
@@ -54,6 +63,31 @@ def test_a_given_token_must_be_long_and_is_an_operators(book: Book) -> None:
     who = book.who("x" * 32)
     assert who is not None and who.role is Role.OPERATOR
     assert book.is_new()
+
+
+def test_a_session_ends_by_itself_or_with_its_token(book: Book, now: list[float]) -> None:
+    who = book.who(book.make(Role.VIEWER, "v", "2026-11-16T00:00:00Z"))
+    assert who is not None
+    secret, csrf = book.open_session(who)
+    session = book.session(secret)
+    assert session is not None and (session.principal, session.csrf) == (who, csrf)
+    now[0] += SESSION_S + 1
+    assert book.session(secret) is None
+    secret, _ = book.open_session(who)
+    book.revoke(who.token_id, "2026-11-16T00:00:00Z")
+    assert book.session(secret) is None
+
+
+def test_sessions_are_bounded_and_the_oldest_go_first(book: Book, now: list[float]) -> None:
+    book.accept("x" * 32)
+    who = book.who("x" * 32)
+    assert who is not None
+    made = []
+    for _ in range(SESSIONS_MAX + 1):
+        now[0] += 0.001
+        made.append(book.open_session(who)[0])
+    assert book.session(made[0]) is None
+    assert book.session(made[1]) is not None and book.session(made[-1]) is not None
 
 
 def test_a_key_is_answered_once_and_then_told(book: Book, now: list[float]) -> None:

@@ -41,6 +41,8 @@ CHANGING: Final = frozenset({Role.OPERATOR})
 MAY: Final[dict[tuple[str, str], frozenset[Role | None]]] = {
     ("GET", "/healthz"): ANYBODY,
     ("GET", "/api/openapi.json"): ANYBODY,
+    ("POST", "/api/session"): ANYBODY,
+    ("POST", "/api/session/end"): KNOWN,
     ("GET", "/metrics"): KNOWN,
     ("GET", "/api/me"): KNOWN,
     ("GET", "/api/runs"): LOOKING,

@@ -24,6 +24,8 @@ ANSWERS_MAX: Final = 10_000
 UNDER_WAY_S: Final = 120.0
 """After that whoever began is taken for dead, and the request may be made again."""
 TOKENS_MAX: Final = 1_000
+SESSION_S: Final = 12 * 3_600
+SESSIONS_MAX: Final = 200
 GIVEN_CHARS_MIN: Final = 32
 _PREFIX: Final = "recoup"
 _BUSY_S: Final = 5.0
@@ -35,6 +37,9 @@ CREATE TABLE IF NOT EXISTS tokens (
 CREATE TABLE IF NOT EXISTS answers (
     key TEXT PRIMARY KEY, request TEXT NOT NULL, begun_s REAL NOT NULL,
     status INTEGER, media TEXT, body BLOB
+) STRICT;
+CREATE TABLE IF NOT EXISTS sessions (
+    hash TEXT PRIMARY KEY, token_id TEXT NOT NULL, csrf TEXT NOT NULL, until_s REAL NOT NULL
 ) STRICT;
 CREATE INDEX IF NOT EXISTS answers_by_age ON answers (begun_s);
 """
@@ -48,6 +53,13 @@ class TokenRow(msgspec.Struct, frozen=True, rename="camel"):
     role: str
     made_at: str
     revoked_at: str | None
+
+
+class Session(msgspec.Struct, frozen=True):
+    """A browser that is signed in. Whoever changes something must also say `csrf`, which no other site can read."""
+
+    principal: Principal
+    csrf: str
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -125,6 +137,41 @@ class Book:
         )
         if done.rowcount == 0:
             raise NotFound(f"there is no token {token_id!r}", hint="List them: recoup tokens list")
+
+    # Sessions
+
+    def open_session(self, principal: Principal) -> tuple[str, str]:
+        """Its secret, for a cookie; and what must be said with every change. It ends with the token, or by itself."""
+        secret, csrf, now_s = secrets.token_urlsafe(32), secrets.token_urlsafe(32), self._now_s()
+        self._db.execute("DELETE FROM sessions WHERE until_s < ?", (now_s,))
+        self._db.execute(
+            "DELETE FROM sessions WHERE hash IN (SELECT hash FROM sessions ORDER BY until_s DESC LIMIT -1 OFFSET ?)",
+            (SESSIONS_MAX - 1,),
+        )
+        self._db.execute(
+            "INSERT INTO sessions VALUES (?, ?, ?, ?)",
+            (_hash(secret), principal.token_id, csrf, now_s + SESSION_S),
+        )
+        return secret, csrf
+
+    def session(self, secret: str) -> Session | None:
+        row = self._db.execute(
+            "SELECT token_id, csrf FROM sessions WHERE hash = ? AND until_s >= ?",
+            (_hash(secret), self._now_s()),
+        ).fetchone()
+        principal = None if row is None else self._by_id(row[0])
+        return None if principal is None else Session(principal, row[1])
+
+    def end_session(self, secret: str) -> None:
+        self._db.execute("DELETE FROM sessions WHERE hash = ?", (_hash(secret),))
+
+    def _by_id(self, token_id: str) -> Principal | None:
+        if self._given is not None and token_id == self._given.token_id:
+            return self._given
+        row = self._db.execute(
+            "SELECT id, name, role FROM tokens WHERE id = ? AND revoked_at IS NULL", (token_id,)
+        ).fetchone()
+        return None if row is None else Principal(row[0], row[1], Role(row[2]))
 
     # Answers
 

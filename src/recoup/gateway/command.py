@@ -87,6 +87,7 @@ def serve(
         ) from None
     from recoup.app import open_app
 
+    settings = _settings(ctx)
     setup = Setup(
         host=host,
         port=port,
@@ -97,12 +98,12 @@ def serve(
         queues=queues,
         capabilities=frozenset(capabilities),
         plan_folders=plan_folders,
-        token=os.environ.get("RECOUP_TOKEN") or None,
+        token=settings.token,
     )
     must_be_safe(setup)
 
     async def work() -> None:
-        async with open_app(_settings(ctx), os.environ) as app:
+        async with open_app(settings, os.environ) as app:
             await serve_until_told(app, setup, lambda opened: _opened(opened, as_json), _trouble)
 
     asyncio.run(work())

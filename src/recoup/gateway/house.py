@@ -13,7 +13,7 @@ from recoup.app import App
 from recoup.errors import NotFound
 from recoup.gateway.access import Principal
 from recoup.gateway.book import Book
-from recoup.gateway.limits import STREAMS_MAX, Brake
+from recoup.gateway.limits import SEND_S_MAX, STREAMS_MAX, Brake
 from recoup.gateway.problems import Refused
 
 
@@ -28,6 +28,7 @@ class House:
     brake: Brake = field(default_factory=lambda: Brake(time.monotonic))
     stopping: Callable[[], bool] = lambda: False
     streams: int = 0
+    send_s_max: float = SEND_S_MAX
 
     def enter_stream(self) -> None:
         if self.streams >= STREAMS_MAX:

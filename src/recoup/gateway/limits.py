@@ -15,6 +15,8 @@ WRONG_TOKENS_MAX: Final = 10
 WRONG_TOKENS_WINDOW_S: Final = 60.0
 ADDRESSES_MAX: Final = 10_000
 STREAMS_MAX: Final = 100
+SEND_S_MAX: Final = 10.0
+"""Longer than that nobody waits for a client that does not read."""
 HEADERS: Final = (
     (
         b"content-security-policy",

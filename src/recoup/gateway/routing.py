@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
+import secrets
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
@@ -18,6 +20,8 @@ from recoup.gateway.house import House, house_of
 from recoup.gateway.problems import Refused
 
 KEY_HEADER: Final = "Idempotency-Key"
+CSRF_HEADER: Final = "X-CSRF-Token"
+COOKIE: Final = "recoup_session"
 _KEY: Final = re.compile(r"[\x21-\x7e]{1,128}")
 _CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="recoup"'}
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
@@ -66,11 +70,16 @@ def _principal(house: House, request: Request) -> Principal | None:
     """None: no token came. A wrong one is never taken for none."""
     said = request.headers.get("Authorization")
     if said is None:
-        return None
+        return _signed_in(house, request)
+    scheme, _, token = said.partition(" ")
+    return known(house, request, token.strip() if scheme.lower() == "bearer" else "")
+
+
+def known(house: House, request: Request, token: str) -> Principal:
+    """Whose token it is. Who tries many is not listened to."""
     address = request.client.host if request.client else ""
     house.brake.must_be_open(address)
-    scheme, _, token = said.partition(" ")
-    found = house.book.who(token.strip()) if scheme.lower() == "bearer" else None
+    found = house.book.who(token)
     if found is None:
         house.brake.wrong(address)
         raise Refused(
@@ -79,6 +88,25 @@ def _principal(house: House, request: Request) -> Principal | None:
             headers=dict(_CHALLENGE),
         )
     return found
+
+
+def must_be_own_page(request: Request) -> None:
+    """Browsers say which site a request is from: another one must not use our cookies, nor set them."""
+    origin = request.headers.get("Origin")
+    if origin is not None and urlsplit(origin).netloc != request.headers.get("Host"):
+        raise Refused(403, "this request is from another site")
+
+
+def _signed_in(house: House, request: Request) -> Principal | None:
+    session = house.book.session(request.cookies.get(COOKIE, ""))
+    if session is None:
+        return None
+    if request.method not in ("GET", "HEAD"):
+        must_be_own_page(request)
+        said = request.headers.get(CSRF_HEADER, "")
+        if not secrets.compare_digest(said.encode(), session.csrf.encode()):
+            raise Refused(403, f"the header {CSRF_HEADER} is missing or wrong", "Signing in told it.")
+    return session.principal
 
 
 async def _once(house: House, request: Request, principal: Principal, key: str, handle: Handler) -> Response:
@@ -95,7 +123,8 @@ async def _once(house: House, request: Request, principal: Principal, key: str, 
         house.book.drop(place)
         raise
     body = bytes(response.body)
-    if house.app.redactor.found_in(body):  # nothing is stored that holds a secret
+    told_secret = "set-cookie" in response.headers or bool(house.app.redactor.found_in(body))
+    if told_secret:  # nothing is stored that holds one
         house.book.drop(place)
     else:
         house.book.finish(place, Answer(response.status_code, response.media_type or "", body))

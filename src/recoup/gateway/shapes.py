@@ -96,6 +96,10 @@ class RejectRequest(Shape):
     attempt: Annotated[int, Field(ge=1)] | None = None
 
 
+class SignIn(Shape):
+    token: Annotated[str, Field(min_length=1, max_length=500)]
+
+
 # Answers
 
 
@@ -126,6 +130,18 @@ class Me(Shape):
     token_id: str
     name: str
     role: str
+
+
+class SignedIn(Shape):
+    """The cookie is in the headers; `csrf` goes into the header `X-CSRF-Token` of every change."""
+
+    role: str
+    name: str
+    csrf: str
+
+
+class SignedOut(Shape):
+    ended: bool
 
 
 class RunSummary(Shape):

@@ -19,8 +19,6 @@ from recoup.gateway.problems import Refused
 
 POLL_S: Final = 0.25
 STILL_HERE_S: Final = 15.0
-SEND_S_MAX: Final = 10.0
-"""Longer than that nobody waits for a client that does not read."""
 STREAM_S_MAX: Final = 3_600.0
 """Then the client connects again."""
 MEDIA: Final = "text/event-stream"
@@ -74,13 +72,15 @@ class EventStream(Response):
             writing.cancel()
             await asyncio.gather(gone, return_exceptions=True)
             self._house.leave_stream()
-        with contextlib.suppress(asyncio.CancelledError):
+        with contextlib.suppress(
+            asyncio.CancelledError, TimeoutError
+        ):  # gone, or it does not read: it may come back
             await writing
 
     async def _write(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         async for chunk in self._chunks():
-            async with asyncio.timeout(SEND_S_MAX):
+            async with asyncio.timeout(self._house.send_s_max):
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
