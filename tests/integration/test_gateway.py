@@ -21,6 +21,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from pydantic import BaseModel
 from tests.integration.gateway_house import Gateway, gateway
 
@@ -318,6 +320,54 @@ def test_a_problem_does_not_tell_back_what_was_given(client: httpx2.Client) -> N
     answer = client.post("/api/runs", json={"plan": TINY, "priority": given})
     assert answer.status_code == 422
     assert given not in answer.text
+
+
+FIELDS = (
+    "action",
+    "as",
+    "attempt",
+    "force",
+    "forS",
+    "fromStep",
+    "inputs",
+    "mode",
+    "needs",
+    "plan",
+    "planPath",
+)
+MORE_FIELDS = (
+    "priority",
+    "queue",
+    "reason",
+    "reuse",
+    "stepId",
+    "token",
+    "version",
+    "delayS",
+    "dedupKey",
+    "heal",
+)
+ODD = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+CHANGING = sorted(path for method, path in MAY if method == "POST" and path != "/api/session")
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.sampled_from(CHANGING),
+    st.dictionaries(st.sampled_from([*FIELDS, *MORE_FIELDS]), ODD, max_size=6) | ODD,
+    st.text(st.characters(codec="ascii", categories=("L", "N")), min_size=1, max_size=8),
+)
+def test_nothing_that_is_sent_breaks_it(
+    client: httpx2.Client, done: str, template: str, body: Any, odd: str
+) -> None:
+    for run_id in (done, odd):
+        answer = client.post(a_path(template, run_id), content=json.dumps(body).encode())
+        assert answer.status_code < 500, (template, body, answer.text)
+    assert client.get("/api/runs", params={"cursor": odd, "workflow": odd}).status_code in (200, 400)
 
 
 def test_a_body_has_a_limit_whatever_it_announces(house: Gateway) -> None:

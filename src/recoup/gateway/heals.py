@@ -54,7 +54,7 @@ async def accept_heal(
     word = await _desk(app).accept(heal, principal_of(request).actor)
     if word is not None and word.state is not HealState.ACCEPTED:
         raise _decided(heal, word)
-    await app.export_audit()
+    await app.chores()
     heal = await _found(app, run_id, step, wanted.attempt)
     patch, problem = await _patch(app, heal)
     told = {"heal": heal_document(heal.workflow, heal.reviewed), "patch": patch, "problem": problem}
@@ -72,7 +72,7 @@ async def reject_heal(
     word = await _desk(app).reject(heal, principal_of(request).actor, wanted.reason.strip())
     if word is not None and word.state is HealState.ACCEPTED:
         raise _decided(heal, word)
-    await app.export_audit()
+    await app.chores()
     heal = await _found(app, run_id, step, wanted.attempt)
     return document(request, heal_document(heal.workflow, heal.reviewed))
 

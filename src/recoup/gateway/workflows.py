@@ -45,7 +45,7 @@ async def set_mode(request: Request, name: str, wanted: Annotated[shapes.ModeReq
     workflow = await _known(app, name)
     actor = principal_of(request).actor
     await app.force_mode(workflow, Mode(wanted.mode), wanted.reason.strip(), actor, wanted.for_s)
-    await app.export_audit()
+    await app.chores()
     return document(request, await _mode(app, workflow))
 
 
@@ -64,7 +64,7 @@ async def snapshot(
     """Keep what is known now as a version."""
     app, actor = house_of(request).app, principal_of(request).actor
     made = await app.memories.snapshot(await _known(app, name), await app.policy(), actor, wanted.reason)
-    await app.export_audit()
+    await app.chores()
     return document(request, {"version": made})
 
 
@@ -75,7 +75,7 @@ async def rollback(
     """Take back what was learned after a version: all of it, or nothing."""
     app, actor = house_of(request).app, principal_of(request).actor
     back = await app.memories.rollback(await _known(app, name), wanted.version, actor, wanted.reason)
-    await app.export_audit()
+    await app.chores()
     return document(request, msgspec.to_builtins(back))
 
 
