@@ -25,6 +25,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 from tests.integration.gateway_house import Gateway, gateway
+from tests.integration.heal_house import Shop, plan_file
 
 from recoup.gateway import shapes
 from recoup.gateway.access import MAY, Role
@@ -593,3 +594,46 @@ def a_certificate(folder: Path) -> tuple[Path, Path]:
     form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
     key_path.write_bytes(key.private_bytes(*form))
     return cert_path, key_path
+
+
+# What was learned
+
+
+async def test_heals_are_looked_through_and_lessons_taken_back(tmp_path: Path) -> None:
+    path, home = plan_file(tmp_path), tmp_path / "home"
+    written = path.read_bytes()
+    shop = Shop(home)
+    assert (await shop.run_file(path, "run-1")).status == "succeeded"
+    await shop.ledger.close()
+    with gateway(home) as served, served.client() as client:
+        heals = client.get("/api/heals", params={"workflow": "shop"})
+        shapes.HealList.model_validate_json(heals.content)
+        assert {one["stepId"] for one in heals.json()["items"]} >= {"approve", "save"}
+        first = client.post("/api/workflows/shop/memory/snapshot", json={"reason": "before"}).json()[
+            "version"
+        ]
+        accepted = client.post("/api/heals/run-1/approve/accept", json={})
+        told = shapes.HealAccepted.model_validate_json(accepted.content)
+        assert told.heal.state == "accepted" and (told.heal.by or "").startswith("first operator")
+        assert "+" in told.patch and "Approve invoice" in told.patch and not told.problem
+        assert path.read_bytes() == written, "the gateway changes no plan"
+        late = client.post("/api/heals/run-1/approve/reject", json={"reason": "no"})
+        assert late.status_code == 409 and "was accepted" in late.json()["detail"]
+        rejected = client.post("/api/heals/run-1/save/reject", json={"reason": "another button"})
+        assert shapes.HealDocument.model_validate_json(rejected.content).state == "rejected"
+        assert client.post("/api/heals/run-1/save/accept", json={}).status_code == 409
+        asked = {"json": {"reason": "as it is"}, "headers": {"Idempotency-Key": "snap"}}
+        memory = "/api/workflows/shop/memory"
+        made = [
+            client.post(f"{memory}/snapshot", json=asked["json"], headers=asked["headers"]) for _ in (1, 2)
+        ]
+        assert made[0].json() == made[1].json()
+        versions = client.get(memory)
+        shapes.VersionList.model_validate_json(versions.content)
+        names = [one["version_id"] for one in versions.json()["items"]]
+        assert names[0] == made[0].json()["version"]
+        back = client.post(f"{memory}/rollback", json={"reason": "too soon", "version": names[0]})
+        assert back.status_code == 409, "nothing was learned since"
+        back = client.post(f"{memory}/rollback", json={"reason": "too soon", "version": first})
+        gone = shapes.Rollback.model_validate_json(back.content)
+        assert (gone.to_version, gone.reason) == (first, "too soon") and gone.by.startswith("first operator")
