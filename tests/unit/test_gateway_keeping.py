@@ -25,6 +25,7 @@ from recoup.gateway.book import (
 from recoup.gateway.limits import ADDRESSES_MAX, WRONG_TOKENS_MAX, WRONG_TOKENS_WINDOW_S, Brake
 from recoup.gateway.problems import Refused
 from recoup.gateway.runs import _whole
+from recoup.gateway.serving import Setup, must_be_safe
 
 DONE = Answer(201, "application/json", b"{}")
 
@@ -168,3 +169,22 @@ def test_a_text_cut_anywhere_comes_in_whole_characters(text: str, size: int) -> 
         pieces.append(piece.decode())
         place += len(piece)
     assert "".join(pieces) == text
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org", ""])
+def test_what_others_can_reach_is_encrypted_or_somebody_says_so(host: str) -> None:
+    with pytest.raises(UsageError, match="other machines"):
+        must_be_safe(Setup(host=host))
+    must_be_safe(Setup(host=host, insecure=True))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
+def test_the_machine_itself_needs_no_tls(host: str) -> None:
+    must_be_safe(Setup(host=host))
+
+
+def test_tls_needs_both_files_and_they_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="both"):
+        must_be_safe(Setup(tls_cert=tmp_path / "cert"))
+    with pytest.raises(UsageError, match="no file"):
+        must_be_safe(Setup(tls_cert=tmp_path / "cert", tls_key=tmp_path / "key"))
