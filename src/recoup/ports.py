@@ -128,9 +128,14 @@ class Ledger(Protocol):
     async def control(self, control_id: str) -> Control | None: ...
 
     async def runs(
-        self, *, workflow: str | None = None, status: str | None = None, limit: int = 100
+        self,
+        *,
+        workflow: str | None = None,
+        status: str | None = None,
+        limit: int = 100,
+        before: tuple[int, str] | None = None,
     ) -> list[RunRow]:
-        """Newest first."""
+        """Newest first; with `before`, those behind the run with this time of submission and this id."""
         ...
 
     async def find_runs(self, prefix: str, limit: int = 3) -> list[str]: ...

@@ -214,6 +214,7 @@ async def test_what_is_asked_often_is_found_by_an_index(postgres: PostgresServer
                     "run": "a",
                     "after": "a",
                     "before": "1",
+                    "before_us": "1",
                     "workflow": "w",
                     "status": "s",
                 }

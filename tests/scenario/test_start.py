@@ -14,6 +14,7 @@ FILES = {"pydantic", "yaml", "recoup.documents.plan_file"}
 """For reading what people write."""
 SELDOM = {
     "faiss",
+    "fastapi",
     "fsspec",
     "jinja2",
     "numpy",
@@ -24,6 +25,8 @@ SELDOM = {
     "psycopg",
     "rich",
     "s3fs",
+    "starlette",
+    "uvicorn",
     "recoup.depot.shipping",
     "recoup.reports.reporter",
     "recoup.runtimes.agent.runtime",

@@ -44,11 +44,13 @@ MAY_IMPORT = {
     "heals": {"model", "kernel", "ports", "errors", "documents", "redaction", "targets"},
     "linked": {"model", "kernel", "ports", "errors", "engine", "evidence", "workspace"},
     "memories": {"model", "kernel", "ports", "errors"},
+    "steering": {"model", "errors", "app"},
     "retention": {"model", "ports", "errors", "evidence", "workspace"},
     "app": ALL - EDGES,
     "api": ALL - EDGES,
     "testing": ALL - EDGES,
     "cli": ALL - (EDGES - {"cli"}),
+    "gateway": ALL - (EDGES - {"gateway"}),
     "pytest_plugin": {"model", "kernel", "runtimes", "targets", "redaction"},
 }
 OUTSIDE = {
@@ -74,6 +76,7 @@ OUTSIDE = {
     "targets": {"msgspec", "numpy"},
     "learning": {"msgspec", "numpy", "faiss"},
     "pytest_plugin": {"msgspec", "playwright", "pytest"},
+    "gateway": {"msgspec", "click", "pydantic", "fastapi", "starlette", "uvicorn"},
 }
 IMPURE = {
     "asyncio",

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import getpass
-import re
-import secrets
 from typing import TYPE_CHECKING
 
 import click
 
 from recoup.cli.output import json_option, print_json, with_app
-from recoup.errors import Conflict, NotFound, SettingsError, StateError, UsageError
+from recoup.errors import UsageError
 
 if TYPE_CHECKING:
     from recoup.app import App
     from recoup.model.storage import Control
 
-_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 _ACTIONS = (
     *("pause", "resume", "takeover", "retry_step", "hard_reset_step", "resume_from_step"),
     *("approve", "reject", "settle", "cancel"),
 )
-_POLL_S = 0.1
 _PATIENCE_S = 60
 
 
@@ -81,8 +75,10 @@ def control(
         raise UsageError("--reason is empty", hint="Say why in a few words; it is recorded.")
 
     async def work(app: App) -> int:
+        from recoup.steering import must_have_step
+
         run_id = await app.find(run_name)
-        await _must_be_known(app, run_id, step)
+        await must_have_step(app, run_id, step)
         said = "force" if force else argument
         sent = await send(app, run_id, action, reason, step, said, control_id)
         answered = await _answered(app, sent)
@@ -101,65 +97,26 @@ async def send(
     control_id: str | None = None,
 ) -> Control:
     """Into the run's inbox; whoever drives it, or the next who does, will answer."""
-    from recoup.model.storage import Control
+    from recoup import steering
 
-    try:
-        await app.know_secrets_of(await app.state(run_id))
-    except (SettingsError, NotFound, StateError):
-        if action != "cancel":  # nobody must be kept from ending a run because its secrets are elsewhere
-            raise
-    _must_be_an_id(app, control_id)
-    wish = Control(
-        id=control_id or f"ctl-{secrets.token_hex(8)}",
+    wish = steering.Wish(
         run_id=run_id,
         action=action,
-        reason=app.redactor.redact(reason).text,
+        reason=reason,
         actor=getpass.getuser(),
-        at=app.world.clock.now(),
         step_id=step,
         argument=argument,
+        id=control_id,
     )
-    if not await app.ledger.send_control(wish):
-        await _must_be_the_same(app, wish)
-    return wish
-
-
-async def _must_be_known(app: App, run_id: str, step: str | None) -> None:
-    known = [record.step_id for record in (await app.state(run_id)).steps]
-    if step is not None and step not in known:
-        raise NotFound(f"run {run_id} has no step {step!r}", hint=f"Its steps: {', '.join(known[:20])}.")
-
-
-def _must_be_an_id(app: App, control_id: str | None) -> None:
-    fits = control_id is None or (
-        _ID.fullmatch(control_id) and not app.redactor.found_in(control_id.encode())
-    )
-    if not fits:
-        raise UsageError("--id must be 1 to 64 letters, digits, dots, dashes or colons, and no secret")
-
-
-async def _must_be_the_same(app: App, wish: Control) -> None:
-    """An id that was used before must have meant the same."""
-    before = await app.ledger.control(wish.id)
-    assert before is not None, "a control that was refused as known is known"
-    meant = [(one.run_id, one.action, one.step_id, one.argument) for one in (before, wish)]
-    if meant[0] != meant[1]:
-        raise UsageError(
-            f"--id {wish.id} was used before for another control: {before.action} of run {before.run_id}",
-            hint="Leave --id out, or give a new one.",
-        )
+    return await steering.send(app, wish)
 
 
 async def _answered(app: App, sent: Control) -> Control:
-    """Wait for the driver's answer; where none lives, be the one who answers."""
-    for _ in range(round(_PATIENCE_S / _POLL_S)):
-        current = await app.ledger.control(sent.id)
-        assert current is not None, "a control that was sent is there"
-        if current.outcome is not None:
-            return current
-        with contextlib.suppress(Conflict):  # its driver was still writing: look again
-            await app.carry_out(sent)
-        await asyncio.sleep(_POLL_S)
+    from recoup.steering import answered
+
+    answer = await answered(app, sent, _PATIENCE_S)
+    if answer is not None:
+        return answer
     raise UsageError(
         f"the driver of {sent.run_id} has not answered within {_PATIENCE_S} s",
         hint="It will, or its lease runs out; send the same --id again to see.",
@@ -168,11 +125,10 @@ async def _answered(app: App, sent: Control) -> Control:
 
 async def _report(app: App, answered: Control, as_json: bool) -> int:
     from recoup.kernel.documents import run_document
-    from recoup.model.events import ControlHandled
+    from recoup.steering import detail_of
 
     state = await app.state(answered.run_id)
-    handled = [e.payload for e in await app.events(answered.run_id) if isinstance(e.payload, ControlHandled)]
-    detail = next((h.detail for h in reversed(handled) if h.command_id == answered.id), "")
+    detail = await detail_of(app, answered)
     if as_json:
         print_json(
             {

@@ -11,8 +11,6 @@ from recoup.cli.output import json_option, print_json, seconds, with_app
 if TYPE_CHECKING:
     from recoup.app import App
 
-_LISTED_MAX = 20
-
 
 @click.group(invoke_without_command=True)
 @json_option
@@ -65,32 +63,9 @@ def retry(ctx: click.Context, run_name: str, as_json: bool) -> None:
 
 
 async def _document(app: App) -> dict[str, Any]:
-    now = app.world.clock.now()
-    depths = await (await app.dispatch()).depths()
-    held = await app.ledger.held(now)
-    dead = await app.ledger.runs(status="dead_letter", limit=_LISTED_MAX + 1)
-    driven: dict[str, int] = {}
-    for one in held:
-        driven[one.run.queue] = driven.get(one.run.queue, 0) + (one.left_s > 0)
-    names = sorted({depth.queue for depth in depths} | driven.keys())
-    by_name = {depth.queue: depth for depth in depths}
-    return {
-        "queues": [
-            {
-                "queue": name,
-                "waiting": by_name[name].waiting if name in by_name else 0,
-                "delayed": by_name[name].delayed if name in by_name else 0,
-                "driven": driven.get(name, 0),
-                "oldestS": by_name[name].oldest_s if name in by_name else None,
-            }
-            for name in names
-        ],
-        "deadLetters": [
-            {"runId": row.run_id, "workflow": row.workflow, "reason": row.reason}
-            for row in dead[:_LISTED_MAX]
-        ],
-        "moreDeadLetters": len(dead) > _LISTED_MAX,
-    }
+    from recoup.fleet.overview import queue_document
+
+    return await queue_document(app.ledger, await app.dispatch(), app.world.clock.now())
 
 
 def _print(document: dict[str, Any]) -> None:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from recoup.fleet.worker import Notice, Worker
     from recoup.model.storage import SeenWorker
 
-_ABSENT_HEARTBEATS = 3
 _NOTICES_MAX = 1_000
 _OVERTIME = 1
 _LAST_WORDS_S = 2.0
@@ -154,10 +153,12 @@ def workers(ctx: click.Context, as_json: bool) -> None:
     """
 
     async def work(app: App) -> None:
+        from recoup.fleet.overview import ABSENT_HEARTBEATS, worker_document
+
         seen = await app.ledger.workers(app.world.clock.now())
-        late_s = _ABSENT_HEARTBEATS * app.settings.heartbeat_s
+        late_s = ABSENT_HEARTBEATS * app.settings.heartbeat_s
         if as_json:
-            print_json([_document(one, late_s) for one in seen])
+            print_json([worker_document(one, late_s) for one in seen])
             return
         if not seen:
             click.echo("no workers: start one with `recoup worker`")
@@ -167,34 +168,13 @@ def workers(ctx: click.Context, as_json: bool) -> None:
     with_app(ctx, work)
 
 
-def _document(one: SeenWorker, late_s: float) -> dict[str, object]:
-    row = one.worker
-    return {
-        "workerId": row.worker_id,
-        "host": row.identity.host,
-        "pid": row.identity.pid,
-        "state": _state(one, late_s),
-        "silentS": round(one.silent_s, 1),
-        "queues": list(row.queues),
-        "capabilities": list(row.capabilities),
-        "concurrency": row.concurrency,
-        "runs": list(row.runs),
-        "version": row.version,
-        "startedAt": row.started_at.iso(),
-    }
-
-
 def _line(one: SeenWorker, late_s: float) -> str:
+    from recoup.fleet.overview import worker_state
+
     row = one.worker
     what = f"{','.join(row.queues)} ({','.join(row.capabilities) or 'no capabilities'})"
     load = f"{len(row.runs)}/{row.concurrency}"
-    return f"{row.worker_id:<32} {_state(one, late_s):<9} {load:>7}  {what}  seen {seconds(one.silent_s)} ago"
-
-
-def _state(one: SeenWorker, late_s: float) -> str:
-    if one.silent_s > late_s:
-        return "silent"
-    return "draining" if one.worker.draining else "working"
+    return f"{row.worker_id:<32} {worker_state(one, late_s):<9} {load:>7}  {what}  seen {seconds(one.silent_s)} ago"
 
 
 def _tell(notice: Notice, as_json: bool) -> None:

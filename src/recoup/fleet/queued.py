@@ -24,6 +24,8 @@ class Queued(msgspec.Struct, frozen=True, kw_only=True):
     needs: tuple[str, ...] = ()
     not_before_us: int = 0
     dedup_key: str | None = None
+    submitted_by: str | None = None
+    submit_reason: str | None = None
 
     def marked(self, payload: RunSubmitted) -> RunSubmitted:
         self.hint("x")  # what cannot be hinted must not be recorded
@@ -34,6 +36,8 @@ class Queued(msgspec.Struct, frozen=True, kw_only=True):
             needs=self.needs,
             not_before_us=self.not_before_us,
             dedup_key=self.dedup_key,
+            submitted_by=self.submitted_by,
+            submit_reason=self.submit_reason,
         )
 
     def hint(self, run_id: str) -> Hint:

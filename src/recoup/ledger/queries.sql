@@ -122,17 +122,18 @@ WHERE run_id = ? AND epoch = ? AND owner IS NOT NULL;
 -- release_lease: only by the epoch that holds it; the epoch stays
 UPDATE leases SET owner = NULL WHERE run_id = ? AND epoch = ?;
 
--- runs: newest first
-SELECT * FROM run_rows ORDER BY submitted_at_us DESC, run_id DESC LIMIT ?;
+-- runs: newest first, behind a place
+SELECT * FROM run_rows WHERE (submitted_at_us, run_id) < (?, ?) ORDER BY submitted_at_us DESC, run_id DESC LIMIT ?;
 
 -- runs_of_workflow: newest first
-SELECT * FROM run_rows WHERE workflow = ? ORDER BY submitted_at_us DESC, run_id DESC LIMIT ?;
+SELECT * FROM run_rows WHERE workflow = ? AND (submitted_at_us, run_id) < (?, ?) ORDER BY submitted_at_us DESC, run_id DESC LIMIT ?;
 
 -- runs_with_status: newest first
-SELECT * FROM run_rows WHERE status = ? ORDER BY submitted_at_us DESC, run_id DESC LIMIT ?;
+SELECT * FROM run_rows WHERE status = ? AND (submitted_at_us, run_id) < (?, ?) ORDER BY submitted_at_us DESC, run_id DESC LIMIT ?;
 
 -- runs_of_workflow_with_status: newest first
-SELECT * FROM run_rows WHERE workflow = ? AND status = ? ORDER BY submitted_at_us DESC, run_id DESC LIMIT ?;
+SELECT * FROM run_rows WHERE workflow = ? AND status = ? AND (submitted_at_us, run_id) < (?, ?)
+ORDER BY submitted_at_us DESC, run_id DESC LIMIT ?;
 
 -- runs_from: run ids that begin with a prefix
 SELECT run_id FROM runs WHERE run_id >= ?1 AND run_id < ?1 || char(0x10FFFF) ORDER BY run_id LIMIT ?2;

@@ -27,6 +27,7 @@ from recoup.model.instant import Instant
 from recoup.model.redacted import restored
 from recoup.model.run import WorkflowState
 from recoup.model.storage import (
+    NEWEST,
     Append,
     Appended,
     Arrival,
@@ -144,11 +145,16 @@ class SqliteLedger:
         return _control(row) if row else None
 
     async def runs(
-        self, *, workflow: str | None = None, status: str | None = None, limit: int = 100
+        self,
+        *,
+        workflow: str | None = None,
+        status: str | None = None,
+        limit: int = 100,
+        before: tuple[int, str] | None = None,
     ) -> list[RunRow]:
         given = {"of_workflow": workflow, "with_status": status}
         wanted = {name: value for name, value in given.items() if value is not None}
-        rows = self._reader.rows("_".join(["runs", *wanted]), (*wanted.values(), limit))
+        rows = self._reader.rows("_".join(["runs", *wanted]), (*wanted.values(), *(before or NEWEST), limit))
         return [RunRow(*row) for row in rows]
 
     async def find_runs(self, prefix: str, limit: int = 3) -> list[str]:

@@ -97,6 +97,9 @@ class RunSubmitted(Payload, frozen=True, kw_only=True):
     heal: HealMode | None = None
     """What the run was told for all its steps."""
     dedup_key: str | None = None
+    submitted_by: str | None = None
+    """Who, where that is known: for whoever submits through the gateway, the name of a token."""
+    submit_reason: str | None = None
 
 
 class SubmissionKeyTaken(Payload, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
@@ -154,6 +155,10 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     outcome: str | None = None
     """None: not dealt with yet."""
     epoch: int | None = None
+
+
+NEWEST: Final = (2**63 - 1, "")
+"""The place before the newest run, in the order of lists."""
 
 
 class RunRow(msgspec.Struct, frozen=True):

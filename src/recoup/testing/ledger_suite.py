@@ -569,6 +569,13 @@ class FoldRules:
         assert [row.run_id for row in await ledger.runs()] == ["r2", "r1", "r0"]
         assert [row.run_id for row in await ledger.runs(limit=1)] == ["r2"]
         assert [row.run_id for row in await ledger.runs(workflow="w")] == ["r1", "r0"]
+        behind = (START.plus_s(2).wall_us, "r2")
+        assert [row.run_id for row in await ledger.runs(before=behind, limit=1)] == ["r1"]
+        assert [row.run_id for row in await ledger.runs(before=(behind[0], "r3"))] == ["r2", "r1", "r0"]
+        assert [row.run_id for row in await ledger.runs(workflow="w", before=behind)] == ["r1", "r0"]
+        assert [row.run_id for row in await ledger.runs(status="queued", before=behind)] == ["r1"]
+        first = (START.wall_us, "r0")
+        assert await ledger.runs(workflow="w", status="succeeded", before=first) == []
         (row,) = await ledger.runs(workflow="w", status="succeeded")
         assert (row.run_id, row.seq, row.reason, row.delivery) == ("r0", 2, "done", 0)
         assert row.updated_at_us == START.wall_us + 60_000_000

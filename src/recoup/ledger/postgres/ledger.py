@@ -29,6 +29,7 @@ from recoup.model.instant import Instant
 from recoup.model.redacted import restored
 from recoup.model.run import WorkflowState
 from recoup.model.storage import (
+    NEWEST,
     Append,
     Appended,
     Arrival,
@@ -167,11 +168,20 @@ class PostgresLedger:
         return _control(row) if row else None
 
     async def runs(
-        self, *, workflow: str | None = None, status: str | None = None, limit: int = 100
+        self,
+        *,
+        workflow: str | None = None,
+        status: str | None = None,
+        limit: int = 100,
+        before: tuple[int, str] | None = None,
     ) -> list[RunRow]:
         given = {"of_workflow": workflow, "with_status": status}
         wanted = {name: value for name, value in given.items() if value is not None}
-        values = {"workflow": workflow, "status": status, "limit": limit}
+        before_us, before_id = before or NEWEST
+        values = {
+            **{"workflow": workflow, "status": status, "limit": limit},
+            **{"before_us": before_us, "before": before_id},
+        }
         rows = await self._reader.rows("_".join(["runs", *wanted]), values)
         return [RunRow(*row) for row in rows]
 

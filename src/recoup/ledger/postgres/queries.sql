@@ -149,7 +149,10 @@ WHERE leases.run_id = given.run_id AND leases.epoch = given.epoch;
 
 -- runs: newest first, with the sequence and the time of the last event, which the stream itself knows
 SELECT r.run_id, r.workflow, r.status, r.delivery, r.submitted_at_us, last.wall_us, r.reason, last.seq
-FROM (SELECT * FROM runs ORDER BY submitted_at_us DESC, run_id DESC LIMIT %(limit)s) AS r
+FROM (
+    SELECT * FROM runs WHERE (submitted_at_us, run_id) < (%(before_us)s, %(before)s)
+    ORDER BY submitted_at_us DESC, run_id DESC LIMIT %(limit)s
+) AS r
 CROSS JOIN LATERAL (
     SELECT events.wall_us, events.seq FROM streams
     JOIN events ON events.stream_id = streams.id AND events.seq = streams.last_seq
@@ -161,6 +164,7 @@ ORDER BY r.submitted_at_us DESC, r.run_id DESC;
 SELECT r.run_id, r.workflow, r.status, r.delivery, r.submitted_at_us, last.wall_us, r.reason, last.seq
 FROM (
     SELECT * FROM runs WHERE workflow >= %(workflow)s AND workflow <= %(workflow)s
+    AND (submitted_at_us, run_id) < (%(before_us)s, %(before)s)
     ORDER BY workflow DESC, submitted_at_us DESC, run_id DESC LIMIT %(limit)s
 ) AS r
 CROSS JOIN LATERAL (
@@ -174,6 +178,7 @@ ORDER BY r.submitted_at_us DESC, r.run_id DESC;
 SELECT r.run_id, r.workflow, r.status, r.delivery, r.submitted_at_us, last.wall_us, r.reason, last.seq
 FROM (
     SELECT * FROM runs WHERE status >= %(status)s AND status <= %(status)s
+    AND (submitted_at_us, run_id) < (%(before_us)s, %(before)s)
     ORDER BY status DESC, submitted_at_us DESC, run_id DESC LIMIT %(limit)s
 ) AS r
 CROSS JOIN LATERAL (
@@ -188,6 +193,7 @@ SELECT r.run_id, r.workflow, r.status, r.delivery, r.submitted_at_us, last.wall_
 FROM (
     SELECT * FROM runs
     WHERE workflow >= %(workflow)s AND workflow <= %(workflow)s AND status >= %(status)s AND status <= %(status)s
+    AND (submitted_at_us, run_id) < (%(before_us)s, %(before)s)
     ORDER BY workflow DESC, status DESC, submitted_at_us DESC, run_id DESC LIMIT %(limit)s
 ) AS r
 CROSS JOIN LATERAL (

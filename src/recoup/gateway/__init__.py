@@ -1,0 +1,1 @@
+"""An edge: HTTP becomes a call, and what comes back becomes JSON, a stream or a problem. It decides nothing."""

@@ -1,0 +1,59 @@
+"""Documents as answers: JSON with an ETag, pages with a cursor."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Sequence
+from typing import Any, Final, TypeVar
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from recoup.gateway.problems import Refused
+
+PAGE_MAX: Final = 500
+_CURSOR_CHARS_MAX: Final = 400
+Shape = TypeVar("Shape")
+JSON: Final = "application/json"
+
+
+def document(
+    request: Request, body: Any, *, status: int = 200, headers: dict[str, str] | None = None
+) -> Response:
+    """304 where the asker has it already."""
+    raw = msgspec.json.encode(body)
+    tag = f'"{hashlib.sha256(raw).hexdigest()[:32]}"'
+    told = {**(headers or {}), "ETag": tag}
+    if request.method in ("GET", "HEAD") and _has(request, tag):
+        return Response(None, 304, told)
+    return Response(raw, status, told, JSON)
+
+
+def page(request: Request, items: Sequence[Any], next_cursor: str | None) -> Response:
+    return document(request, {"items": items, "nextCursor": next_cursor})
+
+
+def cursor_of(*parts: str | int) -> str:
+    """Opaque: what is in it may change."""
+    return base64.urlsafe_b64encode(msgspec.json.encode(parts)).decode().rstrip("=")
+
+
+def read_cursor(cursor: str, shape: type[Shape]) -> Shape:
+    try:
+        if len(cursor) > _CURSOR_CHARS_MAX:
+            raise ValueError
+        raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+        return msgspec.json.decode(raw, type=shape)
+    except (ValueError, binascii.Error, msgspec.MsgspecError):
+        raise Refused(
+            400, "this cursor was not given by this gateway", "Leave it out to begin at the beginning."
+        ) from None
+
+
+def _has(request: Request, tag: str) -> bool:
+    said = request.headers.get("If-None-Match", "")
+    known = {one.strip().removeprefix("W/") for one in said.split(",")}
+    return tag in known or said.strip() == "*"

@@ -1,0 +1,120 @@
+"""Heals over HTTP: looked through, accepted, rejected. The gateway changes no plan: it says what to change."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Annotated
+
+from fastapi import Body, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from recoup.app import App
+from recoup.errors import NotFound, RecoupError, SettingsError, StateError, UsageError
+from recoup.gateway import shapes
+from recoup.gateway.answering import document, page
+from recoup.gateway.described import answers
+from recoup.gateway.house import house_of, principal_of
+from recoup.gateway.routing import new_router
+from recoup.gateway.runs import Limit
+from recoup.heals.desk import Heal, Heals
+from recoup.kernel.reviewing import HealState, Word, heal_document
+
+router = new_router("heals")
+
+
+@router.get("/api/heals", responses=answers(shapes.HealList))
+async def list_heals(
+    request: Request,
+    workflow: Annotated[str | None, Query(max_length=200)] = None,
+    run: Annotated[str | None, Query(max_length=200)] = None,
+    state: HealState | None = None,
+    limit: Limit = 50,
+) -> Response:
+    """Newest first, at most `limit` of them: what was taken for what, and what became of it."""
+    house = house_of(request)
+    desk = _desk(house.app)
+    names = [workflow] if workflow is not None else await desk.workflows()
+    if run is not None:
+        home = (await house.app.state(await house.run(run))).workflow
+        names = [home] if workflow in (None, home) else []
+    found = await desk.newest(names, lambda one: state in (None, one.state), limit, run)
+    return page(request, [heal_document(heal.workflow, heal.reviewed) for heal in found], None)
+
+
+@router.post("/api/heals/{run_id}/{step}/accept", responses=answers(shapes.HealAccepted))
+async def accept_heal(
+    request: Request, run_id: str, step: str, wanted: Annotated[shapes.AcceptRequest, Body()]
+) -> Response:
+    """The workflow remembers the element from now on; the answer says what to change in the plan."""
+    app = house_of(request).app
+    heal = await _found(app, run_id, step, wanted.attempt)
+    await _know_secrets(app, heal)
+    word = await _desk(app).accept(heal, principal_of(request).actor)
+    if word is not None and word.state is not HealState.ACCEPTED:
+        raise _decided(heal, word)
+    await app.chores()
+    heal = await _found(app, run_id, step, wanted.attempt)
+    patch, problem = await _patch(app, heal)
+    told = {"heal": heal_document(heal.workflow, heal.reviewed), "patch": patch, "problem": problem}
+    return document(request, told)
+
+
+@router.post("/api/heals/{run_id}/{step}/reject", responses=answers(shapes.HealDocument))
+async def reject_heal(
+    request: Request, run_id: str, step: str, wanted: Annotated[shapes.RejectRequest, Body()]
+) -> Response:
+    """From now on that element is never taken for that target."""
+    app = house_of(request).app
+    heal = await _found(app, run_id, step, wanted.attempt)
+    await _know_secrets(app, heal)
+    word = await _desk(app).reject(heal, principal_of(request).actor, wanted.reason.strip())
+    if word is not None and word.state is HealState.ACCEPTED:
+        raise _decided(heal, word)
+    await app.chores()
+    heal = await _found(app, run_id, step, wanted.attempt)
+    return document(request, heal_document(heal.workflow, heal.reviewed))
+
+
+def _desk(app: App) -> Heals:
+    return Heals(app.ledger, app.redactor, app.world.clock)
+
+
+async def _found(app: App, run_id: str, step: str, attempt: int | None) -> Heal:
+    desk = _desk(app)
+    workflows = await desk.workflows()
+    if await app.ledger.head(f"run:{run_id}"):
+        workflows = [(await app.state(run_id)).workflow]
+    return await desk.one(workflows, run_id, step, attempt)
+
+
+async def _know_secrets(app: App, heal: Heal) -> None:
+    """Nobody must be kept from saying their word because a run's files are gone or on another machine."""
+    with contextlib.suppress(NotFound, SettingsError, StateError, OSError):
+        await app.know_secrets_of(await app.state(heal.fact.run_id))
+
+
+async def _patch(app: App, heal: Heal) -> tuple[str, str]:
+    """What accepting it changes in its plan; why there is nothing, in words."""
+    from recoup.documents.plan_change import patch_of, read_plan_text, root_of
+    from recoup.heals.accepting import accepted_text
+
+    if heal.plan_source is None:
+        return "", "where the plan is was not recorded"
+    try:
+        policy = (await app.generations.seen())[0]
+        before = read_plan_text(Path(heal.plan_source), policy)
+        after = accepted_text(heal, before, policy)
+    except RecoupError as error:
+        return "", error.message
+    patch = patch_of(before, after, root_of(before.path))
+    return patch, "" if patch else "the plan says it already"
+
+
+def _decided(heal: Heal, word: Word) -> UsageError:
+    who = f"by {word.by or 'somebody'} on {word.at.iso()[:16].replace('T', ' ')}"
+    return UsageError(
+        f"{heal.name} was {word.state.value} {who}: {word.reason}",
+        hint="Nothing was changed. Change the target in the plan by hand if that was wrong.",
+    )

@@ -1,0 +1,61 @@
+"""What every handler can reach: the application, the book of tokens, and how this gateway is set up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from starlette.requests import Request
+
+from recoup.app import App
+from recoup.errors import NotFound
+from recoup.gateway.access import Principal
+from recoup.gateway.book import Book
+from recoup.gateway.limits import SEND_S_MAX, STREAMS_MAX, Brake
+from recoup.gateway.problems import Refused
+
+
+@dataclass
+class House:
+    """One gateway."""
+
+    app: App
+    book: Book
+    plan_folders: tuple[Path, ...] = ()
+    """Where plans may come from; empty: from anywhere, and as text in the request."""
+    brake: Brake = field(default_factory=lambda: Brake(time.monotonic))
+    stopping: Callable[[], bool] = lambda: False
+    streams: int = 0
+    send_s_max: float = SEND_S_MAX
+
+    def enter_stream(self) -> None:
+        if self.streams >= STREAMS_MAX:
+            raise Refused(
+                *(503, f"{STREAMS_MAX} streams are open, which is the limit"),
+                hint="Close one, or ask again and again.",
+                headers={"Retry-After": "5"},
+            )
+        self.streams += 1
+
+    def leave_stream(self) -> None:
+        self.streams -= 1
+
+    async def run(self, run_id: str) -> str:
+        """Must be there. Beginnings of ids are for people who type; here they would name another run tomorrow."""
+        if run_id not in await self.app.ledger.find_runs(run_id, limit=1):
+            raise NotFound(f"there is no run {run_id!r}", hint="List them: GET /api/runs")
+        return run_id
+
+
+def house_of(request: Request) -> House:
+    house = request.app.state.house
+    assert isinstance(house, House)
+    return house
+
+
+def principal_of(request: Request) -> Principal:
+    principal = request.state.principal
+    assert isinstance(principal, Principal), "only routes for everybody are served without a token"
+    return principal

@@ -1,0 +1,131 @@
+"""What went wrong, as `application/problem+json` (RFC 9457): what, where, and what to do."""
+
+from __future__ import annotations
+
+import http
+import logging
+from typing import Any, Final
+
+import msgspec
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from recoup.errors import (
+    Conflict,
+    InvalidPlan,
+    LedgerBusy,
+    LedgerError,
+    NotFound,
+    RecoupError,
+    UsageError,
+    WorkspaceError,
+)
+from recoup.gateway.book import KeyOfAnother
+
+MEDIA: Final = "application/problem+json"
+_log = logging.getLogger("recoup.gateway")
+_BY_ERROR: Final[tuple[tuple[type[RecoupError], int], ...]] = (
+    (InvalidPlan, 422),
+    (WorkspaceError, 422),
+    (KeyOfAnother, 422),
+    (NotFound, 404),
+    (UsageError, 409),
+    (Conflict, 409),
+    (LedgerBusy, 503),
+    (LedgerError, 503),
+    (RecoupError, 500),
+)
+"""The first that fits."""
+_RETRY_S: Final = "2"
+
+
+class Refused(Exception):
+    """What the gateway itself refuses, before anybody was asked."""
+
+    def __init__(
+        self, status: int, detail: str, hint: str = "", headers: dict[str, str] | None = None
+    ) -> None:
+        super().__init__(detail)
+        self.status, self.detail, self.hint, self.headers = status, detail, hint, headers or {}
+
+
+def problem(
+    status: int,
+    detail: str,
+    *,
+    hint: str = "",
+    problems: Any = (),
+    where: str = "",
+    headers: dict[str, str] | None = None,
+) -> Response:
+    document = {
+        "type": "about:blank",
+        "title": http.HTTPStatus(status).phrase,
+        "status": status,
+        "detail": detail,
+        "hint": hint,
+        "instance": where,
+        "problems": problems,
+    }
+    return Response(msgspec.json.encode(document), status, headers, MEDIA)
+
+
+def add_handlers(api: FastAPI) -> None:
+    api.add_exception_handler(Refused, _refused)
+    api.add_exception_handler(RecoupError, _recoup_error)
+    api.add_exception_handler(RequestValidationError, _not_understood)
+    api.add_exception_handler(HTTPException, _http_error)
+    api.add_exception_handler(Exception, _bug)
+
+
+def status_of(error: RecoupError) -> int:
+    return next(status for kind, status in _BY_ERROR if isinstance(error, kind))
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Refused)
+    return problem(error.status, error.detail, hint=error.hint, where=request.url.path, headers=error.headers)
+
+
+async def _recoup_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RecoupError)
+    status = status_of(error)
+    problems = msgspec.to_builtins(error.problems) if isinstance(error, InvalidPlan) else []
+    redactor = request.app.state.house.app.redactor  # a plan's problems quote the plan
+    problems = [{**one, "message": redactor.redact(one["message"]).text} for one in problems]
+    detail, hint = (redactor.redact(text).text for text in (error.message, error.hint))
+    headers = {"Retry-After": _RETRY_S} if status == 503 else None
+    return problem(status, detail, hint=hint, problems=problems, where=request.url.path, headers=headers)
+
+
+async def _not_understood(request: Request, error: Exception) -> Response:
+    """What was given is not told back: it may be a secret in the wrong place."""
+    assert isinstance(error, RequestValidationError)
+    problems = [
+        {"where": ".".join(str(part) for part in one["loc"]), "message": one["msg"]}
+        for one in error.errors()[:100]
+    ]
+    return problem(
+        *(422, "the request is not understood"),
+        hint="GET /api/openapi.json says what may stand where.",
+        problems=problems,
+        where=request.url.path,
+    )
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return problem(
+        error.status_code, str(error.detail), where=request.url.path, headers=dict(error.headers or {})
+    )
+
+
+async def _bug(request: Request, error: Exception) -> Response:
+    _log.error("%s %s: %s", request.method, request.url.path, type(error).__name__)
+    return problem(
+        *(500, "something went wrong inside the gateway"),
+        hint="Its log says where. The ledger is as it was, or holds what was done.",
+        where=request.url.path,
+    )

@@ -1,0 +1,136 @@
+"""The way of every request: who asks, whether they may, and whether they have asked before."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from fastapi import APIRouter
+from fastapi.routing import APIRoute
+from starlette.requests import Request
+from starlette.responses import Response
+
+from recoup.gateway.access import MAY, Principal
+from recoup.gateway.book import Answer, answer_key
+from recoup.gateway.house import House, house_of
+from recoup.gateway.problems import Refused
+
+KEY_HEADER: Final = "Idempotency-Key"
+CSRF_HEADER: Final = "X-CSRF-Token"
+COOKIE: Final = "recoup_session"
+_KEY: Final = re.compile(r"[\x21-\x7e]{1,128}")
+_CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="recoup"'}
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+class GuardedRoute(APIRoute):
+    """Asks the table first, then the book."""
+
+    def get_route_handler(self) -> Handler:
+        handle, path = super().get_route_handler(), self.path_format
+
+        async def guarded(request: Request) -> Response:
+            house = house_of(request)
+            principal = _admitted(house, request, path)
+            request.state.principal = principal
+            if request.method == "POST":
+                await (
+                    request.body()
+                )  # now: where it is parsed, one that is too large would look like a wrong one
+            key = request.headers.get(KEY_HEADER)
+            if request.method != "POST" or key is None or principal is None:
+                return await handle(request)
+            return await _once(house, request, principal, key, handle)
+
+        return guarded
+
+
+def new_router(subject: str) -> APIRouter:
+    return APIRouter(route_class=GuardedRoute, tags=[subject])
+
+
+def _admitted(house: House, request: Request, path: str) -> Principal | None:
+    may = MAY[request.method if request.method != "HEAD" else "GET", path]
+    principal = _principal(house, request)
+    if principal is None and None not in may:
+        raise Refused(
+            401, "a token is needed", "Send the header Authorization: Bearer TOKEN.", dict(_CHALLENGE)
+        )
+    if principal is not None and principal.role not in may:
+        roles = ", ".join(sorted(role.value for role in may if role))
+        raise Refused(403, f"a {principal.role} may not do this", f"It takes the role: {roles}.")
+    return principal
+
+
+def _principal(house: House, request: Request) -> Principal | None:
+    """None: no token came. A wrong one is never taken for none."""
+    said = request.headers.get("Authorization")
+    if said is None:
+        return _signed_in(house, request)
+    scheme, _, token = said.partition(" ")
+    return known(house, request, token.strip() if scheme.lower() == "bearer" else "")
+
+
+def known(house: House, request: Request, token: str) -> Principal:
+    """Whose token it is. Who tries many is not listened to."""
+    address = request.client.host if request.client else ""
+    house.brake.must_be_open(address)
+    found = house.book.who(token)
+    if found is None:
+        house.brake.wrong(address)
+        raise Refused(
+            *(401, "this token is not known, or was revoked"),
+            hint="Make a new one where the gateway runs: recoup tokens make operator --name NAME",
+            headers=dict(_CHALLENGE),
+        )
+    return found
+
+
+def must_be_own_page(request: Request) -> None:
+    """Browsers say which site a request is from: another one must not use our cookies, nor set them."""
+    origin = request.headers.get("Origin")
+    if origin is not None and urlsplit(origin).netloc != request.headers.get("Host"):
+        raise Refused(403, "this request is from another site")
+
+
+def _signed_in(house: House, request: Request) -> Principal | None:
+    session = house.book.session(request.cookies.get(COOKIE, ""))
+    if session is None:
+        return None
+    if request.method not in ("GET", "HEAD"):
+        must_be_own_page(request)
+        said = request.headers.get(CSRF_HEADER, "")
+        if not secrets.compare_digest(said.encode(), session.csrf.encode()):
+            raise Refused(403, f"the header {CSRF_HEADER} is missing or wrong", "Signing in told it.")
+    return session.principal
+
+
+async def _once(house: House, request: Request, principal: Principal, key: str, handle: Handler) -> Response:
+    """The second who asks the same under a key is told what the first was told."""
+    if not _KEY.fullmatch(key):
+        raise Refused(400, f"{KEY_HEADER} must be 1 to 128 printable characters without spaces")
+    place, asked = answer_key(principal, key), _asked(request, await request.body())
+    before = house.book.begin(place, asked)
+    if before is not None:
+        return Response(before.body, before.status, {"Idempotency-Replayed": "true"}, before.media)
+    try:
+        response = await handle(request)
+    except BaseException:
+        house.book.drop(place)
+        raise
+    body = bytes(response.body)
+    told_secret = "set-cookie" in response.headers or bool(house.app.redactor.found_in(body))
+    if told_secret:  # nothing is stored that holds one
+        house.book.drop(place)
+    else:
+        house.book.finish(place, Answer(response.status_code, response.media_type or "", body))
+    return response
+
+
+def _asked(request: Request, body: bytes) -> str:
+    line = f"{request.method} {request.url.path}?{request.url.query}\n"
+    return hashlib.sha256(line.encode() + body).hexdigest()

@@ -1,0 +1,85 @@
+"""The application that answers: every router, every limit, one OpenAPI document."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from fastapi import APIRouter, FastAPI
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+from starlette.requests import Request
+from starlette.responses import Response
+
+from recoup import __version__
+from recoup.gateway import heals, runs, sessions, system, workflows
+from recoup.gateway.access import MAY
+from recoup.gateway.answering import document
+from recoup.gateway.house import House
+from recoup.gateway.limits import Bounded
+from recoup.gateway.problems import add_handlers
+from recoup.gateway.routing import KEY_HEADER, new_router
+from recoup.gateway.shapes import ProblemAnswer
+
+ROUTERS: Final = (system.router, sessions.router, runs.router, workflows.router, heals.router)
+"""One for each subject; who adds one adds its routes to the table of access."""
+_ABOUT: Final = (
+    "Recoup over HTTP. Every request but `/healthz` and this document carries `Authorization: Bearer TOKEN`; "
+    "`x-roles` says which roles may. Every POST takes an `Idempotency-Key`: asked again under the same key within a "
+    "day, the same is answered and nothing is done twice. Errors are `application/problem+json`."
+)
+
+
+def build(house: House) -> FastAPI:
+    api = FastAPI(title="Recoup", version=__version__, docs_url=None, redoc_url=None, openapi_url=None)
+    api.state.house = house
+    for router in (*ROUTERS, _own_description()):
+        api.include_router(router)
+    api.add_middleware(Bounded)
+    add_handlers(api)
+    return api
+
+
+def routes_of() -> list[APIRoute]:
+    """All of them, as they are declared."""
+    return [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+
+
+def described() -> dict[str, Any]:
+    """The OpenAPI document."""
+    made = get_openapi(title="Recoup", version=__version__, description=_ABOUT, routes=routes_of())
+    parts = made.setdefault("components", {})
+    parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    parts["schemas"][ProblemAnswer.__name__] = ProblemAnswer.model_json_schema(
+        ref_template="#/components/schemas/{model}"
+    )
+    parts["schemas"].update(parts["schemas"][ProblemAnswer.__name__].pop("$defs", {}))
+    for path, operations in made["paths"].items():
+        for method, operation in operations.items():
+            _complete(operation, method.upper(), path)
+    return made
+
+
+def _complete(operation: dict[str, Any], method: str, path: str) -> None:
+    may = MAY[method, path]
+    operation["x-roles"] = sorted(role.value for role in may if role)
+    operation["security"] = [] if None in may else [{"token": []}]
+    if method == "POST":
+        words = "The same key with the same request is answered the same, and nothing is done twice."
+        schema = {"type": "string", "minLength": 1, "maxLength": 128}
+        operation.setdefault("parameters", []).append(
+            {"name": KEY_HEADER, "in": "header", "description": words, "schema": schema}
+        )
+
+
+def _own_description() -> APIRouter:
+    router = new_router("system")
+    made: list[dict[str, Any]] = []
+
+    @router.get("/api/openapi.json")
+    async def openapi(request: Request) -> Response:
+        """This document."""
+        if not made:
+            made.append(described())
+        return document(request, made[0])
+
+    return router

@@ -1,0 +1,212 @@
+"""The server: where it listens, how it begins and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import os
+import secrets
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import uvicorn
+
+from recoup import __version__
+from recoup.app import App
+from recoup.errors import UsageError
+from recoup.fleet.worker import Notice, Shift, Worker
+from recoup.gateway.access import Role
+from recoup.gateway.book import Book
+from recoup.gateway.house import House
+from recoup.gateway.service import build
+
+CONNECTIONS_MAX: Final = 500
+IDLE_S: Final = 15
+HEADER_BYTES_MAX: Final = 32_768
+LAST_ANSWERS_S: Final = 5
+_BACKLOG: Final = 128
+
+
+class Setup(msgspec.Struct, frozen=True, kw_only=True):
+    """How a gateway is to be served."""
+
+    host: str = "127.0.0.1"
+    port: int = 8620
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    insecure: bool = False
+    """On a public address without TLS: something before it does that."""
+    workers: int = 0
+    """How many runs are driven here at once."""
+    queues: tuple[str, ...] = ("default",)
+    capabilities: frozenset[str] = frozenset({"agent", "browser"})
+    grace_s: float = 30.0
+    plan_folders: tuple[Path, ...] = ()
+    token: str | None = None
+    """An operator's token to be accepted; then none are made."""
+
+
+class Opened(msgspec.Struct, frozen=True):
+    """What is told once, when it begins."""
+
+    url: str
+    tokens: dict[str, str]
+    """By role; empty but on the first start."""
+
+
+async def serve(
+    app: App, setup: Setup, opened: Callable[[Opened], None], say: Callable[[Notice], None]
+) -> None:
+    """Until a signal comes."""
+    must_be_safe(setup)
+    listening = _listening(setup)
+    book = Book(app.settings.home / "gateway.db", lambda: app.world.clock.now().wall_us / 1e6)
+    try:
+        house = House(app, book, tuple(folder.resolve() for folder in setup.plan_folders))
+        (app.settings.home / "plans").mkdir(mode=0o700, exist_ok=True)
+        app.measure_always()
+        server = _Server(_config(setup, house))
+        house.stopping = lambda: server.should_exit
+        worker = await _worker(app, setup, say)
+        opened(Opened(_url(setup, listening), first_tokens(book, setup, app.world.clock.now().iso())))
+        with _ended_by_signals(server, worker):
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(server.serve([listening]))
+                if worker is not None:
+                    tasks.create_task(worker.work())
+    finally:
+        listening.close()
+        book.close()
+
+
+def first_tokens(book: Book, setup: Setup, at: str) -> dict[str, str]:
+    """One for each role, where there is none yet."""
+    if setup.token is not None:
+        book.accept(setup.token)
+        return {}
+    if not book.is_new():
+        return {}
+    return {role.value: book.make(role, f"first {role}", at) for role in Role}
+
+
+def must_be_safe(setup: Setup) -> None:
+    """Tokens and plans go over this line: nobody else may listen."""
+    if (setup.tls_cert is None) != (setup.tls_key is None):
+        raise UsageError("TLS needs both a certificate and a key", hint="Give --tls-cert and --tls-key.")
+    for file in (setup.tls_cert, setup.tls_key):
+        if file is not None and not file.is_file():
+            raise UsageError(
+                f"there is no file {file}", hint="TLS needs a certificate and a key, as PEM files."
+            )
+    if is_loopback(setup.host) or setup.tls_cert is not None or setup.insecure:
+        return
+    raise UsageError(
+        f"{setup.host} can be reached from other machines, and nothing would be encrypted",
+        hint="Give --tls-cert and --tls-key; or --insecure if something before it does that.",
+    )
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class _Server(uvicorn.Server):
+    """Signals are ours: uvicorn would raise them again when it has ended, before the workers have."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _config(setup: Setup, house: House) -> uvicorn.Config:
+    return uvicorn.Config(
+        build(house),
+        loop="none",
+        http="h11",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=CONNECTIONS_MAX,
+        timeout_keep_alive=IDLE_S,
+        timeout_graceful_shutdown=LAST_ANSWERS_S,
+        h11_max_incomplete_event_size=HEADER_BYTES_MAX,
+        ssl_certfile=setup.tls_cert,
+        ssl_keyfile=setup.tls_key,
+    )
+
+
+def _listening(setup: Setup) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(setup.host, setup.port, type=socket.SOCK_STREAM)[0]
+        # With its protocol: asyncio sends small answers at once only where that is told.
+        made = socket.socket(found[0], socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    except OSError as error:
+        raise UsageError(f"{setup.host} is no address of this machine: {error.strerror}") from None
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(found[4])
+        made.listen(_BACKLOG)
+        made.setblocking(False)
+    except OSError as error:
+        made.close()
+        raise UsageError(
+            f"{setup.host}:{setup.port} cannot be listened on: {error.strerror}",
+            hint="Choose another port: --port 0 takes any that is free.",
+        ) from None
+    return made
+
+
+def _url(setup: Setup, listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    return f"{'http' if setup.tls_cert is None else 'https'}://{shown}:{port}"
+
+
+async def _worker(app: App, setup: Setup, say: Callable[[Notice], None]) -> Worker | None:
+    if not setup.workers:
+        return None
+    shift = Shift(
+        worker_id=f"{os.uname().nodename}-{os.getpid()}-{secrets.token_hex(2)}",
+        queues=setup.queues,
+        capabilities=setup.capabilities,
+        concurrency=setup.workers,
+        grace_s=setup.grace_s,
+        version=__version__,
+    )
+    return Worker(app.deliveries(), await app.dispatch(), shift, say, app.chores)
+
+
+@contextlib.contextmanager
+def _ended_by_signals(server: uvicorn.Server, worker: Worker | None) -> Iterator[None]:
+    """The first lets answers and runs end; the second does not wait for them; the third ends at once."""
+    loop, told = asyncio.get_running_loop(), [0]
+
+    def end() -> None:
+        told[0] += 1
+        if told[0] > 2:
+            os._exit(130)
+        server.should_exit, server.force_exit = True, told[0] > 1
+        if worker is not None:
+            worker.drain()
+
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    for number in numbers:
+        loop.add_signal_handler(number, end)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)

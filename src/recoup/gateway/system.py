@@ -1,0 +1,116 @@
+"""The gateway and what stands behind it: health, metrics, the queue, workers, the policy, the audit, all events."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from recoup import __version__
+from recoup.gateway import shapes
+from recoup.gateway.answering import document, page
+from recoup.gateway.described import answers, refusals, streams
+from recoup.gateway.house import house_of, principal_of
+from recoup.gateway.routing import new_router
+from recoup.gateway.runs import After, Limit
+from recoup.gateway.streaming import Batch, Message, stream
+from recoup.model.storage import Arrival
+
+router = new_router("system")
+_BATCH_MAX: Final = 500
+_PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+
+@router.get("/healthz", responses=answers(shapes.Health))
+async def healthz(request: Request) -> Response:
+    """Whether the ledger answers. For anybody: it tells nothing else."""
+    await house_of(request).app.ledger.change_marker()
+    return document(request, {"status": "ok", "version": __version__})
+
+
+@router.get(
+    "/metrics",
+    responses={200: {"description": "For Prometheus.", "content": {"text/plain": {}}}, **refusals()},
+)
+async def metrics(request: Request) -> Response:
+    """What the workers of this process have done, in the text format of Prometheus."""
+    found = house_of(request).app.metrics
+    assert found is not None, "a gateway always measures"
+    return Response(await asyncio.to_thread(found.render), 200, None, _PROMETHEUS)
+
+
+@router.get("/api/me", responses=answers(shapes.Me))
+async def me(request: Request) -> Response:
+    """Whose token this is."""
+    who = principal_of(request)
+    return document(request, {"tokenId": who.token_id, "name": who.name, "role": who.role.value})
+
+
+@router.get("/api/events", responses=answers(shapes.EventPage))
+async def list_arrivals(request: Request, after: After = None, limit: Limit = 100) -> Response:
+    """The events of all streams as they came. The cursor is the number of the last one: `after`."""
+    came = await house_of(request).app.ledger.arrivals(after or 0, limit + 1)
+    behind = str(came[limit - 1].number) if len(came) > limit else None
+    return page(request, [_line(one) for one in came[:limit]], behind)
+
+
+@router.get("/api/events/stream", responses=streams("the type of the event"))
+async def stream_arrivals(request: Request, after: After = None) -> Response:
+    """The events of all streams, as they come. Places are numbers of events among all."""
+    house = house_of(request)
+
+    async def look(place: int) -> Batch:
+        came = await house.app.ledger.arrivals(place, _BATCH_MAX)
+        return Batch(tuple(Message(one.number, one.type, _line(one)) for one in came))
+
+    return await stream(request, house, look, after)
+
+
+@router.get("/api/queue", responses=answers(shapes.QueueDocument))
+async def show_queue(request: Request) -> Response:
+    """What waits in each queue, what is driven, and what was given up."""
+    from recoup.fleet.overview import queue_document
+
+    app = house_of(request).app
+    return document(request, await queue_document(app.ledger, await app.dispatch(), app.world.clock.now()))
+
+
+@router.get("/api/workers", responses=answers(shapes.WorkerList))
+async def list_workers(request: Request) -> Response:
+    from recoup.fleet.overview import ABSENT_HEARTBEATS, worker_document
+
+    app = house_of(request).app
+    seen = await app.ledger.workers(app.world.clock.now())
+    late_s = ABSENT_HEARTBEATS * app.settings.heartbeat_s
+    return page(request, [worker_document(one, late_s) for one in seen], None)
+
+
+@router.get("/api/policy", responses=answers(shapes.PolicyDocument))
+async def show_policy(request: Request) -> Response:
+    """The one that a run would begin with."""
+    from recoup.kernel.policies import policy_digest
+
+    policy, source = await house_of(request).app.generations.seen()
+    body = msgspec.to_builtins(policy, str_keys=True)
+    return document(request, {"digest": policy_digest(policy), "source": source, "policy": body})
+
+
+@router.get("/api/audit/verify", responses=answers(shapes.AuditDocument))
+async def verify_audit(request: Request) -> Response:
+    """Walks all files of the audit, line by line, and compares them with the ledger. Takes a while."""
+    from recoup.audit.verifying import verify
+
+    app = house_of(request).app
+    report = await verify(app.settings.home / "audit", app.ledger)
+    return document(request, {"intact": report.intact, **msgspec.to_builtins(report)})
+
+
+def _line(one: Arrival) -> dict[str, Any]:
+    run_id = one.stream.removeprefix("run:") if one.stream.startswith("run:") else None
+    return {
+        **{"stream": one.stream, "runId": run_id, "seq": one.seq, "at": one.at.iso(), "type": one.type},
+        "payload": msgspec.Raw(one.payload.text.encode()),
+    }

@@ -1,0 +1,93 @@
+"""Workflows over HTTP: their modes and what they have learned."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import Body
+from starlette.requests import Request
+from starlette.responses import Response
+
+from recoup.app import App
+from recoup.errors import NotFound
+from recoup.gateway import shapes
+from recoup.gateway.answering import document, page
+from recoup.gateway.described import answers
+from recoup.gateway.house import house_of, principal_of
+from recoup.gateway.routing import new_router
+from recoup.model.ids import EVERY_WORKFLOW
+from recoup.model.mode import Mode
+
+router = new_router("workflows")
+ALL = "-"
+"""Instead of a name: all workflows together."""
+
+
+@router.get("/api/workflows", responses=answers(shapes.ModeList))
+async def list_workflows(request: Request) -> Response:
+    """Every workflow that has run here, with its mode."""
+    app = house_of(request).app
+    return page(request, await app.modes(await app.workflows()), None)
+
+
+@router.get("/api/workflows/{name}/mode", responses=answers(shapes.ModeDocument))
+async def show_mode(request: Request, name: str) -> Response:
+    """`-` instead of a name: all workflows together."""
+    app = house_of(request).app
+    return document(request, await _mode(app, await _known(app, name)))
+
+
+@router.post("/api/workflows/{name}/mode", responses=answers(shapes.ModeDocument))
+async def set_mode(request: Request, name: str, wanted: Annotated[shapes.ModeRequest, Body()]) -> Response:
+    """Put a workflow into a mode. `-` instead of a name: all workflows together."""
+    app = house_of(request).app
+    workflow = await _known(app, name)
+    actor = principal_of(request).actor
+    await app.force_mode(workflow, Mode(wanted.mode), wanted.reason.strip(), actor, wanted.for_s)
+    await app.chores()
+    return document(request, await _mode(app, workflow))
+
+
+@router.get("/api/workflows/{name}/memory", responses=answers(shapes.VersionList))
+async def list_versions(request: Request, name: str) -> Response:
+    """The versions of what it has learned, newest first."""
+    app = house_of(request).app
+    learnt = await app.memories.of(await _known(app, name))
+    return page(request, [msgspec.to_builtins(one) for one in learnt.versions()], None)
+
+
+@router.post("/api/workflows/{name}/memory/snapshot", responses=answers(shapes.Snapshot))
+async def snapshot(
+    request: Request, name: str, wanted: Annotated[shapes.SnapshotRequest, Body()]
+) -> Response:
+    """Keep what is known now as a version."""
+    app, actor = house_of(request).app, principal_of(request).actor
+    made = await app.memories.snapshot(await _known(app, name), await app.policy(), actor, wanted.reason)
+    await app.chores()
+    return document(request, {"version": made})
+
+
+@router.post("/api/workflows/{name}/memory/rollback", responses=answers(shapes.Rollback))
+async def rollback(
+    request: Request, name: str, wanted: Annotated[shapes.RollbackRequest, Body()]
+) -> Response:
+    """Take back what was learned after a version: all of it, or nothing."""
+    app, actor = house_of(request).app, principal_of(request).actor
+    back = await app.memories.rollback(await _known(app, name), wanted.version, actor, wanted.reason)
+    await app.chores()
+    return document(request, msgspec.to_builtins(back))
+
+
+async def _mode(app: App, workflow: str) -> dict[str, Any]:
+    (found,) = await app.modes([workflow])
+    return found
+
+
+async def _known(app: App, name: str) -> str:
+    """A name that was mistyped must not look as if it were paused now."""
+    if name == ALL:
+        return EVERY_WORKFLOW
+    if name in await app.workflows() or await app.ledger.runs(workflow=name, limit=1):
+        return name
+    raise NotFound(f"no workflow {name!r} has ever run here", hint="List them: GET /api/workflows")
