@@ -20,7 +20,7 @@ from recoup.probe.ports import Done, Holder, Outbox, Site
 from recoup.probe.supervisor import Probe
 from recoup.probe.world import ProbeWorld
 from recoup.processes.census import HostCensus
-from recoup.processes.keeper import LinuxKeeper
+from recoup.processes.keeper import shared_keeper
 from recoup.redaction.redactor import SecretRedactor
 from recoup.testing.clock import HandClock
 
@@ -102,7 +102,7 @@ class ProbeHouse:
             ledger=self.ledger,
             redactor=SecretRedactor(),
             census=HostCensus(alone=True),
-            keeper=LinuxKeeper(),
+            keeper=shared_keeper(),
             environ={"PATH": os.environ.get("PATH", "")},
             home=root,
             lease_ttl_s=LEASE_S,
