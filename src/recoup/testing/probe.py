@@ -90,6 +90,7 @@ class ProbeHouse:
         chance: Callable[[], float] = lambda: 0.0,
         probe_id: str = "house",
         gateway: tuple[str, str] | None = None,
+        lease_s: float = LEASE_S,
     ) -> None:
         """`gateway`: its address and token."""
         self.clock = clock or HandClock()
@@ -105,8 +106,8 @@ class ProbeHouse:
             keeper=shared_keeper(),
             environ={"PATH": os.environ.get("PATH", "")},
             home=root,
-            lease_ttl_s=LEASE_S,
-            heartbeat_s=LEASE_S / 3,
+            lease_ttl_s=lease_s,
+            heartbeat_s=lease_s / 3,
             chance=chance,
             seen=self._see,
         )
