@@ -694,6 +694,8 @@ async def test_a_sink_that_fails_ends_the_tree_and_the_error_goes_on(scene: Scen
 @pytest.mark.parametrize("kind", KEEPERS)
 async def test_trees_kept_at_once_do_not_touch_one_another(tmp_path: Path, kind: str) -> None:
     scenes = [Scene(tmp_path, kind) for _ in range(8)]
+    for scene in scenes:
+        scene.linux_keeper = scenes[0].linux_keeper
     script = "echo up; (setsid sleep 100 &); sleep 0.8; exit 9"
     running = [asyncio.create_task(scene.bash(script)) for scene in scenes]
     await asyncio.gather(*(asyncio.wait_for(scene.spoke.wait(), 20) for scene in scenes))

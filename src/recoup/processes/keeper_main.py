@@ -301,16 +301,25 @@ def process_table() -> dict[int, Process]:
 
 def descendants(table: dict[int, Process], *roots: int) -> list[Process]:
     """Everything below the roots, without them."""
+    return below(children_of(table), *roots)
+
+
+def children_of(table: dict[int, Process]) -> dict[int, list[Process]]:
     children: dict[int, list[Process]] = {}
     for process in table.values():
         children.setdefault(process.parent, []).append(process)
-    below: list[Process] = []
+    return children
+
+
+def below(children: dict[int, list[Process]], *roots: int) -> list[Process]:
+    """A table is not read at one instant, so that it may even hold a circle."""
+    found: dict[int, Process] = {}
     parents = list(roots)
     while parents:
-        born = children.pop(parents.pop(), [])
-        below += born
+        born = [process for process in children.get(parents.pop(), ()) if process.pid not in found]
+        found.update((process.pid, process) for process in born)
         parents += [process.pid for process in born]
-    return below
+    return list(found.values())
 
 
 def send(process: Process, signum: int) -> None:

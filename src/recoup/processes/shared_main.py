@@ -9,6 +9,7 @@ When nothing below an anchor lives, or when somebody has killed it, the anchor g
 the keeper, which buries the dead and ends the living, whosever they were: a child that is no anchor has no business
 there. The anchors die with the keeper, and the commands with their anchors.
 
+Its last two arguments are that shell, and what makes an anchor of it.
 Standard input is the control socket (SEQPACKET): each message brings one tree, as four descriptors: its order (see
 `keeper_main.Order`), its channel, and the pipes for what it prints. On a tree's channel the same is said as to a keeper
 of one tree. Standard error is for the words of a keeper that cannot start.
@@ -34,9 +35,6 @@ else:
     import keeper_main as single
 
 DESCRIPTORS = 4
-ANCHOR = b"while read -r _; do (:); done"
-"""Each line on its standard input has it bury its dead: a shell that waits for a child of its own, the youngest, is
-handed all others first. It runs nothing else, and ends with that input."""
 TIDY_S = 30.0
 DEAD_MAX = 20
 """So many dead may wait below an anchor before it is told to bury them."""
@@ -46,12 +44,12 @@ _INT_BYTES = 4
 
 
 def main() -> None:
-    shell = os.fsencode(sys.argv[-1])
+    shell, script = sys.argv[-2:]
     control = _socket.socket(fileno=os.dup(0))
     single.point_at_null(0, 1)
     single.shed_signals()
     single.prctl(single.PR_SET_CHILD_SUBREAPER, 1)
-    keeper = SharedKeeper(control, shell)
+    keeper = SharedKeeper(control, os.fsencode(shell), os.fsencode(script))
     try:
         keeper.run()
     except BaseException:
@@ -63,10 +61,11 @@ def main() -> None:
 class SharedKeeper:
     """All the trees of one driver, and the time that they have."""
 
-    def __init__(self, control: _socket.socket, shell: bytes) -> None:
+    def __init__(self, control: _socket.socket, shell: bytes, script: bytes) -> None:
         control.setblocking(False)
         self.control = control
         self.shell = shell
+        self.script = script
         self.pid = os.getpid()
         self.limits = _raised_limits()
         self.trees: set[Tree] = set()
@@ -168,7 +167,7 @@ class SharedKeeper:
         wanting = [tree for tree in self.trees if tree.anchor_pid and (tidying or now_s >= tree.rounds.at_s)]
         ending = now_s >= self.strays.at_s
         if wanting or ending:
-            children = children_of(single.process_table())
+            children = single.children_of(single.process_table())
             for tree in wanting:
                 tree.look(children, now_s)
             if ending:
@@ -188,7 +187,7 @@ class SharedKeeper:
             process
             for child in children.get(self.pid, [])
             if child.pid not in self.anchors
-            for process in [child, *below(children, child.pid)]
+            for process in [child, *single.below(children, child.pid)]
             if process.state not in LINGERING
         ]
         self.strays.kill(found)
@@ -323,8 +322,8 @@ class Tree:
             case ["stop", grace]:
                 self._stop(float(grace))
             case ["activity"]:
-                children = children_of(single.process_table())
-                self._say("activity " + single.activity(below(children, self.anchor_pid)))
+                children = single.children_of(single.process_table())
+                self._say("activity " + single.activity(single.below(children, self.anchor_pid)))
 
     def _lose_driver(self) -> None:
         self.keeper.close(self.channel)
@@ -414,7 +413,7 @@ class Tree:
             os.write(say, str(main_pid).encode())
             single.point_at_null(1, 2)
             os.dup2(gate, 0)
-            os.execve(self.keeper.shell, [b"recoup-anchor", b"-c", ANCHOR], {})
+            os.execve(self.keeper.shell, [b"recoup-anchor", b"-c", self.keeper.script], {})
         except OSError as error:
             os.write(words, single.os_words(error).encode("utf-8", "surrogateescape"))
         finally:
@@ -450,7 +449,7 @@ class Tree:
             single.send_to_group(self.main_pid, signum, signal.SIGCONT)
 
     def look(self, children: "dict[int, list[Process]]", now_s: float) -> None:
-        everybody = below(children, self.anchor_pid)
+        everybody = single.below(children, self.anchor_pid)
         living = [process for process in everybody if process.state not in LINGERING]
         for process in everybody:
             if process.state in LINGERING:
@@ -527,24 +526,6 @@ class Tree:
             os.write(self.channel, message.encode("utf-8", "surrogateescape")[: single.MESSAGE_BYTES_MAX])
         except OSError:
             return  # a driver that is gone or frozen; the channel's end or the deadline tells
-
-
-def children_of(table: "dict[int, Process]") -> "dict[int, list[Process]]":
-    children: dict[int, list[Process]] = {}
-    for process in table.values():
-        children.setdefault(process.parent, []).append(process)
-    return children
-
-
-def below(children: "dict[int, list[Process]]", root: int) -> "list[Process]":
-    """Everything below the root, without it. A table is not read at one instant, so it may even hold a circle."""
-    found: dict[int, Process] = {}
-    parents = [root]
-    while parents:
-        born = [process for process in children.get(parents.pop(), []) if process.pid not in found]
-        found.update((process.pid, process) for process in born)
-        parents += [process.pid for process in born]
-    return list(found.values())
 
 
 def _pipe_to(passed: list[int]) -> int:

@@ -30,6 +30,9 @@ from recoup.processes.sweep import sweep_marked
 
 SHELLS: Final = ("/bin/dash", "/usr/bin/dash")
 """Small, and known to bury nobody while it reads; others do so as soon as somebody dies."""
+ANCHOR: Final = "while read -r _; do (:); done"
+"""Each line on its standard input has it bury its dead: a shell that waits for a child of its own, the youngest, is
+handed all others first. It runs nothing else, and ends with that input."""
 
 _BOOT: Final = "import sys; sys.path.append(sys.argv[1]); import shared_main; shared_main.main()"
 
@@ -73,14 +76,16 @@ class SharedProcess:
         self.kill = child.kill
         self.identity = child.identity
         self.sessions: set[int] = set()
-        self.serves = True
         self._child = child
         self._control = control
         self._stderr = stderr
         self._trees = 0
         self._marker = new_marker()
         self._sweeping: asyncio.Task[int] | None = None
-        child.ended.add_done_callback(self._note_end)
+
+    @property
+    def serves(self) -> bool:
+        return self._control.fileno() >= 0 and self.identity() is not None
 
     def add(self, spec: ProcessSpec) -> TreeHold:
         """Raises OSError when the keeper is gone or takes nothing."""
@@ -117,7 +122,6 @@ class SharedProcess:
                 await self._child.wait_ended(RELEASE_S)
 
     def close(self) -> None:
-        self.serves = False
         if self._control.fileno() >= 0:
             self._control.close()
             os.close(self._stderr)
@@ -126,9 +130,6 @@ class SharedProcess:
         self.kill()
         await self._child.ended
         return await sweep_marked(self._marker, self.sessions)
-
-    def _note_end(self, _ended: asyncio.Future[None]) -> None:
-        self.serves = False
 
 
 class TreeHold:
@@ -173,7 +174,7 @@ def start_shared(shell: str) -> SharedProcess:
     with ExitStack() as ours, ExitStack() as theirs:
         control, far_control = channel_pair(ours, theirs)
         stderr, far_stderr = output_pipe(ours, theirs)
-        child = start_bare(_BOOT, [shell], stdin=far_control, stdout=far_stderr, stderr=far_stderr)
+        child = start_bare(_BOOT, [shell, ANCHOR], stdin=far_control, stdout=far_stderr, stderr=far_stderr)
         process = SharedProcess(child, control, stderr)
         ours.pop_all()
     return process
