@@ -103,10 +103,11 @@ def contents(pid: int, name: str) -> bytes:
         return b""
 
 
-def anchor_of(pid: int) -> int:
+async def anchor_of(pid: int) -> int:
+    """The command may begin a moment before its anchor is one."""
     process = process_of(pid)
     assert process is not None
-    assert b"recoup-anchor" in contents(process.parent, "cmdline")
+    await until(lambda: b"recoup-anchor" in contents(process.parent, "cmdline"))
     return process.parent
 
 
@@ -114,7 +115,7 @@ async def test_all_trees_have_one_keeper_which_goes_with_the_last(yard: Yard) ->
     trees = [yard.begin(f"echo $$ > {number}; {STUBBORN}") for number in range(5)]
     mains = [await yard.pid_in(str(number)) for number in range(5)]
     assert len(set(yard.keepers)) == 1 and len(yard.keepers) == 5
-    assert len({anchor_of(main) for main in mains}) == 5
+    assert len({await anchor_of(main) for main in mains}) == 5
     yard.stop.set()
     ends = await asyncio.gather(*trees)
     assert {(ended.ended_by, ended.signal) for ended in ends} == {(EndedBy.STOPPED, signal.SIGKILL)}
@@ -139,11 +140,11 @@ async def test_a_killed_anchor_takes_its_tree_along_and_no_other(yard: Yard) -> 
     hit = yard.begin(f"{DAEMONS} sleep 0.2; echo $$ > first; {STUBBORN}")
     other = yard.begin("echo $$ > second; sleep 1.2; exit 9")
     first, second = await yard.pid_in("first"), await yard.pid_in("second")
-    os.kill(anchor_of(first), signal.SIGKILL)
+    os.kill(await anchor_of(first), signal.SIGKILL)
     ended = await asyncio.wait_for(hit, PATIENCE_S)
     assert (ended.ended_by, ended.signal) == (EndedBy.EXIT, signal.SIGKILL)
-    left = [pid for pid in yard.survivors() if pid != second]
-    assert all(anchor_of_line(pid) == anchor_of(second) for pid in left), "daemons of the first are left"
+    anchors = {anchor_of_line(pid) for pid in yard.survivors()}
+    assert anchors == {await anchor_of(second)}, "daemons of the first are left"
     assert (await other).exit_code == 9
     assert yard.survivors() == []
 
@@ -159,7 +160,7 @@ def anchor_of_line(pid: int) -> int:
 
 async def test_signals_and_a_freeze_do_not_keep_an_anchor_from_its_duty(yard: Yard) -> None:
     tree = yard.begin(f"{DAEMONS} echo $$ > first; {STUBBORN}")
-    anchor = anchor_of(await yard.pid_in("first"))
+    anchor = await anchor_of(await yard.pid_in("first"))
     for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGSTOP):
         os.kill(anchor, signum)
     await asyncio.sleep(0.1)
@@ -188,13 +189,14 @@ async def test_a_killed_keeper_takes_all_trees_along_and_the_next_tree_has_a_new
 
 async def test_trees_that_come_and_go_leave_nothing_in_the_keeper(yard: Yard) -> None:
     lasting = yard.begin(f"echo $$ > first; {STUBBORN}")
-    await yard.pid_in("first")
+    await anchor_of(await yard.pid_in("first"))
+    await asyncio.sleep(0.1)
     pid = yard.keepers[0].pid
     before = held_by(pid)
     for _ in range(5):
         await asyncio.gather(*(yard.keep("(setsid sleep 0.01 &); exit 3") for _ in range(4)))
     assert len(set(yard.keepers)) == 1
-    assert held_by(pid) == before
+    await until(lambda: held_by(pid) == before)
     yard.stop.set()
     await lasting
 
@@ -216,7 +218,7 @@ async def test_nothing_of_one_tree_is_open_in_another(yard: Yard) -> None:
     lasting = yard.begin(f"echo $$ > first; {STUBBORN}")
     main = await yard.pid_in("first")
     others = [yard.begin("sleep 0.3; ls /proc/$$/fd") for _ in range(3)]
-    for pid in (main, anchor_of(main)):
+    for pid in (main, await anchor_of(main)):
         opened = {link.name for link in Path(f"/proc/{pid}/fd").iterdir()}
         assert {name for name in opened if name != "255"} == {"0", "1", "2"}  # 255 is bash's own
     began_s = time.monotonic()
