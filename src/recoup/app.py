@@ -70,7 +70,7 @@ from recoup.model.storage import Append, Control, Draft, PolicyBody, StreamAppen
 from recoup.model.target import HealMode
 from recoup.ports import Dispatch, Evidence, Keeper, Ledger, Runtime, Secrets
 from recoup.processes.census import HostCensus
-from recoup.processes.keeper import LinuxKeeper
+from recoup.processes.keeper import LinuxKeeper, shared_keeper
 from recoup.redaction.environment import secret_names
 from recoup.redaction.patterns.catalogue import default_cache, pattern_set
 from recoup.redaction.redactor import SecretRedactor
@@ -525,7 +525,7 @@ class App:
             ledger=self.ledger,
             redactor=self.redactor,
             census=self.world.census,
-            keeper=LinuxKeeper(),
+            keeper=shared_keeper(),
             environ=self.world.environ,
             home=self.settings.home,
             lease_ttl_s=self.settings.lease_s,

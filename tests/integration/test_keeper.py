@@ -24,9 +24,11 @@ from recoup.model.policy import IdleBy
 from recoup.model.process import Ended, EndedBy, ProcessSpec
 from recoup.processes import keeper as keeper_module
 from recoup.processes.identity import identify, is_alive, wait_dead
-from recoup.processes.keeper import LinuxKeeper
+from recoup.processes.keeper import LinuxKeeper, shared_keeper
 
 LONG_S = 30.0
+KEEPERS = {"LinuxKeeper": LinuxKeeper, "shared_keeper": shared_keeper}
+"""A keeper process for each tree, and one for all: they promise the same."""
 STUBBORN = "trap '' TERM HUP INT; while :; do sleep 0.05; done"
 
 
@@ -54,8 +56,10 @@ class Line:
 class Scene:
     """Starts trees whose processes all carry one token, so that survivors can be counted from outside."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, kind: str) -> None:
         self.folder = folder
+        self.kind = kind
+        self.linux_keeper = KEEPERS[kind]()
         self.token = f"KEEPER_TEST={uuid.uuid4().hex}"
         self.out: Counter[str] = Counter()
         self.peak_bytes = 0
@@ -83,7 +87,7 @@ class Scene:
             if before is not None:
                 await before()
 
-        return await LinuxKeeper().keep(
+        return await self.linux_keeper.keep(
             spec, before_exec=before_exec, lifeline=self.line, output=self.take, stop=self.stop
         )
 
@@ -128,9 +132,9 @@ def contents(pid: int, name: str) -> bytes:
         return b""
 
 
-@pytest.fixture
-async def scene(tmp_path: Path) -> Scene:
-    return Scene(tmp_path)
+@pytest.fixture(params=KEEPERS)
+async def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Scene:
+    return Scene(tmp_path, request.param)
 
 
 # How a command ends
@@ -217,7 +221,7 @@ async def test_the_drivers_environment_is_not_in_the_keeper_either(
         seen.extend(contents(scene.keeper.pid, name) for name in ("environ", "cmdline"))
 
     await scene.keep(scene.spec("true", "argument", env={"GIVEN": "to the command alone"}), look)
-    assert b"keeper_main" in seen[1]
+    assert b"_main" in seen[1]
     assert not [word for word in (b"DRIVER_ONLY", b"GIVEN", b"argument") if word in b"".join(seen)]
 
 
@@ -343,7 +347,7 @@ async def test_a_pipe_in_a_strangers_hand_does_not_hold_the_attempt(
 
 
 async def test_a_driver_with_closed_standard_streams_can_keep(scene: Scene) -> None:
-    command = [sys.executable, "-c", DRIVER, "60", "touch executed"]
+    command = [sys.executable, "-c", driver_of(scene), "60", "touch executed"]
     script = 'exec "$@" 0<&- 2>&-'
     subprocess.run(
         ["bash", "-c", script, "bash", *command], cwd=scene.folder, check=True, stdout=subprocess.DEVNULL
@@ -354,7 +358,7 @@ async def test_a_driver_with_closed_standard_streams_can_keep(scene: Scene) -> N
 DRIVER = """
 import asyncio, os, sys, time
 from recoup.model.process import ProcessSpec
-from recoup.processes.keeper import LinuxKeeper
+from recoup.processes.keeper import MAKE_KEEPER
 
 class Line:
     deadline_boot_s = time.clock_gettime(time.CLOCK_BOOTTIME) + float(sys.argv[1])
@@ -372,12 +376,16 @@ async def main():
         wall_timeout_s=60,
         idle_timeout_s=None,
     )
-    await LinuxKeeper().keep(
+    await MAKE_KEEPER().keep(
         spec, before_exec=before_exec, lifeline=Line(), output=lambda *_: None, stop=asyncio.Event()
     )
 
 asyncio.run(main())
 """
+
+
+def driver_of(scene: Scene) -> str:
+    return DRIVER.replace("MAKE_KEEPER", scene.kind)
 
 
 class Driver:
@@ -386,7 +394,7 @@ class Driver:
     def __init__(self, scene: Scene, script: str, lease_s: float, wrapper: tuple[str, ...] = ()) -> None:
         name, value = scene.token.split("=")
         self.popen = subprocess.Popen(
-            [*wrapper, sys.executable, "-c", DRIVER, str(lease_s), script],
+            [*wrapper, sys.executable, "-c", driver_of(scene), str(lease_s), script],
             cwd=scene.folder,
             env={name: value, "PATH": os.environ["PATH"]},
             stdout=subprocess.PIPE,
@@ -427,7 +435,9 @@ async def test_a_frozen_drivers_tree_is_dead_before_its_lease_ends(scene: Scene)
 
 
 async def test_a_driver_killed_before_it_said_go_has_executed_nothing(scene: Scene) -> None:
-    frozen = DRIVER.replace("print(keeper.pid, flush=True)", "print(keeper.pid, flush=True); time.sleep(60)")
+    frozen = driver_of(scene).replace(
+        "print(keeper.pid, flush=True)", "print(keeper.pid, flush=True); time.sleep(60)"
+    )
     driver = Driver.__new__(Driver)
     driver.popen = subprocess.Popen(
         [sys.executable, "-c", frozen, "60", "touch executed"], cwd=scene.folder, stdout=subprocess.PIPE
@@ -543,9 +553,9 @@ async def test_cancelling_before_the_launch_executes_nothing(scene: Scene) -> No
 async def test_a_keeper_that_does_not_start_is_an_error_with_its_words(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broken = scene.folder / "keeper_main.py"
-    broken.write_text("raise SystemExit('no luck today')")
-    monkeypatch.setattr("recoup.processes.keeper_main.__file__", str(broken))
+    for name in ("keeper_main.py", "shared_main.py"):
+        (scene.folder / name).write_text("raise SystemExit('no luck today')")
+    monkeypatch.setattr("recoup.processes.keeper_main.__file__", str(scene.folder / "keeper_main.py"))
     with pytest.raises(KeeperError, match="no luck today"):
         await scene.bash("true")
 
@@ -603,7 +613,7 @@ async def test_a_pulse_postpones_the_idle_timeout_and_is_let_go_at_the_end(scene
     async def at_once(keeper: ProcessIdentity) -> None: ...
 
     beat = Beat()
-    ended = await LinuxKeeper().keep(
+    ended = await scene.linux_keeper.keep(
         scene.spec("sleep", "1.2", idle_timeout_s=0.8),
         before_exec=at_once,
         lifeline=scene.line,
@@ -681,8 +691,11 @@ async def test_a_sink_that_fails_ends_the_tree_and_the_error_goes_on(scene: Scen
     assert scene.survivors() == []
 
 
-async def test_trees_kept_at_once_do_not_touch_one_another(tmp_path: Path) -> None:
-    scenes = [Scene(tmp_path) for _ in range(8)]
+@pytest.mark.parametrize("kind", KEEPERS)
+async def test_trees_kept_at_once_do_not_touch_one_another(tmp_path: Path, kind: str) -> None:
+    scenes = [Scene(tmp_path, kind) for _ in range(8)]
+    for scene in scenes:
+        scene.linux_keeper = scenes[0].linux_keeper
     script = "echo up; (setsid sleep 100 &); sleep 0.8; exit 9"
     running = [asyncio.create_task(scene.bash(script)) for scene in scenes]
     await asyncio.gather(*(asyncio.wait_for(scene.spoke.wait(), 20) for scene in scenes))

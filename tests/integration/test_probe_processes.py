@@ -24,8 +24,11 @@ from recoup.model.probe import (
     HttpCheck,
     OutputCheck,
     Phase,
+    ProcessKind,
     TcpCheck,
 )
+from recoup.model.process import Ended, EndedBy
+from recoup.probe.kinds.process import fault_of
 from recoup.probe.outboxes.command import CommandOutbox
 from recoup.probe.outboxes.file import FileOutbox
 from recoup.probe.output import Lines, OutputLog, Sluice
@@ -126,6 +129,12 @@ async def test_exit_codes_decide_what_follows(tmp_path: Path) -> None:
         ]
         assert limits == [["max_retries"], ["final"], []]
         await house.until(lambda: house.phase("rests") == Phase.RUNNING)
+
+
+def test_an_end_that_nobody_saw_is_an_exit_and_says_so() -> None:
+    fault = fault_of(Ended(ended_by=EndedBy.EXIT), ProcessKind(command=("true",), never_restart_on=(0,)))
+    assert (fault.fault_class, fault.error_code, fault.final) == ("process_exited", "exit_unknown", False)
+    assert "nobody saw" in fault.reason
 
 
 async def test_what_cannot_be_started_says_so(tmp_path: Path) -> None:

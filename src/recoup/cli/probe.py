@@ -27,7 +27,7 @@ _CHORES_S = 30.0
 _FOLLOW_S = 0.5
 _FILES_OF_OURS = 256
 _FILES_EACH = 10
-"""Two pipes, a channel and a handle on the keeper, a log, and some for checks."""
+"""Two pipes, a channel, a log, and some for checks; a handle on the keeper where each process has its own."""
 
 probe_option = click.option("--probe", "probe_name", metavar="ID", help="Which probe, if there are several.")
 file_argument = click.argument("file", metavar="FILE", type=click.Path(path_type=Path))

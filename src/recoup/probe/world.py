@@ -32,7 +32,7 @@ class ProbeWorld:
     heartbeat_s: float = 3
     control_poll_s: float = 0.25
     launching: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(LAUNCHES_AT_ONCE))
-    """To be held while a keeper is started: hundreds at once would all be too late."""
+    """To be held while a process is started: hundreds at once would all be too late."""
     chance: Callable[[], float] = random.random
     """From 0 to 1: what jitter is made of, and all the chance that there is."""
     seen: Callable[[Event], None] = lambda _event: None

@@ -1,8 +1,9 @@
-"""Keep one process tree: start, drain, time, kill, prove it dead. Knows nothing of steps.
+"""Keep process trees: start, drain, time, kill, prove them dead. Knows nothing of steps.
 
 - keeper.py: LinuxKeeper, one process tree seen from the driver
 - keeper_process.py: starting the tree's keeper, speaking with it, letting it go
 - keeper_main.py: the keeper itself, a process on a bare interpreter
+- shared_process.py, shared_main.py: the same for many trees under one keeper, each behind an anchor
 - drain.py, idle.py: the tree's output; the time since its last progress
 - identity.py: which process is which, for ever
 - sweep.py: the last means, when the keeper, too, is gone

@@ -21,8 +21,9 @@ from recoup.ports import Lifeline, OutputSink, Pulse
 from recoup.processes.drain import Drain
 from recoup.processes.idle import Idle
 from recoup.processes.keeper_main import UNKILLABLE_S
-from recoup.processes.keeper_process import KeeperProcess, new_marker, outlast, start_keeper
-from recoup.processes.sweep import cannot_be_killed, sweep_marked
+from recoup.processes.keeper_process import Hold, outlast, start_keeper
+from recoup.processes.shared_process import SharedStart, anchor_shell
+from recoup.processes.sweep import cannot_be_killed
 
 SILENCE_S: Final = UNKILLABLE_S + 5
 """How long after the grace a keeper may take to report the end of its tree; then it is killed itself."""
@@ -32,9 +33,10 @@ KEEPER_LOST: Final = "the keeper of the process tree was killed"
 
 
 class LinuxKeeper:
-    """One keeper process per tree; needs no root and no namespace. Other systems need another `Keeper`."""
+    """One keeper process per tree, or as `start` has it. Needs no root and no namespace. Other systems need another."""
 
-    def __init__(self) -> None:
+    def __init__(self, start: Callable[[ProcessSpec], Hold] = start_keeper) -> None:
+        self._start = start
         if sys.platform != "linux":
             hint = "Run Recoup on Linux: its keeper needs child subreapers and pidfds."
             raise KeeperError(f"process trees cannot be kept on {sys.platform}", hint=hint)
@@ -50,26 +52,30 @@ class LinuxKeeper:
         stop: asyncio.Event,
         pulse: Pulse | None = None,
     ) -> Ended:
-        marker = new_marker()
-        process = start_keeper(spec, marker)
+        process = self._start(spec)
         try:
             identity = await process.ready()
             if not stop.is_set():
                 await before_exec(identity)
             if stop.is_set():
                 return Ended(ended_by=EndedBy.STOPPED)
-            return await _Watch(process, marker, spec, output).run(lifeline, stop, pulse)
+            return await _Watch(process, spec, output).run(lifeline, stop, pulse)
         finally:
             await process.release()
+
+
+def shared_keeper() -> LinuxKeeper:
+    """One keeper process for all trees, for those who hold hundreds; one per tree where no shell can be an anchor."""
+    shell = anchor_shell()
+    return LinuxKeeper(SharedStart(shell)) if shell else LinuxKeeper()
 
 
 class _Watch:
     """A launched tree: what its keeper says, what it prints, and how long it takes."""
 
-    def __init__(self, process: KeeperProcess, marker: str, spec: ProcessSpec, output: OutputSink) -> None:
+    def __init__(self, process: Hold, spec: ProcessSpec, output: OutputSink) -> None:
         self._loop = asyncio.get_running_loop()
         self._process = process
-        self._marker = marker
         self._spec = spec
         self._output = output
         self._over: asyncio.Future[Ended] = self._loop.create_future()
@@ -174,11 +180,8 @@ class _Watch:
         return replace(ended, killed=killed), cancelled
 
     async def _sweep(self) -> tuple[int, bool]:
-        """Only when the keeper is truly dead have its children been handed to somebody else."""
-        self._process.kill()
-        cancelled = await outlast(self._process.ended)
-        sweeping = self._loop.create_task(sweep_marked(self._marker, self._session))
-        cancelled |= await outlast(sweeping)
+        sweeping = self._loop.create_task(self._process.sweep(self._session))
+        cancelled = await outlast(sweeping)
         try:
             return sweeping.result(), cancelled
         except KeeperError as error:

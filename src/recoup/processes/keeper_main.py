@@ -36,12 +36,14 @@ MESSAGE_BYTES_MAX = 4096
 REAPED_PER_TURN_MAX = 10_000
 FAR_FUTURE_S = 10 * 365 * 86_400.0
 
-_PR_SET_PDEATHSIG = 1
-_PR_SET_CHILD_SUBREAPER = 36
-_WALL = 0x40000000
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+WALL = 0x40000000
+_EXIT_STATUS = 49
+"""Which field says how a process ended that nobody has buried yet, counted from the one after its name."""
 _TFD_NONBLOCK_CLOEXEC = os.O_NONBLOCK | os.O_CLOEXEC
 _TFD_TIMER_ABSTIME = 1
-_CANNOT_EXECUTE = 127
+CANNOT_EXECUTE = 127
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -50,8 +52,8 @@ Order = tuple[list[bytes], bytes, dict[bytes, bytes], bytes]
 
 def main() -> None:
     order = _take_order()
-    _shed_signals()
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    shed_signals()
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
     keeper = Keeper(int(sys.argv[-1]), order)
     try:
         keeper.run()
@@ -84,8 +86,8 @@ class Keeper:
         self.complained = False
         self.seen: set[tuple[int, int]] = set()
         self.killed = 0
-        self.timer = _boot_timer()
-        self.woken, self.waker = _child_alarm()
+        self.timer = boot_timer()
+        self.woken, self.waker = child_alarm()
         self.on_readable = {
             channel: self._hear,
             self.woken: self._count_children,
@@ -95,7 +97,7 @@ class Keeper:
     def run(self) -> None:
         self._say("ready")
         while not self.over:
-            _arm(self.timer, self._next_time_s())
+            arm(self.timer, self._next_time_s())
             for fd in _readable(list(self.on_readable)):
                 self.on_readable[fd]()
         if self.why:
@@ -145,8 +147,8 @@ class Keeper:
             self.over = True
 
     def _look_at_clock(self) -> None:
-        _quiet(self.timer)
-        now_s = _now_s()
+        quiet(self.timer)
+        now_s = boot_s()
         if self.killing_since_s is not None:
             self._sweep()
         elif now_s >= self.lease_end_s - KILL_MARGIN_S and self.main_pid:
@@ -155,7 +157,7 @@ class Keeper:
             self._kill("stopped")
 
     def _count_children(self) -> None:
-        _quiet(self.woken)
+        quiet(self.woken)
         none_left = self._reap()
         if self.main_pid and none_left:
             self.why = self.why or "exit"
@@ -168,7 +170,7 @@ class Keeper:
     # What it does: launch, stop, kill, sweep, reap, report.
 
     def _launch(self) -> None:
-        if _now_s() >= self.lease_end_s - KILL_MARGIN_S:
+        if boot_s() >= self.lease_end_s - KILL_MARGIN_S:
             self.why, self.over = "lifeline", True
             return
         self.exec_words, words = os.pipe()
@@ -176,19 +178,19 @@ class Keeper:
         try:
             self.main_pid = os.fork()
         except OSError as error:
-            self.refused, self.why, self.over = _os_words(error), "exit", True
+            self.refused, self.why, self.over = os_words(error), "exit", True
             return
         if self.main_pid == 0:
-            _execute(self.order, words, self.pid)
+            execute(self.order, words, self.pid)
         os.close(words)
-        _point_at_null(1, 2)
+        point_at_null(1, 2)
         self._say(f"started {self.main_pid}")
 
     def _stop(self, grace_s: float) -> None:
         if self.why or not self.main_pid:
             return
         self.why = "stopped"
-        self.grace_end_s = _now_s() + grace_s
+        self.grace_end_s = boot_s() + grace_s
         if grace_s <= 0:
             self._kill("stopped")
             return
@@ -197,35 +199,35 @@ class Keeper:
     def _tell_tree(self, signum: int) -> None:
         self._tell_main_group(signum)
         others = [p for p in descendants(process_table(), self.pid) if p.group != self.main_pid]
-        _send_to_groups(others, signum, signal.SIGCONT)
+        send_to_groups(others, signum, signal.SIGCONT)
 
     def _kill(self, why: str) -> None:
         self.why = self.why or why
         if self.killing_since_s is None:
-            self.killing_since_s = _now_s()
+            self.killing_since_s = boot_s()
             self._tell_main_group(signal.SIGKILL)
             self._sweep()
 
     def _tell_main_group(self, signum: int) -> None:
         """Most of a tree, in one go, before the table is read: thousands of processes take their time."""
         if self.main_status is None:  # until it is reaped nobody else can have its pid
-            _send_to_group(self.main_pid, signum, signal.SIGCONT)
+            send_to_group(self.main_pid, signum, signal.SIGCONT)
 
     def _sweep(self) -> None:
         """Kill what is there. As long as somebody new turns up, who may have forked, look again at once."""
         found = descendants(process_table(), self.pid)
         fresh = [process for process in found if process.key not in self.seen]
-        _send_to_groups(fresh, signal.SIGKILL)
+        send_to_groups(fresh, signal.SIGKILL)
         for process in [] if fresh else found:
             send(process, signal.SIGKILL)
         self.seen.update(process.key for process in fresh)
         self.sweep_pause_s = SWEEP_PAUSE_MIN_S if fresh else min(2 * self.sweep_pause_s, SWEEP_PAUSE_MAX_S)
-        self.sweep_at_s = _now_s() + (0 if fresh else self.sweep_pause_s)
+        self.sweep_at_s = boot_s() + (0 if fresh else self.sweep_pause_s)
         self._complain(found)
 
     def _complain(self, left: "list[Process]") -> None:
         since_s = self.killing_since_s
-        if self.complained or since_s is None or _now_s() < since_s + UNKILLABLE_S:
+        if self.complained or since_s is None or boot_s() < since_s + UNKILLABLE_S:
             return
         self.complained = True
         self._say("unkillable " + " ".join(str(process.pid) for process in left[:20]))
@@ -234,7 +236,7 @@ class Keeper:
         """Bury the dead; True when no child is left, hence no descendant either."""
         for _ in range(REAPED_PER_TURN_MAX):
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG | _WALL)
+                pid, status = os.waitpid(-1, os.WNOHANG | WALL)
             except ChildProcessError:
                 return True
             if pid == 0:
@@ -247,7 +249,7 @@ class Keeper:
         return False
 
     def _report(self) -> None:
-        refused = self.refused or _drained(self.exec_words)
+        refused = self.refused or drained(self.exec_words)
         if refused:
             self._say(f"refused {refused}")
             return
@@ -264,7 +266,7 @@ class Keeper:
 class Process:
     """One row of the process table."""
 
-    __slots__ = ("cpu_ticks", "group", "parent", "pid", "session", "start_ticks", "state")
+    __slots__ = ("cpu_ticks", "exit_status", "group", "parent", "pid", "session", "start_ticks", "state")
 
     def __init__(self, pid: int, stat: bytes) -> None:
         # The command's name may hold spaces and parentheses; the last ") " ends it.
@@ -274,6 +276,7 @@ class Process:
         self.parent, self.group, self.session = int(fields[1]), int(fields[2]), int(fields[3])
         self.cpu_ticks = sum(int(field) for field in fields[11:15])
         self.start_ticks = int(fields[19])
+        self.exit_status = int(fields[_EXIT_STATUS]) if len(fields) > _EXIT_STATUS else 0
 
     @property
     def key(self) -> tuple[int, int]:
@@ -298,16 +301,25 @@ def process_table() -> dict[int, Process]:
 
 def descendants(table: dict[int, Process], *roots: int) -> list[Process]:
     """Everything below the roots, without them."""
+    return below(children_of(table), *roots)
+
+
+def children_of(table: dict[int, Process]) -> dict[int, list[Process]]:
     children: dict[int, list[Process]] = {}
     for process in table.values():
         children.setdefault(process.parent, []).append(process)
-    below: list[Process] = []
+    return children
+
+
+def below(children: dict[int, list[Process]], *roots: int) -> list[Process]:
+    """A table is not read at one instant, so that it may even hold a circle."""
+    found: dict[int, Process] = {}
     parents = list(roots)
     while parents:
-        born = children.pop(parents.pop(), [])
-        below += born
+        born = [process for process in children.get(parents.pop(), ()) if process.pid not in found]
+        found.update((process.pid, process) for process in born)
         parents += [process.pid for process in born]
-    return below
+    return list(found.values())
 
 
 def send(process: Process, signum: int) -> None:
@@ -348,16 +360,16 @@ def _contents(path: str) -> bytes:
         os.close(fd)
 
 
-def _send_to_groups(processes: list[Process], *signums: int) -> None:
+def send_to_groups(processes: list[Process], *signums: int) -> None:
     """The kernel signals a group in one go: a chain of forks cannot slip through as it can between two looks.
 
     The command began in a session of its own, so no stranger can be in a group of one of its descendants.
     """
     for group in {process.group for process in processes} - {0, 1, os.getpgrp()}:
-        _send_to_group(group, *signums)
+        send_to_group(group, *signums)
 
 
-def _send_to_group(group: int, *signums: int) -> None:
+def send_to_group(group: int, *signums: int) -> None:
     for signum in signums:
         try:
             os.killpg(group, signum)
@@ -365,23 +377,23 @@ def _send_to_group(group: int, *signums: int) -> None:
             return
 
 
-def _execute(order: Order, words: int, keeper_pid: int) -> None:
+def execute(order: Order, words: int, parent_pid: int) -> None:
     """In the child, never returns: become the command, or leave word why not."""
     try:
         argv, cwd, env, stdin = order
         os.setsid()
-        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() == keeper_pid:
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() == parent_pid:
             _default_signals()
             os.chdir(cwd)
             _feed(stdin)
             _exec(argv, env)
     except OSError as error:
-        os.write(words, _os_words(error).encode("utf-8", "surrogateescape"))
+        os.write(words, os_words(error).encode("utf-8", "surrogateescape"))
     except (ValueError, IndexError) as error:
         os.write(words, str(error).encode("utf-8", "surrogateescape"))
     finally:
-        os._exit(_CANNOT_EXECUTE)
+        os._exit(CANNOT_EXECUTE)
 
 
 def _feed(stdin: bytes) -> None:
@@ -410,7 +422,7 @@ def _exec(argv: list[bytes], env: dict[bytes, bytes]) -> None:
     raise refusal
 
 
-def _os_words(error: OSError) -> str:
+def os_words(error: OSError) -> str:
     name = os.fsdecode(error.filename) if error.filename else ""
     return f"{error.strerror}: {name}" if name else str(error.strerror)
 
@@ -418,18 +430,18 @@ def _os_words(error: OSError) -> str:
 def _take_order() -> Order:
     with open(0, "rb", closefd=False) as stdin:
         order: Order = marshal.loads(stdin.read())
-    _point_at_null(0)
+    point_at_null(0)
     return order
 
 
-def _point_at_null(*fds: int) -> None:
+def point_at_null(*fds: int) -> None:
     null = os.open("/dev/null", os.O_RDWR)
     for fd in fds:
         os.dup2(null, fd)
     os.close(null)
 
 
-def _shed_signals() -> None:
+def shed_signals() -> None:
     """Signals meant for the driver are the driver's business: it says what to do on the channel."""
     for signum in (
         signal.SIGINT,
@@ -452,12 +464,12 @@ def _default_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def _prctl(option: int, value: int) -> None:
+def prctl(option: int, value: int) -> None:
     if _libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl: " + os.strerror(ctypes.get_errno()))
 
 
-def _child_alarm() -> tuple[int, int]:
+def child_alarm() -> tuple[int, int]:
     """A pipe that becomes readable when a child has ended."""
     woken, waker = os.pipe()
     os.set_blocking(woken, False)
@@ -467,20 +479,20 @@ def _child_alarm() -> tuple[int, int]:
     return woken, waker
 
 
-def _boot_timer() -> int:
+def boot_timer() -> int:
     fd: int = _libc.timerfd_create(time.CLOCK_BOOTTIME, _TFD_NONBLOCK_CLOEXEC)
     if fd < 0:
         raise OSError(ctypes.get_errno(), "timerfd_create: " + os.strerror(ctypes.get_errno()))
     return fd
 
 
-def _arm(timer: int, at_s: float) -> None:
-    nanoseconds = max(1, int(min(at_s, _now_s() + FAR_FUTURE_S) * 1e9))
+def arm(timer: int, at_s: float) -> None:
+    nanoseconds = max(1, int(min(at_s, boot_s() + FAR_FUTURE_S) * 1e9))
     setting = (ctypes.c_long * 4)(0, 0, nanoseconds // 10**9, nanoseconds % 10**9)
     _libc.timerfd_settime(timer, _TFD_TIMER_ABSTIME, setting, None)
 
 
-def _now_s() -> float:
+def boot_s() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -491,14 +503,14 @@ def _readable(fds: list[int]) -> list[int]:
     return [fd for fd, _ in poll.poll()]
 
 
-def _quiet(fd: int) -> None:
+def quiet(fd: int) -> None:
     try:
         os.read(fd, 4096)
     except BlockingIOError:
         return
 
 
-def _drained(fd: int) -> str:
+def drained(fd: int) -> str:
     if fd < 0:
         return ""
     try:

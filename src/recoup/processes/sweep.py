@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -26,10 +26,10 @@ PIDS_NAMED_MAX: Final = 20
 Environment = frozenset[bytes]
 
 
-async def sweep_marked(marker: str, session: int | None = None) -> int:
-    """Kill what one keeper's command left behind: the marked, its session, and all below them."""
+async def sweep_marked(marker: str, sessions: Collection[int | None] = ()) -> int:
+    """Kill what one keeper's commands left behind: the marked, their sessions, and all below them."""
     entry = f"{KEEPER_MARK}={marker}".encode()
-    return await _sweep(lambda process: process.session == session or entry in _environment(process))
+    return await _sweep(lambda process: process.session in sessions or entry in _environment(process))
 
 
 async def sweep_run(run_id: str) -> int:

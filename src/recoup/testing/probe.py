@@ -20,7 +20,7 @@ from recoup.probe.ports import Done, Holder, Outbox, Site
 from recoup.probe.supervisor import Probe
 from recoup.probe.world import ProbeWorld
 from recoup.processes.census import HostCensus
-from recoup.processes.keeper import LinuxKeeper
+from recoup.processes.keeper import shared_keeper
 from recoup.redaction.redactor import SecretRedactor
 from recoup.testing.clock import HandClock
 
@@ -90,6 +90,7 @@ class ProbeHouse:
         chance: Callable[[], float] = lambda: 0.0,
         probe_id: str = "house",
         gateway: tuple[str, str] | None = None,
+        lease_s: float = LEASE_S,
     ) -> None:
         """`gateway`: its address and token."""
         self.clock = clock or HandClock()
@@ -102,11 +103,11 @@ class ProbeHouse:
             ledger=self.ledger,
             redactor=SecretRedactor(),
             census=HostCensus(alone=True),
-            keeper=LinuxKeeper(),
+            keeper=shared_keeper(),
             environ={"PATH": os.environ.get("PATH", "")},
             home=root,
-            lease_ttl_s=LEASE_S,
-            heartbeat_s=LEASE_S / 3,
+            lease_ttl_s=lease_s,
+            heartbeat_s=lease_s / 3,
             chance=chance,
             seen=self._see,
         )

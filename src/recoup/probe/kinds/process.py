@@ -21,7 +21,7 @@ NOT_STARTED: Final = "process_not_started"
 
 
 class ProcessHolder:
-    """One command under one keeper."""
+    """One command in the hands of a keeper."""
 
     def __init__(self, site: Site, kind: ProcessKind) -> None:
         self._site = site
@@ -148,10 +148,14 @@ def words_of(ended: Ended) -> str:
     more = f", {ended.killed} processes that it left were killed" if ended.killed else ""
     if ended.signal:
         return f"it was ended by {_signal_name(ended.signal)}{more}"
+    if ended.exit_code is None:
+        return f"it ended, and nobody saw how{more}"
     return f"it exited with {ended.exit_code}{more}"
 
 
 def code_of(ended: Ended) -> str:
+    if ended.signal is None and ended.exit_code is None:
+        return "exit_unknown"
     return f"signal_{ended.signal}" if ended.signal else f"exit_{ended.exit_code}"
 
 
