@@ -112,7 +112,7 @@ async def anchor_of(pid: int) -> int:
 
 
 async def test_all_trees_have_one_keeper_which_goes_with_the_last(yard: Yard) -> None:
-    trees = [yard.begin(f"echo $$ > {number}; {STUBBORN}") for number in range(5)]
+    trees = [yard.begin(f"trap '' TERM; echo $$ > {number}; {STUBBORN}") for number in range(5)]
     mains = [await yard.pid_in(str(number)) for number in range(5)]
     assert len(set(yard.keepers)) == 1 and len(yard.keepers) == 5
     assert len({await anchor_of(main) for main in mains}) == 5

@@ -40,6 +40,7 @@ DEAD_MAX = 20
 """So many dead may wait below an anchor before it is told to bury them."""
 LAUNCH_S = 10.0
 LINGERING = "ZX"
+NOTHING: "Order" = ([], b"", {}, b"")
 _INT_BYTES = 4
 
 
@@ -71,6 +72,8 @@ class SharedKeeper:
         self.trees: set[Tree] = set()
         self.anchors: dict[int, Tree] = {}
         self.mains: dict[int, Tree] = {}
+        self.known_dead: set[int] = set()
+        """Those that were dead before their anchor went."""
         self.strays = Rounds()
         self.tidy_at_s = single.boot_s() + TIDY_S
         self.driven = True
@@ -85,9 +88,9 @@ class SharedKeeper:
     def run(self) -> None:
         while self.driven or self.trees:
             single.arm(self.timer, self._next_time_s())
-            for fd, _ in self.epoll.poll():
-                if fd in self.on_readable:  # an earlier one of this turn may have closed it
-                    self.on_readable[fd]()
+            for fd, take in [(fd, self.on_readable[fd]) for fd, _ in self.epoll.poll()]:
+                if self.on_readable.get(fd) is take:  # an earlier one of this turn may have closed it
+                    take()
             self._look()
 
     def watch(self, fd: int, take: "Callable[[], None]") -> None:
@@ -123,39 +126,48 @@ class SharedKeeper:
             message, ancillary = b"", []
         fds = [fd for _, _, data in ancillary for fd in _ints(data)]
         if len(fds) == DESCRIPTORS:
-            self.trees.add(Tree(self, *fds))
-            return
-        for fd in fds:  # not all came through, for want of descriptors: the channel's end tells the driver
-            os.close(fd)
-        if not message:
+            self._add_tree(fds)
+        elif message:
+            _close_all(fds)  # there was no room for all of them: the channel's end tells the driver
+        else:
             self.driven = False
             self.close(self.control.detach())
+
+    def _add_tree(self, fds: list[int]) -> None:
+        order = _read_order(fds.pop(0))
+        try:
+            self.trees.add(Tree(self, order, *fds))
+        except OSError:
+            _close_all(fds)
 
     def _count_children(self) -> None:
         single.quiet(self.woken)
         self._bury()
 
     def _bury(self) -> int:
-        """How many of the dead were not anchors."""
-        others = 0
+        """How many were children that nobody knew to be dead."""
+        unknown = 0
         for _ in range(single.REAPED_PER_TURN_MAX):
             try:
                 pid, status, used = os.wait4(-1, os.WNOHANG | single.WALL)
             except ChildProcessError:
-                return others
+                return unknown
             if pid == 0:
-                return others
-            anchored = self.anchors.pop(pid, None)
-            if anchored is not None:
-                anchored.lose_anchor(used)
-                self.strays.begin()
-                continue
-            others += 1
-            tree = self.mains.pop(pid, None)
-            if tree is not None:
-                tree.note_main(status, used)
+                return unknown
+            unknown += self._bury_one(pid, status, used)
         os.write(self.waker, b"!")
-        return others
+        return unknown
+
+    def _bury_one(self, pid: int, status: int, used: resource.struct_rusage) -> bool:
+        anchored = self.anchors.pop(pid, None)
+        if anchored is not None:
+            anchored.lose_anchor(used)
+            self.strays.begin()
+            return False
+        tree = self.mains.pop(pid, None)
+        if tree is not None:
+            tree.note_main(status, used)
+        return pid not in self.known_dead
 
     # What it does: look at all processes once, for every tree that wants to know.
 
@@ -178,7 +190,7 @@ class SharedKeeper:
             self.trees.remove(tree)
 
     def _end_strays(self, children: "dict[int, list[Process]]") -> None:
-        """A tree that lost its anchor before this look is gone if nobody was seen and nobody has died meanwhile.
+        """A tree that lost its anchor before this look is gone if nobody was seen alive and nobody has died meanwhile.
 
         That is a proof: whoever lived when the look began was seen alive, or has died since and lies here unburied.
         """
@@ -241,9 +253,9 @@ class Rounds:
 class Tree:
     """One process tree, from the order to the proof that it is gone."""
 
-    def __init__(self, keeper: SharedKeeper, order: int, channel: int, stdout: int, stderr: int) -> None:
+    def __init__(self, keeper: SharedKeeper, order: "Order", channel: int, stdout: int, stderr: int) -> None:
         self.keeper = keeper
-        self.order: Order = _read_order(order)
+        self.order = order
         self.channel = channel
         self.pipes = [stdout, stderr]
         self.anchor_pid = 0
@@ -264,6 +276,7 @@ class Tree:
         self.complained = False
         self.rounds = Rounds()
         self.killed: set[int] = set()
+        self.dead: set[int] = set()
         self.cpu_s = 0.0
         os.set_blocking(channel, False)
         keeper.watch(channel, self._hear)
@@ -372,29 +385,34 @@ class Tree:
 
     def _set_sail(self) -> None:
         """The anchor says who the command is; if it ends without a word, its own words say why."""
-        passed = self.pipes
+        passed, heard = self.pipes, list[int]()
         try:
             self.words = _pipe_to(passed)
             self.gate = _pipe_from(passed)
-            says = _pipe_to(passed)
-            words, gate, say = passed[2:]
-            pid = os.fork()
-            if pid == 0:
-                self._become_anchor(words, gate, say)
-            self.anchor_pid = pid
-            self.keeper.anchors[pid] = self
+            heard.append(_pipe_to(passed))
+            self._fork_anchor(*passed[2:])
+            _close_all(passed)
+            self._hold_main(_said_pid(heard[0]))
         finally:
             _close_all(passed)
-        self._hold_main(_said_pid(says))
+            _close_all(heard)
+            self.order = NOTHING  # an environment holds secrets, and hundreds of them fill memory
+
+    def _fork_anchor(self, words: int, gate: int, say: int) -> None:
+        pid = os.fork()
+        if pid == 0:
+            self._become_anchor(words, gate, say)
+        self.anchor_pid = pid
+        self.keeper.anchors[pid] = self
 
     def _hold_main(self, pid: int) -> None:
         if not pid:
             return
         self.main_pidfd = os.pidfd_open(pid)
-        self.main_pid = pid
-        self.keeper.mains[pid] = self
         self.keeper.watch(self.main_pidfd, self._main_ended)
         self.keeper.watch(self.words, self._read_words)
+        self.keeper.mains[pid] = self
+        self.main_pid = pid
 
     def _become_anchor(self, words: int, gate: int, say: int) -> None:
         """In the child, never returns: start the command, then be its anchor."""
@@ -454,15 +472,21 @@ class Tree:
         for process in everybody:
             if process.state in LINGERING:
                 self._count_killed(process.pid, process.exit_status)
-        if now_s >= self.rounds.at_s:
+        if not living and self.main_pidfd < 0:
+            self._weigh_anchor(everybody)
+        elif now_s >= self.rounds.at_s:
             self._act_on(living)
         self._tidy(children)
 
+    def _weigh_anchor(self, dead: "list[Process]") -> None:
+        """All below it are dead: they become the keeper's, which buries them."""
+        self.dead.update(process.pid for process in dead)
+        self.keeper.known_dead |= self.dead
+        os.kill(self.anchor_pid, signal.SIGKILL)
+        self.rounds.end()
+
     def _act_on(self, living: "list[Process]") -> None:
-        if not living and self.main_pidfd < 0:
-            os.kill(self.anchor_pid, signal.SIGKILL)
-            self.rounds.end()
-        elif self.killing_since_s is not None:
+        if self.killing_since_s is not None:
             self.rounds.kill(living)
             self.complain(living)
         elif self.to_tell:
@@ -496,7 +520,7 @@ class Tree:
 
     def complain(self, left: "list[Process]") -> None:
         since_s = self.killing_since_s
-        if self.over or self.complained or since_s is None or single.boot_s() < since_s + single.UNKILLABLE_S:
+        if not left or self.complained or since_s is None or single.boot_s() < since_s + single.UNKILLABLE_S:
             return
         self.complained = True
         self._say("unkillable " + " ".join(str(process.pid) for process in left[:20]))
@@ -515,6 +539,7 @@ class Tree:
     def _close(self) -> None:
         self.over, self.adrift = True, False
         self.keeper.mains.pop(self.main_pid, None)
+        self.keeper.known_dead -= self.dead
         for fd in (self.channel, self.words, self.main_pidfd, self.gate, *self.pipes):
             if fd >= 0:
                 self.keeper.close(fd)
@@ -559,7 +584,6 @@ def _said_pid(fd: int) -> int:
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     said = os.read(fd, 32) if poll.poll(1000 * LAUNCH_S) else b""
-    os.close(fd)
     return int(said or b"0")
 
 
