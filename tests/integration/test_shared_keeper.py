@@ -228,6 +228,15 @@ async def test_nothing_of_one_tree_is_open_in_another(yard: Yard) -> None:
     await lasting
 
 
+@pytest.mark.parametrize("script", ["exit 0", "exit 137", "exit 143", "kill -KILL $$", "kill -TERM $$"])
+def test_how_a_dead_process_ended_is_read_as_whoever_buries_it_is_told(script: str) -> None:
+    with subprocess.Popen(["bash", "-c", script]) as popen:
+        wait_for(lambda: (row := process_of(popen.pid)) is not None and row.state == "Z")
+        row = process_of(popen.pid)
+        assert row is not None
+        assert os.waitstatus_to_exitcode(row.exit_status) == popen.wait()
+
+
 def test_an_anchor_buries_its_dead_when_told_and_not_before() -> None:
     """Fifty orphans end below it; its first child, which it did not start itself, among them."""
     become = textwrap.dedent("""
