@@ -14,10 +14,15 @@ if [ ! -f .bench/mutation/stamp ] || [ "$(cat .bench/mutation/stamp)" != "$packa
     echo "$packages" >.bench/mutation/stamp
 fi
 
-command -v strace >/dev/null && exit 0
+missing=""
+for tool in strace faketime; do
+    command -v "$tool" >/dev/null || missing="$missing $tool"
+done
+[ -n "$missing" ] || exit 0
 if command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then
-    DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends strace >/dev/null 2>&1 ||
-        { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends strace >/dev/null; }
+    # shellcheck disable=SC2086
+    DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $missing >/dev/null 2>&1 ||
+        { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $missing >/dev/null; }
 else
-    echo "soak: install strace; the crash-at-every-call test is skipped without it" >&2
+    echo "soak: install$missing; the tests that need them are skipped" >&2
 fi
