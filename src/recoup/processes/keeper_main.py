@@ -63,6 +63,17 @@ def main() -> None:
     os._exit(0)  # nothing to flush, and tearing an interpreter down takes milliseconds
 
 
+def heard(channel: int) -> list[str] | None:
+    """What the driver says, word by word; nothing yet; or None: it is gone."""
+    try:
+        message = os.read(channel, MESSAGE_BYTES_MAX)
+    except BlockingIOError:
+        return []
+    except OSError:
+        return None
+    return message.decode().split() if message else None
+
+
 class Keeper:
     """One process tree, from the order to the proof that it is gone."""
 
@@ -116,15 +127,10 @@ class Keeper:
     # What happens: the driver speaks or falls silent, time passes, children end.
 
     def _hear(self) -> None:
-        try:
-            message = os.read(self.channel, MESSAGE_BYTES_MAX)
-        except BlockingIOError:
-            return
-        except OSError:
-            message = b""
-        if message:
-            self._obey(message.decode().split())
-        else:
+        words = heard(self.channel)
+        if words:
+            self._obey(words)
+        elif words is None:
             self._lose_driver()
 
     def _obey(self, words: list[str]) -> None:

@@ -314,15 +314,10 @@ class Tree:
             self.gate = -1
 
     def _hear(self) -> None:
-        try:
-            message = os.read(self.channel, single.MESSAGE_BYTES_MAX)
-        except BlockingIOError:
-            return
-        except OSError:
-            message = b""
-        if message:
-            self._obey(message.decode().split())
-        else:
+        words = single.heard(self.channel)
+        if words:
+            self._obey(words)
+        elif words is None:
             self._lose_driver()
 
     def _obey(self, words: list[str]) -> None:
