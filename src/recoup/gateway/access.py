@@ -72,4 +72,8 @@ MAY: Final[dict[tuple[str, str], frozenset[Role | None]]] = {
     ("GET", "/api/workers"): LOOKING | {Role.WORKER},
     ("GET", "/api/policy"): KNOWN,
     ("GET", "/api/audit/verify"): LOOKING,
+    # Pages
+    ("GET", "/static/{version}/{name}"): ANYBODY,
+    ("GET", "/sign-in"): ANYBODY,
+    ("GET", "/"): LOOKING,
 }

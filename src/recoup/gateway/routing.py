@@ -106,6 +106,7 @@ def _signed_in(house: House, request: Request) -> Principal | None:
         said = request.headers.get(CSRF_HEADER, "")
         if not secrets.compare_digest(said.encode(), session.csrf.encode()):
             raise Refused(403, f"the header {CSRF_HEADER} is missing or wrong", "Signing in told it.")
+    request.state.csrf = session.csrf
     return session.principal
 
 

@@ -14,6 +14,7 @@ from recoup import __version__
 from recoup.gateway import heals, runs, sessions, system, workflows
 from recoup.gateway.access import MAY
 from recoup.gateway.answering import document
+from recoup.gateway.console import CONSOLE
 from recoup.gateway.house import House
 from recoup.gateway.limits import Bounded
 from recoup.gateway.problems import add_handlers
@@ -32,7 +33,7 @@ _ABOUT: Final = (
 def build(house: House) -> FastAPI:
     api = FastAPI(title="Recoup", version=__version__, docs_url=None, redoc_url=None, openapi_url=None)
     api.state.house = house
-    for router in (*ROUTERS, _own_description()):
+    for router in (*ROUTERS, _own_description(), *CONSOLE):
         api.include_router(router)
     api.add_middleware(Bounded)
     add_handlers(api)

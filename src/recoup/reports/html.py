@@ -29,6 +29,8 @@ from recoup.reports.view import (
 )
 
 PAGE_BYTES_MAX = 5_000_000
+STYLES = ("tokens", "parts", "page")
+"""Files beside this one. The console uses the first two."""
 _CHART_BYTES_MAX = 1_400_000
 _FAILURES_BYTES_MAX = 1_000_000
 _DIFFS_BYTES_MAX = 900_000
@@ -69,7 +71,7 @@ def html_page(report: Report, version: str) -> str:
 
 @cache
 def _css() -> str:
-    return Path(__file__).with_name("page.css").read_text("utf-8")
+    return "".join(Path(__file__).with_name(f"{name}.css").read_text("utf-8") for name in STYLES)
 
 
 def _policy() -> str:

@@ -1,0 +1,10 @@
+"""Pages for people, made on the server. They look; whatever they change goes through the HTTP API like everybody's."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from recoup.gateway.console import assets, door, overview
+
+CONSOLE: Final = (assets.router, door.router, overview.router)
+"""One for each subject; their routes are in the table of access, too."""
