@@ -42,7 +42,8 @@ def build(house: House) -> FastAPI:
 
 def routes_of() -> list[APIRoute]:
     """All of them, as they are declared."""
-    return [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+    served = (*ROUTERS, *CONSOLE)
+    return [route for router in served for route in router.routes if isinstance(route, APIRoute)]
 
 
 def described() -> dict[str, Any]:
