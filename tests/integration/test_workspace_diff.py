@@ -13,7 +13,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from recoup.errors import CheckpointBroken
@@ -259,6 +259,7 @@ _REPOSITORIES = st.dictionaries(
 
 
 @PROPERTY
+@example(files={b".gitignore": b"b/**", b"b/.gitignore": b"!*/", b"b/a/a": b""}, repositories={})
 @given(files=_IGNORED, repositories=_REPOSITORIES)
 def test_whatever_is_ignored_a_checkpoint_holds_the_rest(
     shared: GitWorkspaces, files: dict[bytes, bytes], repositories: dict[bytes, bytes]

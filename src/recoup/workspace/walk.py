@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import posixpath
 import stat
@@ -240,13 +241,20 @@ class Walker:
         below: list[_Spot] = []
         for name, status in children.items():
             path = joined(spot.path, name)
-            if path in ignored and not spot.repository.tracked.has(spot.repository.inner(path)):
+            if path in ignored and not self._is_needed(spot, name, status):
                 self._gap(
                     Why.IGNORED, path + b"/" if stat.S_ISDIR(status.st_mode) else path, "ignored by git"
                 )
             elif self._filed(self._found.work, path, status):
                 below.append(_Spot(path, spot.repository, spot.ruled))
         return below
+
+    def _is_needed(self, spot: _Spot, name: bytes, status: os.stat_result) -> bool:
+        """In spite of being ignored: git tracks it, or what it lets in would be ignored where it is missing."""
+        path = joined(spot.path, name)
+        if spot.repository.tracked.has(spot.repository.inner(path)):
+            return True
+        return name == b".gitignore" and stat.S_ISREG(status.st_mode) and _lets_in(joined(self._root, path))
 
     def _filed(self, area: Area, path: bytes, status: os.stat_result) -> bool:
         """True if it is a folder to look into."""
@@ -290,6 +298,17 @@ class Walker:
 
     def _gap(self, why: Why, path: bytes, detail: str) -> None:
         self._found.gaps.append(Gap(why, path, detail))
+
+
+def _lets_in(rules: bytes) -> bool:
+    """Whether a .gitignore takes something out of what others ignore. One that only ignores more is not missed: what
+    was not ignored with it is not ignored without it."""
+    chunks = chunks_of(rules)
+    try:
+        lines = next(chunks, b"").removeprefix(codecs.BOM_UTF8).split(b"\n")
+        return any(line.startswith(b"!") for line in lines) or next(chunks, None) is not None
+    except OSError:
+        return False
 
 
 def read_gitfile(path: bytes) -> bytes:
