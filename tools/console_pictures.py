@@ -37,7 +37,7 @@ _SHOP = {
 }
 _PAGE = """<!doctype html><meta charset="utf-8"><title>Invoices</title>
 <style>body {{ font: 16px system-ui; margin: 40px }} td {{ padding: 6px 24px 6px 0 }}
-button, .btn {{ padding: 8px 18px; border: 1px solid #777; border-radius: 6px; font: inherit; background: #eee }}</style>
+button, .btn {{ padding: 8px 18px; border: 1px solid #777; font: inherit; background: #eee }}</style>
 <h1>Invoice INV-1001</h1><table><tr><td>Paper<td>30.00<tr><td>Ink<td>12.00<tr><td><b>Total</b><td><b>42.00</b></table>
 <p id="state">Open</p>{buttons}
 <script>for (const b of document.querySelectorAll("button, a")) b.onclick = () =>
