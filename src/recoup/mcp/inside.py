@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -53,11 +54,8 @@ def build() -> MCPServer[Any]:
     server: MCPServer[Any] = MCPServer(
         "recoup-step", instructions=_ABOUT, version=__version__, log_level="ERROR", subscriptions=False
     )
-    server.add_tool(
-        report_progress, annotations=ToolAnnotations(idempotent_hint=True, destructive_hint=False)
-    )
-    server.add_tool(get_failure_context, annotations=ToolAnnotations(read_only_hint=True))
-    server.add_tool(request_reset, annotations=ToolAnnotations(destructive_hint=True))
+    for tool, hints in _TOOLS.items():
+        server.add_tool(tool, annotations=hints, structured_output=False)
     return server
 
 
@@ -140,3 +138,10 @@ def _cut(reason: str) -> str:
     while len(reason) > REASON_CHARS_MAX or len(msgspec.json.encode(reason)) > _RESET_LINE_BYTES_MAX - 64:
         reason = reason[: min(len(reason) - 1, REASON_CHARS_MAX)].rpartition(" ")[0]
     return reason
+
+
+_TOOLS: Final[dict[Callable[..., str], ToolAnnotations]] = {
+    report_progress: ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True),
+    get_failure_context: ToolAnnotations(read_only_hint=True),
+    request_reset: ToolAnnotations(read_only_hint=False, destructive_hint=True),
+}
