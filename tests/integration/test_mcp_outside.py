@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import secrets
+import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 import httpx2
 import msgspec
 import pytest
-from mcp import Client, MCPError, StdioServerParameters
+from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent, TextResourceContents
 from tests.integration.gateway_house import NO_TLS, Gateway, gateway
@@ -64,23 +65,32 @@ async def app_of(house: Gateway) -> AsyncIterator[App]:
 
 
 @contextlib.asynccontextmanager
-async def over_http(app: App, token: str | None, *, read_only: bool = False) -> AsyncIterator[Client]:
-    """Served on this test's own loop; asked through a real socket."""
+async def served(app: App, *, read_only: bool = False) -> AsyncIterator[str]:
+    """On this test's own loop, at a real socket."""
     url: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     serving = asyncio.create_task(serve_http(app, 0, url.set_result, read_only=read_only))
-    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+
+    def ended(task: asyncio.Task[None]) -> None:
+        if not url.done():
+            url.set_exception(task.exception() or EOFError())
+
+    serving.add_done_callback(ended)
+    place = await url
     try:
-        await asyncio.wait({serving, url}, return_when=asyncio.FIRST_COMPLETED)
-        if serving.done():
-            serving.result()
-        async with (
-            httpx2.AsyncClient(headers=headers, trust_env=False, verify=NO_TLS, timeout=20) as http,
-            Client(streamable_http_client(await url, http_client=http)) as client,
-        ):
-            yield client
+        yield place
     finally:
-        os.kill(os.getpid(), 15)
+        os.kill(os.getpid(), signal.SIGTERM)
         await serving
+
+
+@contextlib.asynccontextmanager
+async def connected(url: str, token: str) -> AsyncIterator[Client]:
+    headers = {"Authorization": f"Bearer {token}"}
+    async with (
+        httpx2.AsyncClient(headers=headers, trust_env=False, verify=NO_TLS, timeout=20) as http,
+        Client(streamable_http_client(url, http_client=http)) as client,
+    ):
+        yield client
 
 
 async def ask(client: Client, tool: str, **arguments: Any) -> Any:
@@ -101,7 +111,9 @@ def words(answer: CallToolResult) -> str:
     return "\n".join(part.text for part in answer.content if isinstance(part, TextContent))
 
 
-async def test_over_stdio_an_agent_submits_looks_and_steers(house: Gateway, broken: str, tmp_path: Path) -> None:
+async def test_over_stdio_an_agent_submits_looks_and_steers(
+    house: Gateway, broken: str, tmp_path: Path
+) -> None:
     plan = tmp_path / "gated.yaml"
     plan.write_text(GATED)
     started = StdioServerParameters(
@@ -117,7 +129,9 @@ async def test_over_stdio_an_agent_submits_looks_and_steers(house: Gateway, brok
             assert tool.annotations and tool.description
             assert tool.annotations.read_only_hint == (name in LOOKING)
             assert name in LOOKING or tool.annotations.destructive_hint
-        made = await ask(client, "submit_plan", plan_path="gated.yaml", reason="to be asked", dedup_key="once")
+        made = await ask(
+            client, "submit_plan", plan_path="gated.yaml", reason="to be asked", dedup_key="once"
+        )
         again = await ask(client, "submit_plan", plan_path="gated.yaml", dedup_key="once")
         assert (again["runId"], again["duplicate"]) == (made["runId"], True)
         house.wait(made["runId"], lambda run: run["status"] == "waiting")
@@ -135,33 +149,133 @@ async def test_over_stdio_an_agent_submits_looks_and_steers(house: Gateway, brok
 
 
 async def test_a_failure_is_explained_from_what_is_recorded(house: Gateway, broken: str) -> None:
-    async with app_of(house) as app, over_http(app, house.tokens["viewer"]) as client:
+    async with app_of(house) as app, served(app) as url, connected(url, house.tokens["viewer"]) as client:
         told = await ask(client, "explain_failure", run_id=broken)
-        assert told["status"] == "failed"
-        assert told["knownGood"] == ["a"]
-        assert told["stoppedAt"]["stepId"] == "b"
-        (tried,) = told["tried"]
-        assert (tried["stepId"], tried["attempt"], tried["failureClass"]) == ("b", 1, "deterministic_policy")
-        assert "no such table" in told["logEnd"]
-        assert f"reuse={broken}" in told["canBeDone"][0]
-        assert "the run failed" in [note["what"] for note in told["happened"]]
         log = await ask(client, "get_log", run_id=broken, step="b", bytes_max=14)
-        assert log["lines"] == ["no such table"]
+    assert (told["status"], told["knownGood"], told["stoppedAt"]["stepId"]) == ("failed", ["a"], "b")
+    (tried,) = told["tried"]
+    assert (tried["stepId"], tried["attempt"], tried["failureClass"]) == ("b", 1, "deterministic_policy")
+    assert "no such table" in told["logEnd"]
+    assert f"reuse={broken}" in told["canBeDone"][0]
+    assert "the run failed" in [note["what"] for note in told["happened"]]
+    assert log["lines"] == ["no such table"]
 
 
-async def test_over_http_roles_count_and_nobody_is_let_in_without_a_token(house: Gateway, broken: str) -> None:
-    async with app_of(house) as app:
-        async with over_http(app, house.tokens["viewer"]) as client:
+async def test_over_http_a_token_counts_for_what_its_role_may(house: Gateway, broken: str) -> None:
+    async with app_of(house) as app, served(app) as url:
+        async with connected(url, house.tokens["viewer"]) as client:
             assert (await ask(client, "get_run", run_id=broken))["runId"] == broken
             told = await refused(client, "control_run", run_id=broken, action="cancel", reason="why not")
             assert "a viewer may not do this" in told
-        async with over_http(app, house.tokens["operator"]) as client:
+        async with connected(url, house.tokens["operator"]) as client:
             made = await ask(client, "submit_plan", plan=TINY, reason="over MCP")
-            (row,) = [one for one in (await ask(client, "list_runs", workflow="tiny"))["items"]]
-            assert row["runId"] == made["runId"]
             first = (await ask(client, "get_events", run_id=made["runId"], limit=1))["items"][0]
             assert first["payload"]["submittedBy"].startswith("first operator (operator, tok-")
-        for token in (None, "wrong", house.tokens["worker"]):
-            with pytest.raises(BaseExceptionGroup):
-                async with over_http(app, token):
-                    pass
+            told = await refused(
+                client, "submit_plan", plan="{version: 1, name: x, steps: [{id: a, rum: b}]}"
+            )
+            assert "did you mean `run`?" in told
+
+
+async def test_over_http_nobody_else_is_let_in(house: Gateway) -> None:
+    async with app_of(house) as app, served(app) as url:
+        known = f"Bearer {house.tokens['operator']}"
+        asked: list[tuple[int, dict[str, str]]] = [
+            (401, {}),
+            (401, {"Authorization": f"Bearer {secrets.token_urlsafe(32)}"}),
+            (401, {"Authorization": house.tokens["operator"]}),
+            (403, {"Authorization": f"Bearer {house.tokens['worker']}"}),
+            (421, {"Authorization": known, "Host": "rebound.example"}),
+            (403, {"Authorization": known, "Origin": "https://elsewhere.example"}),
+        ]
+        async with httpx2.AsyncClient(trust_env=False, verify=NO_TLS) as http:
+            for status, headers in asked:
+                body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+                accept = {"Accept": "application/json, text/event-stream"}
+                answer = await http.post(url, json=body, headers={**accept, **headers})
+                assert answer.status_code == status, (headers, answer.text)
+
+
+async def test_read_only_offers_nothing_that_changes(house: Gateway) -> None:
+    operator = house.tokens["operator"]
+    async with (
+        app_of(house) as app,
+        served(app, read_only=True) as url,
+        connected(url, operator) as client,
+    ):
+        assert {tool.name for tool in (await client.list_tools()).tools} == LOOKING
+        assert "Unknown tool" in await refused(client, "submit_plan", plan=TINY)
+
+
+async def test_a_gateway_answers_as_the_ledger_does(house: Gateway, broken: str) -> None:
+    gateway_desk = GatewayDesk(house.url, house.tokens["operator"])
+    looks: list[Callable[[Desk], Any]] = [
+        lambda desk: desk.run(broken),
+        lambda desk: desk.steps(broken),
+        lambda desk: desk.attempts(broken),
+        lambda desk: desk.events(broken, 2, 3),
+        lambda desk: desk.log_end(broken, "b", 9),
+        lambda desk: desk.mode("broken"),
+        lambda desk: desk.mode("-"),
+        lambda desk: desk.heals(None, broken, None, 5),
+    ]
+    async with app_of(house) as app, contextlib.aclosing(gateway_desk):
+        ledger_desk = LedgerDesk(app, "me")
+        for look in looks:
+            assert plain(await look(ledger_desk)) == await look(gateway_desk)
+        for desk in (ledger_desk, gateway_desk):
+            one = await desk.runs(None, None, 1, None)
+            two = await desk.runs(None, None, 1, one["nextCursor"])
+            assert one["items"][0]["runId"] > two["items"][0]["runId"]
+            assert "broken" in [mode["workflow"] for mode in (await desk.workflows())["items"]]
+
+
+async def test_what_cannot_be_had_or_done_is_said_alike_by_both(house: Gateway, broken: str) -> None:
+    gateway_desk = GatewayDesk(house.url, house.tokens["operator"])
+    cancel = Steering(action="cancel", reason="too late")
+    asked: list[tuple[Callable[[Desk], Any], str]] = [
+        (lambda desk: desk.run("nothing"), "there is no run 'nothing'"),
+        (lambda desk: desk.log_end(broken, "z", 100), "has no step 'z'"),
+        (lambda desk: desk.mode("nobody"), "no workflow 'nobody' has ever run here"),
+        (lambda desk: desk.runs(None, None, 5, "?"), "cursor"),
+        (lambda desk: desk.submit(Submission()), "there is no plan"),
+        (lambda desk: desk.submit(Submission(plan=TINY, plan_path="/x")), "two plans"),
+        (lambda desk: desk.submit(Submission(plan=TINY, from_step="a")), "what is reused"),
+        (lambda desk: desk.submit(Submission(plan_path="relative")), "must begin with /"),
+        (lambda desk: desk.control(broken, cancel), "possible now: nothing"),
+        (lambda desk: desk.control(broken, msgspec.structs.replace(cancel, action="settle")), "settle needs"),
+        (lambda desk: desk.control(broken, msgspec.structs.replace(cancel, force=True)), "force is for"),
+    ]
+    async with app_of(house) as app, contextlib.aclosing(gateway_desk):
+        for act, expected in asked:
+            for desk in (LedgerDesk(app, "me"), gateway_desk):
+                with pytest.raises(RecoupError) as error:
+                    await act(desk)
+                assert expected in error.value.message, (desk, error.value.message)
+
+
+async def test_a_gateway_that_is_not_there_or_not_safe_is_told() -> None:
+    with pytest.raises(UsageError, match="unencrypted"):
+        GatewayDesk("http://gateway.example:8620", "token")
+    desk = GatewayDesk("http://127.0.0.1:9", "token")
+    async with contextlib.aclosing(desk):
+        with pytest.raises(RecoupError, match="does not answer"):
+            await desk.workflows()
+
+
+async def test_without_tokens_nothing_is_served(tmp_path: Path) -> None:
+    async with open_app(read_settings({"HOME": str(tmp_path)}, tmp_path, str(tmp_path / "home")), {}) as app:
+        with pytest.raises(SettingsError, match="there are no tokens"):
+            async with served(app):
+                pass
+
+
+def test_no_answer_is_without_a_limit() -> None:
+    long = bounded({"a": ["x" * (TEXT_CHARS_MAX + 7)], "b": 1})
+    assert long == {"a": ["x" * TEXT_CHARS_MAX + "… [7 characters left out]"], "b": 1}
+    with pytest.raises(UsageError, match="Ask for less"):
+        bounded(["x" * TEXT_CHARS_MAX] * (ANSWER_BYTES_MAX // TEXT_CHARS_MAX + 1))
+
+
+def plain(document: Any) -> Any:
+    return json.loads(msgspec.json.encode(document))

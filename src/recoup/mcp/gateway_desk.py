@@ -24,7 +24,7 @@ class GatewayDesk:
         headers = {"Authorization": f"Bearer {token}"}
         self._client = httpx2.AsyncClient(base_url=url, headers=headers, timeout=_TIMEOUT_S)
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         await self._client.aclose()
 
     async def runs(

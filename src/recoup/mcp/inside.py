@@ -71,7 +71,7 @@ def report_progress(
 
     Call it before and during anything that takes minutes. It never fails; what comes too often is dropped.
     """
-    progress(message, percent, None if percent is None else 100)
+    progress(message, percent, None if percent is None else 100.0)
     return (
         "told"
         if len(message) <= NOTE_CHARS_MAX

@@ -49,11 +49,8 @@ async def serve_stdio(app: App, actor: str, *, read_only: bool) -> None:
 
 async def serve_gateway(url: str, token: str, *, read_only: bool) -> None:
     """What may be done is the gateway's business, and so is what may be shown."""
-    desk = GatewayDesk(url, token)
-    try:
+    async with contextlib.aclosing(GatewayDesk(url, token)) as desk:
         await build(_always(desk), str, read_only=read_only).run_stdio_async()
-    finally:
-        await desk.close()
 
 
 async def serve_http(app: App, port: int, opened: Callable[[str], None], *, read_only: bool) -> None:
@@ -190,6 +187,8 @@ def _listening(port: int) -> socket.socket:
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind((HOST, port))
+        made.listen(CONNECTIONS_MAX)
+        made.setblocking(False)
     except OSError as error:
         made.close()
         raise UsageError(
