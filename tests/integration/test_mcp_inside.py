@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,7 +51,6 @@ PROGRESS = Use("mcp__recoup__report_progress", {"message": "half of it is made",
 RESET = Use("mcp__recoup__request_reset", {"kind": "hard", "reason": "the build folder is torn"})
 OTHER = '{"mcpServers": {"other": {"command": "false"}}}'
 """One that the user has given the agent."""
-ASKED = '{"kind": "hard", "reason": "the build folder is torn"}'
 
 
 @pytest.fixture
@@ -132,9 +132,12 @@ async def test_a_step_that_asks_for_a_hard_reset_goes_on_in_a_fresh_workspace(tm
         return StepLog(house.root / "log", house.redactor, 1 << 20, "---")
 
     house.world.runtimes["run"] = ShellRuntime(LinuxKeeper(), open_log)  # type: ignore[index]
+    secret = "hush" + secrets.token_hex(12)
+    house.redactor.register("TOKEN", secret)
+    asked = json.dumps({"kind": "hard", "reason": f"the build folder is torn: {secret}"})
     script = f"""
         [ "$RECOUP_ATTEMPT" = 1 ] || {{ test ! -e torn && touch made; exit; }}
-        touch torn; echo '{ASKED}' > "$RECOUP_RESET"; sleep 60
+        touch torn; echo '{asked}' > "$RECOUP_RESET"; sleep 60
     """
     step = Step(id="build", action=RunAction(script), expect=(FileCheck("made"),))
     plan = Plan(
@@ -149,6 +152,7 @@ async def test_a_step_that_asks_for_a_hard_reset_goes_on_in_a_fresh_workspace(tm
     assert (state.status, state.workspace) == (RunStatus.SUCCEEDED, 2)
     assert (failed.strategy, failed.outcome_known) == ("hard_reset", False)
     assert failed.facts.kind is FailureKind.HARD_RESET_REQUESTED
+    assert failed.summary == "the step asked for a hard reset: the build folder is torn: [redacted]"
 
 
 def attempt_env(folder: Path) -> dict[str, str]:

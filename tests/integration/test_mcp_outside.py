@@ -16,14 +16,16 @@ from typing import Any
 import httpx2
 import msgspec
 import pytest
+from click.testing import CliRunner
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent, TextResourceContents
 from tests.integration.gateway_house import NO_TLS, Gateway, gateway
 
-from recoup.app import App, open_app
+from recoup.app import App, open_app, tool_server
 from recoup.errors import RecoupError, SettingsError, UsageError
 from recoup.mcp.bounds import ANSWER_BYTES_MAX, TEXT_CHARS_MAX, bounded
+from recoup.mcp.command import mcp as mcp_command
 from recoup.mcp.desk import Desk, Steering, Submission
 from recoup.mcp.gateway_desk import GatewayDesk
 from recoup.mcp.ledger_desk import LedgerDesk
@@ -268,6 +270,14 @@ async def test_without_tokens_nothing_is_served(tmp_path: Path) -> None:
         with pytest.raises(SettingsError, match="there are no tokens"):
             async with served(app):
                 pass
+
+
+def test_without_the_package_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    ended = CliRunner().invoke(mcp_command, [])
+    assert isinstance(ended.exception, SettingsError)
+    assert ended.exception.hint == "pip install 'recoup[mcp]'"
+    assert tool_server() is None
 
 
 def test_no_answer_is_without_a_limit() -> None:

@@ -36,6 +36,7 @@ _CAN: Final = {
     "waiting": (
         "At a gate: control_run action=approve or reject, by somebody who may decide it.",
         "After a pause or a takeover: control_run action=resume.",
+        "Where waitingUntil is set: nothing need be done before that time.",
     ),
     "blocked": ("get_mode of its workflow says why; an operator sets the mode, and the run goes on.",),
     "running": (
@@ -59,7 +60,7 @@ def explained(run: Document, steps: Document, events: Iterable[Document]) -> Doc
     can = (_BY_ITSELF,) if run["retryable"] else _CAN[str(run["status"])]
     return {
         **{key: run[key] for key in ("runId", "workflow", "status", "reason", "failureClass", "failureKind")},
-        **{key: run[key] for key in ("retryable", "waitingFor", "escalationId", "liveControl")},
+        **{key: run[key] for key in ("retryable", "waitingFor", "waitingUntil", "liveControl")},
         "knownGood": [one["stepId"] for one in steps["steps"][: run["knownGoodPrefixLength"]]],
         "stoppedAt": run.get("frontier"),
         "happened": [_note(event) for event in told if event["type"] in _NOTED][-NOTES_MAX:],

@@ -29,7 +29,7 @@ from recoup.errors import SettingsError, UsageError
 from recoup.mcp.desk import Desk
 from recoup.mcp.gateway_desk import GatewayDesk
 from recoup.mcp.ledger_desk import LedgerDesk
-from recoup.mcp.outside import Asking, build
+from recoup.mcp.outside import Asking, DeskOf, build
 from recoup.tokens import Principal, Role, given, hash_of, known
 
 HOST: Final = "127.0.0.1"
@@ -131,8 +131,10 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _always(desk: Desk) -> Any:
-    def desk_of(_asking: Asking, *, changing: bool) -> Desk:  # noqa: ARG001 whoever started us may
+def _always(desk: Desk) -> DeskOf:
+    """Whoever started us may what we may."""
+
+    def desk_of(asking: Asking, *, changing: bool) -> Desk:  # noqa: ARG001
         return desk
 
     return desk_of

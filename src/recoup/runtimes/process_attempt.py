@@ -16,7 +16,7 @@ from recoup.model.process import Ended, EndedBy, ProcessSpec
 from recoup.ports import Hooks, Keeper, OutputSink
 from recoup.runtimes.capture import Capture
 from recoup.runtimes.progress_line import PROGRESS_VARIABLE, ProgressPipe, Said, one_line
-from recoup.runtimes.reset_request import REASON_CHARS_MAX, RESET_VARIABLE, Request, ResetPipe
+from recoup.runtimes.reset_request import RESET_VARIABLE, Request, ResetPipe
 from recoup.runtimes.step_log import StepLog
 
 _KINDS = {
@@ -40,8 +40,7 @@ async def perform_process(
     note: str = "",
 ) -> Outcome:
     """What the process came to; `kind` is None when it ran to its own end and was not killed. Who listens hears all
-    output as it comes, and may say that it was no progress. A note stands at the
-    beginning of the log."""
+    output as it comes, and may say that it was no progress. A note stands at the beginning of the log."""
     captures = {name: Capture(order.policy.output_bytes_max) for name in ("stdout", "stderr")}
     with open_log(order) as log:
         heed = listen(log) if listen else None
@@ -122,7 +121,7 @@ def _asked(outcome: Outcome, request: Request) -> Outcome:
     return msgspec.structs.replace(
         outcome,
         kind=request.failure,
-        detail=request.reason[:REASON_CHARS_MAX] or "no reason was given",
+        detail=request.reason.strip() or "no reason was given",
         outcome_known=False,
         interrupted=False,
     )

@@ -17,7 +17,6 @@ from recoup.model.outcome import Order
 from recoup.runtimes.named_pipe import NamedPipe, pipe_path
 
 RESET_VARIABLE: Final = "RECOUP_RESET"
-REASON_CHARS_MAX: Final = 1_000
 ANSWER_S: Final = 0.5
 """Until the attempt is ended: whoever asked is to hear what was answered, and its agent to write it down."""
 _LINE_BYTES_MAX: Final = 8 << 10
@@ -28,6 +27,7 @@ class Request(msgspec.Struct, frozen=True):
 
     kind: Literal["soft", "hard"]
     reason: str
+    """Raw, and whole: it is cut where it has been redacted."""
 
     @property
     def failure(self) -> FailureKind:

@@ -29,6 +29,7 @@ def _offer(server: tuple[str, ...]) -> Offer:
         "args": list(server[1:]),
         "env_vars": list(FORWARDED),
         "startup_timeout_sec": START_S_MAX,
+        # Nobody is there to be asked; without it every call is refused.
         "default_tools_approval_mode": "approve",
     }
     written = ",".join(f"{key}={msgspec.json.encode(value).decode()}" for key, value in table.items())
