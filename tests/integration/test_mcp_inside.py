@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from mcp import Client, StdioServerParameters
+from mcp import Client
 from mcp_types import CallToolResult, TextContent
 from tests.integration import test_agents as agents
 from tests.integration.test_agents import (
@@ -28,7 +28,7 @@ from tests.integration.test_agents import (
 from recoup.app import tool_server
 from recoup.clock import SystemClock
 from recoup.errors import UsageError
-from recoup.mcp.inside import CONTEXT_BYTES_MAX, REASON_CHARS_MAX, build
+from recoup.mcp.inside import CONTEXT_BYTES_MAX, FIRST_ATTEMPT, REASON_CHARS_MAX, build
 from recoup.model import events as ev
 from recoup.model.failure import FailureClass, FailureKind
 from recoup.model.ids import run_stream
@@ -72,6 +72,7 @@ async def test_claude_tells_progress_and_asks_for_a_reset(tooled: Bench) -> None
             env={**tooled.env, **attempt_env(tooled.folder), "ANTHROPIC_BASE_URL": model.url},
             policy=Policy(stop_grace_seconds=1),
         )
+        (tooled.folder / "mcp.py").write_text("raise SystemExit('a file of the workspace was loaded')")
         hooks = Watching()
         runtime = AgentRuntime(LinuxKeeper(), tooled.open_log, tool_server())
         outcome = await runtime.perform(order, hooks)
@@ -170,19 +171,18 @@ def pipe(path: Path) -> Iterator[int]:
         os.close(reader)
 
 
-async def test_the_server_speaks_through_the_files_of_its_attempt_alone(tmp_path: Path) -> None:
-    words = tool_server()
-    assert words is not None
-    (tmp_path / "mcp.py").write_text("raise SystemExit('a file of the workspace was loaded')")
+async def test_the_server_speaks_through_the_files_of_its_attempt_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     context = tmp_path / "context.json"
     env = {
         **attempt_env(tmp_path),
         **{"RECOUP_PROGRESS": str(tmp_path / "progress"), "RECOUP_RESET": str(tmp_path / "reset")},
-        "RECOUP_RETRY_CONTEXT": str(context),
-        "RECOUP_HOME": "/nowhere/at/all",
+        **{"RECOUP_RETRY_CONTEXT": str(context), "RECOUP_HOME": "/nowhere/at/all"},
     }
-    started = StdioServerParameters(command=words[0], args=list(words[1:]), env=env, cwd=tmp_path)
-    async with Client(started) as client:
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    async with Client(build()) as client:
 
         async def ask(tool: str, **arguments: Any) -> tuple[bool, str]:
             answer = await client.call_tool(tool, arguments)
@@ -198,6 +198,8 @@ async def test_the_server_speaks_through_the_files_of_its_attempt_alone(tmp_path
         context.write_text('{"failureSummary": "it was torn"}' + " " * CONTEXT_BYTES_MAX)
         failed, said = await ask("get_failure_context")
         assert not failed and "it was torn" in said and len(said) == CONTEXT_BYTES_MAX
+        monkeypatch.delenv("RECOUP_RETRY_CONTEXT")
+        assert await ask("get_failure_context") == (False, FIRST_ATTEMPT)
         assert await ask("report_progress", message="nobody reads this") == (False, "told")
         with pipe(tmp_path / "progress") as progress:
             assert await ask("report_progress", message="half of it", percent=100) == (False, "told")

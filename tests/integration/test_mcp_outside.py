@@ -29,6 +29,7 @@ from recoup.mcp.command import mcp as mcp_command
 from recoup.mcp.desk import Desk, Steering, Submission
 from recoup.mcp.gateway_desk import GatewayDesk
 from recoup.mcp.ledger_desk import LedgerDesk
+from recoup.mcp.outside import Asking, build
 from recoup.mcp.serving import serve_http
 from recoup.settings import read_settings
 
@@ -230,6 +231,18 @@ async def test_a_gateway_answers_as_the_ledger_does(house: Gateway, broken: str)
             two = await desk.runs(None, None, 1, one["nextCursor"])
             assert one["items"][0]["runId"] > two["items"][0]["runId"]
             assert "broken" in [mode["workflow"] for mode in (await desk.workflows())["items"]]
+
+
+async def test_with_a_gateway_the_role_of_its_token_counts(house: Gateway, broken: str) -> None:
+    async with contextlib.aclosing(GatewayDesk(house.url, house.tokens["viewer"])) as desk:
+
+        def desk_of(asking: Asking, *, changing: bool) -> Desk:
+            return desk
+
+        async with Client(build(desk_of, str, read_only=False)) as client:
+            assert (await ask(client, "explain_failure", run_id=broken))["status"] == "failed"
+            told = await refused(client, "submit_plan", plan=TINY)
+            assert "a viewer may not do this" in told and "It takes the role: operator." in told
 
 
 async def test_what_cannot_be_had_or_done_is_said_alike_by_both(house: Gateway, broken: str) -> None:
