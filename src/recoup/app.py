@@ -94,7 +94,7 @@ if TYPE_CHECKING:
     from recoup.runtimes.browser.runtime import BrowserRuntime
 
 _OWN_SECRETS = frozenset({"RECOUP_KEY", "RECOUP_TOKEN", "RECOUP_DATABASE", "RECOUP_EVIDENCE"})
-_PER_ATTEMPT = frozenset({"RECOUP_RETRY_CONTEXT", "RECOUP_OUTPUT", "RECOUP_PROGRESS"})
+_PER_ATTEMPT = frozenset({"RECOUP_RETRY_CONTEXT", "RECOUP_OUTPUT", "RECOUP_PROGRESS", "RECOUP_RESET"})
 _SECRET_GIVEN = "[secret]"
 _EVENTS_PAGE = 5_000
 _POLICIES_MAX = 100
@@ -940,7 +940,19 @@ def _python_runtime(keeper: Keeper, open_log: Callable[[Order], StepLog]) -> Run
 def _agent_runtime(keeper: Keeper, open_log: Callable[[Order], StepLog]) -> Runtime:
     from recoup.runtimes.agent.runtime import AgentRuntime
 
-    return AgentRuntime(keeper, open_log)
+    return AgentRuntime(keeper, open_log, tool_server())
+
+
+def tool_server() -> tuple[str, ...] | None:
+    """What starts the MCP server for agents inside a step. `-P`, and the place of this package: nothing in the step's
+    folder may take the place of a module. None: its package is not installed."""
+    import importlib.util
+    import sys
+
+    if importlib.util.find_spec("mcp") is None:
+        return None
+    boot = "import sys; sys.path.insert(0, sys.argv.pop(1)); from recoup.mcp.inside import main; main()"
+    return (sys.executable, "-P", "-c", boot, str(Path(__file__).parents[1]))
 
 
 def environment_redactor(environ: Mapping[str, str]) -> SecretRedactor:

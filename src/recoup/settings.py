@@ -23,11 +23,9 @@ NAMES = (
     "RECOUP_OTEL",
     "RECOUP_SENTENCES",
     "RECOUP_TOKEN",
-)
-LATER = (
     "RECOUP_GATEWAY",
-    "RECOUP_BROWSER",
 )
+LATER = ("RECOUP_BROWSER",)
 """Reserved names: accepted, not used yet."""
 _STATSD_PORT = 8125
 _STATSD_FLAVOURS = ("plain", "datadog")
@@ -97,6 +95,8 @@ class Settings:
     """The folder of a sentence model, by which what was learned is compared; None: by its letters."""
     token: str | None = field(default=None, repr=False)
     """What a probe shows its gateway."""
+    gateway: str | None = None
+    """The gateway that `recoup mcp` asks instead of the ledger."""
 
 
 def read_settings(environ: Mapping[str, str], folder: Path, home: str | None = None) -> Settings:
@@ -123,6 +123,7 @@ def read_settings(environ: Mapping[str, str], folder: Path, home: str | None = N
         evidence=_place(said.get("RECOUP_EVIDENCE")),
         sentences=Path(sentences).expanduser().absolute() if sentences else None,
         token=said.get("RECOUP_TOKEN"),
+        gateway=said.get("RECOUP_GATEWAY"),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import tomllib
 from typing import Any
 
 import pytest
@@ -12,8 +14,11 @@ from recoup.engine.papers import CONSTRAINTS
 from recoup.model.outcome import Order
 from recoup.model.plan import AgentAction, AgentSession
 from recoup.model.policy import Policy
+from recoup.runtimes.agent.claude import CLAUDE
 from recoup.runtimes.agent.clis import argv_of, call_of, cli_name, dialect_of
+from recoup.runtimes.agent.codex import CODEX
 from recoup.runtimes.agent.prompt import FILES_MAX, prompt_for
+from recoup.runtimes.agent.tools import FORWARDED, TOOLS
 
 SESSION = "0b7c3f52-5f0e-4d19-9a57-0d8a3b1c2d4e"
 CONTEXT: dict[str, Any] = {
@@ -192,3 +197,34 @@ def test_any_prompt_can_be_carried_as_an_argument(prompt: str, context: dict[str
     told = prompt_for(order_of(AgentAction("claude", prompt + "\0\ud800"), context=context or None))
     assert "\0" not in told
     told.encode()
+
+
+# Recoup's own tools
+
+SERVER = ("/usr/bin/python3", "-P", "-c", 'say "hi"')
+
+
+def test_claude_is_given_the_server_beside_those_of_the_user_and_may_use_its_tools() -> None:
+    assert CLAUDE.offer is not None
+    config, allowed = CLAUDE.offer(SERVER).args
+    told = json.loads(config.removeprefix("--mcp-config="))
+    assert told == {"mcpServers": {"recoup": {"command": SERVER[0], "args": list(SERVER[1:])}}}
+    assert allowed.removeprefix("--allowedTools=").split(",") == [f"mcp__recoup__{tool}" for tool in TOOLS]
+    assert CLAUDE.offer(SERVER).env == {"MCP_CONNECTION_NONBLOCKING": "0"}
+
+
+def test_codex_is_given_the_server_with_the_variables_of_its_attempt_and_no_others() -> None:
+    assert CODEX.offer is not None
+    option, setting = CODEX.offer(SERVER).args
+    told = tomllib.loads(setting)["mcp_servers"]["recoup"]
+    assert option == "-c"
+    assert [told["command"], *told["args"]] == list(SERVER)
+    assert told["env_vars"] == list(FORWARDED)
+
+
+@pytest.mark.parametrize("kind", ["reset_requested", "hard_reset_requested"])
+def test_after_an_agent_asked_for_a_reset_its_session_is_not_gone_on_with(kind: str) -> None:
+    action = AgentAction("claude", "Fix it", resume=AgentSession.SESSION)
+    context = {**CONTEXT, "failureKind": kind}
+    assert "--resume" in argv(action, context=CONTEXT, session_id=SESSION)
+    assert "--resume" not in argv(action, context=context, session_id=SESSION)

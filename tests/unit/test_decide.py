@@ -442,3 +442,33 @@ def test_over_a_reboot_no_more_than_the_time_of_the_run_is_counted() -> None:
     long_ago = Instant(0, 0, "another boot")
     decision = decide(state(active_since=long_ago), failure(), Policy(run_timeout_seconds=50), NOW)
     assert decision.reason == "run_timeout: 50 s of 50 s are used, and the next wait is too long"
+
+
+# A step that asks for a reset
+
+
+def asked(kind: FailureKind) -> Failure:
+    return failure(FailureClass.STUCK_NO_PROGRESS, kind=kind)
+
+
+def test_a_step_that_asks_for_a_reset_gets_a_fresh_process() -> None:
+    decision = decide(state(), asked(FailureKind.RESET_REQUESTED), Policy(), NOW)
+    assert isinstance(decision, SoftReset)
+    assert decision.cls is FailureClass.STUCK_NO_PROGRESS
+
+
+def test_a_step_that_asks_for_a_hard_reset_gets_one_where_that_is_possible_and_left() -> None:
+    wish = asked(FailureKind.HARD_RESET_REQUESTED)
+    assert isinstance(decide(state(), wish, Policy(), NOW), HardReset)
+    without = decide(state(can_hard_reset=False), wish, Policy(), NOW)
+    assert isinstance(without, SoftReset) and "no workspace to reset" in without.reason
+    used = decide(state(resets=1), wish, Policy(job_self_heal_max_resets=1), NOW)
+    assert isinstance(used, SoftReset) and "job_self_heal_max_resets: 1 of 1 used" in used.reason
+
+
+def test_who_asks_again_and_again_comes_to_the_end_of_the_same_budgets() -> None:
+    wish = asked(FailureKind.HARD_RESET_REQUESTED)
+    spent = decide(state(Policy().step_max_attempts), wish, Policy(), NOW)
+    assert isinstance(spent, GiveUp) and spent.redeliver
+    never = msgspec.structs.replace(wish, outcome_known=False)
+    assert isinstance(decide(state(may_repeat=False), never, Policy(), NOW), Escalate)

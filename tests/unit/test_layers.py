@@ -40,6 +40,7 @@ MAY_IMPORT = {
     "metrics": {"model", "kernel", "errors"},
     "reports": {"model", "kernel", "ports", "errors", "evidence"},
     "settings": {"errors"},
+    "tokens": {"errors"},
     "simulation": {"model", "kernel", "ports", "errors", "engine", "ledger", "redaction", "linked"},
     "heals": {"model", "kernel", "ports", "errors", "documents", "redaction", "targets"},
     "linked": {"model", "kernel", "ports", "errors", "engine", "evidence", "workspace"},
@@ -51,6 +52,7 @@ MAY_IMPORT = {
     "testing": ALL - EDGES,
     "cli": ALL - (EDGES - {"cli"}),
     "gateway": ALL - (EDGES - {"gateway"}),
+    "mcp": ALL - (EDGES - {"mcp"}),
     "pytest_plugin": {"model", "kernel", "runtimes", "targets", "redaction"},
 }
 OUTSIDE = {
@@ -77,6 +79,7 @@ OUTSIDE = {
     "learning": {"msgspec", "numpy", "faiss"},
     "pytest_plugin": {"msgspec", "playwright", "pytest"},
     "gateway": {"msgspec", "click", "pydantic", "fastapi", "jinja2", "markupsafe", "starlette", "uvicorn"},
+    "mcp": {"msgspec", "click", "pydantic", "mcp", "mcp_types", "starlette", "uvicorn", "httpx2"},
 }
 IMPURE = {
     "asyncio",

@@ -190,7 +190,7 @@ def test_all_problems_of_all_kinds_are_told_at_once() -> None:
         (
             5,
             "steps[1].agent.model",
-            "unknown key: the keys here are `args`, `cli`, `prompt`, `resume`",
+            "unknown key: the keys here are `args`, `cli`, `mcp`, `prompt`, `resume`",
         ),
         (6, "steps[1].with", "is for `python` only: use `env` here"),
         (7, "steps[2].python", "must be `module:function`, such as `invoices.totals:compute`"),

@@ -76,9 +76,14 @@ class AgentShape(Shape):
         description="What a second attempt begins with: a fresh session, or the session of the first.",
         examples=["session"],
     )
+    mcp: bool = Field(
+        True,
+        description="Whether claude and codex get Recoup's tools: tell progress, ask what failed, ask for a reset.",
+        examples=[False],
+    )
 
     def value(self) -> AgentAction:
-        return AgentAction(self.cli, self.prompt, tuple(self.args), AgentSession(self.resume))
+        return AgentAction(self.cli, self.prompt, tuple(self.args), AgentSession(self.resume), self.mcp)
 
 
 class AgentWork(Work):

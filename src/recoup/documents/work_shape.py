@@ -17,7 +17,10 @@ VARIABLES_MAX = 1_000
 
 OWN_ENVIRONMENT = frozenset(
     f"RECOUP_{name}"
-    for name in ("RUN_ID", "STEP_ID", "ATTEMPT", "IDEMPOTENCY_KEY", "OUTPUT", "RETRY_CONTEXT", "PROGRESS")
+    for name in (
+        *("RUN_ID", "STEP_ID", "ATTEMPT", "IDEMPOTENCY_KEY"),
+        *("OUTPUT", "RETRY_CONTEXT", "PROGRESS", "RESET"),
+    )
 )
 SECRETS_PREFIX = "RECOUP_VALUE_"
 """How the variables begin in which secret values reach a script."""

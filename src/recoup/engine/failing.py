@@ -13,6 +13,7 @@ from recoup.model.workspace import Change
 from recoup.ports import Redactor
 
 _HASHED_OUTPUT_BYTES = 64 << 10
+_REQUESTS = frozenset({FailureKind.RESET_REQUESTED, FailureKind.HARD_RESET_REQUESTED})
 
 
 def failure_of(
@@ -57,7 +58,9 @@ def _facts(
 
 
 def _telling(redactor: Redactor, outcome: Outcome, kind: FailureKind, detail: str) -> str | None:
-    """Of an agent's failed checks only what the checks say, for the same reason."""
+    """Of an agent's failed checks only what the checks say, for the same reason; of a request only the request."""
+    if kind in _REQUESTS:
+        return redactor.redact(detail).text
     if outcome.agent is None or kind is not FailureKind.POSTCONDITION_FAILED:
         return None
     return redactor.redact(detail).text

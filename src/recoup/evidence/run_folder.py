@@ -39,6 +39,11 @@ class RunFolder:
     def log_path(self, step_index: int) -> Path:
         return self.artifacts / "logs" / "steps" / f"step-{step_index:04d}.log"
 
+    def log_tail(self, step_index: int, limit_bytes: int) -> int:
+        """Where the last so many bytes of a step's log begin."""
+        path = self.log_path(step_index)
+        return max(0, path.stat().st_size - limit_bytes) if path.is_file() else 0
+
     def patch_path(self, step_index: int) -> Path:
         return self.artifacts / "patches" / "steps" / f"step-{step_index:04d}.patch"
 

@@ -2,35 +2,10 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Final
 
-import msgspec
-
-
-class Role(StrEnum):
-    VIEWER = "viewer"
-    """Looks."""
-    OPERATOR = "operator"
-    """Looks and changes. Who may submit a plan may run any command that the workers can: a plan is code."""
-    WORKER = "worker"
-    """A machine that drives runs."""
-    PROBE = "probe"
-    """A machine that watches processes."""
-
-
-class Principal(msgspec.Struct, frozen=True):
-    """Whoever asks, by their token."""
-
-    token_id: str
-    name: str
-    role: Role
-
-    @property
-    def actor(self) -> str:
-        """As it stands in events."""
-        return f"{self.name} ({self.role}, {self.token_id})"
-
+from recoup.tokens import Principal as Principal
+from recoup.tokens import Role as Role
 
 ANYBODY: Final = frozenset(Role) | {None}
 """Without a token, too."""

@@ -17,7 +17,8 @@ from typing import Final
 import msgspec
 
 from recoup.errors import NotFound, StateError, UsageError
-from recoup.gateway.access import Principal, Role
+from recoup.tokens import Principal, Role, given, known
+from recoup.tokens import hash_of as _hash
 
 ANSWERS_KEPT_S: Final = 24 * 3_600
 ANSWERS_MAX: Final = 10_000
@@ -26,7 +27,6 @@ UNDER_WAY_S: Final = 120.0
 TOKENS_MAX: Final = 1_000
 SESSION_S: Final = 12 * 3_600
 SESSIONS_MAX: Final = 200
-GIVEN_CHARS_MIN: Final = 32
 _PREFIX: Final = "recoup"
 _BUSY_S: Final = 5.0
 _SCHEMA: Final = """
@@ -111,21 +111,13 @@ class Book:
 
     def accept(self, token: str) -> None:
         """The operator's token by `RECOUP_TOKEN`: known as long as this process lives."""
-        if len(token) < GIVEN_CHARS_MIN:
-            raise UsageError(
-                f"RECOUP_TOKEN has fewer than {GIVEN_CHARS_MIN} characters",
-                hint="Make a long random one: python3 -c 'import secrets; print(secrets.token_urlsafe(32))'",
-            )
-        self._given, self._given_hash = Principal("environment", "RECOUP_TOKEN", Role.OPERATOR), _hash(token)
+        self._given_hash, self._given = given(token)
 
     def who(self, token: str) -> Principal | None:
         hashed = _hash(token)
         if self._given is not None and secrets.compare_digest(hashed, self._given_hash):
             return self._given
-        row = self._db.execute(
-            "SELECT id, name, role FROM tokens WHERE hash = ? AND revoked_at IS NULL", (hashed,)
-        ).fetchone()
-        return None if row is None else Principal(row[0], row[1], Role(row[2]))
+        return known(self._db, hashed)
 
     def tokens(self) -> list[TokenRow]:
         rows = self._db.execute("SELECT id, name, role, made_at, revoked_at FROM tokens ORDER BY made_at, id")
@@ -227,7 +219,3 @@ class KeyOfAnother(UsageError):
 def answer_key(principal: Principal, key: str) -> str:
     """Of one token: nobody meets another's answers."""
     return hashlib.sha256(f"{principal.token_id}\n{key}".encode()).hexdigest()
-
-
-def _hash(token: str) -> str:
-    return hashlib.sha256(b"recoup token\n" + token.encode()).hexdigest()

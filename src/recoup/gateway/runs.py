@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -23,11 +22,12 @@ from recoup.gateway.streaming import Batch, Message, stream
 from recoup.kernel.controls import FORCE, is_over
 from recoup.kernel.documents import run_document
 from recoup.kernel.prefix import ledger_document
+from recoup.kernel.rows import attempt_row_document, run_row_document
 from recoup.model.events import Event
 from recoup.model.ids import run_stream
 from recoup.model.plan import Plan
 from recoup.model.run import RunState, RunStatus
-from recoup.model.storage import AttemptRow, Control, RunRow
+from recoup.model.storage import Control
 
 router = new_router("runs")
 LOG_BYTES_MAX: Final = 256_000
@@ -57,7 +57,7 @@ async def list_runs(
     )
     last = rows[limit - 1] if len(rows) > limit else None
     behind = None if last is None else cursor_of(last.submitted_at_us, last.run_id)
-    return page(request, [_summary(row) for row in rows[:limit]], behind)
+    return page(request, [run_row_document(row) for row in rows[:limit]], behind)
 
 
 @router.get("/api/runs/stream", responses=streams("run"))
@@ -93,7 +93,7 @@ async def show_steps(request: Request, run_id: str) -> Response:
 async def list_attempts(request: Request, run_id: str) -> Response:
     house = house_of(request)
     rows = await house.app.ledger.attempts(await house.run(run_id))
-    return page(request, [_attempt(row) for row in rows], None)
+    return page(request, [attempt_row_document(row) for row in rows], None)
 
 
 @router.get("/api/runs/{run_id}/events", responses=answers(shapes.EventPage))
@@ -128,12 +128,15 @@ async def show_log(
     step: str,
     after: After = None,
     limit: Annotated[int, Query(ge=4, le=LOG_BYTES_MAX)] = LOG_BYTES_MAX,
+    tail: Annotated[bool, Query(description="The last `limit` bytes, whatever `after` says.")] = False,
 ) -> Response:
     """What a step printed, redacted, as far as it is kept where the gateway runs. `step` is an id or an index."""
     house = house_of(request)
     state = await house.app.state(await house.run(run_id))
     index = _index(state, step)
-    offset, raw = _log_piece(house.app.files(run_id).log_path(index), after or 0, limit)
+    files = house.app.files(run_id)
+    begin = files.log_tail(index, limit) if tail else after or 0
+    offset, raw = _log_piece(files.log_path(index), begin, limit)
     return document(
         request,
         {
@@ -374,33 +377,3 @@ def _whole(raw: bytes) -> bytes:
         length = 1 if lead < 0x80 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
         return raw[:-back] if length > back else raw
     return raw
-
-
-def _summary(row: RunRow) -> dict[str, Any]:
-    return {
-        "runId": row.run_id,
-        "workflow": row.workflow,
-        "status": row.status,
-        "delivery": row.delivery,
-        "submittedAt": _iso(row.submitted_at_us),
-        "updatedAt": _iso(row.updated_at_us),
-        "reason": row.reason,
-        "seq": row.seq,
-    }
-
-
-def _attempt(row: AttemptRow) -> dict[str, Any]:
-    return {
-        **{"runId": row.run_id, "stepIndex": row.step_index, "stepId": row.step_id, "attempt": row.attempt},
-        **{"delivery": row.delivery, "state": row.state, "verdict": row.verdict},
-        **{"failureKind": row.failure_kind, "failureClass": row.failure_class},
-        **{"failureSignature": row.failure_signature, "diffHash": row.diff_hash, "strategy": row.strategy},
-        "startedAt": _iso(row.started_at_us),
-        "endedAt": None if row.ended_at_us is None else _iso(row.ended_at_us),
-    }
-
-
-def _iso(wall_us: int) -> str:
-    return (
-        datetime.fromtimestamp(wall_us / 1e6, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-    )

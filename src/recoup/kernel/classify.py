@@ -55,6 +55,9 @@ KIND_TO_CLASS: dict[FailureKind, FailureClass] = {
     FailureKind.DIALOG_BLOCKED: FailureClass.UNKNOWN,
     FailureKind.DOWNLOAD_STALLED: FailureClass.TRANSIENT_RUNTIME,
     FailureKind.REJECTED: FailureClass.DETERMINISTIC_POLICY,
+    # Whoever works in the step says that it gets no further.
+    FailureKind.RESET_REQUESTED: FailureClass.STUCK_NO_PROGRESS,
+    FailureKind.HARD_RESET_REQUESTED: FailureClass.STUCK_NO_PROGRESS,
 }
 """Every kind but `cancelled`, which is nobody's failure and never classified."""
 
@@ -323,6 +326,8 @@ _HEADLINES = {
     FailureKind.DOWNLOAD_STALLED: "the download did not come to its end",
     FailureKind.CANCELLED: "cancelled",
     FailureKind.REJECTED: "rejected by an operator",
+    FailureKind.RESET_REQUESTED: "the step asked for a reset",
+    FailureKind.HARD_RESET_REQUESTED: "the step asked for a hard reset",
 }
 
 

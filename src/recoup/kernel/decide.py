@@ -6,7 +6,7 @@ from recoup.kernel.backoff import backoff_ms, cooldown_ms
 from recoup.kernel.elapsed import active_seconds
 from recoup.kernel.progress import equal_attempts, mark_of, says_something
 from recoup.model.decision import Decision, Escalate, GiveUp, HardReset, Retry, SoftReset
-from recoup.model.failure import Failure, FailureClass
+from recoup.model.failure import Failure, FailureClass, FailureKind
 from recoup.model.instant import Instant
 from recoup.model.policy import Policy
 from recoup.model.run import StepState
@@ -71,6 +71,8 @@ def _recovery(state: StepState, failure: Failure, cls: FailureClass, policy: Pol
     delay_ms = backoff_ms(state.attempts_in_delivery, policy)
     if _stuck(state, failure, policy):
         return _after_no_progress(state, cls, policy, delay_ms)
+    if failure.kind is FailureKind.HARD_RESET_REQUESTED:
+        return _as_asked(state, cls, policy, delay_ms)
     if cls is FailureClass.COOLDOWN:
         wait_ms = cooldown_ms(failure.facts.retry_after_s, policy)
         return Retry(f"cooldown: wait {wait_ms / 1000:g} s as asked", cls, wait_ms)
@@ -94,3 +96,14 @@ def _after_no_progress(state: StepState, cls: FailureClass, policy: Policy, dela
             exhausted=True,
         )
     return HardReset(f"{repeated}: restore the workspace aside", cls, delay_ms)
+
+
+def _as_asked(state: StepState, cls: FailureClass, policy: Policy, delay_ms: int) -> Decision:
+    """A step may ask for a hard reset; whether it gets one is not its business."""
+    asked = "the step asked for a hard reset"
+    if not state.can_hard_reset:
+        return SoftReset(f"{asked}, and has no workspace to reset: fresh process", cls, delay_ms)
+    if state.resets >= policy.job_self_heal_max_resets:
+        used = f"job_self_heal_max_resets: {state.resets} of {policy.job_self_heal_max_resets} used"
+        return SoftReset(f"{asked}; {used}: fresh process, same workspace", cls, delay_ms)
+    return HardReset(f"{asked}: restore the workspace aside", cls, delay_ms)

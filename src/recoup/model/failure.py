@@ -42,6 +42,8 @@ class FailureKind(StrEnum):
     DOWNLOAD_STALLED = "download_stalled"
     CANCELLED = "cancelled"
     REJECTED = "rejected"
+    RESET_REQUESTED = "reset_requested"
+    HARD_RESET_REQUESTED = "hard_reset_requested"
 
 
 class FailureClass(StrEnum):

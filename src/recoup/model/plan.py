@@ -198,6 +198,8 @@ class AgentAction(msgspec.Struct, frozen=True, tag="agent", omit_defaults=True):
     prompt: str
     args: tuple[str, ...] = ()
     resume: AgentSession = AgentSession.FRESH
+    mcp: bool = True
+    """Whether the agent is given the tools of `recoup mcp`, where its command line is known to take them."""
 
 
 class BrowserVerb(StrEnum):

@@ -5,13 +5,18 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from typing import Final
+
+import msgspec
 
 from recoup.model.failure import FailureKind
+from recoup.model.ids import ProcessIdentity
 from recoup.model.outcome import Order, Outcome, Progress
 from recoup.model.process import Ended, EndedBy, ProcessSpec
 from recoup.ports import Hooks, Keeper, OutputSink
 from recoup.runtimes.capture import Capture
 from recoup.runtimes.progress_line import PROGRESS_VARIABLE, ProgressPipe, Said, one_line
+from recoup.runtimes.reset_request import RESET_VARIABLE, Request, ResetPipe
 from recoup.runtimes.step_log import StepLog
 
 _KINDS = {
@@ -20,6 +25,8 @@ _KINDS = {
     EndedBy.LIFELINE: FailureKind.DRIVER_LOST,
     EndedBy.SPAWN_FAILED: FailureKind.SPAWN_FAILED,
 }
+_BY_THE_STEP: Final = frozenset({EndedBy.EXIT, EndedBy.STOPPED})
+"""How an attempt ends that asked for it: stopped, or by itself before that."""
 
 
 async def perform_process(
@@ -30,12 +37,15 @@ async def perform_process(
     argv: tuple[str, ...],
     stdin: bytes = b"",
     listen: Callable[[StepLog], OutputSink] | None = None,
+    note: str = "",
 ) -> Outcome:
     """What the process came to; `kind` is None when it ran to its own end and was not killed. Who listens hears all
-    output as it comes, and may say that it was no progress."""
+    output as it comes, and may say that it was no progress. A note stands at the beginning of the log."""
     captures = {name: Capture(order.policy.output_bytes_max) for name in ("stdout", "stderr")}
     with open_log(order) as log:
         heed = listen(log) if listen else None
+        if note:
+            log.note(note)
 
         def output(stream: str, chunk: bytes) -> bool | None:
             captures[stream].feed(chunk)
@@ -48,16 +58,25 @@ async def perform_process(
             note = one_line(log.redacted(said.note).text)
             hooks.progressed(Progress(log.redacted(note), said.done, said.total))
 
-        with ProgressPipe(order, show) as progress:
+        async def launched(identity: ProcessIdentity) -> None:
+            if not reset.is_told():
+                await hooks.launched(identity)
+            reset.is_told()
+
+        with ProgressPipe(order, show) as progress, ResetPipe(order, hooks.stop) as reset:
             ended = await keeper.keep(
-                _spec(order, argv, stdin, {PROGRESS_VARIABLE: progress.path}),
-                before_exec=hooks.launched,
+                _spec(order, argv, stdin, {PROGRESS_VARIABLE: progress.path, RESET_VARIABLE: reset.path}),
+                before_exec=launched,
                 lifeline=hooks.lifeline,
                 output=output,
-                stop=hooks.stop,
+                stop=reset.stop,
                 pulse=progress,
             )
-    return _outcome(ended, captures["stdout"], captures["stderr"])
+            reset.drain()
+    outcome = _outcome(ended, captures["stdout"], captures["stderr"])
+    if reset.request is None or hooks.stop.is_set() or ended.ended_by not in _BY_THE_STEP:
+        return outcome
+    return _asked(outcome, reset.request)
 
 
 def _spec(order: Order, argv: tuple[str, ...], stdin: bytes, more: dict[str, str]) -> ProcessSpec:
@@ -95,3 +114,14 @@ def _signal_name(number: int | None) -> str:
         return signal.Signals(number or 0).name
     except ValueError:
         return f"signal {number}"
+
+
+def _asked(outcome: Outcome, request: Request) -> Outcome:
+    """It was in the middle of something, or says so: what it did until then nobody knows."""
+    return msgspec.structs.replace(
+        outcome,
+        kind=request.failure,
+        detail=request.reason.strip() or "no reason was given",
+        outcome_known=False,
+        interrupted=False,
+    )

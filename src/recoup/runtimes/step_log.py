@@ -53,6 +53,11 @@ class StepLog:
         """For words about the attempt that are shown and not kept."""
         return self._redactor.redact(text)
 
+    def note(self, words: str) -> None:
+        """A line of our own."""
+        self._new_line()
+        self._write(self._redactor.redact(words + "\n").data)
+
     def close(self) -> None:
         if self._file < 0:
             return

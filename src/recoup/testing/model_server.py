@@ -218,13 +218,15 @@ class _OpenAi:
             content = [{"type": "output_text", "text": reply.text, "annotations": []}]
             item = {"type": "message", "id": "msg_scripted", "role": "assistant", "content": content}
         else:
-            arguments = json.dumps(reply.input)
+            # The tools of an MCP server have names of their own in a space of its own.
+            server, _, name = reply.tool.rpartition("__")
             item = {
                 "type": "function_call",
                 "id": "fc_scripted",
                 "call_id": "call_scripted",
-                "name": reply.tool,
-                "arguments": arguments,
+                "name": name,
+                **({"namespace": server} if server else {}),
+                "arguments": json.dumps(reply.input),
             }
         usage = {
             "input_tokens": 10,

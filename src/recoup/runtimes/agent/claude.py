@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
+import msgspec
+
 from recoup.runtimes.agent.dialect import Call, Dialect
 from recoup.runtimes.agent.story import (
     Event,
@@ -18,6 +20,7 @@ from recoup.runtimes.agent.story import (
     table,
     text,
 )
+from recoup.runtimes.agent.tools import SERVER, TOOLS, Offer
 from recoup.runtimes.agent.trouble import SESSION_NOT_FOUND, deciding, fact_in, status_fact
 
 _SESSION_LOST = "No conversation found with session ID"
@@ -31,6 +34,15 @@ def _argv(call: Call) -> tuple[str, ...]:
     prompt = f" {call.prompt}" if call.prompt.startswith("-") else call.prompt
     resumed = ("--resume", call.session_id) if call.session_id else ()
     return (*call.words, "-p", prompt, "--output-format", "stream-json", "--verbose", *resumed, *call.args)
+
+
+def _offer(server: tuple[str, ...]) -> Offer:
+    """Beside the servers that the user has. With `=`, so that no argument that follows is taken for one more of them.
+    A first turn that did not wait for the server would not know its tools."""
+    config = {"mcpServers": {SERVER: {"command": server[0], "args": list(server[1:])}}}
+    allowed = ",".join(f"mcp__{SERVER}__{tool}" for tool in TOOLS)
+    words = (f"--mcp-config={msgspec.json.encode(config).decode()}", f"--allowedTools={allowed}")
+    return Offer(words, {"MCP_CONNECTION_NONBLOCKING": "0"})
 
 
 def _opens(event: Event) -> bool:
@@ -166,6 +178,7 @@ CLAUDE = Dialect(
     argv=_argv,
     opens=_opens,
     hear=_hear,
+    offer=_offer,
     install="npm install -g @anthropic-ai/claude-code",
     refusals=((_SESSION_LOST, SESSION_NOT_FOUND),),
 )

@@ -7,6 +7,7 @@ import shlex
 from pathlib import PurePath
 from typing import Final
 
+from recoup.model.failure import FailureKind
 from recoup.model.outcome import Order
 from recoup.model.plan import AgentAction, AgentSession
 from recoup.runtimes.agent.claude import CLAUDE
@@ -19,6 +20,7 @@ from recoup.runtimes.agent.story import Event, text
 
 DIALECTS: Final = {dialect.name: dialect for dialect in (CLAUDE, CODEX, GEMINI)}
 _NAME_CHARS_MAX: Final = 64
+_RESETS: Final = frozenset({FailureKind.RESET_REQUESTED, FailureKind.HARD_RESET_REQUESTED})
 _NOT_IN_NAMES: Final = re.compile(r"[^\w.-]+")
 
 
@@ -51,13 +53,19 @@ def call_of(order: Order) -> Call:
 
 
 def argv_of(call: Call, dialect: Dialect | None) -> tuple[str, ...]:
-    """Who says where the prompt stands, says the whole command."""
-    if dialect is None or has_place(call.words):
+    if dialect is None or says_all(call):
         return plain_argv(call)
     return dialect.argv(call)
 
 
+def says_all(call: Call) -> bool:
+    """Who says where the prompt stands, says the whole command."""
+    return has_place(call.words)
+
+
 def _session(order: Order, action: AgentAction) -> str | None:
-    """After a hard reset the workspace is another one, and what an earlier session knows about it is not true."""
-    anew = text(order.retry_context, "strategy") == "hard_reset"
+    """After a hard reset the workspace is another one, and what an earlier session knows about it is not true. And an
+    agent that asked for a reset has said that its session is of no use."""
+    context = order.retry_context
+    anew = text(context, "strategy") == "hard_reset" or text(context, "failureKind") in _RESETS
     return order.session_id if action.resume is AgentSession.SESSION and not anew else None

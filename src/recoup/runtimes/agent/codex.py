@@ -5,8 +5,11 @@ from __future__ import annotations
 import shlex
 from pathlib import PurePath
 
+import msgspec
+
 from recoup.runtimes.agent.dialect import Call, Dialect
 from recoup.runtimes.agent.story import Event, Heard, Story, Trouble, first_line, rows, table, text
+from recoup.runtimes.agent.tools import FORWARDED, SERVER, START_S_MAX, Offer
 from recoup.runtimes.agent.trouble import SESSION_NOT_FOUND, deciding, fact_in
 
 _RETRIES = "Reconnecting"
@@ -17,6 +20,20 @@ def _argv(call: Call) -> tuple[str, ...]:
     """Behind the dashes a prompt is a prompt, even one that reads like an option or a command of its own."""
     resumed = ("resume", call.session_id) if call.session_id else ()
     return (*call.words, "exec", "--json", *call.args, *resumed, "--", call.prompt)
+
+
+def _offer(server: tuple[str, ...]) -> Offer:
+    """As TOML; JSON writes texts and lists of texts the same way. A server gets no variables but those named."""
+    table = {
+        "command": server[0],
+        "args": list(server[1:]),
+        "env_vars": list(FORWARDED),
+        "startup_timeout_sec": START_S_MAX,
+        # Nobody is there to be asked; without it every call is refused.
+        "default_tools_approval_mode": "approve",
+    }
+    written = ",".join(f"{key}={msgspec.json.encode(value).decode()}" for key, value in table.items())
+    return Offer(("-c", f"mcp_servers.{SERVER}={{{written}}}"))
 
 
 def _opens(event: Event) -> bool:
@@ -105,6 +122,7 @@ CODEX = Dialect(
     argv=_argv,
     opens=_opens,
     hear=_hear,
+    offer=_offer,
     install="npm install -g @openai/codex",
     exits={2: "usage_error"},
     refusals=(

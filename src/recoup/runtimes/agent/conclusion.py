@@ -20,6 +20,7 @@ LAST_COMMAND_CHARS_MAX: Final = 2_000
 _DENIAL_CHARS_MAX: Final = 200
 _WORDS_CHARS_MAX: Final = 1_000
 _STDERR_BYTES: Final = 8_192
+_RESETS: Final = frozenset({FailureKind.RESET_REQUESTED, FailureKind.HARD_RESET_REQUESTED})
 
 
 def concluded(outcome: Outcome, listener: Listener, cli: str, call: Call) -> Outcome:
@@ -33,6 +34,8 @@ def concluded(outcome: Outcome, listener: Listener, cli: str, call: Call) -> Out
         told = replace(told, stdout=_captured(story.message))
     if outcome.interrupted:
         return told
+    if outcome.kind in _RESETS:
+        return replace(told, agent_event=f"{cli}:asked:{outcome.kind}", stdout=_captured(""))
     if outcome.kind is not None:
         return _stopped(told, story.waiting, cli)
     if trouble and (is_outage(trouble.fact) or not story.denials):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from recoup.runtimes.agent.story import Event, Heard, Story
+from recoup.runtimes.agent.tools import Offer
 
 
 @dataclass(frozen=True)
@@ -37,3 +38,5 @@ class Dialect:
     """Folds a line on stderr into the story; gives what to tell people of it. Without it nobody reads that."""
     refusals: tuple[tuple[str, str], ...] = ()
     """Words on its way out that are no event, and the fact they tell."""
+    offer: Callable[[tuple[str, ...]], Offer] | None = None
+    """How it is given an MCP server that is started by these words. None: it is given none."""

@@ -1,0 +1,68 @@
+"""What may be asked from outside, whoever answers: the ledger of this home, or a gateway. The answers are the same
+documents."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+Document = dict[str, Any]
+Action = Literal[
+    "pause", "resume", "takeover", "retry_step", "hard_reset_step", "resume_from_step",
+    "approve", "reject", "settle", "cancel",
+]  # fmt: skip
+HealWord = Literal["waiting", "applied", "accepted", "rejected"]
+
+
+class Submission(msgspec.Struct, frozen=True, kw_only=True):
+    """A plan (its text, a file, or that of the run that is reused) and how it is to be run."""
+
+    plan: str | None = None
+    plan_path: str | None = None
+    inputs: dict[str, str] = {}
+    queue: str = "default"
+    reuse: str | None = None
+    from_step: str | None = None
+    dedup_key: str | None = None
+    reason: str | None = None
+
+
+class Steering(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody wants of a run."""
+
+    action: Action
+    reason: str
+    step_id: str | None = None
+    as_: Literal["done", "not-done"] | None = None
+    force: bool = False
+
+
+class Desk(Protocol):
+    """Raises RecoupError where something cannot be had or done."""
+
+    async def runs(
+        self, workflow: str | None, status: str | None, limit: int, cursor: str | None
+    ) -> Document: ...
+
+    async def run(self, run_id: str) -> Document: ...
+
+    async def steps(self, run_id: str) -> Document: ...
+
+    async def attempts(self, run_id: str) -> Document: ...
+
+    async def events(self, run_id: str, after: int, limit: int) -> Document: ...
+
+    async def log_end(self, run_id: str, step: str, limit_bytes: int) -> Document: ...
+
+    async def workflows(self) -> Document: ...
+
+    async def mode(self, workflow: str) -> Document: ...
+
+    async def heals(
+        self, workflow: str | None, run_id: str | None, state: HealWord | None, limit: int
+    ) -> Document: ...
+
+    async def submit(self, wanted: Submission) -> Document: ...
+
+    async def control(self, run_id: str, wanted: Steering) -> Document: ...

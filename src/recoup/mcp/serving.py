@@ -1,0 +1,223 @@
+"""`recoup mcp`, served: to the program that started it, or on loopback to those who have a token of the gateway.
+
+Over HTTP every request is by itself and carries its token, so nobody can go on in another's session. A page in a
+browser cannot ask: the `Host` and the `Origin` of every request are looked at.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import signal
+import socket
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import uvicorn
+from mcp.server.mcpserver import MCPServer
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from recoup.app import App
+from recoup.errors import SettingsError, UsageError
+from recoup.mcp.desk import Desk
+from recoup.mcp.gateway_desk import GatewayDesk
+from recoup.mcp.ledger_desk import LedgerDesk
+from recoup.mcp.outside import Asking, DeskOf, build
+from recoup.tokens import Principal, Role, given, hash_of, known
+
+HOST: Final = "127.0.0.1"
+PATH: Final = "/mcp"
+BODY_BYTES_MAX: Final = 2_000_000
+CONNECTIONS_MAX: Final = 100
+IDLE_S: Final = 15
+LAST_ANSWERS_S: Final = 5
+_LOOKING: Final = frozenset({Role.VIEWER, Role.OPERATOR})
+_PRINCIPAL: Final = "recoup.principal"
+
+
+async def serve_stdio(app: App, actor: str, *, read_only: bool) -> None:
+    desk = LedgerDesk(app, actor, Path.cwd())
+    await build(_always(desk), _redacted_by(app), read_only=read_only).run_stdio_async()
+
+
+async def serve_gateway(url: str, token: str, *, read_only: bool) -> None:
+    """What may be done is the gateway's business, and so is what may be shown."""
+    async with contextlib.aclosing(GatewayDesk(url, token)) as desk:
+        await build(_always(desk), str, read_only=read_only).run_stdio_async()
+
+
+async def serve_http(app: App, port: int, opened: Callable[[str], None], *, read_only: bool) -> None:
+    """On loopback, until a signal comes."""
+
+    def desk_of(asking: Asking, *, changing: bool) -> Desk:
+        principal = _principal(asking)
+        if changing and principal.role is not Role.OPERATOR:
+            raise UsageError(f"a {principal.role} may not do this", hint="It takes an operator's token.")
+        return LedgerDesk(app, principal.actor)
+
+    listening = _listening(port)
+    with contextlib.closing(listening), _Tokens(app.settings.home, app.settings.token) as tokens:
+        mcp = build(desk_of, _redacted_by(app), read_only=read_only)
+        server = _Server(_config(_Guarded(_asgi(mcp), tokens.who)))
+        opened(f"http://{HOST}:{listening.getsockname()[1]}{PATH}")
+        with _ended_by_signals(server):
+            await server.serve([listening])
+
+
+class _Tokens:
+    """The gateway's, read only; and `RECOUP_TOKEN`, which is an operator's."""
+
+    def __init__(self, home: Path, token: str | None) -> None:
+        self._given = None if token is None else given(token)
+        self._path = home / "gateway.db"
+        if self._given is None and not self._path.is_file():
+            raise SettingsError(
+                f"there are no tokens in {home}",
+                hint="Make one: recoup tokens make operator --name NAME (or viewer, who may only look)",
+            )
+        self._database: sqlite3.Connection | None = None
+
+    def __enter__(self) -> _Tokens:
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        if self._database is not None:
+            self._database.close()
+
+    def who(self, token: str) -> Principal | None:
+        hashed = hash_of(token)
+        if self._given is not None and secrets.compare_digest(hashed, self._given[0]):
+            return self._given[1]
+        if self._database is None and self._path.is_file():
+            self._database = sqlite3.connect(f"{self._path.as_uri()}?mode=ro", uri=True)
+        return None if self._database is None else known(self._database, hashed)
+
+
+class _Guarded:
+    """Before everything: nobody is let in without a token of those who may look."""
+
+    def __init__(self, app: ASGIApp, who: Callable[[str], Principal | None]) -> None:
+        self._app = app
+        self._who = who
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        scheme, _, token = Request(scope).headers.get("Authorization", "").partition(" ")
+        principal = self._who(token.strip()) if scheme.lower() == "bearer" else None
+        if principal is None:
+            await _refusal(401, "a token that is known is needed: Authorization: Bearer TOKEN")(
+                scope, receive, send
+            )
+        elif principal.role not in _LOOKING:
+            await _refusal(403, f"a {principal.role} may not do this")(scope, receive, send)
+        else:
+            await self._app({**scope, _PRINCIPAL: principal}, receive, send)
+
+
+class _Server(uvicorn.Server):
+    """Signals are ours: uvicorn would raise them again before the ledger is closed."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _always(desk: Desk) -> DeskOf:
+    """Whoever started us may what we may."""
+
+    def desk_of(asking: Asking, *, changing: bool) -> Desk:  # noqa: ARG001
+        return desk
+
+    return desk_of
+
+
+def _redacted_by(app: App) -> Callable[[str], str]:
+    return lambda text: app.redactor.redact(text).text
+
+
+def _principal(asking: Asking) -> Principal:
+    request = asking.request_context.request
+    assert isinstance(request, Request), "over HTTP there is a request"
+    principal = request.scope[_PRINCIPAL]
+    assert isinstance(principal, Principal), "only those with a token are let in"
+    return principal
+
+
+def _asgi(mcp: MCPServer[Any]) -> ASGIApp:
+    names = (HOST, "localhost")
+    return mcp.streamable_http_app(
+        streamable_http_path=PATH,
+        json_response=True,
+        stateless_http=True,
+        max_request_body_size=BODY_BYTES_MAX,
+        transport_security=TransportSecuritySettings(
+            enable_dns_rebinding_protection=True,
+            allowed_hosts=[f"{name}:*" for name in names],
+            allowed_origins=[f"http://{name}:*" for name in names],
+        ),
+    )
+
+
+def _config(app: ASGIApp) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        loop="none",
+        http="h11",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=CONNECTIONS_MAX,
+        timeout_keep_alive=IDLE_S,
+        timeout_graceful_shutdown=LAST_ANSWERS_S,
+    )
+
+
+def _listening(port: int) -> socket.socket:
+    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((HOST, port))
+        made.listen(CONNECTIONS_MAX)
+        made.setblocking(False)
+    except OSError as error:
+        made.close()
+        raise UsageError(
+            f"{HOST}:{port} cannot be listened on: {error.strerror}",
+            hint="Choose another port: --port 0 takes any that is free.",
+        ) from None
+    return made
+
+
+def _refusal(status: int, detail: str) -> Response:
+    body = msgspec.json.encode({"error": detail})
+    headers = {"WWW-Authenticate": 'Bearer realm="recoup"'} if status == 401 else None
+    return Response(body, status, headers, "application/json")
+
+
+@contextlib.contextmanager
+def _ended_by_signals(server: uvicorn.Server) -> Iterator[None]:
+    """The first lets answers end; the second does not wait for them."""
+    loop = asyncio.get_running_loop()
+
+    def end() -> None:
+        server.force_exit, server.should_exit = server.should_exit, True
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, end)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)

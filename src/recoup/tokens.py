@@ -1,0 +1,60 @@
+"""Who somebody is, by their token. Tokens are made and revoked by the gateway; whoever serves others may ask here."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from recoup.errors import UsageError
+
+GIVEN_CHARS_MIN: Final = 32
+
+
+class Role(StrEnum):
+    VIEWER = "viewer"
+    """Looks."""
+    OPERATOR = "operator"
+    """Looks and changes. Who may submit a plan may run any command that the workers can: a plan is code."""
+    WORKER = "worker"
+    """A machine that drives runs."""
+    PROBE = "probe"
+    """A machine that watches processes."""
+
+
+class Principal(msgspec.Struct, frozen=True):
+    """Whoever asks, by their token."""
+
+    token_id: str
+    name: str
+    role: Role
+
+    @property
+    def actor(self) -> str:
+        """As it stands in events."""
+        return f"{self.name} ({self.role}, {self.token_id})"
+
+
+def given(token: str) -> tuple[str, Principal]:
+    """The operator of `RECOUP_TOKEN`, with the hash by which they are known."""
+    if len(token) < GIVEN_CHARS_MIN:
+        raise UsageError(
+            f"RECOUP_TOKEN has fewer than {GIVEN_CHARS_MIN} characters",
+            hint="Make a long random one: python3 -c 'import secrets; print(secrets.token_urlsafe(32))'",
+        )
+    return hash_of(token), Principal("environment", "RECOUP_TOKEN", Role.OPERATOR)
+
+
+def known(database: sqlite3.Connection, hashed: str) -> Principal | None:
+    """None: nobody has such a token, or it was revoked."""
+    row = database.execute(
+        "SELECT id, name, role FROM tokens WHERE hash = ? AND revoked_at IS NULL", (hashed,)
+    ).fetchone()
+    return None if row is None else Principal(row[0], row[1], Role(row[2]))
+
+
+def hash_of(token: str) -> str:
+    return hashlib.sha256(b"recoup token\n" + token.encode()).hexdigest()
