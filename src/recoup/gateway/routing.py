@@ -131,6 +131,16 @@ async def _once(house: House, request: Request, principal: Principal, key: str, 
     return response
 
 
+def sub_key(principal: Principal, key: str | None, what: str) -> str | None:
+    """The id of one thing that is done under a key, so that the ledger itself does it once. None: there is no key."""
+    return None if key is None else f"http-{marked(principal, f'{key} {what}')}"
+
+
+def marked(principal: Principal, key: str) -> str:
+    """Of one token: nobody meets another's keys."""
+    return hashlib.sha256(f"{principal.token_id}\n{key}".encode()).hexdigest()[:40]
+
+
 def _asked(request: Request, body: bytes) -> str:
     line = f"{request.method} {request.url.path}?{request.url.query}\n"
     return hashlib.sha256(line.encode() + body).hexdigest()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -17,8 +15,9 @@ from recoup.gateway import shapes
 from recoup.gateway.answering import PAGE_MAX, cursor_of, document, page, read_cursor
 from recoup.gateway.described import answers, streams
 from recoup.gateway.house import House, house_of, principal_of
+from recoup.gateway.lists import Filter, iso
 from recoup.gateway.problems import Refused
-from recoup.gateway.routing import KEY_HEADER, new_router
+from recoup.gateway.routing import KEY_HEADER, marked, new_router, sub_key
 from recoup.gateway.streaming import Batch, Message, stream
 from recoup.kernel.controls import FORCE, is_over
 from recoup.kernel.documents import run_document
@@ -26,7 +25,7 @@ from recoup.kernel.prefix import ledger_document
 from recoup.model.events import Event
 from recoup.model.ids import run_stream
 from recoup.model.plan import Plan
-from recoup.model.run import RunState, RunStatus
+from recoup.model.run import RunState
 from recoup.model.storage import AttemptRow, Control, RunRow
 
 router = new_router("runs")
@@ -44,20 +43,15 @@ After = Annotated[int | None, Query(ge=0, description="Begin behind this place."
 @router.get("/api/runs", responses=answers(shapes.RunPage))
 async def list_runs(
     request: Request,
-    workflow: Annotated[str | None, Query(max_length=200)] = None,
-    status: RunStatus | None = None,
+    wanted: Filter,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
     """Newest first."""
     before = None if cursor is None else read_cursor(cursor, tuple[int, str])
-    told = None if status is None else status.value
-    rows = await house_of(request).app.ledger.runs(
-        workflow=workflow, status=told, limit=limit + 1, before=before
-    )
-    last = rows[limit - 1] if len(rows) > limit else None
-    behind = None if last is None else cursor_of(last.submitted_at_us, last.run_id)
-    return page(request, [_summary(row) for row in rows[:limit]], behind)
+    found = await house_of(request).app.ledger.runs(wanted, limit=limit, before=before)
+    behind = None if found.behind is None else cursor_of(*found.behind)
+    return page(request, [_summary(row) for row in found.rows], behind)
 
 
 @router.get("/api/runs/stream", responses=streams("run"))
@@ -322,17 +316,12 @@ def _allowed(house: House, said: str) -> Path:
 
 def _dedup_key(request: Request) -> str | None:
     key = request.headers.get(KEY_HEADER)
-    return None if key is None else f"http:{_mark(request, key)}"
+    return None if key is None else f"http:{marked(principal_of(request), key)}"
 
 
 def _control_id(request: Request) -> str | None:
     """The same request again is the same control, even if the book of answers was lost meanwhile."""
-    key = request.headers.get(KEY_HEADER)
-    return None if key is None else f"http-{_mark(request, f'{key} {request.url.path}')}"
-
-
-def _mark(request: Request, key: str) -> str:
-    return hashlib.sha256(f"{principal_of(request).token_id}\n{key}".encode()).hexdigest()[:40]
+    return sub_key(principal_of(request), request.headers.get(KEY_HEADER), request.url.path)
 
 
 async def _told(app: App, run_id: str) -> dict[str, Any]:
@@ -382,10 +371,14 @@ def _summary(row: RunRow) -> dict[str, Any]:
         "workflow": row.workflow,
         "status": row.status,
         "delivery": row.delivery,
-        "submittedAt": _iso(row.submitted_at_us),
-        "updatedAt": _iso(row.updated_at_us),
+        "submittedAt": iso(row.submitted_at_us),
+        "updatedAt": iso(row.updated_at_us),
+        "endedAt": None if row.ended_at_us is None else iso(row.ended_at_us),
         "reason": row.reason,
         "seq": row.seq,
+        "failureClass": row.failure_class,
+        "worker": row.worker,
+        "stepCount": row.step_count,
     }
 
 
@@ -395,12 +388,7 @@ def _attempt(row: AttemptRow) -> dict[str, Any]:
         **{"delivery": row.delivery, "state": row.state, "verdict": row.verdict},
         **{"failureKind": row.failure_kind, "failureClass": row.failure_class},
         **{"failureSignature": row.failure_signature, "diffHash": row.diff_hash, "strategy": row.strategy},
-        "startedAt": _iso(row.started_at_us),
-        "endedAt": None if row.ended_at_us is None else _iso(row.ended_at_us),
+        "startedAt": iso(row.started_at_us),
+        "endedAt": None if row.ended_at_us is None else iso(row.ended_at_us),
+        "phase": row.phase,
     }
-
-
-def _iso(wall_us: int) -> str:
-    return (
-        datetime.fromtimestamp(wall_us / 1e6, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-    )
