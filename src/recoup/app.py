@@ -128,6 +128,7 @@ class App:
         self._dispatch: Dispatch | None = None
         self._policies: dict[str, Policy] = {}
         """By digest: what a digest names does not change."""
+        self._stored_policies: set[str] = set()
         self.generations = Generations(ledger, self.redactor, SystemClock(), self._policy_file())
         self.browsers = LateBrowser(self._browser_runtime)
         self.world = self._world()
@@ -182,10 +183,17 @@ class App:
             Append(
                 at=self.world.clock.now(),
                 streams=(StreamAppend(run_stream(run_id), (draft,), 0), *taken),
-                policies=(PolicyBody(payload.policy_digest, self.redactor.seal(policy)),),
+                policies=self._unstored(payload.policy_digest, policy),
             )
         )
+        self._stored_policies.add(payload.policy_digest)
         return run_id
+
+    def _unstored(self, digest_of_it: str, policy: Policy) -> tuple[PolicyBody, ...]:
+        """The body of a policy goes into the ledger once, and is never taken out."""
+        if digest_of_it in self._stored_policies:
+            return ()
+        return (PolicyBody(digest_of_it, self.redactor.seal(policy)),)
 
     async def submit_queued(
         self,

@@ -27,6 +27,8 @@ TOKENS_MAX: Final = 1_000
 SESSION_S: Final = 12 * 3_600
 SESSIONS_MAX: Final = 200
 GIVEN_CHARS_MIN: Final = 32
+_COUNTED_EVERY: Final = 100
+"""Answers."""
 _PREFIX: Final = "recoup"
 _BUSY_S: Final = 5.0
 _SCHEMA: Final = """
@@ -88,6 +90,7 @@ class Book:
             ) from None
         self._given: Principal | None = None
         self._given_hash = ""
+        self._begun = 0
 
     def close(self) -> None:
         self._db.close()
@@ -180,11 +183,7 @@ class Book:
         asked something else, or somebody is answering."""
         now_s = self._now_s()
         self._forget(now_s)
-        begun = self._db.execute(
-            "INSERT INTO answers (key, request, begun_s) VALUES (?, ?, ?) ON CONFLICT (key) DO NOTHING",
-            (key, request, now_s),
-        )
-        if begun.rowcount:
+        if self._is_begun(key, request, now_s):
             return None
         earlier, begun_s, status, media, body = self._db.execute(
             "SELECT request, begun_s, status, media, body FROM answers WHERE key = ?", (key,)
@@ -212,12 +211,28 @@ class Book:
         """It was not answered: the next who asks is."""
         self._db.execute("DELETE FROM answers WHERE key = ? AND status IS NULL", (key,))
 
+    def _is_begun(self, key: str, request: str, now_s: float) -> bool:
+        """Not forced onto the disk: that somebody began is of no use to whoever comes after the machine went down. What
+        was answered is."""
+        self._db.execute("PRAGMA synchronous = NORMAL")
+        try:
+            begun = self._db.execute(
+                "INSERT INTO answers (key, request, begun_s) VALUES (?, ?, ?) ON CONFLICT (key) DO NOTHING",
+                (key, request, now_s),
+            )
+            return begun.rowcount == 1
+        finally:
+            self._db.execute("PRAGMA synchronous = FULL")
+
     def _forget(self, now_s: float) -> None:
+        """To count them costs more than to keep a few too many for a while."""
         self._db.execute("DELETE FROM answers WHERE begun_s < ?", (now_s - ANSWERS_KEPT_S,))
-        self._db.execute(
-            "DELETE FROM answers WHERE key IN (SELECT key FROM answers ORDER BY begun_s DESC LIMIT -1 OFFSET ?)",
-            (ANSWERS_MAX,),
-        )
+        self._begun += 1
+        if self._begun % _COUNTED_EVERY == 1:
+            self._db.execute(
+                "DELETE FROM answers WHERE key IN (SELECT key FROM answers ORDER BY begun_s DESC LIMIT -1 OFFSET ?)",
+                (ANSWERS_MAX,),
+            )
 
 
 class KeyOfAnother(UsageError):

@@ -33,7 +33,6 @@ LOG_BYTES_MAX: Final = 256_000
 _BATCH_MAX: Final = 200
 _PATIENCE_S: Final = 10.0
 _ENDINGS: Final = ("task.run.succeeded", "task.run.failed", "task.run.cancelled", "task.run.dead_lettered")
-_SOURCE: Final = "the plan in the request"
 
 Limit = Annotated[int, Query(ge=1, le=PAGE_MAX)]
 Cursor = Annotated[str | None, Query(max_length=400, description="`nextCursor` of the page before.")]
@@ -284,15 +283,13 @@ async def _plan(house: House, wanted: shapes.RunRequest) -> tuple[Plan, dict[str
 
 async def _given_plan(house: House, text: str) -> Plan:
     """Relative paths in it would be taken from wherever the gateway was started: it has none."""
-    from recoup.documents.plan_file import parse_plan
-
     if house.plan_folders:
         raise Refused(
             *(403, "plans are taken from certain folders only"),
             hint="Name a file in one of them: planPath.",
         )
     policy = (await house.app.generations.seen())[0]
-    return parse_plan(text, _SOURCE, house.app.settings.home / "plans", policy=policy)
+    return house.plans.read(text, policy)
 
 
 async def _read_plan(app: App, path: Path) -> Plan:

@@ -41,8 +41,10 @@ class Dialect(msgspec.Struct, frozen=True):
     """Which index is to be taken, behind the table's name; "": the database finds it by the order."""
     holds: str
     """A column in which a text stands."""
+    looked_up: str
+    """Behind such ids and times: the row of each."""
     whole: str
-    """Around a question for the ids and times of runs: their rows."""
+    """Around a question for the ids and times of runs: their rows and where their streams end."""
 
 
 class Listing(msgspec.Struct, frozen=True):
@@ -63,7 +65,7 @@ class Listing(msgspec.Struct, frozen=True):
 
     def page(self, limit: int, before: Place | None) -> tuple[str, dict[str, Any]]:
         """One more than the page holds, as rows."""
-        sql = f"SELECT run_id, submitted_at_us FROM {self._found()} LIMIT {self._value('limit')}"
+        sql = f"SELECT named.run_id, named.submitted_at_us FROM {self._found()} LIMIT {self._value('limit')}"
         return self.dialect.whole.format(sql), self._values(limit + 1, before)
 
     def count(self, cap: int) -> tuple[str, dict[str, Any]]:
@@ -77,8 +79,9 @@ class Listing(msgspec.Struct, frozen=True):
         return sql, self._values(0, before)
 
     def _found(self) -> str:
+        """Still newest first: neither database has a reason to change the order in which it looks them up."""
         where = " AND ".join(self._beside())
-        return f"{self._ordered()} WHERE {where}" if where else self._ordered()
+        return f"{self._ordered()} {self.dialect.looked_up} WHERE {where}" if where else self._ordered()
 
     def _ordered(self) -> str:
         """The runs that the index names, newest first, no more than are needed."""
@@ -102,8 +105,8 @@ class Listing(msgspec.Struct, frozen=True):
         where = " AND ".join([*equal, before, f"submitted_at_us >= {self._value('since')}"])
         order = ", ".join([*(f"{column} DESC" for column in known), _NEWEST_FIRST])
         source = "runs" + self.dialect.index.format(self.index)
-        columns = ", ".join(dict.fromkeys(("run_id", "submitted_at_us", *self._columns_beside())))
-        return f"SELECT {columns} FROM {source} WHERE {where} ORDER BY {order} LIMIT {self._value('rows')}"
+        what = "SELECT run_id, submitted_at_us"
+        return f"{what} FROM {source} WHERE {where} ORDER BY {order} LIMIT {self._value('rows')}"
 
     def _first(self) -> str | None:
         """The column that leaves the fewest runs, as far as can be said without looking."""
@@ -120,18 +123,14 @@ class Listing(msgspec.Struct, frozen=True):
             return tuple(dict.fromkeys(self.wanted.statuses))
         return _EVERY_STATUS if self._first() in ("failure_class", "worker") else ()
 
-    def _columns_beside(self) -> list[str]:
-        """What is read of a run beside its place."""
-        return [*self._also_equal(), *(_SEARCHED if self.wanted.text else ())]
-
-    def _also_equal(self) -> list[str]:
-        others = {"worker", "workflow"} - {self._first()}
-        return sorted(column for column in others if getattr(self.wanted, column) is not None)
-
     def _beside(self) -> list[str]:
-        found = [f"{column} = {self._value(column)}" for column in self._also_equal()]
+        """What the index does not know."""
+        others = sorted({"worker", "workflow"} - {self._first()})
+        said = [column for column in others if getattr(self.wanted, column) is not None]
+        found = [f"looked.{column} = {self._value(column)}" for column in said]
         if self.wanted.text:
-            holding = (self.dialect.holds.format(column=one, value=self._value("text")) for one in _SEARCHED)
+            columns = (f"looked.{column}" for column in _SEARCHED)
+            holding = (self.dialect.holds.format(column=one, value=self._value("text")) for one in columns)
             found.append(f"({' OR '.join(holding)})")
         return found
 

@@ -69,6 +69,6 @@ ON CONFLICT (run_id, step_index, attempt) DO UPDATE SET healed_at_us = excluded.
 CREATE INDEX runs_by_both ON runs (workflow, status, submitted_at_us);
 CREATE INDEX runs_by_class ON runs (failure_class, status, submitted_at_us) WHERE failure_class IS NOT NULL;
 CREATE INDEX runs_by_worker ON runs (worker, status, submitted_at_us) WHERE worker IS NOT NULL;
-CREATE INDEX runs_by_end ON runs (ended_at_us, workflow, status) WHERE ended_at_us IS NOT NULL;
+CREATE INDEX runs_by_end ON runs (status, ended_at_us, workflow) WHERE ended_at_us IS NOT NULL;
 CREATE INDEX attempts_recovered ON attempts (ended_at_us) WHERE attempt > 1 AND state = 'finished';
 CREATE INDEX heals_by_time ON heals (healed_at_us);

@@ -26,6 +26,7 @@ DIALECT: Final = Dialect(
     equal="{column} = {value}",
     index=" INDEXED BY {}",
     holds="instr(lower({column}), {value}) > 0",
+    looked_up="CROSS JOIN runs AS looked ON looked.run_id = named.run_id",
     whole=_Q["rows_of_runs"].removesuffix(";"),
 )
 
@@ -75,4 +76,4 @@ def _edge(connection: sqlite3.Connection, listing: Listing, before: Place | None
 def _counted_since(connection: sqlite3.Connection, query: str, span: Span, most: int) -> int:
     """Since when no more than that are there; what is older is left out."""
     row = connection.execute(_Q[query], (span.since_us, span.until_us, most)).fetchone()
-    return span.since_us if row is None else int(row[0]) + 1
+    return span.since_us if row is None or row[0] is None else int(row[0]) + 1

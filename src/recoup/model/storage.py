@@ -324,7 +324,8 @@ class HealRow(msgspec.Struct, frozen=True):
 
 
 BUCKETS_MAX: Final = 500
-ENDS_COUNTED_MAX: Final = 200_000
+ENDS_COUNTED_MAX: Final = 100_000
+"""Runs that ended in one way, in one history."""
 MOMENTS_COUNTED_MAX: Final = 20_000
 """Heals, and recoveries, in one history."""
 

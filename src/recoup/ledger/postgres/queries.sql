@@ -162,7 +162,7 @@ ORDER BY r.submitted_at_us DESC, r.run_id DESC;
 -- tallies: how many runs there are with each status
 SELECT status, count(*) FROM runs GROUP BY status;
 
--- ends_counted: the newest end within a time that is one too many; no row when there are no more than may be counted
+-- ends_counted: the newest end within a time that is one too many, whatever its status; no row when there are no more than may be counted
 SELECT ended_at_us FROM runs WHERE ended_at_us >= %(since)s AND ended_at_us < %(until)s
 ORDER BY ended_at_us DESC LIMIT 1 OFFSET %(most)s;
 
