@@ -7,7 +7,7 @@ import json
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -30,6 +30,10 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
         yield served
 
 
+def ends_as(status: str) -> Callable[[Any], bool]:
+    return lambda run: run["status"] == status
+
+
 @pytest.fixture(scope="module")
 def runs(house: Gateway) -> dict[str, str]:
     """One that is over in each way, and one that waits for a worker that never comes."""
@@ -38,7 +42,7 @@ def runs(house: Gateway) -> dict[str, str]:
     }
     made["queued"] = house.submit(FINE, queue="nobody")
     for name, status in {"fine": "succeeded", "broken": "failed", "flaky": "succeeded"}.items():
-        house.wait(made[name], lambda run, wanted=status: run["status"] == wanted)
+        house.wait(made[name], ends_as(status))
     return made
 
 

@@ -18,6 +18,7 @@ import msgspec
 
 from recoup.errors import NotFound, StateError, UsageError
 from recoup.gateway.access import Principal, Role
+from recoup.gateway.finishing import Answer, Finishing
 
 ANSWERS_KEPT_S: Final = 24 * 3_600
 ANSWERS_MAX: Final = 10_000
@@ -64,14 +65,6 @@ class Session(msgspec.Struct, frozen=True):
     csrf: str
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """What was answered under a key."""
-
-    status: int
-    media: str
-    body: bytes
-
-
 class Book:
     """One file, open as long as the gateway is."""
 
@@ -91,8 +84,12 @@ class Book:
         self._given: Principal | None = None
         self._given_hash = ""
         self._begun = 0
+        self._path = path
+        self._finishing: Finishing | None = None
 
     def close(self) -> None:
+        if self._finishing is not None:
+            self._finishing.close()
         self._db.close()
 
     # Tokens
@@ -201,11 +198,11 @@ class Book:
         self._db.execute("UPDATE answers SET begun_s = ? WHERE key = ?", (now_s, key))
         return None
 
-    def finish(self, key: str, answer: Answer) -> None:
-        self._db.execute(
-            "UPDATE answers SET status = ?, media = ?, body = ? WHERE key = ?",
-            (answer.status, answer.media, answer.body, key),
-        )
+    async def finish(self, key: str, answer: Answer) -> None:
+        """Durable when it returns."""
+        if self._finishing is None:
+            self._finishing = Finishing(self._path)
+        await self._finishing.keep(key, answer)
 
     def drop(self, key: str) -> None:
         """It was not answered: the next who asks is."""

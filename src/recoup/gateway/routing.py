@@ -15,7 +15,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from recoup.gateway.access import MAY, Principal
-from recoup.gateway.book import Answer, answer_key
+from recoup.gateway.book import answer_key
+from recoup.gateway.finishing import Answer
 from recoup.gateway.house import House, house_of
 from recoup.gateway.problems import Refused
 
@@ -127,7 +128,7 @@ async def _once(house: House, request: Request, principal: Principal, key: str, 
     if told_secret:  # nothing is stored that holds one
         house.book.drop(place)
     else:
-        house.book.finish(place, Answer(response.status_code, response.media_type or "", body))
+        await house.book.finish(place, Answer(response.status_code, response.media_type or "", body))
     return response
 
 

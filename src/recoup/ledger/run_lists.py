@@ -41,6 +41,8 @@ class Dialect(msgspec.Struct, frozen=True):
     """Which index is to be taken, behind the table's name; "": the database finds it by the order."""
     holds: str
     """A column in which a text stands."""
+    merges: bool
+    """It merges ranges of an index as they come. Otherwise as many of each are read as are wanted of all."""
     looked_up: str
     """Behind such ids and times: the row of each."""
     whole: str
@@ -86,13 +88,12 @@ class Listing(msgspec.Struct, frozen=True):
     def _ordered(self) -> str:
         """The runs that the index names, newest first, no more than are needed."""
         arms = [self._arm(number) for number in range(len(self._statuses()) or 1)]
-        if len(arms) == 1:
-            return f"({arms[0]}) AS named"
-        merged = " UNION ALL ".join(
-            f"SELECT * FROM ({arm}) AS arm_{number}" for number, arm in enumerate(arms)
-        )
-        ordered = f"SELECT * FROM ({merged}) AS merged ORDER BY {_NEWEST_FIRST} LIMIT {self._value('rows')}"
-        return f"({ordered}) AS named"
+        some = f"ORDER BY {_NEWEST_FIRST} LIMIT {self._value('rows')}"
+        if self.dialect.merges:
+            return f"({' UNION ALL '.join(arms)} {some}) AS named"
+        order = "".join(f"{column} DESC, " for column in self._known())
+        arms = [f"({arm} {some.replace(_NEWEST_FIRST, order + _NEWEST_FIRST)})" for arm in arms]
+        return f"({arms[0]}) AS named" if len(arms) == 1 else f"({' UNION ALL '.join(arms)} {some}) AS named"
 
     def _arm(self, number: int) -> str:
         known = self._known()
@@ -103,10 +104,8 @@ class Listing(msgspec.Struct, frozen=True):
         ]
         before = f"(submitted_at_us, run_id) < ({self._value('before_us')}, {self._value('before')})"
         where = " AND ".join([*equal, before, f"submitted_at_us >= {self._value('since')}"])
-        order = ", ".join([*(f"{column} DESC" for column in known), _NEWEST_FIRST])
         source = "runs" + self.dialect.index.format(self.index)
-        what = "SELECT run_id, submitted_at_us"
-        return f"{what} FROM {source} WHERE {where} ORDER BY {order} LIMIT {self._value('rows')}"
+        return f"SELECT run_id, submitted_at_us FROM {source} WHERE {where}"
 
     def _first(self) -> str | None:
         """The column that leaves the fewest runs, as far as can be said without looking."""

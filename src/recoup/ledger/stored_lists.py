@@ -26,6 +26,7 @@ DIALECT: Final = Dialect(
     equal="{column} = {value}",
     index=" INDEXED BY {}",
     holds="instr(lower({column}), {value}) > 0",
+    merges=True,
     looked_up="CROSS JOIN runs AS looked ON looked.run_id = named.run_id",
     whole=_Q["rows_of_runs"].removesuffix(";"),
 )

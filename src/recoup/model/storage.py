@@ -204,7 +204,7 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 EVERY_RUN: Final = RunFilter()
-LOOKED_THROUGH_MAX: Final = 10_000
+LOOKED_THROUGH_MAX: Final = 5_000
 """Runs, for one page of a list or one count, where no index knows which ones are meant."""
 COUNTED_MAX: Final = 10_000
 

@@ -26,6 +26,7 @@ DIALECT: Final = Dialect(
     equal="{column} >= {value} AND {column} <= {value}",
     index="",
     holds='strpos(lower({column} COLLATE "C"), {value}) > 0',
+    merges=False,
     looked_up="CROSS JOIN LATERAL (SELECT * FROM runs WHERE runs.run_id = named.run_id OFFSET 0) AS looked",
     whole=_Q["rows_of_runs"].removesuffix(";"),
 )
