@@ -24,6 +24,7 @@ NAMES = (
     "dispatch",
     "retention",
     "probe",
+    "gateway",
     "browser",
     "locators",
     "healing_cost",

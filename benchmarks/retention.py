@@ -30,7 +30,7 @@ from recoup.model import events as ev
 from recoup.model.ids import ProcessIdentity, run_stream, workflow_stream
 from recoup.model.plan import Plan
 from recoup.model.run import WorkflowState
-from recoup.model.storage import Append, Draft, StreamAppend
+from recoup.model.storage import Append, Draft, RunFilter, StreamAppend
 from recoup.ports import Ledger
 from recoup.redaction.patterns.catalogue import default_cache, pattern_set
 from recoup.redaction.redactor import SecretRedactor
@@ -156,10 +156,10 @@ async def measured(ledger: Ledger, folder: Path, number: int) -> dict[str, float
         assert len(await ledger.held(clock.now())) == OPEN // 2
 
     async def newest() -> None:
-        assert len(await ledger.runs(limit=20)) == 20
+        assert len((await ledger.runs(limit=20)).rows) == 20
 
     async def of_status() -> None:
-        await ledger.runs(status="running", limit=20)
+        await ledger.runs(RunFilter(statuses=("running",)), limit=20)
 
     async def by_prefix() -> None:
         assert len(await ledger.find_runs("20270101-open-0", 3)) == 3

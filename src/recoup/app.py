@@ -66,7 +66,7 @@ from recoup.model.outcome import Order
 from recoup.model.plan import Plan
 from recoup.model.policy import Policy
 from recoup.model.run import RunState, RunStatus, StepRecord
-from recoup.model.storage import Append, Control, Draft, PolicyBody, StreamAppend
+from recoup.model.storage import Append, Control, Draft, PolicyBody, RunFilter, StreamAppend
 from recoup.model.target import HealMode
 from recoup.ports import Dispatch, Evidence, Keeper, Ledger, Runtime, Secrets
 from recoup.processes.census import HostCensus
@@ -110,6 +110,8 @@ class App:
 
     def __init__(self, settings: Settings, environ: Mapping[str, str], ledger: Ledger) -> None:
         self.settings = settings
+        self.worker_id = f"{os.uname().nodename}-{os.getpid()}-{randomness.token_hex(2)}"
+        """Whoever drives runs here; also where no worker is listed under it."""
         self._recall = Recall(settings.home / "learning", settings.sentences)
         self.ledger = ledger
         self._environ = environ
@@ -126,6 +128,7 @@ class App:
         self._dispatch: Dispatch | None = None
         self._policies: dict[str, Policy] = {}
         """By digest: what a digest names does not change."""
+        self._stored_policies: set[str] = set()
         self.generations = Generations(ledger, self.redactor, SystemClock(), self._policy_file())
         self.browsers = LateBrowser(self._browser_runtime)
         self.world = self._world()
@@ -180,10 +183,17 @@ class App:
             Append(
                 at=self.world.clock.now(),
                 streams=(StreamAppend(run_stream(run_id), (draft,), 0), *taken),
-                policies=(PolicyBody(payload.policy_digest, self.redactor.seal(policy)),),
+                policies=self._unstored(payload.policy_digest, policy),
             )
         )
+        self._stored_policies.add(payload.policy_digest)
         return run_id
+
+    def _unstored(self, digest_of_it: str, policy: Policy) -> tuple[PolicyBody, ...]:
+        """The body of a policy goes into the ledger once, and is never taken out."""
+        if digest_of_it in self._stored_policies:
+            return ()
+        return (PolicyBody(digest_of_it, self.redactor.seal(policy)),)
 
     async def submit_queued(
         self,
@@ -208,7 +218,9 @@ class App:
         delay_s = (queued.not_before_us - self.world.clock.now().wall_us) / 1e6
         return Submitted(run_id, note=await self.hint(queued.hint(run_id), max(0.0, delay_s)))
 
-    async def retry(self, run_id: str) -> Submitted:
+    async def retry(
+        self, run_id: str, *, submitted_by: str | None = None, reason: str | None = None
+    ) -> Submitted:
         """A run that has ended, once more: a new one, linked to it, in the same queue."""
         state = await self.state(run_id)
         if not is_over(state):
@@ -225,6 +237,8 @@ class App:
             priority=state.priority,
             needs=needs,
             dedup_key=f"retry of {run_id}",
+            submitted_by=submitted_by,
+            submit_reason=reason,
         )
         reusing = Reusing(run_id)
         return await self.submit_queued(plan, given, state.plan_source, queued, reusing, state.heal)
@@ -379,7 +393,7 @@ class App:
     async def find(self, name: str) -> str:
         """A run id from its beginning, or from `last`."""
         if name == "last":
-            newest = await self.ledger.runs(limit=1)
+            newest = (await self.ledger.runs(limit=1)).rows
             if newest:
                 return newest[0].run_id
             raise NotFound("there are no runs yet", hint="Start one: recoup run PLAN")
@@ -588,7 +602,7 @@ class App:
         """The reason is redacted by what the workflow's last run knows as secret, as far as that is kept here: nobody
         must be kept from stopping a workflow because a run's files are gone or on another machine."""
         for name in [workflow] if workflow != EVERY_WORKFLOW else await self.workflows():
-            for row in await self.ledger.runs(workflow=name, limit=1):
+            for row in (await self.ledger.runs(RunFilter(workflow=name), limit=1)).rows:
                 with contextlib.suppress(NotFound, SettingsError, StateError, OSError):
                     await self.know_secrets_of(await self.state(row.run_id))
         policy, now = await self.policy(), self.world.clock.now()
@@ -787,6 +801,7 @@ class App:
             generations=self.generations,
             lease_ttl_s=self.settings.lease_s,
             heartbeat_s=self.settings.heartbeat_s,
+            worker=self.worker_id,
         )
 
     def _browser_runtime(self) -> BrowserRuntime:

@@ -20,6 +20,8 @@ from recoup.model.process import Ended, ProcessSpec
 from recoup.model.redacted import Redacted
 from recoup.model.run import RunState, StepRecord, WorkflowState
 from recoup.model.storage import (
+    COUNTED_MAX,
+    EVERY_RUN,
     Append,
     Appended,
     Arrival,
@@ -32,9 +34,14 @@ from recoup.model.storage import (
     Escalation,
     Head,
     HeldRun,
+    History,
     LeaseRow,
-    RunRow,
+    Place,
+    RunCount,
+    RunFilter,
+    RunPage,
     SeenWorker,
+    Span,
     Wanting,
     WorkerRow,
 )
@@ -128,14 +135,21 @@ class Ledger(Protocol):
     async def control(self, control_id: str) -> Control | None: ...
 
     async def runs(
-        self,
-        *,
-        workflow: str | None = None,
-        status: str | None = None,
-        limit: int = 100,
-        before: tuple[int, str] | None = None,
-    ) -> list[RunRow]:
-        """Newest first; with `before`, those behind the run with this time of submission and this id."""
+        self, wanted: RunFilter = EVERY_RUN, *, limit: int = 100, before: Place | None = None
+    ) -> RunPage:
+        """Newest first; with `before`, those behind that place."""
+        ...
+
+    async def count_runs(self, wanted: RunFilter = EVERY_RUN, cap: int = COUNTED_MAX) -> RunCount:
+        """How many there are, as far as they are worth being counted."""
+        ...
+
+    async def tallies(self) -> dict[str, int]:
+        """How many runs there are with each status; a status that none has is left out."""
+        ...
+
+    async def history(self, span: Span, workflow: str | None = None) -> History:
+        """What ended, healed and recovered, in equal parts of a time."""
         ...
 
     async def find_runs(self, prefix: str, limit: int = 3) -> list[str]: ...

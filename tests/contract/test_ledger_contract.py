@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from recoup.ledger.sqlite import SqliteLedger
 from recoup.testing import ledger_suite
 from recoup.testing.ledger_suite import LedgerSuite, Opener, Passing
+from recoup.testing.list_suite import ListSuite
 from recoup.testing.prune_suite import PruneSuite
 from recoup.testing.worker_suite import WorkerSuite
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from recoup.testing.postgres import PostgresServer
 
 
-class TestSqlite(LedgerSuite, WorkerSuite, PruneSuite):
+class TestSqlite(LedgerSuite, WorkerSuite, PruneSuite, ListSuite):
     @pytest.fixture
     async def open_ledger(self, tmp_path: Path) -> AsyncIterator[Opener]:
         opened: list[SqliteLedger] = []
@@ -45,7 +46,7 @@ class TestSqlite(LedgerSuite, WorkerSuite, PruneSuite):
         return nothing
 
 
-class TestPostgres(LedgerSuite, WorkerSuite, PruneSuite):
+class TestPostgres(LedgerSuite, WorkerSuite, PruneSuite, ListSuite):
     @pytest.fixture
     def url(self, postgres: PostgresServer) -> str:
         return postgres.emptied_database()

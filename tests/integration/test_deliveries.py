@@ -252,7 +252,7 @@ async def test_a_run_that_cannot_be_driven_here_spends_its_deliveries_and_says_w
     assert (left.state.status, waits) == (RunStatus.DEAD_LETTER, [15, 30])
     assert "the plan of this run is on another machine" in left.state.reason
     assert not left.state.begun
-    (row,) = await house.ledger.runs()
+    (row,) = (await house.ledger.runs()).rows
     assert (row.status, row.delivery) == ("dead_letter", 3)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,11 +18,11 @@ from recoup.gateway.book import (
     SESSION_S,
     SESSIONS_MAX,
     UNDER_WAY_S,
-    Answer,
     Book,
     KeyOfAnother,
     answer_key,
 )
+from recoup.gateway.finishing import Answer
 from recoup.gateway.limits import ADDRESSES_MAX, WRONG_TOKENS_MAX, WRONG_TOKENS_WINDOW_S, Brake
 from recoup.gateway.problems import Refused
 from recoup.gateway.runs import _whole
@@ -91,11 +92,11 @@ def test_sessions_are_bounded_and_the_oldest_go_first(book: Book, now: list[floa
     assert book.session(made[1]) is not None and book.session(made[-1]) is not None
 
 
-def test_a_key_is_answered_once_and_then_told(book: Book, now: list[float]) -> None:
+async def test_a_key_is_answered_once_and_then_told(book: Book, now: list[float]) -> None:
     assert book.begin("k", "r") is None
     with pytest.raises(UsageError, match="being answered"):
         book.begin("k", "r")
-    book.finish("k", DONE)
+    await book.finish("k", DONE)
     assert book.begin("k", "r") == DONE
     with pytest.raises(KeyOfAnother):
         book.begin("k", "another")
@@ -111,14 +112,22 @@ def test_what_was_not_answered_may_be_asked_again(book: Book, now: list[float]) 
     assert book.begin("k", "r") is None, "whoever began is dead"
 
 
-def test_answers_outlive_the_process(tmp_path: Path) -> None:
+async def test_answers_outlive_the_process(tmp_path: Path) -> None:
     first = Book(tmp_path / "b", lambda: 1.0)
     first.begin("k", "r")
-    first.finish("k", DONE)
+    await first.finish("k", DONE)
     first.close()
     second = Book(tmp_path / "b", lambda: 2.0)
     assert second.begin("k", "r") == DONE
     second.close()
+
+
+async def test_answers_that_are_ready_together_are_all_kept(book: Book) -> None:
+    answers = {f"k{number}": Answer(200, "text/plain", b"%d" % number) for number in range(20)}
+    for key in answers:
+        assert book.begin(key, "r") is None
+    await asyncio.gather(*(book.finish(key, answer) for key, answer in answers.items()))
+    assert {key: book.begin(key, "r") for key in answers} == answers
 
 
 @given(st.text(), st.text(), st.text(), st.text())

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recoup.kernel.controls import is_over
 from recoup.kernel.fold import fold
 from recoup.kernel.projection import PROJECTED, SHAPES, Shape, changes, rebuild, with_attempts
 from recoup.model import events as ev
@@ -17,16 +18,18 @@ from recoup.model.failure import Facts, FailureClass, FailureKind
 from recoup.model.ids import ProcessIdentity
 from recoup.model.instant import Instant
 from recoup.model.plan import Plan
-from recoup.model.storage import AttemptRow, CheckpointRow, RunRow, Wanting
+from recoup.model.storage import AttemptRow, CheckpointRow, HealRow, RunRow, Wanting
 from recoup.model.workspace import Snapshot
 
 START = Instant(1_000_000, 1_000_000, "boot")
+CLASS = FailureClass.UNKNOWN
 OWNER = ProcessIdentity("here", "boot", 1, 2)
-ROWS = {"runs": RunRow, "attempts": AttemptRow, "checkpoints": CheckpointRow}
+ROWS = {"runs": RunRow, "attempts": AttemptRow, "checkpoints": CheckpointRow, "heals": HealRow}
 KEYS = {
     "runs": {"run_id"},
     "attempts": {"run_id", "step_index", "attempt"},
     "checkpoints": {"run_id", "step_index"},
+    "heals": {"run_id", "step_index", "attempt"},
 }
 
 SUBMITTED = ev.RunSubmitted(
@@ -42,13 +45,14 @@ RUN_PAYLOADS: dict[str, Payload] = {
     "waiting": ev.RunWaiting(reason="gate"),
     "blocked": ev.RunBlocked(reason="quarantined"),
     "succeeded": ev.RunSucceeded(known_good_prefix_length=0, reason="done"),
-    "failed": ev.RunFailed(reason="no", failure_class=None, failure_kind=None, retryable=True, delivery=1),
+    "failed": ev.RunFailed(reason="no", failure_class=CLASS, failure_kind=None, retryable=True, delivery=1),
     "cancelled": ev.RunCancelled(reason="stop", actor="op"),
     "dead_letter": ev.RunDeadLettered(reason="no", failure_class=None, failure_kind=None, delivery=3),
-    "escalated": ev.Escalated(escalation_id="e", reason="decide", hint=""),
+    "escalated": ev.Escalated(escalation_id="e", reason="decide", hint="", failure_class=CLASS),
 }
 OTHERS: list[Payload] = [
     ev.RunResumed(delivery=2, epoch=2, owner=OWNER, reason="again"),
+    ev.RunFailed(reason="no", failure_class=None, failure_kind=None, retryable=False, delivery=1),
     ev.RunInterrupted(reason="Ctrl-C", epoch=1),
     ev.RunTakenOver(epoch=2, previous_epoch=1, previous_owner=None, reason="dead"),
 ]
@@ -125,6 +129,8 @@ def test_a_run_row_says_what_the_fold_says(payloads: list[Payload]) -> None:
     row = run_row(*payloads)
     assert (row.status, row.reason, row.delivery) == (state.status.value, state.reason, state.delivery)
     assert (row.seq, row.workflow) == (state.seq, state.workflow)
+    assert row.failure_class == state.failure_class
+    assert (row.ended_at_us is not None) is is_over(state)
     assert state.updated_at
     assert row.updated_at_us == state.updated_at.wall_us
 

@@ -163,7 +163,7 @@ async def _index_runs(home: Path) -> bool:
         return False
     ledger = SqliteLedger(home / "ledger.db")
     try:
-        runs = await ledger.runs(limit=1)
+        runs = (await ledger.runs(limit=1)).rows
         attempts = await ledger.attempts(runs[0].run_id) if runs else []
     finally:
         await ledger.close()

@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from recoup.cli.output import json_option, print_json, seconds, with_app, write_line
-from recoup.errors import NotFound
+from recoup.errors import NotFound, UsageError
+from recoup.model.failure import FailureClass
 from recoup.model.run import RunStatus
 
 if TYPE_CHECKING:
     from recoup.app import App
     from recoup.model.run import RunState, StepRecord
-    from recoup.model.storage import LeaseRow, RunRow
+    from recoup.model.storage import LeaseRow, RunFilter, RunRow
 
 _FOLLOW_S = 0.25
 _REASON_MAX = 80
+_SINCE_MAX_S = 3_650 * 86_400.0
 _CONTROLS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f\x9b]")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m|\r")
 _ENDED = ("succeeded", "failed", "cancelled", "dead_letter")
@@ -39,29 +41,66 @@ run_argument = click.argument("run_name", metavar="RUN")
 @click.command()
 @click.option("--workflow", help="Only runs of this workflow.")
 @click.option(
-    "--status", type=click.Choice([status.value for status in RunStatus]), help="Only runs with this status."
+    "--status",
+    "statuses",
+    multiple=True,
+    type=click.Choice([status.value for status in RunStatus]),
+    help="Only runs with this status; repeatable.",
 )
+@click.option(
+    "--class",
+    "failure_class",
+    type=click.Choice([cls.value for cls in FailureClass]),
+    help="Only runs that failed like this.",
+)
+@click.option(
+    "--worker", metavar="WORKER", help="Only runs that this one drives, or drove last: recoup workers."
+)
+@click.option("--since", metavar="DURATION", help="Only runs submitted within this time: 90s, 15m, 2h, 7d.")
+@click.option("--text", default="", help="Only runs in whose id, workflow or reason this stands.")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 1000))
 @json_option
 @click.pass_context
-def runs(ctx: click.Context, workflow: str | None, status: str | None, limit: int, as_json: bool) -> None:
+def runs(
+    ctx: click.Context,
+    workflow: str | None,
+    statuses: tuple[str, ...],
+    failure_class: str | None,
+    worker: str | None,
+    since: str | None,
+    text: str,
+    limit: int,
+    as_json: bool,
+) -> None:
     """List runs, newest first.
 
     \b
     Examples:
       recoup runs
-      recoup runs --workflow invoice-sync --status failed --json
+      recoup runs --workflow invoice-sync --status failed --status dead_letter --json
+      recoup runs --since 2h --text timeout
     """
     from recoup.kernel.documents import run_document
+    from recoup.model.storage import EVERY_RUN, RunFilter
+
+    since_s = _duration_s(since)
 
     async def work(app: App) -> None:
-        rows = await app.ledger.runs(workflow=workflow, status=status, limit=limit)
+        wanted = RunFilter(
+            workflow=workflow,
+            statuses=statuses,
+            failure_class=failure_class,
+            worker=worker,
+            since_us=0 if since_s is None else app.world.clock.now().wall_us - round(since_s * 1e6),
+            text=text,
+        )
+        rows = await _listed(app, wanted, limit)
         if as_json:
             print_json([run_document(await app.state(row.run_id)) for row in rows])
             return
         if not rows:
             click.echo(
-                "no runs" + (" match" if workflow or status else " yet: start one with `recoup run PLAN`")
+                "no runs" + (" match" if wanted != EVERY_RUN else " yet: start one with `recoup run PLAN`")
             )
         for row in rows:
             when = datetime.fromtimestamp(row.submitted_at_us / 1e6, UTC)
@@ -70,6 +109,26 @@ def runs(ctx: click.Context, workflow: str | None, status: str | None, limit: in
             click.echo(f"{row.run_id}  {stands:<11} {when:%Y-%m-%d %H:%M}  {row.workflow:<20} {reason}")
 
     with_app(ctx, work)
+
+
+async def _listed(app: App, wanted: RunFilter, limit: int) -> list[RunRow]:
+    """However many must be looked through for them."""
+    found: list[RunRow] = []
+    page = await app.ledger.runs(wanted, limit=limit)
+    found += page.rows
+    while page.behind is not None and len(found) < limit:
+        page = await app.ledger.runs(wanted, limit=limit - len(found), before=page.behind)
+        found += page.rows
+    return found
+
+
+def _duration_s(since: str | None) -> float | None:
+    from recoup.documents.durations import duration_s
+
+    try:
+        return None if since is None else duration_s(since, _SINCE_MAX_S)
+    except ValueError as error:
+        raise UsageError(f"--since {since}: {error}") from None
 
 
 @click.command()

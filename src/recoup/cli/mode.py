@@ -111,12 +111,13 @@ def _for_s(lasting: str | None) -> float | None:
 async def _must_be_known(app: App, workflow: str) -> None:
     """A name that was mistyped must not look as if it were paused now."""
     from recoup.model.ids import EVERY_WORKFLOW
+    from recoup.model.storage import RunFilter
 
     known = await app.workflows()
     if (
         workflow != EVERY_WORKFLOW
         and workflow not in known
-        and not await app.ledger.runs(workflow=workflow, limit=1)
+        and not (await app.ledger.runs(RunFilter(workflow=workflow), limit=1)).rows
     ):
         hint = f"Known: {', '.join(known[:20])}." if known else "It is known from its first run on."
         raise NotFound(f"no workflow {workflow!r} has ever run here", hint=hint)

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import queue
-import secrets
 import signal
 import sys
 import threading
@@ -112,19 +111,18 @@ def worker(
     from recoup import __version__
     from recoup.fleet.worker import STOP_S, Notice, Shift, Worker
 
-    shift = Shift(
-        worker_id=f"{os.uname().nodename}-{os.getpid()}-{secrets.token_hex(2)}",
-        queues=queues,
-        capabilities=frozenset(capabilities),
-        concurrency=concurrency,
-        grace_s=grace_s,
-        version=__version__,
-        until_idle=until_idle,
-    )
-
     announcer = Announcer[Notice](lambda notice: _tell(notice, as_json))
 
     async def work(app: App) -> None:
+        shift = Shift(
+            worker_id=app.worker_id,
+            queues=queues,
+            capabilities=frozenset(capabilities),
+            concurrency=concurrency,
+            grace_s=grace_s,
+            version=__version__,
+            until_idle=until_idle,
+        )
         if metrics_port is not None:
             app.measure_always()
         with announcer as say:

@@ -611,6 +611,7 @@ class Driver:
                 epoch=self._desk.epoch,
                 owner=self._desk.recorder.lease.owner,
                 reason="the cooldown is over",
+                worker=self._desk.world.worker,
             )
         )
 

@@ -46,6 +46,7 @@ async def begin(desk: Desk, first: Callable[[], Sequence[ev.AttemptStarted]]) ->
         policy_digest=desk.recorder.digest_of(desk.job.policy),
         baseline=baseline,
         workspace=1 if baseline else None,
+        worker=desk.world.worker,
     )
     if desk.state.reuse_from is not None:
         return await _begin_with_reuse(desk, start)
@@ -94,6 +95,7 @@ async def resume(desk: Desk) -> None:
         epoch=desk.epoch,
         owner=desk.recorder.lease.owner,
         reason=_why_resumed(desk.state),
+        worker=desk.world.worker,
     )
     await desk.recorder.record(resumed, *_from_step(desk))
     await _see_what_changed(desk)

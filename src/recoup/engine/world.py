@@ -69,6 +69,8 @@ class World:
     lease_ttl_s: float = 10
     heartbeat_s: float = 3
     control_poll_s: float = 0.25
+    worker: str | None = None
+    """What this process is called where drivers are listed."""
     escalation_id: Callable[[], str] = new_escalation_id
     """A new one each time; the only chance in the engine."""
 

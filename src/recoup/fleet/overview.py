@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from recoup.model.instant import Instant
-from recoup.model.storage import SeenWorker
+from recoup.model.storage import RunFilter, SeenWorker
 from recoup.ports import Dispatch, Ledger
 
 LISTED_MAX: Final = 20
@@ -15,7 +15,7 @@ ABSENT_HEARTBEATS: Final = 3
 async def queue_document(ledger: Ledger, dispatch: Dispatch, now: Instant) -> dict[str, Any]:
     """What waits in each queue, what is driven, and what was given up."""
     depths = {depth.queue: depth for depth in await dispatch.depths()}
-    dead = await ledger.runs(status="dead_letter", limit=LISTED_MAX + 1)
+    dead = await ledger.runs(RunFilter(statuses=("dead_letter",)), limit=LISTED_MAX)
     driven: dict[str, int] = {}
     for one in await ledger.held(now):
         driven[one.run.queue] = driven.get(one.run.queue, 0) + (one.left_s > 0)
@@ -31,9 +31,9 @@ async def queue_document(ledger: Ledger, dispatch: Dispatch, now: Instant) -> di
             for name in sorted(depths.keys() | driven.keys())
         ],
         "deadLetters": [
-            {"runId": row.run_id, "workflow": row.workflow, "reason": row.reason} for row in dead[:LISTED_MAX]
+            {"runId": row.run_id, "workflow": row.workflow, "reason": row.reason} for row in dead.rows
         ],
-        "moreDeadLetters": len(dead) > LISTED_MAX,
+        "moreDeadLetters": dead.behind is not None,
     }
 
 

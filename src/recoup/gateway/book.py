@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 
 from recoup.errors import NotFound, StateError, UsageError
+from recoup.gateway.finishing import Answer, Finishing
 from recoup.tokens import Principal, Role, given, known
 from recoup.tokens import hash_of as _hash
 
@@ -27,6 +28,8 @@ UNDER_WAY_S: Final = 120.0
 TOKENS_MAX: Final = 1_000
 SESSION_S: Final = 12 * 3_600
 SESSIONS_MAX: Final = 200
+_COUNTED_EVERY: Final = 100
+"""Answers."""
 _PREFIX: Final = "recoup"
 _BUSY_S: Final = 5.0
 _SCHEMA: Final = """
@@ -62,14 +65,6 @@ class Session(msgspec.Struct, frozen=True):
     csrf: str
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """What was answered under a key."""
-
-    status: int
-    media: str
-    body: bytes
-
-
 class Book:
     """One file, open as long as the gateway is."""
 
@@ -88,8 +83,13 @@ class Book:
             ) from None
         self._given: Principal | None = None
         self._given_hash = ""
+        self._begun = 0
+        self._path = path
+        self._finishing: Finishing | None = None
 
     def close(self) -> None:
+        if self._finishing is not None:
+            self._finishing.close()
         self._db.close()
 
     # Tokens
@@ -172,11 +172,7 @@ class Book:
         asked something else, or somebody is answering."""
         now_s = self._now_s()
         self._forget(now_s)
-        begun = self._db.execute(
-            "INSERT INTO answers (key, request, begun_s) VALUES (?, ?, ?) ON CONFLICT (key) DO NOTHING",
-            (key, request, now_s),
-        )
-        if begun.rowcount:
+        if self._is_begun(key, request, now_s):
             return None
         earlier, begun_s, status, media, body = self._db.execute(
             "SELECT request, begun_s, status, media, body FROM answers WHERE key = ?", (key,)
@@ -194,22 +190,38 @@ class Book:
         self._db.execute("UPDATE answers SET begun_s = ? WHERE key = ?", (now_s, key))
         return None
 
-    def finish(self, key: str, answer: Answer) -> None:
-        self._db.execute(
-            "UPDATE answers SET status = ?, media = ?, body = ? WHERE key = ?",
-            (answer.status, answer.media, answer.body, key),
-        )
+    async def finish(self, key: str, answer: Answer) -> None:
+        """Durable when it returns."""
+        if self._finishing is None:
+            self._finishing = Finishing(self._path)
+        await self._finishing.keep(key, answer)
 
     def drop(self, key: str) -> None:
         """It was not answered: the next who asks is."""
         self._db.execute("DELETE FROM answers WHERE key = ? AND status IS NULL", (key,))
 
+    def _is_begun(self, key: str, request: str, now_s: float) -> bool:
+        """Not forced onto the disk: that somebody began is of no use to whoever comes after the machine went down. What
+        was answered is."""
+        self._db.execute("PRAGMA synchronous = NORMAL")
+        try:
+            begun = self._db.execute(
+                "INSERT INTO answers (key, request, begun_s) VALUES (?, ?, ?) ON CONFLICT (key) DO NOTHING",
+                (key, request, now_s),
+            )
+            return begun.rowcount == 1
+        finally:
+            self._db.execute("PRAGMA synchronous = FULL")
+
     def _forget(self, now_s: float) -> None:
+        """To count them costs more than to keep a few too many for a while."""
         self._db.execute("DELETE FROM answers WHERE begun_s < ?", (now_s - ANSWERS_KEPT_S,))
-        self._db.execute(
-            "DELETE FROM answers WHERE key IN (SELECT key FROM answers ORDER BY begun_s DESC LIMIT -1 OFFSET ?)",
-            (ANSWERS_MAX,),
-        )
+        self._begun += 1
+        if self._begun % _COUNTED_EVERY == 1:
+            self._db.execute(
+                "DELETE FROM answers WHERE key IN (SELECT key FROM answers ORDER BY begun_s DESC LIMIT -1 OFFSET ?)",
+                (ANSWERS_MAX,),
+            )
 
 
 class KeyOfAnother(UsageError):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from starlette.requests import Request
 
@@ -15,6 +17,11 @@ from recoup.gateway.access import Principal
 from recoup.gateway.book import Book
 from recoup.gateway.limits import SEND_S_MAX, STREAMS_MAX, Brake
 from recoup.gateway.problems import Refused
+
+if TYPE_CHECKING:
+    from recoup.gateway.plan_shelf import PlanShelf
+
+_SOURCE: Final = "the plan in the request"
 
 
 @dataclass
@@ -29,6 +36,13 @@ class House:
     stopping: Callable[[], bool] = lambda: False
     streams: int = 0
     send_s_max: float = SEND_S_MAX
+
+    @cached_property
+    def plans(self) -> PlanShelf:
+        """Loaded when the first plan comes as text."""
+        from recoup.gateway.plan_shelf import PlanShelf
+
+        return PlanShelf(_SOURCE, self.app.settings.home / "plans")
 
     def enter_stream(self) -> None:
         if self.streams >= STREAMS_MAX:

@@ -15,7 +15,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from recoup.gateway.access import MAY, Principal
-from recoup.gateway.book import Answer, answer_key
+from recoup.gateway.book import answer_key
+from recoup.gateway.finishing import Answer
 from recoup.gateway.house import House, house_of
 from recoup.gateway.problems import Refused
 
@@ -128,8 +129,18 @@ async def _once(house: House, request: Request, principal: Principal, key: str, 
     if told_secret:  # nothing is stored that holds one
         house.book.drop(place)
     else:
-        house.book.finish(place, Answer(response.status_code, response.media_type or "", body))
+        await house.book.finish(place, Answer(response.status_code, response.media_type or "", body))
     return response
+
+
+def sub_key(principal: Principal, key: str | None, what: str) -> str | None:
+    """The id of one thing that is done under a key, so that the ledger itself does it once. None: there is no key."""
+    return None if key is None else f"http-{marked(principal, f'{key} {what}')}"
+
+
+def marked(principal: Principal, key: str) -> str:
+    """Of one token: nobody meets another's keys."""
+    return hashlib.sha256(f"{principal.token_id}\n{key}".encode()).hexdigest()[:40]
 
 
 def _asked(request: Request, body: bytes) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -16,8 +15,9 @@ from recoup.gateway import shapes
 from recoup.gateway.answering import PAGE_MAX, cursor_of, document, page, read_cursor
 from recoup.gateway.described import answers, streams
 from recoup.gateway.house import House, house_of, principal_of
+from recoup.gateway.lists import Filter
 from recoup.gateway.problems import Refused
-from recoup.gateway.routing import KEY_HEADER, new_router
+from recoup.gateway.routing import KEY_HEADER, marked, new_router, sub_key
 from recoup.gateway.streaming import Batch, Message, stream
 from recoup.kernel.controls import FORCE, is_over
 from recoup.kernel.documents import run_document
@@ -26,7 +26,7 @@ from recoup.kernel.rows import attempt_row_document, run_row_document
 from recoup.model.events import Event
 from recoup.model.ids import run_stream
 from recoup.model.plan import Plan
-from recoup.model.run import RunState, RunStatus
+from recoup.model.run import RunState
 from recoup.model.storage import Control
 
 router = new_router("runs")
@@ -34,7 +34,6 @@ LOG_BYTES_MAX: Final = 256_000
 _BATCH_MAX: Final = 200
 _PATIENCE_S: Final = 10.0
 _ENDINGS: Final = ("task.run.succeeded", "task.run.failed", "task.run.cancelled", "task.run.dead_lettered")
-_SOURCE: Final = "the plan in the request"
 
 Limit = Annotated[int, Query(ge=1, le=PAGE_MAX)]
 Cursor = Annotated[str | None, Query(max_length=400, description="`nextCursor` of the page before.")]
@@ -44,20 +43,15 @@ After = Annotated[int | None, Query(ge=0, description="Begin behind this place."
 @router.get("/api/runs", responses=answers(shapes.RunPage))
 async def list_runs(
     request: Request,
-    workflow: Annotated[str | None, Query(max_length=200)] = None,
-    status: RunStatus | None = None,
+    wanted: Filter,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
     """Newest first."""
     before = None if cursor is None else read_cursor(cursor, tuple[int, str])
-    told = None if status is None else status.value
-    rows = await house_of(request).app.ledger.runs(
-        workflow=workflow, status=told, limit=limit + 1, before=before
-    )
-    last = rows[limit - 1] if len(rows) > limit else None
-    behind = None if last is None else cursor_of(last.submitted_at_us, last.run_id)
-    return page(request, [run_row_document(row) for row in rows[:limit]], behind)
+    found = await house_of(request).app.ledger.runs(wanted, limit=limit, before=before)
+    behind = None if found.behind is None else cursor_of(*found.behind)
+    return page(request, [run_row_document(row) for row in found.rows], behind)
 
 
 @router.get("/api/runs/stream", responses=streams("run"))
@@ -293,15 +287,13 @@ async def _plan(house: House, wanted: shapes.RunRequest) -> tuple[Plan, dict[str
 
 async def _given_plan(house: House, text: str) -> Plan:
     """Relative paths in it would be taken from wherever the gateway was started: it has none."""
-    from recoup.documents.plan_file import parse_plan
-
     if house.plan_folders:
         raise Refused(
             *(403, "plans are taken from certain folders only"),
             hint="Name a file in one of them: planPath.",
         )
     policy = (await house.app.generations.seen())[0]
-    return parse_plan(text, _SOURCE, house.app.settings.home / "plans", policy=policy)
+    return house.plans.read(text, policy)
 
 
 async def _read_plan(app: App, path: Path) -> Plan:
@@ -325,17 +317,12 @@ def _allowed(house: House, said: str) -> Path:
 
 def _dedup_key(request: Request) -> str | None:
     key = request.headers.get(KEY_HEADER)
-    return None if key is None else f"http:{_mark(request, key)}"
+    return None if key is None else f"http:{marked(principal_of(request), key)}"
 
 
 def _control_id(request: Request) -> str | None:
     """The same request again is the same control, even if the book of answers was lost meanwhile."""
-    key = request.headers.get(KEY_HEADER)
-    return None if key is None else f"http-{_mark(request, f'{key} {request.url.path}')}"
-
-
-def _mark(request: Request, key: str) -> str:
-    return hashlib.sha256(f"{principal_of(request).token_id}\n{key}".encode()).hexdigest()[:40]
+    return sub_key(principal_of(request), request.headers.get(KEY_HEADER), request.url.path)
 
 
 async def _told(app: App, run_id: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from recoup import __version__
-from recoup.gateway import heals, runs, sessions, system, workflows
+from recoup.gateway import bulk, heals, lists, runs, sessions, system, workflows
 from recoup.gateway.access import MAY
 from recoup.gateway.answering import document
 from recoup.gateway.console import CONSOLE
@@ -21,8 +21,12 @@ from recoup.gateway.problems import add_handlers
 from recoup.gateway.routing import KEY_HEADER, new_router
 from recoup.gateway.shapes import ProblemAnswer
 
-ROUTERS: Final = (system.router, sessions.router, runs.router, workflows.router, heals.router)
-"""One for each subject; who adds one adds its routes to the table of access."""
+ROUTERS: Final = (
+    *(lists.router, bulk.router, runs.router),
+    *(system.router, sessions.router, workflows.router, heals.router),
+)
+"""One for each subject; who adds one adds its routes to the table of access. Tried one after the other: lists before
+runs, as `/api/runs/count` is no run, and both before what is asked less often."""
 _ABOUT: Final = (
     "Recoup over HTTP. Every request but `/healthz` and this document carries `Authorization: Bearer TOKEN`; "
     "`x-roles` says which roles may. Every POST takes an `Idempotency-Key`: asked again under the same key within a "

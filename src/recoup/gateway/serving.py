@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import ipaddress
 import os
-import secrets
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -179,7 +178,7 @@ async def _worker(app: App, setup: Setup, say: Callable[[Notice], None]) -> Work
     if not setup.workers:
         return None
     shift = Shift(
-        worker_id=f"{os.uname().nodename}-{os.getpid()}-{secrets.token_hex(2)}",
+        worker_id=app.worker_id,
         queues=setup.queues,
         capabilities=setup.capabilities,
         concurrency=setup.workers,

@@ -151,8 +151,12 @@ class RunSummary(Shape):
     delivery: int
     submitted_at: str
     updated_at: str
+    ended_at: str | None
     reason: str
     seq: Annotated[int, Field(description="Of its last event.")]
+    failure_class: str | None
+    worker: Annotated[str | None, Field(description="Who drives it, or did last: `workerId`.")]
+    step_count: int
 
 
 class RunPage(Shape):
@@ -242,6 +246,7 @@ class Attempt(Shape):
     strategy: str | None
     started_at: str
     ended_at: str | None
+    phase: str
 
 
 class AttemptList(Shape):

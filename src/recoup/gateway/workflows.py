@@ -18,6 +18,7 @@ from recoup.gateway.house import house_of, principal_of
 from recoup.gateway.routing import new_router
 from recoup.model.ids import EVERY_WORKFLOW
 from recoup.model.mode import Mode
+from recoup.model.storage import RunFilter
 
 router = new_router("workflows")
 ALL = "-"
@@ -88,6 +89,6 @@ async def _known(app: App, name: str) -> str:
     """A name that was mistyped must not look as if it were paused now."""
     if name == ALL:
         return EVERY_WORKFLOW
-    if name in await app.workflows() or await app.ledger.runs(workflow=name, limit=1):
+    if name in await app.workflows() or (await app.ledger.runs(RunFilter(workflow=name), limit=1)).rows:
         return name
     raise NotFound(f"no workflow {name!r} has ever run here", hint="List them: GET /api/workflows")

@@ -16,10 +16,10 @@ from recoup.model.events import Event, Payload
 from recoup.model.ids import run_stream
 from recoup.model.instant import Instant
 from recoup.model.run import RunStatus, Verdict
-from recoup.model.storage import AttemptRow, CheckpointRow, RunRow, Wanting
+from recoup.model.storage import AttemptRow, CheckpointRow, HealRow, RunRow, Wanting
 
 Value = str | int | None
-Row = TypeVar("Row", RunRow, AttemptRow, CheckpointRow)
+Row = TypeVar("Row", RunRow, AttemptRow, CheckpointRow, HealRow)
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,28 +53,46 @@ _RUN_SUBMITTED = Shape(
     name="run_submitted",
     table="runs",
     key=("run_id",),
-    columns=("workflow", "submitted_at_us", "queue", "priority", "needs", "due_us"),
-    fixed={"status": RunStatus.QUEUED.value, "delivery": 0, "reason": "", "wants_driver": True},
+    columns=("workflow", "submitted_at_us", "queue", "priority", "needs", "due_us", "step_count"),
+    fixed={
+        **{"status": RunStatus.QUEUED.value, "delivery": 0, "reason": "", "wants_driver": True},
+        **{"failure_class": None, "worker": None, "ended_at_us": None},
+    },
     inserts=True,
 )
 _RUN_DELIVERED = Shape(
     name="run_delivered",
     table="runs",
     key=("run_id",),
-    columns=("delivery",),
-    fixed={"status": RunStatus.RUNNING.value, "reason": "", "wants_driver": True, "due_us": 0},
+    columns=("delivery", "worker"),
+    fixed={
+        **{"status": RunStatus.RUNNING.value, "reason": "", "wants_driver": True, "due_us": 0},
+        **{"failure_class": None, "ended_at_us": None},
+    },
 )
 _RUN_STATUS = Shape(
     name="run_status",
     table="runs",
     key=("run_id",),
-    columns=("status", "reason", "wants_driver", "due_us"),
+    columns=("status", "reason", "wants_driver", "due_us", "ended_at_us"),
+)
+_RUN_ESCALATED = Shape(
+    name="run_escalated",
+    table="runs",
+    key=("run_id",),
+    columns=("reason", "failure_class"),
+    fixed={
+        "status": RunStatus.ESCALATED.value,
+        "wants_driver": False,
+        "due_us": 0,
+        "ended_at_us": None,
+    },
 )
 _DELIVERY_FAILED = Shape(
     name="delivery_failed",
     table="runs",
     key=("run_id",),
-    columns=("status", "reason", "wants_driver", "due_us", "delivery"),
+    columns=("status", "reason", "wants_driver", "due_us", "ended_at_us", "delivery", "failure_class"),
 )
 _RUN_REASON = Shape(name="run_reason", table="runs", key=("run_id",), columns=("reason",))
 # All columns anew: an attempt that never began gives its number to the next one.
@@ -82,7 +100,7 @@ _ATTEMPT_STARTED = Shape(
     name="attempt_started",
     table="attempts",
     key=_ATTEMPT,
-    columns=("step_id", "delivery", "strategy", "started_at_us"),
+    columns=("step_id", "delivery", "strategy", "started_at_us", "phase"),
     fixed={"state": "started", "verdict": None, "ended_at_us": None} | dict.fromkeys(_FAILURE),
     inserts=True,
 )
@@ -114,11 +132,15 @@ _CHECKPOINT_STORED = Shape(
 _CHECKPOINT_INVALID = Shape(
     name="checkpoint_invalid", table="checkpoints", key=_CHECKPOINT, columns=(), fixed={"valid": False}
 )
+_TARGET_HEALED = Shape(
+    name="target_healed", table="heals", key=_ATTEMPT, columns=("healed_at_us",), inserts=True
+)
 
 SHAPES = (
     _RUN_SUBMITTED,
     _RUN_DELIVERED,
     _RUN_STATUS,
+    _RUN_ESCALATED,
     _DELIVERY_FAILED,
     _RUN_REASON,
     _ATTEMPT_STARTED,
@@ -127,6 +149,7 @@ SHAPES = (
     _ATTEMPT_FAILED,
     _CHECKPOINT_STORED,
     _CHECKPOINT_INVALID,
+    _TARGET_HEALED,
 )
 
 
@@ -146,11 +169,12 @@ class Cached(msgspec.Struct, frozen=True):
     checkpoints: tuple[CheckpointRow, ...]
     wanting: tuple[Wanting, ...]
     """The runs of queues that want a driver, whoever holds them."""
+    heals: tuple[HealRow, ...] = ()
 
 
 def rebuild(events: Iterable[Event]) -> Cached:
     """What every backend must hold after all these events (in order within each stream)."""
-    tables: dict[str, Table] = {"runs": {}, "attempts": {}, "checkpoints": {}}
+    tables: dict[str, Table] = {"runs": {}, "attempts": {}, "checkpoints": {}, "heals": {}}
     last: dict[str, Event] = {}
     for event in events:
         last[event.stream] = event
@@ -166,6 +190,7 @@ def rebuild(events: Iterable[Event]) -> Cached:
         tuple(
             _wanting(row) for _, row in sorted(tables["runs"].items()) if row["queue"] and row["wants_driver"]
         ),
+        _rows(tables["heals"], HealRow),
     )
 
 
@@ -204,39 +229,48 @@ def _rows(table: Table, row_type: type[Row]) -> tuple[Row, ...]:
 
 def _run_submitted(run_id: str, at_us: int, payload: ev.RunSubmitted) -> RowChange:
     where = (payload.queue, payload.priority, ",".join(payload.needs), payload.not_before_us)
-    return RowChange(_RUN_SUBMITTED, (payload.workflow, at_us, *where, run_id))
+    return RowChange(_RUN_SUBMITTED, (payload.workflow, at_us, *where, len(payload.plan.steps), run_id))
 
 
 def _run_delivered(run_id: str, _at_us: int, payload: ev.RunStarted | ev.RunResumed) -> RowChange:
-    return RowChange(_RUN_DELIVERED, (payload.delivery, run_id))
+    return RowChange(_RUN_DELIVERED, (payload.delivery, payload.worker, run_id))
 
 
-def _run_status(status: RunStatus) -> Projector:
-    """An end, or a wait for a person: no driver is wanted."""
-    return lambda run_id, _at_us, payload: RowChange(
-        _RUN_STATUS, (status.value, payload.reason, 0, 0, run_id)
+def _run_ended(status: RunStatus) -> Projector:
+    """No driver is wanted."""
+    return lambda run_id, at_us, payload: RowChange(
+        _RUN_STATUS, (status.value, payload.reason, 0, 0, at_us, run_id)
     )
+
+
+def _run_escalated(run_id: str, _at_us: int, payload: ev.Escalated) -> RowChange:
+    """A wait for a person."""
+    return RowChange(_RUN_ESCALATED, (payload.reason, _class_of(payload), run_id))
 
 
 def _run_waiting(run_id: str, _at_us: int, payload: ev.RunWaiting) -> RowChange:
     wanted = int(payload.waiting_for not in ("operator", "approval"))
-    return RowChange(_RUN_STATUS, (RunStatus.WAITING.value, payload.reason, wanted, 0, run_id))
+    return RowChange(_RUN_STATUS, (RunStatus.WAITING.value, payload.reason, wanted, 0, None, run_id))
 
 
 def _run_blocked(run_id: str, _at_us: int, payload: ev.RunBlocked) -> RowChange:
-    return RowChange(_RUN_STATUS, (RunStatus.BLOCKED.value, payload.reason, 1, 0, run_id))
+    return RowChange(_RUN_STATUS, (RunStatus.BLOCKED.value, payload.reason, 1, 0, None, run_id))
 
 
 def _run_failed(run_id: str, at_us: int, payload: ev.RunFailed) -> RowChange:
     again = int(payload.retryable)
     due_us = at_us + 1_000_000 * delivery_backoff_s(max(1, payload.delivery)) if again else 0
-    stands = (RunStatus.FAILED.value, payload.reason, again, due_us)
-    return RowChange(_DELIVERY_FAILED, (*stands, payload.delivery, run_id))
+    stands = (RunStatus.FAILED.value, payload.reason, again, due_us, None if again else at_us)
+    return RowChange(_DELIVERY_FAILED, (*stands, payload.delivery, _class_of(payload), run_id))
 
 
-def _run_dead_lettered(run_id: str, _at_us: int, payload: ev.RunDeadLettered) -> RowChange:
-    stands = (RunStatus.DEAD_LETTER.value, payload.reason, 0, 0)
-    return RowChange(_DELIVERY_FAILED, (*stands, payload.delivery, run_id))
+def _run_dead_lettered(run_id: str, at_us: int, payload: ev.RunDeadLettered) -> RowChange:
+    stands = (RunStatus.DEAD_LETTER.value, payload.reason, 0, 0, at_us)
+    return RowChange(_DELIVERY_FAILED, (*stands, payload.delivery, _class_of(payload), run_id))
+
+
+def _class_of(payload: ev.RunFailed | ev.RunDeadLettered | ev.Escalated | ev.AttemptFailed) -> str | None:
+    return payload.failure_class and payload.failure_class.value
 
 
 def _run_interrupted(run_id: str, _at_us: int, payload: ev.RunInterrupted) -> RowChange:
@@ -245,7 +279,7 @@ def _run_interrupted(run_id: str, _at_us: int, payload: ev.RunInterrupted) -> Ro
 
 
 def _attempt_started(run_id: str, at_us: int, payload: ev.AttemptStarted) -> RowChange:
-    how = (payload.step_id, payload.delivery, payload.strategy, at_us)
+    how = (payload.step_id, payload.delivery, payload.strategy, at_us, payload.phase)
     return RowChange(_ATTEMPT_STARTED, (*how, run_id, payload.step_index, payload.attempt))
 
 
@@ -259,9 +293,12 @@ def _attempt_finished(run_id: str, at_us: int, payload: ev.AttemptFinished) -> R
 
 
 def _attempt_failed(run_id: str, at_us: int, payload: ev.AttemptFailed) -> RowChange:
-    cls = payload.failure_class and payload.failure_class.value
-    failure = (payload.facts.kind.value, cls, payload.failure_signature, payload.diff_hash)
+    failure = (payload.facts.kind.value, _class_of(payload), payload.failure_signature, payload.diff_hash)
     return RowChange(_ATTEMPT_FAILED, (at_us, *failure, run_id, payload.step_index, payload.attempt))
+
+
+def _target_healed(run_id: str, at_us: int, payload: ev.TargetHealed) -> RowChange:
+    return RowChange(_TARGET_HEALED, (at_us, run_id, payload.step_index, payload.attempt or 0))
 
 
 def _checkpoint_stored(run_id: str, at_us: int, payload: ev.CheckpointStored) -> RowChange:
@@ -287,11 +324,11 @@ _PROJECTORS: dict[type[Payload], Projector] = {
     ev.RunWaiting: _run_waiting,
     ev.RunBlocked: _run_blocked,
     ev.RunInterrupted: _run_interrupted,
-    ev.RunSucceeded: _run_status(RunStatus.SUCCEEDED),
+    ev.RunSucceeded: _run_ended(RunStatus.SUCCEEDED),
     ev.RunFailed: _run_failed,
     ev.RunDeadLettered: _run_dead_lettered,
-    ev.RunCancelled: _run_status(RunStatus.CANCELLED),
-    ev.Escalated: _run_status(RunStatus.ESCALATED),
+    ev.RunCancelled: _run_ended(RunStatus.CANCELLED),
+    ev.Escalated: _run_escalated,
     ev.AttemptStarted: _attempt_started,
     ev.AttemptLaunched: _attempt_launched,
     ev.AttemptFinished: _attempt_finished,
@@ -299,6 +336,7 @@ _PROJECTORS: dict[type[Payload], Projector] = {
     ev.CheckpointStored: _checkpoint_stored,
     ev.StepReused: _step_reused,
     ev.StepInvalidated: _step_invalidated,
+    ev.TargetHealed: _target_healed,
 }
 
 PROJECTED = frozenset(payload.TYPE for payload in _PROJECTORS)

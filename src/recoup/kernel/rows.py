@@ -16,8 +16,12 @@ def run_row_document(row: RunRow) -> dict[str, Any]:
         "delivery": row.delivery,
         "submittedAt": _iso(row.submitted_at_us),
         "updatedAt": _iso(row.updated_at_us),
+        "endedAt": None if row.ended_at_us is None else _iso(row.ended_at_us),
         "reason": row.reason,
         "seq": row.seq,
+        "failureClass": row.failure_class,
+        "worker": row.worker,
+        "stepCount": row.step_count,
     }
 
 
@@ -29,6 +33,7 @@ def attempt_row_document(row: AttemptRow) -> dict[str, Any]:
         **{"failureSignature": row.failure_signature, "diffHash": row.diff_hash, "strategy": row.strategy},
         "startedAt": _iso(row.started_at_us),
         "endedAt": None if row.ended_at_us is None else _iso(row.ended_at_us),
+        "phase": row.phase,
     }
 
 

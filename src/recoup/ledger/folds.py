@@ -10,11 +10,12 @@ import msgspec
 from recoup.kernel.projection import ATTEMPTED, PROJECTED, changes
 from recoup.kernel.workflow import fold_workflow, rebuild_workflow
 from recoup.ledger.transacting import Transacting, seq_of
+from recoup.model.events import AttemptFailed, AttemptFinished
 from recoup.model.ids import run_stream, workflow_stream
 from recoup.model.instant import Instant
 from recoup.model.mode import Health
 from recoup.model.run import WorkflowState
-from recoup.model.storage import StreamAppend
+from recoup.model.storage import Draft, StreamAppend
 
 STATE_LAG_EVENTS = 32
 """A stored workflow state is at most so many events old; the rest is folded when it is asked for."""
@@ -85,12 +86,21 @@ def _keep_run_rows(transaction: Transacting, part: StreamAppend, start: int, at:
     for draft in part.drafts:
         if draft.type in ATTEMPTED:
             transaction.note_attempt(part.stream, at, draft)
+            due = due or _is_history(draft)
         elif draft.type in PROJECTED:
             for change in changes(part.stream, at, draft.fact()):
                 transaction.write_row(change)
                 due = due or change.shape.table == "runs"
     if due or start // ATTEMPT_LAG_EVENTS != end // ATTEMPT_LAG_EVENTS:
         write_attempts(transaction, part.stream, end)
+
+
+def _is_history(draft: Draft) -> bool:
+    """Failures and recoveries are counted from their rows, whether their run goes on or not. They are few."""
+    if draft.type == AttemptFinished.TYPE:
+        fact = draft.fact()
+        return isinstance(fact, AttemptFinished) and (fact.attempt or 0) > 1
+    return draft.type == AttemptFailed.TYPE
 
 
 def _keep_workflow_state(transaction: Transacting, part: StreamAppend, start: int, at: Instant) -> None:

@@ -15,7 +15,10 @@ from recoup.model.instant import Instant
 from recoup.model.storage import Append, Draft, EndedRun, StreamAppend
 
 _Q = queries()
-_OF_A_RUN = ("forget_run", "forget_attempts", "forget_checkpoints", "forget_lease", "forget_controls")
+_OF_A_RUN = (
+    *("forget_run", "forget_attempts", "forget_checkpoints", "forget_heals"),
+    *("forget_lease", "forget_controls"),
+)
 
 
 def ended_families(

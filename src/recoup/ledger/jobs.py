@@ -34,7 +34,7 @@ class AppendJob(msgspec.Struct, frozen=True):
 
 def rebuild_cached_rows(transaction: Transaction) -> None:
     """From the events alone. Workflow states need no more than to be forgotten: reading them folds anew."""
-    for table in ("runs", "attempts", "checkpoints", "workflow_state", "families", "claims"):
+    for table in ("runs", "attempts", "checkpoints", "heals", "workflow_state", "families", "claims"):
         transaction.execute(f"DELETE FROM {table}")
     transaction.forget()
     for stream_id, stream in transaction.execute(_Q["run_streams"]).fetchall():

@@ -122,18 +122,73 @@ WHERE run_id = ? AND epoch = ? AND owner IS NOT NULL;
 -- release_lease: only by the epoch that holds it; the epoch stays
 UPDATE leases SET owner = NULL WHERE run_id = ? AND epoch = ?;
 
--- runs: newest first, behind a place
-SELECT * FROM run_rows WHERE (submitted_at_us, run_id) < (?, ?) ORDER BY submitted_at_us DESC, run_id DESC LIMIT ?;
+-- rows_of_runs: around a question for ids and times (run_lists.py): with the sequence and the time of the last event, which the stream itself knows
+SELECT runs.run_id, workflow, status, delivery, runs.submitted_at_us, last.wall_us, reason, last.place & 4294967295,
+    failure_class, worker, step_count, ended_at_us
+FROM ({}) AS page CROSS JOIN runs ON runs.run_id = page.run_id
+CROSS JOIN streams ON streams.name = 'run:' || runs.run_id
+CROSS JOIN events AS last ON last.place = (
+    SELECT place FROM events WHERE place < (streams.id + 1) << 32 ORDER BY place DESC LIMIT 1
+)
+ORDER BY runs.submitted_at_us DESC, runs.run_id DESC;
 
--- runs_of_workflow: newest first
-SELECT * FROM run_rows WHERE workflow = ? AND (submitted_at_us, run_id) < (?, ?) ORDER BY submitted_at_us DESC, run_id DESC LIMIT ?;
+-- tallies: how many runs there are with each status
+SELECT status, count(*) FROM runs INDEXED BY runs_by_status GROUP BY status;
 
--- runs_with_status: newest first
-SELECT * FROM run_rows WHERE status = ? AND (submitted_at_us, run_id) < (?, ?) ORDER BY submitted_at_us DESC, run_id DESC LIMIT ?;
+-- ends_counted: the newest end within a time that is one too many of its status; null when there are no more than may be counted
+SELECT max((
+    SELECT ended_at_us FROM runs INDEXED BY runs_by_end
+    WHERE runs.status = ends.status AND ended_at_us >= ? AND ended_at_us < ? ORDER BY ended_at_us DESC LIMIT 1 OFFSET ?
+))
+FROM (
+    SELECT 'succeeded' AS status UNION ALL SELECT 'failed' UNION ALL SELECT 'cancelled' UNION ALL SELECT 'dead_letter'
+) AS ends;
 
--- runs_of_workflow_with_status: newest first
-SELECT * FROM run_rows WHERE workflow = ? AND status = ? AND (submitted_at_us, run_id) < (?, ?)
-ORDER BY submitted_at_us DESC, run_id DESC LIMIT ?;
+-- recoveries_counted: the same of attempts that followed others
+SELECT ended_at_us FROM attempts WHERE attempt > 1 AND state = 'finished' AND ended_at_us >= ? AND ended_at_us < ?
+ORDER BY ended_at_us DESC LIMIT 1 OFFSET ?;
+
+-- heals_counted: the same of heals
+SELECT healed_at_us FROM heals WHERE healed_at_us >= ? AND healed_at_us < ? ORDER BY healed_at_us DESC LIMIT 1 OFFSET ?;
+
+-- ends: how many runs ended in each part of a time, by status; counted part by part, as that needs no sorting
+WITH RECURSIVE parts (number, begin_us, end_us) AS (
+    SELECT 0, :since, :since + :bucket
+    UNION ALL SELECT number + 1, end_us, end_us + :bucket FROM parts WHERE end_us < :until
+)
+SELECT * FROM (
+    SELECT parts.number, ends.status, (
+        SELECT count(*) FROM runs INDEXED BY runs_by_end
+        WHERE runs.status = ends.status AND ended_at_us >= max(parts.begin_us, :from)
+        AND ended_at_us < min(parts.end_us, :until) AND (:workflow IS NULL OR workflow = :workflow)
+    ) AS count
+    FROM parts CROSS JOIN (
+        SELECT 'succeeded' AS status UNION ALL SELECT 'failed' UNION ALL SELECT 'cancelled' UNION ALL SELECT 'dead_letter'
+    ) AS ends
+) WHERE count > 0;
+
+-- heals: how many targets were healed in each part of a time
+SELECT (healed_at_us - :since) / :bucket, count(*) FROM heals INDEXED BY heals_by_time
+WHERE healed_at_us >= :from AND healed_at_us < :until
+AND (:workflow IS NULL OR (SELECT workflow FROM runs WHERE runs.run_id = heals.run_id) = :workflow) GROUP BY 1;
+
+-- recoveries: when steps passed that had failed since they passed last, and for how long they had
+SELECT * FROM (
+    SELECT passed.ended_at_us, passed.ended_at_us - (
+        SELECT min(failed.ended_at_us) FROM attempts AS failed
+        WHERE failed.run_id = passed.run_id AND failed.step_index = passed.step_index
+        AND failed.attempt < passed.attempt AND failed.attempt > coalesce((
+            SELECT max(earlier.attempt) FROM attempts AS earlier
+            WHERE earlier.run_id = passed.run_id AND earlier.step_index = passed.step_index
+            AND earlier.attempt < passed.attempt AND earlier.state = 'finished'
+            AND earlier.phase NOT IN ('rebuild', 'always')
+        ), 0) AND failed.state = 'failed' AND failed.phase NOT IN ('rebuild', 'always')
+    ) AS took_us
+    FROM attempts AS passed INDEXED BY attempts_recovered
+    WHERE passed.attempt > 1 AND passed.state = 'finished' AND passed.phase NOT IN ('rebuild', 'always')
+    AND passed.ended_at_us >= :from AND passed.ended_at_us < :until
+    AND (:workflow IS NULL OR (SELECT workflow FROM runs WHERE runs.run_id = passed.run_id) = :workflow)
+) WHERE took_us IS NOT NULL;
 
 -- runs_from: run ids that begin with a prefix
 SELECT run_id FROM runs WHERE run_id >= ?1 AND run_id < ?1 || char(0x10FFFF) ORDER BY run_id LIMIT ?2;
@@ -162,7 +217,7 @@ DELETE FROM claims WHERE run_id = ? AND step_id = ? AND start = ?;
 
 -- attempts: of one run, in the order of its steps
 SELECT run_id, step_index, step_id, attempt, delivery, state, verdict, failure_kind, failure_class,
-    failure_signature, diff_hash, strategy, started_at_us, ended_at_us
+    failure_signature, diff_hash, strategy, started_at_us, ended_at_us, phase
 FROM attempts WHERE run_id = ? ORDER BY step_index, attempt;
 
 -- attempts_seq: up to which event of a run its attempts are written as rows
@@ -211,6 +266,9 @@ DELETE FROM attempts WHERE run_id = ?;
 
 -- forget_checkpoints: of a run
 DELETE FROM checkpoints WHERE run_id = ?;
+
+-- forget_heals: of a run
+DELETE FROM heals WHERE run_id = ?;
 
 -- forget_lease: of a run
 DELETE FROM leases WHERE run_id = ?;

@@ -17,6 +17,7 @@ from recoup.ledger.places import find_last_place, find_stream, first_place
 from recoup.ledger.queries import queries
 from recoup.ledger.reader import Reader
 from recoup.ledger.stored_folds import attempt_rows, family, workflow_state
+from recoup.ledger.stored_lists import run_count, run_history, run_page, tallies
 from recoup.ledger.transacting import seq_of
 from recoup.ledger.transaction import Transaction
 from recoup.ledger.worker_rows import FORGOTTEN_S, decode_worker, encode_worker, wanting_row
@@ -27,7 +28,8 @@ from recoup.model.instant import Instant
 from recoup.model.redacted import restored
 from recoup.model.run import WorkflowState
 from recoup.model.storage import (
-    NEWEST,
+    COUNTED_MAX,
+    EVERY_RUN,
     Append,
     Appended,
     Arrival,
@@ -40,9 +42,14 @@ from recoup.model.storage import (
     Escalation,
     Head,
     HeldRun,
+    History,
     LeaseRow,
-    RunRow,
+    Place,
+    RunCount,
+    RunFilter,
+    RunPage,
     SeenWorker,
+    Span,
     Wanting,
     WorkerRow,
 )
@@ -145,17 +152,18 @@ class SqliteLedger:
         return _control(row) if row else None
 
     async def runs(
-        self,
-        *,
-        workflow: str | None = None,
-        status: str | None = None,
-        limit: int = 100,
-        before: tuple[int, str] | None = None,
-    ) -> list[RunRow]:
-        given = {"of_workflow": workflow, "with_status": status}
-        wanted = {name: value for name, value in given.items() if value is not None}
-        rows = self._reader.rows("_".join(["runs", *wanted]), (*wanted.values(), *(before or NEWEST), limit))
-        return [RunRow(*row) for row in rows]
+        self, wanted: RunFilter = EVERY_RUN, *, limit: int = 100, before: Place | None = None
+    ) -> RunPage:
+        return self._reader.ask(lambda connection: run_page(connection, wanted, limit, before))
+
+    async def count_runs(self, wanted: RunFilter = EVERY_RUN, cap: int = COUNTED_MAX) -> RunCount:
+        return self._reader.ask(lambda connection: run_count(connection, wanted, cap))
+
+    async def tallies(self) -> dict[str, int]:
+        return self._reader.ask(tallies)
+
+    async def history(self, span: Span, workflow: str | None = None) -> History:
+        return self._reader.ask(lambda connection: run_history(connection, span, workflow))
 
     async def find_runs(self, prefix: str, limit: int = 3) -> list[str]:
         return [run_id for (run_id,) in self._reader.rows("runs_from", (prefix, limit))]

@@ -24,6 +24,7 @@ from recoup.mcp.desk import Document, HealWord, Steering, Submission
 from recoup.model.ids import EVERY_WORKFLOW, run_stream
 from recoup.model.plan import Plan
 from recoup.model.run import RunState, RunStatus
+from recoup.model.storage import RunFilter
 
 ALL: Final = "-"
 """Instead of a workflow's name: all of them together."""
@@ -45,10 +46,10 @@ class LedgerDesk:
     ) -> Document:
         before = None if cursor is None else _place(cursor)
         must_be_status(status)
-        rows = await self._app.ledger.runs(workflow=workflow, status=status, limit=limit + 1, before=before)
-        last = rows[limit - 1] if len(rows) > limit else None
-        behind = None if last is None else f"{last.submitted_at_us}:{last.run_id}"
-        return _page([run_row_document(row) for row in rows[:limit]], behind)
+        wanted = RunFilter(workflow=workflow, statuses=() if status is None else (status,))
+        found = await self._app.ledger.runs(wanted, limit=limit, before=before)
+        behind = None if found.behind is None else f"{found.behind[0]}:{found.behind[1]}"
+        return _page([run_row_document(row) for row in found.rows], behind)
 
     async def run(self, run_id: str) -> Document:
         return run_document(await self._state(run_id))
@@ -183,7 +184,8 @@ class LedgerDesk:
     async def _known(self, name: str) -> str:
         if name == ALL:
             return EVERY_WORKFLOW
-        if name in await self._app.workflows() or await self._app.ledger.runs(workflow=name, limit=1):
+        has_run = (await self._app.ledger.runs(RunFilter(workflow=name), limit=1)).rows
+        if has_run or name in await self._app.workflows():
             return name
         raise NotFound(f"no workflow {name!r} has ever run here", hint="List them: list_workflows")
 

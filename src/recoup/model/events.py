@@ -117,6 +117,8 @@ class RunStarted(Payload, frozen=True, kw_only=True):
     policy_digest: Ident
     baseline: Baseline | None = None
     workspace: int | None = None
+    worker: Ident | None = None
+    """The name of the process that drives it, as workers are listed."""
 
 
 class RunWaiting(Payload, frozen=True, kw_only=True):
@@ -143,6 +145,7 @@ class RunResumed(Payload, frozen=True, kw_only=True):
     owner: ProcessIdentity
     reason: str
     workspace: int | None = None
+    worker: Ident | None = None
 
 
 class RunTakenOver(Payload, frozen=True, kw_only=True):

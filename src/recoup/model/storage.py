@@ -157,6 +157,8 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int | None = None
 
 
+Place = tuple[int, str]
+"""Of a run in lists: when it was submitted, and its id."""
 NEWEST: Final = (2**63 - 1, "")
 """The place before the newest run, in the order of lists."""
 
@@ -172,6 +174,54 @@ class RunRow(msgspec.Struct, frozen=True):
     updated_at_us: int
     reason: str
     seq: int
+    failure_class: str | None = None
+    """Of the delivery that failed last; None again as soon as another one begins."""
+    worker: str | None = None
+    """Who drives it, or did last. None: nobody has, or they did not say."""
+    step_count: int = 0
+    ended_at_us: int | None = None
+    """None: it is not over, or will be delivered once more."""
+
+    @property
+    def place(self) -> Place:
+        return self.submitted_at_us, self.run_id
+
+
+class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which runs are meant: those for which all that is said here holds. Nothing said: every run."""
+
+    workflow: str | None = None
+    statuses: tuple[str, ...] = ()
+    """One of these; none said: any."""
+    failure_class: str | None = None
+    worker: str | None = None
+    since_us: int = 0
+    """Submitted then or later, by the wall clock."""
+    until_us: int | None = None
+    """Submitted before."""
+    text: str = ""
+    """Stands in the id, the workflow or the reason. Of the letters A to Z either case will do."""
+
+
+EVERY_RUN: Final = RunFilter()
+LOOKED_THROUGH_MAX: Final = 5_000
+"""Runs, for one page of a list or one count, where no index knows which ones are meant."""
+COUNTED_MAX: Final = 10_000
+
+
+class RunPage(msgspec.Struct, frozen=True):
+    """Some of the runs that are meant, newest first."""
+
+    rows: tuple[RunRow, ...]
+    behind: Place | None
+    """Where to go on; None: there are no more. Where a text is looked for, or two things that no index knows together,
+    at most LOOKED_THROUGH_MAX runs are looked through for a page: it may hold few, or none, and others follow."""
+
+
+class RunCount(msgspec.Struct, frozen=True):
+    count: int
+    capped: bool
+    """There are more, or there may be: so many were counted, or looked through."""
 
 
 class Wanting(msgspec.Struct, frozen=True):
@@ -249,6 +299,8 @@ class AttemptRow(msgspec.Struct, frozen=True):
     strategy: str | None
     started_at_us: int
     ended_at_us: int | None
+    phase: str = "main"
+    """main | rebuild | rescue | always."""
 
 
 class CheckpointRow(msgspec.Struct, frozen=True):
@@ -260,3 +312,57 @@ class CheckpointRow(msgspec.Struct, frozen=True):
     manifest: str
     stored_at_us: int
     valid: bool
+
+
+class HealRow(msgspec.Struct, frozen=True):
+    """A target was healed in an attempt."""
+
+    run_id: str
+    step_index: int
+    attempt: int
+    healed_at_us: int
+
+
+BUCKETS_MAX: Final = 500
+ENDS_COUNTED_MAX: Final = 100_000
+"""Runs that ended in one way, in one history."""
+MOMENTS_COUNTED_MAX: Final = 20_000
+"""Heals, and recoveries, in one history."""
+
+
+class Span(msgspec.Struct, frozen=True):
+    """A stretch of time in equal parts; the last one may reach beyond its end."""
+
+    since_us: int
+    until_us: int
+    bucket_us: int
+
+    def __post_init__(self) -> None:
+        if self.bucket_us < 1 or self.until_us <= self.since_us:
+            raise ValueError("a span has a beginning, a later end, and parts of some length")
+        if self.buckets > BUCKETS_MAX:
+            raise ValueError(f"{self.buckets} parts are more than {BUCKETS_MAX}")
+
+    @property
+    def buckets(self) -> int:
+        return -((self.since_us - self.until_us) // self.bucket_us)
+
+
+class Bucket(msgspec.Struct, frozen=True):
+    """What happened in one part of a span."""
+
+    start_us: int
+    ended: dict[str, int] = {}
+    """Runs that ended, by status, as far as there are any."""
+    heals: int = 0
+    recoveries: int = 0
+    """Steps that passed after an attempt had failed."""
+    recovery_p50_s: float | None = None
+    """From that failure (the first since it passed last) to the success."""
+    recovery_p95_s: float | None = None
+
+
+class History(msgspec.Struct, frozen=True):
+    buckets: tuple[Bucket, ...]
+    whole_since_us: int
+    """Before that not all was counted: there was too much."""

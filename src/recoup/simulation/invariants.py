@@ -427,7 +427,7 @@ async def cached_rows_equal_a_rebuild(ledger: Ledger, record: Record) -> list[st
     """What is stored beside the events is what follows from them."""
     wanted = rebuild(one.event for events in record.runs.values() for one in events)
     found: list[str] = []
-    rows = sorted(await ledger.runs(limit=len(record.runs) + 1), key=lambda row: row.run_id)
+    rows = sorted((await ledger.runs(limit=len(record.runs) + 1)).rows, key=lambda row: row.run_id)
     if tuple(rows) != wanted.runs:
         found.append("the rows of runs are not what their events say")
     if tuple([row for run in rows for row in await ledger.attempts(run.run_id)]) != wanted.attempts:

@@ -24,7 +24,7 @@ from recoup.model import events as ev
 from recoup.model.events import Event, decode_payload
 from recoup.model.ids import EVERY_WORKFLOW, run_stream, workflow_stream
 from recoup.model.policy import Policy
-from recoup.model.storage import Arrival, RunRow
+from recoup.model.storage import Arrival, RunFilter, RunRow
 from recoup.ports import Ledger
 
 RUNS_MAX = 10_000
@@ -79,10 +79,10 @@ async def what_if(
     ledger: Ledger, new: Policy, digest: str, *, workflow: str | None = None, since_us: int | None = None
 ) -> WhatIf:
     """Under `new`: the runs submitted since then (wall time), and the modes of their workflows."""
-    rows = await ledger.runs(workflow=workflow, limit=RUNS_MAX + 1)
-    rows = [row for row in rows if since_us is None or row.submitted_at_us >= since_us]
-    found = WhatIf(policy_digest=digest, cut=len(rows) > RUNS_MAX)
-    rows = rows[:RUNS_MAX]
+    wanted = RunFilter(workflow=workflow, since_us=since_us or 0)
+    page = await ledger.runs(wanted, limit=RUNS_MAX)
+    found = WhatIf(policy_digest=digest, cut=page.behind is not None)
+    rows = page.rows
     bodies = Bodies(ledger)
     tallies: dict[str, Tally] = {}
     unseen: set[str] = set()

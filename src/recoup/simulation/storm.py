@@ -465,7 +465,7 @@ class Storm:
             unended=list(self._open),
         )
         await _read_all(ledger, ended, str(self.surface.root).encode())
-        rows = await ledger.runs(limit=self._submitted + 1)
+        rows = (await ledger.runs(limit=self._submitted + 1)).rows
         ended.statuses = dict(sorted(Counter(row.status for row in rows).items()))
         ended.broken = await self._broken(ledger, ended)
         return ended

@@ -25,6 +25,7 @@ from recoup.model.plan import Plan
 from recoup.model.policy import Policy
 from recoup.model.run import WorkflowState
 from recoup.model.storage import (
+    EVERY_RUN,
     Append,
     Appended,
     Arrival,
@@ -34,8 +35,10 @@ from recoup.model.storage import (
     Escalation,
     Head,
     Judging,
+    Place,
     PolicyBody,
     Ruled,
+    RunFilter,
     StreamAppend,
 )
 from recoup.model.workspace import Snapshot
@@ -566,17 +569,17 @@ class FoldRules:
             await ledger.append(facts(into(f"run:r{number}", submitted(workflow)), at=at))
         ended = ev.RunSucceeded(known_good_prefix_length=0, reason="done")
         await ledger.append(facts(into("run:r0", ended), at=START.plus_s(60)))
-        assert [row.run_id for row in await ledger.runs()] == ["r2", "r1", "r0"]
-        assert [row.run_id for row in await ledger.runs(limit=1)] == ["r2"]
-        assert [row.run_id for row in await ledger.runs(workflow="w")] == ["r1", "r0"]
+        assert await listed(ledger) == ["r2", "r1", "r0"]
+        assert await listed(ledger, limit=1) == ["r2"]
+        assert await listed(ledger, RunFilter(workflow="w")) == ["r1", "r0"]
         behind = (START.plus_s(2).wall_us, "r2")
-        assert [row.run_id for row in await ledger.runs(before=behind, limit=1)] == ["r1"]
-        assert [row.run_id for row in await ledger.runs(before=(behind[0], "r3"))] == ["r2", "r1", "r0"]
-        assert [row.run_id for row in await ledger.runs(workflow="w", before=behind)] == ["r1", "r0"]
-        assert [row.run_id for row in await ledger.runs(status="queued", before=behind)] == ["r1"]
-        first = (START.wall_us, "r0")
-        assert await ledger.runs(workflow="w", status="succeeded", before=first) == []
-        (row,) = await ledger.runs(workflow="w", status="succeeded")
+        assert await listed(ledger, before=behind, limit=1) == ["r1"]
+        assert await listed(ledger, before=(behind[0], "r3")) == ["r2", "r1", "r0"]
+        assert await listed(ledger, RunFilter(workflow="w"), before=behind) == ["r1", "r0"]
+        assert await listed(ledger, RunFilter(statuses=("queued",)), before=behind) == ["r1"]
+        done = RunFilter(workflow="w", statuses=("succeeded",))
+        assert await listed(ledger, done, before=(START.wall_us, "r0")) == []
+        (row,) = (await ledger.runs(done)).rows
         assert (row.run_id, row.seq, row.reason, row.delivery) == ("r0", 2, "done", 0)
         assert row.updated_at_us == START.wall_us + 60_000_000
 
@@ -879,8 +882,28 @@ def failing(
     )
 
 
+def healing(step_index: int = 0, attempt: int = 1) -> ev.TargetHealed:
+    return ev.TargetHealed(
+        step_id=f"s{step_index}",
+        step_index=step_index,
+        attempt=attempt,
+        run_id="r",
+        target="the button",
+        verified=True,
+        confidence=0.9,
+        margin=0.4,
+        found_by="semantic",
+    )
+
+
 class LedgerSuite(EventRules, GroupRules, LeaseRules, BoxRules, FoldRules, JudgeRules, FamilyRules):
     """All of it."""
+
+
+async def listed(
+    ledger: Ledger, wanted: RunFilter = EVERY_RUN, limit: int = 100, before: Place | None = None
+) -> list[str]:
+    return [row.run_id for row in (await ledger.runs(wanted, limit=limit, before=before)).rows]
 
 
 async def assert_cached_rows_equal_a_rebuild(ledger: Ledger) -> None:
@@ -888,7 +911,7 @@ async def assert_cached_rows_equal_a_rebuild(ledger: Ledger) -> None:
         event for stream in await ledger.streams() for event in await ledger.read(stream, limit=1_000_000)
     ]
     wanted = rebuild(events)
-    runs = sorted(await ledger.runs(limit=10_000), key=lambda row: row.run_id)
+    runs = sorted((await ledger.runs(limit=10_000)).rows, key=lambda row: row.run_id)
     assert tuple(runs) == wanted.runs
     assert tuple([row for run in runs for row in await ledger.attempts(run.run_id)]) == wanted.attempts
     assert tuple([row for run in runs for row in await ledger.checkpoints(run.run_id)]) == wanted.checkpoints
@@ -919,20 +942,25 @@ def _random_payload(chance: random.Random) -> ev.Payload:
 
 def _random_run_payload(chance: random.Random) -> ev.Payload:
     why, delivery = f"why {chance.randint(1, 9)}", chance.randint(1, 3)
+    cls = chance.choice((None, FailureClass.TRANSIENT_RUNTIME, FailureClass.UNKNOWN))
     return chance.choice(
         (
-            ev.RunStarted(delivery=delivery, epoch=1, owner=OWNER, policy_digest="q"),
-            ev.RunResumed(delivery=delivery, epoch=2, owner=RIVAL, reason=why),
+            ev.RunStarted(delivery=delivery, epoch=1, owner=OWNER, policy_digest="q", worker="box-1"),
+            ev.RunResumed(delivery=delivery, epoch=2, owner=RIVAL, reason=why, worker="box-2"),
             ev.RunWaiting(reason=why),
             ev.RunBlocked(reason=why),
             ev.RunInterrupted(reason=why, epoch=1),
             ev.RunSucceeded(known_good_prefix_length=1, reason=why),
             ev.RunCancelled(reason=why, actor="op"),
-            ev.Escalated(escalation_id="e", reason=why, hint=""),
+            ev.Escalated(escalation_id="e", reason=why, hint="", failure_class=cls),
             ev.RunFailed(
-                reason=why, failure_class=None, failure_kind=None, retryable=True, delivery=delivery
+                reason=why,
+                failure_class=cls,
+                failure_kind=None,
+                retryable=chance.random() < 0.5,
+                delivery=delivery,
             ),
-            ev.RunDeadLettered(reason=why, failure_class=None, failure_kind=None, delivery=delivery),
+            ev.RunDeadLettered(reason=why, failure_class=cls, failure_kind=None, delivery=delivery),
             ev.RunTakenOver(epoch=2, previous_epoch=1, previous_owner=OWNER, reason=why),
         )
     )
@@ -956,6 +984,7 @@ def _random_step_payload(chance: random.Random) -> ev.Payload:
                 pre_state=None,
                 workspace=1,
                 inline=False,
+                phase=chance.choice(("main", "main", "rescue", "always", "rebuild")),
             ),
             ev.AttemptLaunched(step_id=step_id, step_index=index, attempt=attempt, keeper=OWNER),
             ev.AttemptFinished(
@@ -987,5 +1016,6 @@ def _random_step_payload(chance: random.Random) -> ev.Payload:
             ),
             ev.StepInvalidated(step_id=step_id, step_index=index, attempt=None, reason="changed"),
             ev.SelfHealTriggered(step_id=step_id, step_index=index, attempt=attempt, delay_ms=1),
+            healing(index, attempt),
         )
     )

@@ -90,7 +90,7 @@ class PruneSuite:
         assert await forget(ledger, "old") == ["old"]
         assert await ledger.read("run:old") == []
         assert await ledger.streams() == [LEDGER_STREAM, "policy", "run:other", "workflow:w"]
-        assert [row.run_id for row in await ledger.runs()] == ["other"]
+        assert [row.run_id for row in (await ledger.runs()).rows] == ["other"]
         assert await ledger.find_runs("old") == []
         assert await ledger.attempts("old") == []
         assert await ledger.checkpoints("old") == []
@@ -123,7 +123,7 @@ class PruneSuite:
         assert await ended(ledger) == sorted(ends)
         everything = [*ends, *kept, "queued"]
         assert sorted(await forget(ledger, *everything)) == sorted(ends)
-        assert sorted(row.run_id for row in await ledger.runs()) == sorted([*kept, "queued"])
+        assert sorted(row.run_id for row in (await ledger.runs()).rows) == sorted([*kept, "queued"])
         await assert_cached_rows_equal_a_rebuild(ledger)
 
     async def test_the_last_event_says_how_old_a_run_is(self, open_ledger: Opener) -> None:

@@ -15,5 +15,5 @@ _LISTED_MAX = 20
 @router.get("/")
 async def overview(request: Request) -> Response:
     app = house_of(request).app
-    rows = await app.ledger.runs(limit=_LISTED_MAX)
+    rows = (await app.ledger.runs(limit=_LISTED_MAX)).rows
     return page(request, "overview.html", title="Overview", rows=rows)

@@ -55,6 +55,7 @@ async def forget(
             keys = [name for name, _ in await _rows(connection, "keys_of", (_streams(gone),))]
             runs = [run_id for members in gone.values() for run_id in members]
             await connection.execute(_Q["forget"], (runs, doomed, keys))
+            await connection.execute(_Q["forget_heals"], (runs,))
             await _add_note(connection, at, note)
     known = {run_id for (run_id,) in await _rows(connection, "known_among", (list(run_ids),))}
     return [run_id for run_id in run_ids if run_id not in known]

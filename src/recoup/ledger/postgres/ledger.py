@@ -17,6 +17,7 @@ from recoup.ledger.postgres.faults import ledger_error
 from recoup.ledger.postgres.forgetting import ended_runs, forget
 from recoup.ledger.postgres.jobs import AppendJob, ClaimJob, ReleaseJob, RenewJob, RowJob, SendJob
 from recoup.ledger.postgres.listening import Listener, Teller
+from recoup.ledger.postgres.lists import run_count, run_history, run_page
 from recoup.ledger.postgres.migrations import migrate, require_utf8
 from recoup.ledger.postgres.queries import queries
 from recoup.ledger.postgres.reader import Reader
@@ -29,7 +30,8 @@ from recoup.model.instant import Instant
 from recoup.model.redacted import restored
 from recoup.model.run import WorkflowState
 from recoup.model.storage import (
-    NEWEST,
+    COUNTED_MAX,
+    EVERY_RUN,
     Append,
     Appended,
     Arrival,
@@ -42,9 +44,14 @@ from recoup.model.storage import (
     Escalation,
     Head,
     HeldRun,
+    History,
     LeaseRow,
-    RunRow,
+    Place,
+    RunCount,
+    RunFilter,
+    RunPage,
     SeenWorker,
+    Span,
     Wanting,
     WorkerRow,
 )
@@ -168,22 +175,18 @@ class PostgresLedger:
         return _control(row) if row else None
 
     async def runs(
-        self,
-        *,
-        workflow: str | None = None,
-        status: str | None = None,
-        limit: int = 100,
-        before: tuple[int, str] | None = None,
-    ) -> list[RunRow]:
-        given = {"of_workflow": workflow, "with_status": status}
-        wanted = {name: value for name, value in given.items() if value is not None}
-        before_us, before_id = before or NEWEST
-        values = {
-            **{"workflow": workflow, "status": status, "limit": limit},
-            **{"before_us": before_us, "before": before_id},
-        }
-        rows = await self._reader.rows("_".join(["runs", *wanted]), values)
-        return [RunRow(*row) for row in rows]
+        self, wanted: RunFilter = EVERY_RUN, *, limit: int = 100, before: Place | None = None
+    ) -> RunPage:
+        return await self._reader.ask(lambda connection: run_page(connection, wanted, limit, before))
+
+    async def count_runs(self, wanted: RunFilter = EVERY_RUN, cap: int = COUNTED_MAX) -> RunCount:
+        return await self._reader.ask(lambda connection: run_count(connection, wanted, cap))
+
+    async def tallies(self) -> dict[str, int]:
+        return dict(await self._reader.rows("tallies"))
+
+    async def history(self, span: Span, workflow: str | None = None) -> History:
+        return await self._reader.ask(lambda connection: run_history(connection, span, workflow))
 
     async def find_runs(self, prefix: str, limit: int = 3) -> list[str]:
         rows = await self._reader.rows("runs_from", {"prefix": prefix, "limit": limit})

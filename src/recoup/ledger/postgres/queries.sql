@@ -147,12 +147,11 @@ WHERE leases.run_id = given.run_id AND leases.epoch = given.epoch AND leases.own
 UPDATE leases SET owner = NULL FROM json_populate_recordset(NULL::leases, %s::json) AS given
 WHERE leases.run_id = given.run_id AND leases.epoch = given.epoch;
 
--- runs: newest first, with the sequence and the time of the last event, which the stream itself knows
-SELECT r.run_id, r.workflow, r.status, r.delivery, r.submitted_at_us, last.wall_us, r.reason, last.seq
-FROM (
-    SELECT * FROM runs WHERE (submitted_at_us, run_id) < (%(before_us)s, %(before)s)
-    ORDER BY submitted_at_us DESC, run_id DESC LIMIT %(limit)s
-) AS r
+-- rows_of_runs: around a question for ids and times (run_lists.py): with the sequence and the time of the last event, which the stream itself knows
+SELECT r.run_id, r.workflow, r.status, r.delivery, r.submitted_at_us, last.wall_us, r.reason, last.seq,
+    r.failure_class, r.worker, r.step_count, r.ended_at_us
+FROM ({}) AS page
+CROSS JOIN LATERAL (SELECT * FROM runs WHERE runs.run_id = page.run_id OFFSET 0) AS r
 CROSS JOIN LATERAL (
     SELECT events.wall_us, events.seq FROM streams
     JOIN events ON events.stream_id = streams.id AND events.seq = streams.last_seq
@@ -160,48 +159,53 @@ CROSS JOIN LATERAL (
 ) AS last
 ORDER BY r.submitted_at_us DESC, r.run_id DESC;
 
--- runs_of_workflow: newest first
-SELECT r.run_id, r.workflow, r.status, r.delivery, r.submitted_at_us, last.wall_us, r.reason, last.seq
-FROM (
-    SELECT * FROM runs WHERE workflow >= %(workflow)s AND workflow <= %(workflow)s
-    AND (submitted_at_us, run_id) < (%(before_us)s, %(before)s)
-    ORDER BY workflow DESC, submitted_at_us DESC, run_id DESC LIMIT %(limit)s
-) AS r
-CROSS JOIN LATERAL (
-    SELECT events.wall_us, events.seq FROM streams
-    JOIN events ON events.stream_id = streams.id AND events.seq = streams.last_seq
-    WHERE streams.name = 'run:' || r.run_id OFFSET 0
-) AS last
-ORDER BY r.submitted_at_us DESC, r.run_id DESC;
+-- tallies: how many runs there are with each status
+SELECT status, count(*) FROM runs GROUP BY status;
 
--- runs_with_status: newest first
-SELECT r.run_id, r.workflow, r.status, r.delivery, r.submitted_at_us, last.wall_us, r.reason, last.seq
-FROM (
-    SELECT * FROM runs WHERE status >= %(status)s AND status <= %(status)s
-    AND (submitted_at_us, run_id) < (%(before_us)s, %(before)s)
-    ORDER BY status DESC, submitted_at_us DESC, run_id DESC LIMIT %(limit)s
-) AS r
-CROSS JOIN LATERAL (
-    SELECT events.wall_us, events.seq FROM streams
-    JOIN events ON events.stream_id = streams.id AND events.seq = streams.last_seq
-    WHERE streams.name = 'run:' || r.run_id OFFSET 0
-) AS last
-ORDER BY r.submitted_at_us DESC, r.run_id DESC;
+-- ends_counted: the newest end within a time that is one too many, whatever its status; no row when there are no more than may be counted
+SELECT ended_at_us FROM runs WHERE ended_at_us >= %(since)s AND ended_at_us < %(until)s
+ORDER BY ended_at_us DESC LIMIT 1 OFFSET %(most)s;
 
--- runs_of_workflow_with_status: newest first
-SELECT r.run_id, r.workflow, r.status, r.delivery, r.submitted_at_us, last.wall_us, r.reason, last.seq
-FROM (
-    SELECT * FROM runs
-    WHERE workflow >= %(workflow)s AND workflow <= %(workflow)s AND status >= %(status)s AND status <= %(status)s
-    AND (submitted_at_us, run_id) < (%(before_us)s, %(before)s)
-    ORDER BY workflow DESC, status DESC, submitted_at_us DESC, run_id DESC LIMIT %(limit)s
-) AS r
-CROSS JOIN LATERAL (
-    SELECT events.wall_us, events.seq FROM streams
-    JOIN events ON events.stream_id = streams.id AND events.seq = streams.last_seq
-    WHERE streams.name = 'run:' || r.run_id OFFSET 0
-) AS last
-ORDER BY r.submitted_at_us DESC, r.run_id DESC;
+-- recoveries_counted: the same of attempts that followed others
+SELECT ended_at_us FROM attempts
+WHERE attempt > 1 AND state = 'finished' AND ended_at_us >= %(since)s AND ended_at_us < %(until)s
+ORDER BY ended_at_us DESC LIMIT 1 OFFSET %(most)s;
+
+-- heals_counted: the same of heals
+SELECT healed_at_us FROM heals WHERE healed_at_us >= %(since)s AND healed_at_us < %(until)s
+ORDER BY healed_at_us DESC LIMIT 1 OFFSET %(most)s;
+
+-- ends: how many runs ended in each part of a time, by status
+SELECT (ended_at_us - %(since)s::bigint) / %(bucket)s::bigint, status, count(*) FROM runs
+WHERE ended_at_us >= %(from)s AND ended_at_us < %(until)s
+AND (%(workflow)s::text IS NULL OR workflow = %(workflow)s::text) GROUP BY 1, 2;
+
+-- heals: how many targets were healed in each part of a time
+SELECT (healed_at_us - %(since)s::bigint) / %(bucket)s::bigint, count(*) FROM heals
+WHERE healed_at_us >= %(from)s AND healed_at_us < %(until)s AND (
+    %(workflow)s::text IS NULL
+    OR (SELECT workflow FROM runs WHERE runs.run_id = heals.run_id) = %(workflow)s::text
+) GROUP BY 1;
+
+-- recoveries: when steps passed that had failed since they passed last, and for how long they had
+SELECT * FROM (
+    SELECT passed.ended_at_us, passed.ended_at_us - (
+        SELECT min(failed.ended_at_us) FROM attempts AS failed
+        WHERE failed.run_id = passed.run_id AND failed.step_index = passed.step_index
+        AND failed.attempt < passed.attempt AND failed.attempt > coalesce((
+            SELECT max(earlier.attempt) FROM attempts AS earlier
+            WHERE earlier.run_id = passed.run_id AND earlier.step_index = passed.step_index
+            AND earlier.attempt < passed.attempt AND earlier.state = 'finished'
+            AND earlier.phase NOT IN ('rebuild', 'always')
+        ), 0) AND failed.state = 'failed' AND failed.phase NOT IN ('rebuild', 'always')
+    ) AS took_us
+    FROM attempts AS passed
+    WHERE passed.attempt > 1 AND passed.state = 'finished' AND passed.phase NOT IN ('rebuild', 'always')
+    AND passed.ended_at_us >= %(from)s AND passed.ended_at_us < %(until)s AND (
+        %(workflow)s::text IS NULL
+        OR (SELECT workflow FROM runs WHERE runs.run_id = passed.run_id) = %(workflow)s::text
+    )
+) AS recovered WHERE took_us IS NOT NULL;
 
 -- runs_from: run ids that begin with a prefix
 SELECT run_id FROM runs
@@ -227,7 +231,7 @@ DELETE FROM claims WHERE run_id = %s AND step_id = %s AND start = %s;
 
 -- attempts: of one run, in the order of its steps
 SELECT run_id, step_index, step_id, attempt, delivery, state, verdict, failure_kind, failure_class,
-    failure_signature, diff_hash, strategy, started_at_us, ended_at_us
+    failure_signature, diff_hash, strategy, started_at_us, ended_at_us, phase
 FROM attempts WHERE run_id = %s ORDER BY step_index, attempt;
 
 -- attempts_seq: up to which event of a run its attempts are written as rows
@@ -288,6 +292,9 @@ SELECT lock_to_forget(%s::text[], %s);
 
 -- forget: runs, families and keys
 SELECT forget(%s::text[], %s::text[], %s::text[]);
+
+-- forget_heals: of runs
+DELETE FROM heals WHERE run_id = ANY (%s::text[]);
 
 -- patience_to_forget: a run may have a great many events
 SET LOCAL statement_timeout = 30000;

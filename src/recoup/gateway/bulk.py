@@ -1,0 +1,149 @@
+"""The same for many runs: for each of those that are listed, and for no other. One that cannot be helped stops none."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Final
+
+import msgspec
+from fastapi import Body
+from starlette.requests import Request
+from starlette.responses import Response
+
+from recoup.app import App
+from recoup.errors import Conflict, NotFound, RecoupError, UsageError
+from recoup.gateway import list_shapes
+from recoup.gateway.access import Principal
+from recoup.gateway.answering import document
+from recoup.gateway.described import answers
+from recoup.gateway.house import House, house_of, principal_of
+from recoup.gateway.routing import KEY_HEADER, new_router, sub_key
+from recoup.kernel.controls import is_over
+from recoup.model.run import RunState, RunStatus
+
+router = new_router("runs")
+AT_ONCE_MAX: Final = 8
+WHOLE_S_MAX: Final = 60.0
+"""For all of them: well within the time after which a request is taken for lost."""
+PATIENCE_S: Final = 10.0
+"""For the answer of one driver."""
+_log = logging.getLogger("recoup.gateway")
+
+
+class Done(msgspec.Struct, frozen=True, rename="camel"):
+    """What became of one."""
+
+    run_id: str
+    outcome: str
+    """done | sent | refused | failed."""
+    detail: str = ""
+    new_run_id: str | None = None
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """What is wanted of each, by whom and why."""
+
+    house: House
+    principal: Principal
+    reason: str
+    key: str | None
+    until_s: float
+    """By time.monotonic."""
+
+
+@router.post("/api/runs/bulk", responses=answers(list_shapes.BulkAnswer))
+async def bulk(request: Request, asked: Annotated[list_shapes.BulkRequest, Body()]) -> Response:
+    """Cancel runs, or retry runs that are over: each as if it were asked for alone. Asked again under the same key
+    nothing is done twice, even if the first request was cut off half-way."""
+    wanted = Wanted(
+        house_of(request),
+        principal_of(request),
+        asked.reason.strip(),
+        request.headers.get(KEY_HEADER),
+        time.monotonic() + WHOLE_S_MAX,
+    )
+    do = {"cancel": _cancel, "retry": _retry}[asked.action]
+    run_ids = list(dict.fromkeys(asked.run_ids))
+    door = asyncio.Semaphore(AT_ONCE_MAX)
+    tried = await asyncio.gather(
+        *(_one(door, do, wanted, run_id) for run_id in run_ids), return_exceptions=True
+    )
+    items = [_told(wanted, run_id, one) for run_id, one in zip(run_ids, tried, strict=True)]
+    await wanted.house.app.chores()
+    return document(request, {"items": items})
+
+
+async def _one(
+    door: asyncio.Semaphore, do: Callable[[Wanted, str], Awaitable[Done]], wanted: Wanted, run_id: str
+) -> Done:
+    async with door:
+        if time.monotonic() >= wanted.until_s:
+            return Done(run_id, "failed", "there was no time left for it: ask for it again, under a new key")
+        await wanted.house.run(run_id)
+        return await do(wanted, run_id)
+
+
+async def _cancel(wanted: Wanted, run_id: str) -> Done:
+    from recoup import steering
+
+    app = wanted.house.app
+    wish = steering.Wish(
+        run_id=run_id,
+        action="cancel",
+        reason=wanted.reason,
+        actor=wanted.principal.actor,
+        id=sub_key(wanted.principal, wanted.key, f"bulk cancel {run_id}"),
+    )
+    sent = await steering.send(app, wish)
+    left_s = max(1.0, min(PATIENCE_S, wanted.until_s - time.monotonic()))
+    control = await steering.answered(app, sent, left_s) or sent
+    detail = await steering.detail_of(app, control)
+    if control.outcome is None:
+        return Done(run_id, "sent", "its driver has not answered yet; the wish is kept for it")
+    return Done(run_id, "done" if control.outcome == steering.ACCEPTED else "refused", detail)
+
+
+async def _retry(wanted: Wanted, run_id: str) -> Done:
+    """A run is retried once, by whoever: the key of the new one is made from the old one's id alone."""
+    app = wanted.house.app
+    state = await app.state(run_id)
+    if not is_over(state):
+        return Done(run_id, "refused", _why_not(state))
+    made = await app.retry(run_id, submitted_by=wanted.principal.actor, reason=wanted.reason)
+    if not made.duplicate:
+        return Done(run_id, "done", made.note or "", made.run_id)
+    return await _retried_before(app, run_id, made.run_id)
+
+
+async def _retried_before(app: App, run_id: str, new_run_id: str) -> Done:
+    later = await app.state(new_run_id)
+    if is_over(later) and later.status is not RunStatus.SUCCEEDED:
+        words = f"it was retried before, as {new_run_id}, which ended: {later.status}. Retry that one."
+        return Done(run_id, "refused", words, new_run_id)
+    return Done(run_id, "done", f"it was retried before, as {new_run_id}", new_run_id)
+
+
+def _why_not(state: RunState) -> str:
+    words = {
+        RunStatus.QUEUED: "it has not begun, and a worker will take it",
+        RunStatus.RUNNING: "it is under way",
+        RunStatus.WAITING: "it waits: resume it, answer its gate, or cancel it",
+        RunStatus.BLOCKED: "its workflow is stopped: it goes on when that is let go",
+        RunStatus.ESCALATED: "it waits for a decision: settle its step, retry it there, or cancel it",
+        RunStatus.FAILED: "it is delivered again by itself",
+    }[state.status]
+    return f"only a run that is over is retried; this one is {state.status}: {words}"
+
+
+def _told(wanted: Wanted, run_id: str, tried: Done | BaseException) -> Done:
+    if isinstance(tried, Done):
+        return tried
+    if not isinstance(tried, RecoupError):
+        _log.error("bulk, run %s: %s", run_id, type(tried).__name__)
+        return Done(run_id, "failed", "something went wrong inside the gateway; its log says what")
+    refused = isinstance(tried, UsageError | NotFound | Conflict)
+    words = wanted.house.app.redactor.redact(f"{tried.message}. {tried.hint}".strip()).text
+    return Done(run_id, "refused" if refused else "failed", words)

@@ -1,0 +1,152 @@
+"""SQL for lists of runs, made from a filter, in the words of both databases.
+
+A page is read from the index that knows most of what is meant; each status is a range of its own in that index, and the
+ranges are merged. What the index does not know is looked for among the first LOOKED_THROUGH_MAX runs that it names. So
+the work for a page has a limit, whatever there is in the ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from recoup.kernel.listing import first_place, folded
+from recoup.model.run import RunStatus
+from recoup.model.storage import LOOKED_THROUGH_MAX, Place, RunFilter, RunPage, RunRow
+
+_EVERY_STATUS: Final = tuple(status.value for status in RunStatus)
+_INDICES: Final = {
+    (): "runs_by_time",
+    ("status",): "runs_by_status",
+    ("workflow",): "runs_by_workflow",
+    ("workflow", "status"): "runs_by_both",
+    ("worker", "status"): "runs_by_worker",
+    ("failure_class", "status"): "runs_by_class",
+}
+"""By the columns that must be equal; then come the time and the id."""
+_NEWEST_FIRST: Final = "submitted_at_us DESC, run_id DESC"
+_SEARCHED: Final = ("run_id", "workflow", "reason")
+
+
+class Dialect(msgspec.Struct, frozen=True):
+    """How a database wants to be asked."""
+
+    value: str
+    """A value by its name."""
+    equal: str
+    """A column and a value: so that the index is taken that is meant, whatever the database thinks of the table."""
+    index: str
+    """Which index is to be taken, behind the table's name; "": the database finds it by the order."""
+    holds: str
+    """A column in which a text stands."""
+    merges: bool
+    """It merges ranges of an index as they come. Otherwise as many of each are read as are wanted of all."""
+    looked_up: str
+    """Behind such ids and times: the row of each."""
+    whole: str
+    """Around a question for the ids and times of runs: their rows and where their streams end."""
+
+
+class Listing(msgspec.Struct, frozen=True):
+    """One question, in one dialect."""
+
+    dialect: Dialect
+    wanted: RunFilter
+
+    @property
+    def searches(self) -> bool:
+        """Not all that is meant is known to the index."""
+        return bool(self._beside())
+
+    @property
+    def index(self) -> str:
+        """The one that names the runs."""
+        return _INDICES[self._known()]
+
+    def page(self, limit: int, before: Place | None) -> tuple[str, dict[str, Any]]:
+        """One more than the page holds, as rows."""
+        sql = f"SELECT named.run_id, named.submitted_at_us FROM {self._found()} LIMIT {self._value('limit')}"
+        return self.dialect.whole.format(sql), self._values(limit + 1, before)
+
+    def count(self, cap: int) -> tuple[str, dict[str, Any]]:
+        """One more than the cap at most."""
+        sql = f"SELECT count(*) FROM (SELECT 1 AS one FROM {self._found()} LIMIT {self._value('limit')}) AS counted"
+        return sql, self._values(cap + 1, None)
+
+    def edge(self, before: Place | None = None) -> tuple[str, dict[str, Any]]:
+        """The last run that was looked through; no row when all that there are were."""
+        sql = f"SELECT submitted_at_us, run_id FROM {self._ordered()} LIMIT 1 OFFSET {LOOKED_THROUGH_MAX - 1}"
+        return sql, self._values(0, before)
+
+    def _found(self) -> str:
+        """Still newest first: neither database has a reason to change the order in which it looks them up."""
+        where = " AND ".join(self._beside())
+        return f"{self._ordered()} {self.dialect.looked_up} WHERE {where}" if where else self._ordered()
+
+    def _ordered(self) -> str:
+        """The runs that the index names, newest first, no more than are needed."""
+        arms = [self._arm(number) for number in range(len(self._statuses()) or 1)]
+        some = f"ORDER BY {_NEWEST_FIRST} LIMIT {self._value('rows')}"
+        if self.dialect.merges:
+            return f"({' UNION ALL '.join(arms)} {some}) AS named"
+        order = "".join(f"{column} DESC, " for column in self._known())
+        arms = [f"({arm} {some.replace(_NEWEST_FIRST, order + _NEWEST_FIRST)})" for arm in arms]
+        return f"({arms[0]}) AS named" if len(arms) == 1 else f"({' UNION ALL '.join(arms)} {some}) AS named"
+
+    def _arm(self, number: int) -> str:
+        known = self._known()
+        names = [f"status_{number}" if column == "status" else column for column in known]
+        equal = [
+            self.dialect.equal.format(column=column, value=self._value(name))
+            for column, name in zip(known, names, strict=True)
+        ]
+        before = f"(submitted_at_us, run_id) < ({self._value('before_us')}, {self._value('before')})"
+        where = " AND ".join([*equal, before, f"submitted_at_us >= {self._value('since')}"])
+        source = "runs" + self.dialect.index.format(self.index)
+        return f"SELECT run_id, submitted_at_us FROM {source} WHERE {where}"
+
+    def _first(self) -> str | None:
+        """The column that leaves the fewest runs, as far as can be said without looking."""
+        said = ("failure_class", "worker", "workflow")
+        return next((column for column in said if getattr(self.wanted, column) is not None), None)
+
+    def _known(self) -> tuple[str, ...]:
+        """The columns of the index."""
+        first, status = self._first(), ("status",) if self._statuses() else ()
+        return status if first is None else (first, *status)
+
+    def _statuses(self) -> Sequence[str]:
+        if self.wanted.statuses:
+            return tuple(dict.fromkeys(self.wanted.statuses))
+        return _EVERY_STATUS if self._first() in ("failure_class", "worker") else ()
+
+    def _beside(self) -> list[str]:
+        """What the index does not know."""
+        others = sorted({"worker", "workflow"} - {self._first()})
+        said = [column for column in others if getattr(self.wanted, column) is not None]
+        found = [f"looked.{column} = {self._value(column)}" for column in said]
+        if self.wanted.text:
+            columns = (f"looked.{column}" for column in _SEARCHED)
+            holding = (self.dialect.holds.format(column=one, value=self._value("text")) for one in columns)
+            found.append(f"({' OR '.join(holding)})")
+        return found
+
+    def _value(self, name: str) -> str:
+        return self.dialect.value.format(name)
+
+    def _values(self, limit: int, before: Place | None) -> dict[str, Any]:
+        before_us, before_id = first_place(self.wanted, before)
+        said = {column: getattr(self.wanted, column) for column in ("failure_class", "worker", "workflow")}
+        statuses = {f"status_{number}": status for number, status in enumerate(self._statuses())}
+        rows = LOOKED_THROUGH_MAX if self.searches else limit
+        place = {"before_us": before_us, "before": before_id, "since": self.wanted.since_us}
+        return {**said, **statuses, **place, "rows": rows, "limit": limit, "text": folded(self.wanted.text)}
+
+
+def page_of(rows: Sequence[RunRow], limit: int, edge: Place | None) -> RunPage:
+    """From what was found, one more than is wanted, and from how far was looked."""
+    if len(rows) > limit:
+        return RunPage(tuple(rows[:limit]), rows[limit - 1].place)
+    return RunPage(tuple(rows), edge)
