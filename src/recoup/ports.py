@@ -30,6 +30,7 @@ from recoup.model.storage import (
     Draft,
     EndedRun,
     Escalation,
+    EscalationRow,
     Head,
     HeldRun,
     LeaseRow,
@@ -153,6 +154,14 @@ class Ledger(Protocol):
     async def policy_body(self, digest: str) -> bytes | None: ...
 
     async def escalations(self, *, undelivered: bool = True, limit: int = 100) -> list[Escalation]: ...
+
+    async def inbox(
+        self, *, state: str | None = None, of_runs: bool | None = None, after: int = 0, limit: int = 100
+    ) -> list[EscalationRow]:
+        """Escalations, oldest first, behind the number `after`; with `of_runs`, of runs or of probes alone."""
+        ...
+
+    async def escalation(self, escalation_id: str) -> EscalationRow | None: ...
 
     async def ended(self, before_us: int, after: str = "", limit: int = 200) -> list[EndedRun]:
         """The runs that may be forgotten, in the order of their ids, behind `after`: they are over, no other delivery

@@ -217,6 +217,9 @@ async def test_what_is_asked_often_is_found_by_an_index(postgres: PostgresServer
                     "before_us": "1",
                     "workflow": "w",
                     "status": "s",
+                    "state": "s",
+                    "behind": "1",
+                    "of_runs": "t",
                 }
                 if "%(" in sql
                 else ["{}" if after.startswith("::text[]") else "1" for after in sql.split("%s")[1:]]

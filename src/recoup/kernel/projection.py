@@ -115,6 +115,28 @@ _CHECKPOINT_INVALID = Shape(
     name="checkpoint_invalid", table="checkpoints", key=_CHECKPOINT, columns=(), fixed={"valid": False}
 )
 
+_GONE_ON = Shape(
+    name="escalations_gone_on", table="escalations", key=("stream",), columns=(), fixed={"gone_on": True}
+)
+"""Whatever a run waited for a person with, it does no more."""
+_ACKNOWLEDGED = Shape(
+    name="escalation_acknowledged",
+    table="escalations",
+    key=("id",),
+    columns=(),
+    fixed={"said": "acknowledged"},
+)
+_ASSIGNED = Shape(
+    name="escalation_assigned",
+    table="escalations",
+    key=("id",),
+    columns=("assignee",),
+    fixed={"said": "assigned"},
+)
+_RESOLVED = Shape(
+    name="escalation_resolved", table="escalations", key=("id",), columns=(), fixed={"said": "resolved"}
+)
+
 SHAPES = (
     _RUN_SUBMITTED,
     _RUN_DELIVERED,
@@ -127,15 +149,22 @@ SHAPES = (
     _ATTEMPT_FAILED,
     _CHECKPOINT_STORED,
     _CHECKPOINT_INVALID,
+    _GONE_ON,
+    _ACKNOWLEDGED,
+    _ASSIGNED,
+    _RESOLVED,
 )
 
 
 def changes(stream: str, at: Instant, payload: Payload) -> tuple[RowChange, ...]:
-    """In the order in which they must be applied. Only runs have cached rows."""
+    """In the order in which they must be applied. Only runs and escalations have cached rows."""
+    if stream.startswith("escalation:"):
+        return _said_of(payload)
     projector = _PROJECTORS.get(type(payload))
     if projector is None or not stream.startswith("run:"):
         return ()
-    return (projector(stream[4:], at.wall_us, payload),)
+    change = projector(stream[4:], at.wall_us, payload)
+    return (change, RowChange(_GONE_ON, (stream,))) if isinstance(payload, _GOING_ON) else (change,)
 
 
 class Cached(msgspec.Struct, frozen=True):
@@ -150,7 +179,7 @@ class Cached(msgspec.Struct, frozen=True):
 
 def rebuild(events: Iterable[Event]) -> Cached:
     """What every backend must hold after all these events (in order within each stream)."""
-    tables: dict[str, Table] = {"runs": {}, "attempts": {}, "checkpoints": {}}
+    tables: dict[str, Table] = {"runs": {}, "attempts": {}, "checkpoints": {}, "escalations": {}}
     last: dict[str, Event] = {}
     for event in events:
         last[event.stream] = event
@@ -279,6 +308,21 @@ def _step_reused(run_id: str, at_us: int, payload: ev.StepReused) -> RowChange:
 def _step_invalidated(run_id: str, _at_us: int, payload: ev.StepInvalidated) -> RowChange:
     return RowChange(_CHECKPOINT_INVALID, (run_id, payload.step_index))
 
+
+def _said_of(payload: Payload) -> tuple[RowChange, ...]:
+    match payload:
+        case ev.EscalationAcknowledged():
+            return (RowChange(_ACKNOWLEDGED, (payload.escalation_id,)),)
+        case ev.EscalationAssigned():
+            return (RowChange(_ASSIGNED, (payload.assignee, payload.escalation_id)),)
+        case ev.EscalationResolved():
+            return (RowChange(_RESOLVED, (payload.escalation_id,)),)
+        case _:
+            return ()
+
+
+_GOING_ON = (ev.RunWaiting, ev.RunResumed, ev.RunCancelled)
+"""What may follow an escalation of a run. One that was given up for good is followed by nothing: a person says so."""
 
 _PROJECTORS: dict[type[Payload], Projector] = {
     ev.RunSubmitted: _run_submitted,

@@ -815,6 +815,101 @@ class CommandHandled(ProbePayload, frozen=True, kw_only=True):
     desired_version: int | None = None
 
 
+# The desk of the gateway: what probes elsewhere report, what people decide
+
+
+class ProbeReported(Payload, frozen=True, kw_only=True):
+    """In the stream `reported:NAME` of a probe elsewhere: one of its events, at its own sequence."""
+
+    TYPE: ClassVar[str] = "probe.reported"
+    sender_epoch: int
+    """Of whoever sent it; the event's own may be lower."""
+    digest: Ident
+    """Of the event as it was sent: redaction may have changed what is kept."""
+    event: dict[str, Any]
+
+
+class ProbeSenderChanged(Payload, frozen=True, kw_only=True):
+    """In the stream `senders:NAME`: a probe speaks under a later lease; who holds an earlier one has lost it."""
+
+    TYPE: ClassVar[str] = "probe.sender.changed"
+    lease_epoch: int
+
+
+class ProbeCommandOrdered(Payload, frozen=True, kw_only=True):
+    """In the stream `commands:NAME`: somebody wants a probe elsewhere to do something."""
+
+    TYPE: ClassVar[str] = "probe.command.ordered"
+    command_id: Ident
+    digest: Ident
+    """Of the command as it was given."""
+    command: dict[str, Any]
+    by: str
+    reason: str
+    approval_ref: Ident | None = None
+
+
+class ProbeCommandHandled(Payload, frozen=True, kw_only=True):
+    """There too: the probe has said what became of it; it is not sent again."""
+
+    TYPE: ClassVar[str] = "probe.command.handled"
+    command_id: Ident
+    outcome: Ident
+    monotonic_seq: int
+    """The event of the probe that says so."""
+
+
+class EscalationPayload(Payload, frozen=True, kw_only=True):
+    """In the stream `escalation:ID`: what a person did about it."""
+
+    escalation_id: Ident
+    by: str
+    reason: str
+
+
+class EscalationAcknowledged(EscalationPayload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "escalation.acknowledged"
+
+
+class EscalationAssigned(EscalationPayload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "escalation.assigned"
+    assignee: str
+
+
+class EscalationResolved(EscalationPayload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "escalation.resolved"
+
+
+class TokenPayload(Payload, frozen=True, kw_only=True):
+    """In the stream `gateway`: about a token, never the token itself."""
+
+    token_id: Ident
+    name: str
+    role: Ident
+    by: str
+    reason: str | None = None
+
+
+class TokenMade(TokenPayload, frozen=True, kw_only=True):
+    """Before it can be used."""
+
+    TYPE: ClassVar[str] = "gateway.token.made"
+
+
+class TokenRevoked(TokenPayload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "gateway.token.revoked"
+
+
+class SessionOpened(TokenPayload, frozen=True, kw_only=True):
+    """A browser signed in."""
+
+    TYPE: ClassVar[str] = "gateway.session.opened"
+
+
+class SessionEnded(TokenPayload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "gateway.session.ended"
+
+
 # The policy and the ledger
 
 
@@ -909,6 +1004,17 @@ PAYLOADS: dict[str, type[Payload]] = {
         BudgetReset,
         ActionRefused,
         CommandHandled,
+        ProbeReported,
+        ProbeSenderChanged,
+        ProbeCommandOrdered,
+        ProbeCommandHandled,
+        EscalationAcknowledged,
+        EscalationAssigned,
+        EscalationResolved,
+        TokenMade,
+        TokenRevoked,
+        SessionOpened,
+        SessionEnded,
     )
 }
 
