@@ -37,6 +37,7 @@ ANYBODY: Final = frozenset(Role) | {None}
 KNOWN: Final = frozenset(Role)
 LOOKING: Final = frozenset({Role.VIEWER, Role.OPERATOR})
 CHANGING: Final = frozenset({Role.OPERATOR})
+REPORTING: Final = frozenset({Role.PROBE})
 
 MAY: Final[dict[tuple[str, str], frozenset[Role | None]]] = {
     ("GET", "/healthz"): ANYBODY,
@@ -72,4 +73,13 @@ MAY: Final[dict[tuple[str, str], frozenset[Role | None]]] = {
     ("GET", "/api/workers"): LOOKING | {Role.WORKER},
     ("GET", "/api/policy"): KNOWN,
     ("GET", "/api/audit/verify"): LOOKING,
+    ("POST", "/api/probe/events"): REPORTING,
+    ("GET", "/api/probe/events"): LOOKING,
+    ("GET", "/api/probe/commands"): REPORTING,
+    ("POST", "/api/probe/commands"): CHANGING,
+    ("GET", "/api/escalations"): LOOKING,
+    ("GET", "/api/escalations/{escalation_id}"): LOOKING,
+    ("POST", "/api/escalations/{escalation_id}/acknowledge"): CHANGING,
+    ("POST", "/api/escalations/{escalation_id}/assign"): CHANGING,
+    ("POST", "/api/escalations/{escalation_id}/resolve"): CHANGING,
 }

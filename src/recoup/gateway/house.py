@@ -5,16 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from starlette.requests import Request
 
 from recoup.app import App
+from recoup.desk.escalations import Inbox
+from recoup.desk.probes import ProbeDesk
+from recoup.desk.tokens import tell_of_tokens
 from recoup.errors import NotFound
 from recoup.gateway.access import Principal
 from recoup.gateway.book import Book
 from recoup.gateway.limits import SEND_S_MAX, STREAMS_MAX, Brake
 from recoup.gateway.problems import Refused
+from recoup.model.events import TokenPayload
 
 
 @dataclass
@@ -29,6 +34,18 @@ class House:
     stopping: Callable[[], bool] = lambda: False
     streams: int = 0
     send_s_max: float = SEND_S_MAX
+
+    @cached_property
+    def probes(self) -> ProbeDesk:
+        return ProbeDesk(self.app.ledger, self.app.redactor, self.app.world.clock)
+
+    @cached_property
+    def inbox(self) -> Inbox:
+        return Inbox(self.app.ledger, self.app.redactor, self.app.world.clock)
+
+    async def tell_of_tokens(self, *facts: TokenPayload) -> None:
+        """Recorded, and so in the audit."""
+        await tell_of_tokens(self.app.ledger, self.app.redactor, self.app.world.clock, facts)
 
     def enter_stream(self) -> None:
         if self.streams >= STREAMS_MAX:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import getpass
 import ipaddress
 import os
 import secrets
@@ -21,9 +22,10 @@ from recoup.app import App
 from recoup.errors import UsageError
 from recoup.fleet.worker import Notice, Shift, Worker
 from recoup.gateway.access import Role
-from recoup.gateway.book import Book
+from recoup.gateway.book import Book, new_token_id
 from recoup.gateway.house import House
 from recoup.gateway.service import build
+from recoup.model.events import TokenMade
 
 CONNECTIONS_MAX: Final = 500
 IDLE_S: Final = 15
@@ -73,7 +75,7 @@ async def serve(
         server = _Server(_config(setup, house))
         house.stopping = lambda: server.should_exit
         worker = await _worker(app, setup, say)
-        opened(Opened(_url(setup, listening), first_tokens(book, setup, app.world.clock.now().iso())))
+        opened(Opened(_url(setup, listening), await first_tokens(house, setup)))
         with _ended_by_signals(server, worker):
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(server.serve([listening]))
@@ -84,14 +86,23 @@ async def serve(
         book.close()
 
 
-def first_tokens(book: Book, setup: Setup, at: str) -> dict[str, str]:
+async def first_tokens(house: House, setup: Setup) -> dict[str, str]:
     """One for each role, where there is none yet."""
+    book, at = house.book, house.app.world.clock.now().iso()
     if setup.token is not None:
         book.accept(setup.token)
         return {}
     if not book.is_new():
         return {}
-    return {role.value: book.make(role, f"first {role}", at) for role in Role}
+    ids = {role: new_token_id() for role in Role}
+    about = {"by": f"{getpass.getuser()} (recoup serve)", "reason": "the first start"}
+    await house.tell_of_tokens(
+        *(
+            TokenMade(token_id=name, name=f"first {role}", role=role.value, **about)
+            for role, name in ids.items()
+        )
+    )
+    return {role.value: book.make(role, f"first {role}", at, name) for role, name in ids.items()}
 
 
 def must_be_safe(setup: Setup) -> None:

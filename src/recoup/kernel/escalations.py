@@ -10,6 +10,7 @@ from recoup.kernel.canonical import digest
 from recoup.kernel.probe_rules import is_name
 from recoup.model import events as ev
 from recoup.model.events import Event, Payload
+from recoup.model.instant import Instant
 from recoup.model.redacted import Redacted
 from recoup.model.storage import Escalation, EscalationRow
 
@@ -70,6 +71,7 @@ def escalation_document(row: EscalationRow) -> dict[str, Any]:
         "state": row.state,
         "assignee": row.assignee,
         "reason": row.reason,
+        "raisedAt": Instant(row.raised_at_us, 0, "").iso(),
         "runId": row.stream.removeprefix(_RUN) if of_run else None,
         "probe_id": probe_id,
         "escalation_id": row.id if of_run else event.get("escalation_id", row.id),

@@ -1,0 +1,87 @@
+"""What stands in requests and answers about what waits at the desk. Probes and gateways speak with underscores."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from recoup.gateway.shapes import Name, Reason, Shape
+from recoup.model.probe_wire import COMMANDS_AT_ONCE_MAX, EVENTS_AT_ONCE_MAX
+
+
+class Wire(BaseModel):
+    """Between probes and gateways, names are as they are written here."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class EventBatch(Wire):
+    """See docs/reference/probe-gateway.md."""
+
+    probe_id: Name
+    lease_epoch: Annotated[int, Field(ge=1)]
+    events: Annotated[list[dict[str, Any]], Field(max_length=EVENTS_AT_ONCE_MAX)]
+
+
+class CommandOrder(Wire):
+    probe_id: Name
+    command: dict[str, Any]
+
+
+class Acknowledged(Wire):
+    acknowledged_seq: int
+
+
+class Reported(Wire):
+    events: list[dict[str, Any]]
+
+
+class Commands(Wire):
+    commands: Annotated[list[dict[str, Any]], Field(max_length=COMMANDS_AT_ONCE_MAX)]
+
+
+class Ordered(Shape):
+    command_id: str
+
+
+class SaidRequest(Shape):
+    reason: Reason
+
+
+class AssignRequest(Shape):
+    reason: Reason
+    assignee: Annotated[str, Field(min_length=1, max_length=200, pattern=r"\S")]
+
+
+class Escalation(Shape):
+    model_config = ConfigDict(extra="forbid")
+    id: str
+    source: Literal["run", "probe"]
+    state: Literal["open", "acknowledged", "assigned", "resolved"]
+    assignee: str | None
+    reason: str
+    raised_at: str
+    run_id: str | None
+    probe_id: Annotated[str | None, Field(alias="probe_id")]
+    escalation_id: Annotated[
+        str, Field(alias="escalation_id", description="As the run or the probe calls it.")
+    ]
+    event: Annotated[dict[str, Any], Field(description="The `Escalated` event as it was recorded.")]
+
+
+class EscalationPage(Shape):
+    escalations: list[Escalation]
+    next_cursor: str | None
+
+
+class EscalationChange(Shape):
+    at: str
+    change: Literal["acknowledged", "assigned", "resolved"]
+    by: str
+    reason: str
+    assignee: str | None
+
+
+class EscalationDocument(Escalation):
+    history: list[EscalationChange]
