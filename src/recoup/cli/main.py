@@ -33,6 +33,10 @@ _COMMANDS = {
     "report": ("recoup.cli.report:report", "Write one page about a run, or Markdown for a pull request."),
     "redact": ("recoup.cli.redact:redact", "Print a text without the secrets in it."),
     "control": ("recoup.cli.control:control", "Steer a run: pause, resume, take over, approve, cancel ..."),
+    "escalations": (
+        "recoup.cli.escalations:escalations",
+        "What waits for a person; take it on, be done with it.",
+    ),
     "import": ("recoup.cli.importing:importing", "Turn another program's plan into a plan of Recoup."),
     "heals": ("recoup.cli.heals:heals", "Look through what was taken for targets that had changed."),
     "mode": ("recoup.cli.mode:mode", "Show or set the mode of a workflow: running, degraded, paused ..."),
