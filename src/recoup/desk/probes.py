@@ -117,10 +117,19 @@ class ProbeDesk:
     ) -> ProbeCommandOrdered:
         """Once for each id. Raises Declined."""
         raw = body if isinstance(body, bytes) else msgspec.json.encode(body)
-        wanted = decoded(raw, CommandOrder)
+        wanted = self.read_order(raw)
         fact = self._ordered(wanted.command, by, approval_ref)
         await self._again(wanted.probe_id, lambda card: self._order(card, wanted.probe_id, fact))
         return fact
+
+    def read_order(self, body: bytes) -> CommandOrder:
+        """Raises Declined where it is none."""
+        wanted = decoded(body, CommandOrder)
+        if not self._may_be_id(wanted.command.get("command_id")):
+            raise malformed(
+                "a command needs a command_id: at most 100 letters, digits and . _ : -, and no secret"
+            )
+        return wanted
 
     async def events(self, probe_id: str, after: int, limit: int) -> list[dict[str, Any]]:
         """What it has told, behind `after`."""
@@ -252,13 +261,9 @@ class ProbeDesk:
         return ProbeCommandHandled(command_id=name, outcome=said, monotonic_seq=told.envelope.monotonic_seq)
 
     def _ordered(self, command: dict[str, Any], by: str, approval_ref: str | None) -> ProbeCommandOrdered:
-        name, reason = command.get("command_id"), command.get("reason")
-        if not self._may_be_id(name):
-            raise malformed(
-                "a command needs a command_id: at most 100 letters, digits and . _ : -, and no secret"
-            )
+        reason = command.get("reason")
         return ProbeCommandOrdered(
-            command_id=name,
+            command_id=command["command_id"],
             digest=_digest(command),
             command=command,
             by=by,

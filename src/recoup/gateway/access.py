@@ -82,4 +82,8 @@ MAY: Final[dict[tuple[str, str], frozenset[Role | None]]] = {
     ("POST", "/api/escalations/{escalation_id}/acknowledge"): CHANGING,
     ("POST", "/api/escalations/{escalation_id}/assign"): CHANGING,
     ("POST", "/api/escalations/{escalation_id}/resolve"): CHANGING,
+    ("GET", "/api/approvals"): LOOKING,
+    ("GET", "/api/approvals/{ref}"): LOOKING,
+    ("POST", "/api/approvals/{ref}/approve"): CHANGING,
+    ("POST", "/api/approvals/{ref}/reject"): CHANGING,
 }

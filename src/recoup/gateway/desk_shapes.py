@@ -85,3 +85,28 @@ class EscalationChange(Shape):
 
 class EscalationDocument(Escalation):
     history: list[EscalationChange]
+
+
+class Approval(Shape):
+    """Something that waits until somebody with another token agrees, or did."""
+
+    approval_ref: str
+    state: Literal["waiting", "approved", "rejected", "expired", "done", "refused"]
+    action: str
+    target: str
+    asked_by: str
+    asked_at: str
+    reason: str
+    expires_at: str
+    decided_by: str | None
+    decision_reason: str | None
+    detail: Annotated[str, Field(description="What came of it.")]
+
+
+class ApprovalList(Shape):
+    items: list[Approval]
+    next_cursor: str | None
+
+
+class ApprovalDocument(Approval):
+    request: Annotated[dict[str, Any], Field(description="What exactly was asked for.")]

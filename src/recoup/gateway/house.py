@@ -11,6 +11,7 @@ from pathlib import Path
 from starlette.requests import Request
 
 from recoup.app import App
+from recoup.desk.approvals import ApprovalDesk
 from recoup.desk.escalations import Inbox
 from recoup.desk.probes import ProbeDesk
 from recoup.desk.tokens import tell_of_tokens
@@ -42,6 +43,10 @@ class House:
     @cached_property
     def inbox(self) -> Inbox:
         return Inbox(self.app.ledger, self.app.redactor, self.app.world.clock)
+
+    @cached_property
+    def approvals(self) -> ApprovalDesk:
+        return ApprovalDesk(self.app.ledger, self.app.redactor, self.app.world.clock)
 
     async def tell_of_tokens(self, *facts: TokenPayload) -> None:
         """Recorded, and so in the audit."""

@@ -12,9 +12,11 @@ from starlette.responses import Response
 from recoup.desk.declining import malformed
 from recoup.gateway import desk_shapes as shapes
 from recoup.gateway.answering import PAGE_MAX, document
+from recoup.gateway.asking import ask_first, may_wait, must_ask
 from recoup.gateway.described import answers
 from recoup.gateway.house import house_of, principal_of
 from recoup.gateway.routing import new_router
+from recoup.kernel.approvals import COMMAND
 
 router = new_router("probes")
 _NUMBER_MAX: Final = 2**53
@@ -71,12 +73,20 @@ async def list_commands(request: Request) -> Response:
 @router.post(
     "/api/probe/commands",
     status_code=201,
-    responses=answers(shapes.Ordered, status=201),
+    responses=may_wait(answers(shapes.Ordered, status=201)),
     openapi_extra=_body(shapes.CommandOrder),
 )
 async def order_command(request: Request) -> Response:
     """Have a probe told; the same command again changes nothing. What became of it stands in its events."""
-    fact = await house_of(request).probes.order(await request.body(), principal_of(request).actor)
+    body, desk = await request.body(), house_of(request).probes
+    if await must_ask(request, COMMAND):
+        wanted = desk.read_order(body)
+        order = {"probe_id": wanted.probe_id, "command": wanted.command}
+        reason = str(wanted.command.get("reason", ""))
+        waits = await ask_first(request, COMMAND, wanted.probe_id, order, reason)
+        assert waits is not None, "it was needed a moment ago"
+        return waits
+    fact = await desk.order(body, principal_of(request).actor)
     return document(request, {"commandId": fact.command_id}, status=201)
 
 

@@ -100,6 +100,7 @@ class RunSubmitted(Payload, frozen=True, kw_only=True):
     submitted_by: str | None = None
     """Who, where that is known: for whoever submits through the gateway, the name of a token."""
     submit_reason: str | None = None
+    approval_ref: Ident | None = None
 
 
 class SubmissionKeyTaken(Payload, frozen=True, kw_only=True):
@@ -572,6 +573,7 @@ class MemoryRollback(Payload, frozen=True, kw_only=True):
     failed_ratio: float | None = None
     failed_ratio_before: float | None = None
     by: str = ""
+    approval_ref: Ident | None = None
 
 
 # Checkpoints
@@ -644,6 +646,7 @@ class WorkflowModeChanged(Payload, frozen=True, kw_only=True):
     forced: bool = False
     actor: str | None = None
     policy_digest: Ident | None = None
+    approval_ref: Ident | None = None
 
 
 class WorkflowProbePermitted(Payload, frozen=True, kw_only=True):
@@ -880,6 +883,47 @@ class EscalationResolved(EscalationPayload, frozen=True, kw_only=True):
     TYPE: ClassVar[str] = "escalation.resolved"
 
 
+class ApprovalPayload(Payload, frozen=True, kw_only=True):
+    """In the stream `approvals`: about something that one person asked for and another must agree to."""
+
+    ref: Ident
+    by: str
+    reason: str
+
+
+class ApprovalRequested(ApprovalPayload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "approval.requested"
+    action: Ident
+    """As the policy's `approval_required` calls it."""
+    target: str
+    """Of what: a run, a workflow, a probe."""
+    request: dict[str, Any]
+    """What exactly, as it was asked for."""
+    token_id: Ident
+    """Whoever holds this token cannot agree to it."""
+    expires_s: float
+
+
+class ApprovalApproved(ApprovalPayload, frozen=True, kw_only=True):
+    """From here on it is carried out, once; what came of it is told by `approval.carried_out`."""
+
+    TYPE: ClassVar[str] = "approval.approved"
+    token_id: Ident
+
+
+class ApprovalRejected(ApprovalPayload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "approval.rejected"
+    token_id: Ident
+
+
+class ApprovalCarriedOut(Payload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "approval.carried_out"
+    ref: Ident
+    outcome: Ident
+    """done | refused: by then it could not be done."""
+    detail: str = ""
+
+
 class TokenPayload(Payload, frozen=True, kw_only=True):
     """In the stream `gateway`: about a token, never the token itself."""
 
@@ -1011,6 +1055,10 @@ PAYLOADS: dict[str, type[Payload]] = {
         EscalationAcknowledged,
         EscalationAssigned,
         EscalationResolved,
+        ApprovalRequested,
+        ApprovalApproved,
+        ApprovalRejected,
+        ApprovalCarriedOut,
         TokenMade,
         TokenRevoked,
         SessionOpened,

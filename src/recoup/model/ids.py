@@ -34,6 +34,8 @@ LEDGER_STREAM = "ledger"
 """What was done to the ledger itself."""
 GATEWAY_STREAM = "gateway"
 """Of the gateway itself: its tokens and who signed in."""
+APPROVALS_STREAM = "approvals"
+"""Of what waits for a second person."""
 EVERY_WORKFLOW = "*"
 """Stands for all workflows: no workflow can have this name."""
 
