@@ -149,11 +149,11 @@ async def _with_its_note(
 ) -> str:
     """What has no name of its own is written together with the note that it was done."""
     for _ in range(_TRIES_MAX):
-        note = await house.approvals.carried_out(ref)
-        if not note:
-            return None
+        note = await house.approvals.carried_out(ref, detail)
         with contextlib.suppress(Conflict):
-            return await deed(note)
+            if note:
+                await deed(note)
+            return detail
     raise LedgerBusy(f"others decide so much that {ref} found no turn", hint="Approve it again.")
 
 
