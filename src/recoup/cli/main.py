@@ -24,6 +24,7 @@ _COMMANDS = {
     "workers": ("recoup.cli.worker:workers", "List the workers and what they drive."),
     "serve": ("recoup.gateway.command:serve", "Serve the HTTP API, with workers if you like."),
     "tokens": ("recoup.gateway.command:tokens", "Make, list and revoke the tokens of the HTTP API."),
+    "webhooks": ("recoup.gateway.hook_command:webhooks", "Tell others of events as they come."),
     "queue": ("recoup.cli.queue:queue", "Show what waits and what was given up; try it again."),
     "runs": ("recoup.cli.look:runs", "List runs, newest first."),
     "show": ("recoup.cli.look:show", "Show one run, or a piece of its evidence."),

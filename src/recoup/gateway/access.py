@@ -86,4 +86,8 @@ MAY: Final[dict[tuple[str, str], frozenset[Role | None]]] = {
     ("GET", "/api/approvals/{ref}"): LOOKING,
     ("POST", "/api/approvals/{ref}/approve"): CHANGING,
     ("POST", "/api/approvals/{ref}/reject"): CHANGING,
+    ("GET", "/api/webhooks"): LOOKING,
+    ("POST", "/api/webhooks"): CHANGING,
+    ("POST", "/api/webhooks/{webhook_id}/remove"): CHANGING,
+    ("POST", "/api/webhooks/{webhook_id}/test"): CHANGING,
 }

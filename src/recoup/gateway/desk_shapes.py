@@ -110,3 +110,49 @@ class ApprovalList(Shape):
 
 class ApprovalDocument(Approval):
     request: Annotated[dict[str, Any], Field(description="What exactly was asked for.")]
+
+
+class WebhookRequest(Shape):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"url": "https://hooks.example/x", "name": "ops", "events": ["Escalated", "task.run.*"]}
+            ]
+        }
+    )
+    url: Annotated[str, Field(min_length=1, max_length=2_000, description="https, or http on this machine.")]
+    name: Annotated[str, Field(min_length=1, max_length=100, pattern=r"\S")]
+    events: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=101)]],
+        Field(
+            min_length=1, max_length=50, description="Types of events; with a * at the end, how they begin."
+        ),
+    ]
+    reason: Reason | None = None
+
+
+class Webhook(Shape):
+    id: str
+    name: str
+    url: Annotated[str, Field(description="Without its query.")]
+    events: list[str]
+    made_at: str
+    cursor: Annotated[int, Field(description="The number of the last event that is dealt with.")]
+    failed: Annotated[int, Field(description="Times in a row.")]
+    trouble: str
+    state: Literal["on", "off"]
+    off_at: str | None
+
+
+class WebhookAdded(Webhook):
+    secret: Annotated[str, Field(description="Signs every delivery. It is not told again.")]
+
+
+class WebhookList(Shape):
+    items: list[Webhook]
+    next_cursor: str | None
+
+
+class Delivered(Shape):
+    ok: bool
+    detail: str

@@ -18,6 +18,7 @@ from recoup.desk.tokens import tell_of_tokens
 from recoup.errors import NotFound
 from recoup.gateway.access import Principal
 from recoup.gateway.book import Book
+from recoup.gateway.hooks import Hooks
 from recoup.gateway.limits import SEND_S_MAX, STREAMS_MAX, Brake
 from recoup.gateway.problems import Refused
 from recoup.model.events import TokenPayload
@@ -47,6 +48,10 @@ class House:
     @cached_property
     def approvals(self) -> ApprovalDesk:
         return ApprovalDesk(self.app.ledger, self.app.redactor, self.app.world.clock)
+
+    @cached_property
+    def hooks(self) -> Hooks:
+        return Hooks(self.app)
 
     async def tell_of_tokens(self, *facts: TokenPayload) -> None:
         """Recorded, and so in the audit."""

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from recoup import __version__
-from recoup.gateway import approvals, escalations, heals, probes, runs, sessions, system, workflows
+from recoup.gateway import approvals, escalations, heals, probes, runs, sessions, system, webhooks, workflows
 from recoup.gateway.access import MAY
 from recoup.gateway.answering import document
 from recoup.gateway.house import House
@@ -29,6 +29,7 @@ ROUTERS: Final = (
     probes.router,
     escalations.router,
     approvals.router,
+    webhooks.router,
 )
 """One for each subject; who adds one adds its routes to the table of access."""
 _ABOUT: Final = (

@@ -68,8 +68,8 @@ async def serve(
     must_be_safe(setup)
     listening = _listening(setup)
     book = Book(app.settings.home / "gateway.db", lambda: app.world.clock.now().wall_us / 1e6)
+    house = House(app, book, tuple(folder.resolve() for folder in setup.plan_folders))
     try:
-        house = House(app, book, tuple(folder.resolve() for folder in setup.plan_folders))
         (app.settings.home / "plans").mkdir(mode=0o700, exist_ok=True)
         app.measure_always()
         server = _Server(_config(setup, house))
@@ -78,12 +78,16 @@ async def serve(
         opened(Opened(_url(setup, listening), await first_tokens(house, setup)))
         with _ended_by_signals(server, worker):
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(server.serve([listening]))
+                serving = tasks.create_task(server.serve([listening]))
+                couriers = tasks.create_task(house.hooks.work())
+                serving.add_done_callback(lambda _: couriers.cancel())
                 if worker is not None:
                     tasks.create_task(worker.work())
     finally:
         listening.close()
         book.close()
+        if "hooks" in house.__dict__:
+            house.hooks.close()
 
 
 async def first_tokens(house: House, setup: Setup) -> dict[str, str]:

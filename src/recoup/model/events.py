@@ -954,6 +954,32 @@ class SessionEnded(TokenPayload, frozen=True, kw_only=True):
     TYPE: ClassVar[str] = "gateway.session.ended"
 
 
+class WebhookPayload(Payload, frozen=True, kw_only=True):
+    """In the stream `gateway`: about somebody who is told of events, never the secret that they share."""
+
+    webhook_id: Ident
+    name: str
+    url: str
+    """Without its query: keys are often kept there."""
+    by: str
+    reason: str | None = None
+
+
+class WebhookAdded(WebhookPayload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "gateway.webhook.added"
+    kinds: tuple[str, ...]
+
+
+class WebhookRemoved(WebhookPayload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "gateway.webhook.removed"
+
+
+class WebhookSwitchedOff(WebhookPayload, frozen=True, kw_only=True):
+    """It could not be told for a day."""
+
+    TYPE: ClassVar[str] = "gateway.webhook.switched_off"
+
+
 # The policy and the ledger
 
 
@@ -1063,6 +1089,9 @@ PAYLOADS: dict[str, type[Payload]] = {
         TokenRevoked,
         SessionOpened,
         SessionEnded,
+        WebhookAdded,
+        WebhookRemoved,
+        WebhookSwitchedOff,
     )
 }
 
