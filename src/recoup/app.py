@@ -597,7 +597,14 @@ class App:
         ]
 
     async def force_mode(
-        self, workflow: str, mode: Mode, reason: str, actor: str, for_s: float | None = None
+        self,
+        workflow: str,
+        mode: Mode,
+        reason: str,
+        actor: str,
+        for_s: float | None = None,
+        approval_ref: str | None = None,
+        beside: tuple[StreamAppend, ...] = (),
     ) -> None:
         """The reason is redacted by what the workflow's last run knows as secret, as far as that is kept here: nobody
         must be kept from stopping a workflow because a run's files are gone or on another machine."""
@@ -613,6 +620,8 @@ class App:
             for_s=for_s,
             policy=policy,
             now=now,
+            approval_ref=approval_ref,
+            beside=beside,
         )
         if self.metrics is not None:
             self.metrics.event(told)

@@ -126,7 +126,16 @@ class Memories:
         await self._tell(workflow, told)
         return made.version
 
-    async def rollback(self, workflow: str, version: str | None, actor: str, reason: str) -> MemoryRollback:
+    async def rollback(
+        self,
+        workflow: str,
+        version: str | None,
+        actor: str,
+        reason: str,
+        approval_ref: str | None = None,
+        beside: tuple[StreamAppend, ...] = (),
+    ) -> MemoryRollback:
+        """What is `beside` it is written with it, or neither is."""
         learnt = await self.of(workflow)
         wanted = version or learnt.before()
         learnt.at(wanted)
@@ -140,19 +149,26 @@ class Memories:
             failed_ratio=round(failed_ratio(lesson.since), 4) if lesson else None,
             failed_ratio_before=round(failed_ratio(lesson.before), 4) if lesson else None,
             by=actor,
+            approval_ref=approval_ref,
         )
-        await self._tell(workflow, back)
+        await self._tell(workflow, back, beside)
         return back
 
     async def diff(self, workflow: str, old: str, new: str | None) -> list[Change]:
         learnt = await self.of(workflow)
         return changes(learnt.at(old), learnt.at(new))
 
-    async def _tell(self, workflow: str, payload: MemorySnapshot | MemoryRollback) -> None:
+    async def _tell(
+        self,
+        workflow: str,
+        payload: MemorySnapshot | MemoryRollback,
+        beside: tuple[StreamAppend, ...] = (),
+    ) -> None:
         draft = Draft(payload.TYPE, self._redactor.seal(payload), payload)
         streams = (
             StreamAppend(targets_stream(workflow), (draft,)),
             StreamAppend(workflow_stream(workflow), (draft,)),
+            *beside,
         )
         await self._ledger.append(Append(at=self._clock.now(), streams=streams))
 

@@ -32,6 +32,7 @@ from recoup.model.storage import (
     Draft,
     EndedRun,
     Escalation,
+    EscalationRow,
     Head,
     HeldRun,
     History,
@@ -76,6 +77,10 @@ class Ledger(Protocol):
         pruning. A database that hands out numbers before it commits (a PostgreSQL sequence) must withhold whatever a
         transaction under way may still come before, or number events under one lock. Numbers may have gaps.
         """
+        ...
+
+    async def last_arrival(self) -> int:
+        """The number from which `arrivals` gives what comes from now on; 0: nothing has come yet."""
         ...
 
     async def head(self, stream: str) -> int: ...
@@ -167,6 +172,14 @@ class Ledger(Protocol):
     async def policy_body(self, digest: str) -> bytes | None: ...
 
     async def escalations(self, *, undelivered: bool = True, limit: int = 100) -> list[Escalation]: ...
+
+    async def inbox(
+        self, *, state: str | None = None, of_runs: bool | None = None, after: int = 0, limit: int = 100
+    ) -> list[EscalationRow]:
+        """Escalations, oldest first, behind the number `after`; with `of_runs`, of runs or of probes alone."""
+        ...
+
+    async def escalation(self, escalation_id: str) -> EscalationRow | None: ...
 
     async def ended(self, before_us: int, after: str = "", limit: int = 200) -> list[EndedRun]:
         """The runs that may be forgotten, in the order of their ids, behind `after`: they are over, no other delivery

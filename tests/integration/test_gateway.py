@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 import ssl
 import stat
 import subprocess
@@ -59,7 +60,7 @@ def client(house: Gateway) -> Iterator[httpx2.Client]:
 
 def a_path(template: str, run_id: str) -> str:
     known = {"run_id": run_id, "step": "a", "name": "tiny", "version": "0"}
-    return re.sub(r"\{(\w+)\}", lambda found: known[found[1]], template)
+    return re.sub(r"\{(\w+)\}", lambda found: known.get(found[1], "nothing"), template)
 
 
 # Who may
@@ -112,13 +113,28 @@ def test_wrong_and_revoked_tokens_are_refused_even_where_none_is_needed(tmp_path
         asked = {"Authorization": f"Bearer {made}"}
         assert client.get("/api/me", headers=asked).json()["name"] == "board"
         (row,) = json.loads(recoup(home, "tokens", "list", "--json"))
-        recoup(home, "tokens", "revoke", row["id"])
-        for _ in range(WRONG_TOKENS_MAX):
-            assert client.get("/healthz", headers=asked).status_code == 401
+        recoup(home, "tokens", "revoke", row["id"], "--reason", "lost")
+        for number in range(WRONG_TOKENS_MAX):
+            other = {"Authorization": f"Bearer {made}{number}"}
+            assert client.get("/healthz", headers=asked).status_code == 401, "the same again is no try"
+            assert client.get("/healthz", headers=asked if number == 0 else other).status_code == 401
         late = client.get("/healthz", headers=asked)
         assert late.status_code == 429
         assert int(late.headers["Retry-After"]) > 0
         assert client.get("/healthz").status_code == 200
+    told = [(one["type"], one["payload"]) for one in arrivals(home) if one["stream"] == "gateway"]
+    assert [kind for kind, _ in told] == ["gateway.token.made", "gateway.token.revoked"]
+    assert {payload["tokenId"] for _, payload in told} == {row["id"]}
+    assert told[1][1]["reason"] == "lost" and all(payload["by"] for _, payload in told)
+    assert made not in json.dumps(told)
+
+
+def arrivals(home: Path) -> list[dict[str, Any]]:
+    """Of a home in which nobody works."""
+    with sqlite3.connect(home / "ledger.db") as ledger:
+        rows = ledger.execute("SELECT stream, type, payload FROM event_lines").fetchall()
+    ledger.close()
+    return [{"stream": stream, "type": kind, "payload": json.loads(raw)} for stream, kind, raw in rows]
 
 
 def recoup(home: Path, *words: str) -> str:

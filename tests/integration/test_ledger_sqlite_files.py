@@ -26,12 +26,22 @@ from recoup.ledger.stored_lists import DIALECT
 from recoup.ledger.wal import GROWN_BYTES_MAX
 from recoup.model import events as ev
 from recoup.model.mode import Mode
+from recoup.model.probe import Phase
 from recoup.model.run import Verdict
-from recoup.model.storage import LOOKED_THROUGH_MAX, RunCount, RunFilter, Span
+from recoup.model.storage import (
+    LOOKED_THROUGH_MAX,
+    Append,
+    Escalation,
+    RunCount,
+    RunFilter,
+    Span,
+    StreamAppend,
+)
 from recoup.testing.ledger_suite import (
     START,
     assert_cached_rows_equal_a_rebuild,
     begins,
+    draft,
     facts,
     failing,
     finishing,
@@ -136,7 +146,7 @@ def test_every_query_suits_the_schema(path: Path) -> None:
         if named := re.findall(r":([a-z]+)", sql):
             assert connection.execute("EXPLAIN " + sql, dict.fromkeys(named)).fetchall(), sql
             continue
-        numbered = [number for number in (1, 2, 3) if f"?{number}" in sql]
+        numbered = [number for number in (1, 2, 3, 4) if f"?{number}" in sql]
         parameters = (None,) * (max(numbered) if numbered else sql.count("?"))
         assert connection.execute("EXPLAIN " + sql, parameters).fetchall(), sql
     connection.close()
@@ -231,6 +241,9 @@ async def test_a_migration_that_fails_changes_nothing(path: Path) -> None:
 
 
 def back_to_version_5(connection: sqlite3.Connection) -> None:
+    connection.execute("DROP INDEX escalations_by_state")
+    for column in ("state", "raised_at_us", "assignee", "gone_on", "said"):
+        connection.execute(f"ALTER TABLE escalations DROP COLUMN {column}")
     for index in ("runs_by_both", "runs_by_class", "runs_by_worker", "runs_by_end", "attempts_recovered"):
         connection.execute(f"DROP INDEX {index}")
     for column in ("failure_class", "worker", "step_count", "ended_at_us"):
@@ -522,3 +535,63 @@ def _stored_attempts(path: Path) -> int:
     with contextlib.closing(sqlite3.connect(path)) as connection:
         (count,) = connection.execute("SELECT count(*) FROM attempts").fetchone()
     return int(count)
+
+
+async def test_the_inbox_is_made_anew_from_the_events(path: Path) -> None:
+    """Also what a probe elsewhere reported, and once where the ledger is that probe's own, too."""
+    ledger = SqliteLedger(path)
+    of_run = ev.Escalated(escalation_id="e-1", reason="x", hint="")
+    own = ev.ProbeEscalated(
+        event_id="dev:1", escalation_id="dev:api:1", phase=Phase.FAILED, reason="x", limit="final", hint=""
+    )
+    told = {
+        "type": "Escalated",
+        "escalation_id": "dev:api:1",
+        "reason": "x",
+        "lease_epoch": 1,
+        "event_id": "a",
+    }
+    reported = [
+        ev.ProbeReported(sender_epoch=1, digest="d", event={**told, "escalation_id": name, "event_id": name})
+        for name in ("dev:api:1", "far:api:1")
+    ]
+    parts: list[tuple[str, ev.Payload, str | None]] = [
+        ("run:r", of_run, "e-1"),
+        ("probe:dev", own, "dev:api:1"),
+        ("reported:dev", reported[0], None),
+        ("reported:far", reported[1], "far~far:api:1"),
+    ]
+    for stream, payload, name in parts:
+        fact = draft(payload)
+        one = () if name is None else (Escalation(name, stream, "x", fact.payload),)
+        await ledger.append(Append(at=START, streams=(StreamAppend(stream, (fact,)),), escalations=one))
+    assigned = ev.EscalationAssigned(escalation_id="far~far:api:1", by="ada", reason="hers", assignee="bea")
+    await ledger.append(facts(into("escalation:far~far:api:1", assigned)))
+    await ledger.append(facts(into("run:r", ev.RunCancelled(reason="enough", actor="ada"))))
+    before = await ledger.inbox()
+    assert [one.state for one in before] == ["resolved", "open", "assigned"]
+    await ledger.rebuild()
+    assert await ledger.inbox() == before
+    await ledger.close()
+
+
+async def test_escalations_of_a_ledger_of_version_5_have_a_state(path: Path) -> None:
+    ledger = SqliteLedger(path)
+    for run_id, end in (("waits", None), ("went-on", ev.RunWaiting(reason="settled"))):
+        fact = draft(ev.Escalated(escalation_id=f"e-{run_id}", reason="look", hint=""))
+        one = Escalation(f"e-{run_id}", f"run:{run_id}", "look", fact.payload)
+        stream = f"run:{run_id}"
+        await ledger.append(facts(into(stream, submitted())))
+        await ledger.append(Append(at=START, streams=(StreamAppend(stream, (fact,)),), escalations=(one,)))
+        if end is not None:
+            await ledger.append(facts(into(stream, end)))
+    before = await ledger.inbox()
+    await ledger.close()
+    with sqlite3.connect(path) as connection:
+        back_to_version_5(connection)
+        connection.execute("PRAGMA user_version = 5")
+    connection.close()
+    ledger = SqliteLedger(path)
+    assert await ledger.inbox() == before
+    assert [one.state for one in before] == ["open", "resolved"]
+    await ledger.close()

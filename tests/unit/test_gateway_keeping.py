@@ -140,9 +140,10 @@ def test_two_tokens_never_share_a_key(one: str, key: str, other: str, another: s
 
 def test_who_tries_tokens_must_wait_and_nobody_else(now: list[float]) -> None:
     brake = Brake(lambda: now[0])
-    for _ in range(WRONG_TOKENS_MAX):
+    for number in range(WRONG_TOKENS_MAX):
+        brake.wrong("a", "0")  # the same one again is no try
         brake.must_be_open("a")
-        brake.wrong("a")
+        brake.wrong("a", str(number))
     with pytest.raises(Refused) as refused:
         brake.must_be_open("a")
     assert refused.value.status == 429
@@ -154,7 +155,7 @@ def test_who_tries_tokens_must_wait_and_nobody_else(now: list[float]) -> None:
 def test_the_brake_remembers_a_bounded_number_of_addresses(now: list[float]) -> None:
     brake = Brake(lambda: now[0])
     for number in range(ADDRESSES_MAX + 10):
-        brake.wrong(str(number))
+        brake.wrong(str(number), "x")
     assert len(brake._wrong) == ADDRESSES_MAX
 
 

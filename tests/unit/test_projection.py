@@ -181,11 +181,39 @@ def test_streams_that_are_not_runs_have_no_rows() -> None:
     assert changes("run:r", START, ev.UnknownPayload()) == ()
 
 
+def test_a_run_that_goes_on_or_is_ended_by_somebody_ends_its_escalations() -> None:
+    going_on = [ev.RunWaiting(reason="settled"), ev.RunCancelled(reason="x", actor="ada")]
+    for payload in going_on:
+        *_, last = changes("run:r", START, payload)
+        assert (last.shape.table, last.shape.fixed, last.values) == (
+            "escalations",
+            {"gone_on": True},
+            ("run:r",),
+        )
+    assert len(changes("run:r", START, RUN_PAYLOADS["dead_letter"])) == 1, "that is for a person to say"
+
+
+def test_what_people_do_about_an_escalation_changes_its_row_alone() -> None:
+    about: dict[str, str] = {"escalation_id": "e", "by": "ada", "reason": "mine"}
+    told: list[tuple[Payload, str, tuple[str, ...]]] = [
+        (ev.EscalationAcknowledged(**about), "acknowledged", ("e",)),
+        (ev.EscalationAssigned(**about, assignee="bob"), "assigned", ("bob", "e")),
+        (ev.EscalationResolved(**about), "resolved", ("e",)),
+    ]
+    for payload, said, values in told:
+        (change,) = changes("escalation:e", START, payload)
+        assert (change.shape.key, change.shape.fixed, change.values) == (("id",), {"said": said}, values)
+    assert changes("escalation:e", START, ev.UnknownPayload()) == ()
+    assert changes("run:e", START, told[0][0]) == ()
+
+
 def test_what_is_projected_is_a_known_event() -> None:
     assert set(PAYLOADS) >= PROJECTED
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+@pytest.mark.parametrize(
+    "shape", [one for one in SHAPES if one.table != "escalations"], ids=lambda shape: shape.name
+)
 def test_a_shape_writes_columns_of_its_row(shape: Shape) -> None:
     fields = set(ROWS[shape.table].__struct_fields__)
     if shape.table == "runs":

@@ -25,6 +25,7 @@ _COMMANDS = {
     "serve": ("recoup.gateway.command:serve", "Serve the HTTP API, with workers if you like."),
     "tokens": ("recoup.gateway.command:tokens", "Make, list and revoke the tokens of the HTTP API."),
     "mcp": ("recoup.mcp.command:mcp", "Serve MCP: tools for agents, inside a step or outside."),
+    "webhooks": ("recoup.gateway.hook_command:webhooks", "Tell others of events as they come."),
     "queue": ("recoup.cli.queue:queue", "Show what waits and what was given up; try it again."),
     "runs": ("recoup.cli.look:runs", "List runs, newest first."),
     "show": ("recoup.cli.look:show", "Show one run, or a piece of its evidence."),
@@ -34,6 +35,10 @@ _COMMANDS = {
     "report": ("recoup.cli.report:report", "Write one page about a run, or Markdown for a pull request."),
     "redact": ("recoup.cli.redact:redact", "Print a text without the secrets in it."),
     "control": ("recoup.cli.control:control", "Steer a run: pause, resume, take over, approve, cancel ..."),
+    "escalations": (
+        "recoup.cli.escalations:escalations",
+        "What waits for a person; take it on, be done with it.",
+    ),
     "import": ("recoup.cli.importing:importing", "Turn another program's plan into a plan of Recoup."),
     "heals": ("recoup.cli.heals:heals", "Look through what was taken for targets that had changed."),
     "mode": ("recoup.cli.mode:mode", "Show or set the mode of a workflow: running, degraded, paused ..."),

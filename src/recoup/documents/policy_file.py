@@ -16,6 +16,7 @@ from recoup.documents.tree import Tree, Unreadable
 from recoup.documents.wording import NO_VALUE, Finding, Vocabulary, findings, problems_of, said_beside
 from recoup.documents.yaml_tree import parse_tree
 from recoup.errors import InvalidPolicy
+from recoup.kernel.approvals import APPROVABLE
 from recoup.kernel.breaker import FAILURES_MAX
 from recoup.model.failure import FailureClass
 from recoup.model.policy import Policy
@@ -88,6 +89,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "checkpoint_bytes_max": (_KIB, 1_024 * _GIB),
     "workspaces_kept": (0, 100),
     "excerpt_bytes_max": (256, 64 * _KIB),
+    "approval_expires_s": (1, 30 * _DAY_S),
 }
 """The lowest and the highest that each number may be."""
 
@@ -159,6 +161,11 @@ DESCRIPTIONS: dict[str, str] = {
     "checkpoint_bytes_max": "The size of one checkpoint.",
     "workspaces_kept": "Old workspaces that stay as evidence.",
     "excerpt_bytes_max": "How much of the text of a failure is recorded.",
+    "approval_required": (
+        "What a second person must agree to when it is asked for over HTTP: names of controls, `mode`, "
+        "`memory_rollback`, `submit`, `probe_command`."
+    ),
+    "approval_expires_s": "How long such a request waits for the second person.",
     "exit_codes": "Exit codes and the class of failure that each means.",
     "text_rules": "Words in a failure and the class that they mean, before the built-in rules.",
 }
@@ -214,6 +221,24 @@ def _short(words: str) -> str:
     return words
 
 
+ApprovalName = Literal[
+    "pause",
+    "resume",
+    "takeover",
+    "retry_step",
+    "hard_reset_step",
+    "resume_from_step",
+    "approve",
+    "reject",
+    "settle",
+    "cancel",
+    "mode",
+    "memory_rollback",
+    "submit",
+    "probe_command",
+]
+
+
 class TextRuleShape(Shape):
     words: Annotated[Text, AfterValidator(_short)] = Field(
         description="Whole words; case does not matter.", examples=["no space left on device"]
@@ -244,10 +269,12 @@ _OTHER_TYPES: dict[str, Any] = {
     "disable_learning_in_degraded": bool,
     "rollback_on_regression": bool,
     "redeliver_classes": Annotated[_RedeliverClasses, Field(max_length=len(FailureClass))],
+    "approval_required": Annotated[list[ApprovalName], Field(max_length=len(APPROVABLE))],
     "exit_codes": Annotated[_ExitCodes, Field(max_length=255)],
     "text_rules": Annotated[list[TextRuleShape], Field(max_length=RULES_MAX)],
 }
 _EXAMPLES: dict[str, Any] = {
+    "approval_required": ["hard_reset_step", "mode"],
     "exit_codes": {"75": "transient_runtime"},
     "text_rules": [{"words": "connection reset by peer", "class": "transient_runtime"}],
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from recoup.kernel.modes import forced_change
 from recoup.kernel.policies import policy_digest
 from recoup.model.events import Event, WorkflowModeChanged
@@ -10,7 +12,7 @@ from recoup.model.instant import Instant
 from recoup.model.mode import Mode
 from recoup.model.policy import Policy
 from recoup.model.run import WorkflowState
-from recoup.model.storage import Append, Draft, Judging, PolicyBody, Ruled
+from recoup.model.storage import Append, Draft, Judging, PolicyBody, Ruled, StreamAppend
 from recoup.ports import Ledger, Redactor
 
 
@@ -25,19 +27,23 @@ async def force_mode(
     for_s: float | None,
     policy: Policy,
     now: Instant,
+    approval_ref: str | None = None,
+    beside: tuple[StreamAppend, ...] = (),
 ) -> Event:
-    """Whatever the mode is by then: the transaction says what it was before."""
+    """Whatever the mode is by then: the transaction says what it was before. What is `beside` it is written with it, or
+    neither is."""
     digest = policy_digest(policy)
 
     def judge(state: WorkflowState, _begins: bool, _now: Instant) -> Ruled:
         change = forced_change(state.health, mode, reason, actor, for_s, policy, digest)
+        change = msgspec.structs.replace(change, approval_ref=approval_ref)
         return Ruled((Draft(WorkflowModeChanged.TYPE, redactor.seal(change)),))
 
     body = PolicyBody(digest, redactor.seal(policy))
     appended = await ledger.append(
-        Append(at=now, streams=(), policies=(body,), judging=Judging(workflow, judge))
+        Append(at=now, streams=beside, policies=(body,), judging=Judging(workflow, judge))
     )
-    (position,), ((draft,),) = appended.positions, [part.drafts for part in appended.added]
+    position, ((draft,),) = appended.positions[-1], [part.drafts for part in appended.added]
     return Event(position.stream, position.seq, now, draft.type, draft.fact(), draft.payload.data)
 
 

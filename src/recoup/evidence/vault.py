@@ -49,6 +49,9 @@ class Vault:
                 hint="Set RECOUP_KEY to the key that the run began with.",
             ) from None
 
+    def forget(self, name: str) -> None:
+        self._path(name).unlink(missing_ok=True)
+
     def find(self, name: str) -> str | None:
         return self.get(name) if self._path(name).exists() else None
 

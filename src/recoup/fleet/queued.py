@@ -26,6 +26,7 @@ class Queued(msgspec.Struct, frozen=True, kw_only=True):
     dedup_key: str | None = None
     submitted_by: str | None = None
     submit_reason: str | None = None
+    approval_ref: str | None = None
 
     def marked(self, payload: RunSubmitted) -> RunSubmitted:
         self.hint("x")  # what cannot be hinted must not be recorded
@@ -38,6 +39,7 @@ class Queued(msgspec.Struct, frozen=True, kw_only=True):
             dedup_key=self.dedup_key,
             submitted_by=self.submitted_by,
             submit_reason=self.submit_reason,
+            approval_ref=self.approval_ref,
         )
 
     def hint(self, run_id: str) -> Hint:

@@ -12,6 +12,7 @@ ANYBODY: Final = frozenset(Role) | {None}
 KNOWN: Final = frozenset(Role)
 LOOKING: Final = frozenset({Role.VIEWER, Role.OPERATOR})
 CHANGING: Final = frozenset({Role.OPERATOR})
+REPORTING: Final = frozenset({Role.PROBE})
 
 MAY: Final[dict[tuple[str, str], frozenset[Role | None]]] = {
     ("GET", "/healthz"): ANYBODY,
@@ -51,6 +52,23 @@ MAY: Final[dict[tuple[str, str], frozenset[Role | None]]] = {
     ("GET", "/api/workers"): LOOKING | {Role.WORKER},
     ("GET", "/api/policy"): KNOWN,
     ("GET", "/api/audit/verify"): LOOKING,
+    ("POST", "/api/probe/events"): REPORTING,
+    ("GET", "/api/probe/events"): LOOKING,
+    ("GET", "/api/probe/commands"): REPORTING,
+    ("POST", "/api/probe/commands"): CHANGING,
+    ("GET", "/api/escalations"): LOOKING,
+    ("GET", "/api/escalations/{escalation_id}"): LOOKING,
+    ("POST", "/api/escalations/{escalation_id}/acknowledge"): CHANGING,
+    ("POST", "/api/escalations/{escalation_id}/assign"): CHANGING,
+    ("POST", "/api/escalations/{escalation_id}/resolve"): CHANGING,
+    ("GET", "/api/approvals"): LOOKING,
+    ("GET", "/api/approvals/{ref}"): LOOKING,
+    ("POST", "/api/approvals/{ref}/approve"): CHANGING,
+    ("POST", "/api/approvals/{ref}/reject"): CHANGING,
+    ("GET", "/api/webhooks"): LOOKING,
+    ("POST", "/api/webhooks"): CHANGING,
+    ("POST", "/api/webhooks/{webhook_id}/remove"): CHANGING,
+    ("POST", "/api/webhooks/{webhook_id}/test"): CHANGING,
     # Pages
     ("GET", "/static/{version}/{name}"): ANYBODY,
     ("GET", "/sign-in"): ANYBODY,

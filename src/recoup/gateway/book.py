@@ -97,17 +97,20 @@ class Book:
     def is_new(self) -> bool:
         return self._db.execute("SELECT 1 FROM tokens LIMIT 1").fetchone() is None
 
-    def make(self, role: Role, name: str, at: str) -> str:
+    def make(self, role: Role, name: str, at: str, token_id: str | None = None) -> str:
         """A new token: it is told here, and nowhere else ever again."""
-        (count,) = self._db.execute("SELECT count(*) FROM tokens").fetchone()
-        if count >= TOKENS_MAX:
-            raise UsageError(f"there are {count} tokens, which is the limit")
+        self.must_have_room()
         token = f"{_PREFIX}-{role}-{secrets.token_urlsafe(32)}"
         self._db.execute(
             "INSERT INTO tokens (id, name, role, hash, made_at) VALUES (?, ?, ?, ?, ?)",
-            (f"tok-{secrets.token_hex(4)}", name, role.value, _hash(token), at),
+            (token_id or new_token_id(), name, role.value, _hash(token), at),
         )
         return token
+
+    def must_have_room(self) -> None:
+        (count,) = self._db.execute("SELECT count(*) FROM tokens").fetchone()
+        if count >= TOKENS_MAX:
+            raise UsageError(f"there are {count} tokens, which is the limit")
 
     def accept(self, token: str) -> None:
         """The operator's token by `RECOUP_TOKEN`: known as long as this process lives."""
@@ -123,12 +126,15 @@ class Book:
         rows = self._db.execute("SELECT id, name, role, made_at, revoked_at FROM tokens ORDER BY made_at, id")
         return [TokenRow(*row) for row in rows]
 
-    def revoke(self, token_id: str, at: str) -> None:
-        done = self._db.execute(
-            "UPDATE tokens SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?", (at, token_id)
-        )
-        if done.rowcount == 0:
+    def revoke(self, token_id: str, at: str) -> Principal:
+        """Whose it was."""
+        row = self._db.execute(
+            "UPDATE tokens SET revoked_at = coalesce(revoked_at, ?) WHERE id = ? RETURNING id, name, role",
+            (at, token_id),
+        ).fetchone()
+        if row is None:
             raise NotFound(f"there is no token {token_id!r}", hint="List them: recoup tokens list")
+        return Principal(row[0], row[1], Role(row[2]))
 
     # Sessions
 
@@ -154,8 +160,9 @@ class Book:
         principal = None if row is None else self._by_id(row[0])
         return None if principal is None else Session(principal, row[1])
 
-    def end_session(self, secret: str) -> None:
-        self._db.execute("DELETE FROM sessions WHERE hash = ?", (_hash(secret),))
+    def end_session(self, secret: str) -> bool:
+        """Whether there was one."""
+        return self._db.execute("DELETE FROM sessions WHERE hash = ?", (_hash(secret),)).rowcount > 0
 
     def _by_id(self, token_id: str) -> Principal | None:
         if self._given is not None and token_id == self._given.token_id:
@@ -226,6 +233,10 @@ class Book:
 
 class KeyOfAnother(UsageError):
     """An idempotency key under which something else was asked."""
+
+
+def new_token_id() -> str:
+    return f"tok-{secrets.token_hex(4)}"
 
 
 def answer_key(principal: Principal, key: str) -> str:

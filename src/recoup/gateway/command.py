@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
 import os
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from recoup.fleet.worker import Notice
     from recoup.gateway.book import Book
     from recoup.gateway.serving import Opened
+    from recoup.model.events import TokenPayload
     from recoup.settings import Settings
 
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -117,22 +119,30 @@ def tokens() -> None:
     Examples:
       recoup tokens make viewer --name dashboard
       recoup tokens list
-      recoup tokens revoke tok-1a2b3c4d
+      recoup tokens revoke tok-1a2b3c4d --reason "the laptop was lost"
     """
 
 
 @tokens.command()
 @click.argument("role", type=click.Choice(["viewer", "operator", "worker", "probe"]))
 @click.option("--name", required=True, help="Whose it is; it stands in the audit.")
+@click.option("--reason", help="Why; it is recorded.")
 @_json_option
 @click.pass_context
-def make(ctx: click.Context, role: str, name: str, as_json: bool) -> None:
+def make(ctx: click.Context, role: str, name: str, reason: str | None, as_json: bool) -> None:
     """Make a token and print it, once."""
     from recoup.clock import SystemClock
     from recoup.gateway.access import Role
+    from recoup.gateway.book import new_token_id
+    from recoup.model.events import TokenMade
 
+    token_id = new_token_id()
     with _book(ctx) as book:
-        token = book.make(Role(role), name, SystemClock().now().iso())
+        book.must_have_room()
+        # Recorded first: nobody may hold a token that the audit does not know.
+        made = TokenMade(token_id=token_id, name=name, role=role, by=getpass.getuser(), reason=reason)
+        _tell(ctx, made)
+        token = book.make(Role(role), name, SystemClock().now().iso(), token_id)
     _print({"role": role, "name": name, "token": token}) if as_json else click.echo(token)
 
 
@@ -155,13 +165,18 @@ def list_tokens(ctx: click.Context, as_json: bool) -> None:
 
 @tokens.command()
 @click.argument("token_id", metavar="ID")
+@click.option("--reason", help="Why; it is recorded.")
 @click.pass_context
-def revoke(ctx: click.Context, token_id: str) -> None:
+def revoke(ctx: click.Context, token_id: str, reason: str | None) -> None:
     """Let a token count no more, from its next request on."""
     from recoup.clock import SystemClock
+    from recoup.model.events import TokenRevoked
 
     with _book(ctx) as book:
-        book.revoke(token_id, SystemClock().now().iso())
+        # First of all: it must not count while somebody waits for the ledger.
+        whose = book.revoke(token_id, SystemClock().now().iso())
+    told = {"token_id": whose.token_id, "name": whose.name, "role": whose.role.value}
+    _tell(ctx, TokenRevoked(**told, by=getpass.getuser(), reason=reason))
     click.echo(f"{token_id} is revoked")
 
 
@@ -182,6 +197,18 @@ def _book(ctx: click.Context) -> Any:
     make_home(home)
     opened: contextlib.closing[Book] = contextlib.closing(Book(home / "gateway.db", time.time))
     return opened
+
+
+def _tell(ctx: click.Context, fact: TokenPayload) -> None:
+    from recoup.app import open_app
+    from recoup.desk.tokens import tell_of_tokens
+
+    async def work() -> None:
+        async with open_app(_settings(ctx), os.environ) as app:
+            await tell_of_tokens(app.ledger, app.redactor, app.world.clock, [fact])
+            await app.chores()
+
+    asyncio.run(work())
 
 
 def _opened(opened: Opened, as_json: bool) -> None:

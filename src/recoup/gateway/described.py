@@ -40,7 +40,7 @@ def streams(event: str) -> Responses:
 
 def refusals() -> Responses:
     example = {
-        "type": "about:blank",
+        "type": "urn:recoup:problem:not_found",
         "title": "Not Found",
         "status": 404,
         "detail": "there is no run '20261116-1'",

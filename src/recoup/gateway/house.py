@@ -12,11 +12,17 @@ from typing import TYPE_CHECKING, Final
 from starlette.requests import Request
 
 from recoup.app import App
+from recoup.desk.approvals import ApprovalDesk
+from recoup.desk.escalations import Inbox
+from recoup.desk.probes import ProbeDesk
+from recoup.desk.tokens import tell_of_tokens
 from recoup.errors import NotFound
 from recoup.gateway.access import Principal
 from recoup.gateway.book import Book
+from recoup.gateway.hooks import Hooks
 from recoup.gateway.limits import SEND_S_MAX, STREAMS_MAX, Brake
 from recoup.gateway.problems import Refused
+from recoup.model.events import TokenPayload
 
 if TYPE_CHECKING:
     from recoup.gateway.plan_shelf import PlanShelf
@@ -43,6 +49,26 @@ class House:
         from recoup.gateway.plan_shelf import PlanShelf
 
         return PlanShelf(_SOURCE, self.app.settings.home / "plans")
+
+    @cached_property
+    def probes(self) -> ProbeDesk:
+        return ProbeDesk(self.app.ledger, self.app.redactor, self.app.world.clock)
+
+    @cached_property
+    def inbox(self) -> Inbox:
+        return Inbox(self.app.ledger, self.app.redactor, self.app.world.clock)
+
+    @cached_property
+    def approvals(self) -> ApprovalDesk:
+        return ApprovalDesk(self.app.ledger, self.app.redactor, self.app.world.clock)
+
+    @cached_property
+    def hooks(self) -> Hooks:
+        return Hooks(self.app)
+
+    async def tell_of_tokens(self, *facts: TokenPayload) -> None:
+        """Recorded, and so in the audit."""
+        await tell_of_tokens(self.app.ledger, self.app.redactor, self.app.world.clock, facts)
 
     def enter_stream(self) -> None:
         if self.streams >= STREAMS_MAX:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+import hashlib
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from recoup.gateway.problems import Refused, problem
+from recoup.model.probe_wire import BODY_BYTES_MAX as PROBE_BODY_BYTES_MAX
 
 BODY_BYTES_MAX: Final = 2_000_000
 WRONG_TOKENS_MAX: Final = 10
@@ -45,12 +47,13 @@ class Bounded:
             return
         begun = False
         taken = 0
+        bytes_max = _bytes_max(scope["path"])
 
         async def counted() -> Message:
             nonlocal taken
             message = await receive()
             taken += len(message.get("body", b""))
-            if taken > BODY_BYTES_MAX:
+            if taken > bytes_max:
                 raise BodyTooLarge
             return message
 
@@ -62,36 +65,38 @@ class Bounded:
             await send(message)
 
         try:
-            if _announced(scope) > BODY_BYTES_MAX:
+            if _announced(scope) > bytes_max:
                 raise BodyTooLarge
             await self._app(scope, counted, dressed)
         except BodyTooLarge:
             if not begun:
-                await _too_large(scope["path"])(scope, receive, dressed)
+                await _too_large(scope["path"], bytes_max)(scope, receive, dressed)
 
 
 class Brake:
-    """Slows down who tries tokens: so many wrong ones of one address in a minute, then none is looked at."""
+    """Slows down who tries tokens: so many different wrong ones of one address in a minute, then none is looked at. The
+    same one again is no try: a machine whose token was revoked must not keep out all who share its address."""
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
-        self._wrong: OrderedDict[str, deque[float]] = OrderedDict()
+        self._wrong: OrderedDict[str, dict[bytes, float]] = OrderedDict()
+        """By address: when each wrong token, known by its hash, came first."""
 
     def must_be_open(self, address: str) -> None:
-        wrong, now_s = self._wrong.get(address, deque()), self._now_s()
-        while wrong and now_s - wrong[0] >= WRONG_TOKENS_WINDOW_S:
-            wrong.popleft()
+        wrong, now_s = self._wrong.get(address, {}), self._now_s()
+        for mark in [mark for mark, at_s in wrong.items() if now_s - at_s >= WRONG_TOKENS_WINDOW_S]:
+            del wrong[mark]
         if len(wrong) >= WRONG_TOKENS_MAX:
-            wait_s = max(1, round(WRONG_TOKENS_WINDOW_S - (now_s - wrong[0])))
+            wait_s = max(1, round(WRONG_TOKENS_WINDOW_S - (now_s - next(iter(wrong.values())))))
             raise Refused(
-                *(429, f"{WRONG_TOKENS_MAX} wrong tokens came from this address within a minute"),
+                *(429, f"{WRONG_TOKENS_MAX} different wrong tokens came from this address within a minute"),
                 hint=f"Wait for {wait_s} s, then use the right one.",
                 headers={"Retry-After": str(wait_s)},
             )
 
-    def wrong(self, address: str) -> None:
-        told = self._wrong.setdefault(address, deque(maxlen=WRONG_TOKENS_MAX))
-        told.append(self._now_s())
+    def wrong(self, address: str, token: str) -> None:
+        told = self._wrong.setdefault(address, {})
+        told.setdefault(hashlib.sha256(token.encode()).digest(), self._now_s())
         self._wrong.move_to_end(address)
         while len(self._wrong) > ADDRESSES_MAX:
             self._wrong.popitem(last=False)
@@ -107,9 +112,14 @@ def _with_headers(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes
     return headers + [pair for pair in (*HEADERS, _NOT_KEPT) if pair[0] not in there]
 
 
-def _too_large(where: str) -> ASGIApp:
+def _bytes_max(path: str) -> int:
+    """Between probes and gateways it is part of the agreement."""
+    return PROBE_BODY_BYTES_MAX if path.startswith("/api/probe/") else BODY_BYTES_MAX
+
+
+def _too_large(where: str, bytes_max: int) -> ASGIApp:
     return problem(
-        *(413, f"the body is larger than {BODY_BYTES_MAX} bytes"),
+        *(413, f"the body is larger than {bytes_max} bytes"),
         hint="Put large things into files that the plan names.",
         where=where,
         headers={"Connection": "close"},

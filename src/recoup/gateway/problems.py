@@ -12,6 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from recoup.desk.declining import Declined
 from recoup.errors import (
     Conflict,
     InvalidPlan,
@@ -23,6 +24,7 @@ from recoup.errors import (
     WorkspaceError,
 )
 from recoup.gateway.book import KeyOfAnother
+from recoup.model.probe_wire import PROBLEM_TYPE
 
 MEDIA: Final = "application/problem+json"
 _log = logging.getLogger("recoup.gateway")
@@ -39,16 +41,36 @@ _BY_ERROR: Final[tuple[tuple[type[RecoupError], int], ...]] = (
 )
 """The first that fits."""
 _RETRY_S: Final = "2"
+CODES: Final = {
+    400: "malformed",
+    401: "token",
+    403: "role",
+    404: "not_found",
+    405: "method",
+    409: "state",
+    413: "too_long",
+    422: "invalid",
+    429: "too_many",
+    500: "internal",
+    503: "unavailable",
+}
+"""What `type` ends with, by status, unless something more exact can be said."""
 
 
 class Refused(Exception):
     """What the gateway itself refuses, before anybody was asked."""
 
     def __init__(
-        self, status: int, detail: str, hint: str = "", headers: dict[str, str] | None = None
+        self,
+        status: int,
+        detail: str,
+        hint: str = "",
+        headers: dict[str, str] | None = None,
+        code: str = "",
     ) -> None:
         super().__init__(detail)
         self.status, self.detail, self.hint, self.headers = status, detail, hint, headers or {}
+        self.code = code
 
 
 def problem(
@@ -59,21 +81,25 @@ def problem(
     problems: Any = (),
     where: str = "",
     headers: dict[str, str] | None = None,
+    code: str = "",
+    more: dict[str, Any] | None = None,
 ) -> Response:
     document = {
-        "type": "about:blank",
+        "type": PROBLEM_TYPE + (code or CODES.get(status, "refused")),
         "title": http.HTTPStatus(status).phrase,
         "status": status,
         "detail": detail,
         "hint": hint,
         "instance": where,
         "problems": problems,
+        **(more or {}),
     }
     return Response(msgspec.json.encode(document), status, headers, MEDIA)
 
 
 def add_handlers(api: FastAPI) -> None:
     api.add_exception_handler(Refused, _refused)
+    api.add_exception_handler(Declined, _declined)
     api.add_exception_handler(RecoupError, _recoup_error)
     api.add_exception_handler(RequestValidationError, _not_understood)
     api.add_exception_handler(HTTPException, _http_error)
@@ -86,7 +112,27 @@ def status_of(error: RecoupError) -> int:
 
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, Refused)
-    return problem(error.status, error.detail, hint=error.hint, where=request.url.path, headers=error.headers)
+    return problem(
+        *(error.status, error.detail),
+        hint=error.hint,
+        where=request.url.path,
+        headers=error.headers,
+        code=error.code,
+    )
+
+
+async def _declined(request: Request, error: Exception) -> Response:
+    """What came is quoted, as far as it is needed to find it again."""
+    assert isinstance(error, Declined)
+    refusal, redactor = error.refusal, request.app.state.house.app.redactor
+    more = {} if refusal.expected_seq is None else {"expected_seq": refusal.expected_seq}
+    return problem(
+        *(refusal.status, redactor.redact(refusal.detail).text),
+        hint=error.hint,
+        where=request.url.path,
+        code=refusal.code,
+        more=more,
+    )
 
 
 async def _recoup_error(request: Request, error: Exception) -> Response:
@@ -97,7 +143,16 @@ async def _recoup_error(request: Request, error: Exception) -> Response:
     problems = [{**one, "message": redactor.redact(one["message"]).text} for one in problems]
     detail, hint = (redactor.redact(text).text for text in (error.message, error.hint))
     headers = {"Retry-After": _RETRY_S} if status == 503 else None
-    return problem(status, detail, hint=hint, problems=problems, where=request.url.path, headers=headers)
+    code = _code_of(error)
+    return problem(
+        *(status, detail), hint=hint, problems=problems, where=request.url.path, headers=headers, code=code
+    )
+
+
+def _code_of(error: RecoupError) -> str:
+    if isinstance(error, InvalidPlan):
+        return "plan"
+    return "key" if isinstance(error, KeyOfAnother) else ""
 
 
 async def _not_understood(request: Request, error: Exception) -> Response:

@@ -24,7 +24,7 @@ KEY_HEADER: Final = "Idempotency-Key"
 CSRF_HEADER: Final = "X-CSRF-Token"
 COOKIE: Final = "recoup_session"
 _KEY: Final = re.compile(r"[\x21-\x7e]{1,128}")
-_CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="recoup"'}
+_CHALLENGE: Final = {"WWW-Authenticate": "Bearer"}
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
@@ -82,7 +82,7 @@ def known(house: House, request: Request, token: str) -> Principal:
     house.brake.must_be_open(address)
     found = house.book.who(token)
     if found is None:
-        house.brake.wrong(address)
+        house.brake.wrong(address, token)
         raise Refused(
             *(401, "this token is not known, or was revoked"),
             hint="Make a new one where the gateway runs: recoup tokens make operator --name NAME",

@@ -9,16 +9,18 @@ from fastapi import Body, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from recoup.app import App
+from recoup.app import App, Submitted
 from recoup.errors import InvalidPlan, NotFound, Problem, UsageError
 from recoup.gateway import shapes
 from recoup.gateway.answering import PAGE_MAX, cursor_of, document, page, read_cursor
+from recoup.gateway.asking import ask_first, may_wait, must_ask
 from recoup.gateway.described import answers, streams
 from recoup.gateway.house import House, house_of, principal_of
 from recoup.gateway.lists import Filter
 from recoup.gateway.problems import Refused
 from recoup.gateway.routing import KEY_HEADER, marked, new_router, sub_key
 from recoup.gateway.streaming import Batch, Message, stream
+from recoup.kernel.approvals import SUBMIT
 from recoup.kernel.controls import FORCE, is_over
 from recoup.kernel.documents import run_document
 from recoup.kernel.prefix import ledger_document
@@ -161,33 +163,17 @@ async def stream_log(request: Request, run_id: str, step: str, after: After = No
     return await stream(request, house, look, after)
 
 
-@router.post("/api/runs", status_code=201, responses=answers(shapes.Submitted, status=201))
+@router.post("/api/runs", status_code=201, responses=may_wait(answers(shapes.Submitted, status=201)))
 async def submit_run(request: Request, wanted: Annotated[shapes.RunRequest, Body()]) -> Response:
     """Submit a plan to a queue; a worker runs it. A plan is code."""
-    from recoup.fleet.queued import Queued
-    from recoup.kernel.needs import needs_of
-    from recoup.linked import Reusing
-    from recoup.model.target import HealMode
-
-    house, principal = house_of(request), principal_of(request)
-    app = house.app
-    plan, given, source = await _plan(house, wanted)
-    now = app.world.clock.now()
-    queued = Queued(
-        queue=wanted.queue,
-        priority=wanted.priority,
-        needs=tuple(sorted(needs_of(plan) | set(wanted.needs))),
-        not_before_us=round(now.wall_us + wanted.delay_s * 1e6) if wanted.delay_s else 0,
-        dedup_key=wanted.dedup_key or _dedup_key(request),
-        submitted_by=principal.actor,
-        submit_reason=wanted.reason,
-    )
-    reusing = None
-    if wanted.reuse is not None:
-        await app.must_not_be_driven(await app.state(wanted.reuse))
-        reusing = Reusing(wanted.reuse, wanted.from_step)
-    heal = None if wanted.heal is None else HealMode(wanted.heal)
-    done = await app.submit_queued(plan, given, source, queued, reusing, heal)
+    house, actor = house_of(request), principal_of(request).actor
+    if await must_ask(request, SUBMIT):
+        plan, given, _ = await _plan(house, wanted)
+        _must_hold_no_secret(plan, given)
+        waits = await ask_first(request, SUBMIT, plan.name, wanted, wanted.reason or "")
+        assert waits is not None, "it was needed a moment ago"
+        return waits
+    done = await submitted(house, wanted, actor, _dedup_key(request))
     told = {
         **{"runId": done.run_id, "queue": wanted.queue, "duplicate": done.duplicate},
         "note": done.note,
@@ -196,7 +182,47 @@ async def submit_run(request: Request, wanted: Annotated[shapes.RunRequest, Body
     return document(request, told, status=200 if done.duplicate else 201, headers=place)
 
 
-@router.post("/api/runs/{run_id}/control", responses=answers(shapes.Controlled, 202))
+async def submitted(
+    house: House, wanted: shapes.RunRequest, actor: str, key: str | None, approval_ref: str | None = None
+) -> Submitted:
+    """The same key again is the same run."""
+    from recoup.fleet.queued import Queued
+    from recoup.kernel.needs import needs_of
+    from recoup.linked import Reusing
+    from recoup.model.target import HealMode
+
+    app = house.app
+    plan, given, source = await _plan(house, wanted)
+    now = app.world.clock.now()
+    queued = Queued(
+        queue=wanted.queue,
+        priority=wanted.priority,
+        needs=tuple(sorted(needs_of(plan) | set(wanted.needs))),
+        not_before_us=round(now.wall_us + wanted.delay_s * 1e6) if wanted.delay_s else 0,
+        dedup_key=wanted.dedup_key or key,
+        submitted_by=actor,
+        submit_reason=wanted.reason,
+        approval_ref=approval_ref,
+    )
+    reusing = None
+    if wanted.reuse is not None:
+        await app.must_not_be_driven(await app.state(wanted.reuse))
+        reusing = Reusing(wanted.reuse, wanted.from_step)
+    heal = None if wanted.heal is None else HealMode(wanted.heal)
+    return await app.submit_queued(plan, given, source, queued, reusing, heal)
+
+
+def _must_hold_no_secret(plan: Plan, given: dict[str, str]) -> None:
+    """A request that waits is recorded as it is."""
+    named = [name for name, spec in plan.inputs.items() if spec.secret and name in given]
+    if named:
+        raise UsageError(
+            f"a submission waits for approval, and {named[0]!r} is a secret that must not be recorded",
+            hint="Let the plan read it where the workers are, from their environment or a file.",
+        )
+
+
+@router.post("/api/runs/{run_id}/control", responses=may_wait(answers(shapes.Controlled), shapes.Controlled))
 async def control_run(
     request: Request, run_id: str, wanted: Annotated[shapes.ControlRequest, Body()]
 ) -> Response:
@@ -204,7 +230,9 @@ async def control_run(
     return await _control(request, run_id, wanted)
 
 
-@router.post("/api/task-runs/{run_id}/control", responses=answers(shapes.Controlled, 202))
+@router.post(
+    "/api/task-runs/{run_id}/control", responses=may_wait(answers(shapes.Controlled), shapes.Controlled)
+)
 async def control_task_run(
     request: Request, run_id: str, wanted: Annotated[shapes.ControlRequest, Body()]
 ) -> Response:
@@ -213,24 +241,40 @@ async def control_task_run(
 
 
 async def _control(request: Request, run_id: str, wanted: shapes.ControlRequest) -> Response:
+    house, app = house_of(request), house_of(request).app
+    await must_make_sense(house, run_id, wanted)
+    waits = await ask_first(request, wanted.action, run_id, wanted, wanted.reason.strip())
+    if waits is not None:
+        return waits
+    actor, control_id = principal_of(request).actor, _control_id(request)
+    return await _controlled(request, app, await steered(app, run_id, wanted, actor, control_id))
+
+
+async def must_make_sense(house: House, run_id: str, wanted: shapes.ControlRequest) -> None:
     from recoup import steering
 
-    house, app = house_of(request), house_of(request).app
     await house.run(run_id)
     _must_be_whole(wanted)
-    await steering.must_have_step(app, run_id, wanted.step_id)
+    await steering.must_have_step(house.app, run_id, wanted.step_id)
+
+
+async def steered(
+    app: App, run_id: str, wanted: shapes.ControlRequest, actor: str, control_id: str | None
+) -> Control:
+    """As it was answered, if it was in time. The same id again is the same control."""
+    from recoup import steering
+
     wish = steering.Wish(
         run_id=run_id,
         action=wanted.action,
         reason=wanted.reason.strip(),
-        actor=principal_of(request).actor,
+        actor=actor,
         step_id=wanted.step_id,
         argument=FORCE if wanted.force else wanted.as_,
-        id=_control_id(request),
+        id=control_id,
     )
     sent = await steering.send(app, wish)
-    answered = await steering.answered(app, sent, _PATIENCE_S)
-    return await _controlled(request, app, answered or sent)
+    return await steering.answered(app, sent, _PATIENCE_S) or sent
 
 
 async def _controlled(request: Request, app: App, control: Control) -> Response:

@@ -11,7 +11,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from recoup import __version__
-from recoup.gateway import bulk, heals, lists, runs, sessions, system, workflows
+from recoup.gateway import (
+    approvals,
+    bulk,
+    escalations,
+    heals,
+    lists,
+    probes,
+    runs,
+    sessions,
+    system,
+    webhooks,
+    workflows,
+)
 from recoup.gateway.access import MAY
 from recoup.gateway.answering import document
 from recoup.gateway.console import CONSOLE
@@ -24,6 +36,7 @@ from recoup.gateway.shapes import ProblemAnswer
 ROUTERS: Final = (
     *(lists.router, bulk.router, runs.router),
     *(system.router, sessions.router, workflows.router, heals.router),
+    *(probes.router, escalations.router, approvals.router, webhooks.router),
 )
 """One for each subject; who adds one adds its routes to the table of access. Tried one after the other: lists before
 runs, as `/api/runs/count` is no run, and both before what is asked less often."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import getpass
 import ipaddress
 import os
 import signal
@@ -20,9 +21,10 @@ from recoup.app import App
 from recoup.errors import UsageError
 from recoup.fleet.worker import Notice, Shift, Worker
 from recoup.gateway.access import Role
-from recoup.gateway.book import Book
+from recoup.gateway.book import Book, new_token_id
 from recoup.gateway.house import House
 from recoup.gateway.service import build
+from recoup.model.events import TokenMade
 
 CONNECTIONS_MAX: Final = 500
 IDLE_S: Final = 15
@@ -65,32 +67,45 @@ async def serve(
     must_be_safe(setup)
     listening = _listening(setup)
     book = Book(app.settings.home / "gateway.db", lambda: app.world.clock.now().wall_us / 1e6)
+    house = House(app, book, tuple(folder.resolve() for folder in setup.plan_folders))
     try:
-        house = House(app, book, tuple(folder.resolve() for folder in setup.plan_folders))
         (app.settings.home / "plans").mkdir(mode=0o700, exist_ok=True)
         app.measure_always()
         server = _Server(_config(setup, house))
         house.stopping = lambda: server.should_exit
         worker = await _worker(app, setup, say)
-        opened(Opened(_url(setup, listening), first_tokens(book, setup, app.world.clock.now().iso())))
+        opened(Opened(_url(setup, listening), await first_tokens(house, setup)))
         with _ended_by_signals(server, worker):
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(server.serve([listening]))
+                serving = tasks.create_task(server.serve([listening]))
+                couriers = tasks.create_task(house.hooks.work())
+                serving.add_done_callback(lambda _: couriers.cancel())
                 if worker is not None:
                     tasks.create_task(worker.work())
     finally:
         listening.close()
         book.close()
+        if "hooks" in house.__dict__:
+            house.hooks.close()
 
 
-def first_tokens(book: Book, setup: Setup, at: str) -> dict[str, str]:
+async def first_tokens(house: House, setup: Setup) -> dict[str, str]:
     """One for each role, where there is none yet."""
+    book, at = house.book, house.app.world.clock.now().iso()
     if setup.token is not None:
         book.accept(setup.token)
         return {}
     if not book.is_new():
         return {}
-    return {role.value: book.make(role, f"first {role}", at) for role in Role}
+    ids = {role: new_token_id() for role in Role}
+    about = {"by": f"{getpass.getuser()} (recoup serve)", "reason": "the first start"}
+    await house.tell_of_tokens(
+        *(
+            TokenMade(token_id=name, name=f"first {role}", role=role.value, **about)
+            for role, name in ids.items()
+        )
+    )
+    return {role.value: book.make(role, f"first {role}", at, name) for role, name in ids.items()}
 
 
 def must_be_safe(setup: Setup) -> None:

@@ -9,11 +9,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from recoup.gateway import shapes
+from recoup.gateway.access import Principal
 from recoup.gateway.answering import document
 from recoup.gateway.book import SESSION_S
 from recoup.gateway.described import answers
-from recoup.gateway.house import house_of
+from recoup.gateway.house import house_of, principal_of
 from recoup.gateway.routing import COOKIE, known, must_be_own_page, new_router
+from recoup.model.events import SessionEnded, SessionOpened
 
 router = new_router("sessions")
 
@@ -25,6 +27,7 @@ async def sign_in(request: Request, wanted: Annotated[shapes.SignIn, Body()]) ->
     house = house_of(request)
     principal = known(house, request, wanted.token)
     secret, csrf = house.book.open_session(principal)
+    await house.tell_of_tokens(SessionOpened(**_about(principal)))
     answer = document(request, {"role": principal.role.value, "name": principal.name, "csrf": csrf})
     answer.set_cookie(
         COOKIE,
@@ -39,7 +42,16 @@ async def sign_in(request: Request, wanted: Annotated[shapes.SignIn, Body()]) ->
 
 @router.post("/api/session/end", responses=answers(shapes.SignedOut))
 async def sign_out(request: Request) -> Response:
-    house_of(request).book.end_session(request.cookies.get(COOKIE, ""))
+    house, secret = house_of(request), request.cookies.get(COOKIE, "")
+    if house.book.end_session(secret):
+        await house.tell_of_tokens(SessionEnded(**_about(principal_of(request))))
     answer = document(request, {"ended": True})
     answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
     return answer
+
+
+def _about(principal: Principal) -> dict[str, str]:
+    return {
+        **{"token_id": principal.token_id, "name": principal.name, "role": principal.role.value},
+        "by": principal.actor,
+    }

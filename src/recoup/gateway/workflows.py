@@ -13,9 +13,11 @@ from recoup.app import App
 from recoup.errors import NotFound
 from recoup.gateway import shapes
 from recoup.gateway.answering import document, page
+from recoup.gateway.asking import ask_first, may_wait
 from recoup.gateway.described import answers
 from recoup.gateway.house import house_of, principal_of
 from recoup.gateway.routing import new_router
+from recoup.kernel.approvals import MODE, ROLLBACK
 from recoup.model.ids import EVERY_WORKFLOW
 from recoup.model.mode import Mode
 from recoup.model.storage import RunFilter
@@ -36,14 +38,17 @@ async def list_workflows(request: Request) -> Response:
 async def show_mode(request: Request, name: str) -> Response:
     """`-` instead of a name: all workflows together."""
     app = house_of(request).app
-    return document(request, await _mode(app, await _known(app, name)))
+    return document(request, await _mode(app, await known(app, name)))
 
 
-@router.post("/api/workflows/{name}/mode", responses=answers(shapes.ModeDocument))
+@router.post("/api/workflows/{name}/mode", responses=may_wait(answers(shapes.ModeDocument)))
 async def set_mode(request: Request, name: str, wanted: Annotated[shapes.ModeRequest, Body()]) -> Response:
     """Put a workflow into a mode. `-` instead of a name: all workflows together."""
     app = house_of(request).app
-    workflow = await _known(app, name)
+    workflow = await known(app, name)
+    waits = await ask_first(request, MODE, name, wanted, wanted.reason.strip())
+    if waits is not None:
+        return waits
     actor = principal_of(request).actor
     await app.force_mode(workflow, Mode(wanted.mode), wanted.reason.strip(), actor, wanted.for_s)
     await app.chores()
@@ -54,7 +59,7 @@ async def set_mode(request: Request, name: str, wanted: Annotated[shapes.ModeReq
 async def list_versions(request: Request, name: str) -> Response:
     """The versions of what it has learned, newest first."""
     app = house_of(request).app
-    learnt = await app.memories.of(await _known(app, name))
+    learnt = await app.memories.of(await known(app, name))
     return page(request, [msgspec.to_builtins(one) for one in learnt.versions()], None)
 
 
@@ -64,18 +69,22 @@ async def snapshot(
 ) -> Response:
     """Keep what is known now as a version."""
     app, actor = house_of(request).app, principal_of(request).actor
-    made = await app.memories.snapshot(await _known(app, name), await app.policy(), actor, wanted.reason)
+    made = await app.memories.snapshot(await known(app, name), await app.policy(), actor, wanted.reason)
     await app.chores()
     return document(request, {"version": made})
 
 
-@router.post("/api/workflows/{name}/memory/rollback", responses=answers(shapes.Rollback))
+@router.post("/api/workflows/{name}/memory/rollback", responses=may_wait(answers(shapes.Rollback)))
 async def rollback(
     request: Request, name: str, wanted: Annotated[shapes.RollbackRequest, Body()]
 ) -> Response:
     """Take back what was learned after a version: all of it, or nothing."""
     app, actor = house_of(request).app, principal_of(request).actor
-    back = await app.memories.rollback(await _known(app, name), wanted.version, actor, wanted.reason)
+    workflow = await known(app, name)
+    waits = await ask_first(request, ROLLBACK, name, wanted, wanted.reason.strip())
+    if waits is not None:
+        return waits
+    back = await app.memories.rollback(workflow, wanted.version, actor, wanted.reason)
     await app.chores()
     return document(request, msgspec.to_builtins(back))
 
@@ -85,7 +94,7 @@ async def _mode(app: App, workflow: str) -> dict[str, Any]:
     return found
 
 
-async def _known(app: App, name: str) -> str:
+async def known(app: App, name: str) -> str:
     """A name that was mistyped must not look as if it were paused now."""
     if name == ALL:
         return EVERY_WORKFLOW

@@ -136,6 +136,28 @@ _TARGET_HEALED = Shape(
     name="target_healed", table="heals", key=_ATTEMPT, columns=("healed_at_us",), inserts=True
 )
 
+_GONE_ON = Shape(
+    name="escalations_gone_on", table="escalations", key=("stream",), columns=(), fixed={"gone_on": True}
+)
+"""Whatever a run waited for a person with, it does no more."""
+_ACKNOWLEDGED = Shape(
+    name="escalation_acknowledged",
+    table="escalations",
+    key=("id",),
+    columns=(),
+    fixed={"said": "acknowledged"},
+)
+_ASSIGNED = Shape(
+    name="escalation_assigned",
+    table="escalations",
+    key=("id",),
+    columns=("assignee",),
+    fixed={"said": "assigned"},
+)
+_RESOLVED = Shape(
+    name="escalation_resolved", table="escalations", key=("id",), columns=(), fixed={"said": "resolved"}
+)
+
 SHAPES = (
     _RUN_SUBMITTED,
     _RUN_DELIVERED,
@@ -150,15 +172,22 @@ SHAPES = (
     _CHECKPOINT_STORED,
     _CHECKPOINT_INVALID,
     _TARGET_HEALED,
+    _GONE_ON,
+    _ACKNOWLEDGED,
+    _ASSIGNED,
+    _RESOLVED,
 )
 
 
 def changes(stream: str, at: Instant, payload: Payload) -> tuple[RowChange, ...]:
-    """In the order in which they must be applied. Only runs have cached rows."""
+    """In the order in which they must be applied. Only runs and escalations have cached rows."""
+    if stream.startswith("escalation:"):
+        return _said_of(payload)
     projector = _PROJECTORS.get(type(payload))
     if projector is None or not stream.startswith("run:"):
         return ()
-    return (projector(stream[4:], at.wall_us, payload),)
+    change = projector(stream[4:], at.wall_us, payload)
+    return (change, RowChange(_GONE_ON, (stream,))) if isinstance(payload, _GOING_ON) else (change,)
 
 
 class Cached(msgspec.Struct, frozen=True):
@@ -174,7 +203,7 @@ class Cached(msgspec.Struct, frozen=True):
 
 def rebuild(events: Iterable[Event]) -> Cached:
     """What every backend must hold after all these events (in order within each stream)."""
-    tables: dict[str, Table] = {"runs": {}, "attempts": {}, "checkpoints": {}, "heals": {}}
+    tables: dict[str, Table] = {"runs": {}, "attempts": {}, "checkpoints": {}, "heals": {}, "escalations": {}}
     last: dict[str, Event] = {}
     for event in events:
         last[event.stream] = event
@@ -316,6 +345,21 @@ def _step_reused(run_id: str, at_us: int, payload: ev.StepReused) -> RowChange:
 def _step_invalidated(run_id: str, _at_us: int, payload: ev.StepInvalidated) -> RowChange:
     return RowChange(_CHECKPOINT_INVALID, (run_id, payload.step_index))
 
+
+def _said_of(payload: Payload) -> tuple[RowChange, ...]:
+    match payload:
+        case ev.EscalationAcknowledged():
+            return (RowChange(_ACKNOWLEDGED, (payload.escalation_id,)),)
+        case ev.EscalationAssigned():
+            return (RowChange(_ASSIGNED, (payload.assignee, payload.escalation_id)),)
+        case ev.EscalationResolved():
+            return (RowChange(_RESOLVED, (payload.escalation_id,)),)
+        case _:
+            return ()
+
+
+_GOING_ON = (ev.RunWaiting, ev.RunResumed, ev.RunCancelled)
+"""What may follow an escalation of a run. One that was given up for good is followed by nothing: a person says so."""
 
 _PROJECTORS: dict[type[Payload], Projector] = {
     ev.RunSubmitted: _run_submitted,

@@ -66,7 +66,7 @@ def _write_companions(transaction: Transacting, append: Append) -> None:
     for policy in append.policies:
         transaction.add_policy(policy)
     for escalation in append.escalations:
-        transaction.add_escalation(escalation)
+        transaction.add_escalation(escalation, append.at)
 
 
 def _write_events(

@@ -11,7 +11,7 @@ from recoup.kernel.projection import ATTEMPTED, PROJECTED, changes
 from recoup.kernel.workflow import fold_workflow, rebuild_workflow
 from recoup.ledger.transacting import Transacting, seq_of
 from recoup.model.events import AttemptFailed, AttemptFinished
-from recoup.model.ids import run_stream, workflow_stream
+from recoup.model.ids import escalation_stream, run_stream, workflow_stream
 from recoup.model.instant import Instant
 from recoup.model.mode import Health
 from recoup.model.run import WorkflowState
@@ -34,6 +34,7 @@ class _WholeState(msgspec.Struct, frozen=True):
 
 _RUN = run_stream("")
 _WORKFLOW = workflow_stream("")
+_ESCALATION = escalation_stream("")
 _decode_state = msgspec.json.Decoder(_WholeState).decode
 _encode_state = msgspec.json.Encoder().encode
 
@@ -45,6 +46,10 @@ def keep_cached_rows(transaction: Transacting, part: StreamAppend, start: int, a
         return
     if part.stream.startswith(_RUN):
         _keep_run_rows(transaction, part, start, at)
+    elif part.stream.startswith(_ESCALATION):
+        for draft in part.drafts:
+            for change in changes(part.stream, at, draft.fact()):
+                transaction.write_row(change)
 
 
 def workflow_after(

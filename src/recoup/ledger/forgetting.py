@@ -10,7 +10,7 @@ from recoup.ledger.places import find_stream, first_place
 from recoup.ledger.queries import queries
 from recoup.ledger.stored_folds import family
 from recoup.ledger.transaction import Transaction
-from recoup.model.ids import LEDGER_STREAM, run_stream
+from recoup.model.ids import LEDGER_STREAM, escalation_stream, run_stream
 from recoup.model.instant import Instant
 from recoup.model.storage import Append, Draft, EndedRun, StreamAppend
 
@@ -98,6 +98,10 @@ def _forget_run(transaction: Transaction, run_id: str) -> None:
         _forget_stream(transaction, stream_id)
     for query in _OF_A_RUN:
         transaction.execute(_Q[query], (run_id,))
+    for (escalation_id,) in transaction.execute(_Q["escalations_of"], (stream,)).fetchall():
+        said_id = find_stream(transaction.connection, escalation_stream(escalation_id))
+        if said_id is not None:
+            _forget_stream(transaction, said_id)
     transaction.execute(_Q["forget_escalations"], (stream,))
 
 

@@ -8,6 +8,7 @@ from recoup.kernel.projection import ATTEMPTED, PROJECTED, changes
 from recoup.ledger import appending
 from recoup.ledger.claims import HEEDED, keep_claim
 from recoup.ledger.folds import write_attempts
+from recoup.ledger.inbox import rebuild_inbox
 from recoup.ledger.places import find_stream, first_place
 from recoup.ledger.queries import queries
 from recoup.ledger.stored_folds import stream_facts
@@ -47,6 +48,7 @@ def rebuild_cached_rows(transaction: Transaction) -> None:
             if kind in HEEDED:
                 keep_claim(transaction, stream.removeprefix(_RUN), payload)
         write_attempts(transaction, stream, end)
+    rebuild_inbox(transaction)
 
 
 def _stands(transaction: Transaction, at: Instant, position: Position, draft: Draft) -> bool:

@@ -14,7 +14,10 @@ from recoup.ledger.queries import sql_file
 
 APPLICATION_ID = 0x5265636F
 
-SCRIPTS = ("schema.sql", "schema-2.sql", "schema-3.sql", "schema-4.sql", "schema-5.sql", "schema-6.sql")
+SCRIPTS = (
+    *("schema.sql", "schema-2.sql", "schema-3.sql", "schema-4.sql", "schema-5.sql"),
+    *("schema-6.sql", "schema-7.sql"),
+)
 """The script at index n leads from version n to version n + 1."""
 
 

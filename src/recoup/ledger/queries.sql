@@ -22,6 +22,9 @@ SELECT events.id, streams.name, events.place & 4294967295, events.wall_us, event
     CAST(events.payload AS BLOB)
 FROM events CROSS JOIN streams ON streams.id = events.place >> 32 WHERE events.id > ? ORDER BY events.id LIMIT ?;
 
+-- last_arrival: the number of the newest fact
+SELECT id FROM events ORDER BY id DESC LIMIT 1;
+
 -- event_at: the fact at a place, to be compared with what should be there
 SELECT wall_us, boot_us, boot_id, type, payload FROM events WHERE place = ?;
 
@@ -45,13 +48,38 @@ INSERT INTO policies (digest, body) VALUES (?, ?) ON CONFLICT (digest) DO NOTHIN
 SELECT body FROM policies WHERE digest = ?;
 
 -- add_escalation: one row of the outbox, once per id
-INSERT INTO escalations (id, stream, reason, body) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO NOTHING;
+INSERT INTO escalations (id, stream, reason, body, raised_at_us) VALUES (?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING;
 
 -- undelivered_escalations: what nobody was told yet, oldest first
 SELECT id, stream, reason, body FROM escalations WHERE delivered_at_us IS NULL ORDER BY number LIMIT ?;
 
 -- all_escalations: oldest first
 SELECT id, stream, reason, body FROM escalations ORDER BY number LIMIT ?;
+
+-- inbox: escalations oldest first, behind a number; of runs (1), of probes (0), or of both (NULL)
+SELECT number, id, stream, reason, body, state, assignee, raised_at_us FROM escalations
+WHERE number > ?1 AND (?2 IS NULL OR (stream >= 'run:' AND stream < 'run;') = ?2) ORDER BY number LIMIT ?3;
+
+-- inbox_in_state: the same of those in one state
+SELECT number, id, stream, reason, body, state, assignee, raised_at_us FROM escalations
+WHERE state = ?4 AND number > ?1 AND (?2 IS NULL OR (stream >= 'run:' AND stream < 'run;') = ?2)
+ORDER BY number LIMIT ?3;
+
+-- escalation: one of them
+SELECT number, id, stream, reason, body, state, assignee, raised_at_us FROM escalations WHERE id = ?;
+
+-- escalations_of: their ids, of one stream
+SELECT id FROM escalations WHERE stream = ?;
+
+-- forget_all_escalations: to be made anew from the events
+DELETE FROM escalations;
+
+-- told_of_escalations: events of all streams that make, change or end an escalation, in the order in which they came
+SELECT streams.name, events.wall_us, events.boot_us, events.boot_id, events.type, CAST(events.payload AS BLOB)
+FROM events CROSS JOIN streams ON streams.id = events.place >> 32
+WHERE events.type IN ('Escalated', 'probe.reported', 'task.run.waiting', 'task.run.resumed', 'task.run.cancelled',
+    'escalation.acknowledged', 'escalation.assigned', 'escalation.resolved')
+ORDER BY events.id;
 
 -- add_control: one row of the inbox, once per id
 INSERT INTO controls (id, run_id, action, reason, actor, wall_us, boot_us, boot_id, step_id, argument, outcome, epoch)

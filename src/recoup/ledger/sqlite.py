@@ -12,6 +12,7 @@ from recoup.kernel.elapsed import elapsed_s
 from recoup.ledger import leases
 from recoup.ledger.commits import Commits
 from recoup.ledger.forgetting import ended_runs, forget
+from recoup.ledger.inbox import escalation_row
 from recoup.ledger.jobs import AppendJob, rebuild_cached_rows
 from recoup.ledger.places import find_last_place, find_stream, first_place
 from recoup.ledger.queries import queries
@@ -40,6 +41,7 @@ from recoup.model.storage import (
     Draft,
     EndedRun,
     Escalation,
+    EscalationRow,
     Head,
     HeldRun,
     History,
@@ -80,6 +82,10 @@ class SqliteLedger:
     async def arrivals(self, after: int = 0, limit: int = 10_000) -> list[Arrival]:
         # Row ids are given out under the write lock, so a lower one never becomes visible after a higher one.
         return [_arrival(row) for row in self._reader.rows("events_arrived", (after, limit))]
+
+    async def last_arrival(self) -> int:
+        row = self._reader.row("last_arrival")
+        return int(row[0]) if row else 0
 
     async def head(self, stream: str) -> int:
         stream_id = self._reader.ask(lambda connection: find_stream(connection, stream))
@@ -191,6 +197,19 @@ class SqliteLedger:
     async def escalations(self, *, undelivered: bool = True, limit: int = 100) -> list[Escalation]:
         name = "undelivered_escalations" if undelivered else "all_escalations"
         return [_escalation(row) for row in self._reader.rows(name, (limit,))]
+
+    async def inbox(
+        self, *, state: str | None = None, of_runs: bool | None = None, after: int = 0, limit: int = 100
+    ) -> list[EscalationRow]:
+        if state is None:
+            rows = self._reader.rows("inbox", (after, of_runs, limit))
+        else:
+            rows = self._reader.rows("inbox_in_state", (after, of_runs, limit, state))
+        return [escalation_row(row) for row in rows]
+
+    async def escalation(self, escalation_id: str) -> EscalationRow | None:
+        row = self._reader.row("escalation", (escalation_id,))
+        return escalation_row(row) if row else None
 
     async def ended(self, before_us: int, after: str = "", limit: int = 200) -> list[EndedRun]:
         return self._reader.ask(lambda connection: ended_runs(connection, before_us, after, limit))

@@ -94,8 +94,8 @@ class Transaction:
     def add_policy(self, policy: PolicyBody) -> None:
         self.execute(_Q["add_policy"], (policy.digest, stored(policy.body)))
 
-    def add_escalation(self, escalation: Escalation) -> None:
-        row = (escalation.id, escalation.stream, escalation.reason, stored(escalation.body))
+    def add_escalation(self, escalation: Escalation, at: Instant) -> None:
+        row = (escalation.id, escalation.stream, escalation.reason, stored(escalation.body), at.wall_us)
         self.execute(_Q["add_escalation"], row)
 
     def last_place(self, stream: str) -> int:

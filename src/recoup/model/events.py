@@ -100,6 +100,7 @@ class RunSubmitted(Payload, frozen=True, kw_only=True):
     submitted_by: str | None = None
     """Who, where that is known: for whoever submits through the gateway, the name of a token."""
     submit_reason: str | None = None
+    approval_ref: Ident | None = None
 
 
 class SubmissionKeyTaken(Payload, frozen=True, kw_only=True):
@@ -575,6 +576,7 @@ class MemoryRollback(Payload, frozen=True, kw_only=True):
     failed_ratio: float | None = None
     failed_ratio_before: float | None = None
     by: str = ""
+    approval_ref: Ident | None = None
 
 
 # Checkpoints
@@ -647,6 +649,7 @@ class WorkflowModeChanged(Payload, frozen=True, kw_only=True):
     forced: bool = False
     actor: str | None = None
     policy_digest: Ident | None = None
+    approval_ref: Ident | None = None
 
 
 class WorkflowProbePermitted(Payload, frozen=True, kw_only=True):
@@ -818,6 +821,168 @@ class CommandHandled(ProbePayload, frozen=True, kw_only=True):
     desired_version: int | None = None
 
 
+# The desk of the gateway: what probes elsewhere report, what people decide
+
+
+class ProbeReported(Payload, frozen=True, kw_only=True):
+    """In the stream `reported:NAME` of a probe elsewhere: one of its events, at its own sequence."""
+
+    TYPE: ClassVar[str] = "probe.reported"
+    sender_epoch: int
+    """Of whoever sent it; the event's own may be lower."""
+    digest: Ident
+    """Of the event as it was sent: redaction may have changed what is kept."""
+    event: dict[str, Any]
+
+
+class ProbeSenderChanged(Payload, frozen=True, kw_only=True):
+    """In the stream `senders:NAME`: a probe speaks under a later lease; who holds an earlier one has lost it."""
+
+    TYPE: ClassVar[str] = "probe.sender.changed"
+    lease_epoch: int
+
+
+class ProbeCommandOrdered(Payload, frozen=True, kw_only=True):
+    """In the stream `commands:NAME`: somebody wants a probe elsewhere to do something."""
+
+    TYPE: ClassVar[str] = "probe.command.ordered"
+    command_id: Ident
+    digest: Ident
+    """Of the command as it was given."""
+    command: dict[str, Any]
+    by: str
+    reason: str
+    approval_ref: Ident | None = None
+
+
+class ProbeCommandHandled(Payload, frozen=True, kw_only=True):
+    """There too: the probe has said what became of it; it is not sent again."""
+
+    TYPE: ClassVar[str] = "probe.command.handled"
+    command_id: Ident
+    outcome: Ident
+    monotonic_seq: int
+    """The event of the probe that says so."""
+
+
+class EscalationPayload(Payload, frozen=True, kw_only=True):
+    """In the stream `escalation:ID`: what a person did about it."""
+
+    escalation_id: Ident
+    by: str
+    reason: str
+
+
+class EscalationAcknowledged(EscalationPayload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "escalation.acknowledged"
+
+
+class EscalationAssigned(EscalationPayload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "escalation.assigned"
+    assignee: str
+
+
+class EscalationResolved(EscalationPayload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "escalation.resolved"
+
+
+class ApprovalPayload(Payload, frozen=True, kw_only=True):
+    """In the stream `approvals`: about something that one person asked for and another must agree to."""
+
+    ref: Ident
+    by: str
+    reason: str
+
+
+class ApprovalRequested(ApprovalPayload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "approval.requested"
+    action: Ident
+    """As the policy's `approval_required` calls it."""
+    target: str
+    """Of what: a run, a workflow, a probe."""
+    request: dict[str, Any]
+    """What exactly, as it was asked for."""
+    token_id: Ident
+    """Whoever holds this token cannot agree to it."""
+    expires_s: float
+
+
+class ApprovalApproved(ApprovalPayload, frozen=True, kw_only=True):
+    """From here on it is carried out, once; what came of it is told by `approval.carried_out`."""
+
+    TYPE: ClassVar[str] = "approval.approved"
+    token_id: Ident
+
+
+class ApprovalRejected(ApprovalPayload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "approval.rejected"
+    token_id: Ident
+
+
+class ApprovalCarriedOut(Payload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "approval.carried_out"
+    ref: Ident
+    outcome: Ident
+    """done | refused: by then it could not be done."""
+    detail: str = ""
+
+
+class TokenPayload(Payload, frozen=True, kw_only=True):
+    """In the stream `gateway`: about a token, never the token itself."""
+
+    token_id: Ident
+    name: str
+    role: Ident
+    by: str
+    reason: str | None = None
+
+
+class TokenMade(TokenPayload, frozen=True, kw_only=True):
+    """Before it can be used."""
+
+    TYPE: ClassVar[str] = "gateway.token.made"
+
+
+class TokenRevoked(TokenPayload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "gateway.token.revoked"
+
+
+class SessionOpened(TokenPayload, frozen=True, kw_only=True):
+    """A browser signed in."""
+
+    TYPE: ClassVar[str] = "gateway.session.opened"
+
+
+class SessionEnded(TokenPayload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "gateway.session.ended"
+
+
+class WebhookPayload(Payload, frozen=True, kw_only=True):
+    """In the stream `gateway`: about somebody who is told of events, never the secret that they share."""
+
+    webhook_id: Ident
+    name: str
+    url: str
+    """Without its query: keys are often kept there."""
+    by: str
+    reason: str | None = None
+
+
+class WebhookAdded(WebhookPayload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "gateway.webhook.added"
+    kinds: tuple[str, ...]
+
+
+class WebhookRemoved(WebhookPayload, frozen=True, kw_only=True):
+    TYPE: ClassVar[str] = "gateway.webhook.removed"
+
+
+class WebhookSwitchedOff(WebhookPayload, frozen=True, kw_only=True):
+    """It could not be told for a day."""
+
+    TYPE: ClassVar[str] = "gateway.webhook.switched_off"
+
+
 # The policy and the ledger
 
 
@@ -912,6 +1077,24 @@ PAYLOADS: dict[str, type[Payload]] = {
         BudgetReset,
         ActionRefused,
         CommandHandled,
+        ProbeReported,
+        ProbeSenderChanged,
+        ProbeCommandOrdered,
+        ProbeCommandHandled,
+        EscalationAcknowledged,
+        EscalationAssigned,
+        EscalationResolved,
+        ApprovalRequested,
+        ApprovalApproved,
+        ApprovalRejected,
+        ApprovalCarriedOut,
+        TokenMade,
+        TokenRevoked,
+        SessionOpened,
+        SessionEnded,
+        WebhookAdded,
+        WebhookRemoved,
+        WebhookSwitchedOff,
     )
 }
 

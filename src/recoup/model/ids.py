@@ -32,6 +32,10 @@ class Lease(msgspec.Struct, frozen=True):
 POLICY_STREAM = "policy"
 LEDGER_STREAM = "ledger"
 """What was done to the ledger itself."""
+GATEWAY_STREAM = "gateway"
+"""Of the gateway itself: its tokens and who signed in."""
+APPROVALS_STREAM = "approvals"
+"""Of what waits for a second person."""
 EVERY_WORKFLOW = "*"
 """Stands for all workflows: no workflow can have this name."""
 
@@ -62,3 +66,23 @@ def refusals_stream(probe_id: str) -> str:
 def key_stream(key_digest: str) -> str:
     """Of a key under which a run is submitted once."""
     return f"key:{key_digest}"
+
+
+def reported_stream(probe_id: str) -> str:
+    """Of what a probe elsewhere told the gateway. One in this ledger has its own: `probe_stream`."""
+    return f"reported:{probe_id}"
+
+
+def senders_stream(probe_id: str) -> str:
+    """Of the leases under which a probe elsewhere has spoken."""
+    return f"senders:{probe_id}"
+
+
+def commands_stream(probe_id: str) -> str:
+    """Of what a probe elsewhere is to do, and what became of it."""
+    return f"commands:{probe_id}"
+
+
+def escalation_stream(escalation_id: str) -> str:
+    """Of what people did about an escalation."""
+    return f"escalation:{escalation_id}"

@@ -115,6 +115,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     workspaces_kept: int = 2
     excerpt_bytes_max: int = 4096
 
+    # What one person asks for over HTTP and another must agree to
+    approval_required: tuple[str, ...] = ()
+    approval_expires_s: float = 86_400
+
     # The user's own classification, before the built-in rules
     exit_codes: dict[int, FailureClass] = {}
     text_rules: tuple[TextRule, ...] = ()

@@ -49,6 +49,22 @@ class Escalation(msgspec.Struct, frozen=True):
     body: Redacted
 
 
+class EscalationRow(msgspec.Struct, frozen=True):
+    """One entry of the inbox: an escalation and how far it is."""
+
+    number: int
+    """In the order in which they came."""
+    id: str
+    stream: str
+    """Where its event stands: of a run, of a probe here (`probe:`) or of one elsewhere (`reported:`)."""
+    reason: str
+    body: Redacted
+    state: str
+    """open | acknowledged | assigned | resolved."""
+    assignee: str | None
+    raised_at_us: int
+
+
 class ControlAck(msgspec.Struct, frozen=True):
     """A control was dealt with, by this epoch."""
 

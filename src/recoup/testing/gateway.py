@@ -70,6 +70,15 @@ class GatewayStandIn:
         self._ordered = asyncio.Event()
 
     @property
+    def people_token(self) -> str:
+        """It does not ask who anybody is."""
+        return self.token
+
+    @property
+    def probe(self) -> str:
+        return "suite"
+
+    @property
     def url(self) -> str:
         return f"{'https' if self._tls else 'http'}://127.0.0.1:{self._port}"
 

@@ -1,7 +1,8 @@
 """What every gateway must do for probes. Subclass `GatewaySuite` in a test module that has a fixture `gateway`.
 
-The fixture gives a running gateway that knows of no probe: its `url`, the `token` that it accepts, and `restart`, which
-ends it and starts it again with all that it had acknowledged, at the same address.
+The fixture gives a running gateway: its `url`, the `token` that it accepts from probes and the one that it accepts from
+people (they may be the same), the name of a `probe` that it has not heard of (nor of others that begin so), and
+`restart`, which ends it and starts it again with all that it had acknowledged, at the same address.
 """
 
 from __future__ import annotations
@@ -51,6 +52,12 @@ class GatewayUnderTest(Protocol):
 
     @property
     def token(self) -> str: ...
+
+    @property
+    def people_token(self) -> str: ...
+
+    @property
+    def probe(self) -> str: ...
 
     async def restart(self) -> None: ...
 
@@ -188,8 +195,8 @@ class GatewaySuite:
 
     async def test_probes_do_not_disturb_each_other(self, gateway: GatewayUnderTest) -> None:
         await _sent(gateway, event(1), event(2), epoch=7)
-        assert await _sent(gateway, event(1), probe="other") == 1
-        assert len(await _kept(gateway)) == 2 and len(await _kept(gateway, probe="other")) == 1
+        assert await _sent(gateway, event(1), probe=_other(gateway)) == 1
+        assert len(await _kept(gateway)) == 2 and len(await _kept(gateway, probe=_other(gateway))) == 1
 
     async def test_the_largest_batch_is_taken(self, gateway: GatewayUnderTest) -> None:
         text = "x" * (BODY_BYTES_MAX // EVENTS_AT_ONCE_MAX - 500)
@@ -241,7 +248,7 @@ class GatewaySuite:
         await _ordered(gateway, command("c-1"))
         await _ordered(gateway, command("c-1"))
         assert await _waiting(gateway) == ["c-1"]
-        order = {"probe_id": PROBE, "command": command("c-1", action="rebind")}
+        order = {"probe_id": gateway.probe, "command": command("c-1", action="rebind")}
         heard = await _heard(gateway, "POST", COMMANDS_PATH, order)
         assert (heard.status, heard.code) == (409, "conflict")
         await _sent(gateway, handled(1, "c-1"))
@@ -250,8 +257,8 @@ class GatewaySuite:
 
     async def test_commands_are_for_the_probe_that_they_name(self, gateway: GatewayUnderTest) -> None:
         await _ordered(gateway, command("c-1"))
-        assert await _waiting(gateway, probe="other") == []
-        await _sent(gateway, handled(1, "c-1"), probe="other")
+        assert await _waiting(gateway, probe=_other(gateway)) == []
+        await _sent(gateway, handled(1, "c-1"), probe=_other(gateway))
         assert await _waiting(gateway) == ["c-1"]
 
     async def test_who_waits_for_a_command_gets_it_at_once(self, gateway: GatewayUnderTest) -> None:
@@ -279,7 +286,9 @@ class GatewaySuite:
         assert await _kept(gateway) == []
 
     async def test_a_body_that_is_too_long_is_refused(self, gateway: GatewayUnderTest) -> None:
-        long = json.dumps({"probe_id": PROBE, "lease_epoch": 1, "events": [], "x": "x" * BODY_BYTES_MAX})
+        long = json.dumps(
+            {"probe_id": gateway.probe, "lease_epoch": 1, "events": [], "x": "x" * BODY_BYTES_MAX}
+        )
         whole = await _heard(gateway, "POST", EVENTS_PATH, long.encode())
         in_pieces = await _heard(gateway, "POST", EVENTS_PATH, _pieces(long.encode()))
         for heard in (whole, in_pieces):
@@ -308,7 +317,7 @@ class GatewaySuite:
             heard = await _heard(gateway, "GET", COMMANDS_PATH + query)
             assert heard.status == 400, query
             _is_problem(heard)
-        order = await _heard(gateway, "POST", COMMANDS_PATH, {"probe_id": PROBE, "command": {}})
+        order = await _heard(gateway, "POST", COMMANDS_PATH, {"probe_id": gateway.probe, "command": {}})
         assert order.status == 400
         assert (await _heard(gateway, "DELETE", EVENTS_PATH)).status == 405
 
@@ -323,15 +332,25 @@ _DOORS = (
 _OWN = "its own"
 
 
+def _other(gateway: GatewayUnderTest) -> str:
+    return f"{gateway.probe}-other"
+
+
+def _token(gateway: GatewayUnderTest, method: str, path: str) -> str:
+    """Probes tell events and ask for commands; everything else is for people."""
+    of_probes = (("POST", EVENTS_PATH), ("GET", COMMANDS_PATH), ("DELETE", EVENTS_PATH))
+    return gateway.token if (method, urlsplit(path).path) in of_probes else gateway.people_token
+
+
 async def _post(
-    gateway: GatewayUnderTest, *events: dict[str, Any], epoch: int = 1, probe: str = PROBE
+    gateway: GatewayUnderTest, *events: dict[str, Any], epoch: int = 1, probe: str | None = None
 ) -> Heard:
-    batch = {"probe_id": probe, "lease_epoch": epoch, "events": list(events)}
+    batch = {"probe_id": probe or gateway.probe, "lease_epoch": epoch, "events": list(events)}
     return await _heard(gateway, "POST", EVENTS_PATH, batch)
 
 
 async def _sent(
-    gateway: GatewayUnderTest, *events: dict[str, Any], epoch: int = 1, probe: str = PROBE
+    gateway: GatewayUnderTest, *events: dict[str, Any], epoch: int = 1, probe: str | None = None
 ) -> int:
     """How far the gateway says that it has followed."""
     heard = await _post(gateway, *events, epoch=epoch, probe=probe)
@@ -339,8 +358,8 @@ async def _sent(
     return int(heard.document["acknowledged_seq"])
 
 
-async def _kept(gateway: GatewayUnderTest, after: int = 0, probe: str = PROBE) -> list[dict[str, Any]]:
-    query = urlencode({"probe_id": probe, "after": after})
+async def _kept(gateway: GatewayUnderTest, after: int = 0, probe: str | None = None) -> list[dict[str, Any]]:
+    query = urlencode({"probe_id": probe or gateway.probe, "after": after})
     heard = await _heard(gateway, "GET", f"{EVENTS_PATH}?{query}")
     assert heard.status == 200, heard
     return list(heard.document["events"])
@@ -348,24 +367,24 @@ async def _kept(gateway: GatewayUnderTest, after: int = 0, probe: str = PROBE) -
 
 async def _escalations(gateway: GatewayUnderTest) -> list[str]:
     heard = await _heard(gateway, "GET", ESCALATIONS_PATH)
-    assert heard.status == 200 and all(one["probe_id"] == PROBE for one in heard.document["escalations"])
-    return [one["escalation_id"] for one in heard.document["escalations"]]
+    assert heard.status == 200, heard
+    return [one["escalation_id"] for one in heard.document["escalations"] if one["probe_id"] == gateway.probe]
 
 
 async def _ordered(gateway: GatewayUnderTest, wanted: dict[str, Any]) -> None:
-    heard = await _heard(gateway, "POST", COMMANDS_PATH, {"probe_id": PROBE, "command": wanted})
+    heard = await _heard(gateway, "POST", COMMANDS_PATH, {"probe_id": gateway.probe, "command": wanted})
     assert heard.status in (200, 201), heard
 
 
 async def _asked(
-    gateway: GatewayUnderTest, *, epoch: int = 1, probe: str = PROBE, wait_s: float = 0
+    gateway: GatewayUnderTest, *, epoch: int = 1, probe: str | None = None, wait_s: float = 0
 ) -> Heard:
-    query = urlencode({"probe_id": probe, "lease_epoch": epoch, "wait_s": wait_s})
+    query = urlencode({"probe_id": probe or gateway.probe, "lease_epoch": epoch, "wait_s": wait_s})
     return await _heard(gateway, "GET", f"{COMMANDS_PATH}?{query}")
 
 
 async def _waiting(
-    gateway: GatewayUnderTest, *, epoch: int = 1, probe: str = PROBE, wait_s: float = 0
+    gateway: GatewayUnderTest, *, epoch: int = 1, probe: str | None = None, wait_s: float = 0
 ) -> list[str]:
     heard = await _asked(gateway, epoch=epoch, probe=probe, wait_s=wait_s)
     assert heard.status == 200, heard
@@ -380,7 +399,7 @@ async def _heard(
     token: str | None = _OWN,
 ) -> Heard:
     sent = json.dumps(body).encode() if isinstance(body, dict) else body
-    bearer = gateway.token if token == _OWN else token
+    bearer = _token(gateway, method, path) if token == _OWN else token
     return await asyncio.to_thread(_exchange, gateway.url, method, path, sent, bearer)
 
 

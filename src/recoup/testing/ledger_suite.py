@@ -155,6 +155,7 @@ class EventRules:
     ) -> None:
         ledger, other = await open_ledger(), await open_ledger()
         assert await ledger.arrivals() == []
+        assert await ledger.last_arrival() == 0
         for number in range(4):
             writer = (ledger, other)[number % 2]
             await writer.append(
@@ -170,6 +171,7 @@ class EventRules:
             assert read == [(e.seq, e.at, e.type, e.payload.data) for e in came if e.stream == stream]
         assert await other.arrivals(came[4].number, 3) == came[5:8]
         assert await ledger.arrivals(came[-1].number) == []
+        assert await ledger.last_arrival() == came[-1].number
 
     async def test_a_reader_of_all_streams_skips_nothing_while_others_write(
         self, open_ledger: Opener
@@ -516,6 +518,53 @@ class BoxRules:
             await ledger.append(Append(at=START, streams=(into("run:r", note()),), escalations=(one,)))
         assert await ledger.escalations() == escalations
         assert await ledger.escalations(undelivered=False, limit=2) == escalations[:2]
+
+    async def test_what_people_do_about_an_escalation_is_its_state(self, open_ledger: Opener) -> None:
+        ledger = await open_ledger()
+        streams = {"a": "run:r", "b": "probe:p", "c": "run:r2"}
+        for name, stream in streams.items():
+            one = Escalation(name, stream, "because", seal({"of": name}))
+            await ledger.append(Append(at=START, streams=(into(stream, note()),), escalations=(one,)))
+        about = {"by": "ada", "reason": "mine"}
+        acknowledged = ev.EscalationAcknowledged(escalation_id="a", **about)
+        assigned = ev.EscalationAssigned(escalation_id="b", assignee="bob", **about)
+        await ledger.append(facts(into("escalation:a", acknowledged), into("escalation:b", assigned)))
+        rows = await ledger.inbox()
+        assert [(one.id, one.stream, one.reason) for one in rows] == [
+            (name, stream, "because") for name, stream in streams.items()
+        ]
+        assert [(one.state, one.assignee) for one in rows] == [
+            ("acknowledged", None),
+            ("assigned", "bob"),
+            ("open", None),
+        ]
+        assert [one.raised_at_us for one in rows] == [START.wall_us] * 3
+        assert [one.id for one in await ledger.inbox(state="open")] == ["c"]
+        assert [one.id for one in await ledger.inbox(of_runs=True, limit=1)] == ["a"]
+        assert [one.id for one in await ledger.inbox(of_runs=True, after=rows[0].number)] == ["c"]
+        assert [one.id for one in await ledger.inbox(state="assigned", of_runs=False)] == ["b"]
+        assert await ledger.escalation("b") == rows[1]
+        assert await ledger.escalation("d") is None
+
+    async def test_a_run_that_goes_on_ends_its_escalations_whatever_came_first(
+        self, open_ledger: Opener
+    ) -> None:
+        ledger = await open_ledger()
+        for name in ("a", "b", "c"):
+            one = Escalation(name, f"run:{name}", "because", seal({}))
+            await ledger.append(Append(at=START, streams=(into(f"run:{name}", note()),), escalations=(one,)))
+        about = {"by": "ada", "reason": "mine"}
+        await ledger.append(
+            facts(into("escalation:a", ev.EscalationAcknowledged(escalation_id="a", **about)))
+        )
+        await ledger.append(facts(into("run:a", ev.RunWaiting(reason="settled"))))
+        await ledger.append(facts(into("run:b", ev.RunCancelled(reason="enough", actor="ada"))))
+        await ledger.append(
+            facts(into("escalation:b", ev.EscalationAcknowledged(escalation_id="b", **about)))
+        )
+        assert [(one.id, one.state) for one in await ledger.inbox()] == [
+            *(("a", "resolved"), ("b", "resolved"), ("c", "open")),
+        ]
 
     async def test_a_policy_is_stored_once_by_its_digest(self, open_ledger: Opener) -> None:
         ledger = await open_ledger()

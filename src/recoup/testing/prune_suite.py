@@ -85,6 +85,8 @@ class PruneSuite:
         await ledger.append(
             Append(at=START, streams=(StreamAppend("policy", (draft(note()),)),), escalations=(escalation,))
         )
+        said = ev.EscalationResolved(escalation_id="e", by="ada", reason="done")
+        await ledger.append(facts(into("escalation:e", said)))
         await ledger.send_control(control(1, "old"))
         before = await ledger.workflow_state("w")
         assert await forget(ledger, "old") == ["old"]

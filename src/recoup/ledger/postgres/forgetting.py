@@ -40,7 +40,8 @@ async def forget(
 ) -> list[str]:
     # Looked up before they are locked: a run never changes its family nor its key, and newcomers wait for the locks.
     streams = _streams(await _families(connection, run_ids))
-    streams += [name for name, _ in await _rows(connection, "keys_of", (streams,))]
+    keys = [name for name, _ in await _rows(connection, "keys_of", (streams,))]
+    streams += keys + [name for (name,) in await _rows(connection, "escalation_streams", (streams,))]
     async with connection.transaction():
         await connection.execute(_Q["patience_to_forget"])
         await connection.execute(_Q["lock_to_forget"], (streams, LEDGER_STREAM))
@@ -53,6 +54,7 @@ async def forget(
         if doomed:
             gone = {root: families[root] for root in doomed}
             keys = [name for name, _ in await _rows(connection, "keys_of", (_streams(gone),))]
+            keys += [name for (name,) in await _rows(connection, "escalation_streams", (_streams(gone),))]
             runs = [run_id for members in gone.values() for run_id in members]
             await connection.execute(_Q["forget"], (runs, doomed, keys))
             await connection.execute(_Q["forget_heals"], (runs,))

@@ -11,6 +11,7 @@ import psycopg
 from recoup.kernel.projection import ATTEMPTED, with_attempts
 from recoup.kernel.workflow import rebuild_workflow
 from recoup.ledger.folds import STATE_LAG_EVENTS, decode_state
+from recoup.ledger.inbox import escalation_row
 from recoup.ledger.leases import deadline_boot_s, lease_row
 from recoup.ledger.postgres.connecting import Connection, address_of, connect
 from recoup.ledger.postgres.faults import ledger_error
@@ -42,6 +43,7 @@ from recoup.model.storage import (
     Draft,
     EndedRun,
     Escalation,
+    EscalationRow,
     Head,
     HeldRun,
     History,
@@ -109,6 +111,10 @@ class PostgresLedger:
 
     async def arrivals(self, after: int = 0, limit: int = 10_000) -> list[Arrival]:
         return [_arrival(row) for row in await self._reader.rows("events_arrived", (after, limit))]
+
+    async def last_arrival(self) -> int:
+        row = await self._reader.row("last_arrival")
+        return int(row[0]) if row else 0
 
     async def head(self, stream: str) -> int:
         row = await self._reader.row("head", (stream,))
@@ -218,6 +224,17 @@ class PostgresLedger:
     async def escalations(self, *, undelivered: bool = True, limit: int = 100) -> list[Escalation]:
         name = "undelivered_escalations" if undelivered else "all_escalations"
         return [_escalation(row) for row in await self._reader.rows(name, (limit,))]
+
+    async def inbox(
+        self, *, state: str | None = None, of_runs: bool | None = None, after: int = 0, limit: int = 100
+    ) -> list[EscalationRow]:
+        values = {"behind": after, "of_runs": of_runs, "limit": limit, "state": state}
+        rows = await self._reader.rows("inbox" if state is None else "inbox_in_state", values)
+        return [escalation_row(row) for row in rows]
+
+    async def escalation(self, escalation_id: str) -> EscalationRow | None:
+        row = await self._reader.row("escalation", (escalation_id,))
+        return escalation_row(row) if row else None
 
     async def ended(self, before_us: int, after: str = "", limit: int = 200) -> list[EndedRun]:
         # Not by a plan for all cases: it depends on the moment whether most runs are meant, or none.

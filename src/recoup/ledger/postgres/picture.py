@@ -239,8 +239,8 @@ class Picture:
     def add_policy(self, policy: PolicyBody) -> None:
         self._set(self._policies, policy.digest, self._policies.get(policy.digest) or stored(policy.body))
 
-    def add_escalation(self, escalation: Escalation) -> None:
-        row = (escalation.id, escalation.stream, escalation.reason, stored(escalation.body))
+    def add_escalation(self, escalation: Escalation, at: Instant) -> None:
+        row = (escalation.id, escalation.stream, escalation.reason, stored(escalation.body), at.wall_us)
         self.write("add_escalation", *row)
 
     def last_place(self, stream: str) -> int:

@@ -56,6 +56,11 @@ WHERE events.number > %s AND events.number < (
 )
 ORDER BY events.number LIMIT %s;
 
+-- last_arrival: the number of the newest fact before the oldest transaction under way
+SELECT number FROM events WHERE number < (
+    SELECT base + (pg_snapshot_xmin(pg_current_snapshot())::text::bigint << 20) FROM numbering
+) ORDER BY number DESC LIMIT 1;
+
 -- head: where a stream ends
 SELECT last_seq FROM streams WHERE name = %s;
 
@@ -76,13 +81,32 @@ INSERT INTO policies (digest, body) VALUES (%s, %s) ON CONFLICT (digest) DO NOTH
 SELECT body FROM policies WHERE digest = %s;
 
 -- add_escalation: one row of the outbox, once per id
-INSERT INTO escalations (id, stream, reason, body) VALUES (%s, %s, %s, %s) ON CONFLICT (id) DO NOTHING;
+INSERT INTO escalations (id, stream, reason, body, raised_at_us) VALUES (%s, %s, %s, %s, %s) ON CONFLICT (id) DO NOTHING;
 
 -- undelivered_escalations: what nobody was told yet, oldest first
 SELECT id, stream, reason, body FROM escalations WHERE delivered_at_us IS NULL ORDER BY number LIMIT %s;
 
 -- all_escalations: oldest first
 SELECT id, stream, reason, body FROM escalations ORDER BY number LIMIT %s;
+
+-- inbox: escalations oldest first, behind a number; of runs, of probes, or of both (NULL)
+SELECT number, id, stream, reason, body, state, assignee, raised_at_us FROM escalations
+WHERE number > %(behind)s
+AND (%(of_runs)s::boolean IS NULL OR (stream >= 'run:' AND stream < 'run;') = %(of_runs)s::boolean)
+ORDER BY number LIMIT %(limit)s;
+
+-- inbox_in_state: the same of those in one state
+SELECT number, id, stream, reason, body, state, assignee, raised_at_us FROM escalations
+WHERE state >= %(state)s AND state <= %(state)s AND number > %(behind)s
+AND (%(of_runs)s::boolean IS NULL OR (stream >= 'run:' AND stream < 'run;') = %(of_runs)s::boolean)
+ORDER BY state, number LIMIT %(limit)s;
+
+-- escalation: one of them
+SELECT number, id, stream, reason, body, state, assignee, raised_at_us FROM escalations WHERE id = %s;
+
+-- escalation_streams: of what people did about those of these streams
+SELECT streams.name FROM escalations JOIN streams ON streams.name = 'escalation:' || escalations.id
+WHERE escalations.stream = ANY (%s::text[]);
 
 -- add_control: one row of the inbox, once per id
 INSERT INTO controls (id, run_id, action, reason, actor, wall_us, boot_us, boot_id, step_id, argument, outcome, epoch)

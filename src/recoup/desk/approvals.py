@@ -1,0 +1,139 @@
+"""What waits for a second person. Their stream says all; here is only how far it was read.
+
+Deciding is an event that is appended behind exactly what was looked at: of two who decide at once, one does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Callable
+from typing import Final
+
+from recoup.desk.declining import Declined
+from recoup.errors import Conflict, LedgerBusy, NotFound, UsageError
+from recoup.kernel.approvals import (
+    APPROVED,
+    DONE,
+    Approval,
+    Approvals,
+    advance_approvals,
+    refuse_decision,
+    refuse_request,
+    state_of,
+)
+from recoup.kernel.reports import Refusal
+from recoup.model.events import (
+    ApprovalApproved,
+    ApprovalCarriedOut,
+    ApprovalRejected,
+    ApprovalRequested,
+    Payload,
+    decode_payload,
+)
+from recoup.model.ids import APPROVALS_STREAM
+from recoup.model.storage import Append, Draft, StreamAppend
+from recoup.ports import Clock, Ledger, Redactor
+
+_PAGE: Final = 100
+_TRIES_MAX: Final = 20
+
+
+class ApprovalDesk:
+    def __init__(self, ledger: Ledger, redactor: Redactor, clock: Clock) -> None:
+        self._ledger = ledger
+        self._redactor = redactor
+        self._clock = clock
+        self._folded = Approvals(known={})
+
+    async def all(self) -> list[Approval]:
+        """Newest first; as many as are remembered."""
+        return list((await self._look()).known.values())[::-1]
+
+    async def find(self, ref: str) -> Approval:
+        found = (await self._look()).known.get(ref)
+        if found is None:
+            raise NotFound(f"there is no request {ref!r} for approval", hint="List them: GET /api/approvals")
+        return found
+
+    async def request(self, wanted: ApprovalRequested) -> Approval:
+        """Recorded, and nothing else is done. The same `ref` again is the same request."""
+        draft = self._draft(wanted)
+        if decode_payload(draft.type, draft.payload.data) != wanted:
+            raise UsageError(
+                "the request holds a secret, so that it cannot be recorded as it is and wait for approval",
+                hint="Keep secrets in the environment of the workers, or in files that only they read.",
+            )
+        await self._append(wanted.ref, lambda known: self._asked(known, wanted.ref, draft))
+        return await self.find(wanted.ref)
+
+    async def wanted(self, approval: Approval) -> ApprovalRequested:
+        """What exactly was asked for."""
+        (event,) = await self._ledger.read(APPROVALS_STREAM, approval.seq - 1, 1)
+        assert isinstance(event.payload, ApprovalRequested), "a request stands where its fold says"
+        return event.payload
+
+    async def approve(self, ref: str, token_id: str, by: str, reason: str) -> Approval:
+        """From here on it is to be carried out. Raises Declined."""
+        fact = ApprovalApproved(ref=ref, by=by, reason=reason, token_id=token_id)
+        await self._append(ref, lambda known: self._decided(known, fact, approves=True))
+        return await self.find(ref)
+
+    async def reject(self, ref: str, token_id: str, by: str, reason: str) -> Approval:
+        fact = ApprovalRejected(ref=ref, by=by, reason=reason, token_id=token_id)
+        await self._append(ref, lambda known: self._decided(known, fact, approves=False))
+        return await self.find(ref)
+
+    async def carried_out(self, ref: str, detail: str) -> tuple[StreamAppend, ...]:
+        """To be appended with what it is about: so neither is there without the other. Empty: it was done before."""
+        known = await self._look()
+        if known.known[ref].said != APPROVED:
+            return ()
+        fact = ApprovalCarriedOut(ref=ref, outcome=DONE, detail=detail)
+        return (StreamAppend(APPROVALS_STREAM, (self._draft(fact),), known.seq),)
+
+    async def tell(self, ref: str, outcome: str, detail: str) -> Approval:
+        """What came of it, once."""
+        draft = self._draft(ApprovalCarriedOut(ref=ref, outcome=outcome, detail=detail))
+        await self._append(ref, lambda known: draft if known.known[ref].said == APPROVED else None)
+        return await self.find(ref)
+
+    def _asked(self, known: Approvals, ref: str, draft: Draft) -> Draft | None:
+        if ref in known.known:
+            return None
+        if why := refuse_request(known, self._clock.now()):
+            raise Declined(Refusal(409, "full", why), "Decide some of them: GET /api/approvals?state=waiting")
+        return draft
+
+    def _decided(
+        self, known: Approvals, fact: ApprovalApproved | ApprovalRejected, approves: bool
+    ) -> Draft | None:
+        approval, now = known.known[fact.ref], self._clock.now()
+        if why := refuse_decision(approval, fact.token_id, now, approves):
+            raise Declined(Refusal(409, "state", why))
+        return None if state_of(approval, now) == APPROVED else self._draft(fact)
+
+    async def _append(self, ref: str, decide: Callable[[Approvals], Draft | None]) -> None:
+        for _ in range(_TRIES_MAX):
+            known = await self._look()
+            draft = decide(known)
+            if draft is None:
+                return
+            with contextlib.suppress(Conflict):
+                part = StreamAppend(APPROVALS_STREAM, (draft,), known.seq)
+                await self._ledger.append(Append(at=self._clock.now(), streams=(part,)))
+                return
+        raise LedgerBusy(f"others decide so much that {ref} found no turn", hint="Try again in a moment.")
+
+    async def _look(self) -> Approvals:
+        while events := await self._ledger.read(APPROVALS_STREAM, self._folded.seq, _PAGE):
+            for event in events:
+                advance_approvals(self._folded, event)
+        return self._folded
+
+    def _draft(self, fact: Payload) -> Draft:
+        return Draft(fact.TYPE, self._redactor.seal(fact))
+
+
+def new_ref() -> str:
+    return f"apr-{secrets.token_hex(8)}"

@@ -1,0 +1,315 @@
+"""Probes elsewhere: their events are taken in order and once, and commands are kept for them until they have answered.
+
+For each probe a few facts are remembered, a fold of its streams. Every request brings it up to date with what came
+since, from here or through another gateway; what it appends, it appends behind exactly that, or looks again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, TypeGuard, TypeVar
+
+import msgspec
+
+from recoup.desk.declining import Declined, malformed
+from recoup.errors import Conflict, LedgerBusy
+from recoup.kernel.canonical import digest
+from recoup.kernel.escalations import raised, told_id
+from recoup.kernel.probe_rules import is_name
+from recoup.kernel.reports import (
+    IDS_KEPT,
+    Commands,
+    Refusal,
+    Reports,
+    Told,
+    advance_commands,
+    advance_reports,
+    judge_batch,
+    judge_order,
+    stale,
+)
+from recoup.model.events import (
+    Event,
+    Payload,
+    ProbeCommandHandled,
+    ProbeCommandOrdered,
+    ProbeReported,
+    ProbeSenderChanged,
+    decode_payload,
+)
+from recoup.model.ids import commands_stream, probe_stream, reported_stream, senders_stream
+from recoup.model.probe_wire import COMMANDS_AT_ONCE_MAX, WAIT_S_MAX, Envelope, EventBatch, Name
+from recoup.model.storage import Append, Draft, Escalation, StreamAppend
+from recoup.ports import Clock, Ledger, Redactor
+
+PROBES_MAX: Final = 1_000
+"""That are remembered; the others are read anew when they come again."""
+TRIES_MAX: Final = 20
+"""Each means that another gateway, or another request, has written in between."""
+LOOK_S: Final = 0.5
+"""How soon a command that was ordered through another gateway is seen by a probe that waits here."""
+_PAGE: Final = 500
+Decoded = TypeVar("Decoded")
+Value = TypeVar("Value")
+
+
+class CommandOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Somebody wants a probe to do something."""
+
+    probe_id: Name
+    command: dict[str, Any]
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    """Nothing but a name."""
+
+    probe_id: Name
+
+
+class _Card:
+    """What is remembered of one probe."""
+
+    def __init__(self) -> None:
+        self.reports: Reports | None = None
+        self.commands = Commands()
+        self.epoch = 0
+        """The latest under which it spoke."""
+        self.epochs = 0
+        """How many there were."""
+        self.ordered = asyncio.Event()
+
+
+class ProbeDesk:
+    def __init__(self, ledger: Ledger, redactor: Redactor, clock: Clock) -> None:
+        self._ledger = ledger
+        self._redactor = redactor
+        self._clock = clock
+        self._cards: OrderedDict[str, _Card] = OrderedDict()
+
+    async def take(self, body: bytes) -> int:
+        """The whole batch or nothing of it; how far the probe has told. Durable when it returns. Raises Declined."""
+        batch = decoded(body, EventBatch)
+        told = [_told(raw) for raw in batch.events]
+        return await self._again(batch.probe_id, lambda card: self._take(card, batch, told))
+
+    async def waiting(
+        self, probe_id: str, epoch: int, wait_s: float, stopping: Callable[[], bool]
+    ) -> list[dict[str, Any]]:
+        """The commands whose fate is not known yet; if there are none, what comes within the time. Raises Declined."""
+        must_be_name(probe_id)
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + min(wait_s, WAIT_S_MAX)
+        while True:
+            seen, ordered = await self._ledger.change_marker(), self._card(probe_id).ordered
+            found = await self._again(probe_id, lambda card: self._waiting(card, probe_id, epoch))
+            while await self._ledger.change_marker() == seen and not ordered.is_set():
+                if found or stopping() or loop.time() >= until_s:
+                    return found
+                await self._clock.wait(ordered, min(LOOK_S, max(0.0, until_s - loop.time())))
+            if found:
+                return found
+
+    async def order(
+        self, body: bytes | Mapping[str, Any], by: str, approval_ref: str | None = None
+    ) -> ProbeCommandOrdered:
+        """Once for each id. Raises Declined."""
+        raw = body if isinstance(body, bytes) else msgspec.json.encode(body)
+        wanted = self.read_order(raw)
+        fact = self._ordered(wanted.command, by, approval_ref)
+        await self._again(wanted.probe_id, lambda card: self._order(card, wanted.probe_id, fact))
+        return fact
+
+    def read_order(self, body: bytes) -> CommandOrder:
+        """Raises Declined where it is none."""
+        wanted = decoded(body, CommandOrder)
+        if not self._may_be_id(wanted.command.get("command_id")):
+            raise malformed(
+                "a command needs a command_id: at most 100 letters, digits and . _ : -, and no secret"
+            )
+        return wanted
+
+    async def events(self, probe_id: str, after: int, limit: int) -> list[dict[str, Any]]:
+        """What it has told, behind `after`."""
+        must_be_name(probe_id)
+        kept = await self._ledger.read(reported_stream(probe_id), after, limit)
+        return [event.payload.event for event in kept if isinstance(event.payload, ProbeReported)]
+
+    # Looking
+
+    async def _again(self, probe_id: str, attempt: Callable[[_Card], Awaitable[Value]]) -> Value:
+        """Until it was decided by what is so: a conflict only means that somebody was quicker."""
+        for _ in range(TRIES_MAX):
+            card = self._card(probe_id)
+            async for event in self._since(senders_stream(probe_id), card.epochs):
+                if event.seq > card.epochs and isinstance(event.payload, ProbeSenderChanged):
+                    card.epochs, card.epoch = event.seq, event.payload.lease_epoch
+            with contextlib.suppress(Conflict):
+                return await attempt(card)
+        raise LedgerBusy(
+            f"others write about probe {probe_id} all the time", hint="Send it again in a moment."
+        )
+
+    def _card(self, probe_id: str) -> _Card:
+        card = self._cards.setdefault(probe_id, _Card())
+        self._cards.move_to_end(probe_id)
+        while len(self._cards) > PROBES_MAX:
+            self._cards.popitem(last=False)
+        return card
+
+    async def _reports(self, card: _Card, probe_id: str) -> Reports:
+        """The last events are enough: what came before them is in the ledger, and is looked up there."""
+        stream = reported_stream(probe_id)
+        if card.reports is None:
+            card.reports = Reports(seq=max(0, await self._ledger.head(stream) - IDS_KEPT))
+        async for event in self._since(stream, card.reports.seq):
+            advance_reports(card.reports, event)
+        return card.reports
+
+    async def _commands(self, card: _Card, probe_id: str) -> None:
+        async for event in self._since(commands_stream(probe_id), card.commands.seq):
+            advance_commands(card.commands, event)
+
+    async def _since(self, stream: str, after: int) -> AsyncIterator[Event]:
+        while events := await self._ledger.read(stream, after, _PAGE):
+            for event in events:
+                yield event
+            if len(events) < _PAGE:
+                return
+            after = events[-1].seq
+
+    async def _digests(self, probe_id: str, told: Sequence[Told], kept: int) -> dict[int, str]:
+        """Of those events in the batch that are here already."""
+        first = told[0].envelope.monotonic_seq if told else kept + 1
+        if first > kept:
+            return {}
+        events = await self._ledger.read(
+            reported_stream(probe_id), first - 1, min(len(told), kept - first + 1)
+        )
+        return {one.seq: one.payload.digest for one in events if isinstance(one.payload, ProbeReported)}
+
+    # Deciding
+
+    async def _take(self, card: _Card, batch: EventBatch, told: Sequence[Told]) -> int:
+        reports = await self._reports(card, batch.probe_id)
+        seq, kept = reports.seq, await self._digests(batch.probe_id, told, reports.seq)
+        new = judge_batch(reports, card.epoch, batch.lease_epoch, told, kept)
+        if isinstance(new, Refusal):
+            raise Declined(new)
+        if new or batch.lease_epoch > card.epoch:
+            await self._keep(card, batch, new, seq)
+            _wake(card)
+        return seq + len(new)
+
+    async def _waiting(self, card: _Card, probe_id: str, epoch: int) -> list[dict[str, Any]]:
+        if refusal := stale(card.epoch, epoch):
+            raise Declined(refusal)
+        if epoch > card.epoch:
+            streams = (self._sender(probe_id, card, epoch),)
+            await self._ledger.append(Append(at=self._clock.now(), streams=streams))
+        await self._commands(card, probe_id)
+        return list(card.commands.waiting.values())[:COMMANDS_AT_ONCE_MAX]
+
+    async def _order(self, card: _Card, probe_id: str, fact: ProbeCommandOrdered) -> None:
+        await self._commands(card, probe_id)
+        if refusal := judge_order(card.commands, fact.command_id, fact.digest):
+            raise Declined(refusal)
+        if fact.command_id not in card.commands.known:
+            part = StreamAppend(commands_stream(probe_id), (self._draft(fact),), card.commands.seq)
+            await self._ledger.append(Append(at=self._clock.now(), streams=(part,)))
+            _wake(card)
+
+    # Keeping
+
+    async def _keep(self, card: _Card, batch: EventBatch, new: Sequence[Told], after: int) -> None:
+        """Behind exactly what was looked at. The stream of senders is part of it even where it gets nothing: whoever
+        has lost the probe meanwhile must not be heard."""
+        drafts = [self._draft(_reported(one, batch.lease_epoch)) for one in new]
+        handled = [self._draft(fact) for one in new if (fact := self._handled(one)) is not None]
+        parts = [self._sender(batch.probe_id, card, batch.lease_epoch)]
+        parts += [StreamAppend(reported_stream(batch.probe_id), tuple(drafts), after)] if drafts else []
+        parts += [StreamAppend(commands_stream(batch.probe_id), tuple(handled))] if handled else []
+        found = await self._raised(batch.probe_id, drafts)
+        await self._ledger.append(Append(at=self._clock.now(), streams=tuple(parts), escalations=found))
+
+    def _sender(self, probe_id: str, card: _Card, epoch: int) -> StreamAppend:
+        changed = [self._draft(ProbeSenderChanged(lease_epoch=epoch))] if epoch > card.epoch else []
+        return StreamAppend(senders_stream(probe_id), tuple(changed), card.epochs)
+
+    async def _raised(self, probe_id: str, drafts: Sequence[Draft]) -> tuple[Escalation, ...]:
+        """For the inbox; not what a probe whose own ledger this is, too, has put there itself."""
+        found = []
+        for draft in drafts:
+            fact = draft.fact()
+            name = told_id(fact) if isinstance(fact, ProbeReported) else None
+            if name is None:
+                continue
+            own = await self._ledger.escalation(name)
+            if own is None or own.stream != probe_stream(probe_id):
+                made = raised(reported_stream(probe_id), fact, draft.payload)
+                assert made is not None, "what has a name is an escalation"
+                found.append(made)
+        return tuple(found)
+
+    def _handled(self, told: Told) -> ProbeCommandHandled | None:
+        name, outcome = told.event.get("command_id"), told.event.get("outcome")
+        if told.envelope.type != "CommandHandled" or not self._may_be_id(name):
+            return None
+        said = outcome if outcome in ("accepted", "refused") else "unknown"
+        return ProbeCommandHandled(command_id=name, outcome=said, monotonic_seq=told.envelope.monotonic_seq)
+
+    def _ordered(self, command: dict[str, Any], by: str, approval_ref: str | None) -> ProbeCommandOrdered:
+        reason = command.get("reason")
+        return ProbeCommandOrdered(
+            command_id=command["command_id"],
+            digest=_digest(command),
+            command=command,
+            by=by,
+            reason=reason if isinstance(reason, str) else "",
+            approval_ref=approval_ref,
+        )
+
+    def _may_be_id(self, name: Any) -> TypeGuard[str]:
+        """Ids stand in the ledger as they are."""
+        return isinstance(name, str) and is_name(name) and not self._redactor.found_in(name.encode())
+
+    def _draft(self, fact: Payload) -> Draft:
+        stored = self._redactor.seal(fact)
+        return Draft(fact.TYPE, stored, decode_payload(fact.TYPE, stored.data))
+
+
+def decoded(raw: bytes | msgspec.Raw, kind: type[Decoded]) -> Decoded:
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise malformed(str(error)) from None
+
+
+def must_be_name(probe_id: str) -> None:
+    try:
+        msgspec.convert({"probe_id": probe_id}, _Asked)
+    except msgspec.ValidationError:
+        raise malformed("`probe_id` is missing, or no name") from None
+
+
+def _told(raw: msgspec.Raw) -> Told:
+    event = decoded(raw, dict[str, Any])
+    return Told(decoded(raw, Envelope), _digest(event), event)
+
+
+def _digest(document: dict[str, Any]) -> str:
+    try:
+        return digest(document)
+    except ValueError as error:
+        raise malformed(str(error)) from None
+
+
+def _reported(told: Told, sender: int) -> ProbeReported:
+    return ProbeReported(sender_epoch=sender, digest=told.digest, event=told.event)
+
+
+def _wake(card: _Card) -> None:
+    card.ordered.set()
+    card.ordered = asyncio.Event()

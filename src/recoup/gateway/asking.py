@@ -1,0 +1,67 @@
+"""Before something risky is done: whether a second person must agree to it, and if so, the request that waits."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import Response
+
+from recoup.desk.approvals import new_ref
+from recoup.gateway.answering import document
+from recoup.gateway.described import Responses
+from recoup.gateway.desk_shapes import Approval
+from recoup.gateway.house import house_of, principal_of
+from recoup.gateway.routing import KEY_HEADER
+from recoup.kernel.approvals import approval_document, needs_approval
+from recoup.model.events import ApprovalRequested
+
+
+def may_wait(responses: Responses, now: type[BaseModel] | None = None) -> Responses:
+    """The answers of a route whose request may have to wait for somebody."""
+    return {**responses, 202: {"model": Approval if now is None else Approval | now}}
+
+
+async def must_ask(request: Request, action: str) -> bool:
+    policy, _ = await house_of(request).app.generations.seen()
+    return needs_approval(policy, action)
+
+
+async def ask_first(
+    request: Request, action: str, target: str, wanted: BaseModel | dict[str, Any], reason: str
+) -> Response | None:
+    """None: nobody else need agree. Otherwise nothing is done but to record what is wanted."""
+    if not await must_ask(request, action):
+        return None
+    house, principal = house_of(request), principal_of(request)
+    policy, _ = await house.app.generations.seen()
+    body = (
+        wanted
+        if isinstance(wanted, dict)
+        else wanted.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    )
+    asked = ApprovalRequested(
+        ref=_ref(request),
+        by=principal.actor,
+        reason=reason,
+        action=action,
+        target=target,
+        request=body,
+        token_id=principal.token_id,
+        expires_s=policy.approval_expires_s,
+    )
+    approval = await house.approvals.request(asked)
+    await house.app.chores()
+    told = approval_document(approval, house.app.world.clock.now())
+    return document(request, told, status=202, headers={"Location": f"/api/approvals/{approval.ref}"})
+
+
+def _ref(request: Request) -> str:
+    """The same request under the same key is the same one, even if the book of answers was lost meanwhile."""
+    key = request.headers.get(KEY_HEADER)
+    if key is None:
+        return new_ref()
+    said = f"{principal_of(request).token_id}\n{request.url.path}\n{key}"
+    return f"apr-{hashlib.sha256(said.encode()).hexdigest()[:32]}"

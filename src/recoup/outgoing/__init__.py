@@ -1,0 +1,1 @@
+"""One request over HTTP to somebody else, and its answer. Knows nothing of what is said."""
