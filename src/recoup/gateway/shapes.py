@@ -342,6 +342,7 @@ class Rollback(Shape):
     failed_ratio: float | None
     failed_ratio_before: float | None
     by: str
+    approval_ref: str | None
 
 
 class HealDocument(Shape):
