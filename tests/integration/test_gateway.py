@@ -164,6 +164,15 @@ def test_a_browser_signs_in_and_only_its_own_page_may_change_anything(house: Gat
         assert client.get("/api/me").status_code == 401
         for path in house.home.glob("gateway.db*"):
             assert kept.encode() not in path.read_bytes()
+    with house.client() as other:
+        events = other.get("/api/events", params={"limit": 500}).json()["items"]
+    told = [one for one in events if one["stream"] == "gateway"]
+    assert [one["payload"]["role"] for one in told if one["type"] == "gateway.token.made"][:4] == [*Role]
+    sessions = [
+        one["type"] for one in told if "session" in one["type"] and one["payload"]["role"] == "operator"
+    ]
+    assert sessions[:2] == ["gateway.session.opened", "gateway.session.ended"]
+    assert not [secret for secret in (*house.tokens.values(), kept) if secret in json.dumps(told)]
 
 
 def test_signing_in_again_under_a_key_keeps_no_secret(house: Gateway) -> None:

@@ -116,6 +116,8 @@ def test_only_payloads_that_cannot_hold_text_are_never_looked_at() -> None:
         "ledger.pruned",
         "ProcessLaunched",
         "EscalationDelivered",
+        "probe.sender.changed",
+        "probe.command.handled",
     }
 
 

@@ -347,6 +347,7 @@ class Rollback(Shape):
     failed_ratio: float | None
     failed_ratio_before: float | None
     by: str
+    approval_ref: str | None
 
 
 class HealDocument(Shape):
