@@ -208,8 +208,9 @@ class App:
         delay_s = (queued.not_before_us - self.world.clock.now().wall_us) / 1e6
         return Submitted(run_id, note=await self.hint(queued.hint(run_id), max(0.0, delay_s)))
 
-    async def retry(self, run_id: str) -> Submitted:
-        """A run that has ended, once more: a new one, linked to it, in the same queue."""
+    async def retry(self, run_id: str, by: str | None = None, reason: str | None = None) -> Submitted:
+        """A run that has ended, once more: a new one, linked to it, in the same queue. Who wants it and why is told
+        where that is known."""
         state = await self.state(run_id)
         if not is_over(state):
             raise UsageError(
@@ -225,6 +226,8 @@ class App:
             priority=state.priority,
             needs=needs,
             dedup_key=f"retry of {run_id}",
+            submitted_by=by,
+            submit_reason=reason,
         )
         reusing = Reusing(run_id)
         return await self.submit_queued(plan, given, state.plan_source, queued, reusing, state.heal)

@@ -1,0 +1,40 @@
+"""Probes of this ledger over HTTP: told to act, as `recoup probe act` tells them. Those elsewhere ask by themselves."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Annotated, Final
+
+from fastapi import Body
+from starlette.requests import Request
+from starlette.responses import Response
+
+from recoup.gateway import desk_shapes
+from recoup.gateway.answering import document
+from recoup.gateway.described import answers
+from recoup.gateway.house import house_of, principal_of
+from recoup.gateway.routing import new_router
+from recoup.model.probe import Command, CommandKind
+
+router = new_router("probes")
+_KINDS: Final = {"restore_primary": CommandKind.RESTORE_MODE, "reset_budget": CommandKind.RESET_BUDGET}
+
+
+@router.post("/api/probes/{probe_id}/act", responses=answers(desk_shapes.ProbeActed))
+async def act(
+    request: Request, probe_id: str, wanted: Annotated[desk_shapes.ProbeActRequest, Body()]
+) -> Response:
+    """It counts in the budget like the probe's own actions. `outcome` is accepted or refused; `rule` says why not."""
+    app = house_of(request).app
+    operators = app.probe_operators()
+    kind = _KINDS.get(wanted.action, CommandKind.ACT)
+    command = Command(
+        command_id=f"gateway-{secrets.token_hex(8)}",
+        kind=kind,
+        resource_id=wanted.resource_id,
+        action=wanted.action if kind is CommandKind.ACT else None,
+        reason=app.redactor.redact(wanted.reason.strip()).text,
+        actor=principal_of(request).actor,
+        by_gateway=kind is CommandKind.RESTORE_MODE,
+    )
+    return document(request, await operators.tell(await operators.find(probe_id), command))
