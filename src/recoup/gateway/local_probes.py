@@ -9,7 +9,7 @@ from fastapi import Body
 from starlette.requests import Request
 from starlette.responses import Response
 
-from recoup.gateway import desk_shapes
+from recoup.gateway import operating_shapes
 from recoup.gateway.answering import document
 from recoup.gateway.described import answers
 from recoup.gateway.house import house_of, principal_of
@@ -20,9 +20,9 @@ router = new_router("probes")
 _KINDS: Final = {"restore_primary": CommandKind.RESTORE_MODE, "reset_budget": CommandKind.RESET_BUDGET}
 
 
-@router.post("/api/probes/{probe_id}/act", responses=answers(desk_shapes.ProbeActed))
+@router.post("/api/probes/{probe_id}/act", responses=answers(operating_shapes.ProbeActed))
 async def act(
-    request: Request, probe_id: str, wanted: Annotated[desk_shapes.ProbeActRequest, Body()]
+    request: Request, probe_id: str, wanted: Annotated[operating_shapes.ProbeActRequest, Body()]
 ) -> Response:
     """It counts in the budget like the probe's own actions. `outcome` is accepted or refused; `rule` says why not."""
     app = house_of(request).app

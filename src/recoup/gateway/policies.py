@@ -9,7 +9,7 @@ from fastapi import Body
 from starlette.requests import Request
 from starlette.responses import Response
 
-from recoup.gateway import desk_shapes
+from recoup.gateway import operating_shapes
 from recoup.gateway.answering import document
 from recoup.gateway.described import answers
 from recoup.gateway.house import house_of
@@ -19,8 +19,8 @@ router = new_router("policies")
 WHAT_IF_S_MAX: Final = 8.0
 
 
-@router.post("/api/policy/what-if", responses=answers(desk_shapes.WhatIfAnswer))
-async def what_if(request: Request, wanted: Annotated[desk_shapes.WhatIfRequest, Body()]) -> Response:
+@router.post("/api/policy/what-if", responses=answers(operating_shapes.WhatIfAnswer))
+async def what_if(request: Request, wanted: Annotated[operating_shapes.WhatIfRequest, Body()]) -> Response:
     """The decisions of the last runs, made again under another policy. 422 lists what is wrong with its text."""
     from recoup.documents.policy_file import parse_policy
     from recoup.kernel.policies import policy_digest

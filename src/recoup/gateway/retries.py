@@ -8,7 +8,7 @@ from fastapi import Body
 from starlette.requests import Request
 from starlette.responses import Response
 
-from recoup.gateway import desk_shapes, shapes
+from recoup.gateway import operating_shapes, shapes
 from recoup.gateway.answering import document
 from recoup.gateway.described import answers
 from recoup.gateway.house import house_of, principal_of
@@ -19,7 +19,7 @@ router = new_router("runs")
 
 @router.post("/api/runs/{run_id}/retry", status_code=201, responses=answers(shapes.Submitted, status=201))
 async def retry_run(
-    request: Request, run_id: str, wanted: Annotated[desk_shapes.RetryRequest, Body()]
+    request: Request, run_id: str, wanted: Annotated[operating_shapes.RetryRequest, Body()]
 ) -> Response:
     """As `recoup queue retry`: in the same queue. Asked twice it is one run, and `duplicate` says so."""
     house, actor = house_of(request), principal_of(request).actor

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from recoup.app import App
 from recoup.errors import NotFound
-from recoup.gateway import desk_shapes, shapes
+from recoup.gateway import operating_shapes, shapes
 from recoup.gateway.answering import document, page
 from recoup.gateway.described import answers
 from recoup.gateway.house import house_of, principal_of
@@ -35,14 +35,14 @@ async def list_workflows(request: Request) -> Response:
 async def show_mode(request: Request, name: str) -> Response:
     """`-` instead of a name: all workflows together."""
     app = house_of(request).app
-    return document(request, await _mode(app, await known_workflow(app, name)))
+    return document(request, await _mode(app, await known(app, name)))
 
 
 @router.post("/api/workflows/{name}/mode", responses=answers(shapes.ModeDocument))
 async def set_mode(request: Request, name: str, wanted: Annotated[shapes.ModeRequest, Body()]) -> Response:
     """Put a workflow into a mode. `-` instead of a name: all workflows together."""
     app = house_of(request).app
-    workflow = await known_workflow(app, name)
+    workflow = await known(app, name)
     actor = principal_of(request).actor
     await app.force_mode(workflow, Mode(wanted.mode), wanted.reason.strip(), actor, wanted.for_s)
     await app.chores()
@@ -53,11 +53,11 @@ async def set_mode(request: Request, name: str, wanted: Annotated[shapes.ModeReq
 async def list_versions(request: Request, name: str) -> Response:
     """The versions of what it has learned, newest first."""
     app = house_of(request).app
-    learnt = await app.memories.of(await known_workflow(app, name))
+    learnt = await app.memories.of(await known(app, name))
     return page(request, [msgspec.to_builtins(one) for one in learnt.versions()], None)
 
 
-@router.get("/api/workflows/{name}/memory/diff", responses=answers(desk_shapes.MemoryDiff))
+@router.get("/api/workflows/{name}/memory/diff", responses=answers(operating_shapes.MemoryDiff))
 async def diff_versions(
     request: Request,
     name: str,
@@ -66,7 +66,7 @@ async def diff_versions(
 ) -> Response:
     """What was learned between two versions."""
     app = house_of(request).app
-    found = await app.memories.diff(await known_workflow(app, name), old, new)
+    found = await app.memories.diff(await known(app, name), old, new)
     return page(request, [msgspec.to_builtins(one) for one in found], None)
 
 
@@ -76,9 +76,7 @@ async def snapshot(
 ) -> Response:
     """Keep what is known now as a version."""
     app, actor = house_of(request).app, principal_of(request).actor
-    made = await app.memories.snapshot(
-        await known_workflow(app, name), await app.policy(), actor, wanted.reason
-    )
+    made = await app.memories.snapshot(await known(app, name), await app.policy(), actor, wanted.reason)
     await app.chores()
     return document(request, {"version": made})
 
@@ -89,7 +87,7 @@ async def rollback(
 ) -> Response:
     """Take back what was learned after a version: all of it, or nothing."""
     app, actor = house_of(request).app, principal_of(request).actor
-    back = await app.memories.rollback(await known_workflow(app, name), wanted.version, actor, wanted.reason)
+    back = await app.memories.rollback(await known(app, name), wanted.version, actor, wanted.reason)
     await app.chores()
     return document(request, msgspec.to_builtins(back))
 
@@ -99,7 +97,7 @@ async def _mode(app: App, workflow: str) -> dict[str, Any]:
     return found
 
 
-async def known_workflow(app: App, name: str) -> str:
+async def known(app: App, name: str) -> str:
     """A name that was mistyped must not look as if it were paused now."""
     if name == ALL:
         return EVERY_WORKFLOW

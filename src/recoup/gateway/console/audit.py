@@ -16,7 +16,7 @@ from recoup.gateway.house import house_of
 from recoup.model.storage import Arrival
 
 router = new_pages()
-LISTED_MAX: Final = 100
+LISTED_MAX: Final = 50
 READ_MAX: Final = 5_000
 """Events that are looked through for one page."""
 _CHUNK: Final = 1_000

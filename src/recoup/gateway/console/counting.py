@@ -34,11 +34,13 @@ async def count_for_menu(request: Request) -> None:
 
 
 async def _counts(request: Request) -> dict[str, str]:
-    app = house_of(request).app
     try:
         reviews = reviews_of(request)
         await reviews.look()
-        waiting = {"escalations": await inbox.open_count(app, SHOWN_MAX + 1), "heals": reviews.waiting}
+        waiting = {
+            "escalations": await inbox.open_count(house_of(request), SHOWN_MAX + 1),
+            "heals": reviews.waiting,
+        }
     except LedgerError:
         return {}
     return {key: shown(number) for key, number in waiting.items() if number}

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from recoup.gateway.access import Principal, Role
-from recoup.gateway.console.inbox import Item
+from recoup.gateway.console.inbox import Approval, Item
 from recoup.model.run import RunState, RunStatus
 
 LOOKS_ONLY: Final = "A viewer may only look."
@@ -39,13 +39,14 @@ def why_not_move(me: Principal, state: str, move: str) -> str:
     return "" if state in _MOVES[move] else f"It is {state} already."
 
 
-def why_not_approve(me: Principal, asked_by: str, state: str) -> str:
-    """Nobody allows what they themselves have asked for."""
+def why_not_decide(me: Principal, one: Approval, approves: bool) -> str:
+    """Nobody agrees to what they themselves have asked for. What was approved and never carried out may be approved
+    again: that only carries it out."""
     if me.role is not Role.OPERATOR:
         return LOOKS_ONLY
-    if state != "pending":
-        return f"It is {state} already."
-    return "You asked for it: somebody else must decide." if asked_by == me.actor else ""
+    if one.state != "waiting" and not (approves and one.state == "approved"):
+        return f"It is {one.state}."
+    return "You asked for it: somebody else must decide." if one.token_id == me.token_id else ""
 
 
 def advice_for(item: Item, state: RunState | None, possible: Sequence[str]) -> Advice:

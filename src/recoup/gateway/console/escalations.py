@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated, Any, Final
+from urllib.parse import quote
 
 import msgspec
 from fastapi import Query
@@ -10,9 +11,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from recoup.app import App
-from recoup.gateway.access import Principal
+from recoup.gateway.access import Role
 from recoup.gateway.console import inbox
-from recoup.gateway.console.escalation_views import Advice, advice_for, why_not_approve, why_not_move
+from recoup.gateway.console.escalation_views import (
+    LOOKS_ONLY,
+    Advice,
+    advice_for,
+    why_not_decide,
+    why_not_move,
+)
 from recoup.gateway.console.pages import new_pages, page
 from recoup.gateway.house import house_of, principal_of
 from recoup.kernel.controls import gate, possible
@@ -40,32 +47,37 @@ class Gate(msgspec.Struct, frozen=True):
 
 
 @router.get("/escalations")
-async def escalations(request: Request, state: Annotated[str, Query(max_length=20)] = "open") -> Response:
-    app = house_of(request).app
+async def escalations(
+    request: Request,
+    state: Annotated[str, Query(max_length=20)] = "open",
+    after: Annotated[int, Query(ge=0)] = 0,
+) -> Response:
     chosen = state if state in inbox.STATES else None
+    found = await inbox.items(house_of(request), chosen, after, LISTED_MAX + 1)
     return page(
         *(request, "escalations.html"),
         title="Escalations",
-        items=await inbox.items(app, chosen, LISTED_MAX),
+        items=found[:LISTED_MAX],
         states=(*inbox.STATES, "all"),
         chosen=chosen or "all",
         tabs=TABS,
-        limit=LISTED_MAX,
+        after=after,
+        behind=found[LISTED_MAX - 1].number if len(found) > LISTED_MAX else None,
     )
 
 
 @router.get("/escalations/{escalation_id}")
 async def escalation(request: Request, escalation_id: str) -> Response:
-    app, me = house_of(request).app, principal_of(request)
-    found = await inbox.item(app, escalation_id)
+    house, me = house_of(request), principal_of(request)
+    found = await inbox.item(house, escalation_id)
     return page(
         *(request, "escalation.html"),
         title=f"Escalation {found.id}",
         item=found,
-        history=await inbox.history(app, found.id),
-        advice=await _advice(app, found),
+        history=await inbox.history(house, found.id),
+        advice=await _advice(house.app, found),
         why_not={move: why_not_move(me, found.state, move) for move in ("acknowledge", "assign", "resolve")},
-        address=f"/api/escalations/{found.id}",
+        address=f"/api/escalations/{quote(found.id, safe='')}",
     )
 
 
@@ -79,20 +91,16 @@ async def _advice(app: App, item: inbox.Item) -> Advice:
 
 @router.get("/approvals")
 async def approvals(request: Request) -> Response:
-    app, me = house_of(request).app, principal_of(request)
-    asked = await inbox.approvals(app, LISTED_MAX)
+    house, me = house_of(request), principal_of(request)
+    asked = await inbox.approvals(house, LISTED_MAX)
     return page(
         *(request, "approvals.html"),
         title="Approvals",
         tabs=TABS,
-        gates=await _gates(app),
-        asked=[(one, _refused(me, one)) for one in asked],
-        why_not_gate="" if me.role.value == "operator" else "A viewer may only look.",
+        gates=await _gates(house.app),
+        asked=[(one, why_not_decide(me, one, True), why_not_decide(me, one, False)) for one in asked],
+        why_not_gate="" if me.role is Role.OPERATOR else LOOKS_ONLY,
     )
-
-
-def _refused(me: Principal, one: inbox.Approval) -> str:
-    return why_not_approve(me, one.asked_by, one.state)
 
 
 async def _gates(app: App) -> list[Gate]:

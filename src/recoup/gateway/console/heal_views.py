@@ -111,8 +111,9 @@ def resolution_of(events: Sequence[Event], step_id: str, attempt: int | None) ->
     """How the attempt looked for its target: tolerance, what was considered, what was vetoed."""
     for event in reversed(events):
         told = event.payload
-        is_end = isinstance(told, AttemptFinished | AttemptFailed) and told.step_id == step_id
-        if is_end and attempt in (None, told.attempt):
+        if not isinstance(told, AttemptFinished | AttemptFailed) or told.step_id != step_id:
+            continue
+        if attempt in (None, told.attempt):
             return told.resolution
     return None
 

@@ -10,6 +10,7 @@ import msgspec
 
 from recoup.app import App
 from recoup.errors import NotFound
+from recoup.gateway.house import House
 from recoup.model.ids import run_stream
 from recoup.model.storage import Escalation, RunRow
 
@@ -22,6 +23,8 @@ _WAITING: Final = ("escalated", "dead_letter")
 class Item(msgspec.Struct, frozen=True, kw_only=True):
     """One escalation, whoever raised it."""
 
+    number: int
+    """In the order in which they came."""
     id: str
     source: str
     """run | probe."""
@@ -41,38 +44,45 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Approval(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that one person wants and another must allow."""
+    """Something that one person wants and another must agree to."""
 
-    id: str
+    ref: str
     action: str
+    target: str
     request: dict[str, Any]
     asked_by: str
+    token_id: str
+    """With which it was asked for."""
     reason: str
     asked_at: str
-    state: str = "pending"
+    expires_at: str
+    state: str
+    """waiting | approved | rejected | expired | done | refused."""
     decided_by: str | None = None
-    decided_reason: str | None = None
+    decision_reason: str | None = None
+    detail: str = ""
 
 
-async def items(app: App, state: str | None, limit: int) -> list[Item]:
-    """Newest first."""
-    return [one for one in await _all(app) if state in (None, one.state)][:limit]
+async def items(house: House, state: str | None, after: int, limit: int) -> list[Item]:
+    """Oldest first, behind the number `after`."""
+    found = [one for one in await _all(house.app) if state in (None, one.state) and one.number > after]
+    return found[:limit]
 
 
-async def item(app: App, escalation_id: str) -> Item:
-    for one in await _all(app):
+async def item(house: House, escalation_id: str) -> Item:
+    for one in await _all(house.app):
         if one.id == escalation_id:
             return one
     raise NotFound(f"there is no escalation {escalation_id!r}", hint="The inbox lists all that there are.")
 
 
-async def open_count(app: App, limit: int) -> int:
-    return len(await items(app, "open", limit))
+async def open_count(house: House, limit: int) -> int:
+    return len(await items(house, "open", 0, limit))
 
 
-async def history(app: App, escalation_id: str) -> list[dict[str, Any]]:
+async def history(house: House, escalation_id: str) -> list[dict[str, Any]]:
     """What people did about it, in order."""
-    events = await app.ledger.read(f"escalation:{escalation_id}", limit=READ_MAX)
+    events = await house.app.ledger.read(f"escalation:{escalation_id}", limit=READ_MAX)
     told = [(event, msgspec.json.decode(event.raw)) for event in events]
     return [
         {
@@ -86,12 +96,12 @@ async def history(app: App, escalation_id: str) -> list[dict[str, Any]]:
     ]
 
 
-async def approvals(_app: App, _limit: int) -> list[Approval]:
-    """Newest first, those that wait before all others."""
+async def approvals(_house: House, _limit: int) -> list[Approval]:
+    """Newest first."""
     return []
 
 
-async def webhooks(_app: App) -> list[dict[str, Any]]:
+async def webhooks(_house: House) -> list[dict[str, Any]]:
     """Where the gateway tells others what happened, and how that goes: `url`, `events`, `state`, `detail`."""
     return []
 
@@ -102,14 +112,15 @@ async def _all(app: App) -> list[Item]:
     for status in _WAITING:
         waiting |= {row.run_id: row for row in await app.ledger.runs(status=status, limit=READ_MAX)}
     rows = await app.ledger.escalations(undelivered=False, limit=READ_MAX)
-    return [_item(row, waiting) for row in reversed(rows)]
+    return [_item(number, row, waiting) for number, row in enumerate(rows, 1)]
 
 
-def _item(row: Escalation, waiting: Mapping[str, RunRow]) -> Item:
+def _item(number: int, row: Escalation, waiting: Mapping[str, RunRow]) -> Item:
     of_run = row.stream.startswith(_RUN)
     run_id = row.stream.removeprefix(_RUN) if of_run else None
     run = waiting.get(run_id) if run_id is not None else None
     return Item(
+        number=number,
         id=row.id,
         source="run" if of_run else "probe",
         state="open" if run is not None or not of_run else "resolved",

@@ -12,16 +12,17 @@ from recoup.kernel.policies import stored_policy
 from recoup.model.events import Event, PolicyGeneration, PolicyRefused
 from recoup.model.policy import Policy
 
-_GROUPS: Final = (
-    ("One step, in each delivery", "step_max_attempts", "polls"),
-    ("One run, over all deliveries", "job_self_heal_max_resets", "redeliver_classes"),
-    ("One workflow, over all runs", "retry_tokens", "half_open_permit_s"),
-    ("All workflows", "global_pause", "global_workflows_min"),
-    ("Targets, heals and what is learned", "mode", "max_versions_to_keep"),
-    ("Sizes", "plan_steps_max", "excerpt_bytes_max"),
-    ("Your own classification", "exit_codes", "text_rules"),
-)
-"""Names, with the first and the last key of each."""
+_GROUPS: Final = {
+    "step_max_attempts": "One step, in each delivery",
+    "job_self_heal_max_resets": "One run, over all deliveries",
+    "retry_tokens": "One workflow, over all runs",
+    "global_pause": "All workflows",
+    "mode": "Targets, heals and what is learned",
+    "approval_required": "What a second person must agree to",
+    "plan_steps_max": "Sizes",
+    "exit_codes": "Your own classification",
+}
+"""By the first key of each: the others follow in the order of the policy."""
 _VALUE_CHARS_MAX: Final = 400
 
 
@@ -41,11 +42,12 @@ class Group(msgspec.Struct, frozen=True):
 
 def groups(policy: Policy) -> list[Group]:
     now, usual = _plain(policy), _plain(Policy())
-    keys = list(Policy.__struct_fields__)
-    return [
-        Group(name, [_value(key, now, usual) for key in keys[keys.index(first) : keys.index(last) + 1]])
-        for name, first, last in _GROUPS
-    ]
+    made: list[Group] = []
+    for key in now:
+        if key in _GROUPS or not made:
+            made.append(Group(_GROUPS.get(key, "Others"), []))
+        made[-1].values.append(_value(key, now, usual))
+    return made
 
 
 def _plain(policy: Policy) -> dict[str, Any]:

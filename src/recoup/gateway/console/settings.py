@@ -31,6 +31,6 @@ async def settings(request: Request) -> Response:
         title="Settings",
         tokens=tokens[:TOKENS_MAX],
         left_out=max(0, len(tokens) - TOKENS_MAX),
-        webhooks=await inbox.webhooks(house.app),
+        webhooks=await inbox.webhooks(house),
         roles=[(role.value, words) for role, words in ROLES],
     )

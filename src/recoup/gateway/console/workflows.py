@@ -23,7 +23,8 @@ from recoup.gateway.console.workflow_views import (
     mode_changes,
 )
 from recoup.gateway.house import house_of
-from recoup.gateway.workflows import ALL, known_workflow
+from recoup.gateway.workflows import ALL
+from recoup.gateway.workflows import known as known_workflow
 from recoup.memories import Change, Learnt, changes
 from recoup.model.events import Event, WorkflowModeChanged
 from recoup.model.ids import EVERY_WORKFLOW, targets_stream, workflow_stream

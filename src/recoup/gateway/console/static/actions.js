@@ -2,6 +2,8 @@
 import { newKey, post } from "./asking.js";
 import { say } from "./said.js";
 
+export const ASKED = "Asked for: somebody else must agree to it, under Escalations, Approvals.";
+
 export function startActions() {
   document.addEventListener("click", (event) => {
     const button = event.target.closest("[data-act]");
@@ -19,7 +21,8 @@ function ask(button) {
     if (given.wantsReason) body.reason = reason;
     return post(button.dataset.post, body, key);
   }, (answer) => {
-    say(button.dataset.done || answer?.detail || `${given.title}: done.`, "good");
+    if (answer?.approvalRef && answer.state === "waiting") say(ASKED, "good");
+    else say(button.dataset.done || answer?.detail || `${given.title}: done.`, "good");
     document.dispatchEvent(new CustomEvent("recoup:acted", { detail: answer }));
     window.htmx?.trigger(document.body, "recoup:live");
   });

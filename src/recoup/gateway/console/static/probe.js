@@ -1,5 +1,5 @@
 // An order for a probe: on what, which of the closed list, and why. The id makes a second telling harmless.
-import { openAsk } from "./actions.js";
+import { ASKED, openAsk } from "./actions.js";
 import { post } from "./asking.js";
 import { say } from "./said.js";
 
@@ -13,7 +13,8 @@ form.addEventListener("submit", (event) => {
   const option = form.action_.selectedOptions[0];
   const given = { title: `Order ${option.textContent}`, scope: `${wanted.resource} of probe ${form.dataset.probe}: ${option.dataset.means}`, danger: true };
   openAsk(given, (reason, key) => post(form.dataset.post, body(wanted, reason, key), key), (answer) => {
-    if (answer?.outcome === "refused") say(`Refused by ${answer.rule}: ${answer.reason}`, "bad");
+    if (answer?.approvalRef) say(ASKED, "good");
+    else if (answer?.outcome === "refused") say(`Refused by ${answer.rule}: ${answer.reason}`, "bad");
     else say(form.dataset.local === "yes" ? "Accepted." : "Ordered: the probe takes it when it asks next.", "good");
     window.htmx?.trigger(document.body, "recoup:live");
   });

@@ -1,5 +1,5 @@
 // The mode of a workflow: what the chosen one means, and for how long.
-import { openAsk } from "./actions.js";
+import { ASKED, openAsk } from "./actions.js";
 import { post } from "./asking.js";
 import { say } from "./said.js";
 
@@ -16,8 +16,8 @@ form.addEventListener("submit", (event) => {
   if (form.for.value) body.forS = Number(form.for.value);
   const until = form.for.value ? `For ${form.for.selectedOptions[0].textContent}.` : lasting(body.mode);
   const given = { title: `Set ${body.mode}`, scope: `${form.dataset.name}: ${body.mode}. ${chosen().dataset.means}\n${until}`, danger: body.mode !== "running" };
-  openAsk(given, (reason, key) => post(form.dataset.post, { ...body, reason }, key), () => {
-    say(`${form.dataset.name} is ${body.mode}.`, "good");
+  openAsk(given, (reason, key) => post(form.dataset.post, { ...body, reason }, key), (answer) => {
+    say(answer?.approvalRef ? ASKED : `${form.dataset.name} is ${body.mode}.`, "good");
     window.htmx?.trigger(document.body, "recoup:live");
   });
 });
