@@ -59,7 +59,7 @@ def client(house: Gateway) -> Iterator[httpx2.Client]:
 
 def a_path(template: str, run_id: str) -> str:
     known = {"run_id": run_id, "step": "a", "name": "tiny", "version": "0"}
-    return re.sub(r"\{(\w+)\}", lambda found: known[found[1]], template)
+    return re.sub(r"\{(\w+)\}", lambda found: known.get(found[1], "nothing"), template)
 
 
 # Who may

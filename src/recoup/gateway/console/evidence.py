@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from recoup.errors import NotFound
+from recoup.gateway.described import refusals
 from recoup.gateway.house import house_of
 from recoup.gateway.routing import new_router
 
@@ -17,7 +18,10 @@ _HANDLE: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _SIGNS: Final = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}
 
 
-@router.get("/api/evidence/{handle}", include_in_schema=False)
+@router.get(
+    "/api/evidence/{handle}",
+    responses={200: {"description": "A picture.", "content": {"image/*": {}}}, **refusals()},
+)
 async def evidence(request: Request, handle: str) -> Response:
     """A picture. What is none is not shown here: it could be taken for a page."""
     if not _HANDLE.fullmatch(handle):
