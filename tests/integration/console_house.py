@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import msgspec
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 from tests.integration.gateway_house import Gateway, gateway
@@ -78,6 +79,29 @@ class Console:
         if template in OF_ONE:
             return OF_ONE[template]
         return template.format(run_id=self.runs["hello"], step="a", attempt=1, name="hello")
+
+    @contextlib.contextmanager
+    def policy(self, more: str) -> Iterator[None]:
+        """With these words in the policy file."""
+        path = self.gateway.home.parent / "policy.yaml"
+        path.write_text(POLICY + more)
+        try:
+            yield
+        finally:
+            path.write_text(POLICY)
+
+    def another_operator(self) -> httpx2.Client:
+        """Somebody else, who may change things, too."""
+        words = ("tokens", "make", "operator", "--name", "bob")
+        done = subprocess.run(
+            [sys.executable, "-m", "recoup.cli.main", *words],
+            env={**os.environ, "RECOUP_HOME": str(self.gateway.home)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        self.gateway.tokens["bob"] = done.stdout.split()[-1]
+        return self.gateway.client("bob")
 
     def answer(self, reason: str) -> None:
         """In the dialog that asks why."""

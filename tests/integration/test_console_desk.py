@@ -12,6 +12,7 @@ from tests.integration.browser_house import needs_browser
 from tests.integration.console_house import HOSTILE, PAGES, Console, console, sign_in
 
 from recoup.gateway import operating_shapes, shapes
+from recoup.gateway.access import MAY
 
 pytestmark = needs_browser
 PHONE: ViewportSize = {"width": 390, "height": 844}
@@ -240,7 +241,7 @@ def test_lessons_are_kept_compared_and_taken_back(desk: Console) -> None:
 # What waits for somebody
 
 
-def test_an_escalation_says_what_to_do_and_is_moved_on(desk: Console) -> None:
+def test_an_escalation_says_what_to_do_and_asks_why_before_it_is_moved(desk: Console) -> None:
     page = desk.open("/escalations?state=all")
     page.click("#inbox >> text=it is not known whether")
     page.wait_for_url("**/escalations/esc-1")
@@ -253,18 +254,55 @@ def test_an_escalation_says_what_to_do_and_is_moved_on(desk: Console) -> None:
         route.fulfill(status=200, content_type="application/json", body="{}")
 
     page.route("**/api/escalations/esc-1/*", taken)
-    for name in ("Acknowledge", "Assign", "Resolve"):
-        button = page.locator("#escalation button", has_text=name)
-        if button.get_attribute("aria-disabled") == "true":
-            continue
-        button.click()
-        if name == "Assign":
-            page.fill("#assignee", "ada")
-        desk.answer("I look at it")
-        desk.said(f"{name.rstrip('e')}ed" if name != "Acknowledge" else "Acknowledged")
+    _assign(desk, "ada", "she knows it")
     page.unroute("**/api/escalations/esc-1/*")
-    assert [what for what, _ in sent] == ["acknowledge", "assign", "resolve"]
-    assert sent[1][1] == {"assignee": "ada", "reason": "I look at it"}
+    assert sent == [("assign", {"assignee": "ada", "reason": "she knows it"})]
+
+
+def _assign(desk: Console, whom: str, why: str) -> None:
+    desk.page.click("#escalation >> text=Assign…")
+    desk.page.fill("#assignee", whom)
+    desk.answer(why)
+    desk.said("Assigned.")
+
+
+@pytest.mark.skipif(("GET", "/api/escalations") not in MAY, reason="this gateway has no inbox of its own yet")
+def test_an_escalation_is_acknowledged_assigned_and_resolved(desk: Console) -> None:
+    page, badge = desk.open("/escalations/esc-1"), desk.page.locator("#escalation .head .badge")
+    page.click("#escalation >> text=Acknowledge")
+    desk.answer("I look at it")
+    expect(badge).to_have_text("acknowledged")
+    _assign(desk, "ada", "she knows it")
+    expect(badge).to_have_text("assigned")
+    page.click("#escalation >> text=Resolve")
+    desk.answer("it was done")
+    expect(badge).to_have_text("resolved")
+    expect(page.locator("#escalation-history li")).to_have_count(3)
+    expect(page.locator("#escalation-history")).to_contain_text("to ada")
+
+
+@pytest.mark.skipif(("GET", "/api/approvals") not in MAY, reason="this gateway asks no second person yet")
+def test_a_second_person_agrees_and_the_first_cannot(desk: Console) -> None:
+    with desk.policy("approval_required: [mode]\n"):
+        page = desk.open("/workflows/hello")
+        page.select_option("#mode-choice", "degraded")
+        page.click("text=Set…")
+        desk.answer("with care")
+        desk.said("somebody else must agree")
+        page = desk.open("/approvals")
+        card = page.locator("#asked .card", has_text="with care")
+        expect(card).to_contain_text('"mode": "degraded"')
+        expect(card).to_contain_text("You asked for it: somebody else must decide.")
+        card.get_by_role("button", name="Approve").click(force=True)
+        desk.said("You asked for it")
+        with desk.another_operator() as client:
+            (asked,) = client.get("/api/approvals", params={"state": "waiting"}).json()["items"]
+            done = client.post(f"/api/approvals/{asked['approvalRef']}/approve", json={"reason": "fine"})
+            assert done.json()["state"] == "done", done.text
+            client.post("/api/workflows/hello/mode", json={"mode": "running", "reason": "as it was"})
+        expect(desk.open("/approvals").locator("#asked .card", has_text="with care")).to_contain_text(
+            "Done by bob"
+        )
 
 
 def test_a_gate_is_opened(desk: Console) -> None:

@@ -102,7 +102,8 @@ async def approvals(_house: House, _limit: int) -> list[Approval]:
 
 
 async def webhooks(_house: House) -> list[dict[str, Any]]:
-    """Where the gateway tells others what happened, and how that goes: `url`, `events`, `state`, `detail`."""
+    """Where the gateway tells others what happened, and how that goes: `id`, `name`, `url`, `events`,
+    `state` (on | off), `failed`, `trouble`, `cursor`."""
     return []
 
 
