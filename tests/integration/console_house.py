@@ -50,11 +50,9 @@ OF_ONE = {
     "/probes/{probe_id}": "/probes/near",
 }
 """Which one of many a page is looked at with. Other pages get a run, a step and its first attempt."""
-PAGES = sorted(
-    path
-    for method, path in MAY
-    if method == "GET" and not path.startswith(("/api/", "/static/", "/metrics", "/healthz"))
-)
+OTHERWISE = ("/api/", "/static/", "/metrics", "/healthz", "/runs/{run_id}/report")
+"""For programs, or a file to keep."""
+PAGES = sorted(path for method, path in MAY if method == "GET" and not path.startswith(OTHERWISE))
 """Every page of the console, whoever made it."""
 
 

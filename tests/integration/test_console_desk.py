@@ -390,6 +390,18 @@ def test_the_audit_is_filtered_and_its_chain_checked(desk: Console) -> None:
     assert all("task.run.submitted" in words for words in rows.all_inner_texts())
     page.click("#verify")
     expect(page.locator("#verified .note")).to_contain_text("The chain is intact")
+    broken = {
+        **{"intact": False, "files": 1, "lines": 9, "events": 8, "ledger": None, "gapsCount": 1},
+        "firstBreak": {"file": "audit-000001.jsonl", "line": 7, "what": HOSTILE},
+        "gaps": [{"file": "audit-000001.jsonl", "line": 3, "gap": {}, "filled": True}],
+    }
+    page.route("**/api/audit/verify", lambda route: route.fulfill(json=broken))
+    page.click("#verify")
+    expect(page.locator("#verified .note.bad")).to_contain_text("BROKEN in audit-000001.jsonl, line 7: <img")
+    expect(page.locator("#verified li")).to_have_text(
+        "audit-000001.jsonl, line 3: a gap, filled from the ledger"
+    )
+    page.unroute("**/api/audit/verify")
     page.goto(desk.gateway.url + "/audit?since=yesterday")
     expect(page.locator(".note.bad")).to_contain_text("no length of time")
 

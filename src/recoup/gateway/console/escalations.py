@@ -26,7 +26,6 @@ from recoup.kernel.controls import gate, possible
 from recoup.kernel.fold import fold
 from recoup.model.events import RunSubmitted
 from recoup.model.plan import ApproveAction
-from recoup.model.policy import Policy
 
 router = new_pages()
 LISTED_MAX: Final = 100
@@ -85,8 +84,8 @@ async def _advice(app: App, item: inbox.Item) -> Advice:
     """What can be done about it now."""
     if item.run_id is None or not await app.ledger.head(f"run:{item.run_id}"):
         return advice_for(item, None, ())
-    state = await app.state(item.run_id)
-    return advice_for(item, state, possible(state, Policy()))
+    state, (policy, _) = await app.state(item.run_id), await app.generations.seen()
+    return advice_for(item, state, possible(state, policy))
 
 
 @router.get("/approvals")
@@ -96,6 +95,7 @@ async def approvals(request: Request) -> Response:
     return page(
         *(request, "approvals.html"),
         title="Approvals",
+        path="/escalations",
         tabs=TABS,
         gates=await _gates(house.app),
         asked=[(one, why_not_decide(me, one, True), why_not_decide(me, one, False)) for one in asked],

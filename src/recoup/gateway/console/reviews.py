@@ -9,16 +9,16 @@ from typing import Final
 
 from starlette.requests import Request
 
-from recoup.app import App
 from recoup.gateway.house import house_of
 from recoup.heals.desk import Heal, Heals
 from recoup.kernel.reviewing import HealState, Review, Reviewed
 from recoup.model.ids import targets_stream
 from recoup.model.storage import Head
+from recoup.ports import Clock, Ledger, Redactor
 
 EVENTS_KEPT_MAX: Final = 5_000
 """Of one workflow, the last ones."""
-EVENTS_READ_MAX: Final = 10_000
+EVENTS_READ_MAX: Final = 5_000
 """In one look: the rest is read by the next one."""
 WORKFLOWS_MAX: Final = 500
 FULL_MAX: Final = 1_000
@@ -37,8 +37,13 @@ class _Fold:
 class Reviews:
     """What this gateway knows of heals. One look at a time; each goes on where the last one ended."""
 
-    def __init__(self, app: App) -> None:
-        self._app = app
+    def __init__(
+        self, ledger: Ledger, redactor: Redactor, clock: Clock, read_max: int = EVENTS_READ_MAX
+    ) -> None:
+        self._ledger = ledger
+        self._redactor = redactor
+        self._clock = clock
+        self._read_max = read_max
         self._folds: dict[str, _Fold] = {}
         self._full: dict[str, Heal] = {}
         self._looking = asyncio.Lock()
@@ -48,8 +53,8 @@ class Reviews:
             await self._look()
 
     async def _look(self) -> None:
-        heads = sorted(await self._app.ledger.heads(_PREFIX), key=lambda head: -head.at.wall_us)
-        left = EVENTS_READ_MAX
+        heads = sorted(await self._ledger.heads(_PREFIX), key=lambda head: -head.at.wall_us)
+        left = self._read_max
         for head in heads[:WORKFLOWS_MAX]:
             if left <= 0:
                 return
@@ -62,7 +67,7 @@ class Reviews:
             fold = self._folds[name] = _Fold(max(0, head.seq - EVENTS_KEPT_MAX))
         if fold.seq >= head.seq:
             return 0
-        events = await self._app.ledger.read(head.stream, fold.seq, min(limit, EVENTS_KEPT_MAX))
+        events = await self._ledger.read(head.stream, fold.seq, min(limit, EVENTS_KEPT_MAX))
         for event in events:
             fold.review.add(event)
             fold.seq = event.seq
@@ -90,7 +95,7 @@ class Reviews:
 
     async def in_full(self, found: Sequence[tuple[str, Reviewed]]) -> list[Heal]:
         """With what was taken, which stands in the stream of the run alone."""
-        desk = Heals(self._app.ledger, self._app.redactor, self._app.world.clock)
+        desk = Heals(self._ledger, self._redactor, self._clock)
         return [await self._one_in_full(desk, workflow, one) for workflow, one in found]
 
     async def _one_in_full(self, desk: Heals, workflow: str, one: Reviewed) -> Heal:
@@ -113,6 +118,7 @@ def _with_fact(one: Reviewed, known: Heal) -> Reviewed:
 def reviews_of(request: Request) -> Reviews:
     found = getattr(request.app.state, "reviews", None)
     if found is None:
-        found = request.app.state.reviews = Reviews(house_of(request).app)
+        app = house_of(request).app
+        found = request.app.state.reviews = Reviews(app.ledger, app.redactor, app.world.clock)
     assert isinstance(found, Reviews)
     return found
