@@ -351,6 +351,12 @@ def test_a_probe_is_told_to_act_and_answers(desk: Console) -> None:
     desk.said("Accepted.")
     expect(page.locator("#orders")).to_contain_text("new certificate")
     expect(page.locator("#orders")).to_contain_text("first operator")
+    with desk.gateway.client() as client:
+        asked = {"resourceId": "nothing", "action": "restart", "reason": "by a program"}
+        told = client.post("/api/probes/near/act", json=asked)
+        answer = operating_shapes.ProbeActed.model_validate_json(told.content)
+        assert (answer.outcome, answer.rule) == ("refused", "unknown_resource")
+        assert client.post("/api/probes/nobody/act", json=asked).status_code == 404
 
 
 def test_a_probe_elsewhere_is_shown_as_it_told_and_ordered_by_wire(desk: Console) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from typing import Annotated, Final
 
@@ -13,7 +14,7 @@ from recoup.gateway import operating_shapes
 from recoup.gateway.answering import document
 from recoup.gateway.described import answers
 from recoup.gateway.house import house_of, principal_of
-from recoup.gateway.routing import new_router
+from recoup.gateway.routing import KEY_HEADER, new_router
 from recoup.model.probe import Command, CommandKind
 
 router = new_router("probes")
@@ -29,7 +30,7 @@ async def act(
     operators = app.probe_operators()
     kind = _KINDS.get(wanted.action, CommandKind.ACT)
     command = Command(
-        command_id=f"gateway-{secrets.token_hex(8)}",
+        command_id=_command_id(request),
         kind=kind,
         resource_id=wanted.resource_id,
         action=wanted.action if kind is CommandKind.ACT else None,
@@ -37,4 +38,15 @@ async def act(
         actor=principal_of(request).actor,
         by_gateway=kind is CommandKind.RESTORE_MODE,
     )
-    return document(request, await operators.tell(await operators.find(probe_id), command))
+    told = await operators.tell(await operators.find(probe_id), command)
+    await app.chores()
+    return document(request, told)
+
+
+def _command_id(request: Request) -> str:
+    """The same request under the same key is the same command, even if the book of answers was lost meanwhile."""
+    key = request.headers.get(KEY_HEADER)
+    if key is None:
+        return f"gateway-{secrets.token_hex(16)}"
+    said = f"{principal_of(request).token_id}\n{request.url.path}\n{key}"
+    return f"gateway-{hashlib.sha256(said.encode()).hexdigest()[:32]}"

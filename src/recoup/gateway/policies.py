@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Annotated, Final
 
@@ -26,7 +27,7 @@ async def what_if(request: Request, wanted: Annotated[operating_shapes.WhatIfReq
     from recoup.kernel.policies import policy_digest
     from recoup.simulation.replaying import what_if, what_if_document
 
-    policy = parse_policy(wanted.policy)
+    policy = await asyncio.to_thread(parse_policy, wanted.policy)  # a long text takes its time
     until_s = time.monotonic() + WHAT_IF_S_MAX
     found = await what_if(
         *(house_of(request).app.ledger, policy, policy_digest(policy)),
