@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -78,7 +78,7 @@ def _what_if(
 ) -> int:
     from recoup.documents.policy_file import read_policy
     from recoup.kernel.policies import policy_digest
-    from recoup.simulation.replaying import what_if
+    from recoup.simulation.replaying import what_if, what_if_document
 
     policy, since_s = read_policy(policy_file), _since_s(since)
     digest = policy_digest(policy)
@@ -90,7 +90,7 @@ def _what_if(
         return await what_if(app.ledger, policy, digest, workflow=workflow, since_us=since_us)
 
     found = with_app(ctx, work)
-    print_json(_document(found)) if as_json else _print(found, policy_file)
+    print_json(what_if_document(found)) if as_json else _print(found, policy_file)
     return 0
 
 
@@ -103,16 +103,6 @@ def _since_s(since: str | None) -> float | None:
         return duration_s(since)
     except ValueError as error:
         raise UsageError(f"--since {since} {error}") from None
-
-
-def _document(found: WhatIf) -> dict[str, Any]:
-    import msgspec
-
-    document: dict[str, Any] = {"same": found.same, **msgspec.to_builtins(found)}
-    for one, body in zip(found.different, document["different"], strict=True):
-        body["verdict"] = one.verdict
-    document["mostDifferent"] = [one.run_id for one in found.most_different]
-    return document
 
 
 def _print(found: WhatIf, policy_file: Path) -> None:

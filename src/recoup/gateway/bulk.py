@@ -18,9 +18,12 @@ from recoup.errors import Conflict, NotFound, RecoupError, UsageError
 from recoup.gateway import list_shapes
 from recoup.gateway.access import Principal
 from recoup.gateway.answering import document
+from recoup.gateway.asking import must_ask
 from recoup.gateway.described import answers
 from recoup.gateway.house import House, house_of, principal_of
+from recoup.gateway.problems import Refused
 from recoup.gateway.routing import KEY_HEADER, new_router, sub_key
+from recoup.kernel.approvals import SUBMIT
 from recoup.kernel.controls import is_over
 from recoup.model.run import RunState, RunStatus
 
@@ -65,6 +68,7 @@ async def bulk(request: Request, asked: Annotated[list_shapes.BulkRequest, Body(
         request.headers.get(KEY_HEADER),
         time.monotonic() + WHOLE_S_MAX,
     )
+    await _must_not_wait(request, asked.action)
     do = {"cancel": _cancel, "retry": _retry}[asked.action]
     run_ids = list(dict.fromkeys(asked.run_ids))
     door = asyncio.Semaphore(AT_ONCE_MAX)
@@ -74,6 +78,16 @@ async def bulk(request: Request, asked: Annotated[list_shapes.BulkRequest, Body(
     items = [_told(wanted, run_id, one) for run_id, one in zip(run_ids, tried, strict=True)]
     await wanted.house.app.chores()
     return document(request, {"items": items})
+
+
+async def _must_not_wait(request: Request, action: str) -> None:
+    """What a second person must agree to, they agree to one by one."""
+    needed = {"cancel": "cancel", "retry": SUBMIT}[action]
+    if await must_ask(request, needed):
+        raise Refused(
+            *(409, f"the policy's approval_required names {needed}: somebody else must agree to each"),
+            hint="Ask for each run alone: a control, or POST /api/runs with reuse.",
+        )
 
 
 async def _one(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import Body, Query
 from starlette.requests import Request
@@ -14,7 +14,7 @@ from recoup.app import App
 from recoup.errors import NotFound, RecoupError, SettingsError, StateError, UsageError
 from recoup.gateway import shapes
 from recoup.gateway.answering import document, page
-from recoup.gateway.described import answers
+from recoup.gateway.described import answers, refusals
 from recoup.gateway.house import house_of, principal_of
 from recoup.gateway.routing import new_router
 from recoup.gateway.runs import Limit
@@ -22,6 +22,7 @@ from recoup.heals.desk import Heal, Heals
 from recoup.kernel.reviewing import HealState, Word, heal_document
 
 router = new_router("heals")
+PATCH: Final = "text/x-diff; charset=utf-8"
 
 
 @router.get("/api/heals", responses=answers(shapes.HealList))
@@ -34,7 +35,7 @@ async def list_heals(
 ) -> Response:
     """Newest first, at most `limit` of them: what was taken for what, and what became of it."""
     house = house_of(request)
-    desk = _desk(house.app)
+    desk = desk_of(house.app)
     names = [workflow] if workflow is not None else await desk.workflows()
     if run is not None:
         home = (await house.app.state(await house.run(run))).workflow
@@ -43,20 +44,37 @@ async def list_heals(
     return page(request, [heal_document(heal.workflow, heal.reviewed) for heal in found], None)
 
 
+@router.get(
+    "/api/heals/{run_id}/{step}/patch",
+    responses={200: {"description": "A unified diff.", "content": {PATCH: {}}}, **refusals()},
+)
+async def show_patch(
+    request: Request, run_id: str, step: str, attempt: Annotated[int | None, Query(ge=1)] = None
+) -> Response:
+    """What accepting this heal changes in its plan, as a file for `git apply`. Nothing is accepted by it."""
+    app = house_of(request).app
+    heal = await found_heal(app, run_id, step, attempt)
+    patch, problem = await shown_patch(app, heal)
+    if not patch:
+        raise NotFound(f"there is no patch for {heal.name}: {problem}")
+    headers = {"Content-Disposition": 'attachment; filename="heal.patch"'}
+    return Response(patch, 200, headers, PATCH)
+
+
 @router.post("/api/heals/{run_id}/{step}/accept", responses=answers(shapes.HealAccepted))
 async def accept_heal(
     request: Request, run_id: str, step: str, wanted: Annotated[shapes.AcceptRequest, Body()]
 ) -> Response:
     """The workflow remembers the element from now on; the answer says what to change in the plan."""
     app = house_of(request).app
-    heal = await _found(app, run_id, step, wanted.attempt)
+    heal = await found_heal(app, run_id, step, wanted.attempt)
     await _know_secrets(app, heal)
-    word = await _desk(app).accept(heal, principal_of(request).actor)
+    word = await desk_of(app).accept(heal, principal_of(request).actor, (wanted.reason or "").strip())
     if word is not None and word.state is not HealState.ACCEPTED:
         raise _decided(heal, word)
     await app.chores()
-    heal = await _found(app, run_id, step, wanted.attempt)
-    patch, problem = await _patch(app, heal)
+    heal = await found_heal(app, run_id, step, wanted.attempt)
+    patch, problem = await patch_for(app, heal)
     told = {"heal": heal_document(heal.workflow, heal.reviewed), "patch": patch, "problem": problem}
     return document(request, told)
 
@@ -67,22 +85,22 @@ async def reject_heal(
 ) -> Response:
     """From now on that element is never taken for that target."""
     app = house_of(request).app
-    heal = await _found(app, run_id, step, wanted.attempt)
+    heal = await found_heal(app, run_id, step, wanted.attempt)
     await _know_secrets(app, heal)
-    word = await _desk(app).reject(heal, principal_of(request).actor, wanted.reason.strip())
+    word = await desk_of(app).reject(heal, principal_of(request).actor, wanted.reason.strip())
     if word is not None and word.state is HealState.ACCEPTED:
         raise _decided(heal, word)
     await app.chores()
-    heal = await _found(app, run_id, step, wanted.attempt)
+    heal = await found_heal(app, run_id, step, wanted.attempt)
     return document(request, heal_document(heal.workflow, heal.reviewed))
 
 
-def _desk(app: App) -> Heals:
+def desk_of(app: App) -> Heals:
     return Heals(app.ledger, app.redactor, app.world.clock)
 
 
-async def _found(app: App, run_id: str, step: str, attempt: int | None) -> Heal:
-    desk = _desk(app)
+async def found_heal(app: App, run_id: str, step: str, attempt: int | None) -> Heal:
+    desk = desk_of(app)
     workflows = await desk.workflows()
     if await app.ledger.head(f"run:{run_id}"):
         workflows = [(await app.state(run_id)).workflow]
@@ -95,7 +113,14 @@ async def _know_secrets(app: App, heal: Heal) -> None:
         await app.know_secrets_of(await app.state(heal.fact.run_id))
 
 
-async def _patch(app: App, heal: Heal) -> tuple[str, str]:
+async def shown_patch(app: App, heal: Heal) -> tuple[str, str]:
+    """For those who only look, too: what the run hides is hidden in it."""
+    await _know_secrets(app, heal)
+    patch, problem = await patch_for(app, heal)
+    return app.redactor.redact(patch).text, app.redactor.redact(problem).text
+
+
+async def patch_for(app: App, heal: Heal) -> tuple[str, str]:
     """What accepting it changes in its plan; why there is nothing, in words."""
     from recoup.documents.plan_change import patch_of, read_plan_text, root_of
     from recoup.heals.accepting import accepted_text

@@ -17,6 +17,8 @@ from recoup.gateway import (
     escalations,
     heals,
     lists,
+    local_probes,
+    policies,
     probes,
     runs,
     sessions,
@@ -37,6 +39,7 @@ ROUTERS: Final = (
     *(lists.router, bulk.router, runs.router),
     *(system.router, sessions.router, workflows.router, heals.router),
     *(probes.router, escalations.router, approvals.router, webhooks.router),
+    *(policies.router, local_probes.router),
 )
 """One for each subject; who adds one adds its routes to the table of access. Tried one after the other: lists before
 runs, as `/api/runs/count` is no run, and both before what is asked less often."""

@@ -88,6 +88,7 @@ class RollbackRequest(Shape):
 
 
 class AcceptRequest(Shape):
+    reason: Reason | None = None
     attempt: Annotated[int, Field(ge=1)] | None = None
 
 

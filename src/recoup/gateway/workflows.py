@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
-from fastapi import Body
+from fastapi import Body, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
 from recoup.app import App
 from recoup.errors import NotFound
-from recoup.gateway import shapes
+from recoup.gateway import operating_shapes, shapes
 from recoup.gateway.answering import document, page
 from recoup.gateway.asking import ask_first, may_wait
 from recoup.gateway.described import answers
@@ -61,6 +61,19 @@ async def list_versions(request: Request, name: str) -> Response:
     app = house_of(request).app
     learnt = await app.memories.of(await known(app, name))
     return page(request, [msgspec.to_builtins(one) for one in learnt.versions()], None)
+
+
+@router.get("/api/workflows/{name}/memory/diff", responses=answers(operating_shapes.MemoryDiff))
+async def diff_versions(
+    request: Request,
+    name: str,
+    old: Annotated[str, Query(max_length=100)],
+    new: Annotated[str | None, Query(max_length=100, description="Without it: until now.")] = None,
+) -> Response:
+    """What was learned between two versions."""
+    app = house_of(request).app
+    found = await app.memories.diff(await known(app, name), old, new)
+    return page(request, [msgspec.to_builtins(one) for one in found], None)
 
 
 @router.post("/api/workflows/{name}/memory/snapshot", responses=answers(shapes.Snapshot))

@@ -140,14 +140,14 @@ class Heals:
 
     # Saying
 
-    async def accept(self, heal: Heal, by: str) -> Word | None:
+    async def accept(self, heal: Heal, by: str, why: str = "") -> Word | None:
         """None: it is accepted from now on. Otherwise what somebody said before, and nothing was added to it."""
         fact = heal.fact
         if fact.after is None:
             raise forgotten(heal)
         return await self._say(heal, TargetLearned(
             **_about(fact),
-            reason=f"{by} accepted it",
+            reason=f"{by} accepted it" + (f": {why}" if why else ""),
             element=fact.after,
             confidence=fact.confidence,
             origin=ACCEPTED,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -63,6 +63,8 @@ class WhatIf(msgspec.Struct, kw_only=True, rename="camel"):
     runs: int = 0
     cut: bool = False
     """There are more runs; the newest were looked at."""
+    complete: bool = True
+    """False: whoever asked had enough before all of them were looked at."""
     workflows: list[Tally] = []
     modes: list[dict[str, Any]] = []
     most_different: list[Replayed] = []
@@ -76,17 +78,29 @@ class WhatIf(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 async def what_if(
-    ledger: Ledger, new: Policy, digest: str, *, workflow: str | None = None, since_us: int | None = None
+    ledger: Ledger,
+    new: Policy,
+    digest: str,
+    *,
+    workflow: str | None = None,
+    since_us: int | None = None,
+    runs_max: int = RUNS_MAX,
+    enough: Callable[[], bool] = lambda: False,
 ) -> WhatIf:
-    """Under `new`: the runs submitted since then (wall time), and the modes of their workflows."""
+    """Under `new`: the runs submitted since then (wall time), and the modes of their workflows; until it is enough."""
     wanted = RunFilter(workflow=workflow, since_us=since_us or 0)
-    page = await ledger.runs(wanted, limit=RUNS_MAX)
+    page = await ledger.runs(wanted, limit=runs_max)
     found = WhatIf(policy_digest=digest, cut=page.behind is not None)
     rows = page.rows
+    if runs_max < RUNS_MAX and rows and since_us is None:
+        since_us = min(row.submitted_at_us for row in rows)
     bodies = Bodies(ledger)
     tallies: dict[str, Tally] = {}
     unseen: set[str] = set()
     for row in rows:
+        if enough():
+            found.complete = False
+            break
         one, keys = await _replayed(ledger, row, bodies, new)
         unseen |= keys
         found.runs += 1
@@ -96,8 +110,19 @@ async def what_if(
     found.workflows = sorted(tallies.values(), key=lambda tally: tally.workflow)
     found.most_different = sorted(found.different, key=_how_different, reverse=True)[:SHOWN_MAX]
     found.unseen_keys = sorted(unseen)
-    found.modes = [_modes_document(one) for one in await _modes(ledger, new, bodies, set(tallies), since_us)]
+    modes = await _modes(ledger, new, bodies, set(tallies), since_us, enough)
+    found.modes = [_modes_document(one) for one in modes or ()]
+    found.complete = found.complete and modes is not None
     return found
+
+
+def what_if_document(found: WhatIf) -> dict[str, Any]:
+    """`recoup simulate --json`, the API."""
+    document: dict[str, Any] = {"same": found.same, **msgspec.to_builtins(found)}
+    for one, body in zip(found.different, document["different"], strict=True):
+        body["verdict"] = one.verdict
+    document["mostDifferent"] = [one.run_id for one in found.most_different]
+    return document
 
 
 class Bodies:
@@ -179,9 +204,15 @@ def _how_different(one: Replayed) -> tuple[bool, int, float, str]:
 
 
 async def _modes(
-    ledger: Ledger, new: Policy, bodies: Bodies, names: set[str], since_us: int | None
-) -> list[WorkflowReplay]:
-    """All events in the order of their arrival: the starts of attempts stand among the results that they follow."""
+    ledger: Ledger,
+    new: Policy,
+    bodies: Bodies,
+    names: set[str],
+    since_us: int | None,
+    enough: Callable[[], bool],
+) -> list[WorkflowReplay] | None:
+    """All events in the order of their arrival: the starts of attempts stand among the results that they follow. None:
+    it was enough before all of them were read."""
     if not names:
         return []
     replays = {name: WorkflowReplay(workflow=name) for name in sorted(names)}
@@ -189,6 +220,8 @@ async def _modes(
     open_: WorkflowReplay | None = None
     after = 0
     while True:
+        if enough():
+            return None
         page = await ledger.arrivals(after, _PAGE)
         for one in page:
             if open_ is not None and not _goes_with(open_, one):

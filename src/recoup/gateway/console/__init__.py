@@ -4,7 +4,23 @@ from __future__ import annotations
 
 from typing import Final
 
-from recoup.gateway.console import assets, door, overview
+from recoup.gateway.console import (
+    assets,
+    audit,
+    door,
+    escalations,
+    evidence,
+    fleet,
+    heals,
+    overview,
+    policy,
+    probes,
+    settings,
+    workflows,
+)
 
-CONSOLE: Final = (assets.router, door.router, overview.router)
+CONSOLE: Final = (
+    *(assets.router, door.router, overview.router, heals.router, workflows.router, escalations.router),
+    *(fleet.router, probes.router, audit.router, policy.router, settings.router, evidence.router),
+)
 """One for each subject; their routes are in the table of access, too."""

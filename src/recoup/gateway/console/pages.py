@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -41,6 +41,7 @@ MENU: Final = (
     ("/probes", "Probes", ""),
     ("/audit", "Audit", ""),
     ("/policy", "Policy", ""),
+    ("/settings", "Settings", ""),
 )
 """Addresses, names, and the key under which a count may stand beside them."""
 
@@ -69,7 +70,9 @@ class PageRoute(GuardedRoute):
 
 def new_pages() -> APIRouter:
     """Pages are for people: the OpenAPI document does not speak of them."""
-    return APIRouter(route_class=PageRoute, include_in_schema=False)
+    from recoup.gateway.console.counting import count_for_menu
+
+    return APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[Depends(count_for_menu)])
 
 
 def page(request: Request, template: str, *, status: int = 200, **values: Any) -> Response:
@@ -80,7 +83,7 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
         "may_change": principal.role is Role.OPERATOR,
         "csrf": getattr(request.state, "csrf", ""),
         "menu": MENU,
-        "counts": {},
+        "counts": getattr(request.state, "counts", {}),
         "path": request.url.path,
         "here": request.url.path + (f"?{request.url.query}" if request.url.query else ""),
     }

@@ -14,7 +14,8 @@ from recoup.reports.spoken import count, lasting, short_digest
 
 _TONES: Final = {
     **dict.fromkeys(
-        ("succeeded", "passed", "recovered", "finished", "accepted", "healthy", "working", "resolved"), "good"),
+        ("succeeded", "passed", "recovered", "finished", "accepted", "healthy", "working", "resolved",
+         "verified"), "good"),
     **dict.fromkeys(("failed", "dead_letter", "rejected", "unhealthy", "quarantined", "refused"), "bad"),
     **dict.fromkeys(
         ("escalated", "waiting", "blocked", "degraded", "paused", "invalidated", "silent", "open", "pending",

@@ -2,6 +2,8 @@
 import { newKey, post } from "./asking.js";
 import { say } from "./said.js";
 
+export const ASKED = "Asked for: somebody else must agree to it, under Escalations, Approvals.";
+
 export function startActions() {
   document.addEventListener("click", (event) => {
     const button = event.target.closest("[data-act]");
@@ -19,10 +21,19 @@ function ask(button) {
     if (given.wantsReason) body.reason = reason;
     return post(button.dataset.post, body, key);
   }, (answer) => {
-    say(button.dataset.done || answer?.detail || `${given.title}: done.`, "good");
+    if (answer?.approvalRef && answer.state === "waiting") say(ASKED, "good");
+    else if (answer?.items?.[0]?.outcome) sayOf(answer.items);
+    else say(button.dataset.done || answer?.detail || `${given.title}: done.`, "good");
     document.dispatchEvent(new CustomEvent("recoup:acted", { detail: answer }));
     window.htmx?.trigger(document.body, "recoup:live");
   });
+}
+
+// What became of each of many.
+export function sayOf(items) {
+  const bad = items.filter((one) => one.outcome !== "done" && one.outcome !== "sent");
+  const words = bad.length ? bad.map((one) => `${one.runId}: ${one.detail}`).slice(0, 3).join(" · ") : `Done: ${items.length}.`;
+  say(bad.length < items.length && bad.length ? `${items.length - bad.length} of ${items.length} done. ${words}` : words, bad.length ? "bad" : "good");
 }
 
 // Also for pages with an act of their own: `send(reason, key)` does it, `done(answer)` goes on. `list` shows what is meant, line by line.

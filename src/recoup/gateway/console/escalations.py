@@ -1,0 +1,127 @@
+"""What waits for a person: escalations of runs and probes, and what somebody asked to be allowed."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+from urllib.parse import quote
+
+import msgspec
+from fastapi import Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from recoup.app import App
+from recoup.gateway.access import Role
+from recoup.gateway.console import inbox
+from recoup.gateway.console.escalation_views import (
+    LOOKS_ONLY,
+    Advice,
+    advice_for,
+    why_not_decide,
+    why_not_move,
+)
+from recoup.gateway.console.pages import new_pages, page
+from recoup.gateway.house import house_of, principal_of
+from recoup.kernel.controls import gate, possible
+from recoup.kernel.fold import fold
+from recoup.model.events import RunSubmitted
+from recoup.model.plan import ApproveAction
+from recoup.model.storage import RunFilter
+
+router = new_pages()
+LISTED_MAX: Final = 100
+GATES_MAX: Final = 25
+TABS: Final = (("/escalations", "Escalations"), ("/approvals", "Approvals"))
+
+
+class Gate(msgspec.Struct, frozen=True):
+    """A run that waits for a yes or no."""
+
+    run_id: str
+    workflow: str
+    step_id: str
+    message: str
+    since_us: int
+    submitted_by: str
+    submit_reason: str
+
+
+@router.get("/escalations")
+async def escalations(
+    request: Request,
+    state: Annotated[str, Query(max_length=20)] = "open",
+    after: Annotated[int, Query(ge=0)] = 0,
+) -> Response:
+    chosen = state if state in inbox.STATES else None
+    found = await inbox.items(house_of(request), chosen, after, LISTED_MAX + 1)
+    return page(
+        *(request, "escalations.html"),
+        title="Escalations",
+        items=found[:LISTED_MAX],
+        states=(*inbox.STATES, "all"),
+        chosen=chosen or "all",
+        tabs=TABS,
+        after=after,
+        behind=found[LISTED_MAX - 1].number if len(found) > LISTED_MAX else None,
+    )
+
+
+@router.get("/escalations/{escalation_id}")
+async def escalation(request: Request, escalation_id: str) -> Response:
+    house, me = house_of(request), principal_of(request)
+    found = await inbox.item(house, escalation_id)
+    return page(
+        *(request, "escalation.html"),
+        title=f"Escalation {found.id}",
+        item=found,
+        history=await inbox.history(house, found.id),
+        advice=await _advice(house.app, found),
+        why_not={move: why_not_move(me, found.state, move) for move in ("acknowledge", "assign", "resolve")},
+        address=f"/api/escalations/{quote(found.id, safe='')}",
+    )
+
+
+async def _advice(app: App, item: inbox.Item) -> Advice:
+    """What can be done about it now."""
+    if item.run_id is None or not await app.ledger.head(f"run:{item.run_id}"):
+        return advice_for(item, None, ())
+    state, (policy, _) = await app.state(item.run_id), await app.generations.seen()
+    return advice_for(item, state, possible(state, policy))
+
+
+@router.get("/approvals")
+async def approvals(request: Request) -> Response:
+    house, me = house_of(request), principal_of(request)
+    asked = await inbox.approvals(house, LISTED_MAX)
+    return page(
+        *(request, "approvals.html"),
+        title="Approvals",
+        path="/escalations",
+        tabs=TABS,
+        gates=await _gates(house.app),
+        asked=[(one, why_not_decide(me, one, True), why_not_decide(me, one, False)) for one in asked],
+        why_not_gate="" if me.role is Role.OPERATOR else LOOKS_ONLY,
+    )
+
+
+async def _gates(app: App) -> list[Gate]:
+    """Runs that have come to a gate, the newest of those that wait."""
+    found = []
+    for row in (await app.ledger.runs(RunFilter(statuses=("waiting",)), limit=GATES_MAX)).rows:
+        events = await app.events(row.run_id)
+        state = fold(row.run_id, events)
+        step, first = gate(state), events[0].payload
+        if step is not None and isinstance(first, RunSubmitted):
+            message: Any = state.plan.steps[step.index].action
+            found.append(
+                Gate(
+                    run_id=row.run_id,
+                    workflow=row.workflow,
+                    step_id=step.step_id,
+                    message=message.message if isinstance(message, ApproveAction) else "",
+                    since_us=row.updated_at_us,
+                    submitted_by=first.submitted_by or "",
+                    submit_reason=first.submit_reason or "",
+                )
+            )
+    return found

@@ -1,0 +1,59 @@
+"""The policy in force, what it means, where it came from, and what another one would have decided."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from recoup.gateway.console.pages import new_pages, page
+from recoup.gateway.console.policy_views import groups, history
+from recoup.gateway.house import house_of
+from recoup.kernel.policies import policy_digest
+from recoup.model.events import PolicyGeneration
+from recoup.model.ids import EVERY_WORKFLOW, POLICY_STREAM
+from recoup.model.policy import Policy
+
+router = new_pages()
+GENERATIONS_MAX: Final = 50
+WORKFLOWS_MAX: Final = 500
+
+
+@router.get("/policy")
+async def policy(request: Request) -> Response:
+    app = house_of(request).app
+    now, source = await app.generations.seen()
+    head = await app.ledger.head(POLICY_STREAM)
+    events = await app.ledger.read(POLICY_STREAM, max(0, head - GENERATIONS_MAX), GENERATIONS_MAX)
+    bodies = {}
+    for event in events:
+        if isinstance(event.payload, PolicyGeneration):
+            digest = event.payload.policy_digest
+            bodies[digest] = await app.ledger.policy_body(digest) or b""
+    told = {key: value for key, value in bodies.items() if value}
+    workflows = [name for name in sorted(await app.workflows()) if name != EVERY_WORKFLOW]
+    return page(
+        *(request, "policy.html"),
+        title="Policy",
+        groups=groups(now),
+        changed=sum(value.changed for group in groups(now) for value in group.values),
+        digest=policy_digest(now),
+        source=source,
+        problem=app.redactor.redact(app.policy_problem()).text,
+        generations=history(events, told),
+        generation=sum(isinstance(event.payload, PolicyGeneration) for event in events),
+        workflows=workflows[:WORKFLOWS_MAX],
+        written=_written(now),
+    )
+
+
+def _written(now: Policy) -> str:
+    """As a file would say it: what differs from the defaults, to begin with."""
+    usual = msgspec.to_builtins(Policy(), str_keys=True)
+    said = {
+        key: value for key, value in msgspec.to_builtins(now, str_keys=True).items() if value != usual[key]
+    }
+    lines = [f"{key}: {msgspec.json.encode(value).decode()}" for key, value in said.items()]
+    return "\n".join(lines) or "step_max_attempts: 3"

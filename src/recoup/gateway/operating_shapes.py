@@ -1,0 +1,83 @@
+"""What stands in requests and answers about what workflows have learned, policies that might be, probes and retries."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from recoup.gateway.shapes import Name, Reason, Shape
+
+# Requests
+
+
+class WhatIfRequest(Shape):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"policy": "step_max_attempts: 5", "workflow": "invoices", "limit": 20}]
+        }
+    )
+    policy: Annotated[str, Field(max_length=262_144, description="The text of a policy file, YAML or JSON.")]
+    workflow: Name | None = None
+    limit: Annotated[int, Field(ge=1, le=50, description="So many of the last runs.")] = 20
+
+
+class ProbeActRequest(Shape):
+    """An order for a probe that runs on this ledger."""
+
+    resource_id: Name
+    action: Literal[
+        "restart",
+        "reconnect",
+        "remount",
+        "rebind",
+        "refresh_local_endpoint",
+        "restore_primary",
+        "reset_budget",
+    ]
+    reason: Reason
+
+
+# Answers
+
+
+class MemoryChange(BaseModel):
+    """Named as `recoup memory diff --json` names it."""
+
+    model_config = ConfigDict(extra="forbid")
+    kind: Literal["added", "removed", "changed"]
+    step_id: str
+    element: str
+    origin: str
+    successes: int
+    failures: int
+
+
+class MemoryDiff(Shape):
+    items: list[MemoryChange]
+    next_cursor: str | None
+
+
+class WhatIfAnswer(Shape):
+    """As `recoup simulate --policy FILE --json` prints it."""
+
+    same: bool
+    policy_digest: str
+    runs: int
+    cut: bool
+    complete: Annotated[
+        bool, Field(description="False: time was up before all of these runs were looked at.")
+    ]
+    workflows: list[dict[str, Any]]
+    modes: list[dict[str, Any]]
+    different: list[dict[str, Any]]
+    most_different: list[str]
+    unseen_keys: list[str]
+
+
+class ProbeActed(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    command_id: str
+    outcome: str
+    rule: str | None
+    reason: str
