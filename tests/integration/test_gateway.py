@@ -84,7 +84,7 @@ def test_each_role_may_what_the_table_says_and_nothing_else(house: Gateway, done
 
 def test_streams_are_for_those_who_may_look(house: Gateway, done: str) -> None:
     templates = [template for _, template in MAY if template.endswith("/stream")]
-    assert len(templates) == 4
+    assert len(templates) == 5
     for template in templates:
         for role in [*Role, None]:
             with (

@@ -76,7 +76,7 @@ OUTSIDE = {
     "targets": {"msgspec", "numpy"},
     "learning": {"msgspec", "numpy", "faiss"},
     "pytest_plugin": {"msgspec", "playwright", "pytest"},
-    "gateway": {"msgspec", "click", "pydantic", "fastapi", "starlette", "uvicorn"},
+    "gateway": {"msgspec", "click", "pydantic", "fastapi", "starlette", "uvicorn", "h11"},
 }
 IMPURE = {
     "asyncio",

@@ -48,6 +48,7 @@ MAY: Final[dict[tuple[str, str], frozenset[Role | None]]] = {
     ("GET", "/api/runs"): LOOKING,
     ("POST", "/api/runs"): CHANGING,
     ("GET", "/api/runs/stream"): LOOKING,
+    ("GET", "/api/stream"): LOOKING,
     ("GET", "/api/runs/{run_id}"): LOOKING,
     ("GET", "/api/runs/{run_id}/steps"): LOOKING,
     ("GET", "/api/runs/{run_id}/attempts"): LOOKING,

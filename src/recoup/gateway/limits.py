@@ -6,6 +6,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from recoup.gateway.problems import Refused, problem
@@ -14,9 +15,7 @@ BODY_BYTES_MAX: Final = 2_000_000
 WRONG_TOKENS_MAX: Final = 10
 WRONG_TOKENS_WINDOW_S: Final = 60.0
 ADDRESSES_MAX: Final = 10_000
-STREAMS_MAX: Final = 100
-SEND_S_MAX: Final = 10.0
-"""Longer than that nobody waits for a client that does not read."""
+STREAMS_MAX: Final = 1_200
 HEADERS: Final = (
     (
         b"content-security-policy",
@@ -27,6 +26,17 @@ HEADERS: Final = (
     (b"cross-origin-resource-policy", b"same-origin"),
 )
 _NOT_KEPT: Final = (b"cache-control", b"no-cache, private")
+
+
+class Patience(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a client is waited for."""
+
+    head_s_max: float = 10.0
+    """From the first byte of a request to the end of its head."""
+    body_s_max: float = 30.0
+    """From there to the end of its body."""
+    send_s_max: float = 10.0
+    """While it takes nothing of what it is sent."""
 
 
 class BodyTooLarge(Exception):

@@ -15,25 +15,21 @@ from recoup.app import App
 from recoup.errors import InvalidPlan, NotFound, Problem, UsageError
 from recoup.gateway import shapes
 from recoup.gateway.answering import PAGE_MAX, cursor_of, document, page, read_cursor
-from recoup.gateway.described import answers, streams
+from recoup.gateway.described import answers
 from recoup.gateway.house import House, house_of, principal_of
+from recoup.gateway.log_pieces import LOG_BYTES_MAX, log_piece
 from recoup.gateway.problems import Refused
 from recoup.gateway.routing import KEY_HEADER, new_router
-from recoup.gateway.streaming import Batch, Message, stream
-from recoup.kernel.controls import FORCE, is_over
+from recoup.kernel.controls import FORCE
 from recoup.kernel.documents import run_document
 from recoup.kernel.prefix import ledger_document
-from recoup.model.events import Event
 from recoup.model.ids import run_stream
 from recoup.model.plan import Plan
 from recoup.model.run import RunState, RunStatus
 from recoup.model.storage import AttemptRow, Control, RunRow
 
 router = new_router("runs")
-LOG_BYTES_MAX: Final = 256_000
-_BATCH_MAX: Final = 200
 _PATIENCE_S: Final = 10.0
-_ENDINGS: Final = ("task.run.succeeded", "task.run.failed", "task.run.cancelled", "task.run.dead_lettered")
 _SOURCE: Final = "the plan in the request"
 
 Limit = Annotated[int, Query(ge=1, le=PAGE_MAX)]
@@ -58,22 +54,6 @@ async def list_runs(
     last = rows[limit - 1] if len(rows) > limit else None
     behind = None if last is None else cursor_of(last.submitted_at_us, last.run_id)
     return page(request, [_summary(row) for row in rows[:limit]], behind)
-
-
-@router.get("/api/runs/stream", responses=streams("run"))
-async def stream_runs(request: Request, after: After = None) -> Response:
-    """The document of every run that changed, as it changes. Places are numbers of events among all."""
-    house = house_of(request)
-
-    async def look(place: int) -> Batch:
-        came = await house.app.ledger.arrivals(place, _BATCH_MAX)
-        last = {one.stream.removeprefix("run:"): one.number for one in came if one.stream.startswith("run:")}
-        made = [Message(number, "run", await _told(house.app, run_id)) for run_id, number in last.items()]
-        if came and (not made or made[-1].id < came[-1].number):
-            made.append(Message(came[-1].number, "place", {}))
-        return Batch(tuple(made))
-
-    return await stream(request, house, look, after)
 
 
 @router.get("/api/runs/{run_id}", responses=answers(shapes.RunDocument))
@@ -105,22 +85,6 @@ async def list_events(request: Request, run_id: str, after: After = None, limit:
     return page(request, [event.line() for event in events[:limit]], behind)
 
 
-@router.get("/api/runs/{run_id}/events/stream", responses=streams("the type of the event"))
-async def stream_events(request: Request, run_id: str, after: After = None) -> Response:
-    """The facts of a run as they come, until it is over. Places are sequence numbers."""
-    house = house_of(request)
-    await house.run(run_id)
-    ended = [is_over(await house.app.state(run_id))]
-
-    async def look(place: int) -> Batch:
-        events = await house.app.ledger.read(run_stream(run_id), place, _BATCH_MAX)
-        if any(event.type in _ENDINGS for event in events):
-            ended[0] = is_over(await house.app.state(run_id))
-        return Batch(tuple(_message(event) for event in events), over=ended[0] and not events)
-
-    return await stream(request, house, look, after)
-
-
 @router.get("/api/runs/{run_id}/logs/{step}", responses=answers(shapes.Log))
 async def show_log(
     request: Request,
@@ -132,8 +96,8 @@ async def show_log(
     """What a step printed, redacted, as far as it is kept where the gateway runs. `step` is an id or an index."""
     house = house_of(request)
     state = await house.app.state(await house.run(run_id))
-    index = _index(state, step)
-    offset, raw = _log_piece(house.app.files(run_id).log_path(index), after or 0, limit)
+    index = step_index(state, step)
+    offset, raw = log_piece(house.app.files(run_id).log_path(index), after or 0, limit)
     return document(
         request,
         {
@@ -144,24 +108,6 @@ async def show_log(
             "log": raw.decode("utf-8", "replace"),
         },
     )
-
-
-@router.get("/api/runs/{run_id}/logs/{step}/stream", responses=streams("log"))
-async def stream_log(request: Request, run_id: str, step: str, after: After = None) -> Response:
-    """What a step prints, as it does, until the run is over. Places are bytes."""
-    house = house_of(request)
-    index = _index(await house.app.state(await house.run(run_id)), step)
-    path = house.app.files(run_id).log_path(index)
-
-    async def look(place: int) -> Batch:
-        over = is_over(await house.app.state(run_id))  # before the log: what it says last must not be missed
-        offset, raw = _log_piece(path, place, LOG_BYTES_MAX)
-        if not raw:
-            return Batch(over=over)
-        body = {"offset": offset, "log": raw.decode("utf-8", "replace")}
-        return Batch((Message(offset + len(raw), "log", body),))
-
-    return await stream(request, house, look, after)
 
 
 @router.post("/api/runs", status_code=201, responses=answers(shapes.Submitted, status=201))
@@ -335,45 +281,12 @@ def _mark(request: Request, key: str) -> str:
     return hashlib.sha256(f"{principal_of(request).token_id}\n{key}".encode()).hexdigest()[:40]
 
 
-async def _told(app: App, run_id: str) -> dict[str, Any]:
-    events = await app.events(run_id)
-    if not events:
-        return {"runId": run_id, "status": "forgotten"}
-    return run_document(await app.state(run_id))
-
-
-def _message(event: Event) -> Message:
-    return Message(event.seq, event.type, event.line())
-
-
-def _index(state: RunState, step: str) -> int:
+def step_index(state: RunState, step: str) -> int:
     for record in state.steps:
         if record.step_id == step or str(record.index) == step:
             return record.index
     known = ", ".join(record.step_id for record in state.steps[:20])
     raise NotFound(f"run {state.run_id} has no step {step!r}", hint=f"Its steps: {known}.")
-
-
-def _log_piece(path: Path, offset: int, limit: int) -> tuple[int, bytes]:
-    """From there, whole characters; from the beginning where the log is shorter than that: it was begun anew."""
-    try:
-        with path.open("rb") as file:
-            begin = offset if offset <= path.stat().st_size else 0
-            file.seek(begin)
-            return begin, _whole(file.read(limit))
-    except FileNotFoundError:
-        return offset, b""
-
-
-def _whole(raw: bytes) -> bytes:
-    """Without the beginning of a character whose end has not come yet."""
-    for back in range(1, min(4, len(raw)) + 1):
-        lead = raw[-back]
-        if lead & 0xC0 == 0x80:
-            continue
-        length = 1 if lead < 0x80 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
-        return raw[:-back] if length > back else raw
-    return raw
 
 
 def _summary(row: RunRow) -> dict[str, Any]:

@@ -11,16 +11,20 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from recoup import __version__
-from recoup.gateway import heals, runs, sessions, system, workflows
+from recoup.gateway import heals, runs, sessions, streams, system, workflows
 from recoup.gateway.access import MAY
 from recoup.gateway.answering import document
+from recoup.gateway.hosts import OwnHosts
 from recoup.gateway.house import House
 from recoup.gateway.limits import Bounded
 from recoup.gateway.problems import add_handlers
 from recoup.gateway.routing import KEY_HEADER, new_router
 from recoup.gateway.shapes import ProblemAnswer
 
-ROUTERS: Final = (system.router, sessions.router, runs.router, workflows.router, heals.router)
+# Streams first: `/api/runs/stream` is no run.
+ROUTERS: Final = (
+    *(streams.router, system.router, sessions.router, runs.router, workflows.router, heals.router),
+)
 """One for each subject; who adds one adds its routes to the table of access."""
 _ABOUT: Final = (
     "Recoup over HTTP. Every request but `/healthz` and this document carries `Authorization: Bearer TOKEN`; "
@@ -34,6 +38,7 @@ def build(house: House) -> FastAPI:
     api.state.house = house
     for router in (*ROUTERS, _own_description()):
         api.include_router(router)
+    api.add_middleware(OwnHosts, names=house.hosts)
     api.add_middleware(Bounded)
     add_handlers(api)
     return api

@@ -74,6 +74,10 @@ class SqliteLedger:
         # Row ids are given out under the write lock, so a lower one never becomes visible after a higher one.
         return [_arrival(row) for row in self._reader.rows("events_arrived", (after, limit))]
 
+    async def last_arrival(self) -> int:
+        row = self._reader.row("last_arrival")
+        return int(row[0]) if row else 0
+
     async def head(self, stream: str) -> int:
         stream_id = self._reader.ask(lambda connection: find_stream(connection, stream))
         if stream_id is None:

@@ -103,6 +103,10 @@ class PostgresLedger:
     async def arrivals(self, after: int = 0, limit: int = 10_000) -> list[Arrival]:
         return [_arrival(row) for row in await self._reader.rows("events_arrived", (after, limit))]
 
+    async def last_arrival(self) -> int:
+        row = await self._reader.row("last_arrival")
+        return int(row[0]) if row else 0
+
     async def head(self, stream: str) -> int:
         row = await self._reader.row("head", (stream,))
         return int(row[0]) if row else 0
