@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from recoup.errors import NotFound
 from recoup.gateway.access import Principal
 from recoup.gateway.batches import Made
 from recoup.gateway.book import Book
-from recoup.gateway.limits import STREAMS_MAX, Brake, Patience
+from recoup.gateway.limits import REPORTS_MAX, STREAMS_MAX, Brake, Patience
 from recoup.gateway.problems import Refused
 from recoup.gateway.run_states import RunStates
 from recoup.gateway.tail import Tail
@@ -40,6 +41,7 @@ class House:
         self.tail = Tail(self.app.ledger, lambda: self.stopping())
         self.states = RunStates(self.app)
         self.made = Made()
+        self.reporting = asyncio.Semaphore(REPORTS_MAX)
 
     def enter_stream(self) -> None:
         if self.streams >= self.streams_max:

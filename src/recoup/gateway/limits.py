@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Final
 
 import msgspec
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from recoup.gateway.problems import Refused, problem
 
 BODY_BYTES_MAX: Final = 2_000_000
+HEADER_BYTES_MAX: Final = 32_768
+"""Of a whole head, its target included."""
+HEADERS_MAX: Final = 100
 WRONG_TOKENS_MAX: Final = 10
 WRONG_TOKENS_WINDOW_S: Final = 60.0
 ADDRESSES_MAX: Final = 10_000
 STREAMS_MAX: Final = 1_200
+REPORTS_MAX: Final = 2
+"""Made at once: each takes all of a large run through memory."""
 HEADERS: Final = (
     (
         b"content-security-policy",
@@ -71,6 +78,9 @@ class Bounded:
                 message = {**message, "headers": _with_headers(list(message.get("headers", ())))}
             await send(message)
 
+        if _is_too_much(scope):
+            await _too_many_headers()(scope, receive, dressed)
+            return
         try:
             if _announced(scope) > BODY_BYTES_MAX:
                 raise BodyTooLarge
@@ -78,6 +88,8 @@ class Bounded:
         except BodyTooLarge:
             if not begun:
                 await _too_large(scope["path"])(scope, receive, dressed)
+        except ClientDisconnect:
+            pass  # nobody is there to be told
 
 
 class Brake:
@@ -88,7 +100,7 @@ class Brake:
         self._wrong: OrderedDict[str, deque[float]] = OrderedDict()
 
     def must_be_open(self, address: str) -> None:
-        wrong, now_s = self._wrong.get(address, deque()), self._now_s()
+        wrong, now_s = self._wrong.get(_whose(address), deque()), self._now_s()
         while wrong and now_s - wrong[0] >= WRONG_TOKENS_WINDOW_S:
             wrong.popleft()
         if len(wrong) >= WRONG_TOKENS_MAX:
@@ -100,11 +112,24 @@ class Brake:
             )
 
     def wrong(self, address: str) -> None:
-        told = self._wrong.setdefault(address, deque(maxlen=WRONG_TOKENS_MAX))
+        told = self._wrong.setdefault(_whose(address), deque(maxlen=WRONG_TOKENS_MAX))
         told.append(self._now_s())
-        self._wrong.move_to_end(address)
+        self._wrong.move_to_end(_whose(address))
         while len(self._wrong) > ADDRESSES_MAX:
             self._wrong.popitem(last=False)
+
+
+def _whose(address: str) -> str:
+    """Whoever has one address of the new kind has 2^64 of them."""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if found.version == 4:
+        return address
+    return (
+        found.ipv4_mapped.compressed if found.ipv4_mapped else str(ipaddress.ip_network((found, 64), False))
+    )
 
 
 def _announced(scope: Scope) -> int:
@@ -112,9 +137,24 @@ def _announced(scope: Scope) -> int:
     return int(lengths[0]) if lengths and lengths[0].isdigit() else 0
 
 
+def _is_too_much(scope: Scope) -> bool:
+    """h11 counts only while it waits for more: a head that comes at once is never too long for it."""
+    headers = scope["headers"]
+    target = len(scope.get("raw_path") or b"") + len(scope["query_string"])
+    held = target + sum(len(name) + len(value) for name, value in headers)
+    return len(headers) > HEADERS_MAX or held > HEADER_BYTES_MAX
+
+
 def _with_headers(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     there = {name.lower() for name, _ in headers}
     return headers + [pair for pair in (*HEADERS, _NOT_KEPT) if pair[0] not in there]
+
+
+def _too_many_headers() -> ASGIApp:
+    return problem(
+        *(431, f"the head is larger than {HEADER_BYTES_MAX} bytes or {HEADERS_MAX} headers"),
+        headers={"Connection": "close"},
+    )
 
 
 def _too_large(where: str) -> ASGIApp:

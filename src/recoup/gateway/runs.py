@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
 
+import msgspec
 from fastapi import Body, Query
 from starlette.requests import Request
 from starlette.responses import Response
@@ -14,7 +15,7 @@ from starlette.responses import Response
 from recoup.app import App
 from recoup.errors import InvalidPlan, NotFound, Problem, UsageError
 from recoup.gateway import shapes
-from recoup.gateway.answering import PAGE_MAX, cursor_of, document, page, read_cursor
+from recoup.gateway.answering import PAGE_MAX, PLACE_MAX, cursor_of, document, page, read_cursor
 from recoup.gateway.described import answers
 from recoup.gateway.house import House, house_of, principal_of
 from recoup.gateway.log_pieces import LOG_BYTES_MAX, log_piece
@@ -32,9 +33,10 @@ router = new_router("runs")
 _PATIENCE_S: Final = 10.0
 _SOURCE: Final = "the plan in the request"
 
+_Before = tuple[Annotated[int, msgspec.Meta(ge=-PLACE_MAX, le=PLACE_MAX)], str]
 Limit = Annotated[int, Query(ge=1, le=PAGE_MAX)]
 Cursor = Annotated[str | None, Query(max_length=400, description="`nextCursor` of the page before.")]
-After = Annotated[int | None, Query(ge=0, description="Begin behind this place.")]
+After = Annotated[int | None, Query(ge=0, le=PLACE_MAX, description="Begin behind this place.")]
 
 
 @router.get("/api/runs", responses=answers(shapes.RunPage))
@@ -46,7 +48,7 @@ async def list_runs(
     cursor: Cursor = None,
 ) -> Response:
     """Newest first."""
-    before = None if cursor is None else read_cursor(cursor, tuple[int, str])
+    before = None if cursor is None else read_cursor(cursor, _Before)
     told = None if status is None else status.value
     rows = await house_of(request).app.ledger.runs(
         workflow=workflow, status=told, limit=limit + 1, before=before
@@ -73,7 +75,7 @@ async def show_steps(request: Request, run_id: str) -> Response:
 async def list_attempts(request: Request, run_id: str) -> Response:
     house = house_of(request)
     rows = await house.app.ledger.attempts(await house.run(run_id))
-    return page(request, [_attempt(row) for row in rows], None)
+    return page(request, [attempt_document(row) for row in rows], None)
 
 
 @router.get("/api/runs/{run_id}/events", responses=answers(shapes.EventPage))
@@ -295,25 +297,25 @@ def _summary(row: RunRow) -> dict[str, Any]:
         "workflow": row.workflow,
         "status": row.status,
         "delivery": row.delivery,
-        "submittedAt": _iso(row.submitted_at_us),
-        "updatedAt": _iso(row.updated_at_us),
+        "submittedAt": iso(row.submitted_at_us),
+        "updatedAt": iso(row.updated_at_us),
         "reason": row.reason,
         "seq": row.seq,
     }
 
 
-def _attempt(row: AttemptRow) -> dict[str, Any]:
+def attempt_document(row: AttemptRow) -> dict[str, Any]:
     return {
         **{"runId": row.run_id, "stepIndex": row.step_index, "stepId": row.step_id, "attempt": row.attempt},
         **{"delivery": row.delivery, "state": row.state, "verdict": row.verdict},
         **{"failureKind": row.failure_kind, "failureClass": row.failure_class},
         **{"failureSignature": row.failure_signature, "diffHash": row.diff_hash, "strategy": row.strategy},
-        "startedAt": _iso(row.started_at_us),
-        "endedAt": None if row.ended_at_us is None else _iso(row.ended_at_us),
+        "startedAt": iso(row.started_at_us),
+        "endedAt": None if row.ended_at_us is None else iso(row.ended_at_us),
     }
 
 
-def _iso(wall_us: int) -> str:
+def iso(wall_us: int) -> str:
     return (
         datetime.fromtimestamp(wall_us / 1e6, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
     )

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from recoup import __version__
-from recoup.gateway import heals, runs, sessions, streams, system, workflows
+from recoup.gateway import artifacts, heals, runs, sessions, streams, system, workflows
 from recoup.gateway.access import MAY
 from recoup.gateway.answering import document
 from recoup.gateway.hosts import OwnHosts
@@ -24,6 +24,7 @@ from recoup.gateway.shapes import ProblemAnswer
 # Streams first: `/api/runs/stream` is no run.
 ROUTERS: Final = (
     *(streams.router, system.router, sessions.router, runs.router, workflows.router, heals.router),
+    artifacts.router,
 )
 """One for each subject; who adds one adds its routes to the table of access."""
 _ABOUT: Final = (
@@ -34,7 +35,14 @@ _ABOUT: Final = (
 
 
 def build(house: House) -> FastAPI:
-    api = FastAPI(title="Recoup", version=__version__, docs_url=None, redoc_url=None, openapi_url=None)
+    api = FastAPI(
+        title="Recoup",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,  # nobody is sent on to an address that somebody else has written
+    )
     api.state.house = house
     for router in (*ROUTERS, _own_description()):
         api.include_router(router)
@@ -70,7 +78,7 @@ def _complete(operation: dict[str, Any], method: str, path: str) -> None:
     operation["security"] = [] if None in may else [{"token": []}]
     if method == "POST":
         words = "The same key with the same request is answered the same, and nothing is done twice."
-        schema = {"type": "string", "minLength": 1, "maxLength": 128}
+        schema = {"type": "string", "pattern": r"^[!-~]{1,128}$"}
         operation.setdefault("parameters", []).append(
             {"name": KEY_HEADER, "in": "header", "description": words, "schema": schema}
         )

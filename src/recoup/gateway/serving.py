@@ -25,13 +25,12 @@ from recoup.gateway.book import Book
 from recoup.gateway.connections import PatientProtocol, bound_buffers
 from recoup.gateway.hosts import is_loopback
 from recoup.gateway.house import House
-from recoup.gateway.limits import STREAMS_MAX, Patience
+from recoup.gateway.limits import HEADER_BYTES_MAX, STREAMS_MAX, Patience
 from recoup.gateway.service import build
 
 CONNECTIONS_MAX: Final = 1_500
 """More than streams: they must not leave ordinary requests without one."""
 IDLE_S: Final = 15
-HEADER_BYTES_MAX: Final = 32_768
 LAST_ANSWERS_S: Final = 5
 _BACKLOG: Final = 1_024
 OTHER_FILES_MAX: Final = 500

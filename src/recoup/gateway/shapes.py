@@ -88,12 +88,12 @@ class RollbackRequest(Shape):
 
 
 class AcceptRequest(Shape):
-    attempt: Annotated[int, Field(ge=1)] | None = None
+    attempt: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
 
 
 class RejectRequest(Shape):
     reason: Reason
-    attempt: Annotated[int, Field(ge=1)] | None = None
+    attempt: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
 
 
 class SignIn(Shape):
