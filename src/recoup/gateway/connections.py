@@ -15,6 +15,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from recoup.gateway.limits import Patience
 
+CLOSE_S_MAX: Final = 0.5
 WRITE_BUFFER_BYTES: Final = 32 << 10
 """So much waits here for a client before nobody writes to it; and about so much again in the system."""
 SOCKET_BUFFER_BYTES: Final = 128 << 10
@@ -31,6 +32,7 @@ class PatientProtocol(H11Protocol):
         self._asked: asyncio.TimerHandle | None = None
         self._asked_for: Any = None
         self._taking: asyncio.TimerHandle | None = None
+        self._closing: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -43,6 +45,8 @@ class PatientProtocol(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._wait_no_more()
+        if self._closing is not None:
+            self._closing.cancel()
         self.resume_writing()
         super().connection_lost(exc)
 
@@ -75,8 +79,25 @@ class PatientProtocol(H11Protocol):
     def on_response_complete(self) -> None:
         self._wait_no_more()  # until the next one begins uvicorn waits
         super().on_response_complete()
+        if self.transport.is_closing():
+            self._close_soon()
         if self.conn.their_state is h11.SEND_BODY:
             self._wait_for_request()
+
+    def shutdown(self) -> None:
+        super().shutdown()
+        if self.transport.is_closing():
+            self._close_soon()
+
+    def _close_soon(self) -> None:
+        """Under TLS both say goodbye, and whoever does not answer would be waited for half a minute."""
+        self._closing = self.loop.call_later(CLOSE_S_MAX, self._close_now)
+
+    def _close_now(self) -> None:
+        if self.transport.get_write_buffer_size():
+            self._close_soon()
+        else:
+            self.transport.abort()
 
     def _wait_for_reader(self) -> None:
         held = self.transport.get_write_buffer_size()

@@ -33,10 +33,20 @@ router = new_router("runs")
 _PATIENCE_S: Final = 10.0
 _SOURCE: Final = "the plan in the request"
 
-_Before = tuple[Annotated[int, msgspec.Meta(ge=-PLACE_MAX, le=PLACE_MAX)], str]
 Limit = Annotated[int, Query(ge=1, le=PAGE_MAX)]
 Cursor = Annotated[str | None, Query(max_length=400, description="`nextCursor` of the page before.")]
 After = Annotated[int | None, Query(ge=0, le=PLACE_MAX, description="Begin behind this place.")]
+
+
+class _Before(msgspec.Struct, frozen=True, array_like=True):
+    """The last run of the page before."""
+
+    submitted_at_us: Annotated[int, msgspec.Meta(ge=-PLACE_MAX, le=PLACE_MAX)]
+    run_id: str
+
+    @property
+    def key(self) -> tuple[int, str]:
+        return self.submitted_at_us, self.run_id
 
 
 @router.get("/api/runs", responses=answers(shapes.RunPage))
@@ -48,7 +58,7 @@ async def list_runs(
     cursor: Cursor = None,
 ) -> Response:
     """Newest first."""
-    before = None if cursor is None else read_cursor(cursor, _Before)
+    before = None if cursor is None else read_cursor(cursor, _Before).key
     told = None if status is None else status.value
     rows = await house_of(request).app.ledger.runs(
         workflow=workflow, status=told, limit=limit + 1, before=before
