@@ -299,6 +299,7 @@ def test_where_few_files_may_be_open_there_are_fewer_streams() -> None:
     assert streams_for(CONNECTIONS_MAX + OTHER_FILES_MAX) == STREAMS_MAX
     assert streams_for(1_024) == 1_024 - OTHER_FILES_MAX - (CONNECTIONS_MAX - STREAMS_MAX)
     assert streams_for(100) == 0
+    assert CONNECTIONS_MAX - STREAMS_MAX >= 300, "streams leave ordinary requests their room"
     assert not few_streams(STREAMS_MAX) and "ulimit" in few_streams(224)
 
 

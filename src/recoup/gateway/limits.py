@@ -78,8 +78,8 @@ class Bounded:
                 message = {**message, "headers": _with_headers(list(message.get("headers", ())))}
             await send(message)
 
-        if _is_too_much(scope):
-            await _too_many_headers()(scope, receive, dressed)
+        if (refusal := _refused(scope)) is not None:
+            await refusal(scope, receive, dressed)
             return
         try:
             if _announced(scope) > BODY_BYTES_MAX:
@@ -135,6 +135,17 @@ def _whose(address: str) -> str:
 def _announced(scope: Scope) -> int:
     lengths = [value for name, value in scope["headers"] if name == b"content-length"]
     return int(lengths[0]) if lengths and lengths[0].isdigit() else 0
+
+
+def _refused(scope: Scope) -> ASGIApp | None:
+    """What is answered at once, and ends the connection."""
+    names = [name for name, _ in scope["headers"]]
+    if b"content-length" in names and b"transfer-encoding" in names:
+        # Whatever stands before us may go by the other one, and take its end for another than we do.
+        return problem(
+            400, "a body has a length or comes in chunks, and not both", headers={"Connection": "close"}
+        )
+    return _too_many_headers() if _is_too_much(scope) else None
 
 
 def _is_too_much(scope: Scope) -> bool:

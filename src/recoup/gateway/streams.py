@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 from pathlib import Path
 from typing import Annotated, Final
@@ -25,7 +26,7 @@ router = new_router("streams")
 PACE_S: Final = 0.1
 """Of streams that tell what changed, not every event: at most one message about a run in that time."""
 _BATCH_MAX: Final = 200
-_GROUP_EVENTS_MAX: Final = 2_000
+_GROUP_EVENTS_MAX: Final = 1_000
 _GROUPS_MAX: Final = 500
 _LOOKS_MAX: Final = 20
 
@@ -83,7 +84,7 @@ async def stream_events(request: Request, run_id: str, after: After = None) -> R
 
     async def look(place: int) -> Batch:
         ended = await over.now()
-        if watch.latest is not None and watch.latest <= place:
+        if house.tail.follows and watch.latest is not None and watch.latest <= place:
             return Batch(over=ended)
         batch = await _of_run(house, watch, name, place)
         return batch if batch.body else Batch(over=ended)
@@ -183,6 +184,7 @@ async def _last_of_each(
         place = entries[-1].arrival.number if entries else place
         if len(entries) < _GROUP_EVENTS_MAX or len(found) >= _GROUPS_MAX:
             break
+        await asyncio.sleep(0)  # others have something to do, too
     return found, place
 
 

@@ -30,7 +30,7 @@ again soon after, whoever that was."""
 RING_EVENTS_MAX: Final = 4_000
 RING_BYTES_MAX: Final = 8 << 20
 WORKFLOWS_MAX: Final = 5_000
-PAGE_EVENTS: Final = 500
+PAGE_EVENTS: Final = 200
 TROUBLE_S: Final = 0.5
 ENDINGS: Final = frozenset(
     {"task.run.succeeded", "task.run.failed", "task.run.cancelled", "task.run.dead_lettered"}
