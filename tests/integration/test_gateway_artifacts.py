@@ -125,6 +125,7 @@ def test_the_report_is_the_one_that_the_command_makes(
         ("grüezi".encode(), "text/plain; charset=utf-8", "inline"),
         (b"PK\x03\x04\x00", "application/zip", "attachment"),
         (b"%PDF-1.7\xff\xfe", "application/octet-stream", "attachment"),
+        (b"[" * 100_000, "text/plain; charset=utf-8", "inline"),
         (b"", "text/plain; charset=utf-8", "inline"),
     ],
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
@@ -303,7 +305,29 @@ def test_where_few_files_may_be_open_there_are_fewer_streams() -> None:
     assert not few_streams(STREAMS_MAX) and "ulimit" in few_streams(224)
 
 
-def test_a_gateway_raises_its_limit_of_files_where_it_may(house: Gateway) -> None:
-    limits = Path(f"/proc/{house.process.pid}/limits").read_text()
-    soft = next(line.split()[3] for line in limits.splitlines() if line.startswith("Max open files"))
-    assert int(soft) >= CONNECTIONS_MAX + OTHER_FILES_MAX
+def test_a_gateway_raises_its_limit_of_files_where_it_may() -> None:
+    code = (
+        "import resource as r; n = r.RLIMIT_NOFILE; r.setrlimit(n, (300, {hard})); "
+        "from recoup.gateway.serving import raised_files_max as f; print(f(), r.getrlimit(n)[0])"
+    )
+    wanted = CONNECTIONS_MAX + OTHER_FILES_MAX
+    for hard, told in (("r.getrlimit(n)[1]", wanted), ("700", 700)):
+        argv = [sys.executable, "-c", code.format(hard=hard)]
+        printed = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60).stdout
+        assert printed.split() == [str(told)] * 2
+
+
+async def test_who_comes_when_nobody_watched_misses_nothing(
+    house: Gateway, ledger: Ledger, watching: Crowd
+) -> None:
+    """The tail rests meanwhile, and what it remembers is old."""
+    run_id = await a_run(house)
+    (first,) = await watching.join(1, "/api/stream")
+    await until(lambda: first.last)
+    for number, path in enumerate((f"/api/stream?run={run_id}", "/api/events/stream"), 2):
+        watching.leave()
+        await asyncio.sleep(0.1)
+        await write(ledger, run_id, 1)
+        heard: list[int] = []
+        await watching.join(1, path, lambda _c, _e, _p, data, h=heard: h.append(data.get("seq")), first.last)  # type: ignore[misc]
+        await until(lambda h=heard: number in h)  # noqa: B023

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -120,3 +121,13 @@ def test_the_ring_is_bounded_in_bytes_too() -> None:
         ring.add(arrivals(first, 1, words="x" * 1_000_000))
     kept = ring.behind(ring.floor, 100)
     assert kept is not None and len(kept) <= 8
+
+
+async def test_who_is_woken_in_the_moment_in_which_the_wait_ends_was_woken() -> None:
+    """Or a place would be told behind an event that was not."""
+    watch = Watch()
+    waiting = asyncio.create_task(watch.wait(0.01))
+    await asyncio.sleep(0)
+    asyncio.get_running_loop().call_later(0.01, watch.woken.set)
+    time.sleep(0.05)  # noqa: ASYNC251 - both are due when the loop looks again
+    assert await waiting

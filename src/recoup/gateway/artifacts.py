@@ -132,7 +132,7 @@ def media_of(data: bytes) -> str:
         data.decode()
     except UnicodeDecodeError:
         return "application/octet-stream"
-    with contextlib.suppress(msgspec.DecodeError):
+    with contextlib.suppress(msgspec.DecodeError, RecursionError):
         if data.lstrip()[:1] in (b"{", b"["):
             msgspec.json.decode(data)
             return "application/json"

@@ -53,10 +53,13 @@ def _host(scope: Scope) -> str:
 
 
 def _address(text: str) -> str | None:
+    """In one spelling, where it is one."""
     try:
-        return ipaddress.ip_address(text).compressed
+        found = ipaddress.ip_address(text)
     except ValueError:
         return text or None
+    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+    return (mapped or found).compressed
 
 
 def _misdirected(where: str) -> ASGIApp:

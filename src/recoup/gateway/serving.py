@@ -77,7 +77,7 @@ async def serve(
     book = Book(app.settings.home / "gateway.db", lambda: app.world.clock.now().wall_us / 1e6)
     try:
         folders = tuple(folder.resolve() for folder in setup.plan_folders)
-        streams_max = streams_for(_files_max())
+        streams_max = streams_for(raised_files_max())
         house = House(
             *(app, book, folders),
             hosts=(setup.host, *setup.allow_hosts),
@@ -211,7 +211,7 @@ async def _worker(app: App, setup: Setup, say: Callable[[Notice], None]) -> Work
     return Worker(app.deliveries(), await app.dispatch(), shift, say, app.chores)
 
 
-def _files_max() -> int:
+def raised_files_max() -> int:
     """How many files may be open; raised to what is needed where that is allowed."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = CONNECTIONS_MAX + OTHER_FILES_MAX

@@ -64,7 +64,7 @@ class Watch:
             async with asyncio.timeout(timeout_s):
                 await self.woken.wait()
         except TimeoutError:
-            return False
+            return self.woken.is_set()  # both may have happened at once
         return True
 
 
@@ -192,7 +192,7 @@ class Tail:
 
     async def behind(self, place: int, limit: int) -> list[Entry]:
         """What came behind this number, from the ring or from the ledger."""
-        kept = self.ring.behind(place, limit)
+        kept = self.ring.behind(place, limit) if self.follows else None
         if kept is not None:
             return kept
         return [Entry(one) for one in await self._ledger.arrivals(place, limit)]
@@ -274,7 +274,7 @@ class Tail:
                 await asyncio.sleep(0)
         return came
 
-    def _tell(self, entries: Iterable[Entry]) -> None:
+    def _tell(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
             for watch in self._of_stream.get(entry.arrival.stream, ()):
                 watch.told(entry)
