@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote, urlsplit
 
 import httpx2
@@ -29,6 +29,7 @@ from tests.integration.impatient_gateway_child import PATIENCE
 
 from recoup.gateway.access import MAY, Role
 from recoup.gateway.book import Book
+from recoup.gateway.hosts import OwnHosts
 from recoup.gateway.limits import BODY_BYTES_MAX, HEADER_BYTES_MAX, HEADERS_MAX, WRONG_TOKENS_MAX, Brake
 
 SCRIPT = "<script>alert(document.cookie)</script>"
@@ -545,6 +546,14 @@ def test_only_its_own_names_are_answered(house: Gateway, host: str, status: int)
     assert status_of(answer) == status
     if status == 421:
         assert b"application/problem+json" in answer and b"--allow-host" in answer
+
+
+def test_the_address_that_was_reached_is_its_own_in_any_spelling() -> None:
+    hosts = OwnHosts(cast(Any, None), ["gateway.example", ""])
+    for host, reached in (("192.0.2.1", "::ffff:192.0.2.1"), ("2001:db8:0::1", "2001:db8::1")):
+        assert hosts._is_ours(host, reached)
+    for host, reached in (("192.0.2.2", "192.0.2.1"), ("", ""), ("evil.example", "192.0.2.1")):
+        assert not hosts._is_ours(host, reached)
 
 
 def test_no_header_makes_another_name_its_own(house: Gateway) -> None:

@@ -293,7 +293,9 @@ class ModeDocument(Shape):
     since: str | None
     until: str | None
     reason: str
-    causes: list[str]
+    causes: Annotated[
+        list[int], Field(description="Sequences of the events in the workflow's stream that led to it.")
+    ]
     forced: bool
     half_open: bool
     counters: dict[str, Any]
