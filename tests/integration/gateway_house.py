@@ -59,10 +59,12 @@ class Gateway:
 
 
 @contextlib.contextmanager
-def gateway(home: Path, *words: str, env: dict[str, str] | None = None) -> Iterator[Gateway]:
+def gateway(
+    home: Path, *words: str, env: dict[str, str] | None = None, module: str = "recoup.cli.main"
+) -> Iterator[Gateway]:
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     process = subprocess.Popen(
-        [sys.executable, "-m", "recoup.cli.main", "serve", "--port", "0", "--json", *words],
+        [sys.executable, "-m", module, "serve", "--port", "0", "--json", *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -60,6 +60,7 @@ def client(house: Gateway) -> Iterator[httpx2.Client]:
 
 def a_path(template: str, run_id: str) -> str:
     known = {"run_id": run_id, "step": "a", "name": "tiny", "version": "0"}
+    known |= {"attempt": "1", "handle": f"sha256:{'0' * 64}"}
     return re.sub(r"\{(\w+)\}", lambda found: known.get(found[1], "nothing"), template)
 
 
@@ -85,9 +86,27 @@ def test_each_role_may_what_the_table_says_and_nothing_else(house: Gateway, done
             assert refused == (role not in may), (method, template, role, answer.text)
 
 
+def test_a_session_may_what_its_role_may_and_nothing_else(house: Gateway, done: str) -> None:
+    """Signed in, with the word that its own page knows; and by that alone."""
+    for role in Role:
+        with house.client(None) as browser:
+            csrf = browser.post("/api/session", json={"token": house.tokens[role.value]}).json()["csrf"]
+            said = {"X-CSRF-Token": csrf}
+            for (method, template), may in MAY.items():
+                if template.startswith("/api/session"):
+                    continue
+                path = a_path(template, done)
+                body: dict[str, str] | None = {} if method == "POST" else None
+                with browser.stream(method, path, json=body, headers=said) as answer:
+                    refused = answer.status_code in (401, 403)
+                assert refused == (role not in may), (method, template, role)
+                if method == "POST":
+                    assert browser.post(path, json={}).status_code == 403, "without the word"
+
+
 def test_streams_are_for_those_who_may_look(house: Gateway, done: str) -> None:
     templates = [template for _, template in MAY if template.endswith("/stream")]
-    assert len(templates) == 4
+    assert len(templates) == 5
     for template in templates:
         for role in [*Role, None]:
             with (
@@ -570,7 +589,7 @@ def test_tls_is_spoken_where_a_certificate_is_given_and_the_end_waits_for_no_str
             with client.stream("GET", "/api/events/stream") as answer:
                 assert answer.status_code == 200
                 served.process.terminate()
-                assert served.process.wait(10) == 0
+                assert served.process.wait(4) == 0, "answers would be waited for 5 s"
 
 
 def a_certificate(folder: Path) -> tuple[Path, Path]:

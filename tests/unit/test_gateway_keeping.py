@@ -24,8 +24,8 @@ from recoup.gateway.book import (
 )
 from recoup.gateway.finishing import Answer
 from recoup.gateway.limits import ADDRESSES_MAX, WRONG_TOKENS_MAX, WRONG_TOKENS_WINDOW_S, Brake
+from recoup.gateway.log_pieces import whole
 from recoup.gateway.problems import Refused
-from recoup.gateway.runs import _whole
 from recoup.gateway.serving import Setup, must_be_safe
 
 DONE = Answer(201, "application/json", b"{}")
@@ -174,7 +174,7 @@ def test_a_cursor_of_somebody_else_is_refused_in_words(text: str) -> None:
 def test_a_text_cut_anywhere_comes_in_whole_characters(text: str, size: int) -> None:
     raw, place, pieces = text.encode(), 0, []
     while place < len(raw):
-        piece = _whole(raw[place : place + size])
+        piece = whole(raw[place : place + size])
         assert piece, "a piece of four bytes holds a whole character"
         pieces.append(piece.decode())
         place += len(piece)

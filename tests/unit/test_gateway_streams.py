@@ -3,47 +3,45 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from recoup.gateway.batches import Batch, message
 from recoup.gateway.house import House
 from recoup.gateway.limits import STREAMS_MAX
 from recoup.gateway.problems import Refused
-from recoup.gateway.streaming import Batch, EventStream, Message
+from recoup.gateway.streaming import EventStream
+from recoup.gateway.tail import RING_EVENTS_MAX, Ring, Watch
+from recoup.ledger.sqlite import SqliteLedger
+from recoup.model.redacted import Redacted
+from recoup.model.storage import Arrival
+from recoup.testing.ledger_suite import START, seal
 
 NOTHING: Any = {}
 
 
-def a_house(send_s_max: float = 5.0) -> House:
-    return House(cast(Any, None), cast(Any, None), send_s_max=send_s_max)
+@pytest.fixture
+async def house(tmp_path: Path) -> AsyncIterator[House]:
+    ledger = SqliteLedger(tmp_path / "ledger.db")
+    yield House(cast(Any, SimpleNamespace(ledger=ledger)), cast(Any, None))
+    await ledger.close()
 
 
 async def endless(place: int) -> Batch:
-    return Batch((Message(place + 1, "tick", NOTHING),))
+    return Batch(message(place + 1, "tick", NOTHING), place + 1)
 
 
 async def never() -> Any:
     await asyncio.Event().wait()
 
 
-async def test_a_client_that_does_not_read_is_dropped_and_makes_room() -> None:
-    house, taken = a_house(send_s_max=0.05), []
-
-    async def send(message: Any) -> None:
-        taken.append(message)
-        if len(taken) > 3:
-            await never()
-
-    async with asyncio.timeout(5):
-        await EventStream(house, endless, 0)(NOTHING, never, send)
-    assert len(taken) == 4
-    assert not any(message.get("more_body") is False for message in taken), "it did not end: it was cut"
-    assert house.streams == 0
-
-
-async def test_a_client_that_goes_is_not_written_to_any_more() -> None:
-    house, gone = a_house(), asyncio.Event()
+async def test_a_client_that_goes_is_not_written_to_any_more(house: House) -> None:
+    gone = asyncio.Event()
     taken = []
 
     async def receive() -> Any:
@@ -57,14 +55,14 @@ async def test_a_client_that_goes_is_not_written_to_any_more() -> None:
             gone.set()
 
     async with asyncio.timeout(5):
-        await EventStream(house, endless, 0)(NOTHING, receive, send)
+        await EventStream(house, Watch(), endless, 0)(NOTHING, receive, send)
     assert 10 <= len(taken) < 20
     assert house.streams == 0
 
 
-async def test_a_stream_that_is_over_says_so_and_ends() -> None:
+async def test_a_stream_that_is_over_says_so_and_ends(house: House) -> None:
     async def look(place: int) -> Batch:
-        return Batch((Message(7, "last", {"a": "b\nc"}),)) if place < 7 else Batch(over=True)
+        return Batch(message(7, "last", {"a": "b\nc"}), 7) if place < 7 else Batch(over=True)
 
     taken: list[bytes] = []
 
@@ -72,13 +70,12 @@ async def test_a_stream_that_is_over_says_so_and_ends() -> None:
         taken.append(message.get("body", b""))
 
     async with asyncio.timeout(5):
-        await EventStream(a_house(), look, 0)(NOTHING, never, send)
+        await EventStream(house, Watch(), look, 0)(NOTHING, never, send)
     text = b"".join(taken).decode()
     assert text == 'retry: 1000\n\nid: 7\nevent: last\ndata: {"a":"b\\nc"}\n\nid: 7\nevent: end\ndata: {}\n\n'
 
 
-async def test_a_stream_ends_when_the_server_does() -> None:
-    house = a_house()
+async def test_a_stream_ends_when_the_server_does(house: House) -> None:
     house.stopping = lambda: True
     taken = []
 
@@ -86,15 +83,51 @@ async def test_a_stream_ends_when_the_server_does() -> None:
         taken.append(message)
 
     async with asyncio.timeout(5):
-        await EventStream(house, endless, 0)(NOTHING, never, send)
+        await EventStream(house, Watch(), endless, 0)(NOTHING, never, send)
     assert taken[-1]["more_body"] is False
 
 
-async def test_there_is_a_limit_on_streams() -> None:
-    house = a_house()
+async def test_there_is_a_limit_on_streams(house: House) -> None:
     for _ in range(STREAMS_MAX):
         house.enter_stream()
     with pytest.raises(Refused, match="limit"):
-        await EventStream(house, endless, 0)(NOTHING, never, cast(Any, None))
+        await EventStream(house, Watch(), endless, 0)(NOTHING, never, cast(Any, None))
     house.leave_stream()
     house.enter_stream()
+
+
+def arrivals(first: int, count: int, stream: str = "run:a", words: str = "") -> list[Arrival]:
+    payload: Redacted = seal({"words": words})
+    return [Arrival(n, stream, n, START, "noted", payload) for n in range(first, first + count)]
+
+
+def test_the_ring_is_bounded_and_says_what_it_does_not_have() -> None:
+    ring = Ring()
+    for first in range(1, 10 * RING_EVENTS_MAX, 500):
+        ring.add(arrivals(first, 500))
+    kept = ring.behind(ring.floor, 10 * RING_EVENTS_MAX)
+    assert kept is not None and 0 < len(kept) <= RING_EVENTS_MAX
+    assert [one.arrival.number for one in kept] == list(range(ring.floor + 1, ring.head + 1))
+    assert ring.behind(ring.floor - 1, 1) is None
+    assert ring.of_stream("run:a", ring.floor - 1, 1) is None
+    found = ring.of_stream("run:a", ring.floor, 3)
+    assert found is not None and [one.arrival.seq for one in found] == [ring.floor + n for n in (1, 2, 3)]
+    assert ring.of_stream("run:b", 0, 1) is None
+
+
+def test_the_ring_is_bounded_in_bytes_too() -> None:
+    ring = Ring()
+    for first in range(1, 41):
+        ring.add(arrivals(first, 1, words="x" * 1_000_000))
+    kept = ring.behind(ring.floor, 100)
+    assert kept is not None and len(kept) <= 8
+
+
+async def test_who_is_woken_in_the_moment_in_which_the_wait_ends_was_woken() -> None:
+    """Or a place would be told behind an event that was not."""
+    watch = Watch()
+    waiting = asyncio.create_task(watch.wait(0.01))
+    await asyncio.sleep(0)
+    asyncio.get_running_loop().call_later(0.01, watch.woken.set)
+    time.sleep(0.05)  # noqa: ASYNC251 - both are due when the loop looks again
+    assert await waiting

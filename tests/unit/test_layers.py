@@ -82,7 +82,17 @@ OUTSIDE = {
     "targets": {"msgspec", "numpy"},
     "learning": {"msgspec", "numpy", "faiss"},
     "pytest_plugin": {"msgspec", "playwright", "pytest"},
-    "gateway": {"msgspec", "click", "pydantic", "fastapi", "jinja2", "markupsafe", "starlette", "uvicorn"},
+    "gateway": {
+        "msgspec",
+        "click",
+        "pydantic",
+        "fastapi",
+        "jinja2",
+        "markupsafe",
+        "starlette",
+        "uvicorn",
+        "h11",
+    },
     "mcp": {"msgspec", "click", "pydantic", "mcp", "mcp_types", "starlette", "uvicorn", "httpx2"},
 }
 IMPURE = {

@@ -15,6 +15,8 @@ from starlette.responses import Response
 from recoup.gateway.problems import Refused
 
 PAGE_MAX: Final = 500
+PLACE_MAX: Final = 10**18 - 1
+"""No database counts further, whatever it adds."""
 _CURSOR_CHARS_MAX: Final = 400
 Shape = TypeVar("Shape")
 JSON: Final = "application/json"
@@ -25,9 +27,9 @@ def document(
 ) -> Response:
     """304 where the asker has it already."""
     raw = msgspec.json.encode(body)
-    tag = f'"{hashlib.sha256(raw).hexdigest()[:32]}"'
+    tag = tag_of(raw)
     told = {**(headers or {}), "ETag": tag}
-    if request.method in ("GET", "HEAD") and _has(request, tag):
+    if is_known(request, tag):
         return Response(None, 304, told)
     return Response(raw, status, told, JSON)
 
@@ -53,7 +55,14 @@ def read_cursor(cursor: str, shape: type[Shape]) -> Shape:
         ) from None
 
 
-def _has(request: Request, tag: str) -> bool:
+def tag_of(raw: bytes) -> str:
+    return f'"{hashlib.sha256(raw).hexdigest()[:32]}"'
+
+
+def is_known(request: Request, tag: str) -> bool:
+    """The asker has it already."""
+    if request.method not in ("GET", "HEAD"):
+        return False
     said = request.headers.get("If-None-Match", "")
     known = {one.strip().removeprefix("W/") for one in said.split(",")}
     return tag in known or said.strip() == "*"

@@ -34,6 +34,10 @@ def _names(_ctx: click.Context, _option: click.Parameter, value: str) -> tuple[s
 )
 @click.option("--tls-cert", type=click.Path(path_type=Path), metavar="FILE", help="A certificate, as PEM.")
 @click.option("--tls-key", type=click.Path(path_type=Path), metavar="FILE", help="Its key, as PEM.")
+@click.option(
+    "--allow-host", "allow_hosts", multiple=True, metavar="NAME",
+    help="A name by which it may be asked, besides its address; may be repeated.",
+)  # fmt: skip
 @click.option("--insecure", is_flag=True, help="A public address without TLS: something before it does that.")
 @click.option(
     "--workers",
@@ -59,6 +63,7 @@ def serve(
     port: int,
     tls_cert: Path | None,
     tls_key: Path | None,
+    allow_hosts: tuple[str, ...],
     insecure: bool,
     workers: int,
     queues: tuple[str, ...],
@@ -95,6 +100,7 @@ def serve(
         port=port,
         tls_cert=tls_cert,
         tls_key=tls_key,
+        allow_hosts=allow_hosts,
         insecure=insecure,
         workers=workers,
         queues=queues,
@@ -212,6 +218,8 @@ def _tell(ctx: click.Context, fact: TokenPayload) -> None:
 
 
 def _opened(opened: Opened, as_json: bool) -> None:
+    if opened.note:
+        click.echo(f"recoup: {opened.note}", err=True)
     if as_json:
         _print({"url": opened.url, "tokens": opened.tokens})
         return

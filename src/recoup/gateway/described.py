@@ -18,8 +18,11 @@ _REFUSALS: Final = {
     404: "There is no such thing.",
     409: "It cannot be done now; the detail says why, the hint what can.",
     413: "The body is too large.",
+    415: "The body is not `application/json`, or it is compressed.",
+    421: "This is not a name of this gateway.",
     422: "It is not understood; `problems` lists everything that is wrong.",
     429: "Too many wrong tokens.",
+    431: "The head of the request is too large.",
     503: "The ledger cannot be used now, or too many streams are open.",
 }
 
@@ -36,6 +39,12 @@ def streams(event: str) -> Responses:
     content = {STREAM: {"schema": {"type": "string"}, "example": example}}
     over = {"description": "Nothing will follow what the client has seen."}
     return {200: {"description": words, "content": content}, 204: over, **refusals()}
+
+
+def files(media: str, words: str) -> Responses:
+    """What is not JSON."""
+    content = {media: {"schema": {"type": "string", "format": "binary"}}}
+    return {200: {"description": words, "content": content}, **refusals()}
 
 
 def refusals() -> Responses:

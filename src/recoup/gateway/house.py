@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,10 +19,13 @@ from recoup.desk.probes import ProbeDesk
 from recoup.desk.tokens import tell_of_tokens
 from recoup.errors import NotFound
 from recoup.gateway.access import Principal
+from recoup.gateway.batches import Made
 from recoup.gateway.book import Book
 from recoup.gateway.hooks import Hooks
-from recoup.gateway.limits import SEND_S_MAX, STREAMS_MAX, Brake
+from recoup.gateway.limits import REPORTS_MAX, STREAMS_MAX, Brake, Patience
 from recoup.gateway.problems import Refused
+from recoup.gateway.run_states import RunStates
+from recoup.gateway.tail import Tail
 from recoup.model.events import TokenPayload
 
 if TYPE_CHECKING:
@@ -40,8 +44,17 @@ class House:
     """Where plans may come from; empty: from anywhere, and as text in the request."""
     brake: Brake = field(default_factory=lambda: Brake(time.monotonic))
     stopping: Callable[[], bool] = lambda: False
+    hosts: tuple[str, ...] = ()
+    """Names by which it may be asked, besides its addresses."""
     streams: int = 0
-    send_s_max: float = SEND_S_MAX
+    streams_max: int = STREAMS_MAX
+    patience: Patience = field(default_factory=Patience)
+
+    def __post_init__(self) -> None:
+        self.tail = Tail(self.app.ledger, lambda: self.stopping())
+        self.states = RunStates(self.app)
+        self.made = Made()
+        self.reporting = asyncio.Semaphore(REPORTS_MAX)
 
     @cached_property
     def plans(self) -> PlanShelf:
@@ -71,9 +84,9 @@ class House:
         await tell_of_tokens(self.app.ledger, self.app.redactor, self.app.world.clock, facts)
 
     def enter_stream(self) -> None:
-        if self.streams >= STREAMS_MAX:
+        if self.streams >= self.streams_max:
             raise Refused(
-                *(503, f"{STREAMS_MAX} streams are open, which is the limit"),
+                *(503, f"{self.streams_max} streams are open, which is the limit"),
                 hint="Close one, or ask again and again.",
                 headers={"Retry-After": "5"},
             )

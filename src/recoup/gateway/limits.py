@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from recoup.gateway.problems import Refused, problem
 from recoup.model.probe_wire import BODY_BYTES_MAX as PROBE_BODY_BYTES_MAX
 
 BODY_BYTES_MAX: Final = 2_000_000
+HEADER_BYTES_MAX: Final = 32_768
+"""Of a whole head, its target included."""
+HEADERS_MAX: Final = 100
 WRONG_TOKENS_MAX: Final = 10
 WRONG_TOKENS_WINDOW_S: Final = 60.0
 ADDRESSES_MAX: Final = 10_000
-STREAMS_MAX: Final = 100
-SEND_S_MAX: Final = 10.0
-"""Longer than that nobody waits for a client that does not read."""
+STREAMS_MAX: Final = 1_200
+REPORTS_MAX: Final = 2
+"""Made at once: each takes all of a large run through memory."""
 HEADERS: Final = (
     (
         b"content-security-policy",
@@ -29,6 +35,17 @@ HEADERS: Final = (
     (b"cross-origin-resource-policy", b"same-origin"),
 )
 _NOT_KEPT: Final = (b"cache-control", b"no-cache, private")
+
+
+class Patience(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a client is waited for."""
+
+    head_s_max: float = 10.0
+    """From the first byte of a request to the end of its head."""
+    body_s_max: float = 30.0
+    """From there to the end of its body."""
+    send_s_max: float = 10.0
+    """While it takes nothing of what it is sent."""
 
 
 class BodyTooLarge(Exception):
@@ -64,6 +81,9 @@ class Bounded:
                 message = {**message, "headers": _with_headers(list(message.get("headers", ())))}
             await send(message)
 
+        if (refusal := _refused(scope)) is not None:
+            await refusal(scope, receive, dressed)
+            return
         try:
             if _announced(scope) > bytes_max:
                 raise BodyTooLarge
@@ -71,6 +91,8 @@ class Bounded:
         except BodyTooLarge:
             if not begun:
                 await _too_large(scope["path"], bytes_max)(scope, receive, dressed)
+        except ClientDisconnect:
+            pass  # nobody is there to be told
 
 
 class Brake:
@@ -83,7 +105,7 @@ class Brake:
         """By address: when each wrong token, known by its hash, came first."""
 
     def must_be_open(self, address: str) -> None:
-        wrong, now_s = self._wrong.get(address, {}), self._now_s()
+        wrong, now_s = self._wrong.get(_whose(address), {}), self._now_s()
         for mark in [mark for mark, at_s in wrong.items() if now_s - at_s >= WRONG_TOKENS_WINDOW_S]:
             del wrong[mark]
         if len(wrong) >= WRONG_TOKENS_MAX:
@@ -95,16 +117,48 @@ class Brake:
             )
 
     def wrong(self, address: str, token: str) -> None:
-        told = self._wrong.setdefault(address, {})
+        told = self._wrong.setdefault(_whose(address), {})
         told.setdefault(hashlib.sha256(token.encode()).digest(), self._now_s())
-        self._wrong.move_to_end(address)
+        self._wrong.move_to_end(_whose(address))
         while len(self._wrong) > ADDRESSES_MAX:
             self._wrong.popitem(last=False)
+
+
+def _whose(address: str) -> str:
+    """Whoever has one address of the new kind has 2^64 of them."""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if found.version == 4:
+        return address
+    return (
+        found.ipv4_mapped.compressed if found.ipv4_mapped else str(ipaddress.ip_network((found, 64), False))
+    )
 
 
 def _announced(scope: Scope) -> int:
     lengths = [value for name, value in scope["headers"] if name == b"content-length"]
     return int(lengths[0]) if lengths and lengths[0].isdigit() else 0
+
+
+def _refused(scope: Scope) -> ASGIApp | None:
+    """What is answered at once, and ends the connection."""
+    names = [name for name, _ in scope["headers"]]
+    if b"content-length" in names and b"transfer-encoding" in names:
+        # Whatever stands before us may go by the other one, and take its end for another than we do.
+        return problem(
+            400, "a body has a length or comes in chunks, and not both", headers={"Connection": "close"}
+        )
+    return _too_many_headers() if _is_too_much(scope) else None
+
+
+def _is_too_much(scope: Scope) -> bool:
+    """h11 counts only while it waits for more: a head that comes at once is never too long for it."""
+    headers = scope["headers"]
+    target = len(scope.get("raw_path") or b"") + len(scope["query_string"])
+    held = target + sum(len(name) + len(value) for name, value in headers)
+    return len(headers) > HEADERS_MAX or held > HEADER_BYTES_MAX
 
 
 def _with_headers(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
@@ -115,6 +169,13 @@ def _with_headers(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes
 def _bytes_max(path: str) -> int:
     """Between probes and gateways it is part of the agreement."""
     return PROBE_BODY_BYTES_MAX if path.startswith("/api/probe/") else BODY_BYTES_MAX
+
+
+def _too_many_headers() -> ASGIApp:
+    return problem(
+        *(431, f"the head is larger than {HEADER_BYTES_MAX} bytes or {HEADERS_MAX} headers"),
+        headers={"Connection": "close"},
+    )
 
 
 def _too_large(where: str, bytes_max: int) -> ASGIApp:

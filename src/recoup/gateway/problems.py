@@ -178,7 +178,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 
 async def _bug(request: Request, error: Exception) -> Response:
-    _log.error("%s %s: %s", request.method, request.url.path, type(error).__name__)
+    _log.error("%s %r: %s", request.method, request.url.path, type(error).__name__)
     return problem(
         *(500, "something went wrong inside the gateway"),
         hint="Its log says where. The ledger is as it was, or holds what was done.",

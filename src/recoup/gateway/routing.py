@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from recoup.gateway.access import MAY, Principal
+from recoup.gateway.answering import JSON
 from recoup.gateway.book import answer_key
 from recoup.gateway.finishing import Answer
 from recoup.gateway.house import House, house_of
@@ -39,9 +40,8 @@ class GuardedRoute(APIRoute):
             principal = _admitted(house, request, path)
             request.state.principal = principal
             if request.method == "POST":
-                await (
-                    request.body()
-                )  # now: where it is parsed, one that is too large would look like a wrong one
+                # Now: where it is parsed, one that is too large would look like a wrong one.
+                _must_be_json(request, await request.body())
             key = request.headers.get(KEY_HEADER)
             if request.method != "POST" or key is None or principal is None:
                 return await handle(request)
@@ -109,6 +109,14 @@ def _signed_in(house: House, request: Request) -> Principal | None:
             raise Refused(403, f"the header {CSRF_HEADER} is missing or wrong", "Signing in told it.")
     request.state.csrf = session.csrf
     return session.principal
+
+
+def _must_be_json(request: Request, body: bytes) -> None:
+    """Whatever else a form or a script of another site can send without asking is not taken."""
+    media = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    packed = request.headers.get("Content-Encoding", "identity").strip().lower() != "identity"
+    if body and (media != JSON or packed):
+        raise Refused(415, f"a body must be {JSON}, and not compressed", f"Send Content-Type: {JSON}.")
 
 
 async def _once(house: House, request: Request, principal: Principal, key: str, handle: Handler) -> Response:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
+import msgspec
 from fastapi import Body, Query
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,34 +13,41 @@ from starlette.responses import Response
 from recoup.app import App, Submitted
 from recoup.errors import InvalidPlan, NotFound, Problem, UsageError
 from recoup.gateway import shapes
-from recoup.gateway.answering import PAGE_MAX, cursor_of, document, page, read_cursor
+from recoup.gateway.answering import PAGE_MAX, PLACE_MAX, cursor_of, document, page, read_cursor
 from recoup.gateway.asking import ask_first, may_wait, must_ask
-from recoup.gateway.described import answers, streams
+from recoup.gateway.described import answers
 from recoup.gateway.house import House, house_of, principal_of
 from recoup.gateway.lists import Filter
+from recoup.gateway.log_pieces import LOG_BYTES_MAX, log_piece
 from recoup.gateway.problems import Refused
 from recoup.gateway.routing import KEY_HEADER, marked, new_router, sub_key
-from recoup.gateway.streaming import Batch, Message, stream
 from recoup.kernel.approvals import SUBMIT
-from recoup.kernel.controls import FORCE, is_over
+from recoup.kernel.controls import FORCE
 from recoup.kernel.documents import run_document
 from recoup.kernel.prefix import ledger_document
 from recoup.kernel.rows import attempt_row_document, run_row_document
-from recoup.model.events import Event
 from recoup.model.ids import run_stream
 from recoup.model.plan import Plan
 from recoup.model.run import RunState
 from recoup.model.storage import Control
 
 router = new_router("runs")
-LOG_BYTES_MAX: Final = 256_000
-_BATCH_MAX: Final = 200
 _PATIENCE_S: Final = 10.0
-_ENDINGS: Final = ("task.run.succeeded", "task.run.failed", "task.run.cancelled", "task.run.dead_lettered")
 
 Limit = Annotated[int, Query(ge=1, le=PAGE_MAX)]
 Cursor = Annotated[str | None, Query(max_length=400, description="`nextCursor` of the page before.")]
-After = Annotated[int | None, Query(ge=0, description="Begin behind this place.")]
+After = Annotated[int | None, Query(ge=0, le=PLACE_MAX, description="Begin behind this place.")]
+
+
+class _Before(msgspec.Struct, frozen=True, array_like=True):
+    """The last run of the page before."""
+
+    submitted_at_us: Annotated[int, msgspec.Meta(ge=-PLACE_MAX, le=PLACE_MAX)]
+    run_id: str
+
+    @property
+    def key(self) -> tuple[int, str]:
+        return self.submitted_at_us, self.run_id
 
 
 @router.get("/api/runs", responses=answers(shapes.RunPage))
@@ -50,26 +58,10 @@ async def list_runs(
     cursor: Cursor = None,
 ) -> Response:
     """Newest first."""
-    before = None if cursor is None else read_cursor(cursor, tuple[int, str])
+    before = None if cursor is None else read_cursor(cursor, _Before).key
     found = await house_of(request).app.ledger.runs(wanted, limit=limit, before=before)
     behind = None if found.behind is None else cursor_of(*found.behind)
     return page(request, [run_row_document(row) for row in found.rows], behind)
-
-
-@router.get("/api/runs/stream", responses=streams("run"))
-async def stream_runs(request: Request, after: After = None) -> Response:
-    """The document of every run that changed, as it changes. Places are numbers of events among all."""
-    house = house_of(request)
-
-    async def look(place: int) -> Batch:
-        came = await house.app.ledger.arrivals(place, _BATCH_MAX)
-        last = {one.stream.removeprefix("run:"): one.number for one in came if one.stream.startswith("run:")}
-        made = [Message(number, "run", await _told(house.app, run_id)) for run_id, number in last.items()]
-        if came and (not made or made[-1].id < came[-1].number):
-            made.append(Message(came[-1].number, "place", {}))
-        return Batch(tuple(made))
-
-    return await stream(request, house, look, after)
 
 
 @router.get("/api/runs/{run_id}", responses=answers(shapes.RunDocument))
@@ -101,22 +93,6 @@ async def list_events(request: Request, run_id: str, after: After = None, limit:
     return page(request, [event.line() for event in events[:limit]], behind)
 
 
-@router.get("/api/runs/{run_id}/events/stream", responses=streams("the type of the event"))
-async def stream_events(request: Request, run_id: str, after: After = None) -> Response:
-    """The facts of a run as they come, until it is over. Places are sequence numbers."""
-    house = house_of(request)
-    await house.run(run_id)
-    ended = [is_over(await house.app.state(run_id))]
-
-    async def look(place: int) -> Batch:
-        events = await house.app.ledger.read(run_stream(run_id), place, _BATCH_MAX)
-        if any(event.type in _ENDINGS for event in events):
-            ended[0] = is_over(await house.app.state(run_id))
-        return Batch(tuple(_message(event) for event in events), over=ended[0] and not events)
-
-    return await stream(request, house, look, after)
-
-
 @router.get("/api/runs/{run_id}/logs/{step}", responses=answers(shapes.Log))
 async def show_log(
     request: Request,
@@ -129,10 +105,10 @@ async def show_log(
     """What a step printed, redacted, as far as it is kept where the gateway runs. `step` is an id or an index."""
     house = house_of(request)
     state = await house.app.state(await house.run(run_id))
-    index = _index(state, step)
+    index = step_index(state, step)
     files = house.app.files(run_id)
     begin = files.log_tail(index, limit) if tail else after or 0
-    offset, raw = _log_piece(files.log_path(index), begin, limit)
+    offset, raw = log_piece(files.log_path(index), begin, limit)
     return document(
         request,
         {
@@ -143,24 +119,6 @@ async def show_log(
             "log": raw.decode("utf-8", "replace"),
         },
     )
-
-
-@router.get("/api/runs/{run_id}/logs/{step}/stream", responses=streams("log"))
-async def stream_log(request: Request, run_id: str, step: str, after: After = None) -> Response:
-    """What a step prints, as it does, until the run is over. Places are bytes."""
-    house = house_of(request)
-    index = _index(await house.app.state(await house.run(run_id)), step)
-    path = house.app.files(run_id).log_path(index)
-
-    async def look(place: int) -> Batch:
-        over = is_over(await house.app.state(run_id))  # before the log: what it says last must not be missed
-        offset, raw = _log_piece(path, place, LOG_BYTES_MAX)
-        if not raw:
-            return Batch(over=over)
-        body = {"offset": offset, "log": raw.decode("utf-8", "replace")}
-        return Batch((Message(offset + len(raw), "log", body),))
-
-    return await stream(request, house, look, after)
 
 
 @router.post("/api/runs", status_code=201, responses=may_wait(answers(shapes.Submitted, status=201)))
@@ -369,42 +327,9 @@ def _control_id(request: Request) -> str | None:
     return sub_key(principal_of(request), request.headers.get(KEY_HEADER), request.url.path)
 
 
-async def _told(app: App, run_id: str) -> dict[str, Any]:
-    events = await app.events(run_id)
-    if not events:
-        return {"runId": run_id, "status": "forgotten"}
-    return run_document(await app.state(run_id))
-
-
-def _message(event: Event) -> Message:
-    return Message(event.seq, event.type, event.line())
-
-
-def _index(state: RunState, step: str) -> int:
+def step_index(state: RunState, step: str) -> int:
     for record in state.steps:
         if record.step_id == step or str(record.index) == step:
             return record.index
     known = ", ".join(record.step_id for record in state.steps[:20])
     raise NotFound(f"run {state.run_id} has no step {step!r}", hint=f"Its steps: {known}.")
-
-
-def _log_piece(path: Path, offset: int, limit: int) -> tuple[int, bytes]:
-    """From there, whole characters; from the beginning where the log is shorter than that: it was begun anew."""
-    try:
-        with path.open("rb") as file:
-            begin = offset if offset <= path.stat().st_size else 0
-            file.seek(begin)
-            return begin, _whole(file.read(limit))
-    except FileNotFoundError:
-        return offset, b""
-
-
-def _whole(raw: bytes) -> bytes:
-    """Without the beginning of a character whose end has not come yet."""
-    for back in range(1, min(4, len(raw)) + 1):
-        lead = raw[-back]
-        if lead & 0xC0 == 0x80:
-            continue
-        length = 1 if lead < 0x80 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
-        return raw[:-back] if length > back else raw
-    return raw

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from recoup import __version__
 from recoup.gateway import (
     approvals,
+    artifacts,
     bulk,
     escalations,
     heals,
@@ -22,6 +23,7 @@ from recoup.gateway import (
     probes,
     runs,
     sessions,
+    streams,
     system,
     webhooks,
     workflows,
@@ -29,6 +31,7 @@ from recoup.gateway import (
 from recoup.gateway.access import MAY
 from recoup.gateway.answering import document
 from recoup.gateway.console import CONSOLE
+from recoup.gateway.hosts import OwnHosts
 from recoup.gateway.house import House
 from recoup.gateway.limits import Bounded
 from recoup.gateway.problems import add_handlers
@@ -36,13 +39,13 @@ from recoup.gateway.routing import KEY_HEADER, new_router
 from recoup.gateway.shapes import ProblemAnswer
 
 ROUTERS: Final = (
-    *(lists.router, bulk.router, runs.router),
+    *(streams.router, lists.router, bulk.router, runs.router, artifacts.router),
     *(system.router, sessions.router, workflows.router, heals.router),
     *(probes.router, escalations.router, approvals.router, webhooks.router),
     *(policies.router, local_probes.router),
 )
-"""One for each subject; who adds one adds its routes to the table of access. Tried one after the other: lists before
-runs, as `/api/runs/count` is no run, and both before what is asked less often."""
+"""One for each subject; who adds one adds its routes to the table of access. Tried one after the other: streams and
+lists before runs, as `/api/runs/count` is no run, and all of them before what is asked less often."""
 _ABOUT: Final = (
     "Recoup over HTTP. Every request but `/healthz` and this document carries `Authorization: Bearer TOKEN`; "
     "`x-roles` says which roles may. Every POST takes an `Idempotency-Key`: asked again under the same key within a "
@@ -51,10 +54,18 @@ _ABOUT: Final = (
 
 
 def build(house: House) -> FastAPI:
-    api = FastAPI(title="Recoup", version=__version__, docs_url=None, redoc_url=None, openapi_url=None)
+    api = FastAPI(
+        title="Recoup",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,  # nobody is sent on to an address that somebody else has written
+    )
     api.state.house = house
     for router in (*ROUTERS, _own_description(), *CONSOLE):
         api.include_router(router)
+    api.add_middleware(OwnHosts, names=house.hosts)
     api.add_middleware(Bounded)
     add_handlers(api)
     return api
@@ -87,7 +98,7 @@ def _complete(operation: dict[str, Any], method: str, path: str) -> None:
     operation["security"] = [] if None in may else [{"token": []}]
     if method == "POST":
         words = "The same key with the same request is answered the same, and nothing is done twice."
-        schema = {"type": "string", "minLength": 1, "maxLength": 128}
+        schema = {"type": "string", "pattern": r"^[!-~]{1,128}$"}
         operation.setdefault("parameters", []).append(
             {"name": KEY_HEADER, "in": "header", "description": words, "schema": schema}
         )

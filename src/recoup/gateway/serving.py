@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import getpass
-import ipaddress
 import os
+import resource
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -22,15 +22,20 @@ from recoup.errors import UsageError
 from recoup.fleet.worker import Notice, Shift, Worker
 from recoup.gateway.access import Role
 from recoup.gateway.book import Book, new_token_id
+from recoup.gateway.connections import PatientProtocol, bound_buffers
+from recoup.gateway.hosts import is_loopback
 from recoup.gateway.house import House
+from recoup.gateway.limits import HEADER_BYTES_MAX, STREAMS_MAX, Patience
 from recoup.gateway.service import build
 from recoup.model.events import TokenMade
 
-CONNECTIONS_MAX: Final = 500
+CONNECTIONS_MAX: Final = 1_500
+"""More than streams: they must not leave ordinary requests without one."""
 IDLE_S: Final = 15
-HEADER_BYTES_MAX: Final = 32_768
 LAST_ANSWERS_S: Final = 5
-_BACKLOG: Final = 128
+_BACKLOG: Final = 1_024
+OTHER_FILES_MAX: Final = 500
+"""Besides connections: logs, databases, processes of steps."""
 
 
 class Setup(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +53,9 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     capabilities: frozenset[str] = frozenset({"agent", "browser"})
     grace_s: float = 30.0
     plan_folders: tuple[Path, ...] = ()
+    allow_hosts: tuple[str, ...] = ()
+    """Names by which it may be asked, besides its own address."""
+    patience: Patience = Patience()
     token: str | None = None
     """An operator's token to be accepted; then none are made."""
 
@@ -58,6 +66,7 @@ class Opened(msgspec.Struct, frozen=True):
     url: str
     tokens: dict[str, str]
     """By role; empty but on the first start."""
+    note: str = ""
 
 
 async def serve(
@@ -67,14 +76,20 @@ async def serve(
     must_be_safe(setup)
     listening = _listening(setup)
     book = Book(app.settings.home / "gateway.db", lambda: app.world.clock.now().wall_us / 1e6)
-    house = House(app, book, tuple(folder.resolve() for folder in setup.plan_folders))
+    house = House(
+        *(app, book, tuple(folder.resolve() for folder in setup.plan_folders)),
+        hosts=(setup.host, *setup.allow_hosts),
+        streams_max=streams_for(raised_files_max()),
+        patience=setup.patience,
+    )
     try:
         (app.settings.home / "plans").mkdir(mode=0o700, exist_ok=True)
         app.measure_always()
         server = _Server(_config(setup, house))
         house.stopping = lambda: server.should_exit
         worker = await _worker(app, setup, say)
-        opened(Opened(_url(setup, listening), await first_tokens(house, setup)))
+        tokens = await first_tokens(house, setup)
+        opened(Opened(_url(setup, listening), tokens, few_streams(house.streams_max)))
         with _ended_by_signals(server, worker):
             async with asyncio.TaskGroup() as tasks:
                 serving = tasks.create_task(server.serve([listening]))
@@ -108,6 +123,18 @@ async def first_tokens(house: House, setup: Setup) -> dict[str, str]:
     return {role.value: book.make(role, f"first {role}", at, name) for role, name in ids.items()}
 
 
+def streams_for(files_max: int) -> int:
+    """How many streams there may be where so many files may be open: ordinary requests come first."""
+    others = OTHER_FILES_MAX + CONNECTIONS_MAX - STREAMS_MAX
+    return max(0, min(STREAMS_MAX, files_max - others))
+
+
+def few_streams(streams_max: int) -> str:
+    if streams_max == STREAMS_MAX:
+        return ""
+    return f"only {streams_max} of {STREAMS_MAX} streams: too few files may be open (ulimit -Hn)"
+
+
 def must_be_safe(setup: Setup) -> None:
     """Tokens and plans go over this line: nobody else may listen."""
     if (setup.tls_cert is None) != (setup.tls_key is None):
@@ -125,15 +152,6 @@ def must_be_safe(setup: Setup) -> None:
     )
 
 
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 class _Server(uvicorn.Server):
     """Signals are ours: uvicorn would raise them again when it has ended, before the workers have."""
 
@@ -146,10 +164,11 @@ def _config(setup: Setup, house: House) -> uvicorn.Config:
     return uvicorn.Config(
         build(house),
         loop="none",
-        http="h11",
+        http=PatientProtocol,
         ws="none",
         lifespan="off",
         log_config=None,
+        log_level="error",  # whoever sends nonsense must not fill the log
         access_log=False,
         proxy_headers=False,
         server_header=False,
@@ -172,6 +191,7 @@ def _listening(setup: Setup) -> socket.socket:
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind(found[4])
+        bound_buffers(made)
         made.listen(_BACKLOG)
         made.setblocking(False)
     except OSError as error:
@@ -201,6 +221,17 @@ async def _worker(app: App, setup: Setup, say: Callable[[Notice], None]) -> Work
         version=__version__,
     )
     return Worker(app.deliveries(), await app.dispatch(), shift, say, app.chores)
+
+
+def raised_files_max() -> int:
+    """How many files may be open; raised to what is needed where that is allowed."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = CONNECTIONS_MAX + OTHER_FILES_MAX
+    unlimited = resource.RLIM_INFINITY
+    if soft != unlimited and soft < wanted:
+        soft = wanted if hard == unlimited else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return wanted if soft == unlimited else soft
 
 
 @contextlib.contextmanager

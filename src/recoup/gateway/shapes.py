@@ -89,12 +89,12 @@ class RollbackRequest(Shape):
 
 class AcceptRequest(Shape):
     reason: Reason | None = None
-    attempt: Annotated[int, Field(ge=1)] | None = None
+    attempt: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
 
 
 class RejectRequest(Shape):
     reason: Reason
-    attempt: Annotated[int, Field(ge=1)] | None = None
+    attempt: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
 
 
 class SignIn(Shape):
@@ -299,7 +299,9 @@ class ModeDocument(Shape):
     since: str | None
     until: str | None
     reason: str
-    causes: list[str]
+    causes: Annotated[
+        list[int], Field(description="Sequences of the events in the workflow's stream that led to it.")
+    ]
     forced: bool
     half_open: bool
     counters: dict[str, Any]

@@ -1,23 +1,23 @@
-"""Server-sent events. What is sent is read from the ledger by cursor, so nothing is kept for a client: one that comes
-back says what it saw last (`Last-Event-ID`), and one that does not read is dropped."""
+"""Server-sent events. What is sent is what the ledger holds behind a place, so nothing is kept for a client: one that
+comes back says what it saw last (`Last-Event-ID`), and one that does not read is dropped."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Final
+from collections.abc import Awaitable, Callable
+from typing import Final
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from recoup.errors import LedgerError
+from recoup.gateway.batches import Batch, message
 from recoup.gateway.house import House
 from recoup.gateway.problems import Refused
+from recoup.gateway.tail import Watch
 
-POLL_S: Final = 0.25
 STILL_HERE_S: Final = 15.0
 STREAM_S_MAX: Final = 3_600.0
 """Then the client connects again."""
@@ -26,92 +26,102 @@ _STILL_HERE: Final = b": still here\n\n"
 _AGAIN: Final = b"retry: 1000\n\n"
 
 
-class Message(msgspec.Struct, frozen=True):
-    """One event for the client; `id` is where to go on from."""
-
-    id: int
-    event: str
-    data: Any
-
-    def encoded(self) -> bytes:
-        body = msgspec.json.encode(self.data)
-        return b"id: %d\nevent: %s\ndata: %s\n\n" % (self.id, self.event.encode(), body)
-
-
-class Batch(msgspec.Struct, frozen=True):
-    """What came since; `over`: nothing will come any more."""
-
-    messages: tuple[Message, ...] = ()
-    over: bool = False
-
-
 Look = Callable[[int], Awaitable[Batch]]
 """What there is behind a place."""
 
 
 class EventStream(Response):
-    """Looks again and again, and sends what is new."""
+    """Sends what is new whenever it is woken."""
 
     media_type = MEDIA
 
-    def __init__(self, house: House, look: Look, after: int) -> None:
+    def __init__(
+        self, house: House, watch: Watch, look: Look, after: int | None, *, pace_s: float = 0.0
+    ) -> None:
+        """`after` None: from now on. `pace_s`: so long it collects what comes meanwhile."""
         super().__init__(None, 200, {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}, MEDIA)
         del self.headers["content-length"]
         self._house = house
+        self._watch = watch
         self._look = look
         self._after = after
+        self._place = after or 0
+        self._pace_s = pace_s
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
         self._house.enter_stream()
-        gone = asyncio.create_task(_gone(receive))
-        writing = asyncio.create_task(self._write(send))
         try:
-            await asyncio.wait({gone, writing}, return_when=asyncio.FIRST_COMPLETED)
+            async with self._house.tail.watched(self._watch):
+                gone = asyncio.create_task(_gone(receive))
+                gone.add_done_callback(lambda _gone: self._watch.woken.set())
+                try:
+                    await self._write(send, gone)
+                finally:
+                    gone.cancel()
+                    await asyncio.gather(gone, return_exceptions=True)
         finally:
-            gone.cancel()
-            writing.cancel()
-            await asyncio.gather(gone, return_exceptions=True)
             self._house.leave_stream()
-        with contextlib.suppress(
-            asyncio.CancelledError, TimeoutError
-        ):  # gone, or it does not read: it may come back
-            await writing
 
-    async def _write(self, send: Send) -> None:
+    async def _write(self, send: Send, gone: asyncio.Task[None]) -> None:
+        """A client that does not read holds up nobody but itself: its connection is cut (connections.py)."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        async for chunk in self._chunks():
-            async with asyncio.timeout(self._house.send_s_max):
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await _send(send, _AGAIN + self._begin())
+        until_s = time.monotonic() + STREAM_S_MAX
+        while not gone.done() and not self._house.stopping() and time.monotonic() < until_s:
+            self._watch.woken.clear()
+            try:
+                batch = await self._look(self._place)
+            except LedgerError:
+                break  # the client comes back, and is told then if that lasts
+            if batch.body:
+                self._place = batch.place
+                await _send(send, batch.body)
+                if self._pace_s:
+                    await asyncio.sleep(self._pace_s)
+            elif batch.over:
+                await _send(send, message(self._place, "end", {}))
+                break
+            elif not await self._watch.wait(STILL_HERE_S):
+                await _send(send, self._still_here())
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _chunks(self) -> AsyncIterator[bytes]:
-        yield _AGAIN
-        begun_s = quiet_since_s = time.monotonic()
-        while not self._house.stopping() and time.monotonic() - begun_s < STREAM_S_MAX:
-            batch = await self._look(self._after)
-            if batch.messages:
-                self._after = batch.messages[-1].id
-                quiet_since_s = time.monotonic()
-                yield b"".join(message.encoded() for message in batch.messages)
-            elif batch.over:
-                yield Message(self._after, "end", {}).encoded()
-                return
-            elif time.monotonic() - quiet_since_s > STILL_HERE_S:
-                quiet_since_s = time.monotonic()
-                yield _STILL_HERE
-            if not batch.messages:
-                await asyncio.sleep(POLL_S)
+    def _begin(self) -> bytes:
+        """Who begins now is told where that is: they come back there, even if nothing was sent since."""
+        if self._after is not None:
+            return b""
+        self._place = self._house.tail.ring.head
+        return message(self._place, "place", {})
+
+    def _still_here(self) -> bytes:
+        """Whoever sees only a part of what comes learns where the rest is, and need not come back far behind it."""
+        head = self._house.tail.ring.head
+        if not self._pace_s or head <= self._place:
+            return _STILL_HERE
+        self._place = head
+        return message(head, "place", {})
 
 
-async def stream(request: Request, house: House, look: Look, after: int | None) -> Response:
+async def stream(
+    request: Request,
+    house: House,
+    watch: Watch,
+    look: Look,
+    after: int | None = 0,
+    *,
+    pace_s: float = 0.0,
+) -> Response:
     """From `Last-Event-ID`, else from `after`. 204 tells a client that came back that nothing will follow."""
     said = request.headers.get("Last-Event-ID")
-    begin = _place(said) if said is not None else after or 0
+    begin = _place(said) if said is not None else after
     if said is not None:
-        first = await look(begin)
-        if first.over and not first.messages:
+        first = await look(_place(said))
+        if first.over and not first.body:
             return Response(None, 204)
-    return EventStream(house, look, begin)
+    return EventStream(house, watch, look, begin, pace_s=pace_s)
+
+
+async def _send(send: Send, body: bytes) -> None:
+    await send({"type": "http.response.body", "body": body, "more_body": True})
 
 
 def _place(said: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from starlette.requests import Request
@@ -12,15 +12,13 @@ from starlette.responses import Response
 from recoup import __version__
 from recoup.gateway import shapes
 from recoup.gateway.answering import document, page
-from recoup.gateway.described import answers, refusals, streams
+from recoup.gateway.described import answers, refusals
 from recoup.gateway.house import house_of, principal_of
 from recoup.gateway.routing import new_router
 from recoup.gateway.runs import After, Limit
-from recoup.gateway.streaming import Batch, Message, stream
-from recoup.model.storage import Arrival
+from recoup.gateway.tail import arrival_line
 
 router = new_router("system")
-_BATCH_MAX: Final = 500
 _PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -54,19 +52,7 @@ async def list_arrivals(request: Request, after: After = None, limit: Limit = 10
     """The events of all streams as they came. The cursor is the number of the last one: `after`."""
     came = await house_of(request).app.ledger.arrivals(after or 0, limit + 1)
     behind = str(came[limit - 1].number) if len(came) > limit else None
-    return page(request, [_line(one) for one in came[:limit]], behind)
-
-
-@router.get("/api/events/stream", responses=streams("the type of the event"))
-async def stream_arrivals(request: Request, after: After = None) -> Response:
-    """The events of all streams, as they come. Places are numbers of events among all."""
-    house = house_of(request)
-
-    async def look(place: int) -> Batch:
-        came = await house.app.ledger.arrivals(place, _BATCH_MAX)
-        return Batch(tuple(Message(one.number, one.type, _line(one)) for one in came))
-
-    return await stream(request, house, look, after)
+    return page(request, [arrival_line(one) for one in came[:limit]], behind)
 
 
 @router.get("/api/queue", responses=answers(shapes.QueueDocument))
@@ -106,11 +92,3 @@ async def verify_audit(request: Request) -> Response:
     app = house_of(request).app
     report = await verify(app.settings.home / "audit", app.ledger)
     return document(request, {"intact": report.intact, **msgspec.to_builtins(report)})
-
-
-def _line(one: Arrival) -> dict[str, Any]:
-    run_id = one.stream.removeprefix("run:") if one.stream.startswith("run:") else None
-    return {
-        **{"stream": one.stream, "runId": run_id, "seq": one.seq, "at": one.at.iso(), "type": one.type},
-        "payload": msgspec.Raw(one.payload.text.encode()),
-    }

@@ -22,7 +22,7 @@ SELECT events.id, streams.name, events.place & 4294967295, events.wall_us, event
     CAST(events.payload AS BLOB)
 FROM events CROSS JOIN streams ON streams.id = events.place >> 32 WHERE events.id > ? ORDER BY events.id LIMIT ?;
 
--- last_arrival: the number of the newest fact
+-- last_arrival: the fact that came last
 SELECT id FROM events ORDER BY id DESC LIMIT 1;
 
 -- event_at: the fact at a place, to be compared with what should be there

@@ -74,10 +74,14 @@ def _css() -> str:
     return "".join(Path(__file__).with_name(f"{name}.css").read_text("utf-8") for name in STYLES)
 
 
-def _policy() -> str:
+def content_policy() -> str:
+    """What a page may do: show its own styles, and nothing else."""
     styles = base64.b64encode(hashlib.sha256(_css().encode()).digest()).decode()
-    rules = f"default-src 'none'; style-src 'sha256-{styles}'; base-uri 'none'; form-action 'none'"
-    return f'<meta http-equiv="Content-Security-Policy" content="{rules}">'
+    return f"default-src 'none'; style-src 'sha256-{styles}'; base-uri 'none'; form-action 'none'"
+
+
+def _policy() -> str:
+    return f'<meta http-equiv="Content-Security-Policy" content="{content_policy()}">'
 
 
 def _sections(report: Report) -> list[_Section | None]:

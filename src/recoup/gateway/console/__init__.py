@@ -9,7 +9,6 @@ from recoup.gateway.console import (
     audit,
     door,
     escalations,
-    evidence,
     fleet,
     heals,
     overview,
@@ -21,6 +20,6 @@ from recoup.gateway.console import (
 
 CONSOLE: Final = (
     *(assets.router, door.router, overview.router, heals.router, workflows.router, escalations.router),
-    *(fleet.router, probes.router, audit.router, policy.router, settings.router, evidence.router),
+    *(fleet.router, probes.router, audit.router, policy.router, settings.router),
 )
 """One for each subject; their routes are in the table of access, too."""

@@ -56,10 +56,11 @@ WHERE events.number > %s AND events.number < (
 )
 ORDER BY events.number LIMIT %s;
 
--- last_arrival: the number of the newest fact before the oldest transaction under way
+-- last_arrival: the number of the fact that events_arrived would give last
 SELECT number FROM events WHERE number < (
     SELECT base + (pg_snapshot_xmin(pg_current_snapshot())::text::bigint << 20) FROM numbering
-) ORDER BY number DESC LIMIT 1;
+)
+ORDER BY number DESC LIMIT 1;
 
 -- head: where a stream ends
 SELECT last_seq FROM streams WHERE name = %s;

@@ -1,0 +1,65 @@
+"""States of runs that somebody watches: folded once, and then only what has come since. A few of them are kept."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any, Final
+
+from recoup.app import App
+from recoup.kernel.controls import is_over
+from recoup.kernel.documents import run_document
+from recoup.kernel.fold import advance, fold
+from recoup.model.run import RunState
+
+STATES_MAX: Final = 32
+OVER_MAX: Final = 5_000
+
+
+class RunStates:
+    """Nobody outside gets hold of a state: it goes on under their hands."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._states: OrderedDict[str, RunState] = OrderedDict()
+        self._over: OrderedDict[str, tuple[int, bool]] = OrderedDict()
+        """By run: what was said after which event. Small, so that many can be kept."""
+
+    async def document(self, run_id: str) -> dict[str, Any]:
+        state = await self._state(run_id)
+        return {"runId": run_id, "status": "forgotten"} if state is None else run_document(state)
+
+    async def is_over(self, run_id: str) -> bool:
+        """Ended, and no other delivery follows by itself; or forgotten."""
+        head = await self._app.ledger.head(f"run:{run_id}")
+        seq, over = self._over.get(run_id, (-1, False))
+        if seq != head:
+            state = await self._state(run_id)
+            seq, over = (0, True) if state is None else (state.seq, is_over(state))
+            _keep(self._over, run_id, (seq, over), OVER_MAX)
+        return over
+
+    async def _state(self, run_id: str) -> RunState | None:
+        known = self._states.get(run_id)
+        events = await self._app.events(run_id, 0 if known is None else known.seq)
+        state = self._states.get(
+            run_id, known
+        )  # somebody else may have gone on with it, or let it go, meanwhile
+        if state is None:
+            if not events:
+                return None
+            state = fold(run_id, events)
+        elif not events and await self._app.ledger.head(f"run:{run_id}") == 0:
+            self._states.pop(run_id, None)
+            return None
+        for event in events:
+            if event.seq > state.seq:
+                advance(state, event.payload, event.at, event.seq)
+        _keep(self._states, run_id, state, STATES_MAX)
+        return state
+
+
+def _keep(kept: OrderedDict[str, Any], key: str, value: Any, limit: int) -> None:
+    kept[key] = value
+    kept.move_to_end(key)
+    while len(kept) > limit:
+        kept.popitem(last=False)

@@ -1,0 +1,127 @@
+"""Many clients of streams in one process, on bare sockets; and a writer into the same ledger, as another process is."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from tests.integration.gateway_house import Gateway
+
+from recoup.model import events as ev
+from recoup.model.ids import run_stream
+from recoup.model.storage import Append, Draft, StreamAppend
+from recoup.ports import Ledger
+from recoup.redaction.redactor import SecretRedactor
+from recoup.testing.ledger_suite import START
+
+seal = SecretRedactor().seal
+
+
+class Client(asyncio.Protocol):
+    """One who watches. Keeps what came, and when; or nothing, if it is told to stop reading."""
+
+    def __init__(self, request: bytes, seen: Callable[[Client, str, str, Any], None]) -> None:
+        self._request, self._seen = request, seen
+        self._rest = b""
+        self.status = 0
+        self.last = ""
+        self.open = asyncio.Event()
+        self.gone = asyncio.Event()
+        self.transport: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        transport.write(self._request)
+
+    def data_received(self, data: bytes) -> None:
+        *whole, self._rest = (self._rest + data).split(b"\n\n")
+        for one in whole:
+            self._take(one)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.open.set()
+        self.gone.set()
+
+    def _take(self, raw: bytes) -> None:
+        if not self.status:
+            self.status = int(raw.split()[1])
+        self.open.set()
+        told = dict(line.split(": ", 1) for line in raw.decode().splitlines() if ": " in line)
+        if "id" in told:
+            self.last = told["id"]
+            self._seen(self, told["event"], told["id"], json.loads(told["data"]))
+
+
+@dataclass
+class Crowd:
+    """Who watches one gateway."""
+
+    gateway: Gateway
+    clients: list[Client] = field(default_factory=list)
+
+    async def join(
+        self,
+        count: int,
+        path: str,
+        seen: Callable[[Client, str, str, Any], None] = lambda *_: None,
+        last: str | None = None,
+    ) -> list[Client]:
+        came = [await self._one(path, seen, last) for _ in range(count)]
+        async with asyncio.timeout(60):
+            for one in came:
+                await one.open.wait()
+        assert {one.status for one in came} == {200}
+        return came
+
+    async def _one(self, path: str, seen: Callable[..., None], last: str | None) -> Client:
+        place = urlsplit(self.gateway.url)
+        assert place.hostname and place.port
+        again = "" if last is None else f"Last-Event-ID: {last}\r\n"
+        token = self.gateway.tokens["operator"]
+        head = f"GET {path} HTTP/1.1\r\nHost: {place.netloc}\r\nAuthorization: Bearer {token}\r\n{again}\r\n"
+        loop = asyncio.get_running_loop()
+        _, made = await loop.create_connection(
+            lambda: Client(head.encode(), seen), place.hostname, place.port
+        )
+        self.clients.append(made)
+        return made
+
+    def leave(self) -> None:
+        for one in self.clients:
+            one.transport.abort()
+        self.clients.clear()
+
+
+@contextlib.asynccontextmanager
+async def crowd(gateway: Gateway) -> AsyncIterator[Crowd]:
+    made = Crowd(gateway)
+    try:
+        yield made
+    finally:
+        made.leave()
+
+
+async def write(ledger: Ledger, run_id: str, count: int, words: str = "") -> None:
+    """So many facts more of a run that nobody drives."""
+    fact = Draft(ev.RunInterrupted.TYPE, seal(ev.RunInterrupted(epoch=1, reason=words)))
+    while count > 0:
+        drafts = (fact,) * min(count, 500)
+        await ledger.append(Append(at=START, streams=(StreamAppend(run_stream(run_id), drafts),)))
+        count -= len(drafts)
+
+
+def rss_bytes(pid: int) -> int:
+    pages = Path(f"/proc/{pid}/statm").read_text().split()[1]
+    return int(pages) * 4096
+
+
+def cpu_s(pid: int) -> float:
+    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / 100
