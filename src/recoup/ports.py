@@ -79,6 +79,11 @@ class Ledger(Protocol):
         """
         ...
 
+    async def arrivals_before(self, number: int, limit: int = 1_000) -> list[Arrival]:
+        """The events of all streams below that number, newest first. For looking back: what becomes visible later may
+        come between two pages."""
+        ...
+
     async def last_arrival(self) -> int:
         """The number of the last event that `arrivals` would give now; 0: there is none."""
         ...

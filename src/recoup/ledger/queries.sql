@@ -22,6 +22,11 @@ SELECT events.id, streams.name, events.place & 4294967295, events.wall_us, event
     CAST(events.payload AS BLOB)
 FROM events CROSS JOIN streams ON streams.id = events.place >> 32 WHERE events.id > ? ORDER BY events.id LIMIT ?;
 
+-- events_arrived_before: facts of all streams, the newest first
+SELECT events.id, streams.name, events.place & 4294967295, events.wall_us, events.boot_us, events.boot_id, events.type,
+    CAST(events.payload AS BLOB)
+FROM events CROSS JOIN streams ON streams.id = events.place >> 32 WHERE events.id < ? ORDER BY events.id DESC LIMIT ?;
+
 -- last_arrival: the fact that came last
 SELECT id FROM events ORDER BY id DESC LIMIT 1;
 

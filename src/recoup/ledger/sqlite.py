@@ -83,6 +83,9 @@ class SqliteLedger:
         # Row ids are given out under the write lock, so a lower one never becomes visible after a higher one.
         return [_arrival(row) for row in self._reader.rows("events_arrived", (after, limit))]
 
+    async def arrivals_before(self, number: int, limit: int = 1_000) -> list[Arrival]:
+        return [_arrival(row) for row in self._reader.rows("events_arrived_before", (number, limit))]
+
     async def last_arrival(self) -> int:
         row = self._reader.row("last_arrival")
         return int(row[0]) if row else 0

@@ -171,6 +171,8 @@ class EventRules:
         assert await other.arrivals(came[4].number, 3) == came[5:8]
         assert await ledger.arrivals(came[-1].number) == []
         assert await other.last_arrival() == came[-1].number
+        assert await other.arrivals_before(came[-1].number + 1, 500) == came[::-1]
+        assert await ledger.arrivals_before(came[4].number, 3) == [came[3], came[2], came[1]]
 
     async def test_a_reader_of_all_streams_skips_nothing_while_others_write(
         self, open_ledger: Opener

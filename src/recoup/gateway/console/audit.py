@@ -13,13 +13,14 @@ from recoup.app import App
 from recoup.gateway.console.audit_views import AuditLine, Wanted, audit_line, fits, since_us
 from recoup.gateway.console.pages import new_pages, page
 from recoup.gateway.house import house_of
-from recoup.model.storage import Arrival
 
 router = new_pages()
 LISTED_MAX: Final = 50
 READ_MAX: Final = 5_000
 """Events that are looked through for one page."""
 _CHUNK: Final = 1_000
+NEWEST: Final = 2**62
+"""Above every number."""
 Word = Annotated[str, Query(max_length=200)]
 
 
@@ -37,7 +38,7 @@ async def audit(
     stream: Word = "",
     who: Word = "",
     since: Word = "",
-    before: Annotated[int | None, Query(ge=1)] = None,
+    before: Annotated[int | None, Query(ge=1, le=2**62)] = None,
 ) -> Response:
     app = house_of(request).app
     now_us = app.world.clock.now().wall_us
@@ -56,39 +57,18 @@ async def audit(
 
 async def _found(app: App, wanted: Wanted, before: int | None) -> Found:
     """Backwards, piece by piece, until a page is full or enough was looked through."""
-    end = before if before is not None else await _last_number(app) + 1
+    end, looked = before or NEWEST, 0
     lines: list[AuditLine] = []
-    looked = 0
-    while end > 1 and looked < READ_MAX and len(lines) < LISTED_MAX:
-        begin = max(1, end - _CHUNK)
-        came = await _between(app, begin, end)
-        looked += _CHUNK
-        for one in reversed(came):
+    while looked < READ_MAX:
+        came = await app.ledger.arrivals_before(end, _CHUNK)
+        looked += len(came)
+        for one in came:
             if wanted.since_us is not None and one.at.wall_us < wanted.since_us:
                 return Found(lines, None, looked)
-            if fits(one, wanted):
-                lines.append(audit_line(one))
+            lines += [audit_line(one)] if fits(one, wanted) else []
             if len(lines) == LISTED_MAX:
-                return Found(lines, one.number if one.number > 1 else None, looked)
-        end = begin
-    return Found(lines, end if end > 1 else None, looked)
-
-
-async def _between(app: App, begin: int, end: int) -> list[Arrival]:
-    """With numbers from `begin` on, less than `end`; numbers may have gaps."""
-    came = await app.ledger.arrivals(begin - 1, end - begin)
-    return [one for one in came if one.number < end]
-
-
-async def _last_number(app: App) -> int:
-    """The number of the newest event: found by halving, with one row for each look."""
-    low, high = 0, 1
-    while await app.ledger.arrivals(high, 1):
-        low, high = high, high * 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        if await app.ledger.arrivals(middle, 1):
-            low = middle
-        else:
-            high = middle
-    return high
+                return Found(lines, one.number, looked)
+        if len(came) < _CHUNK:
+            return Found(lines, None, looked)
+        end = came[-1].number
+    return Found(lines, end, looked)

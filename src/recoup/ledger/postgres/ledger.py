@@ -112,6 +112,9 @@ class PostgresLedger:
     async def arrivals(self, after: int = 0, limit: int = 10_000) -> list[Arrival]:
         return [_arrival(row) for row in await self._reader.rows("events_arrived", (after, limit))]
 
+    async def arrivals_before(self, number: int, limit: int = 1_000) -> list[Arrival]:
+        return [_arrival(row) for row in await self._reader.rows("events_arrived_before", (number, limit))]
+
     async def last_arrival(self) -> int:
         row = await self._reader.row("last_arrival")
         return int(row[0]) if row else 0

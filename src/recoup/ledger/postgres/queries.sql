@@ -56,6 +56,12 @@ WHERE events.number > %s AND events.number < (
 )
 ORDER BY events.number LIMIT %s;
 
+-- events_arrived_before: facts of all streams, the newest first
+SELECT events.number, streams.name, events.seq, events.wall_us, events.boot_us, events.boot_id, events.type,
+    convert_to(events.payload, 'UTF8')
+FROM events CROSS JOIN LATERAL (SELECT name FROM streams WHERE streams.id = events.stream_id OFFSET 0) AS streams
+WHERE events.number < %s ORDER BY events.number DESC LIMIT %s;
+
 -- last_arrival: the number of the fact that events_arrived would give last
 SELECT number FROM events WHERE number < (
     SELECT base + (pg_snapshot_xmin(pg_current_snapshot())::text::bigint << 20) FROM numbering
