@@ -348,6 +348,10 @@ class App:
         newest = await self.generations.current_within(_POLICY_LOOK_S)
         return newest or await self._recorded_policy(state.policy_digest)
 
+    async def policy_of(self, state: RunState) -> Policy:
+        """The one by which the run's controls are judged."""
+        return await self._policy_of(state)
+
     async def carry_out(self, control: Control) -> RunState | None:
         """Carry out the controls of a run that nobody drives. None: somebody does, or did a moment ago."""
         taken = await claim(self.world, control.run_id)

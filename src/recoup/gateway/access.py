@@ -55,6 +55,7 @@ MAY: Final[dict[tuple[str, str], frozenset[Role | None]]] = {
     ("GET", "/api/runs/{run_id}/events/stream"): LOOKING,
     ("GET", "/api/runs/{run_id}/logs/{step}"): LOOKING,
     ("GET", "/api/runs/{run_id}/logs/{step}/stream"): LOOKING,
+    ("GET", "/api/runs/{run_id}/controls"): LOOKING,
     ("POST", "/api/runs/{run_id}/control"): CHANGING,
     ("POST", "/api/task-runs/{run_id}/control"): CHANGING,
     ("GET", "/api/events"): LOOKING,
@@ -76,4 +77,8 @@ MAY: Final[dict[tuple[str, str], frozenset[Role | None]]] = {
     ("GET", "/static/{version}/{name}"): ANYBODY,
     ("GET", "/sign-in"): ANYBODY,
     ("GET", "/"): LOOKING,
+    ("GET", "/runs"): LOOKING,
+    ("GET", "/runs/new"): LOOKING,
+    ("GET", "/runs/{run_id}"): LOOKING,
+    ("GET", "/runs/{run_id}/report"): LOOKING,
 }

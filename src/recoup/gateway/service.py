@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from recoup import __version__
-from recoup.gateway import heals, runs, sessions, system, workflows
+from recoup.gateway import heals, run_controls, runs, sessions, system, workflows
 from recoup.gateway.access import MAY
 from recoup.gateway.answering import document
 from recoup.gateway.console import CONSOLE
@@ -21,7 +21,7 @@ from recoup.gateway.problems import add_handlers
 from recoup.gateway.routing import KEY_HEADER, new_router
 from recoup.gateway.shapes import ProblemAnswer
 
-ROUTERS: Final = (system.router, sessions.router, runs.router, workflows.router, heals.router)
+ROUTERS: Final = (system.router, sessions.router, runs.router, workflows.router, heals.router, run_controls.router)
 """One for each subject; who adds one adds its routes to the table of access."""
 _ABOUT: Final = (
     "Recoup over HTTP. Every request but `/healthz` and this document carries `Authorization: Bearer TOKEN`; "
