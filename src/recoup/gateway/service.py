@@ -21,7 +21,14 @@ from recoup.gateway.problems import add_handlers
 from recoup.gateway.routing import KEY_HEADER, new_router
 from recoup.gateway.shapes import ProblemAnswer
 
-ROUTERS: Final = (system.router, sessions.router, runs.router, workflows.router, heals.router, run_controls.router)
+ROUTERS: Final = (
+    system.router,
+    sessions.router,
+    runs.router,
+    workflows.router,
+    heals.router,
+    run_controls.router,
+)
 """One for each subject; who adds one adds its routes to the table of access."""
 _ABOUT: Final = (
     "Recoup over HTTP. Every request but `/healthz` and this document carries `Authorization: Bearer TOKEN`; "

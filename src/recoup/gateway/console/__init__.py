@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from recoup.gateway.console import assets, door, overview
+from recoup.gateway.console import assets, door, overview, run, runs
 
-CONSOLE: Final = (assets.router, door.router, overview.router)
+CONSOLE: Final = (assets.router, door.router, overview.router, runs.router, run.router)
 """One for each subject; their routes are in the table of access, too."""
