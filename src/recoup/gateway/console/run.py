@@ -101,7 +101,7 @@ async def _head(request: Request, app: App, state: RunState) -> dict[str, Any]:
     may_change, now = principal_of(request).role is Role.OPERATOR, app.world.clock.now()
     return {
         "state": state,
-        "status": state.status.value,
+        "run_status": state.status.value,
         "advice": advice_of(state, last),
         "facts": run_view.facts_of(state, driver, now),
         "now": run_view.now_of(state, now),

@@ -97,7 +97,7 @@ def facts_of(state: RunState, driver: str, now: Instant) -> list[Fact]:
         Fact("plan", short_digest(state.plan_digest), True),
     ]
     if state.failure_class is not None:
-        found.insert(0, Fact("failure", f"{state.failure_class.replace('_', ' ')}, {state.failure_kind}"))
+        found.insert(0, Fact("failure", f"{state.failure_class}, {state.failure_kind}".replace("_", " ")))
     if state.takeovers:
         found.append(Fact("drivers lost", f"{state.takeovers:,}"))
     if state.parent_run_id is not None:
@@ -110,7 +110,7 @@ def facts_of(state: RunState, driver: str, now: Instant) -> list[Fact]:
 def now_of(state: RunState, now: Instant) -> Now | None:
     """None: it is over, or has not begun."""
     step = current_step(state)
-    if is_over(state) or step is None or state.started_at is None:
+    if state.status.is_terminal or step is None or state.started_at is None:
         return None
     if step.open is not None:
         for_ = _between(step.open.started_at, now)
@@ -194,6 +194,7 @@ def step_line(state: RunState, record: StepRecord, of_step: Sequence[Preview], m
 
 def _facts(record: StepRecord) -> list[tuple[str, str]]:
     failure = f"{record.failure_class}, {record.failure_kind}" if record.failure_class else ""
+    failure = failure.replace("_", " ")
     return [
         ("last failure", failure),
         ("what it said", record.failure_summary or ""),
