@@ -61,12 +61,13 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         return self.address(statuses=rest if status in self.statuses else (*rest, status))
 
     def command(self) -> list[str]:
+        """As far as the command knows these filters: of times it takes an age alone."""
         words = ["recoup", "runs"]
         for status in self.statuses:
             words += ["--status", status]
         for name, value in (
             ("--workflow", self.workflow), ("--class", self.failure_class), ("--worker", self.worker),
-            ("--since", self.since), ("--until", self.until), ("--text", self.text),
+            ("--since", self.since if _AGE.fullmatch(self.since) else ""), ("--text", self.text),
         ):  # fmt: skip
             words += [name, value] if value else []
         return words

@@ -9,7 +9,7 @@ export function startLive() {
   const source = new EventSource("/api/stream" + (run ? `?run=${encodeURIComponent(run)}` : ""));
   source.onopen = () => show("live");
   source.onerror = () => show(source.readyState === EventSource.CLOSED ? "off" : "again");
-  source.addEventListener("changed", (event) => { came(JSON.parse(event.data)); });
+  for (const name of ["changed", "arrivals"]) source.addEventListener(name, (event) => { came(JSON.parse(event.data)); });
   document.addEventListener("visibilitychange", () => { if (!document.hidden && waits) gather(); });
   window.addEventListener("pagehide", () => source.close());
   setInterval(() => { if (!document.hidden) refresh(); }, QUIET_MS);

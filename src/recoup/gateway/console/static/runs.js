@@ -70,23 +70,27 @@ function act(button) {
     (reason, key) => post(BULK, { action, runIds: ids, reason }, key), (answer) => told(answer));
 }
 
-// What was answered for each run: `results` of {runId, ok, detail, newRunId}.
+// What became of each: {runId, outcome: done | sent | refused | failed, detail, newRunId}.
+const TONES = { done: "good", sent: "warn" };
+
 function told(answer) {
-  const place = document.querySelector("[data-bulk-results]");
-  const results = answer.results || answer.items || [];
-  const good = results.filter((one) => one.ok).length;
-  place.replaceChildren(...results.map((one) => {
-    const line = element("li");
-    line.append(element("span", { className: `badge ${one.ok ? "good" : "bad"}` }, one.ok ? "done" : "not done"));
-    const words = element("p");
-    words.append(element("a", { className: "code", href: `/runs/${encodeURIComponent(one.runId)}` }, one.runId), ` ${one.detail || ""} `);
-    if (one.newRunId) words.append(element("a", { className: "code", href: `/runs/${encodeURIComponent(one.newRunId)}` }, one.newRunId));
-    line.append(words);
-    return line;
-  }));
+  const good = answer.items.filter((one) => one.outcome in TONES).length;
+  document.querySelector("[data-bulk-results]").replaceChildren(...answer.items.map(line));
   document.getElementById("bulk-result").hidden = false;
   selected.clear();
   show();
-  say(`${good} of ${results.length} done.`, good === results.length ? "good" : "bad");
+  say(`${good} of ${answer.items.length} done.`, good === answer.items.length ? "good" : "bad");
   window.htmx?.trigger(document.body, "recoup:live");
 }
+
+function line(one) {
+  const made = element("li");
+  made.append(element("span", { className: `badge ${TONES[one.outcome] || "bad"}` }, one.outcome));
+  const words = element("p");
+  words.append(link(one.runId), ` ${one.detail || ""} `);
+  if (one.newRunId) words.append("→ ", link(one.newRunId));
+  made.append(words);
+  return made;
+}
+
+const link = (id) => element("a", { className: "code", href: `/runs/${encodeURIComponent(id)}` }, id);
