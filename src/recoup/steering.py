@@ -15,7 +15,6 @@ from recoup.model.storage import Control
 
 if TYPE_CHECKING:
     from recoup.app import App
-    from recoup.kernel.preview import Preview
 
 ACCEPTED: Final = "accepted"
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
@@ -73,34 +72,6 @@ async def detail_of(app: App, control: Control) -> str:
 
     handled = [e.payload for e in await app.events(control.run_id) if isinstance(e.payload, ControlHandled)]
     return next((one.detail for one in reversed(handled) if one.command_id == control.id), "")
-
-
-async def is_driven(app: App, run_id: str) -> bool:
-    """Somebody holds its lease, and it has not run out."""
-    from recoup.kernel.elapsed import elapsed_s
-
-    lease = await app.ledger.lease(run_id)
-    if lease is None or lease.owner is None or app.world.census.is_alive(lease.owner) is False:
-        return False
-    return elapsed_s(lease.renewed_at, app.world.clock.now(), lease.ttl_s) < lease.ttl_s
-
-
-async def foreseen(app: App, wish: Wish) -> Preview:
-    """What it would do now. Nothing is sent."""
-    from recoup.kernel.preview import preview
-
-    control = Control(
-        id="",
-        run_id=wish.run_id,
-        action=wish.action,
-        reason="",
-        actor="",
-        at=app.world.clock.now(),
-        step_id=wish.step_id,
-        argument=wish.argument,
-    )
-    state = await app.state(wish.run_id)
-    return preview(state, control, await app.policy_of(state), await is_driven(app, wish.run_id))
 
 
 async def must_have_step(app: App, run_id: str, step: str | None) -> None:

@@ -21,7 +21,7 @@ from recoup.runtimes.browser.finding import find_browser, has_library
 from recoup.settings import read_settings
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, Page
+    from playwright.sync_api import Browser, BrowserContext, Dialog, Page
 
 needs_browser = pytest.mark.skipif(
     not has_library() or find_browser(os.environ) is None,
@@ -79,10 +79,15 @@ def signed_in(gateway: Gateway, browser: Browser, role: str = "operator", **more
     reader = Reader(gateway.url, context, page)
     page.on("console", lambda said: _heard(reader, said.type, said.text))
     page.on("pageerror", lambda error: reader.troubles.append(f"error: {error}"))
-    page.on("dialog", lambda dialog: (reader.dialogs.append(dialog.message), dialog.dismiss()))
+    page.on("dialog", lambda dialog: _asked(reader, dialog))
     answer = context.request.post(f"{gateway.url}/api/session", data={"token": gateway.tokens[role]})
     assert answer.ok, answer.text()
     return reader
+
+
+def _asked(reader: Reader, dialog: Dialog) -> None:
+    reader.dialogs.append(dialog.message)
+    dialog.dismiss()
 
 
 def _heard(reader: Reader, kind: str, words: str) -> None:
@@ -97,7 +102,7 @@ def append_to(home: Path, stream: str, facts: list[Payload], many: int = 500) ->
 
 
 async def _append(home: Path, stream: str, facts: list[Payload], many: int) -> None:
-    async with open_app(read_settings({}, Path.cwd(), home), os.environ) as app:
+    async with open_app(read_settings({}, Path.cwd(), str(home)), os.environ) as app:
         for begin in range(0, len(facts), many):
             drafts = tuple(Draft(fact.TYPE, app.redactor.seal(fact)) for fact in facts[begin : begin + many])
             await app.ledger.append(Append(at=app.world.clock.now(), streams=(StreamAppend(stream, drafts),)))

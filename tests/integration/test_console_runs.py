@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import socket
 import subprocess
@@ -376,7 +377,8 @@ def test_a_plan_is_submitted_or_all_its_problems_are_said_with_their_lines(reade
     problem = page.locator("#problems li").first
     problem.wait_for()
     assert "line 6" in problem.inner_text() and "retries" in problem.inner_text()
-    assert [one for one in reader.troubles if "422" in one] and not reader.troubles.clear()
+    assert all("422" in one or "404" in one for one in reader.troubles)
+    reader.troubles.clear()
     problem.get_by_role("button").click()
     chosen = "(() => { const t = document.getElementById('plan'); return t.value.slice(t.selectionStart, t.selectionEnd); })()"
     assert page.evaluate(chosen) == "    retries: 3"
@@ -404,8 +406,8 @@ def test_nothing_that_runs_say_can_act_on_a_page(house: Gateway, reader: Reader)
     append_to(house.home, f"run:{run_id}", [first, ended])
     log = house.home / "runs" / run_id / "artifacts" / "logs" / "steps" / "step-0000.log"
     patch = house.home / "runs" / run_id / "artifacts" / "patches" / "steps" / "step-0000.patch"
-    for path in (log, patch):
-        path.parent.mkdir(parents=True)
+    for file in (log, patch):
+        file.parent.mkdir(parents=True)
     log.write_text(f"{HOSTILE}\n\x1b]8;;javascript:window.x=1\x07link\x1b]8;;\x07\n")
     patch.write_text(f"diff --git a/{HOSTILE} b/{HOSTILE}\n@@ -0,0 +1 @@\n+{HOSTILE}\n")
     views = [f"/runs/{run_id}?view={name}" for name, _ in run_view.VIEWS]
@@ -600,9 +602,8 @@ def test_a_page_outlives_the_gateway(tmp_path: Path, browser: Browser) -> None:
 def test_pages_are_accessible(
     house: Gateway, browser: Browser, broken: str, theme: Any, looked_at: tuple[str, ...]
 ) -> None:
-    from axe_playwright_python.sync_playwright import Axe
-
-    reader, axe = signed_in(house, browser, color_scheme=theme), Axe()
+    axe = importlib.import_module("axe_playwright_python.sync_playwright").Axe()  # it has no types
+    reader = signed_in(house, browser, color_scheme=theme)
     for name in looked_at:
         page = reader.see(name if name.startswith("/") else f"/runs/{broken}?view={name}")
         found = axe.run(page).response["violations"]

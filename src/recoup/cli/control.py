@@ -123,12 +123,7 @@ async def _foresee(
     """What it would do, in words or as the API tells it. Exit code 2: it is not possible now."""
     import msgspec
 
-    from recoup import steering
-
-    wish = steering.Wish(
-        run_id=run_id, action=action, reason="", actor=getpass.getuser(), step_id=step, argument=argument
-    )
-    seen = await steering.foreseen(app, wish)
+    seen = await app.foresee(run_id, action, step, argument)
     if as_json:
         print_json(msgspec.to_builtins(seen))
     else:

@@ -9,7 +9,6 @@ from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from recoup import steering
 from recoup.errors import NotFound
 from recoup.gateway import control_shapes
 from recoup.gateway.answering import page
@@ -34,7 +33,7 @@ async def list_controls(
     """Every control: whether it is possible now or why not, and exactly what it would do."""
     house = house_of(request)
     state = await house.app.state(await house.run(run_id))
-    policy, driven = await house.app.policy_of(state), await steering.is_driven(house.app, run_id)
+    policy, driven = await house.app.policy_of(state), await house.app.is_driven(run_id)
     found = previews(state, policy, driven)
     if step is not None:
         found += previews_of_step(state, _index(state, step), policy, driven)

@@ -12,7 +12,6 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
-from recoup import steering
 from recoup.app import App
 from recoup.errors import NotFound, RecoupError
 from recoup.gateway.access import Role
@@ -84,7 +83,7 @@ async def report(request: Request, run_id: str) -> Response:
     house = house_of(request)
     await house.run(run_id)
     app, as_text = house.app, request.query_params.get("format") == "md"
-    until = app.world.clock.now() if await steering.is_driven(app, run_id) else None
+    until = app.world.clock.now() if await app.is_driven(run_id) else None
     body = await (app.reporter.markdown if as_text else app.reporter.html)(run_id, until)
     name = f"{run_id}.{'md' if as_text else 'html'}"
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
@@ -94,7 +93,7 @@ async def report(request: Request, run_id: str) -> Response:
 async def _head(request: Request, app: App, state: RunState) -> dict[str, Any]:
     """What stands above every view."""
     run_id = state.run_id
-    driven, policy = await steering.is_driven(app, run_id), await app.policy_of(state)
+    driven, policy = await app.is_driven(run_id), await app.policy_of(state)
     driver = await _driver(app, run_id) if driven else ""
     last = await app.ledger.read(run_stream(run_id), max(0, state.seq - _LAST_EVENTS), _LAST_EVENTS)
     family = [one for one in await app.ledger.family(run_id) if one != run_id]
@@ -123,7 +122,7 @@ async def _driver(app: App, run_id: str) -> str:
 
 
 async def _steps(request: Request, app: App, state: RunState) -> dict[str, Any]:
-    driven, policy = await steering.is_driven(app, state.run_id), await app.policy_of(state)
+    driven, policy = await app.is_driven(state.run_id), await app.policy_of(state)
     may_change = principal_of(request).role is Role.OPERATOR
     said = request.query_params.get("from", "")
     first = run_view.first_step(state, int(said) if said.isascii() and said.isdigit() else None)
@@ -136,7 +135,7 @@ async def _steps(request: Request, app: App, state: RunState) -> dict[str, Any]:
 
 
 async def _timeline(_request: Request, app: App, state: RunState) -> dict[str, Any]:
-    until = app.world.clock.now() if await steering.is_driven(app, state.run_id) else None
+    until = app.world.clock.now() if await app.is_driven(state.run_id) else None
     made = await app.reporter.report(state.run_id, until)
     drawn, left_out = await asyncio.to_thread(chart, made.timeline, _CHART_BYTES_MAX)
     return {
