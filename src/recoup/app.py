@@ -84,6 +84,7 @@ from recoup.workspace.workspaces import GitWorkspaces
 
 if TYPE_CHECKING:
     from recoup.depot.shipping import Shipping
+    from recoup.kernel.preview import Preview
     from recoup.metrics.collector import Metrics
     from recoup.model.probe import ProbeConfig
     from recoup.probe.operators import Operators
@@ -361,6 +362,36 @@ class App:
         """The one that everybody follows, as the run will from its first step on."""
         newest = await self.generations.current_within(_POLICY_LOOK_S)
         return newest or await self._recorded_policy(state.policy_digest)
+
+    async def policy_of(self, state: RunState) -> Policy:
+        """The one by which the run's controls are judged."""
+        return await self._policy_of(state)
+
+    async def is_driven(self, run_id: str) -> bool:
+        """Somebody holds its lease, and it has not run out."""
+        lease, now = await self.ledger.lease(run_id), self.world.clock.now()
+        if lease is None or lease.owner is None or self.world.census.is_alive(lease.owner) is False:
+            return False
+        return elapsed_s(lease.renewed_at, now, lease.ttl_s) < lease.ttl_s
+
+    async def foresee(
+        self, run_id: str, action: str, step_id: str | None = None, argument: str | None = None
+    ) -> Preview:
+        """What a control would do now. Nothing is sent."""
+        from recoup.kernel.preview import preview
+
+        state, now = await self.state(run_id), self.world.clock.now()
+        wish = Control(
+            id="",
+            run_id=run_id,
+            action=action,
+            reason="",
+            actor="",
+            at=now,
+            step_id=step_id,
+            argument=argument,
+        )
+        return preview(state, wish, await self.policy_of(state), await self.is_driven(run_id))
 
     async def carry_out(self, control: Control) -> RunState | None:
         """Carry out the controls of a run that nobody drives. None: somebody does, or did a moment ago."""

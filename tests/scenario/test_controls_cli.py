@@ -191,3 +191,18 @@ def test_resuming_a_paused_run_that_is_still_driven_changes_nothing(cli: Cli) ->
     go.touch()
     assert driver.wait(20) == 5
     assert [step["verdict"] for step in cli.ledger()["steps"]] == ["unverified", "not_run"]
+
+
+def test_what_a_control_would_do_is_said_before_anything_is_done(cli: Cli) -> None:
+    plan = cli.plan(
+        "{version: 1, name: asked, steps: [{id: a, run: 'true'}, {id: g, approve: {message: 'Go?'}}]}"
+    )
+    assert cli("run", plan).code == 5
+    seen = cli("control", "last", "approve", "--dry-run")
+    assert seen.code == 0 and "g is passed, by your word." in seen.out
+    refused = cli("control", "last", "resume", "--dry-run", "--json")
+    assert (refused.code, refused.json["allowed"], refused.json["why"]) == (2, False, "the run is not paused")
+    assert cli("show", "last", "--json").json["status"] == "waiting"
+    assert "task.control" not in cli("events", "last", "--json").out
+    without = cli("control", "last", "approve")
+    assert without.code == 2 and "--reason is needed" in without.err

@@ -24,10 +24,11 @@ _PATIENCE_S = 60
 @click.command()
 @click.argument("run_name", metavar="RUN")
 @click.argument("action", type=click.Choice(_ACTIONS))
-@click.option("--reason", required=True, help="Why; it is recorded.")
+@click.option("--reason", help="Why; it is recorded. Needed but with --dry-run.")
 @click.option("--step", metavar="STEP", help="The step that is meant.")
 @click.option("--as", "argument", type=click.Choice(["done", "not-done"]), help="For settle: what you found.")
 @click.option("--force", is_flag=True, help="For hard_reset_step: beyond the run's resets too.")
+@click.option("--dry-run", is_flag=True, help="Only say whether it is possible now, and what it would do.")
 @click.option("--id", "control_id", metavar="ID", help="Sending the same id again changes nothing.")
 @json_option
 @click.pass_context
@@ -35,10 +36,11 @@ def control(
     ctx: click.Context,
     run_name: str,
     action: str,
-    reason: str,
+    reason: str | None,
     step: str | None,
     argument: str | None,
     force: bool,
+    dry_run: bool,
     control_id: str | None,
     as_json: bool,
 ) -> None:
@@ -60,6 +62,7 @@ def control(
       recoup control last pause --reason "the database is being moved"
       recoup control last takeover --reason "I will fix the test by hand"
       recoup control last cancel --reason "wrong branch"
+      recoup control last hard_reset_step --dry-run
       recoup control last settle --step pay --as done --reason "the bank shows it"
     """
     if action == "settle" and (argument is None or step is None):
@@ -71,8 +74,9 @@ def control(
         raise UsageError("resume_from_step needs --step STEP", hint="List them: recoup ledger RUN")
     if force and action != "hard_reset_step":
         raise UsageError("--force is for hard_reset_step only")
-    if not reason.strip():
-        raise UsageError("--reason is empty", hint="Say why in a few words; it is recorded.")
+    if not dry_run and not (reason or "").strip():
+        missing = "is needed" if reason is None else "is empty"
+        raise UsageError(f"--reason {missing}", hint="Say why in a few words; it is recorded.")
 
     async def work(app: App) -> int:
         from recoup.steering import must_have_step
@@ -80,7 +84,9 @@ def control(
         run_id = await app.find(run_name)
         await must_have_step(app, run_id, step)
         said = "force" if force else argument
-        sent = await send(app, run_id, action, reason, step, said, control_id)
+        if dry_run:
+            return await _foresee(app, run_id, action, step, said, as_json)
+        sent = await send(app, run_id, action, reason or "", step, said, control_id)
         answered = await _answered(app, sent)
         return await _report(app, answered, as_json)
 
@@ -109,6 +115,24 @@ async def send(
         id=control_id,
     )
     return await steering.send(app, wish)
+
+
+async def _foresee(
+    app: App, run_id: str, action: str, step: str | None, argument: str | None, as_json: bool
+) -> int:
+    """What it would do, in words or as the API tells it. Exit code 2: it is not possible now."""
+    import msgspec
+
+    seen = await app.foresee(run_id, action, step, argument)
+    if as_json:
+        print_json(msgspec.to_builtins(seen))
+    else:
+        click.echo(
+            f"{action} would be accepted" if seen.allowed else f"{action} would be refused: {seen.why}"
+        )
+        for sentence in seen.scope.words:
+            click.echo(f"  {sentence}")
+    return 0 if seen.allowed else 2
 
 
 async def _answered(app: App, sent: Control) -> Control:

@@ -28,15 +28,18 @@ def pre_empts(control: Control) -> bool:
 
 def refusal(state: RunState, control: Control, policy: Policy) -> str | None:
     """Why this cannot be done now, and what can; None when it can."""
-    why = (
-        _REFUSALS[control.action](state, control, policy)
-        if control.action in _REFUSALS
-        else _unknown(control)
-    )
+    why = why_not(state, control, policy)
     if why is None:
         return None
     instead = possible(state, policy)
     return f"{why}; possible now: {', '.join(instead) or 'nothing'}"
+
+
+def why_not(state: RunState, control: Control, policy: Policy) -> str | None:
+    """Why alone, for whoever shows what can be done anyway."""
+    if control.action not in _REFUSALS:
+        return _unknown(control)
+    return _REFUSALS[control.action](state, control, policy)
 
 
 def possible(state: RunState, policy: Policy) -> list[str]:

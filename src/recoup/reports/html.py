@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from html import escape
 from itertools import groupby
@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from recoup.reports.chart import chart
+from recoup.reports.patches import kinds_of
 from recoup.reports.room import fitting, fitting_ends
 from recoup.reports.spoken import count
 from recoup.reports.view import (
@@ -267,26 +268,10 @@ def _diff(diff: DiffView, is_open: bool) -> str:
 def _coloured(lines: Sequence[str]) -> str:
     """One element for lines of the same kind that follow each other."""
     found = []
-    for kind, group in groupby(_told(lines), key=lambda pair: pair[0]):
+    for kind, group in groupby(kinds_of(lines), key=lambda pair: pair[0]):
         alike = "\n".join(line for _, line in group)
         found.append(f'<span class="{kind}">{escape(alike)}</span>')
     return "".join(found)
-
-
-def _told(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Each line with its kind. Of what git says about a file, its name and what happened to it are enough."""
-    in_hunk = False
-    for line in lines:
-        if line.startswith("diff --git "):
-            in_hunk = False
-            yield "file", line.rpartition(" b/")[2] or line
-        elif line.startswith("@@"):
-            in_hunk = True
-            yield "hunk", line
-        elif in_hunk:
-            yield {"+": "add", "-": "del"}.get(line[:1], "same"), line
-        elif not line.startswith(("index ", "--- ", "+++ ")):
-            yield "file", line.partition(" mode ")[0]
 
 
 def _heals(heals: Sequence[Heal]) -> _Section | None:

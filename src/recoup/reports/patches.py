@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from recoup.reports.plain import Plain
 from recoup.reports.view import DiffView
 
@@ -30,6 +32,22 @@ def diff_view(owner: str, patch: str, plain: Plain, cut: bool = False) -> DiffVi
         lines=lines,
         lines_left_out=max(int(cut), total - len(lines)),
     )
+
+
+def kinds_of(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Each line with its kind. Of what git says about a file, its name and what happened to it are enough."""
+    in_hunk = False
+    for line in lines:
+        if line.startswith("diff --git "):
+            in_hunk = False
+            yield "file", line.rpartition(" b/")[2] or line
+        elif line.startswith("@@"):
+            in_hunk = True
+            yield "hunk", line
+        elif in_hunk:
+            yield {"+": "add", "-": "del"}.get(line[:1], "same"), line
+        elif not line.startswith(("index ", "--- ", "+++ ")):
+            yield "file", line.partition(" mode ")[0]
 
 
 def _counts(patch: str) -> tuple[int, int]:

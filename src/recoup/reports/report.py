@@ -74,7 +74,7 @@ def report_of(material: Material, plain: Plain) -> Report:
         status=state.status.value.replace("_", " ") + (" (interrupted)" if state.interrupted else ""),
         tone=_TONES.get(state.status, Tone.PLAIN),
         reason=plain.line(state.reason, 1_000),
-        advice=plain.line(_advice(state, events), 600),
+        advice=plain.line(advice_of(state, events), 600),
         facts=_facts(state, events, end_s, mode_of(mode_changes), plain),
         timeline=chart,
         failures=failed,
@@ -93,8 +93,8 @@ def _time(at: Instant) -> str:
     return f"{at.iso()[:10]} {at.iso()[11:19]} UTC"
 
 
-def _advice(state: RunState, events: Sequence[Event]) -> str:
-    """What to do next, where somebody must do something."""
+def advice_of(state: RunState, events: Sequence[Event]) -> str:
+    """What to do next, where somebody must do something. The last events are enough."""
     if state.status in (RunStatus.ESCALATED, RunStatus.DEAD_LETTER):
         hints = [event.payload.hint for event in events if isinstance(event.payload, ev.Escalated)]
         return hints[-1] if hints else ""

@@ -80,11 +80,11 @@ class Reporter:
         self._versions: Versions | None = None
 
     async def html(self, run_id: str, until: Instant | None = None) -> str:
-        report = await self._report(run_id, until)
+        report = await self.report(run_id, until)
         return await asyncio.to_thread(html_page, report, __version__)
 
     async def markdown(self, run_id: str, until: Instant | None = None) -> str:
-        return markdown_page(await self._report(run_id, until), __version__)
+        return markdown_page(await self.report(run_id, until), __version__)
 
     async def write_report(self, run_id: str, timeout_s: float = _WRITE_S_MAX) -> Written:
         """The page in the run's folder. For the end of a driver: bounded in time, and it does not raise."""
@@ -151,7 +151,7 @@ class Reporter:
         await asyncio.to_thread(write_whole, path, page.encode(), durable=False)
         return Written(path)
 
-    async def _report(self, run_id: str, until: Instant | None) -> Report:
+    async def report(self, run_id: str, until: Instant | None = None) -> Report:
         """Made beside the event loop, which has leases to renew; but a redactor is the loop's own."""
         material, loop = await self.material(run_id, until), asyncio.get_running_loop()
 

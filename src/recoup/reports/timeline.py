@@ -110,6 +110,9 @@ class _Tracks:
 
     def _of_run(self, payload: ev.Payload, at_s: float) -> None:
         match payload:
+            case ev.RunSubmitted():
+                words = "has not begun" if payload.queue is None else f"in the queue {payload.queue}"
+                self._next(_Span("wait", at_s, self._plain.line(words, 160)), at_s)
             case ev.RunStarted() | ev.RunResumed():
                 if isinstance(payload, ev.RunStarted) or self.run[-1:] == [] or self.run[-1].kind == "wait":
                     self._next(_Span("work", at_s, f"delivery {payload.delivery}"), at_s)

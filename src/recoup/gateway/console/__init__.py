@@ -14,12 +14,23 @@ from recoup.gateway.console import (
     overview,
     policy,
     probes,
+    run,
+    runs,
     settings,
     workflows,
 )
 
 CONSOLE: Final = (
-    *(assets.router, door.router, overview.router, heals.router, workflows.router, escalations.router),
+    *(
+        assets.router,
+        door.router,
+        overview.router,
+        runs.router,
+        run.router,
+        heals.router,
+        workflows.router,
+        escalations.router,
+    ),
     *(fleet.router, probes.router, audit.router, policy.router, settings.router),
 )
 """One for each subject; their routes are in the table of access, too."""

@@ -1,19 +1,93 @@
-"""The first page: what runs, what is stuck and why, what healed."""
+"""The first page: what runs, what is stuck and why, what waits for a person, what healed."""
 
 from __future__ import annotations
+
+from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from recoup.app import App
+from recoup.gateway.console import overview_view as view
+from recoup.gateway.console.folds import Folds, folds_of
+from recoup.gateway.console.lists import driven_by, listed, progress_of
 from recoup.gateway.console.pages import new_pages, page
+from recoup.gateway.console.wanting import Wanted
 from recoup.gateway.house import house_of
+from recoup.kernel.healing import healed_words
+from recoup.model.events import TargetHealed
+from recoup.model.ids import EVERY_WORKFLOW, targets_stream
+from recoup.model.storage import Span
 
 router = new_pages()
-_LISTED_MAX = 20
+_RUNNING_MAX: Final = 10
+_FAILED_MAX: Final = 8
+_WAITING_MAX: Final = 20
+_WORKFLOWS_MAX: Final = 100
+_HEALED_MAX: Final = 6
+_STREAMS_MAX: Final = 20
+_HEALS_READ_MAX: Final = 500
+_FOLDED_EVENTS_MAX: Final = 5_000
+_REGION: Final = "overview"
 
 
 @router.get("/")
 async def overview(request: Request) -> Response:
     app = house_of(request).app
-    rows = (await app.ledger.runs(limit=_LISTED_MAX)).rows
-    return page(request, "overview.html", title="Overview", rows=rows)
+    span = request.query_params.get("span", "24h")
+    span = span if span in view.SPANS else "24h"
+    bucket_us, buckets = view.SPANS[span][0] * 1_000_000, view.SPANS[span][1]
+    now_us = app.world.clock.now().wall_us
+    since_us = (now_us // bucket_us + 1 - buckets) * bucket_us
+    healed = await heals_since(app, since_us)
+    values: dict[str, Any] = {
+        "tiles": view.tiles(await app.ledger.tallies()),
+        "waiting": await waiting_for_people(app, folds_of(request)),
+        "failed": (await listed(app, Wanted(statuses=("failed", "dead_letter")), _FAILED_MAX)).rows,
+        "running": await running_now(app, now_us),
+        "healed": healed[:_HEALED_MAX],
+        "charts": [],
+        "span": span,
+        "spans": list(view.SPANS),
+    }
+    # They are beside the region that is fetched again and again.
+    if request.headers.get("HX-Target") != _REGION:
+        past = await app.ledger.history(Span(since_us, since_us + buckets * bucket_us, bucket_us))
+        values["charts"] = view.charts(past.buckets, bucket_us)
+    return page(request, "overview.html", title="Overview", **values)
+
+
+async def running_now(app: App, now_us: int) -> list[view.Running]:
+    rows = (await listed(app, Wanted(statuses=("running",)), _RUNNING_MAX)).rows
+    workers = await driven_by(app)
+    return [
+        view.running(row, await progress_of(app, row), workers.get(row.run_id) or row.worker or "", now_us)
+        for row in rows
+    ]
+
+
+async def waiting_for_people(app: App, folds: Folds) -> list[view.Waiting]:
+    """Escalations, gates, pauses, and workflows that are stopped."""
+    modes = await app.modes([EVERY_WORKFLOW, *(await app.workflows())[:_WORKFLOWS_MAX]])
+    found = [view.stopped_workflow(mode) for mode in modes]
+    for row in (await listed(app, Wanted(statuses=("escalated", "waiting")), _WAITING_MAX)).rows:
+        state = await folds.state(row.run_id) if row.seq <= _FOLDED_EVENTS_MAX else None
+        found.append(view.waiting_run(row, state))
+    return [one for one in found if one is not None]
+
+
+async def heals_since(app: App, since_us: int) -> list[view.HealLine]:
+    """Newest first; of the workflows in which something was healed or learned last."""
+    heads = await app.ledger.heads(targets_stream(""))
+    newest = sorted(heads, key=lambda head: -head.at.wall_us)[:_STREAMS_MAX]
+    found = list[view.HealLine]()
+    for head in newest:
+        if head.at.wall_us < since_us:
+            break
+        workflow = head.stream.removeprefix(targets_stream(""))
+        for event in await app.ledger.read(head.stream, max(0, head.seq - _HEALS_READ_MAX), _HEALS_READ_MAX):
+            fact = event.payload
+            if isinstance(fact, TargetHealed) and event.at.wall_us >= since_us:
+                words = healed_words(fact)
+                found.append(view.HealLine(event.at.wall_us, workflow, fact.run_id, fact.step_id, words))
+    return sorted(found, key=lambda one: -one.at_us)

@@ -225,7 +225,7 @@ def _table(title: str, labels: Sequence[str], series: Sequence[Series], unit: st
     rows = Markup("").join(_row(at, label, series, spoken) for at, label in enumerate(labels))
     measured = f" ({unit})" if unit else ""
     return Markup(
-        '<details><summary>As a table</summary><div class="scroll"><table><caption>{}</caption>'
+        '<details><summary>As a table</summary><div class="scroll" tabindex="0"><table><caption>{}</caption>'
         '<thead><tr><th scope="col">When</th>{}</tr></thead><tbody>{}</tbody></table></div></details>'
     ).format(title + measured, head, rows)
 

@@ -2,9 +2,11 @@
 import { startActions } from "./actions.js";
 import { startLive } from "./live.js";
 import { startMoments } from "./moments.js";
+import { startMorphing } from "./morphing.js";
 import { say } from "./said.js";
 
 startMoments();
+startMorphing();
 startActions();
 startLive();
 startTheme();

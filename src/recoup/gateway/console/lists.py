@@ -1,0 +1,56 @@
+"""What pages ask the ledger about runs beside their rows: how far they are, and who drives them. Bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from recoup.app import App
+from recoup.gateway.console.wanting import Wanted, filter_of
+from recoup.model.storage import AttemptRow, RunPage, RunRow
+
+Place = tuple[int, str]
+_EVENTS_CHEAP_MAX: Final = 2_000
+"""Of a run whose attempts are counted for a list."""
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """How far a run is, as its attempts tell."""
+
+    done: int
+    total: int
+    step_id: str = ""
+    """The step under way, or the one that ended last."""
+    since_us: int = 0
+    attempt: int = 0
+
+
+async def listed(app: App, wanted: Wanted, limit: int, before: Place | None = None) -> RunPage:
+    return await app.ledger.runs(filter_of(wanted, app.world.clock.now().wall_us), limit=limit, before=before)
+
+
+async def driven_by(app: App) -> dict[str, str]:
+    """The worker of each run that is driven by one."""
+    seen = await app.ledger.workers(app.world.clock.now())
+    return {run_id: one.worker.worker_id for one in seen for run_id in one.worker.runs}
+
+
+async def progress_of(app: App, row: RunRow) -> Progress | None:
+    """None: it would take long to find out."""
+    if row.status == "succeeded":
+        return Progress(row.step_count, row.step_count)
+    if row.seq > _EVENTS_CHEAP_MAX:
+        return None
+    return progress(await app.ledger.attempts(row.run_id), row.step_count)
+
+
+def progress(attempts: Sequence[AttemptRow], total: int) -> Progress:
+    """By the last attempt of each step."""
+    last = {row.step_index: row for row in attempts}
+    done = sum(row.state == "finished" for row in last.values())
+    if not last:
+        return Progress(0, total)
+    now = max(last.values(), key=lambda row: row.started_at_us)
+    return Progress(min(done, total), total, now.step_id, now.started_at_us, now.attempt)

@@ -1,0 +1,157 @@
+"""What the first page says, from values. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+from markupsafe import Markup
+
+from recoup.gateway.console.lists import Progress
+from recoup.gateway.console.plots import Series, bars, line, number, stacked_bars
+from recoup.gateway.console.wanting import Wanted
+from recoup.gateway.console.words import from_us, tone
+from recoup.model.ids import EVERY_WORKFLOW
+from recoup.model.run import RunState
+from recoup.model.storage import Bucket, RunRow
+from recoup.reports.spoken import lasting
+
+SPANS: Final = {"24h": (3_600, 24), "7d": (43_200, 14), "30d": (86_400, 30)}
+"""By name: how long one part is, in seconds, and how many there are."""
+_TILES: Final = (
+    ("running", "running"), ("queued", "queued"), ("waiting", "waiting"), ("escalated", "escalated"),
+    ("blocked", "blocked"), ("failed", "failed"), ("dead_letter", "dead letters"), ("succeeded", "succeeded"),
+    ("cancelled", "cancelled"),
+)  # fmt: skip
+_LOUD: Final = frozenset({"escalated", "blocked", "failed", "dead_letter", "waiting"})
+_MODES: Final = {
+    "paused": "workflow paused",
+    "quarantined": "workflow stopped",
+    "rollback": "workflow rolled back",
+}
+
+
+class Tile(msgspec.Struct, frozen=True):
+    status: str
+    words: str
+    count: str
+    tone: str
+    address: str
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that a person has to do something about."""
+
+    what: str
+    workflow: str
+    """Empty: all of them."""
+    run_id: str = ""
+    reason: str
+    since: str | None
+    advice: str
+
+
+class Running(msgspec.Struct, frozen=True, kw_only=True):
+    run_id: str
+    workflow: str
+    step: str
+    attempt: int
+    done: str
+    for_: str
+    worker: str
+
+
+class HealLine(msgspec.Struct, frozen=True):
+    at_us: int
+    workflow: str
+    run_id: str
+    step_id: str
+    words: str
+
+
+def tiles(counts: Mapping[str, int]) -> list[Tile]:
+    """Nothing that is not there shouts."""
+    made = []
+    for status, words in _TILES:
+        count = counts.get(status, 0)
+        loud = count and (status in _LOUD or status in ("running", "succeeded"))
+        address = Wanted(statuses=(status,)).address()
+        made.append(Tile(status, words, f"{count:,}", tone(status) if loud else "plain", address))
+    return made
+
+
+def waiting_run(row: RunRow, state: RunState | None) -> Waiting | None:
+    """None: nobody has to do anything; it waits for a time, or for a driver."""
+    since = from_us(row.updated_at_us)
+    if row.status == "escalated":
+        what, advice = "escalation", "Look at it, then settle, resume or cancel it."
+    elif state is None:
+        return None
+    elif state.waiting_for == "approval":
+        what, advice = "approval", "Approve or reject it."
+    elif state.waiting_for == "operator":
+        what = "taken over" if state.takeover else "paused"
+        advice = "Resume it, or cancel it."
+    elif state.waiting_for == "driver" and state.queue is None:
+        what, advice = "no driver", f"Go on: recoup resume {row.run_id}"
+    else:
+        return None
+    return Waiting(
+        what=what, workflow=row.workflow, run_id=row.run_id, reason=row.reason, since=since, advice=advice
+    )
+
+
+def stopped_workflow(mode: Mapping[str, object]) -> Waiting | None:
+    what = _MODES.get(str(mode["mode"]))
+    if what is None:
+        return None
+    return Waiting(
+        what=what,
+        workflow="" if mode["workflow"] == EVERY_WORKFLOW else str(mode["workflow"]),
+        reason=str(mode["reason"] or ""),
+        since=None if mode["since"] is None else str(mode["since"]),
+        advice="See why on its page; put it back into running when that is mended.",
+    )
+
+
+def running(row: RunRow, how_far: Progress | None, worker: str, now_us: int) -> Running:
+    step = how_far.step_id if how_far else ""
+    since_us = (how_far.since_us if how_far else 0) or row.submitted_at_us
+    return Running(
+        run_id=row.run_id,
+        workflow=row.workflow,
+        step=step,
+        attempt=how_far.attempt if how_far else 0,
+        done=progress_words(how_far),
+        for_=lasting(max(0, now_us - since_us) / 1e6),
+        worker=worker,
+    )
+
+
+def progress_words(how_far: Progress | None) -> str:
+    return f"{how_far.done} of {how_far.total}" if how_far is not None and how_far.total else ""
+
+
+def charts(buckets: Sequence[Bucket], bucket_us: int) -> list[Markup]:
+    """What ended, what healed, how long recovering took."""
+    labels = [_label(bucket.start_us, bucket_us) for bucket in buckets]
+    good = [bucket.ended.get("succeeded", 0) for bucket in buckets]
+    bad = [bucket.ended.get("failed", 0) + bucket.ended.get("dead_letter", 0) for bucket in buckets]
+    healed = [bucket.heals for bucket in buckets]
+    took = [bucket.recovery_p50_s for bucket in buckets]
+    return [
+        stacked_bars("Runs that ended", labels, [Series("succeeded", good, "passed"), Series("failed", bad, "failed")]),
+        bars("Heals", list(zip(labels, healed, strict=True)), tone="open", unit="heals"),
+        line("Time to recover, median", labels, [Series("median", took, "backoff")], spoken=_short),
+    ]  # fmt: skip
+
+
+def _short(seconds: float) -> str:
+    return f"{number(seconds)} s" if seconds < 60 else f"{number(round(seconds / 60, 1))} min"
+
+
+def _label(start_us: int, bucket_us: int) -> str:
+    at = datetime.fromtimestamp(start_us / 1e6, UTC)
+    return f"{at:%H:%M}" if bucket_us < 43_200_000_000 else f"{at:%b} {at.day}"
