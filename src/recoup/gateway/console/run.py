@@ -124,7 +124,9 @@ async def _steps(request: Request, app: App, state: RunState) -> dict[str, Any]:
     driven, policy = await app.is_driven(state.run_id), await app.policy_of(state)
     may_change = principal_of(request).role is Role.OPERATOR
     said = request.query_params.get("from", "")
-    first = run_view.first_step(state, int(said) if said.isascii() and said.isdigit() else None)
+    first = run_view.first_step(
+        state, int(said) if said.isascii() and said.isdigit() and len(said) < 9 else None
+    )
     shown = state.steps[first : first + run_view.STEPS_SHOWN]
     lines = [
         run_view.step_line(state, record, previews_of_step(state, record.index, policy, driven), may_change)
