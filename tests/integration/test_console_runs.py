@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import importlib
 import re
 import socket
@@ -155,7 +156,12 @@ def test_runs_are_filtered_by_their_address_and_paged(house: Gateway, reader: Re
     assert copied == "recoup runs --status failed --status dead_letter --text 'OH NO'"
     page = reader.see("/runs?text=nothing-is-like-this")
     assert "No run fits all of this." in page.locator("tbody").inner_text()
-    assert reader.context.request.get(f"{reader.url}/runs?since=yesterday").status == 422
+    far = base64.urlsafe_b64encode(f'[{"9" * 40}, "x"]'.encode()).decode().rstrip("=")
+    wrong = {"/runs?since=yesterday": 422, "/runs?status=odd": 422, "/runs?cursor=x": 400, f"/runs?cursor={far}": 400,
+             f"/runs/{broken}?from={'9' * 5000}": 200, f"/runs/{broken}?view=events&before={'9' * 30}": 200,
+             f"/runs/{broken}?view=log&step=none": 404, "/runs/none": 404}  # fmt: skip
+    for path, status in wrong.items():
+        assert reader.context.request.get(reader.url + path).status == status, path[:80]
 
 
 @needs_bulk

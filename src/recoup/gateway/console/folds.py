@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from typing import Final
 
@@ -15,7 +16,7 @@ from recoup.model.ids import run_stream
 from recoup.model.run import RunState
 
 STATES_MAX: Final = 32
-_PAGE: Final = 2_000
+_PAGE: Final = 1_000
 """Others are answered between two pages."""
 
 
@@ -41,6 +42,7 @@ class Folds:
                         advance(known, event.payload, event.at, event.seq)
             if len(events) < _PAGE:
                 return self._kept(run_id, known)
+            await asyncio.sleep(0)
 
     def _kept(self, run_id: str, state: RunState) -> RunState:
         self._states[run_id] = state

@@ -32,8 +32,6 @@ from recoup.reports.plain import Plain
 from recoup.reports.report import advice_of
 
 router = new_pages()
-LIVE_EVENTS_MAX: Final = 5_000
-"""Of a run whose timeline is drawn anew as it changes."""
 _LIVE_VIEWS: Final = ("steps", "events")
 _HEAD: Final = "run-head"
 _CHART_BYTES_MAX: Final = 600_000
@@ -43,6 +41,7 @@ _LAST_EVENTS: Final = 60
 _EVENTS_SHOWN: Final = 100
 _EVENTS_LOOKED_AT_MAX: Final = 5_000
 _EVENTS_WINDOW: Final = 500
+_EVENTS_PAGE: Final = 1_000
 _PATCH_BYTES_MAX: Final = 1 << 20
 _PATCHES_SHOWN_MAX: Final = 20
 _TAIL_BYTES_MAX: Final = 1 << 20
@@ -125,7 +124,9 @@ async def _steps(request: Request, app: App, state: RunState) -> dict[str, Any]:
     driven, policy = await app.is_driven(state.run_id), await app.policy_of(state)
     may_change = principal_of(request).role is Role.OPERATOR
     said = request.query_params.get("from", "")
-    first = run_view.first_step(state, int(said) if said.isascii() and said.isdigit() else None)
+    first = run_view.first_step(
+        state, int(said) if said.isascii() and said.isdigit() and len(said) < 9 else None
+    )
     shown = state.steps[first : first + run_view.STEPS_SHOWN]
     lines = [
         run_view.step_line(state, record, previews_of_step(state, record.index, policy, driven), may_change)
@@ -185,7 +186,8 @@ async def _compare(request: Request, app: App, state: RunState) -> dict[str, Any
     if record is None:
         return {"compared": None, "several": names}
     index = record.index
-    known = comparing.tried(await app.events(state.run_id), index)
+    events = await _events_of_step(app, state.run_id, index)
+    known = await asyncio.to_thread(comparing.tried, events, index)
     numbers = sorted(known)
     left, right = _two(request, numbers)
     if left is None or right is None:
@@ -237,6 +239,22 @@ async def _events_before(app: App, run_id: str, kind: str, last: int) -> tuple[l
                 return found, event.seq
         looked, end = looked + end - begin, begin
     return found, end + 1
+
+
+async def _events_of_step(app: App, run_id: str, index: int) -> list[Event]:
+    """All of them; others are answered between two pages."""
+    found, after = list[Event](), 0
+    while True:
+        events = await app.ledger.read(run_stream(run_id), after, _EVENTS_PAGE)
+        found += [
+            event
+            for event in events
+            if isinstance(event.payload, ev.StepPayload) and event.payload.step_index == index
+        ]
+        if len(events) < _EVENTS_PAGE:
+            return found
+        after = events[-1].seq
+        await asyncio.sleep(0)
 
 
 async def _plan(_request: Request, app: App, state: RunState) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def facts_of(state: RunState, driver: str, now: Instant) -> list[Fact]:
     found = [
         Fact("known to be good", f"{good} steps"),
         Fact("waited to begin", began),
-        Fact("since it was submitted", _between(state.submitted_at, end)),
+        Fact("lasted" if is_over(state) else "lasts", _between(state.submitted_at, end)),
         Fact("delivery", str(state.delivery)),
         Fact("retries", f"{state.retries:,}"),
         Fact("hard resets", f"{state.resets:,}"),
@@ -173,6 +173,7 @@ def step_line(state: RunState, record: StepRecord, of_step: Sequence[Preview], m
     behind = edge is not None and record.index > edge.step_index and record.invalidation_reason is None
     reason = edge.reason if edge is not None and is_edge else record.invalidation_reason or ""
     verdict = "skipped" if record.skipped else "reused" if record.reused_from else record.verdict.value
+    verdict = "running" if record.open is not None else verdict
     return StepLine(
         index=record.index,
         step_id=record.step_id,

@@ -16,12 +16,15 @@ from recoup.gateway.console.pages import new_pages, page
 from recoup.gateway.console.wanting import AGES, CLASSES, STATUSES, Wanted, wanted_of
 from recoup.gateway.console.words import from_us
 from recoup.gateway.house import House, house_of
+from recoup.gateway.problems import Refused
 from recoup.model.storage import RunRow
 from recoup.reports.spoken import lasting
 
 router = new_pages()
 _PAGE_RUNS: Final = 50
 _WORKFLOWS_MAX: Final = 500
+_PLACE_MAX: Final = 2**62
+"""Behind that no database could look."""
 _EXAMPLE: Final = "version: 1\nname: hello\nsteps:\n  - id: greet\n    run: echo hello\n"
 
 
@@ -45,8 +48,7 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
 async def runs(request: Request) -> Response:
     app = house_of(request).app
     wanted = wanted_of(request.query_params, request.query_params.getlist("status"))
-    cursor = request.query_params.get("cursor")
-    before = None if not cursor else read_cursor(cursor, tuple[int, str])
+    before = _before(request.query_params.get("cursor", ""))
     found = await listed(app, wanted, _PAGE_RUNS, before)
     lines = await _lines(app, found.rows)
     behind = None if found.behind is None else cursor_of(*found.behind)
@@ -101,6 +103,15 @@ async def _lines(app: App, rows: tuple[RunRow, ...]) -> list[RunLine]:
         line_of(row, await progress_of(app, row), workers.get(row.run_id) or row.worker or "", now_us)
         for row in rows
     ]
+
+
+def _before(cursor: str) -> tuple[int, str] | None:
+    if not cursor:
+        return None
+    at_us, run_id = read_cursor(cursor, tuple[int, str])
+    if abs(at_us) > _PLACE_MAX:
+        raise Refused(400, "this cursor was not given by this gateway", "Leave it out.")
+    return at_us, run_id
 
 
 def _with_cursor(wanted: Wanted, cursor: str) -> str:
