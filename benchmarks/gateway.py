@@ -255,7 +255,7 @@ def _in_a_process(what: str, gateway: Gateway, *words: str) -> float:
         gateway.token,
         *words,
     ]
-    return float(subprocess.run(argv, capture_output=True, text=True, check=True, timeout=300).stdout)
+    return float(subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True, timeout=300).stdout)
 
 
 async def submit_many(gateway: Gateway, with_keys: bool) -> float:

@@ -1085,9 +1085,10 @@ def make_home(home: Path) -> None:
 
 
 def new_run_id(iso: str) -> str:
-    """Sorts by time, and can be typed: the first characters that are unique will do."""
+    """Sorts by time, and can be typed: the first characters that are unique will do. 48 bits, as a gateway is given
+    hundreds in a second: with 24 two of them would have the same id every few minutes."""
     day, clock = iso[:10].replace("-", ""), iso[11:19].replace(":", "")
-    return f"{day}-{clock}-{randomness.token_hex(3)}"
+    return f"{day}-{clock}-{randomness.token_hex(6)}"
 
 
 def _must_be_drivable(state: RunState) -> None:
