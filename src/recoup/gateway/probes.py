@@ -84,8 +84,8 @@ async def order_command(request: Request) -> Response:
         order = {"probe_id": wanted.probe_id, "command": wanted.command}
         reason = str(wanted.command.get("reason", ""))
         waits = await ask_first(request, COMMAND, wanted.probe_id, order, reason)
-        assert waits is not None, "it was needed a moment ago"
-        return waits
+        if waits is not None:
+            return waits
     fact = await desk.order(body, principal_of(request).actor)
     return document(request, {"commandId": fact.command_id}, status=201)
 
