@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import struct
 import subprocess
@@ -20,6 +21,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 from tests.integration.gateway_house import Gateway, gateway
 from tests.integration.heal_house import Shop, plan_file
 
+from recoup.desk.probes import ProbeDesk
 from recoup.gateway.access import MAY
 from recoup.model.events import Escalated, TargetHealed
 from recoup.model.ids import run_stream, targets_stream
@@ -231,7 +233,13 @@ async def _handed_over(shop: Shop) -> None:
 
 async def _told_from_afar(shop: Shop) -> None:
     """A probe elsewhere has reported; somebody has ordered something."""
-    base = {"resource_id": "tunnel", "lease_epoch": 1, "timestamp_unix": 1.0, "correlation_id": "far:1"}
+    base: dict[str, Any] = {
+        "resource_id": "tunnel",
+        "lease_epoch": 1,
+        "timestamp_unix": 1.0,
+        "correlation_id": "far:1",
+    }
+    base |= {"causation_id": None}
     events: list[dict[str, Any]] = [
         {**base, "type": "PhaseChanged", "event_id": "far:1", "monotonic_seq": 1, "phase": "recovering",
          "health": "unhealthy", "reason": HOSTILE},
@@ -240,27 +248,15 @@ async def _told_from_afar(shop: Shop) -> None:
         {**base, "type": "ChannelDowngraded", "event_id": "far:3", "monotonic_seq": 3, "from": "push",
          "to": "poll", "reason": "the budget is spent"},
     ]  # fmt: skip
-    reported = [{"senderEpoch": 1, "digest": "sha256:0", "event": one} for one in events]
-    ordered = {
-        "commandId": "c-1",
-        "digest": "sha256:0",
-        "command": {"command_id": "c-1", "action": "restore_primary", "resource_id": "tunnel"},
-        "by": "ada",
-        "reason": "the line is back",
-    }
-    parts = (
-        _plain(shop, "reported:far", "probe.reported", *reported),
-        _plain(shop, "commands:far", "probe.command.ordered", ordered),
-    )
-    await shop.ledger.append(Append(at=shop.clock.now(), streams=parts))
+    desk = ProbeDesk(shop.ledger, shop.redactor, shop.clock)
+    await desk.take(json.dumps({"probe_id": "far", "lease_epoch": 3, "events": events}).encode())
+    command = {"command_id": "c-1", "action": "restore_primary", "resource_id": "tunnel"}
+    command |= {"reason": "the line is back"}
+    await desk.order({"probe_id": "far", "command": command}, "ada")
 
 
 def _told(shop: Shop, stream: str, fact: TargetHealed | Escalated) -> StreamAppend:
     return StreamAppend(stream, (Draft(fact.TYPE, shop.redactor.seal(fact)),))
-
-
-def _plain(shop: Shop, stream: str, kind: str, *bodies: dict[str, Any]) -> StreamAppend:
-    return StreamAppend(stream, tuple(Draft(kind, shop.redactor.seal(body)) for body in bodies))
 
 
 def png(width: int, height: int) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +13,6 @@ from tests.integration.browser_house import needs_browser
 from tests.integration.console_house import HOSTILE, PAGES, Console, console, sign_in
 
 from recoup.gateway import operating_shapes
-from recoup.gateway.access import MAY
 
 pytestmark = needs_browser
 PHONE: ViewportSize = {"width": 390, "height": 844}
@@ -266,7 +266,6 @@ def _assign(desk: Console, whom: str, why: str) -> None:
     desk.said("Assigned.")
 
 
-@pytest.mark.skipif(("GET", "/api/escalations") not in MAY, reason="this gateway has no inbox of its own yet")
 def test_an_escalation_is_acknowledged_assigned_and_resolved(desk: Console) -> None:
     page, badge = desk.open("/escalations/esc-1"), desk.page.locator("#escalation .head .badge")
     page.click("#escalation >> text=Acknowledge")
@@ -281,7 +280,6 @@ def test_an_escalation_is_acknowledged_assigned_and_resolved(desk: Console) -> N
     expect(page.locator("#escalation-history")).to_contain_text("to ada")
 
 
-@pytest.mark.skipif(("GET", "/api/approvals") not in MAY, reason="this gateway asks no second person yet")
 def test_a_second_person_agrees_and_the_first_cannot(desk: Console) -> None:
     with desk.policy("approval_required: [mode]\n"):
         page = desk.open("/workflows/hello")
@@ -365,21 +363,18 @@ def test_a_probe_elsewhere_is_shown_as_it_told_and_ordered_by_wire(desk: Console
     expect(page.locator("#resources")).to_contain_text("channel down: 2")
     expect(page.locator("#orders")).to_contain_text("the line is back")
     assert page.locator("#resources img").count() == 0
-    sent: list[Any] = []
-
-    def taken(route: Route) -> None:
-        sent.append(route.request.post_data_json)
-        route.fulfill(status=201, content_type="application/json", body='{"commandId": "c"}')
-
-    page.route("**/api/probe/commands", taken)
     page.select_option("#order-action", "restore_primary")
     page.click("text=Order…")
     desk.answer("try again")
     desk.said("Ordered")
-    page.unroute("**/api/probe/commands")
-    (order,) = sent
-    assert order["probe_id"] == "far" and order["command"].pop("command_id").startswith("console-")
-    assert order["command"] == {"resource_id": "tunnel", "action": "restore_primary", "reason": "try again"}
+    asked = {"probe_id": "far", "lease_epoch": "3"}
+    with desk.gateway.client("probe") as client:
+        *_, order = client.get("/api/probe/commands", params=asked).json()["commands"]
+    assert order.pop("command_id").startswith("gateway-") and order.pop("deadline_unix") > time.time()
+    assert order == {
+        **{"resource_id": "tunnel", "action": "restore_primary", "reason": "try again"},
+        **{"actor": "first operator", "lease_epoch": 3, "desired_version": 1},
+    }
 
 
 # The record and the rules

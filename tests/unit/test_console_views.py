@@ -150,7 +150,7 @@ def test_a_line_says_how_long_a_run_lasted_and_what_can_be_done_with_it() -> Non
         True,
         False,
     )
-    ended = line_of(row(status="dead_letter"), None, "", now_us=61_000_000)
+    ended = line_of(row(status="dead_letter", ended_at_us=3_000_000), None, "", now_us=61_000_000)
     assert (ended.lasted, ended.progress, ended.can_cancel, ended.can_retry) == ("2.0 s", "", False, True)
 
 

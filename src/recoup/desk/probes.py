@@ -15,7 +15,7 @@ from typing import Any, Final, TypeGuard, TypeVar
 import msgspec
 
 from recoup.desk.declining import Declined, malformed
-from recoup.errors import Conflict, LedgerBusy
+from recoup.errors import Conflict, LedgerBusy, NotFound
 from recoup.kernel.canonical import digest
 from recoup.kernel.escalations import raised, told_id
 from recoup.kernel.probe_rules import is_name
@@ -130,6 +130,22 @@ class ProbeDesk:
                 "a command needs a command_id: at most 100 letters, digits and . _ : -, and no secret"
             )
         return wanted
+
+    async def whole_order(self, probe_id: str, command: Mapping[str, Any]) -> dict[str, Any]:
+        """The order with what a probe must be told besides: which of its leases is meant, and the version that was
+        wanted last. Raises NotFound."""
+        must_be_name(probe_id)
+
+        async def made(card: _Card) -> dict[str, Any]:
+            await self._commands(card, probe_id)
+            return {"lease_epoch": card.epoch, "desired_version": card.commands.desired_version, **command}
+
+        whole = await self._again(probe_id, made)
+        if whole["lease_epoch"] == 0:
+            raise NotFound(
+                f"no probe {probe_id!r} has told anything here", hint="Its file names the gateway."
+            )
+        return {"probe_id": probe_id, "command": whole}
 
     async def events(self, probe_id: str, after: int, limit: int) -> list[dict[str, Any]]:
         """What it has told, behind `after`."""

@@ -23,7 +23,7 @@ class WhatIfRequest(Shape):
 
 
 class ProbeActRequest(Shape):
-    """An order for a probe that runs on this ledger."""
+    """An order for a probe."""
 
     resource_id: Name
     action: Literal[

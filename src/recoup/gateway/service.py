@@ -18,8 +18,8 @@ from recoup.gateway import (
     escalations,
     heals,
     lists,
-    local_probes,
     policies,
+    probe_acts,
     probes,
     run_controls,
     runs,
@@ -43,7 +43,7 @@ ROUTERS: Final = (
     *(streams.router, lists.router, bulk.router, runs.router, artifacts.router),
     *(system.router, sessions.router, workflows.router, heals.router),
     *(probes.router, escalations.router, approvals.router, webhooks.router),
-    *(policies.router, local_probes.router, run_controls.router),
+    *(policies.router, probe_acts.router, run_controls.router),
 )
 """One for each subject; who adds one adds its routes to the table of access. Tried one after the other: streams and
 lists before runs, as `/api/runs/count` is no run, and all of them before what is asked less often."""

@@ -52,6 +52,8 @@ class Commands(msgspec.Struct):
     seq: int = 0
     waiting: dict[str, dict[str, Any]] = {}
     """As they were given, in order, until the probe has said what became of them."""
+    desired_version: int = 1
+    """The highest that was wanted: what asks for a lower one would be refused."""
     known: dict[str, str] = {}
     """The digest of each command by its id; empty: it was never given here. The oldest ones are forgotten."""
 
@@ -76,6 +78,7 @@ def advance_commands(commands: Commands, event: Event) -> None:
         case ev.ProbeCommandOrdered() as ordered:
             if ordered.command_id not in commands.known:
                 commands.waiting[ordered.command_id] = ordered.command
+                commands.desired_version = max(commands.desired_version, _version(ordered.command))
             commands.known[ordered.command_id] = ordered.digest
         case ev.ProbeCommandHandled() as handled:
             commands.waiting.pop(handled.command_id, None)
@@ -83,6 +86,11 @@ def advance_commands(commands: Commands, event: Event) -> None:
         case _:
             pass
     _forget_oldest(commands)
+
+
+def _version(command: Mapping[str, Any]) -> int:
+    wanted = command.get("desired_version")
+    return wanted if isinstance(wanted, int) else 0
 
 
 def judge_batch(

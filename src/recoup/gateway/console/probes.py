@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any, Final
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -65,7 +66,7 @@ async def probe(request: Request, probe_id: str) -> Response:
         lines=lines_of(told, SHOWN_MAX),
         orders=orders_of(commands, told, SHOWN_MAX),
         actions=actions_for(is_local),
-        post=f"/api/probes/{probe_id}/act" if is_local else "/api/probe/commands",
+        post=f"/api/probes/{quote(probe_id, safe='')}/act",
     )
 
 
