@@ -52,6 +52,12 @@ steps:
     expect: [{{text: Approved}}]
     heal: apply
 """
+_PROBE = """version: 1
+budget: {max_retries: 2, window_s: 600, delays_s: [1, 1], day_max: 12, healthy_reset_s: 600}
+resources:
+  - {id: api, process: {command: [sleep, "600"], settle: 100ms}}
+  - {id: worker, process: {command: [sh, -c, "echo no route to host; exit 1"], settle: 100ms}}
+"""
 _PLANS = {
     "release": """version: 1
 name: release
@@ -115,7 +121,7 @@ class Gateway:
 OVER = ("succeeded", "failed", "dead_letter", "escalated")
 
 
-def a_night(gateway: Gateway, place: Path, shop: Shop) -> dict[str, str]:
+def a_night(gateway: Gateway, place: Path, shop: Shop, until: contextlib.ExitStack) -> dict[str, str]:
     """Work of every kind; the runs by what they show."""
     demo = place / "demo"
     plan = prepare(demo)
@@ -132,9 +138,36 @@ def a_night(gateway: Gateway, place: Path, shop: Shop) -> dict[str, str]:
     gateway.wait(made["gate"], "waiting")
     gateway.wait(made["escalated"], "escalated")
     gateway.wait(made["troubled"], *OVER)
+    until.enter_context(_probe(place))
     made["running"] = gateway.submit(plan=_PLANS["tests"], reason="before the release")
     gateway.wait(made["running"], "running")
     return made
+
+
+@contextlib.contextmanager
+def _probe(place: Path) -> Iterator[None]:
+    """On the same machine: a service that is well, and one that ends again and again."""
+    file = place / "dev.yaml"
+    file.write_text(_PROBE)
+    argv = [
+        sys.executable,
+        "-m",
+        "recoup.cli.main",
+        "--home",
+        str(place / "state"),
+        "probe",
+        "run",
+        str(file),
+    ]
+    process = subprocess.Popen(
+        argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    time.sleep(8)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait(30)
 
 
 class Shop:
@@ -218,13 +251,19 @@ class Shots:
 def pictures(shots: Shots, runs: dict[str, str]) -> None:
     shots.take("overview", "/")
     shots.take("runs", "/runs")
-    shots.take("run", f"/runs/{runs['troubled']}")
-    shots.take("run-dark", f"/runs/{runs['failed']}", theme="dark")
     shots.take("phone", "/runs", size=PHONE)
-    shots.take("heals", "/heals")
+    shots.take("run", f"/runs/{runs['troubled']}?view=timeline")
+    shots.take("run-failed", f"/runs/{runs['failed']}", theme="dark")
+    shots.take("control", f"/runs/{runs['gate']}", before="text=Cancel run")
+    shots.take("log", f"/runs/{runs['running']}?view=log")
+    shots.take("changes", f"/runs/{runs['troubled']}?view=changes")
+    shots.take("compare", f"/runs/{runs['failed']}?view=compare")
+    shots.take("heal", f"/heals/{runs['healed']}/approve/1")
     shots.take("workflow", "/workflows/nightly-import")
     shots.take("escalations", "/escalations")
+    shots.take("escalation", "/escalations", before="main table a >> nth=0")
     shots.take("fleet", "/fleet")
+    shots.take("probe", "/probes/dev")
     shots.take("policy", "/policy")
     shots.take("audit", "/audit")
 
@@ -241,7 +280,7 @@ def main() -> None:
     with contextlib.ExitStack() as until:
         place = given.home or Path(until.enter_context(tempfile.TemporaryDirectory()))
         gateway = until.enter_context(serving(place / "state", "--workers", "3"))
-        runs = a_night(gateway, place, Shop())
+        runs = a_night(gateway, place, Shop(), until)
         playwright = until.enter_context(sync_playwright())
         browser = playwright.chromium.launch(
             executable_path=chromium.executable, args=["--no-sandbox", "--disable-gpu"]

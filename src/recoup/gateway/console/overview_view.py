@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
+from urllib.parse import quote
 
 import msgspec
 from markupsafe import Markup
 
+from recoup.gateway.console.inbox import Approval, Item
 from recoup.gateway.console.lists import Progress
 from recoup.gateway.console.plots import Series, bars, line, number, stacked_bars
 from recoup.gateway.console.wanting import Wanted
@@ -46,8 +48,12 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
 
     what: str
     workflow: str
-    """Empty: all of them."""
+    """Empty: all of them, or none."""
     run_id: str = ""
+    address: str = ""
+    """Where it is dealt with, if that is on a page of its own."""
+    name: str = ""
+    """Of what is there."""
     reason: str
     since: str | None
     advice: str
@@ -100,6 +106,31 @@ def waiting_run(row: RunRow, state: RunState | None) -> Waiting | None:
         return None
     return Waiting(
         what=what, workflow=row.workflow, run_id=row.run_id, reason=row.reason, since=since, advice=advice
+    )
+
+
+def handed_over(item: Item) -> Waiting:
+    """By a probe. What runs hand over is known by the runs."""
+    return Waiting(
+        what="escalation",
+        workflow="",
+        address=f"/escalations/{quote(item.id, safe='')}",
+        name=f"probe {item.probe_id}",
+        reason=item.reason,
+        since=from_us(item.raised_at_us),
+        advice=item.hint or "See what was tried; mend the cause, then resolve it.",
+    )
+
+
+def asked_for(approval: Approval) -> Waiting:
+    return Waiting(
+        what="second person",
+        workflow="",
+        address="/approvals",
+        name=f"{approval.action} of {approval.target}",
+        reason=approval.reason,
+        since=approval.asked_at,
+        advice=f"Asked for by {approval.asked_by}: approve or reject it.",
     )
 
 

@@ -16,7 +16,7 @@ _TONES: Final = {
     **dict.fromkeys(
         ("succeeded", "passed", "recovered", "finished", "accepted", "healthy", "working", "resolved",
          "verified"), "good"),
-    **dict.fromkeys(("failed", "dead_letter", "rejected", "unhealthy", "quarantined", "refused"), "bad"),
+    **dict.fromkeys(("failed", "dead_letter", "rejected", "unhealthy", "quarantined", "refused", "spent"), "bad"),
     **dict.fromkeys(
         ("escalated", "waiting", "blocked", "degraded", "paused", "invalidated", "silent", "open", "pending",
          "rollback", "recovering", "draining", "unverified", "report"), "warn"),

@@ -77,7 +77,7 @@ function form(title, scope, list, wantsReason, danger, reasonLabel) {
   }
   made.append(element("p", { className: "wrong", role: "alert" }));
   const foot = element("div", { className: "ask-foot" });
-  foot.append(element("button", { type: "button", className: "quiet" }, "Cancel"));
+  foot.append(element("button", { type: "button", className: "quiet" }, "Not now"));
   foot.lastChild.dataset.cancel = "";
   foot.append(element("button", { type: "submit", className: danger ? "danger main" : "main" }, title));
   made.append(foot);

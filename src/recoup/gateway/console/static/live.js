@@ -4,7 +4,7 @@ const GATHER_MS = 500;
 const QUIET_MS = 30000;
 
 export function startLive() {
-  if (!document.querySelector("[data-live], [data-live-run]")) { show("off"); return; }
+  if (!document.querySelector("[data-live], [data-live-run]")) { document.getElementById("live")?.remove(); return; }
   const run = document.querySelector("[data-live-run]")?.dataset.liveRun;
   const source = new EventSource("/api/stream" + (run ? `?run=${encodeURIComponent(run)}` : ""));
   source.onopen = () => show("live");
