@@ -136,9 +136,9 @@ def parsed(words: list[str]) -> click.Context:
     return command.make_context(command.name, rest, parent=context.parent)
 
 
-def test_there_are_units_for_workers_for_probes_and_for_the_audit() -> None:
+def test_there_are_units_for_workers_for_the_gateway_for_probes_and_for_the_audit() -> None:
     assert [path.name for path in UNITS] == [
-        *("recoup-audit-export.service", "recoup-probe@.service"),
+        *("recoup-audit-export.service", "recoup-probe@.service", "recoup-serve.service"),
         *("recoup-worker.service", "recoup-worker@.service"),
         "recoup-audit-export.timer",
     ]
@@ -156,7 +156,7 @@ def test_a_unit_has_known_keys_only(path: Path) -> None:
 def test_the_command_of_a_unit_is_one_that_the_program_takes(path: Path) -> None:
     program, *words = words_of(unit_of(path))
     assert program == "/opt/recoup/bin/recoup"
-    known = {"recoup-audit-export": "export", "recoup-probe@": "run", "recoup-worker": "worker"}
+    known = {"recoup-audit-export": "export", "recoup-probe@": "run", "recoup-serve": "serve"}
     assert parsed(words).command.name == known.get(path.stem, "worker")
 
 

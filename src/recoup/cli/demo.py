@@ -220,5 +220,6 @@ def _where_next(home: Path) -> None:
         ("logs last build", "what a step printed, redacted"),
         ("report last", "one page about it, for a browser"),
         ("show last --json", "the same for programs"),
+        ("serve", "the console: open it in a browser"),
     ):
         click.echo(f"  recoup --home {home} {command:<18} {words}")
