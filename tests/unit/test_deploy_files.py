@@ -226,7 +226,7 @@ def test_the_timer_starts_the_service_of_its_name_again_and_again() -> None:
 def test_the_example_of_the_environment_names_settings_and_holds_no_value_of_a_secret() -> None:
     text = (DEPLOY / "recoup.env.example").read_text()
     given = dict(re.findall(r"^#?([A-Z_]+)=(.*)$", text, re.MULTILINE))
-    assert {"RECOUP_DATABASE", "RECOUP_KEY"} <= given.keys() <= {*NAMES, "WORKER_OPTIONS"}
+    assert {"RECOUP_DATABASE", "RECOUP_KEY"} <= given.keys() <= {*NAMES, "WORKER_OPTIONS", "SERVE_OPTIONS"}
     assert not [name for name, value in given.items() if SECRET.search(name) and value]
     assert parsed(["worker", *given["WORKER_OPTIONS"].split()]).params["grace_s"] == 60
 
