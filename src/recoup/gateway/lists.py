@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
 from fastapi import Depends, Query
-from pydantic import AwareDatetime
+from pydantic import AwareDatetime, BeforeValidator
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -24,6 +25,17 @@ router = new_router("runs")
 TEXT_CHARS_MAX: Final = 200
 BUCKET_S_MAX: Final = 31 * 86_400
 _DAY_S: Final = 86_400
+_WRITTEN: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ].*")
+
+
+def _written(said: object) -> object:
+    """Numbers are no moments: nobody could tell whether they are seconds or a thousandth of one."""
+    if isinstance(said, str) and not _WRITTEN.fullmatch(said):
+        raise ValueError("write it as 2026-11-16T08:00:00Z")
+    return said
+
+
+Moment = Annotated[AwareDatetime, BeforeValidator(_written)]
 Workflow = Annotated[str | None, Query(max_length=200)]
 
 
@@ -34,8 +46,8 @@ def filter_of(
     worker: Annotated[
         str | None, Query(max_length=200, description="Who drives it, or did last: `workerId`.")
     ] = None,
-    since: Annotated[AwareDatetime | None, Query(description="Submitted then or later.")] = None,
-    until: Annotated[AwareDatetime | None, Query(description="Submitted before.")] = None,
+    since: Annotated[Moment | None, Query(description="Submitted then or later.")] = None,
+    until: Annotated[Moment | None, Query(description="Submitted before.")] = None,
     text: Annotated[
         str,
         Query(
@@ -78,7 +90,7 @@ async def show_tallies(request: Request) -> Response:
 async def show_history(
     request: Request,
     workflow: Workflow = None,
-    since: Annotated[AwareDatetime | None, Query(description="Without it, a day ago.")] = None,
+    since: Annotated[Moment | None, Query(description="Without it, a day ago.")] = None,
     bucket_s: Annotated[int, Query(alias="bucketS", ge=1, le=BUCKET_S_MAX)] = 3_600,
 ) -> Response:
     """What ended, was healed and recovered until now, in equal parts of time. Parts begin at multiples of their length,
