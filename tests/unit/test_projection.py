@@ -18,7 +18,7 @@ from recoup.model.failure import Facts, FailureClass, FailureKind
 from recoup.model.ids import ProcessIdentity
 from recoup.model.instant import Instant
 from recoup.model.plan import Plan
-from recoup.model.storage import AttemptRow, CheckpointRow, HealRow, RunRow, Wanting
+from recoup.model.storage import BUCKETS_MAX, AttemptRow, CheckpointRow, HealRow, RunRow, Span, Wanting
 from recoup.model.workspace import Snapshot
 
 START = Instant(1_000_000, 1_000_000, "boot")
@@ -240,3 +240,10 @@ def test_stored_rows_of_attempts_are_brought_up_to_date_by_what_is_about_attempt
     at = START.plus_s(9)
     (row,) = with_attempts(rows, "run:r", [(at, fact) for fact in facts])
     assert (row.state, row.ended_at_us) == ("failed", at.wall_us)
+
+
+@pytest.mark.parametrize("wrong", [(0, 10, 0), (10, 10, 1), (0, BUCKETS_MAX + 1, 1)])
+def test_a_span_has_an_end_behind_its_beginning_and_not_too_many_parts(wrong: tuple[int, int, int]) -> None:
+    with pytest.raises(ValueError):
+        Span(*wrong)
+    assert Span(0, BUCKETS_MAX, 1).buckets == BUCKETS_MAX

@@ -19,6 +19,7 @@ from recoup.kernel.reports import (
 )
 from recoup.model import events as ev
 from recoup.model.events import Event, Payload
+from recoup.model.ids import commands_stream, probe_stream, reported_stream, senders_stream
 from recoup.model.instant import Instant
 from recoup.model.probe_wire import Envelope
 
@@ -133,3 +134,8 @@ def test_the_commands_of_a_probe_have_limits(monkeypatch: pytest.MonkeyPatch) ->
     assert judge_order(commands, "a", "d") is None
     later = folded(ordered("a"), *(handled(name) for name in ("b", "c", "d")))
     assert list(later.known) == ["a", "c", "d"], "one that waits is never forgotten"
+
+
+def test_each_part_of_a_probe_elsewhere_has_a_stream_of_its_own() -> None:
+    streams = {reported_stream("p"), senders_stream("p"), commands_stream("p"), probe_stream("p")}
+    assert streams == {"reported:p", "senders:p", "commands:p", "probe:p"}
