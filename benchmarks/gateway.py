@@ -24,7 +24,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
 from benchmarks.durable_steps import PLACE, bare_commits, in_folder
@@ -37,6 +37,9 @@ from recoup.model.instant import Instant
 from recoup.runtimes.browser.finding import find_browser, has_library
 from recoup.testing.ledger_suite import facts, failing, healing, into, note, once, submitted
 from recoup.testing.list_suite import CLASSES, drives, fails, finished
+
+if TYPE_CHECKING:
+    from playwright.async_api import BrowserContext, Page
 
 RUNS = int(os.environ.get("RECOUP_BENCH_RUNS", "100000"))
 BATCH = 500
@@ -51,6 +54,10 @@ CLIENTS, SUBMISSIONS = 8, 150
 SUBMIT_TURNS = 3
 APPENDED = 60
 LIST_BAR_MS, EVENT_BAR_MS, SUBMIT_BAR = 100, 150, 200
+PAINT_BAR_MS = 300.0
+PAINTS = 15
+PAGES = ("/", "/runs", "/runs?status=failed", "/workflows", "/audit")
+_PAINTED = "() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
 PLAN = "{version: 1, name: tiny, steps: [{id: a, run: 'true'}]}"
 OPEN = "20260101-open"
 """The run that is appended to. Nobody drives it."""
@@ -67,6 +74,7 @@ def measured(folder: Path) -> list[Figure]:
     figures = [Figure(f"{RUNS:,} runs made in", time.perf_counter() - began_s, "s", bar=120, at_most=True)]
     with served(home) as gateway:
         figures += lists(gateway, home)
+        figures += asyncio.run(paints(gateway))
         figures += submissions(gateway, folder)
         figures += asyncio.run(events(gateway, home))
     return figures
@@ -287,6 +295,47 @@ def _request(method: str, path: str, headers: Mapping[str, str]) -> bytes:
     ).encode()
 
 
+# Pages
+
+
+async def paints(gateway: Gateway) -> list[Figure]:
+    """When the first thing of a page is seen, counted from asking for it, in a browser that has its styles already."""
+    found = find_browser(os.environ) if has_library() else None
+    if found is None:
+        print("  no Chromium here (recoup browser install): no page is painted")
+        return []
+    async with _browsing(gateway, found.executable) as context:
+        page = await context.new_page()
+        return [await _paint(page, gateway, path) for path in PAGES]
+
+
+async def _paint(page: Page, gateway: Gateway, path: str) -> Figure:
+    took = []
+    for _ in range(PAINTS):
+        await page.goto(gateway.url + path)
+        found = await page.wait_for_function(_PAINTED)
+        took.append(float(await found.json_value()))
+    name = f"first paint of {path}: p50 of {PAINTS}"
+    return Figure(name, median(took), "ms", PAINT_BAR_MS, at_most=True)
+
+
+@contextlib.asynccontextmanager
+async def _browsing(gateway: Gateway, executable: str) -> AsyncIterator[BrowserContext]:
+    """Signed in as a person is: browsers send cookies, no tokens."""
+    from playwright.async_api import async_playwright
+
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(
+            executable_path=executable, chromium_sandbox=os.geteuid() != 0
+        )
+        # The benchmark's own script stands in no policy of the gateway's.
+        context = await browser.new_context(bypass_csp=True)
+        signed = await context.request.post(f"{gateway.url}/api/session", data={"token": gateway.token})
+        assert signed.ok, await signed.text()
+        yield context
+        await browser.close()
+
+
 # Events
 
 
@@ -375,23 +424,12 @@ _LISTEN = """([path, kind]) => {
 
 
 async def _browser_listener(gateway: Gateway, executable: str) -> AsyncIterator[dict[int, float]]:
-    """Signed in as a person is: `EventSource` sends cookies, no tokens."""
-    from playwright.async_api import async_playwright
-
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(
-            executable_path=executable, chromium_sandbox=os.geteuid() != 0
-        )
-        # The page is no page of the gateway's own: such a one would name itself in its policy.
-        context = await browser.new_context(bypass_csp=True)
-        signed = await context.request.post(f"{gateway.url}/api/session", data={"token": gateway.token})
-        assert signed.ok, await signed.text()
+    async with _browsing(gateway, executable) as context:
         page = await context.new_page()
         await page.goto(f"{gateway.url}/healthz")
         assert await page.evaluate(_LISTEN, [f"/api/runs/{OPEN}/events/stream", ev.RunInterrupted.TYPE])
         yield {}
         yield {int(seq): at_s for seq, at_s in (await page.evaluate("window.heard")).items()}
-        await browser.close()
 
 
 def main() -> None:
