@@ -289,7 +289,7 @@ async def _submit(gateway: Gateway, key: str) -> None:
 
 
 def _request(method: str, path: str, headers: Mapping[str, str]) -> bytes:
-    lines = [f"{method} {path} HTTP/1.1", "Host: bench", "Content-Type: application/json"]
+    lines = [f"{method} {path} HTTP/1.1", "Host: localhost", "Content-Type: application/json"]
     return (
         "\r\n".join([*lines, *(f"{name}: {value}" for name, value in headers.items())]) + "\r\n\r\n"
     ).encode()
