@@ -307,12 +307,13 @@ async def _read_plan(app: App, path: Path) -> Plan:
 
 
 def _allowed(house: House, said: str) -> Path:
-    """Where it really is, links followed: a link in a folder leads nowhere else."""
+    from recoup.documents.plan_folders import allowed_plan
+
     path = Path(said)
     if not path.is_absolute():
         raise Refused(422, "planPath must begin with /", "Name the whole path.")
-    real = path.resolve()
-    if house.plan_folders and not any(real.is_relative_to(folder) for folder in house.plan_folders):
+    real = allowed_plan(path, house.plan_folders)
+    if real is None:
         raise Refused(403, "planPath is in none of the folders that plans are taken from")
     return real
 
