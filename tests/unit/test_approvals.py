@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -34,8 +34,8 @@ LATE = AT.plus_s(61)
 
 
 def asked(ref: str = "a") -> ev.ApprovalRequested:
-    about = {"by": "ada", "reason": "must", "action": "cancel", "target": "r", "token_id": "t-ada"}
-    return ev.ApprovalRequested(ref=ref, request={"x": 1}, expires_s=60, **about)
+    about: dict[str, Any] = {"by": "ada", "reason": "must", "action": "cancel", "target": "r"}
+    return ev.ApprovalRequested(ref=ref, request={"x": 1}, expires_s=60, token_id="t-ada", **about)
 
 
 def approved(ref: str = "a") -> ev.ApprovalApproved:

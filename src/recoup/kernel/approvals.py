@@ -10,10 +10,12 @@ from typing import Any, Final
 
 import msgspec
 
+from recoup.kernel.controls import current_step
 from recoup.model import events as ev
-from recoup.model.events import Event
+from recoup.model.events import Event, Pinned
 from recoup.model.instant import Instant
 from recoup.model.policy import Policy
+from recoup.model.run import RunState
 
 CONTROLS: Final = frozenset(
     {
@@ -21,6 +23,9 @@ CONTROLS: Final = frozenset(
         *("approve", "reject", "settle", "cancel"),
     }
 )
+AT_THE_STEP: Final = frozenset({"approve", "reject", "retry_step", "hard_reset_step"})
+"""Without a step's name they are about the one at which the run stands."""
+_STOPPING: Final = frozenset({"pause", "takeover", "cancel"})
 MODE, ROLLBACK, SUBMIT, COMMAND = "mode", "memory_rollback", "submit", "probe_command"
 APPROVABLE: Final = CONTROLS | {MODE, ROLLBACK, SUBMIT, COMMAND}
 WAITING, APPROVED, REJECTED, EXPIRED, DONE, REFUSED = (
@@ -61,6 +66,16 @@ class Approvals(msgspec.Struct):
 
 def needs_approval(policy: Policy, action: str) -> bool:
     return action in policy.approval_required
+
+
+def standing(state: RunState, action: str, named: str | None = None) -> Pinned:
+    """What a request for a control is held to. What stops a run stops it wherever it is by then."""
+    if action in _STOPPING:
+        return Pinned()
+    step = current_step(state)
+    here = None if step is None else step.step_id
+    about = named if named is not None and action in AT_THE_STEP else here
+    return Pinned(step_id=about, delivery=state.delivery)
 
 
 def advance_approvals(approvals: Approvals, event: Event) -> None:
