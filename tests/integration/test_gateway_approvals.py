@@ -176,6 +176,17 @@ def test_a_secret_does_not_wait_in_the_ledger(two: Two) -> None:
     assert not [one for one in two.events("approval.requested") if pin in str(one)]
 
 
+def test_a_request_that_waits_is_seen_whatever_is_decided_after_it(two: Two) -> None:
+    waiting = two.asked("/api/workflows/-/mode", {"mode": "paused", "reason": "the one that waits"})
+    for _ in range(21):
+        ref = two.asked("/api/workflows/-/mode", {"mode": "paused", "reason": "the one decided"})
+        two.bob.post(f"/api/approvals/{ref}/reject", json={"reason": "no"})
+    assert "the one that waits" in two.bob.get("/").text
+    page = two.bob.get("/approvals").text
+    assert -1 < page.find("the one that waits") < page.find("the one decided")
+    two.bob.post(f"/api/approvals/{waiting}/reject", json={"reason": "seen"})
+
+
 # Interrupted
 
 

@@ -6,6 +6,7 @@ once; if that was interrupted, it is done again under the same names, so that no
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -103,6 +104,17 @@ def state_of(approval: Approval, now: Instant) -> str:
     if approval.said == WAITING and now.wall_us >= approval.expires_at_us:
         return EXPIRED
     return approval.said
+
+
+def urgent_first(approvals: Iterable[Approval], now: Instant) -> list[Approval]:
+    """Those that wait, the first to expire first; those that were approved and not carried out; the others as they
+    come."""
+
+    def rank(one: Approval) -> tuple[int, int]:
+        state = state_of(one, now)
+        return (0, one.expires_at_us) if state == WAITING else (1 if state == APPROVED else 2, 0)
+
+    return sorted(approvals, key=rank)
 
 
 def refuse_request(approvals: Approvals, now: Instant) -> str | None:
