@@ -206,13 +206,13 @@ class App:
         heal: HealMode | None = None,
     ) -> Submitted:
         """For workers. Under a key that is taken nothing is submitted: the run that has it is named."""
-        earlier = await self._run_with_key(plan.name, queued.dedup_key)
+        earlier = await self.run_with_key(plan.name, queued.dedup_key)
         if earlier is not None:
             return Submitted(earlier, duplicate=True)
         try:
             run_id = await self.submit(plan, given, source, reuse, queued, heal)
         except Conflict:
-            earlier = await self._run_with_key(plan.name, queued.dedup_key)
+            earlier = await self.run_with_key(plan.name, queued.dedup_key)
             if earlier is None:
                 raise
             return Submitted(earlier, duplicate=True)
@@ -244,7 +244,7 @@ class App:
         reusing = Reusing(run_id)
         return await self.submit_queued(plan, given, state.plan_source, queued, reusing, state.heal)
 
-    async def _run_with_key(self, workflow: str, key: str | None) -> str | None:
+    async def run_with_key(self, workflow: str, key: str | None) -> str | None:
         if key is None:
             return None
         for event in await self.ledger.read(stream_of_key(workflow, key), limit=1):

@@ -424,6 +424,7 @@ def test_a_key_makes_a_second_request_harmless(client: httpx2.Client) -> None:
     first, second = (client.post("/api/runs", json=body, headers=key) for _ in range(2))
     assert first.json() == second.json()
     assert second.headers["Idempotency-Replayed"] == "true"
+    assert second.headers["Location"] == first.headers["Location"] == f"/api/runs/{first.json()['runId']}"
     other = client.post("/api/runs", json={**body, "priority": 1}, headers=key)
     assert other.status_code == 422
     fresh = client.post("/api/runs", json=body, headers={"Idempotency-Key": "december"})

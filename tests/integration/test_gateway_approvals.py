@@ -10,23 +10,32 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import msgspec
 import pytest
 from tests.integration.gateway_house import NO_TLS, Gateway, gateway
 
 from recoup.app import App, open_app
+from recoup.documents.plan_file import read_plan
+from recoup.engine.world import Watcher
 from recoup.errors import LedgerBusy
-from recoup.gateway import desk_shapes
+from recoup.gateway import desk_shapes, runs, shapes
 from recoup.gateway.access import Role
 from recoup.gateway.approvals import carry_out
 from recoup.gateway.book import Book
 from recoup.gateway.house import House
-from recoup.model.events import ApprovalRequested
+from recoup.kernel.approvals import standing
+from recoup.kernel.canonical import digest
+from recoup.model.events import ApprovalRequested, Pinned
 from recoup.model.storage import Append
 from recoup.settings import read_settings
 from recoup.testing.gateway_suite import command
 
-POLICY = "approval_required: [cancel, mode, memory_rollback, submit, probe_command]\n"
+POLICY = "approval_required: [approve, cancel, mode, memory_rollback, submit, probe_command]\n"
 TINY = "{version: 1, name: tiny, steps: [{id: a, run: 'true'}]}"
+GATES = (
+    "{version: 1, name: gates, steps: [{id: small, approve: {message: 'Small?'}}, "
+    "{id: big, approve: {message: 'Big?'}}]}"
+)
 SECRET = "{version: 1, name: s, inputs: {pin: {secret: true}}, steps: [{id: a, run: 'true'}]}"
 
 
@@ -132,11 +141,50 @@ def test_what_is_not_possible_when_it_is_approved_is_refused(two: Two) -> None:
     assert told["state"] == "refused" and "nothing to go back to" in told["detail"]
 
 
+def test_a_plan_file_that_was_changed_meanwhile_is_not_run(two: Two, tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    path.write_text(TINY)
+    ref, same = (two.asked("/api/runs", {"planPath": str(path), "queue": "nobody"}) for _ in range(2))
+    shown = two.bob.get(f"/api/approvals/{ref}").json()["pinned"]["planDigest"]
+    run = two.served.run(two.approved(same)["detail"].removeprefix("run "))
+    assert run["planDigest"] == shown, "who agrees can see to what"
+    path.write_text(TINY.replace("true", "false"))
+    told = two.approved(ref)
+    assert told["state"] == "refused" and "not the one that was asked for" in told["detail"]
+    assert ref not in [one["approvalRef"] for one in two.events("task.run.submitted")]
+
+
+def test_who_agrees_to_pass_one_gate_passes_no_other(two: Two) -> None:
+    run_id = two.approved(two.asked("/api/runs", {"plan": GATES}))["detail"].removeprefix("run ")
+    two.served.wait(run_id, lambda run: run["waitingFor"] == "approval")
+    wish = {"action": "approve", "reason": "small is fine"}
+    first, second = (two.asked(f"/api/runs/{run_id}/control", wish) for _ in range(2))
+    told = two.approved(first)
+    assert (told["state"], told["request"]["stepId"]) == ("done", "small")
+    at_big = two.served.wait(
+        run_id, lambda run: run["waitingFor"] == "approval" and run["knownGoodPrefixLength"] == 1
+    )
+    told = two.approved(second)
+    assert told["state"] == "refused" and "stands elsewhere by now: at big" in told["detail"]
+    assert two.served.run(run_id)["updatedAt"] == at_big["updatedAt"], "nothing was done to it"
+
+
 def test_a_secret_does_not_wait_in_the_ledger(two: Two) -> None:
     pin = "".join(("12", "34", "5678"))
     answer = two.ada.post("/api/runs", json={"plan": SECRET, "inputs": {"pin": pin}})
     assert answer.status_code == 409 and pin not in answer.text
     assert not [one for one in two.events("approval.requested") if pin in str(one)]
+
+
+def test_a_request_that_waits_is_seen_whatever_is_decided_after_it(two: Two) -> None:
+    waiting = two.asked("/api/workflows/-/mode", {"mode": "paused", "reason": "the one that waits"})
+    for _ in range(21):
+        ref = two.asked("/api/workflows/-/mode", {"mode": "paused", "reason": "the one decided"})
+        two.bob.post(f"/api/approvals/{ref}/reject", json={"reason": "no"})
+    assert "the one that waits" in two.bob.get("/").text
+    page = two.bob.get("/approvals").text
+    assert -1 < page.find("the one that waits") < page.find("the one decided")
+    two.bob.post(f"/api/approvals/{waiting}/reject", json={"reason": "seen"})
 
 
 # Interrupted
@@ -151,9 +199,12 @@ async def housed(folder: Path) -> AsyncIterator[tuple[House, App]]:
             yield House(app, book), app
 
 
-async def asked(house: House, action: str, target: str, body: dict[str, Any], expires_s: float = 60) -> str:
+async def asked(
+    house: House, action: str, target: str, body: dict[str, Any], pinned: Pinned | None = None
+) -> str:
     ref = f"apr-{action}-{target}"
-    about: dict[str, Any] = {"by": "ada", "reason": "must", "token_id": "t-ada", "expires_s": expires_s}
+    about: dict[str, Any] = {"by": "ada", "reason": "must", "token_id": "t-ada", "expires_s": 60}
+    about["pinned"] = pinned or Pinned()
     wanted = ApprovalRequested(ref=ref, action=action, target=target, request=body, **about)
     return (await house.approvals.request(wanted)).ref
 
@@ -194,6 +245,34 @@ async def test_what_was_interrupted_is_gone_on_with_and_nothing_happens_twice(
         outs = [one for one in await app.ledger.arrivals() if one.type == "approval.carried_out"]
         assert (len(changed), len(ordered), len(outs)) == (1, 1, 2)
         assert refs[0] in changed[0].payload.text and "approved by bob" in changed[0].payload.text
+
+
+async def test_what_was_done_before_it_was_noted_is_not_refused_for_what_it_changed(tmp_path: Path) -> None:
+    """The file is another, the run is past its gate: both because time went by after the deed."""
+    async with housed(tmp_path) as (house, app):
+        path = tmp_path / "plan.yaml"
+        path.write_text(GATES)
+        body = {"planPath": str(path)}
+        plan = read_plan(path, (await app.generations.seen())[0])
+        pinned = Pinned(plan_digest=digest(msgspec.to_builtins(plan)))
+        submit = await house.approvals.approve(
+            *(await asked(house, "submit", "gates", body, pinned), "t-bob", "bob", "agreed")
+        )
+        want, wanted = await house.approvals.wanted(submit), shapes.RunRequest.model_validate(body)
+        made = await runs.submitted(house, wanted, "ada", f"approval:{submit.ref}", want)
+        path.write_text(TINY)
+        done = await carry_out(house, submit)
+        assert (done.said, done.detail) == ("done", f"run {made.run_id}")
+
+        state = await app.drive(made.run_id, Watcher())
+        wish = {"action": "approve", "reason": "x", "stepId": "small"}
+        ref = await asked(house, "approve", made.run_id, wish, standing(state, "approve"))
+        approval = await house.approvals.approve(ref, "t-bob", "bob", "agreed")
+        sent = shapes.ControlRequest.model_validate(wish)
+        await runs.steered(app, made.run_id, sent, "ada", ref)
+        assert (await app.drive(made.run_id, Watcher())).prefix_length == 1
+        assert (await carry_out(house, approval)).said == "done"
+        assert (await app.state(made.run_id)).prefix_length == 1, "and the next gate still waits"
 
 
 async def test_two_who_approve_at_once_have_it_done_once(tmp_path: Path) -> None:

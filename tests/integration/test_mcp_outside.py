@@ -68,10 +68,14 @@ async def app_of(house: Gateway) -> AsyncIterator[App]:
 
 
 @contextlib.asynccontextmanager
-async def served(app: App, *, read_only: bool = False) -> AsyncIterator[str]:
+async def served(
+    app: App, *, read_only: bool = False, plan_folders: tuple[Path, ...] = ()
+) -> AsyncIterator[str]:
     """On this test's own loop, at a real socket."""
     url: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    serving = asyncio.create_task(serve_http(app, 0, url.set_result, read_only=read_only))
+    serving = asyncio.create_task(
+        serve_http(app, 0, url.set_result, read_only=read_only, plan_folders=plan_folders)
+    )
 
     def ended(task: asyncio.Task[None]) -> None:
         if not url.done():
@@ -178,6 +182,41 @@ async def test_over_http_a_token_counts_for_what_its_role_may(house: Gateway, br
                 client, "submit_plan", plan="{version: 1, name: x, steps: [{id: a, rum: b}]}"
             )
             assert "did you mean `run`?" in told
+
+
+async def test_over_http_what_a_second_person_must_agree_to_is_not_done(tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_text("approval_required: [submit, cancel]\n")
+    token = secrets.token_urlsafe(32)
+    env = {"HOME": str(tmp_path), "RECOUP_POLICY": str(tmp_path / "policy.yaml"), "RECOUP_TOKEN": token}
+    async with open_app(read_settings(env, tmp_path, str(tmp_path / "home")), {}) as app:
+        made = await LedgerDesk(app, "me").submit(Submission(plan=TINY, queue="nobody"))
+        async with served(app) as url, connected(url, token) as client:
+            told = await refused(client, "submit_plan", plan=TINY, reason="alone")
+            assert "somebody else must agree" in told and "RECOUP_GATEWAY" in told
+            cancel = {"run_id": made["runId"], "action": "cancel", "reason": "alone"}
+            assert "approval_required names cancel" in await refused(client, "control_run", **cancel)
+            assert [one["status"] for one in (await ask(client, "list_runs"))["items"]] == ["queued"]
+            paused = await ask(client, "control_run", **{**cancel, "action": "pause"})
+            assert paused["outcome"] == "accepted", "what is not on the list is done"
+
+
+async def test_over_http_plans_come_from_their_folders_only(house: Gateway, tmp_path: Path) -> None:
+    inside, outside = tmp_path / "plans", tmp_path / "outside.yaml"
+    inside.mkdir()
+    for path in (inside / "tiny.yaml", outside):
+        path.write_text(TINY)
+    (inside / "link.yaml").symlink_to(outside)
+    async with (
+        app_of(house) as app,
+        served(app, plan_folders=(inside,)) as url,
+        connected(url, house.tokens["operator"]) as client,
+    ):
+        assert "certain folders only" in await refused(client, "submit_plan", plan=TINY)
+        for path in (outside, inside / "link.yaml", inside / ".." / "outside.yaml"):
+            assert "none of the folders" in await refused(client, "submit_plan", plan_path=str(path))
+        assert (await ask(client, "submit_plan", plan_path=str(inside / "tiny.yaml"), queue="nobody"))[
+            "runId"
+        ]
 
 
 async def test_over_http_nobody_else_is_let_in(house: Gateway) -> None:

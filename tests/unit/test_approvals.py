@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Any, get_args
 
+import msgspec
 import pytest
 
 from recoup.documents.policy_file import ApprovalName
@@ -23,6 +24,7 @@ from recoup.kernel.approvals import (
     refuse_decision,
     refuse_request,
     state_of,
+    urgent_first,
 )
 from recoup.model import events as ev
 from recoup.model.events import Event, Payload
@@ -34,8 +36,8 @@ LATE = AT.plus_s(61)
 
 
 def asked(ref: str = "a") -> ev.ApprovalRequested:
-    about = {"by": "ada", "reason": "must", "action": "cancel", "target": "r", "token_id": "t-ada"}
-    return ev.ApprovalRequested(ref=ref, request={"x": 1}, expires_s=60, **about)
+    about: dict[str, Any] = {"by": "ada", "reason": "must", "action": "cancel", "target": "r"}
+    return ev.ApprovalRequested(ref=ref, request={"x": 1}, expires_s=60, token_id="t-ada", **about)
 
 
 def approved(ref: str = "a") -> ev.ApprovalApproved:
@@ -108,3 +110,13 @@ def test_the_oldest_that_are_over_are_forgotten_and_so_many_may_wait(monkeypatch
     assert list(known.known) == ["c", "d"]
     assert "2 requests wait" in (refuse_request(known, AT) or "")
     assert refuse_request(known, LATE) is None
+
+
+def test_what_waits_comes_first_and_of_that_what_expires_first() -> None:
+    known = folded(
+        *(asked(ref) for ref in ("later", "first", "done", "rejected", "approved")),
+        *(approved("done"), out("done"), rejected("rejected"), approved("approved")),
+    ).known
+    known["first"] = msgspec.structs.replace(known["first"], expires_at_us=AT.plus_s(1).wall_us)
+    order = [one.ref for one in urgent_first(known.values(), AT)]
+    assert order == ["first", "later", "approved", "done", "rejected"]

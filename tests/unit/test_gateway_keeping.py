@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -56,6 +58,21 @@ def test_a_token_is_known_until_it_is_revoked(book: Book) -> None:
     assert [row.revoked_at for row in book.tokens()] == ["2026-11-17T00:00:00Z"]
     with pytest.raises(NotFound):
         book.revoke("tok-none", "2026-11-17T00:00:00Z")
+
+
+async def test_a_book_of_before_learns_where_things_were_made(tmp_path: Path) -> None:
+    path = tmp_path / "gateway.db"
+    with contextlib.closing(Book(path, lambda: 0.0)) as book:
+        token = book.make(Role.VIEWER, "v", "now")
+    with contextlib.closing(sqlite3.connect(path)) as old:
+        old.execute("ALTER TABLE answers DROP COLUMN location")
+    made = Answer(201, "application/json", b"{}", "/api/runs/r")
+    for _ in range(2):
+        with contextlib.closing(Book(path, lambda: 0.0)) as book:
+            assert book.who(token) is not None
+            if book.begin("k", "asked") is None:
+                await book.finish("k", made)
+            assert book.begin("k", "asked") == made
 
 
 def test_a_given_token_must_be_long_and_is_an_operators(book: Book) -> None:

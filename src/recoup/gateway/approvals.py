@@ -33,9 +33,10 @@ from recoup.kernel.approvals import (
     SUBMIT,
     Approval,
     approval_document,
+    standing,
     state_of,
 )
-from recoup.model.events import ApprovalRequested
+from recoup.model.events import ApprovalRequested, Pinned
 from recoup.model.mode import Mode
 from recoup.model.storage import StreamAppend
 
@@ -103,6 +104,7 @@ async def _control(house: House, asked: ApprovalRequested, actor: str) -> str:
 
     wanted = shapes.ControlRequest.model_validate(asked.request)
     await runs.must_make_sense(house, asked.target, wanted)
+    await _must_stand_there(house, asked)
     control = await runs.steered(house.app, asked.target, wanted, actor, asked.ref)
     detail = await steering.detail_of(house.app, control)
     if control.outcome not in (None, steering.ACCEPTED):
@@ -110,10 +112,28 @@ async def _control(house: House, asked: ApprovalRequested, actor: str) -> str:
     return detail or ("sent to its driver" if control.outcome is None else "")
 
 
+async def _must_stand_there(house: House, asked: ApprovalRequested) -> None:
+    """Where the run stood when it was asked for. If it was sent before, it may itself have moved the run."""
+    if await house.app.ledger.control(asked.ref) is not None:
+        return
+    now = standing(await house.app.state(asked.target), asked.action)
+    if now != asked.pinned:
+        raise UsageError(
+            f"the run stands elsewhere by now: at {_place(now)}; it was asked for at {_place(asked.pinned)}",
+            hint="Ask for it again.",
+        )
+
+
+def _place(pinned: Pinned) -> str:
+    return f"{pinned.step_id or 'its end'}, delivery {pinned.delivery}"
+
+
 async def _submit(house: House, asked: ApprovalRequested, actor: str) -> str:
     wanted = shapes.RunRequest.model_validate(asked.request)
-    done = await runs.submitted(house, wanted, actor, f"approval:{asked.ref}", asked.ref)
-    return f"run {done.run_id}"
+    key = f"approval:{asked.ref}"
+    # Submitted before the gateway was killed: the plan may be another by now, the run is not.
+    made = await house.app.run_with_key(asked.target, wanted.dedup_key or key)
+    return f"run {made or (await runs.submitted(house, wanted, actor, key, asked)).run_id}"
 
 
 async def _mode(house: House, asked: ApprovalRequested, actor: str) -> str:
@@ -169,4 +189,4 @@ _DEEDS: Final[dict[str, Callable[[House, ApprovalRequested, str], Awaitable[str]
 async def _whole(request: Request, house: House, approval: Approval) -> Response:
     told: dict[str, Any] = approval_document(approval, house.app.world.clock.now())
     asked = await house.approvals.wanted(approval)
-    return document(request, {**told, "request": asked.request})
+    return document(request, {**told, "request": asked.request, "pinned": asked.pinned})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel
 from starlette.requests import Request
@@ -16,7 +16,9 @@ from recoup.gateway.desk_shapes import Approval
 from recoup.gateway.house import house_of, principal_of
 from recoup.gateway.routing import KEY_HEADER
 from recoup.kernel.approvals import approval_document, needs_approval
-from recoup.model.events import ApprovalRequested
+from recoup.model.events import ApprovalRequested, Pinned
+
+_NOTHING: Final = Pinned()
 
 
 def may_wait(responses: Responses, now: type[BaseModel] | None = None) -> Responses:
@@ -30,7 +32,12 @@ async def must_ask(request: Request, action: str) -> bool:
 
 
 async def ask_first(
-    request: Request, action: str, target: str, wanted: BaseModel | dict[str, Any], reason: str
+    request: Request,
+    action: str,
+    target: str,
+    wanted: BaseModel | dict[str, Any],
+    reason: str,
+    pinned: Pinned = _NOTHING,
 ) -> Response | None:
     """None: nobody else need agree. Otherwise nothing is done but to record what is wanted."""
     if not await must_ask(request, action):
@@ -51,6 +58,7 @@ async def ask_first(
         request=body,
         token_id=principal.token_id,
         expires_s=policy.approval_expires_s,
+        pinned=pinned,
     )
     approval = await house.approvals.request(asked)
     await house.app.chores()

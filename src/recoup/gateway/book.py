@@ -39,7 +39,7 @@ CREATE TABLE IF NOT EXISTS tokens (
 ) STRICT;
 CREATE TABLE IF NOT EXISTS answers (
     key TEXT PRIMARY KEY, request TEXT NOT NULL, begun_s REAL NOT NULL,
-    status INTEGER, media TEXT, body BLOB
+    status INTEGER, media TEXT, body BLOB, location TEXT
 ) STRICT;
 CREATE TABLE IF NOT EXISTS sessions (
     hash TEXT PRIMARY KEY, token_id TEXT NOT NULL, csrf TEXT NOT NULL, until_s REAL NOT NULL
@@ -76,6 +76,7 @@ class Book:
             self._db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.executescript(_SCHEMA)
+            self._add_location()
         except (OSError, sqlite3.Error) as error:
             raise StateError(
                 f"{path} cannot be used: {error}",
@@ -86,6 +87,19 @@ class Book:
         self._begun = 0
         self._path = path
         self._finishing: Finishing | None = None
+
+    def _add_location(self) -> None:
+        """To a file of before. Whoever else opens it now waits, and finds it done."""
+        if self._has_location():
+            return
+        self._db.execute("BEGIN IMMEDIATE")
+        if not self._has_location():
+            self._db.execute("ALTER TABLE answers ADD COLUMN location TEXT")
+        self._db.execute("COMMIT")
+
+    def _has_location(self) -> bool:
+        found = self._db.execute("SELECT 1 FROM pragma_table_info('answers') WHERE name = 'location'")
+        return found.fetchone() is not None
 
     def close(self) -> None:
         if self._finishing is not None:
@@ -181,15 +195,15 @@ class Book:
         self._forget(now_s)
         if self._is_begun(key, request, now_s):
             return None
-        earlier, begun_s, status, media, body = self._db.execute(
-            "SELECT request, begun_s, status, media, body FROM answers WHERE key = ?", (key,)
+        earlier, begun_s, status, media, body, location = self._db.execute(
+            "SELECT request, begun_s, status, media, body, location FROM answers WHERE key = ?", (key,)
         ).fetchone()
         if earlier != request:
             raise KeyOfAnother(
                 "this Idempotency-Key was used for another request", hint="Use a new key for a new request."
             )
         if status is not None:
-            return Answer(status, media, body)
+            return Answer(status, media, body, location)
         if now_s - begun_s < UNDER_WAY_S:
             raise UsageError(
                 "this request is being answered", hint="Ask again in a moment, with the same key."

@@ -108,8 +108,17 @@ class ApprovalList(Shape):
     next_cursor: str | None
 
 
+class Pinned(Shape):
+    """How things stood when it was asked for."""
+
+    plan_digest: str | None = None
+    step_id: str | None = None
+    delivery: int | None = None
+
+
 class ApprovalDocument(Approval):
     request: Annotated[dict[str, Any], Field(description="What exactly was asked for.")]
+    pinned: Annotated[Pinned, Field(description="If this is otherwise when it is approved, it is refused.")]
 
 
 class WebhookRequest(Shape):

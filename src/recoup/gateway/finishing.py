@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 _BUSY_S: Final = 5.0
-_KEEP: Final = "UPDATE answers SET status = ?, media = ?, body = ? WHERE key = ?"
+_KEEP: Final = "UPDATE answers SET status = ?, media = ?, body = ?, location = ? WHERE key = ?"
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -22,6 +22,8 @@ class Answer(msgspec.Struct, frozen=True):
     status: int
     media: str
     body: bytes
+    location: str | None = None
+    """The header: where what was made can be found."""
 
 
 class _Ready(msgspec.Struct, frozen=True):
@@ -62,7 +64,7 @@ class Finishing:
     def _write(self, batch: list[_Ready]) -> None:
         self._db.execute("BEGIN IMMEDIATE")
         try:
-            rows = ((one.answer.status, one.answer.media, one.answer.body, one.key) for one in batch)
+            rows = ((*msgspec.structs.astuple(one.answer), one.key) for one in batch)
             self._db.executemany(_KEEP, rows)
             self._db.execute("COMMIT")
         finally:

@@ -126,7 +126,7 @@ async def _once(house: House, request: Request, principal: Principal, key: str, 
     place, asked = answer_key(principal, key), _asked(request, await request.body())
     before = house.book.begin(place, asked)
     if before is not None:
-        return Response(before.body, before.status, {"Idempotency-Replayed": "true"}, before.media)
+        return _replayed(before)
     try:
         response = await handle(request)
     except BaseException:
@@ -137,8 +137,14 @@ async def _once(house: House, request: Request, principal: Principal, key: str, 
     if told_secret:  # nothing is stored that holds one
         house.book.drop(place)
     else:
-        await house.book.finish(place, Answer(response.status_code, response.media_type or "", body))
+        made = Answer(response.status_code, response.media_type or "", body, response.headers.get("Location"))
+        await house.book.finish(place, made)
     return response
+
+
+def _replayed(before: Answer) -> Response:
+    place = {} if before.location is None else {"Location": before.location}
+    return Response(before.body, before.status, {"Idempotency-Replayed": "true", **place}, before.media)
 
 
 def sub_key(principal: Principal, key: str | None, what: str) -> str | None:

@@ -21,11 +21,13 @@ from recoup.gateway.lists import Filter
 from recoup.gateway.log_pieces import LOG_BYTES_MAX, log_piece
 from recoup.gateway.problems import Refused
 from recoup.gateway.routing import KEY_HEADER, marked, new_router, sub_key
-from recoup.kernel.approvals import SUBMIT
+from recoup.kernel.approvals import AT_THE_STEP, SUBMIT, standing
+from recoup.kernel.canonical import digest
 from recoup.kernel.controls import FORCE
 from recoup.kernel.documents import run_document
 from recoup.kernel.prefix import ledger_document
 from recoup.kernel.rows import attempt_row_document, run_row_document
+from recoup.model.events import ApprovalRequested, Pinned
 from recoup.model.ids import run_stream
 from recoup.model.plan import Plan
 from recoup.model.run import RunState
@@ -128,7 +130,8 @@ async def submit_run(request: Request, wanted: Annotated[shapes.RunRequest, Body
     if await must_ask(request, SUBMIT):
         plan, given, _ = await _plan(house, wanted)
         _must_hold_no_secret(plan, given)
-        waits = await ask_first(request, SUBMIT, plan.name, wanted, wanted.reason or "")
+        pinned = Pinned(plan_digest=_digest(plan))
+        waits = await ask_first(request, SUBMIT, plan.name, wanted, wanted.reason or "", pinned)
         if waits is not None:
             return waits
     done = await submitted(house, wanted, actor, _dedup_key(request))
@@ -141,9 +144,13 @@ async def submit_run(request: Request, wanted: Annotated[shapes.RunRequest, Body
 
 
 async def submitted(
-    house: House, wanted: shapes.RunRequest, actor: str, key: str | None, approval_ref: str | None = None
+    house: House,
+    wanted: shapes.RunRequest,
+    actor: str,
+    key: str | None,
+    asked: ApprovalRequested | None = None,
 ) -> Submitted:
-    """The same key again is the same run."""
+    """The same key again is the same run. `asked`: what somebody agreed to."""
     from recoup.fleet.queued import Queued
     from recoup.kernel.needs import needs_of
     from recoup.linked import Reusing
@@ -151,6 +158,8 @@ async def submitted(
 
     app = house.app
     plan, given, source = await _plan(house, wanted)
+    if asked is not None:
+        _must_be_the_plan(plan, asked)
     now = app.world.clock.now()
     queued = Queued(
         queue=wanted.queue,
@@ -160,7 +169,7 @@ async def submitted(
         dedup_key=wanted.dedup_key or key,
         submitted_by=actor,
         submit_reason=wanted.reason,
-        approval_ref=approval_ref,
+        approval_ref=None if asked is None else asked.ref,
     )
     reusing = None
     if wanted.reuse is not None:
@@ -168,6 +177,20 @@ async def submitted(
         reusing = Reusing(wanted.reuse, wanted.from_step)
     heal = None if wanted.heal is None else HealMode(wanted.heal)
     return await app.submit_queued(plan, given, source, queued, reusing, heal)
+
+
+def _must_be_the_plan(plan: Plan, asked: ApprovalRequested) -> None:
+    """A file may be another by now."""
+    if _digest(plan) != asked.pinned.plan_digest:
+        raise UsageError(
+            "the plan is not the one that was asked for: it was changed meanwhile",
+            hint="Ask for it again.",
+        )
+
+
+def _digest(plan: Plan) -> str:
+    """As a run has it."""
+    return digest(msgspec.to_builtins(plan))
 
 
 def _must_hold_no_secret(plan: Plan, given: dict[str, str]) -> None:
@@ -201,11 +224,21 @@ async def control_task_run(
 async def _control(request: Request, run_id: str, wanted: shapes.ControlRequest) -> Response:
     house, app = house_of(request), house_of(request).app
     await must_make_sense(house, run_id, wanted)
-    waits = await ask_first(request, wanted.action, run_id, wanted, wanted.reason.strip())
+    waits = await _control_waits(request, run_id, wanted)
     if waits is not None:
         return waits
     actor, control_id = principal_of(request).actor, _control_id(request)
     return await _controlled(request, app, await steered(app, run_id, wanted, actor, control_id))
+
+
+async def _control_waits(request: Request, run_id: str, wanted: shapes.ControlRequest) -> Response | None:
+    """Who agrees, agrees to one step, which is named."""
+    if not await must_ask(request, wanted.action):
+        return None
+    pinned = standing(await house_of(request).app.state(run_id), wanted.action, wanted.step_id)
+    if wanted.action in AT_THE_STEP:
+        wanted = wanted.model_copy(update={"step_id": pinned.step_id})
+    return await ask_first(request, wanted.action, run_id, wanted, wanted.reason.strip(), pinned)
 
 
 async def must_make_sense(house: House, run_id: str, wanted: shapes.ControlRequest) -> None:
@@ -307,12 +340,13 @@ async def _read_plan(app: App, path: Path) -> Plan:
 
 
 def _allowed(house: House, said: str) -> Path:
-    """Where it really is, links followed: a link in a folder leads nowhere else."""
+    from recoup.documents.plan_folders import allowed_plan
+
     path = Path(said)
     if not path.is_absolute():
         raise Refused(422, "planPath must begin with /", "Name the whole path.")
-    real = path.resolve()
-    if house.plan_folders and not any(real.is_relative_to(folder) for folder in house.plan_folders):
+    real = allowed_plan(path, house.plan_folders)
+    if real is None:
         raise Refused(403, "planPath is in none of the folders that plans are taken from")
     return real
 

@@ -6,14 +6,17 @@ once; if that was interrupted, it is done again under the same names, so that no
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
 
+from recoup.kernel.controls import current_step
 from recoup.model import events as ev
-from recoup.model.events import Event
+from recoup.model.events import Event, Pinned
 from recoup.model.instant import Instant
 from recoup.model.policy import Policy
+from recoup.model.run import RunState
 
 CONTROLS: Final = frozenset(
     {
@@ -21,6 +24,9 @@ CONTROLS: Final = frozenset(
         *("approve", "reject", "settle", "cancel"),
     }
 )
+AT_THE_STEP: Final = frozenset({"approve", "reject", "retry_step", "hard_reset_step"})
+"""Without a step's name they are about the one at which the run stands."""
+_STOPPING: Final = frozenset({"pause", "takeover", "cancel"})
 MODE, ROLLBACK, SUBMIT, COMMAND = "mode", "memory_rollback", "submit", "probe_command"
 APPROVABLE: Final = CONTROLS | {MODE, ROLLBACK, SUBMIT, COMMAND}
 WAITING, APPROVED, REJECTED, EXPIRED, DONE, REFUSED = (
@@ -63,6 +69,16 @@ def needs_approval(policy: Policy, action: str) -> bool:
     return action in policy.approval_required
 
 
+def standing(state: RunState, action: str, named: str | None = None) -> Pinned:
+    """What a request for a control is held to. What stops a run stops it wherever it is by then."""
+    if action in _STOPPING:
+        return Pinned()
+    step = current_step(state)
+    here = None if step is None else step.step_id
+    about = named if named is not None and action in AT_THE_STEP else here
+    return Pinned(step_id=about, delivery=state.delivery)
+
+
 def advance_approvals(approvals: Approvals, event: Event) -> None:
     if event.seq <= approvals.seq:
         return
@@ -88,6 +104,17 @@ def state_of(approval: Approval, now: Instant) -> str:
     if approval.said == WAITING and now.wall_us >= approval.expires_at_us:
         return EXPIRED
     return approval.said
+
+
+def urgent_first(approvals: Iterable[Approval], now: Instant) -> list[Approval]:
+    """Those that wait, the first to expire first; those that were approved and not carried out; the others as they
+    come."""
+
+    def rank(one: Approval) -> tuple[int, int]:
+        state = state_of(one, now)
+        return (0, one.expires_at_us) if state == WAITING else (1 if state == APPROVED else 2, 0)
+
+    return sorted(approvals, key=rank)
 
 
 def refuse_request(approvals: Approvals, now: Instant) -> str | None:

@@ -33,16 +33,28 @@ if TYPE_CHECKING:
     type=click.IntRange(0, 65_535),
     help="With --http. 0: any free one.",
 )
+@click.option(
+    "--plans", "plan_folders", multiple=True, metavar="DIR",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="With --http: take plans from this folder only; may be repeated.",
+)  # fmt: skip
 @click.option("--read-only", is_flag=True, help="Offer only tools that look.")
 @click.option("--json", "as_json", is_flag=True, help="With --http: print the address as JSON.")
 @click.pass_context
 def mcp(
-    ctx: click.Context, inside: bool | None, http: bool, port: int, read_only: bool, as_json: bool
+    ctx: click.Context,
+    inside: bool | None,
+    http: bool,
+    port: int,
+    plan_folders: tuple[Path, ...],
+    read_only: bool,
+    as_json: bool,
 ) -> None:
     """Serve MCP: to the program that starts this (stdio), or with --http.
 
     Outside a step: submit, inspect and control runs. With RECOUP_GATEWAY and RECOUP_TOKEN set, the gateway is asked;
-    else the ledger of this home. --http takes the tokens of `recoup tokens`, with their roles.
+    else the ledger of this home. --http takes the tokens of `recoup tokens`, with their roles; what the policy's
+    approval_required names is refused there, and with --plans only files in those folders are taken.
 
     Inside a step (its environment says so): report_progress, get_failure_context, request_reset. An `agent:` step
     starts this for claude and codex by itself.
@@ -51,7 +63,7 @@ def mcp(
     Examples:
       claude mcp add recoup -- recoup mcp
       recoup mcp --read-only
-      recoup mcp --http --port 8621
+      recoup mcp --http --port 8621 --plans /srv/plans
     """
     try:
         import mcp as _package  # noqa: F401
@@ -65,10 +77,14 @@ def mcp(
             raise UsageError("--http and --read-only are for outside a step", hint="Add --outside.")
         serve_inside()
         return
-    asyncio.run(_outside(_settings(ctx), http, port, read_only, as_json))
+    if plan_folders and not http:
+        raise UsageError("--plans is for --http", hint="Whoever starts it over stdio has the files anyway.")
+    asyncio.run(_outside(_settings(ctx), http, port, plan_folders, read_only, as_json))
 
 
-async def _outside(settings: Settings, http: bool, port: int, read_only: bool, as_json: bool) -> None:
+async def _outside(
+    settings: Settings, http: bool, port: int, plan_folders: tuple[Path, ...], read_only: bool, as_json: bool
+) -> None:
     import getpass
 
     from recoup.app import open_app
@@ -83,7 +99,11 @@ async def _outside(settings: Settings, http: bool, port: int, read_only: bool, a
         return
     async with open_app(settings, os.environ) as app:
         if http:
-            await serve_http(app, port, lambda url: _opened(url, as_json), read_only=read_only)
+            await serve_http(
+                *(app, port, lambda url: _opened(url, as_json)),
+                read_only=read_only,
+                plan_folders=plan_folders,
+            )
         else:
             await serve_stdio(app, f"{getpass.getuser()} (mcp)", read_only=read_only)
 

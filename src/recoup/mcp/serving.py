@@ -12,7 +12,7 @@ import secrets
 import signal
 import socket
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,6 +30,7 @@ from recoup.mcp.desk import Desk
 from recoup.mcp.gateway_desk import GatewayDesk
 from recoup.mcp.ledger_desk import LedgerDesk
 from recoup.mcp.outside import Asking, DeskOf, build
+from recoup.mcp.token_desk import TokenDesk
 from recoup.tokens import Principal, Role, given, hash_of, known
 
 HOST: Final = "127.0.0.1"
@@ -53,14 +54,21 @@ async def serve_gateway(url: str, token: str, *, read_only: bool) -> None:
         await build(_always(desk), str, read_only=read_only).run_stdio_async()
 
 
-async def serve_http(app: App, port: int, opened: Callable[[str], None], *, read_only: bool) -> None:
+async def serve_http(
+    app: App,
+    port: int,
+    opened: Callable[[str], None],
+    *,
+    read_only: bool,
+    plan_folders: Sequence[Path] = (),
+) -> None:
     """On loopback, until a signal comes."""
 
     def desk_of(asking: Asking, *, changing: bool) -> Desk:
         principal = _principal(asking)
         if changing and principal.role is not Role.OPERATOR:
             raise UsageError(f"a {principal.role} may not do this", hint="It takes an operator's token.")
-        return LedgerDesk(app, principal.actor)
+        return TokenDesk(app, principal.actor, plan_folders)
 
     listening = _listening(port)
     with contextlib.closing(listening), _Tokens(app.settings.home, app.settings.token) as tokens:

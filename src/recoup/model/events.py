@@ -894,6 +894,16 @@ class ApprovalPayload(Payload, frozen=True, kw_only=True):
     reason: str
 
 
+class Pinned(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """How things stood when something was asked for: it is done to nothing else."""
+
+    plan_digest: str | None = None
+    """Of a submission: as in `task.run.submitted`."""
+    step_id: Ident | None = None
+    """Of a control that makes a run go on: the step it is about, or the one at which the run stood."""
+    delivery: int | None = None
+
+
 class ApprovalRequested(ApprovalPayload, frozen=True, kw_only=True):
     TYPE: ClassVar[str] = "approval.requested"
     action: Ident
@@ -905,6 +915,7 @@ class ApprovalRequested(ApprovalPayload, frozen=True, kw_only=True):
     token_id: Ident
     """Whoever holds this token cannot agree to it."""
     expires_s: float
+    pinned: Pinned = Pinned()
 
 
 class ApprovalApproved(ApprovalPayload, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ import msgspec
 from recoup.gateway.hooks import hook_document
 from recoup.gateway.house import House
 from recoup.kernel import escalations as kernel
-from recoup.kernel.approvals import approval_document
+from recoup.kernel.approvals import approval_document, urgent_first
 from recoup.model.storage import EscalationRow
 
 STATES: Final = kernel.STATES
@@ -78,10 +78,10 @@ async def history(house: House, escalation_id: str) -> list[dict[str, Any]]:
 
 
 async def approvals(house: House, limit: int) -> list[Approval]:
-    """Newest first."""
+    """Those that wait first, whatever was decided since; then newest first."""
     now = house.app.world.clock.now()
     made = []
-    for one in (await house.approvals.all())[:limit]:
+    for one in urgent_first(await house.approvals.all(), now)[:limit]:
         told, asked = approval_document(one, now), await house.approvals.wanted(one)
         made.append(
             Approval(
