@@ -15,7 +15,7 @@ from recoup.gateway.batches import Batch, message
 from recoup.gateway.house import House
 from recoup.gateway.limits import STREAMS_MAX
 from recoup.gateway.problems import Refused
-from recoup.gateway.streaming import EventStream
+from recoup.gateway.streaming import ADMITTED_S, EventStream
 from recoup.gateway.tail import RING_EVENTS_MAX, Ring, Watch
 from recoup.ledger.sqlite import SqliteLedger
 from recoup.model.redacted import Redacted
@@ -85,6 +85,20 @@ async def test_a_stream_ends_when_the_server_does(house: House) -> None:
     async with asyncio.timeout(5):
         await EventStream(house, Watch(), endless, 0)(NOTHING, never, send)
     assert taken[-1]["more_body"] is False
+
+
+async def test_a_busy_stream_asks_once_a_second_whether_its_client_may_look_and_ends_when_not(
+    house: House,
+) -> None:
+    answers = [True, False]
+
+    async def send(_message: Any) -> None:
+        await asyncio.sleep(0.001)
+
+    began_s = time.monotonic()
+    async with asyncio.timeout(5):
+        await EventStream(house, Watch(), endless, 0, still=lambda: answers.pop(0))(NOTHING, never, send)
+    assert not answers and time.monotonic() - began_s >= ADMITTED_S
 
 
 async def test_there_is_a_limit_on_streams(house: House) -> None:

@@ -18,7 +18,7 @@ from recoup.gateway.access import MAY, Principal
 from recoup.gateway.answering import JSON
 from recoup.gateway.book import answer_key
 from recoup.gateway.finishing import Answer
-from recoup.gateway.house import House, house_of
+from recoup.gateway.house import House, house_of, principal_of
 from recoup.gateway.problems import Refused
 
 KEY_HEADER: Final = "Idempotency-Key"
@@ -89,6 +89,15 @@ def known(house: House, request: Request, token: str) -> Principal:
             headers=dict(_CHALLENGE),
         )
     return found
+
+
+def is_still_admitted(house: House, request: Request) -> bool:
+    """Whether they who were admitted would be now: their token may have been revoked, their session have ended."""
+    who, said = principal_of(request), request.headers.get("Authorization")
+    if said is not None:
+        return house.book.who(said.partition(" ")[2].strip()) == who
+    session = house.book.session(request.cookies.get(COOKIE, ""))
+    return session is not None and session.principal == who
 
 
 def must_be_own_page(request: Request) -> None:
