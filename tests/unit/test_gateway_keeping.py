@@ -80,6 +80,16 @@ def test_a_session_ends_by_itself_or_with_its_token(book: Book, now: list[float]
     assert book.session(secret) is None
 
 
+def test_a_session_of_a_given_token_ends_when_another_is_given(book: Book) -> None:
+    book.accept("x" * 32)
+    secret, _ = book.open_session(book.who("x" * 32) or pytest.fail("unknown"))
+    assert book.session(secret) is not None
+    book.accept("y" * 32)
+    assert book.session(secret) is None
+    book.accept("x" * 32)
+    assert book.session(secret) is not None
+
+
 def test_sessions_are_bounded_and_the_oldest_go_first(book: Book, now: list[float]) -> None:
     book.accept("x" * 32)
     who = book.who("x" * 32)
