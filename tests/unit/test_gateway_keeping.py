@@ -19,7 +19,7 @@ from recoup.gateway.answering import cursor_of, read_cursor
 from recoup.gateway.book import (
     ANSWERS_KEPT_S,
     SESSION_S,
-    SESSIONS_MAX,
+    SESSIONS_OF_TOKEN_MAX,
     UNDER_WAY_S,
     Book,
     KeyOfAnother,
@@ -95,16 +95,20 @@ def test_a_session_of_a_given_token_ends_when_another_is_given(book: Book) -> No
     assert book.session(secret) is not None
 
 
-def test_sessions_are_bounded_and_the_oldest_go_first(book: Book, now: list[float]) -> None:
+def test_sessions_of_a_token_are_bounded_and_the_oldest_go_first(book: Book, now: list[float]) -> None:
     book.accept("x" * 32)
     who = book.who("x" * 32)
     assert who is not None
+    other = book.who(book.make(Role.VIEWER, "v", "2026-11-16T00:00:00Z"))
+    assert other is not None
+    others, _ = book.open_session(other)
     made = []
-    for _ in range(SESSIONS_MAX + 1):
+    for _ in range(SESSIONS_OF_TOKEN_MAX + 1):
         now[0] += 0.001
         made.append(book.open_session(who)[0])
     assert book.session(made[0]) is None
     assert book.session(made[1]) is not None and book.session(made[-1]) is not None
+    assert book.session(others) is not None, "nobody signs out whoever has another token"
 
 
 def test_where_wrong_tokens_come_from_made_ones_are_known_and_a_given_one_waits(book: Book) -> None:

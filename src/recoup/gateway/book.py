@@ -27,7 +27,7 @@ UNDER_WAY_S: Final = 120.0
 """After that whoever began is taken for dead, and the request may be made again."""
 TOKENS_MAX: Final = 1_000
 SESSION_S: Final = 12 * 3_600
-SESSIONS_MAX: Final = 200
+SESSIONS_OF_TOKEN_MAX: Final = 20
 _COUNTED_EVERY: Final = 100
 """Answers."""
 _PREFIX: Final = "recoup"
@@ -149,8 +149,9 @@ class Book:
         secret, csrf, now_s = secrets.token_urlsafe(32), secrets.token_urlsafe(32), self._now_s()
         self._db.execute("DELETE FROM sessions WHERE until_s < ?", (now_s,))
         self._db.execute(
-            "DELETE FROM sessions WHERE hash IN (SELECT hash FROM sessions ORDER BY until_s DESC LIMIT -1 OFFSET ?)",
-            (SESSIONS_MAX - 1,),
+            "DELETE FROM sessions WHERE hash IN (SELECT hash FROM sessions WHERE token_id = ?"
+            " ORDER BY until_s DESC LIMIT -1 OFFSET ?)",
+            (principal.token_id, SESSIONS_OF_TOKEN_MAX - 1),
         )
         self._db.execute(
             "INSERT INTO sessions VALUES (?, ?, ?, ?)",
