@@ -10,12 +10,14 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from tests.integration.stream_house import write
 
 from recoup.gateway.batches import Batch, message
 from recoup.gateway.house import House
 from recoup.gateway.limits import STREAMS_MAX
 from recoup.gateway.problems import Refused
 from recoup.gateway.streaming import ADMITTED_S, EventStream
+from recoup.gateway.streams import events_behind
 from recoup.gateway.tail import RING_EVENTS_MAX, Ring, Watch
 from recoup.ledger.sqlite import SqliteLedger
 from recoup.model.redacted import Redacted
@@ -108,6 +110,19 @@ async def test_there_is_a_limit_on_streams(house: House) -> None:
         await EventStream(house, Watch(), endless, 0)(NOTHING, never, cast(Any, None))
     house.leave_stream()
     house.enter_stream()
+
+
+async def test_a_run_is_not_said_to_be_over_before_its_last_event_was_told(house: House) -> None:
+    """Its end is known by the ledger, and the tail has not come so far."""
+    await write(house.app.ledger, "a", 2)
+    watch = Watch("run:a")
+    async with house.tail.watched(watch):
+        watch.latest = 1
+        batch = await events_behind(house, watch, "run:a", 1, over_at=2)
+        assert batch.place == 2 and batch.body.startswith(b"id: 2\n") and not batch.over
+        assert (await events_behind(house, watch, "run:a", 2, over_at=2)).over
+        assert (await events_behind(house, watch, "run:a", 2, over_at=3)).over, "the rest was forgotten"
+        assert not (await events_behind(house, watch, "run:a", 2, over_at=None)).over
 
 
 def arrivals(first: int, count: int, stream: str = "run:a", words: str = "") -> list[Arrival]:
