@@ -45,7 +45,9 @@ def given(token: str) -> tuple[str, Principal]:
             f"RECOUP_TOKEN has fewer than {GIVEN_CHARS_MIN} characters",
             hint="Make a long random one: python3 -c 'import secrets; print(secrets.token_urlsafe(32))'",
         )
-    return hash_of(token), Principal("environment", "RECOUP_TOKEN", Role.OPERATOR)
+    hashed = hash_of(token)
+    # Another token is another id: sessions of the one before it end.
+    return hashed, Principal(f"environment-{hashed[:8]}", "RECOUP_TOKEN", Role.OPERATOR)
 
 
 def known(database: sqlite3.Connection, hashed: str) -> Principal | None:

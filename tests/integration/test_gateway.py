@@ -28,7 +28,7 @@ from tests.integration.gateway_house import Gateway, gateway
 from tests.integration.heal_house import Shop, plan_file
 
 from recoup.gateway import shapes
-from recoup.gateway.access import MAY, Role
+from recoup.gateway.access import LOOKING, MAY, Role
 from recoup.gateway.limits import BODY_BYTES_MAX, WRONG_TOKENS_MAX
 from recoup.gateway.service import described, routes_of
 from recoup.testing.postgres import PostgresServer
@@ -88,7 +88,7 @@ def test_each_role_may_what_the_table_says_and_nothing_else(house: Gateway, done
 
 def test_a_session_may_what_its_role_may_and_nothing_else(house: Gateway, done: str) -> None:
     """Signed in, with the word that its own page knows; and by that alone."""
-    for role in Role:
+    for role in LOOKING:
         with house.client(None) as browser:
             csrf = browser.post("/api/session", json={"token": house.tokens[role.value]}).json()["csrf"]
             said = {"X-CSRF-Token": csrf}
@@ -102,6 +102,13 @@ def test_a_session_may_what_its_role_may_and_nothing_else(house: Gateway, done: 
                 assert refused == (role not in may), (method, template, role)
                 if method == "POST":
                     assert browser.post(path, json={}).status_code == 403, "without the word"
+
+
+def test_machines_do_not_sign_in(house: Gateway) -> None:
+    with house.client(None) as client:
+        for role in set(Role) - LOOKING:
+            answer = client.post("/api/session", json={"token": house.tokens[role.value]})
+            assert answer.status_code == 403 and "Set-Cookie" not in answer.headers
 
 
 def test_streams_are_for_those_who_may_look(house: Gateway, done: str) -> None:

@@ -19,6 +19,8 @@ from tests.integration.gateway_house import Gateway, gateway
 from tests.integration.impatient_gateway_child import PATIENCE
 from tests.integration.stream_house import Client, Crowd, cpu_s, crowd, rss_bytes, write
 
+from recoup.gateway.access import Role
+from recoup.gateway.book import Book
 from recoup.gateway.limits import STREAMS_MAX
 from recoup.gateway.serving import CONNECTIONS_MAX, OTHER_FILES_MAX, few_streams, streams_for
 from recoup.ledger.postgres.ledger import PostgresLedger
@@ -331,3 +333,26 @@ async def test_who_comes_when_nobody_watched_misses_nothing(
         heard: list[int] = []
         await watching.join(1, path, lambda _c, _e, _p, data, h=heard: h.append(data.get("seq")), first.last)  # type: ignore[misc]
         await until(lambda h=heard: number in h)  # noqa: B023
+
+
+@pytest.mark.parametrize("by", ["token", "session"])
+async def test_nothing_is_told_to_whoever_may_not_look_any_more(
+    house: Gateway, ledger: Ledger, by: str
+) -> None:
+    run_id = await a_run(house)
+    with contextlib.closing(Book(house.home / "gateway.db", time.time)) as book, house.client(None) as client:
+        token = book.make(Role.VIEWER, "board", "2026-11-16T00:00:00Z", f"tok-{by}")
+        csrf = ""
+        if by == "token":
+            client.headers["Authorization"] = f"Bearer {token}"
+        else:
+            csrf = client.post("/api/session", json={"token": token}).json()["csrf"]
+        with client.stream("GET", f"/api/runs/{run_id}/events/stream?after=1") as answer:
+            lines = answer.iter_lines()
+            assert next(lines) == "retry: 1000"
+            if by == "token":
+                book.revoke("tok-token", "2026-11-17T00:00:00Z")
+            else:
+                assert client.post("/api/session/end", headers={"X-CSRF-Token": csrf}).status_code == 200
+            await write(ledger, run_id, 1)
+            assert not "".join(lines), "it ends, and says nothing"

@@ -7,10 +7,13 @@ import contextlib
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.requests import Request
 
 from recoup.errors import NotFound, UsageError
 from recoup.gateway.access import Principal, Role
@@ -18,16 +21,18 @@ from recoup.gateway.answering import cursor_of, read_cursor
 from recoup.gateway.book import (
     ANSWERS_KEPT_S,
     SESSION_S,
-    SESSIONS_MAX,
+    SESSIONS_OF_TOKEN_MAX,
     UNDER_WAY_S,
     Book,
     KeyOfAnother,
     answer_key,
 )
 from recoup.gateway.finishing import Answer
+from recoup.gateway.house import House
 from recoup.gateway.limits import ADDRESSES_MAX, WRONG_TOKENS_MAX, WRONG_TOKENS_WINDOW_S, Brake
 from recoup.gateway.log_pieces import whole
 from recoup.gateway.problems import Refused
+from recoup.gateway.routing import known
 from recoup.gateway.serving import Setup, must_be_safe
 
 DONE = Answer(201, "application/json", b"{}")
@@ -97,16 +102,46 @@ def test_a_session_ends_by_itself_or_with_its_token(book: Book, now: list[float]
     assert book.session(secret) is None
 
 
-def test_sessions_are_bounded_and_the_oldest_go_first(book: Book, now: list[float]) -> None:
+def test_a_session_of_a_given_token_ends_when_another_is_given(book: Book) -> None:
+    book.accept("x" * 32)
+    secret, _ = book.open_session(book.who("x" * 32) or pytest.fail("unknown"))
+    assert book.session(secret) is not None
+    book.accept("y" * 32)
+    assert book.session(secret) is None
+    book.accept("x" * 32)
+    assert book.session(secret) is not None
+
+
+def test_sessions_of_a_token_are_bounded_and_the_oldest_go_first(book: Book, now: list[float]) -> None:
     book.accept("x" * 32)
     who = book.who("x" * 32)
     assert who is not None
+    other = book.who(book.make(Role.VIEWER, "v", "2026-11-16T00:00:00Z"))
+    assert other is not None
+    others, _ = book.open_session(other)
     made = []
-    for _ in range(SESSIONS_MAX + 1):
+    for _ in range(SESSIONS_OF_TOKEN_MAX + 1):
         now[0] += 0.001
         made.append(book.open_session(who)[0])
     assert book.session(made[0]) is None
     assert book.session(made[1]) is not None and book.session(made[-1]) is not None
+    assert book.session(others) is not None, "nobody signs out whoever has another token"
+
+
+def test_where_wrong_tokens_come_from_made_ones_are_known_and_a_given_one_waits(book: Book) -> None:
+    book.accept("x" * 32)
+    made = book.make(Role.VIEWER, "v", "2026-11-16T00:00:00Z")
+    house = House(cast(Any, SimpleNamespace(ledger=None)), book)
+    here, there = (
+        Request({"type": "http", "headers": [], "client": (host, 1)}) for host in ("::1", "::2:0:0:0:1")
+    )
+    for number in range(WRONG_TOKENS_MAX):
+        with pytest.raises(Refused, match="not known"):
+            known(house, here, f"wrong {number}")
+    assert known(house, here, made).name == "v"
+    assert known(house, there, "x" * 32).name == "RECOUP_TOKEN"
+    with pytest.raises(Refused, match="different wrong tokens"):
+        known(house, here, "x" * 32)
 
 
 async def test_a_key_is_answered_once_and_then_told(book: Book, now: list[float]) -> None:

@@ -10,12 +10,14 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from tests.integration.stream_house import write
 
 from recoup.gateway.batches import Batch, message
 from recoup.gateway.house import House
 from recoup.gateway.limits import STREAMS_MAX
 from recoup.gateway.problems import Refused
-from recoup.gateway.streaming import EventStream
+from recoup.gateway.streaming import ADMITTED_S, EventStream
+from recoup.gateway.streams import events_behind
 from recoup.gateway.tail import RING_EVENTS_MAX, Ring, Watch
 from recoup.ledger.sqlite import SqliteLedger
 from recoup.model.redacted import Redacted
@@ -87,6 +89,20 @@ async def test_a_stream_ends_when_the_server_does(house: House) -> None:
     assert taken[-1]["more_body"] is False
 
 
+async def test_a_busy_stream_asks_once_a_second_whether_its_client_may_look_and_ends_when_not(
+    house: House,
+) -> None:
+    answers = [True, False]
+
+    async def send(_message: Any) -> None:
+        await asyncio.sleep(0.001)
+
+    began_s = time.monotonic()
+    async with asyncio.timeout(5):
+        await EventStream(house, Watch(), endless, 0, still=lambda: answers.pop(0))(NOTHING, never, send)
+    assert not answers and time.monotonic() - began_s >= ADMITTED_S
+
+
 async def test_there_is_a_limit_on_streams(house: House) -> None:
     for _ in range(STREAMS_MAX):
         house.enter_stream()
@@ -94,6 +110,19 @@ async def test_there_is_a_limit_on_streams(house: House) -> None:
         await EventStream(house, Watch(), endless, 0)(NOTHING, never, cast(Any, None))
     house.leave_stream()
     house.enter_stream()
+
+
+async def test_a_run_is_not_said_to_be_over_before_its_last_event_was_told(house: House) -> None:
+    """Its end is known by the ledger, and the tail has not come so far."""
+    await write(house.app.ledger, "a", 2)
+    watch = Watch("run:a")
+    async with house.tail.watched(watch):
+        watch.latest = 1
+        batch = await events_behind(house, watch, "run:a", 1, over_at=2)
+        assert batch.place == 2 and batch.body.startswith(b"id: 2\n") and not batch.over
+        assert (await events_behind(house, watch, "run:a", 2, over_at=2)).over
+        assert (await events_behind(house, watch, "run:a", 2, over_at=3)).over, "the rest was forgotten"
+        assert not (await events_behind(house, watch, "run:a", 2, over_at=None)).over
 
 
 def arrivals(first: int, count: int, stream: str = "run:a", words: str = "") -> list[Arrival]:

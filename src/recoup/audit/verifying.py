@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -15,13 +16,20 @@ from recoup.errors import StateError
 from recoup.model.events import LedgerPruned
 from recoup.model.ids import key_stream
 from recoup.model.storage import Arrival
-from recoup.ports import Ledger
 
 GAPS_SHOWN_MAX = 1_000
 WAIT_MAX_S = 30.0
 _PAGE_EVENTS_MAX = 2_000
 _PRUNED = LedgerPruned.TYPE
 _KEY = key_stream("")
+
+
+class Arrivals(Protocol):
+    """What is needed of a ledger."""
+
+    async def arrivals(self, after: int, limit: int) -> list[Arrival]: ...
+
+    async def head(self, stream: str) -> int: ...
 
 
 class Break(msgspec.Struct, frozen=True):
@@ -65,7 +73,7 @@ class Verified(msgspec.Struct, frozen=True, rename="camel"):
         return self.first_break is None
 
 
-async def verify(root: Path, ledger: Ledger | None = None, *, wait_s: float = WAIT_MAX_S) -> Verified:
+async def verify(root: Path, ledger: Arrivals | None = None, *, wait_s: float = WAIT_MAX_S) -> Verified:
     """Everything that was in the folder when it began. Writes nothing. Raises StateError, LedgerError."""
     folder = AuditFolder(root)
     try:
@@ -113,7 +121,7 @@ async def _stands(folder: AuditFolder, wait_s: float) -> _Stand:
 class _Verification:
     """One walk, and what it has seen so far."""
 
-    def __init__(self, stands: _Stand, ledger: Ledger | None) -> None:
+    def __init__(self, stands: _Stand, ledger: Arrivals | None) -> None:
         self._stands = stands
         self._beside = _Beside(ledger) if ledger is not None else None
         self._lines = 0
@@ -211,7 +219,7 @@ class _Verification:
 class _Beside:
     """The ledger, read along with the audit."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Arrivals) -> None:
         self._ledger = ledger
         self._page: deque[Arrival] = deque()
         self._cursor = 0

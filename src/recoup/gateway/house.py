@@ -29,6 +29,7 @@ from recoup.gateway.tail import Tail
 from recoup.model.events import TokenPayload
 
 if TYPE_CHECKING:
+    from recoup.gateway.audits import Audits
     from recoup.gateway.plan_shelf import PlanShelf
 
 _SOURCE: Final = "the plan in the request"
@@ -62,6 +63,13 @@ class House:
         from recoup.gateway.plan_shelf import PlanShelf
 
         return PlanShelf(_SOURCE, self.app.settings.home / "plans")
+
+    @cached_property
+    def audits(self) -> Audits:
+        """Loaded when somebody asks."""
+        from recoup.gateway.audits import Audits
+
+        return Audits(self.app, lambda: self.stopping())
 
     @cached_property
     def probes(self) -> ProbeDesk:

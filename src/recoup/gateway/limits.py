@@ -96,8 +96,9 @@ class Bounded:
 
 
 class Brake:
-    """Slows down who tries tokens: so many different wrong ones of one address in a minute, then none is looked at. The
-    same one again is no try: a machine whose token was revoked must not keep out all who share its address."""
+    """Slows down who tries tokens: so many different wrong ones of one address in a minute, then none is looked at that
+    we did not make. The same one again is no try: a machine whose token was revoked must not keep out all who share its
+    address."""
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s

@@ -18,7 +18,7 @@ from recoup.gateway.access import MAY, Principal
 from recoup.gateway.answering import JSON
 from recoup.gateway.book import answer_key
 from recoup.gateway.finishing import Answer
-from recoup.gateway.house import House, house_of
+from recoup.gateway.house import House, house_of, principal_of
 from recoup.gateway.problems import Refused
 
 KEY_HEADER: Final = "Idempotency-Key"
@@ -77,10 +77,13 @@ def _principal(house: House, request: Request) -> Principal | None:
 
 
 def known(house: House, request: Request, token: str) -> Principal:
-    """Whose token it is. Who tries many is not listened to."""
+    """Whose token it is. Who tries many is not listened to; whoever has one that we made is, whatever others try who
+    share their address: nobody guesses 256 bits."""
+    if (found := house.book.who_by_made(token)) is not None:
+        return found
     address = request.client.host if request.client else ""
     house.brake.must_be_open(address)
-    found = house.book.who(token)
+    found = house.book.who_by_given(token)
     if found is None:
         house.brake.wrong(address, token)
         raise Refused(
@@ -89,6 +92,15 @@ def known(house: House, request: Request, token: str) -> Principal:
             headers=dict(_CHALLENGE),
         )
     return found
+
+
+def is_still_admitted(house: House, request: Request) -> bool:
+    """Whether they who were admitted would be now: their token may have been revoked, their session have ended."""
+    who, said = principal_of(request), request.headers.get("Authorization")
+    if said is not None:
+        return house.book.who(said.partition(" ")[2].strip()) == who
+    session = house.book.session(request.cookies.get(COOKIE, ""))
+    return session is not None and session.principal == who
 
 
 def must_be_own_page(request: Request) -> None:

@@ -28,15 +28,16 @@ class RunStates:
         state = await self._state(run_id)
         return {"runId": run_id, "status": "forgotten"} if state is None else run_document(state)
 
-    async def is_over(self, run_id: str) -> bool:
-        """Ended, and no other delivery follows by itself; or forgotten."""
+    async def over_at(self, run_id: str) -> int | None:
+        """The place of its last event, if it has ended and no other delivery follows by itself; 0: it was forgotten.
+        None: it goes on."""
         head = await self._app.ledger.head(f"run:{run_id}")
         seq, over = self._over.get(run_id, (-1, False))
         if seq != head:
             state = await self._state(run_id)
             seq, over = (0, True) if state is None else (state.seq, is_over(state))
             _keep(self._over, run_id, (seq, over), OVER_MAX)
-        return over
+        return seq if over else None
 
     async def _state(self, run_id: str) -> RunState | None:
         known = self._states.get(run_id)

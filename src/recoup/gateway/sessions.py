@@ -9,11 +9,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from recoup.gateway import shapes
-from recoup.gateway.access import Principal
+from recoup.gateway.access import LOOKING, Principal
 from recoup.gateway.answering import document
 from recoup.gateway.book import SESSION_S
 from recoup.gateway.described import answers
 from recoup.gateway.house import house_of, principal_of
+from recoup.gateway.problems import Refused
 from recoup.gateway.routing import COOKIE, known, must_be_own_page, new_router
 from recoup.model.events import SessionEnded, SessionOpened
 
@@ -26,6 +27,7 @@ async def sign_in(request: Request, wanted: Annotated[shapes.SignIn, Body()]) ->
     must_be_own_page(request)
     house = house_of(request)
     principal = known(house, request, wanted.token)
+    _must_look(principal)
     secret, csrf = house.book.open_session(principal)
     await house.tell_of_tokens(SessionOpened(**_about(principal)))
     answer = document(request, {"role": principal.role.value, "name": principal.name, "csrf": csrf})
@@ -48,6 +50,12 @@ async def sign_out(request: Request) -> Response:
     answer = document(request, {"ended": True})
     answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
     return answer
+
+
+def _must_look(principal: Principal) -> None:
+    """A session is for people in front of pages; machines have nothing to see there."""
+    if principal.role not in LOOKING:
+        raise Refused(403, f"a {principal.role} does not sign in", "It takes the role: operator, viewer.")
 
 
 def _about(principal: Principal) -> dict[str, str]:

@@ -16,11 +16,14 @@ from recoup.errors import LedgerError
 from recoup.gateway.batches import Batch, message
 from recoup.gateway.house import House
 from recoup.gateway.problems import Refused
+from recoup.gateway.routing import is_still_admitted
 from recoup.gateway.tail import Watch
 
 STILL_HERE_S: Final = 15.0
 STREAM_S_MAX: Final = 3_600.0
 """Then the client connects again."""
+ADMITTED_S: Final = 1.0
+"""So long nobody asks again whether the client may still look, and not before there is something to send."""
 MEDIA: Final = "text/event-stream"
 _STILL_HERE: Final = b": still here\n\n"
 _AGAIN: Final = b"retry: 1000\n\n"
@@ -28,6 +31,8 @@ _AGAIN: Final = b"retry: 1000\n\n"
 
 Look = Callable[[int], Awaitable[Batch]]
 """What there is behind a place."""
+Still = Callable[[], bool]
+"""Whether the client may still look."""
 
 
 class EventStream(Response):
@@ -36,7 +41,14 @@ class EventStream(Response):
     media_type = MEDIA
 
     def __init__(
-        self, house: House, watch: Watch, look: Look, after: int | None, *, pace_s: float = 0.0
+        self,
+        house: House,
+        watch: Watch,
+        look: Look,
+        after: int | None,
+        *,
+        pace_s: float = 0.0,
+        still: Still = lambda: True,
     ) -> None:
         """`after` None: from now on. `pace_s`: so long it collects what comes meanwhile."""
         super().__init__(None, 200, {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}, MEDIA)
@@ -47,6 +59,9 @@ class EventStream(Response):
         self._after = after
         self._place = after or 0
         self._pace_s = pace_s
+        self._still = still
+        self._asked_s = -ADMITTED_S
+        self._admitted = True
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
         self._house.enter_stream()
@@ -73,6 +88,8 @@ class EventStream(Response):
                 batch = await self._look(self._place)
             except LedgerError:
                 break  # the client comes back, and is told then if that lasts
+            if (batch.body or batch.over) and not self._may_look():
+                break
             if batch.body:
                 self._place = batch.place
                 await _send(send, batch.body)
@@ -82,8 +99,17 @@ class EventStream(Response):
                 await _send(send, message(self._place, "end", {}))
                 break
             elif not await self._watch.wait(STILL_HERE_S):
+                if not self._may_look():
+                    break
                 await _send(send, self._still_here())
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    def _may_look(self) -> bool:
+        """Of tokens and sessions: they end while streams go on."""
+        now_s = time.monotonic()
+        if now_s - self._asked_s >= ADMITTED_S:
+            self._asked_s, self._admitted = now_s, self._still()
+        return self._admitted
 
     def _begin(self) -> bytes:
         """Who begins now is told where that is: they come back there, even if nothing was sent since."""
@@ -117,7 +143,9 @@ async def stream(
         first = await look(_place(said))
         if first.over and not first.body:
             return Response(None, 204)
-    return EventStream(house, watch, look, begin, pace_s=pace_s)
+    return EventStream(
+        house, watch, look, begin, pace_s=pace_s, still=lambda: is_still_admitted(house, request)
+    )
 
 
 async def _send(send: Send, body: bytes) -> None:

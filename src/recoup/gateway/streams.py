@@ -83,11 +83,7 @@ async def stream_events(request: Request, run_id: str, after: After = None) -> R
     over = _Over(house, run_id, watch)
 
     async def look(place: int) -> Batch:
-        ended = await over.now()
-        if house.tail.follows and watch.latest is not None and watch.latest <= place:
-            return Batch(over=ended)
-        batch = await _of_run(house, watch, name, place)
-        return batch if batch.body else Batch(over=ended)
+        return await events_behind(house, watch, name, place, await over.at())
 
     return await stream(request, house, watch, look, after or 0)
 
@@ -102,23 +98,34 @@ async def stream_log(request: Request, run_id: str, step: str, after: After = No
     over = _Over(house, run_id, watch)
 
     async def look(place: int) -> Batch:
-        ended = await over.now()  # before the log: what it says last must not be missed
+        ended = await over.at() is not None  # before the log: what it says last must not be missed
         return _log_batch(path, place, ended)
 
     return await stream(request, house, watch, look, after or 0)
 
 
+async def events_behind(house: House, watch: Watch, name: str, place: int, over_at: int | None) -> Batch:
+    """It is over where its last event was told, and the tail may not have heard of that one yet: then the ledger is
+    asked, and has them all."""
+    is_behind = over_at is not None and over_at > place
+    if house.tail.follows and watch.latest is not None and watch.latest <= place and not is_behind:
+        return Batch(over=over_at is not None)
+    batch = await _of_run(house, watch, name, place)
+    return batch if batch.body else Batch(over=over_at is not None)
+
+
 class _Over:
-    """Whether a run is over: asked at first, and when it has said that it ended."""
+    """Where a run is over, if it is: asked at first, and when it has said that it ended."""
 
     def __init__(self, house: House, run_id: str, watch: Watch) -> None:
-        self._house, self._run_id, self._watch, self._is_over = house, run_id, watch, False
+        self._house, self._run_id, self._watch = house, run_id, watch
+        self._at: int | None = None
 
-    async def now(self) -> bool:
+    async def at(self) -> int | None:
         if self._watch.may_be_over:
             self._watch.may_be_over = False
-            self._is_over = await self._house.states.is_over(self._run_id)
-        return self._is_over
+            self._at = await self._house.states.over_at(self._run_id)
+        return self._at
 
 
 async def _shared(
