@@ -208,6 +208,40 @@ async def test_who_cannot_be_told_for_a_day_is_switched_off_and_that_is_recorded
         assert len(told) == 1 and "answered 503" in told[0].payload.text
 
 
+async def test_a_secret_that_cannot_be_read_troubles_its_webhook_alone(
+    tmp_path: Path, receivers: Callable[[], Receiver], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(couriers, "LOOK_S", 0.02)
+    receiver = receivers()
+    async with working(tmp_path) as (app, hooks):
+        cut, _ = await hooks.add(receiver.url, ("workflow.*",), "cut", "me", None)
+        for path in tmp_path.glob("home/webhooks/*"):
+            path.write_bytes(path.read_bytes()[:5])
+        await hooks.add(receiver.url, ("workflow.*",), "whole", "me", None)
+        await app.force_mode("w", Mode.PAUSED, "odd", "me")
+        await soon(lambda: receiver.came and "is damaged" in hooks.book.find(cut.id).trouble)
+        assert len(receiver.came) == 1
+
+
+async def test_a_mistake_of_ours_in_one_courier_ends_no_other(
+    tmp_path: Path,
+    receivers: Callable[[], Receiver],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(couriers, "LOOK_S", 0.02)
+    receiver = receivers()
+    async with working(tmp_path) as (app, hooks):
+        wrong, _ = await hooks.add("http://127.0.0.1:9/x", ("workflow.*",), "wrong", "me", None)
+        # Nobody can add such an address; a file that was altered may hold one.
+        hooks.book._db.execute("UPDATE webhooks SET url = 'http://[odd' WHERE id = ?", (wrong.id,))
+        await hooks.add(receiver.url, ("workflow.*",), "right", "me", None)
+        await app.force_mode("w", Mode.PAUSED, "odd", "me")
+        await soon(lambda: receiver.came and hooks.book.find(wrong.id).failed)
+        assert hooks.book.find(wrong.id).trouble == "a mistake of ours: ValueError"
+        assert f"the courier of {wrong.id} met ValueError" in caplog.text
+
+
 async def test_names_are_taken_once_and_no_more_than_so_many(tmp_path: Path) -> None:
     async with working(tmp_path) as (_, hooks):
         await hooks.add("http://127.0.0.1:9/x", ("Escalated",), "x", "me", None)

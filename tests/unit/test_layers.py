@@ -187,6 +187,7 @@ def test_failures_are_swallowed_at_loop_edges_only() -> None:
         "commits.py",
         "delivering.py",
         "driver.py",
+        "hooks.py",
         "keeper.py",
         "object_store.py",
         "python_child.py",
