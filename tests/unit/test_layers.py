@@ -190,6 +190,7 @@ def test_failures_are_swallowed_at_loop_edges_only() -> None:
         "hooks.py",
         "keeper.py",
         "object_store.py",
+        "pages.py",
         "python_child.py",
         "reporter.py",
         "sentences.py",
