@@ -177,12 +177,11 @@ class Hooks:
     async def _sent(
         self, hook: Webhook, delivery: str, body: bytes, tls: ssl.SSLContext | None = None
     ) -> Delivered:
-        url, shown = urlsplit(hook.url), shown_hook(hook.url)
-        at = int(self._now_s())
+        shown, at = shown_hook(hook.url), int(self._now_s())
         try:
-            signed = signature(self.book.secret(hook), at, body)
+            url, signed = urlsplit(self.book.address(hook)), signature(self.book.secret(hook), at, body)
         except RecoupError as error:
-            return Delivered(False, f"its secret cannot be read: {error.message}")
+            return Delivered(False, f"its secret or its address cannot be read: {error.message}")
         headers = [
             ("User-Agent", f"recoup/{__version__}"),
             ("Content-Type", "application/json"),
@@ -206,7 +205,7 @@ class Hooks:
 
 
 def hook_document(hook: Webhook) -> dict[str, Any]:
-    """Without the query of its address, and without its secret."""
+    """Without the path and the query of its address, and without its secret."""
     return {
         **{"id": hook.id, "name": hook.name, "url": shown_hook(hook.url), "events": list(hook.kinds)},
         **{"madeAt": hook.made_at, "cursor": hook.cursor, "failed": hook.failed, "trouble": hook.trouble},
