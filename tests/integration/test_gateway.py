@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from tests.integration.gateway_house import Gateway, gateway
 from tests.integration.heal_house import Shop, plan_file
 
@@ -347,6 +347,7 @@ def test_a_log_is_read_piece_by_piece_in_whole_characters(client: httpx2.Client,
         ("POST", "/api/runs", {"plan": TINY, "inputs": {"odd": "1"}}, 409),
         ("POST", "/api/workflows/nothing/mode", {"mode": "paused", "reason": "x"}, 404),
         ("POST", "/api/workflows/tiny/mode", {"mode": "paused", "reason": " "}, 422),
+        ("POST", "/api/workflows/tiny/mode", {"mode": "paused", "reason": "x", "forS": True}, 422),
         ("POST", "/api/workflows/tiny/memory/rollback", {"reason": "x"}, 404),
         ("POST", "/api/heals/nothing/a/accept", {}, 404),
     ],
@@ -366,6 +367,31 @@ def test_a_problem_does_not_tell_back_what_was_given(client: httpx2.Client) -> N
     answer = client.post("/api/runs", json={"plan": TINY, "priority": given})
     assert answer.status_code == 422
     assert given not in answer.text
+
+
+def numbers_asked_for() -> Iterator[tuple[type[shapes.Shape], str]]:
+    for shape in shapes.Shape.__subclasses__():
+        for name, told in (
+            shape.model_json_schema()["properties"].items() if "Request" in shape.__name__ else ()
+        ):
+            if {"number", "integer"} & {one.get("type") for one in (told, *told.get("anyOf", ()))}:
+                yield shape, name
+
+
+def test_neither_true_nor_text_is_taken_for_a_number() -> None:
+    asked = list(numbers_asked_for())
+    assert {"forS", "delayS", "priority", "attempt", "limit"} <= {name for _, name in asked}
+    for shape, name in asked:
+        took = [value for value in (True, "1", 1) if is_taken(shape, name, value)]
+        assert [type(value) for value in took] == [int], f"{shape.__name__}.{name}"
+
+
+def is_taken(shape: type[shapes.Shape], name: str, value: Any) -> bool:
+    try:
+        shape.model_validate({name: value})
+    except ValidationError as error:
+        return (name,) not in [one["loc"] for one in error.errors()]
+    return True
 
 
 FIELDS = (

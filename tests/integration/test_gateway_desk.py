@@ -19,15 +19,23 @@ import pytest
 from tests.commands import Commands
 from tests.integration.gateway_house import Gateway, gateway
 
+from recoup.app import open_app
 from recoup.clock import SystemClock
 from recoup.desk.declining import Declined
 from recoup.desk.probes import ProbeDesk
 from recoup.gateway import desk_shapes
+from recoup.gateway.access import Role
+from recoup.gateway.answering import cursor_of
+from recoup.gateway.book import Book
+from recoup.gateway.console import inbox as console_inbox
+from recoup.gateway.house import House
+from recoup.gateway.service import build
 from recoup.kernel.reports import IDS_KEPT
 from recoup.ledger.sqlite import SqliteLedger
 from recoup.model.events import Event
 from recoup.model.ids import commands_stream, reported_stream, senders_stream
 from recoup.redaction.redactor import SecretRedactor
+from recoup.settings import read_settings
 from recoup.testing.gateway_suite import command, escalation, event, handled
 
 PROBE = """\
@@ -284,7 +292,35 @@ def test_every_problem_says_what_kind_it_is(client: httpx2.Client) -> None:
         ("POST", "/api/runs"): "invalid",
         ("GET", "/api/escalations/nothing"): "not_found",
         ("GET", "/api/escalations?cursor=x"): "malformed",
+        ("GET", f"/api/escalations?cursor={cursor_of(2**63)}"): "malformed",
+        ("GET", f"/api/escalations?cursor={cursor_of(-1)}"): "malformed",
     }
     for (method, path), kind in kinds.items():
         answer = client.request(method, path, json={} if method == "POST" else None)
         assert answer.json()["type"] == f"urn:recoup:problem:{kind}", answer.text
+
+
+def test_an_address_that_is_not_understood_is_said_on_a_page(client: httpx2.Client) -> None:
+    answer = client.get(f"/escalations?after={2**63}")
+    assert answer.status_code == 422 and answer.headers["Content-Type"].startswith("text/html")
+    assert "this address is not understood" in answer.text
+
+
+async def test_a_mistake_of_ours_is_said_on_a_page_and_noted_without_its_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def mistaken(*_: Any) -> Any:
+        raise KeyError("what came")
+
+    monkeypatch.setattr(console_inbox, "items", mistaken)
+    settings = read_settings({"HOME": str(tmp_path)}, tmp_path, str(tmp_path / "home"))
+    async with open_app(settings, {}) as app:
+        with contextlib.closing(Book(tmp_path / "home" / "gateway.db", time.time)) as book:
+            token = book.make(Role.VIEWER, "eve", "now")
+            served = httpx2.ASGITransport(app=build(House(app, book)))
+            async with httpx2.AsyncClient(transport=served, base_url="http://127.0.0.1") as client:
+                answer = await client.get("/escalations", headers={"Authorization": f"Bearer {token}"})
+    assert answer.status_code == 500 and answer.headers["Content-Type"].startswith("text/html")
+    assert "something went wrong inside the gateway" in answer.text
+    assert "KeyError in test_gateway_desk.py" in caplog.text
+    assert "what came" not in answer.text + caplog.text

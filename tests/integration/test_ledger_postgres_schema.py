@@ -23,21 +23,24 @@ from recoup.ledger.postgres.migrations import SCRIPTS, migrate
 from recoup.ledger.postgres.queries import queries, sql_file
 from recoup.ledger.postgres.text import _restored, escaped
 from recoup.ledger.run_lists import Listing
+from recoup.model import events as ev
 from recoup.model.mode import Mode
-from recoup.model.storage import Append, Control, Span
+from recoup.model.storage import Append, Control, Escalation, Span
 from recoup.settings import DatabaseUrl, read_settings
 from recoup.testing.ledger_suite import (
     START,
     assert_cached_rows_equal_a_rebuild,
     claimed,
     facts,
+    healing,
     into,
     note,
     refused,
     result,
+    seal,
     submitted,
 )
-from recoup.testing.list_suite import filters, many, tried
+from recoup.testing.list_suite import begun_in, drives, fails, filters, many, tried
 from recoup.testing.postgres import PostgresServer
 
 NOTHING: dict[str, Any] = {"leases": [], "inboxes": [], "sent": [], "families": [], "steps": [], "crowds": []}
@@ -259,8 +262,9 @@ async def test_what_lists_and_histories_need_is_found_in_a_ledger_of_version_1(
     await many(ledger, random.Random(1))
     for number in range(12):
         await tried(ledger, random.Random(number), f"r{number}", "w0")
+    await with_nul(ledger)
     span = Span(START.wall_us, START.plus_s(400).wall_us, 10_000_000)
-    before = ((await ledger.runs(limit=500)).rows, await ledger.history(span))
+    before = ((await ledger.runs(limit=500)).rows, await ledger.history(span), await ledger.inbox())
     await ledger.close()
     with psycopg.connect(url, autocommit=True, options="-c search_path=recoup") as other:
         for column in ("failure_class", "worker", "step_count", "ended_at_us"):
@@ -272,9 +276,21 @@ async def test_what_lists_and_histories_need_is_found_in_a_ledger_of_version_1(
             other.execute(f"ALTER TABLE escalations DROP COLUMN {column} CASCADE".encode())
         other.execute("UPDATE ledger_version SET version = 1")
     ledger = await PostgresLedger.open(url)
-    assert ((await ledger.runs(limit=500)).rows, await ledger.history(span)) == before
+    assert ((await ledger.runs(limit=500)).rows, await ledger.history(span), await ledger.inbox()) == before
     await assert_cached_rows_equal_a_rebuild(ledger)
     await ledger.close()
+
+
+async def with_nul(ledger: PostgresLedger) -> None:
+    """Wherever a payload that a migration reads may hold the one character that a database cannot."""
+    nul = "nul \x00"
+    begins = replace(submitted(), inputs={"a": nul})
+    told = (replace(drives("w"), policy_digest=nul), begun_in(1, "rescue"), replace(healing(), target=nul))
+    await ledger.append(facts(into("run:failed", begins, *told, replace(fails(), reason=nul))))
+    escalated = ev.Escalated(escalation_id="e-nul", reason=nul, hint="")
+    raised = Escalation("e-nul", "run:escalated", "because", seal({}))
+    part = into("run:escalated", begins, escalated)
+    await ledger.append(Append(at=START, streams=(part,), escalations=(raised,)))
 
 
 def test_the_address_is_shown_without_its_password(tmp_path: Path) -> None:

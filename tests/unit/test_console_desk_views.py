@@ -217,6 +217,9 @@ def test_an_order_is_shown_with_what_became_of_it() -> None:
     ]
     commands.append(plain(3, "probe.command.handled", {"commandId": "c", "outcome": "accepted"}))
     assert orders_of(commands, [], 9)[0].outcome == "accepted"
+    odd_ids: tuple[Any, ...] = ({}, [], None, 7)
+    odd = told_by([plain(4, "CommandHandled", {"command_id": name}) for name in odd_ids])
+    assert [one.command_id for one in orders_of(commands, odd, 9)] == ["c"]
 
 
 # The audit and the policy

@@ -11,6 +11,7 @@ from recoup.kernel.webhooks import (
     GIVEN_UP_S,
     KINDS_MAX,
     RETRIES_S,
+    is_hidden,
     is_hopeless,
     matches,
     refuse_hook,
@@ -49,7 +50,9 @@ def test_other_addresses_are_refused(url: str) -> None:
 
 
 def test_what_may_be_a_key_is_not_shown() -> None:
-    assert shown_hook("https://a.example/x?key=1") == "https://a.example/x"
+    for whole in ("https://a.example:8443/services/key?key=1", "https://a.example:8443"):
+        assert shown_hook(whole) == shown_hook(shown_hook(whole)) == "https://a.example:8443/…"
+        assert is_hidden(shown_hook(whole)) and not is_hidden(whole)
 
 
 def test_the_signature_is_of_the_time_and_the_body() -> None:

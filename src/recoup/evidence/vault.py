@@ -8,13 +8,14 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from recoup.errors import NotFound, SettingsError
+from recoup.errors import NotFound, SettingsError, StateError
 from recoup.evidence.durable import write_whole
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 _NONCE_BYTES = 12
+_TAG_BYTES = 16
 _KEY_BYTES = 32
 
 
@@ -41,6 +42,12 @@ class Vault:
             raise NotFound(
                 f"no secret value is kept under {name!r}", hint="Run the step that makes it."
             ) from None
+        except OSError as error:
+            raise StateError.of(error) from None
+        if len(data) < _NONCE_BYTES + _TAG_BYTES:
+            raise StateError(
+                f"the secret value {name!r} is damaged ({self._path(name)})", hint="Restore it from a backup."
+            )
         try:
             return self._cipher().decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], name.encode()).decode()
         except InvalidTag:

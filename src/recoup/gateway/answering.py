@@ -6,7 +6,7 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Sequence
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 from starlette.requests import Request
@@ -17,6 +17,7 @@ from recoup.gateway.problems import Refused
 PAGE_MAX: Final = 500
 PLACE_MAX: Final = 10**18 - 1
 """No database counts further, whatever it adds."""
+Place = Annotated[int, msgspec.Meta(ge=0, le=PLACE_MAX)]
 _CURSOR_CHARS_MAX: Final = 400
 Shape = TypeVar("Shape")
 JSON: Final = "application/json"

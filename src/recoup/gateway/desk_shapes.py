@@ -143,7 +143,7 @@ class WebhookRequest(Shape):
 class Webhook(Shape):
     id: str
     name: str
-    url: Annotated[str, Field(description="Without its query.")]
+    url: Annotated[str, Field(description="Without path and query.")]
     events: list[str]
     made_at: str
     cursor: Annotated[int, Field(description="The number of the last event that is dealt with.")]

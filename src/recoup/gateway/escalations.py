@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from recoup.gateway import desk_shapes as shapes
-from recoup.gateway.answering import cursor_of, document, read_cursor
+from recoup.gateway.answering import Place, cursor_of, document, read_cursor
 from recoup.gateway.described import answers
 from recoup.gateway.house import House, house_of, principal_of
 from recoup.gateway.routing import new_router
@@ -29,7 +29,7 @@ async def list_escalations(
     cursor: Cursor = None,
 ) -> Response:
     """Oldest first. An escalation of a run is resolved by itself when the run goes on."""
-    (after,) = (0,) if cursor is None else read_cursor(cursor, tuple[int])
+    (after,) = (0,) if cursor is None else read_cursor(cursor, tuple[Place])
     rows = await house_of(request).app.ledger.inbox(
         state=state, of_runs=None if source is None else source == "run", after=after, limit=limit + 1
     )

@@ -1,6 +1,6 @@
 """Who is told of events, in `gateway.db` of the home beside the tokens: where to, of what, how far, and what is wrong.
 
-The secret that each shares with us is in a vault of the home, encrypted.
+The secret that each shares with us and its whole address, which may hold a key, are in a vault of the home, encrypted.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import msgspec
 
 from recoup.errors import NotFound, StateError, UsageError
 from recoup.evidence.vault import Vault
+from recoup.kernel.webhooks import is_hidden, shown_hook
 
 WEBHOOKS_MAX: Final = 50
 _BUSY_S: Final = 5.0
@@ -33,6 +34,7 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     name: str
     url: str
+    """As it is shown; whole only until it is kept, or where an earlier version kept it."""
     kinds: tuple[str, ...]
     made_at: str
     cursor: int
@@ -63,12 +65,13 @@ class HookBook:
     def add(self, hook: Webhook) -> str:
         """The secret that is shared with it: told here, and nowhere else ever again."""
         secret = f"whsec-{secrets.token_urlsafe(32)}"
+        self._vault.put(hook.id, secret)
+        self._vault.put(_address(hook.id), hook.url)
         with _in_words():
             self._db.execute(
                 "INSERT INTO webhooks (id, name, url, kinds, made_at, cursor) VALUES (?, ?, ?, ?, ?, ?)",
-                (hook.id, hook.name, hook.url, " ".join(hook.kinds), hook.made_at, hook.cursor),
+                (hook.id, hook.name, shown_hook(hook.url), " ".join(hook.kinds), hook.made_at, hook.cursor),
             )
-        self._vault.put(hook.id, secret)
         return secret
 
     def must_take(self, name: str) -> None:
@@ -94,10 +97,15 @@ class HookBook:
     def secret(self, hook: Webhook) -> str:
         return self._vault.get(hook.id)
 
+    def address(self, hook: Webhook) -> str:
+        """The whole of it."""
+        return self._vault.get(_address(hook.id)) if is_hidden(hook.url) else hook.url
+
     def remove(self, hook_id: str) -> None:
         with _in_words():
             self._db.execute("DELETE FROM webhooks WHERE id = ?", (hook_id,))
         self._vault.forget(hook_id)
+        self._vault.forget(_address(hook_id))
 
     def move(self, hook_id: str, cursor: int) -> None:
         """It was told, or need not be."""
@@ -124,6 +132,10 @@ class HookBook:
     def switch_off(self, hook_id: str, at: str) -> None:
         with _in_words():
             self._db.execute("UPDATE webhooks SET off_at = ? WHERE id = ?", (at, hook_id))
+
+
+def _address(hook_id: str) -> str:
+    return f"{hook_id}.address"
 
 
 def new_hook_id() -> str:

@@ -7,6 +7,8 @@ and no run waits for any. The number of an event is the id of its delivery, so t
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 import ssl
 from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
@@ -47,6 +49,7 @@ BODY_BYTES_MAX: Final = 256_000
 """Of one delivery: of a longer event the payload is left out; `GET /api/events` has it."""
 _AGAIN_S: Final = 5.0
 """After trouble of our own."""
+_log = logging.getLogger("recoup.gateway")
 
 
 class Delivered(msgspec.Struct, frozen=True):
@@ -116,7 +119,8 @@ class Hooks:
             self._couriers[hook_id] = tasks.create_task(self._carry(hook_id))
 
     async def _carry(self, hook_id: str) -> None:
-        """One courier, until it has nobody to go to. Trouble of our own is waited for."""
+        """One courier, until it has nobody to go to. Trouble of our own is waited for; a mistake of ours is noted at$
+        at its webhook, and ends neither the other couriers nor the gateway."""
         tls: ssl.SSLContext | None = None
         while True:
             try:
@@ -126,8 +130,20 @@ class Hooks:
             except RecoupError:
                 await asyncio.sleep(_AGAIN_S)
                 continue
+            except Exception as error:  # noqa: BLE001 noted where people look for it
+                self._mistaken(hook_id, error)
+                await asyncio.sleep(_AGAIN_S)
+                continue
             if not busy:
                 await asyncio.sleep(LOOK_S)
+
+    def _mistaken(self, hook_id: str, error: Exception) -> None:
+        """By its type alone: its words may quote what was to be sent."""
+        kind = type(error).__name__
+        _log.error("the courier of %s met %s", hook_id, kind)
+        now_s = self._now_s()
+        with contextlib.suppress(RecoupError):
+            self.book.troubled(self.book.find(hook_id), now_s, now_s + _AGAIN_S, f"a mistake of ours: {kind}")
 
     async def _some(self, hook: Webhook, tls: ssl.SSLContext | None) -> bool:
         """Whether there is more."""
@@ -161,12 +177,11 @@ class Hooks:
     async def _sent(
         self, hook: Webhook, delivery: str, body: bytes, tls: ssl.SSLContext | None = None
     ) -> Delivered:
-        url, shown = urlsplit(hook.url), shown_hook(hook.url)
-        at = int(self._now_s())
+        shown, at = shown_hook(hook.url), int(self._now_s())
         try:
-            signed = signature(self.book.secret(hook), at, body)
+            url, signed = urlsplit(self.book.address(hook)), signature(self.book.secret(hook), at, body)
         except RecoupError as error:
-            return Delivered(False, f"its secret cannot be read: {error.message}")
+            return Delivered(False, f"its secret or its address cannot be read: {error.message}")
         headers = [
             ("User-Agent", f"recoup/{__version__}"),
             ("Content-Type", "application/json"),
@@ -190,7 +205,7 @@ class Hooks:
 
 
 def hook_document(hook: Webhook) -> dict[str, Any]:
-    """Without the query of its address, and without its secret."""
+    """Without the path and the query of its address, and without its secret."""
     return {
         **{"id": hook.id, "name": hook.name, "url": shown_hook(hook.url), "events": list(hook.kinds)},
         **{"madeAt": hook.made_at, "cursor": hook.cursor, "failed": hook.failed, "trouble": hook.trouble},

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from recoup.gateway.shapes import Name, Reason, Shape
+from recoup.gateway.shapes import NUMERIC, Name, Reason, Shape
 
 # Requests
 
@@ -19,7 +19,7 @@ class WhatIfRequest(Shape):
     )
     policy: Annotated[str, Field(max_length=262_144, description="The text of a policy file, YAML or JSON.")]
     workflow: Name | None = None
-    limit: Annotated[int, Field(ge=1, le=50, description="So many of the last runs.")] = 20
+    limit: Annotated[int, Field(ge=1, le=50, description="So many of the last runs."), NUMERIC] = 20
 
 
 class ProbeActRequest(Shape):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import http
 import logging
+import traceback
+from pathlib import PurePath
 from typing import Any, Final
 
 import msgspec
@@ -27,6 +29,8 @@ from recoup.gateway.book import KeyOfAnother
 from recoup.model.probe_wire import PROBLEM_TYPE
 
 MEDIA: Final = "application/problem+json"
+BUG: Final = "something went wrong inside the gateway"
+BUG_HINT: Final = "Its log says where. The ledger is as it was, or holds what was done."
 _log = logging.getLogger("recoup.gateway")
 _BY_ERROR: Final[tuple[tuple[type[RecoupError], int], ...]] = (
     (InvalidPlan, 422),
@@ -178,9 +182,14 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 
 async def _bug(request: Request, error: Exception) -> Response:
-    _log.error("%s %r: %s", request.method, request.url.path, type(error).__name__)
-    return problem(
-        *(500, "something went wrong inside the gateway"),
-        hint="Its log says where. The ledger is as it was, or holds what was done.",
-        where=request.url.path,
+    log_bug(request, error)
+    return problem(500, BUG, hint=BUG_HINT, where=request.url.path)
+
+
+def log_bug(request: Request, error: Exception) -> None:
+    """Where it was, not its words: they may quote what came."""
+    at = traceback.extract_tb(error.__traceback__)[-1]
+    _log.error(
+        *("%s %r: %s in %s:%s", request.method, request.url.path, type(error).__name__),
+        *(PurePath(at.filename).name, at.lineno),
     )

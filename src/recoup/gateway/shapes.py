@@ -3,11 +3,21 @@ made by the kernel, and a test holds them to it."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+
+def _number(value: Any) -> Any:
+    """Neither `true`, which would be 1, nor text."""
+    if isinstance(value, bool | str):
+        raise ValueError("a number is needed")
+    return value
+
+
+NUMERIC: Final = BeforeValidator(_number)
+"""In every field of a request that is a number."""
 Reason = Annotated[
     str, Field(min_length=1, max_length=1_000, pattern=r"\S", description="Why; it is recorded.")
 ]
@@ -45,10 +55,10 @@ class RunRequest(Shape):
     ) = None
     inputs: Annotated[dict[str, str], Field(max_length=200)] = {}
     queue: Name = "default"
-    priority: Annotated[int, Field(ge=-1000, le=1000)] = 0
+    priority: Annotated[int, Field(ge=-1000, le=1000), NUMERIC] = 0
     needs: Annotated[list[Name], Field(max_length=50)] = []
     delay_s: Annotated[
-        float, Field(ge=0, le=31_536_000, description="Not before so many seconds from now.")
+        float, Field(ge=0, le=31_536_000, description="Not before so many seconds from now."), NUMERIC
     ] = 0
     dedup_key: Name | None = None
     reuse: Annotated[Name, Field(description="Do not repeat what is proven in this run.")] | None = None
@@ -69,13 +79,17 @@ class ControlRequest(Shape):
     reason: Reason
     step_id: StepName | None = None
     as_: Literal["done", "not-done"] | None = Field(None, alias="as", description="For settle.")
-    force: Annotated[bool, Field(description="For hard_reset_step: beyond the run's resets, too.")] = False
+    force: Annotated[
+        bool, Field(strict=True, description="For hard_reset_step: beyond the run's resets, too.")
+    ] = False
 
 
 class ModeRequest(Shape):
     mode: Literal["running", "degraded", "quarantined", "paused"]
     reason: Reason
-    for_s: Annotated[float, Field(gt=0, le=31_536_000, description="How long it lasts.")] | None = None
+    for_s: Annotated[float, Field(gt=0, le=31_536_000, description="How long it lasts."), NUMERIC] | None = (
+        None
+    )
 
 
 class SnapshotRequest(Shape):
@@ -89,12 +103,12 @@ class RollbackRequest(Shape):
 
 class AcceptRequest(Shape):
     reason: Reason | None = None
-    attempt: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    attempt: Annotated[int, Field(ge=1, le=1_000_000), NUMERIC] | None = None
 
 
 class RejectRequest(Shape):
     reason: Reason
-    attempt: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    attempt: Annotated[int, Field(ge=1, le=1_000_000), NUMERIC] | None = None
 
 
 class SignIn(Shape):

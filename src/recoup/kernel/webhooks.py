@@ -8,12 +8,14 @@ import re
 from collections.abc import Collection
 from ipaddress import ip_address
 from typing import Final
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 RETRIES_S: Final = (1, 5, 30, 120, 600, 1_800, 3_600)
 """After so many failures in a row; the last one again and again."""
 GIVEN_UP_S: Final = 86_400.0
 KINDS_MAX: Final = 50
+HIDDEN: Final = "/…"
+"""Instead of the rest of an address."""
 _KIND: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.]{0,99}\*?")
 
 
@@ -62,9 +64,14 @@ def refuse_hook(url: str) -> str | None:
 
 
 def shown_hook(url: str) -> str:
-    """Without what may be a key."""
+    """Where to, and no more: path and query may be a key."""
     parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
+    return f"{parts.scheme}://{parts.netloc}{HIDDEN}"
+
+
+def is_hidden(url: str) -> bool:
+    """Whether it is an address as it is shown: no whole one can end so, as it is ASCII."""
+    return url.endswith(HIDDEN)
 
 
 def signature(secret: str, at_unix: int, body: bytes) -> str:

@@ -974,7 +974,7 @@ class WebhookPayload(Payload, frozen=True, kw_only=True):
     webhook_id: Ident
     name: str
     url: str
-    """Without its query: keys are often kept there."""
+    """Without path and query: keys are often kept there."""
     by: str
     reason: str | None = None
 

@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from recoup.app import App
 from recoup.gateway.access import Role
+from recoup.gateway.answering import PLACE_MAX
 from recoup.gateway.console import inbox
 from recoup.gateway.console.escalation_views import (
     LOOKS_ONLY,
@@ -50,7 +51,7 @@ class Gate(msgspec.Struct, frozen=True):
 async def escalations(
     request: Request,
     state: Annotated[str, Query(max_length=20)] = "open",
-    after: Annotated[int, Query(ge=0)] = 0,
+    after: Annotated[int, Query(ge=0, le=PLACE_MAX)] = 0,
 ) -> Response:
     chosen = state if state in inbox.STATES else None
     found = await inbox.items(house_of(request), chosen, after, LISTED_MAX + 1)

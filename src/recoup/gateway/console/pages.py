@@ -9,7 +9,9 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends
+from fastapi.exceptions import RequestValidationError
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -19,7 +21,7 @@ from recoup.gateway.access import Role
 from recoup.gateway.console import words
 from recoup.gateway.console.assets import assets_version
 from recoup.gateway.house import house_of, principal_of
-from recoup.gateway.problems import Refused, status_of
+from recoup.gateway.problems import BUG, BUG_HINT, Refused, log_bug, status_of
 from recoup.gateway.routing import GuardedRoute, Handler
 
 POLICY: Final = (
@@ -47,7 +49,7 @@ MENU: Final = (
 
 
 class PageRoute(GuardedRoute):
-    """Who is not signed in is sent to the door; whatever is refused is said on a page."""
+    """Who is not signed in is sent to the door; whatever is refused, or goes wrong here, is said on a page."""
 
     def get_route_handler(self) -> Handler:
         handle = super().get_route_handler()
@@ -64,6 +66,13 @@ class PageRoute(GuardedRoute):
                 return refusal_page(
                     request, status_of(error), redact(error.message).text, redact(error.hint).text
                 )
+            except HTTPException:
+                raise
+            except RequestValidationError:
+                return refusal_page(request, 422, "this address is not understood", "Go there by the menu.")
+            except Exception as error:  # noqa: BLE001 told to the reader, and noted in the log
+                log_bug(request, error)
+                return refusal_page(request, 500, BUG, BUG_HINT)
 
         return shown
 

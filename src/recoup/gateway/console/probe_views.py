@@ -148,7 +148,12 @@ def _words(event: dict[str, Any]) -> str:
 
 def orders_of(commands: Iterable[Event], told: Sequence[dict[str, Any]], limit: int) -> list[Order]:
     """What was ordered here or handled there, newest first."""
-    answers = {one.get("command_id"): one for one in told if one["type"] == "CommandHandled"}
+    answers = {
+        name: one
+        for one in told
+        # Nobody holds a probe elsewhere to what an id is: one that is none answers no order.
+        if one["type"] == "CommandHandled" and isinstance(name := one.get("command_id"), str)
+    }
     made: dict[str, Order] = {}
     for event in commands:
         body = msgspec.json.decode(event.raw)
@@ -157,7 +162,7 @@ def orders_of(commands: Iterable[Event], told: Sequence[dict[str, Any]], limit: 
             made[name] = _ordered(name, body, event.at.iso(), answers.get(name))
         elif event.type == "probe.command.handled" and name in made:
             made[name] = msgspec.structs.replace(made[name], outcome=str(body.get("outcome")))
-    alone = {str(name): _handled(str(name), one) for name, one in answers.items() if name not in made}
+    alone = {name: _handled(name, one) for name, one in answers.items() if name not in made}
     return sorted([*made.values(), *alone.values()], key=lambda one: one.at, reverse=True)[:limit]
 
 

@@ -316,7 +316,8 @@ SELECT keys.name, substr(streams.name, 5)
 FROM streams JOIN events AS first ON first.stream_id = streams.id AND first.seq = 1
 JOIN events AS taken ON taken.number = first.number + 1 AND taken.type = 'task.submission.key_taken'
 JOIN streams AS keys ON keys.id = taken.stream_id
-WHERE streams.name = ANY (%s::text[]) AND taken.payload::json ->> 'runId' = substr(streams.name, 5);
+WHERE streams.name = ANY (%s::text[])
+AND replace(taken.payload, '\u0000', '\u0020')::json ->> 'runId' = substr(streams.name, 5);
 
 -- lock_to_forget: streams that are to go, and the one into which that is noted
 SELECT lock_to_forget(%s::text[], %s);

@@ -11,14 +11,15 @@ ALTER TABLE escalations ADD COLUMN state text COLLATE "C"
     GENERATED ALWAYS AS (CASE WHEN gone_on = 1 THEN 'resolved' ELSE said END) STORED;
 CREATE INDEX escalations_by_state ON escalations (state, number);
 
--- Those that were there before.
+-- Those that were there before. The escape of NUL, which a database cannot read, is read as a space.
 UPDATE escalations SET raised_at_us = raised.wall_us
 FROM (
-    SELECT streams.name, events.wall_us, events.payload FROM streams JOIN events ON events.stream_id = streams.id
+    SELECT streams.name, events.wall_us, replace(events.payload, '\u0000', '\u0020')::json AS body
+    FROM streams JOIN events ON events.stream_id = streams.id
     WHERE streams.name IN (SELECT stream FROM escalations) AND events.type = 'Escalated'
 ) AS raised
 WHERE raised.name = escalations.stream
-AND escalations.id IN (raised.payload::json ->> 'escalationId', raised.payload::json ->> 'escalation_id');
+AND escalations.id IN (raised.body ->> 'escalationId', raised.body ->> 'escalation_id');
 UPDATE escalations SET gone_on = 1
 WHERE stream >= 'run:' AND stream < 'run;' AND (
     stream NOT IN (SELECT 'run:' || run_id FROM runs WHERE status IN ('escalated', 'dead_letter'))
