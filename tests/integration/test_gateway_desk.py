@@ -225,6 +225,63 @@ async def test_two_gateways_of_one_ledger_take_every_event_once(tmp_path: Path) 
         assert await ledger.head(senders_stream("p")) == 2
 
 
+FAR = 2**53 - 1
+
+
+async def test_a_probe_belongs_to_one_token_at_every_gateway_until_it_is_released(tmp_path: Path) -> None:
+    async with desks(tmp_path / "ledger.db") as (one, other, ledger), asyncio.timeout(PATIENCE_S):
+        assert await one.take(batch(event(1))) == 1, "as before tokens were recorded"
+        assert await one.take(batch(), "t-1") == 1
+        for speaks in (other.take(batch(epoch=FAR), "t-2"), other.waiting("p", FAR, 0, bool, "t-2")):
+            with pytest.raises(Declined) as refused:
+                await speaks
+            assert (refused.value.refusal.status, refused.value.refusal.code) == (403, "role")
+        assert await one.take(batch(event(2)), "t-1") == 2
+        assert await ledger.head(senders_stream("p")) == 2
+
+
+async def test_who_shut_a_probe_out_by_a_lease_far_ahead_loses_it_when_it_is_released(tmp_path: Path) -> None:
+    async with desks(tmp_path / "ledger.db") as (one, other, ledger), asyncio.timeout(PATIENCE_S):
+        waits = asyncio.create_task(one.waiting("p", FAR, 1.5, lambda: False, "t-2"))
+        while await ledger.head(senders_stream("p")) == 0:
+            await asyncio.sleep(0.01)
+        await other.release("p", "ada", "a stranger spoke for it")
+        assert await waits == []
+        assert await ledger.head(senders_stream("p")) == 2, "who waited has not taken it again"
+        assert await one.take(batch(event(1)), "t-1") == 1
+        with pytest.raises(Declined):
+            await other.take(batch(epoch=FAR), "t-2")
+
+
+def test_only_an_operator_releases_a_probe_and_that_is_recorded(
+    house: Gateway, client: httpx2.Client, commands: Commands
+) -> None:
+    stranger = recoup(house, commands, "tokens", "make", "probe", "--name", "stranger", "--json")["token"]
+    shut_out = {"probe_id": "bound", "lease_epoch": FAR, "events": []}
+    own = {"probe_id": "bound", "lease_epoch": 1, "events": []}
+    release = ("/api/probes/bound/release", {"reason": "a stranger spoke for it"})
+    as_stranger = {"Authorization": f"Bearer {stranger}"}
+    with house.client("probe") as machine:
+        assert client.post(release[0], json=release[1]).status_code == 404
+        assert client.post("/api/probe/events", json=shut_out, headers=as_stranger).status_code == 200
+        refused = machine.post("/api/probe/events", json=own)
+        assert (refused.status_code, refused.json()["type"]) == (403, "urn:recoup:problem:role")
+        assert "release" in refused.json()["hint"]
+        assert machine.post(release[0], json=release[1]).status_code == 403
+        answer = client.post(release[0], json=release[1])
+        desk_shapes.Released.model_validate_json(answer.content, strict=True)
+        assert machine.post("/api/probe/events", json=own).status_code == 200
+        asked = "/api/probe/commands?probe_id=bound&lease_epoch=9"
+        assert client.get(asked, headers=as_stranger).status_code == 403
+    told = [
+        one for one in client.get("/api/events?limit=500").json()["items"] if one["stream"] == "senders:bound"
+    ]
+    assert [one["type"] for one in told] == [
+        f"probe.sender.{kind}" for kind in ("changed", "released", "changed")
+    ]
+    assert told[1]["payload"]["reason"] == release[1]["reason"] and "operator" in told[1]["payload"]["by"]
+
+
 async def test_a_command_that_is_ordered_at_one_gateway_reaches_a_probe_that_waits_at_another(
     tmp_path: Path,
 ) -> None:

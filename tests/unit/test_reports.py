@@ -14,6 +14,7 @@ from recoup.kernel.reports import (
     Told,
     advance_commands,
     advance_reports,
+    foreign,
     judge_batch,
     judge_order,
 )
@@ -85,6 +86,13 @@ def test_what_does_not_follow_or_contradicts_is_refused(batch: list[Told], code:
 def test_who_speaks_from_an_earlier_epoch_is_refused_whatever_they_say() -> None:
     refusal = judged(kept(2), told(3), epoch=2, sender=1)
     assert isinstance(refusal, Refusal) and refusal.code == "stale_epoch"
+
+
+def test_a_probe_belongs_to_the_token_that_spoke_for_it_first() -> None:
+    assert foreign(None, "t-1") is None and foreign("t-1", "t-1") is None
+    for other in ("t-2", None):
+        refusal = foreign("t-1", other)
+        assert refusal is not None and (refusal.status, refusal.code) == (403, "role")
 
 
 def test_only_the_ids_of_the_last_events_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:

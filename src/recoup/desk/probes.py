@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeGuard, TypeVar
 
 import msgspec
@@ -27,6 +28,7 @@ from recoup.kernel.reports import (
     Told,
     advance_commands,
     advance_reports,
+    foreign,
     judge_batch,
     judge_order,
     stale,
@@ -38,6 +40,7 @@ from recoup.model.events import (
     ProbeCommandOrdered,
     ProbeReported,
     ProbeSenderChanged,
+    ProbeSenderReleased,
     decode_payload,
 )
 from recoup.model.ids import commands_stream, probe_stream, reported_stream, senders_stream
@@ -78,7 +81,9 @@ class _Card:
         self.epoch = 0
         """The latest under which it spoke."""
         self.epochs = 0
-        """How many there were."""
+        """How many there were, and releases."""
+        self.holder: str | None = None
+        """The id of the token that speaks for it."""
         self.ordered = asyncio.Event()
 
 
@@ -89,22 +94,31 @@ class ProbeDesk:
         self._clock = clock
         self._cards: OrderedDict[str, _Card] = OrderedDict()
 
-    async def take(self, body: bytes) -> int:
-        """The whole batch or nothing of it; how far the probe has told. Durable when it returns. Raises Declined."""
+    async def take(self, body: bytes, token_id: str | None = None) -> int:
+        """The whole batch or nothing of it; how far the probe has told. Durable when it returns. `token_id` is that of
+        whoever speaks; None: of somebody who needs no token. Raises Declined."""
         batch = decoded(body, EventBatch)
         told = [_told(raw) for raw in batch.events]
-        return await self._again(batch.probe_id, lambda card: self._take(card, batch, told))
+        return await self._again(batch.probe_id, lambda card: self._take(card, batch, told, token_id))
 
     async def waiting(
-        self, probe_id: str, epoch: int, wait_s: float, stopping: Callable[[], bool]
+        self,
+        probe_id: str,
+        epoch: int,
+        wait_s: float,
+        stopping: Callable[[], bool],
+        token_id: str | None = None,
     ) -> list[dict[str, Any]]:
         """The commands whose fate is not known yet; if there are none, what comes within the time. Raises Declined."""
         must_be_name(probe_id)
         loop = asyncio.get_running_loop()
         until_s = loop.time() + min(wait_s, WAIT_S_MAX)
+        begun = False
         while True:
             seen, ordered = await self._ledger.change_marker(), self._card(probe_id).ordered
-            found = await self._again(probe_id, lambda card: self._waiting(card, probe_id, epoch))
+            ask = partial(self._waiting, probe_id=probe_id, epoch=epoch, token_id=token_id, begun=begun)
+            found = await self._again(probe_id, ask)
+            begun = True
             while await self._ledger.change_marker() == seen and not ordered.is_set():
                 if found or stopping() or loop.time() >= until_s:
                     return found
@@ -153,6 +167,11 @@ class ProbeDesk:
         kept = await self._ledger.read(reported_stream(probe_id), after, limit)
         return [event.payload.event for event in kept if isinstance(event.payload, ProbeReported)]
 
+    async def release(self, probe_id: str, by: str, reason: str) -> None:
+        """Whoever speaks for it next may, under any lease. Raises NotFound."""
+        must_be_name(probe_id)
+        await self._again(probe_id, lambda card: self._release(card, probe_id, by, reason))
+
     # Looking
 
     async def _again(self, probe_id: str, attempt: Callable[[_Card], Awaitable[Value]]) -> Value:
@@ -160,8 +179,7 @@ class ProbeDesk:
         for _ in range(TRIES_MAX):
             card = self._card(probe_id)
             async for event in self._since(senders_stream(probe_id), card.epochs):
-                if event.seq > card.epochs and isinstance(event.payload, ProbeSenderChanged):
-                    card.epochs, card.epoch = event.seq, event.payload.lease_epoch
+                _advance(card, event)
             with contextlib.suppress(Conflict):
                 return await attempt(card)
         raise LedgerBusy(
@@ -208,22 +226,29 @@ class ProbeDesk:
 
     # Deciding
 
-    async def _take(self, card: _Card, batch: EventBatch, told: Sequence[Told]) -> int:
+    async def _take(self, card: _Card, batch: EventBatch, told: Sequence[Told], token_id: str | None) -> int:
+        _must_be_own(card, token_id)
         reports = await self._reports(card, batch.probe_id)
         seq, kept = reports.seq, await self._digests(batch.probe_id, told, reports.seq)
         new = judge_batch(reports, card.epoch, batch.lease_epoch, told, kept)
         if isinstance(new, Refusal):
             raise Declined(new)
-        if new or batch.lease_epoch > card.epoch:
-            await self._keep(card, batch, new, seq)
+        if new or _is_news(card, batch.lease_epoch, token_id):
+            await self._keep(card, batch, new, seq, token_id)
             _wake(card)
         return seq + len(new)
 
-    async def _waiting(self, card: _Card, probe_id: str, epoch: int) -> list[dict[str, Any]]:
+    async def _waiting(
+        self, card: _Card, probe_id: str, epoch: int, token_id: str | None, begun: bool
+    ) -> list[dict[str, Any]]:
+        """Who waits since before the probe was released must ask anew: it is no longer theirs."""
+        _must_be_own(card, token_id)
+        if begun and card.holder != token_id:
+            return []
         if refusal := stale(card.epoch, epoch):
             raise Declined(refusal)
-        if epoch > card.epoch:
-            streams = (self._sender(probe_id, card, epoch),)
+        if _is_news(card, epoch, token_id):
+            streams = (self._sender(probe_id, card, epoch, token_id),)
             await self._ledger.append(Append(at=self._clock.now(), streams=streams))
         await self._commands(card, probe_id)
         return list(card.commands.waiting.values())[:COMMANDS_AT_ONCE_MAX]
@@ -237,22 +262,34 @@ class ProbeDesk:
             await self._ledger.append(Append(at=self._clock.now(), streams=(part,)))
             _wake(card)
 
+    async def _release(self, card: _Card, probe_id: str, by: str, reason: str) -> None:
+        if card.epochs == 0:
+            raise NotFound(
+                f"no probe {probe_id!r} has told anything here", hint="See which have: GET /probes"
+            )
+        draft = self._draft(ProbeSenderReleased(by=by, reason=reason))
+        part = StreamAppend(senders_stream(probe_id), (draft,), card.epochs)
+        await self._ledger.append(Append(at=self._clock.now(), streams=(part,)))
+
     # Keeping
 
-    async def _keep(self, card: _Card, batch: EventBatch, new: Sequence[Told], after: int) -> None:
+    async def _keep(
+        self, card: _Card, batch: EventBatch, new: Sequence[Told], after: int, token_id: str | None
+    ) -> None:
         """Behind exactly what was looked at. The stream of senders is part of it even where it gets nothing: whoever
         has lost the probe meanwhile must not be heard."""
         drafts = [self._draft(_reported(one, batch.lease_epoch)) for one in new]
         handled = [self._draft(fact) for one in new if (fact := self._handled(one)) is not None]
-        parts = [self._sender(batch.probe_id, card, batch.lease_epoch)]
+        parts = [self._sender(batch.probe_id, card, batch.lease_epoch, token_id)]
         parts += [StreamAppend(reported_stream(batch.probe_id), tuple(drafts), after)] if drafts else []
         parts += [StreamAppend(commands_stream(batch.probe_id), tuple(handled))] if handled else []
         found = await self._raised(batch.probe_id, drafts)
         await self._ledger.append(Append(at=self._clock.now(), streams=tuple(parts), escalations=found))
 
-    def _sender(self, probe_id: str, card: _Card, epoch: int) -> StreamAppend:
-        changed = [self._draft(ProbeSenderChanged(lease_epoch=epoch))] if epoch > card.epoch else []
-        return StreamAppend(senders_stream(probe_id), tuple(changed), card.epochs)
+    def _sender(self, probe_id: str, card: _Card, epoch: int, token_id: str | None) -> StreamAppend:
+        fact = ProbeSenderChanged(lease_epoch=epoch, token_id=token_id)
+        changed = (self._draft(fact),) if _is_news(card, epoch, token_id) else ()
+        return StreamAppend(senders_stream(probe_id), changed, card.epochs)
 
     async def _raised(self, probe_id: str, drafts: Sequence[Draft]) -> tuple[Escalation, ...]:
         """For the inbox; not what a probe whose own ledger this is, too, has put there itself."""
@@ -324,6 +361,29 @@ def _digest(document: dict[str, Any]) -> str:
 
 def _reported(told: Told, sender: int) -> ProbeReported:
     return ProbeReported(sender_epoch=sender, digest=told.digest, event=told.event)
+
+
+def _advance(card: _Card, event: Event) -> None:
+    if event.seq <= card.epochs:
+        return
+    card.epochs = event.seq
+    match event.payload:
+        case ProbeSenderChanged() as changed:
+            card.epoch, card.holder = changed.lease_epoch, changed.token_id
+        case ProbeSenderReleased():
+            card.epoch, card.holder = 0, None
+        case _:
+            pass
+
+
+def _must_be_own(card: _Card, token_id: str | None) -> None:
+    if refusal := foreign(card.holder, token_id):
+        raise Declined(refusal, hint="An operator can release it: POST /api/probes/ID/release")
+
+
+def _is_news(card: _Card, epoch: int, token_id: str | None) -> bool:
+    """A later lease; or nobody's token is known to speak for it yet."""
+    return epoch > card.epoch or (card.holder is None and token_id is not None)
 
 
 def _wake(card: _Card) -> None:

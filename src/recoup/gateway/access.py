@@ -79,6 +79,7 @@ MAY: Final[dict[tuple[str, str], frozenset[Role | None]]] = {
     ("POST", "/api/webhooks/{webhook_id}/remove"): CHANGING,
     ("POST", "/api/webhooks/{webhook_id}/test"): CHANGING,
     ("POST", "/api/probes/{probe_id}/act"): CHANGING,
+    ("POST", "/api/probes/{probe_id}/release"): CHANGING,
     # Pages
     ("GET", "/static/{version}/{name}"): ANYBODY,
     ("GET", "/sign-in"): ANYBODY,

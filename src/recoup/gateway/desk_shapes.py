@@ -45,6 +45,10 @@ class Ordered(Shape):
     command_id: str
 
 
+class Released(Shape):
+    probe_id: str
+
+
 class SaidRequest(Shape):
     reason: Reason
 

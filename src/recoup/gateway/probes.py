@@ -3,8 +3,9 @@ that whatever is wrong with them is said in the words that probes know."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+from fastapi import Body
 from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
@@ -41,7 +42,7 @@ def _asked(**described: str) -> dict[str, Any]:
 )
 async def take_events(request: Request) -> Response:
     """Events of a probe in order: the whole batch or nothing, once, durable before it is acknowledged."""
-    told = await house_of(request).probes.take(await request.body())
+    told = await house_of(request).probes.take(await request.body(), principal_of(request).token_id)
     return document(request, {"acknowledged_seq": told})
 
 
@@ -66,7 +67,8 @@ async def list_commands(request: Request) -> Response:
     """What a probe has yet to do or refuse. With `wait_s`, up to 30: waits for something."""
     house, probe_id = house_of(request), request.query_params.get("probe_id", "")
     epoch, wait_s = _number(request, "lease_epoch", None), _number(request, "wait_s", 0)
-    found = await house.probes.waiting(probe_id, int(epoch), wait_s, house.stopping)
+    token_id = principal_of(request).token_id
+    found = await house.probes.waiting(probe_id, int(epoch), wait_s, house.stopping, token_id)
     return document(request, {"commands": found})
 
 
@@ -88,6 +90,16 @@ async def order_command(request: Request) -> Response:
             return waits
     fact = await desk.order(body, principal_of(request).actor)
     return document(request, {"commandId": fact.command_id}, status=201)
+
+
+@router.post("/api/probes/{probe_id}/release", responses=answers(shapes.Released))
+async def release(request: Request, probe_id: str, wanted: Annotated[shapes.SaidRequest, Body()]) -> Response:
+    """A probe belongs to the token that spoke for it first. Released, it belongs to the next, under any lease: when its
+    token was changed, or another spoke for it."""
+    house = house_of(request)
+    await house.probes.release(probe_id, principal_of(request).actor, wanted.reason.strip())
+    await house.app.chores()
+    return document(request, {"probeId": probe_id})
 
 
 def _number(request: Request, name: str, default: float | None) -> float:

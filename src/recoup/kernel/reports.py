@@ -107,6 +107,14 @@ def judge_batch(
     )
 
 
+def foreign(holder: str | None, token_id: str | None) -> Refusal | None:
+    """A probe belongs to the token that spoke for it first: with that of one machine nobody speaks for another, or
+    shuts it out by a lease that is far ahead."""
+    if holder is None or holder == token_id:
+        return None
+    return Refusal(403, "role", "another token speaks for this probe")
+
+
 def stale(epoch: int, sender: int) -> Refusal | None:
     if sender >= epoch:
         return None

@@ -840,6 +840,16 @@ class ProbeSenderChanged(Payload, frozen=True, kw_only=True):
 
     TYPE: ClassVar[str] = "probe.sender.changed"
     lease_epoch: int
+    token_id: Ident | None = None
+    """Whose it is: no other token may speak for this probe. Older events do not say."""
+
+
+class ProbeSenderReleased(Payload, frozen=True, kw_only=True):
+    """There too: the next token that speaks for the probe may, and under any lease."""
+
+    TYPE: ClassVar[str] = "probe.sender.released"
+    by: str
+    reason: str
 
 
 class ProbeCommandOrdered(Payload, frozen=True, kw_only=True):
@@ -1090,6 +1100,7 @@ PAYLOADS: dict[str, type[Payload]] = {
         CommandHandled,
         ProbeReported,
         ProbeSenderChanged,
+        ProbeSenderReleased,
         ProbeCommandOrdered,
         ProbeCommandHandled,
         EscalationAcknowledged,
