@@ -97,7 +97,7 @@ if TYPE_CHECKING:
 _OWN_SECRETS = frozenset({"RECOUP_KEY", "RECOUP_TOKEN", "RECOUP_DATABASE", "RECOUP_EVIDENCE"})
 _PER_ATTEMPT = frozenset({"RECOUP_RETRY_CONTEXT", "RECOUP_OUTPUT", "RECOUP_PROGRESS", "RECOUP_RESET"})
 _SECRET_GIVEN = "[secret]"
-_EVENTS_PAGE = 5_000
+_EVENTS_PAGE = 1_000
 _POLICIES_MAX = 100
 _POLICY_LOOK_S = 1.0
 _AUDIT_WAIT_S = 0.5
@@ -420,6 +420,7 @@ class App:
             if len(page) < _EVENTS_PAGE:
                 return found
             after = page[-1].seq
+            await asyncio.sleep(0)  # a server answers others meanwhile
 
     async def find(self, name: str) -> str:
         """A run id from its beginning, or from `last`."""

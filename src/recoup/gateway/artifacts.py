@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator
 from pathlib import Path as FilePath
 from typing import Annotated, Any, Final
 
@@ -55,7 +56,7 @@ async def show_patch(
 ) -> Response:
     """What a step changed, redacted, as far as it is kept where the gateway runs. `step` is an id or an index."""
     house = house_of(request)
-    index = step_index(await house.app.state(await house.run(run_id)), step)
+    index = step_index(await house.states.state(await house.run(run_id)), step)
     path = house.app.files(run_id).patch_path(index)
     size = _size(path)
     if size is None:
@@ -82,7 +83,7 @@ async def show_report(request: Request, run_id: str) -> Response:
 
     house = house_of(request)
     await house.run(run_id)
-    async with house.reporting:
+    async with reporting(house, run_id):
         page = await _report(house, run_id)
     policy = f"sandbox; {content_policy()}; frame-ancestors 'self'"
     return _locked(request, page.encode(), "text/html; charset=utf-8", {"Content-Security-Policy": policy})
@@ -108,7 +109,7 @@ async def show_attempt(
 ) -> Response:
     """Everything that is known about one attempt: its events, what it was judged by, and the end of what it printed."""
     house = house_of(request)
-    index = step_index(await house.app.state(await house.run(run_id)), step)
+    index = step_index(await house.states.state(await house.run(run_id)), step)
     rows = {one.attempt: one for one in await house.app.ledger.attempts(run_id) if one.step_index == index}
     if attempt not in rows:
         raise NotFound(f"step {step!r} has no attempt {attempt}", hint=f"It has {len(rows)}.")
@@ -150,10 +151,19 @@ def _locked(request: Request, body: bytes, media: str, headers: dict[str, str]) 
     return answer
 
 
+@contextlib.asynccontextmanager
+async def reporting(house: House, run_id: str) -> AsyncIterator[None]:
+    """While a report of a run is made: a few at once, and none that shows what the run hides."""
+    async with house.reporting:
+        with contextlib.suppress(
+            RecoupError, OSError
+        ):  # redacted when stored; once more where that is possible
+            await house.app.know_secrets_of(await house.states.state(run_id))
+        yield
+
+
 async def _report(house: House, run_id: str) -> str:
     app = house.app
-    with contextlib.suppress(RecoupError, OSError):  # redacted when stored; once more where that is possible
-        await app.know_secrets_of(await app.state(run_id))
     lease = await app.ledger.lease(run_id)
     owner = None if lease is None else lease.owner
     is_driven = owner is not None and app.world.census.is_alive(owner) is True

@@ -38,7 +38,7 @@ async def list_heals(
     desk = desk_of(house.app)
     names = [workflow] if workflow is not None else await desk.workflows()
     if run is not None:
-        home = (await house.app.state(await house.run(run))).workflow
+        home = (await house.states.state(await house.run(run))).workflow
         names = [home] if workflow in (None, home) else []
     found = await desk.newest(names, lambda one: state in (None, one.state), limit, run)
     return page(request, [heal_document(heal.workflow, heal.reviewed) for heal in found], None)

@@ -1,28 +1,41 @@
-"""States of runs that somebody watches: folded once, and then only what has come since. A few of them are kept."""
+"""States of runs that somebody looks at: folded once, and then only what has come since. A few of them are kept."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any, Final
 
 from recoup.app import App
+from recoup.errors import NotFound
 from recoup.kernel.controls import is_over
 from recoup.kernel.documents import run_document
 from recoup.kernel.fold import advance, fold
+from recoup.model.events import Event
+from recoup.model.ids import run_stream
 from recoup.model.run import RunState
 
 STATES_MAX: Final = 32
 OVER_MAX: Final = 5_000
+_PAGE_EVENTS: Final = 1_000
 
 
 class RunStates:
-    """Nobody outside gets hold of a state: it goes on under their hands."""
+    """Whoever gets a state reads what they need of it before they wait for anything else: it is everybody's, and goes
+    on under their hands."""
 
     def __init__(self, app: App) -> None:
         self._app = app
         self._states: OrderedDict[str, RunState] = OrderedDict()
         self._over: OrderedDict[str, tuple[int, bool]] = OrderedDict()
         """By run: what was said after which event. Small, so that many can be kept."""
+
+    async def state(self, run_id: str) -> RunState:
+        state = await self._state(run_id)
+        if state is None:
+            raise NotFound(f"there is no run {run_id!r}", hint="List them: recoup runs")
+        return state
 
     async def document(self, run_id: str) -> dict[str, Any]:
         state = await self._state(run_id)
@@ -40,23 +53,29 @@ class RunStates:
         return seq if over else None
 
     async def _state(self, run_id: str) -> RunState | None:
-        known = self._states.get(run_id)
-        events = await self._app.events(run_id, 0 if known is None else known.seq)
-        state = self._states.get(
-            run_id, known
-        )  # somebody else may have gone on with it, or let it go, meanwhile
-        if state is None:
-            if not events:
-                return None
-            state = fold(run_id, events)
-        elif not events and await self._app.ledger.head(f"run:{run_id}") == 0:
+        """Page by page: others are answered between two of them."""
+        state = self._states.get(run_id)
+        while True:
+            after = 0 if state is None else state.seq
+            events = await self._app.ledger.read(run_stream(run_id), after, _PAGE_EVENTS)
+            state = _gone_on(run_id, state, events)
+            if len(events) < _PAGE_EVENTS:
+                break
+            await asyncio.sleep(0)
+        if state is None or (not events and await self._app.ledger.head(run_stream(run_id)) == 0):
             self._states.pop(run_id, None)
             return None
-        for event in events:
-            if event.seq > state.seq:
-                advance(state, event.payload, event.at, event.seq)
         _keep(self._states, run_id, state, STATES_MAX)
         return state
+
+
+def _gone_on(run_id: str, state: RunState | None, events: Sequence[Event]) -> RunState | None:
+    if state is None:
+        return fold(run_id, events) if events else None
+    for event in events:
+        if event.seq > state.seq:  # somebody else may have gone on with it meanwhile
+            advance(state, event.payload, event.at, event.seq)
+    return state
 
 
 def _keep(kept: OrderedDict[str, Any], key: str, value: Any, limit: int) -> None:

@@ -69,14 +69,14 @@ async def list_runs(
 @router.get("/api/runs/{run_id}", responses=answers(shapes.RunDocument))
 async def show_run(request: Request, run_id: str) -> Response:
     house = house_of(request)
-    return document(request, run_document(await house.app.state(await house.run(run_id))))
+    return document(request, run_document(await house.states.state(await house.run(run_id))))
 
 
 @router.get("/api/runs/{run_id}/steps", responses=answers(shapes.LedgerDocument))
 async def show_steps(request: Request, run_id: str) -> Response:
     """The known-good prefix and the frontier: what need not be done again, and what must, and why."""
     house = house_of(request)
-    return document(request, ledger_document(await house.app.state(await house.run(run_id))))
+    return document(request, ledger_document(await house.states.state(await house.run(run_id))))
 
 
 @router.get("/api/runs/{run_id}/attempts", responses=answers(shapes.AttemptList))
@@ -106,7 +106,7 @@ async def show_log(
 ) -> Response:
     """What a step printed, redacted, as far as it is kept where the gateway runs. `step` is an id or an index."""
     house = house_of(request)
-    state = await house.app.state(await house.run(run_id))
+    state = await house.states.state(await house.run(run_id))
     index = step_index(state, step)
     files = house.app.files(run_id)
     begin = files.log_tail(index, limit) if tail else after or 0
@@ -282,7 +282,7 @@ async def _controlled(request: Request, app: App, control: Control) -> Response:
         "outcome": control.outcome,
         "epoch": control.epoch,
         "detail": detail,
-        "run": run_document(await app.state(control.run_id)),
+        "run": await house_of(request).states.document(control.run_id),
     }
     return document(request, told, status=202 if control.outcome is None else 200)
 

@@ -92,7 +92,7 @@ async def stream_events(request: Request, run_id: str, after: After = None) -> R
 async def stream_log(request: Request, run_id: str, step: str, after: After = None) -> Response:
     """What a step prints, as it does, until the run is over. Places are bytes."""
     house = house_of(request)
-    index = step_index(await house.app.state(await house.run(run_id)), step)
+    index = step_index(await house.states.state(await house.run(run_id)), step)
     path = house.app.files(run_id).log_path(index)
     watch = Watch(run_stream(run_id), path)
     over = _Over(house, run_id, watch)

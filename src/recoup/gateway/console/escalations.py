@@ -10,7 +10,6 @@ from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from recoup.app import App
 from recoup.gateway.access import Role
 from recoup.gateway.answering import PLACE_MAX
 from recoup.gateway.console import inbox
@@ -22,10 +21,10 @@ from recoup.gateway.console.escalation_views import (
     why_not_move,
 )
 from recoup.gateway.console.pages import new_pages, page
-from recoup.gateway.house import house_of, principal_of
+from recoup.gateway.house import House, house_of, principal_of
 from recoup.kernel.controls import gate, possible
-from recoup.kernel.fold import fold
 from recoup.model.events import RunSubmitted
+from recoup.model.ids import run_stream
 from recoup.model.plan import ApproveAction
 from recoup.model.storage import RunFilter
 
@@ -76,17 +75,19 @@ async def escalation(request: Request, escalation_id: str) -> Response:
         title=f"Escalation {found.id}",
         item=found,
         history=await inbox.history(house, found.id),
-        advice=await _advice(house.app, found),
+        advice=await _advice(house, found),
         why_not={move: why_not_move(me, found.state, move) for move in ("acknowledge", "assign", "resolve")},
         address=f"/api/escalations/{quote(found.id, safe='')}",
     )
 
 
-async def _advice(app: App, item: inbox.Item) -> Advice:
+async def _advice(house: House, item: inbox.Item) -> Advice:
     """What can be done about it now."""
+    app = house.app
     if item.run_id is None or not await app.ledger.head(f"run:{item.run_id}"):
         return advice_for(item, None, ())
-    state, (policy, _) = await app.state(item.run_id), await app.generations.seen()
+    policy, _ = await app.generations.seen()
+    state = await house.states.state(item.run_id)
     return advice_for(item, state, possible(state, policy))
 
 
@@ -99,19 +100,21 @@ async def approvals(request: Request) -> Response:
         title="Approvals",
         path="/escalations",
         tabs=TABS,
-        gates=await _gates(house.app),
+        gates=await _gates(house),
         asked=[(one, why_not_decide(me, one, True), why_not_decide(me, one, False)) for one in asked],
         why_not_gate="" if me.role is Role.OPERATOR else LOOKS_ONLY,
     )
 
 
-async def _gates(app: App) -> list[Gate]:
+async def _gates(house: House) -> list[Gate]:
     """Runs that have come to a gate, the newest of those that wait."""
-    found = []
-    for row in (await app.ledger.runs(RunFilter(statuses=("waiting",)), limit=GATES_MAX)).rows:
-        events = await app.events(row.run_id)
-        state = fold(row.run_id, events)
-        step, first = gate(state), events[0].payload
+    found, ledger = [], house.app.ledger
+    for row in (await ledger.runs(RunFilter(statuses=("waiting",)), limit=GATES_MAX)).rows:
+        beginning = await ledger.read(run_stream(row.run_id), 0, 1)
+        if not beginning:
+            continue  # forgotten meanwhile
+        state, first = await house.states.state(row.run_id), beginning[0].payload
+        step = gate(state)
         if step is not None and isinstance(first, RunSubmitted):
             message: Any = state.plan.steps[step.index].action
             found.append(

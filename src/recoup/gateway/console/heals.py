@@ -73,7 +73,7 @@ async def _of_run(request: Request, run: str, workflow: str, state: HealState | 
     app = house_of(request).app
     if not await app.ledger.head(f"run:{run}"):
         return []
-    home = (await app.state(run)).workflow
+    home = (await house_of(request).states.state(run)).workflow
     names = [home] if workflow in ("", home) else []
     return await desk_of(app).newest(names, lambda one: state in (None, one.state), LISTED_MAX, run)
 

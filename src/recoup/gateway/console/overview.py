@@ -10,7 +10,6 @@ from starlette.responses import Response
 from recoup.app import App
 from recoup.gateway.console import inbox
 from recoup.gateway.console import overview_view as view
-from recoup.gateway.console.folds import Folds, folds_of
 from recoup.gateway.console.lists import driven_by, listed, progress_of
 from recoup.gateway.console.pages import new_pages, page
 from recoup.gateway.console.wanting import Wanted
@@ -44,7 +43,7 @@ async def overview(request: Request) -> Response:
     healed = await heals_since(app, since_us)
     values: dict[str, Any] = {
         "tiles": view.tiles(await app.ledger.tallies()),
-        "waiting": await waiting_for_people(house_of(request), folds_of(request)),
+        "waiting": await waiting_for_people(house_of(request)),
         "failed": (await listed(app, Wanted(statuses=("failed", "dead_letter")), _FAILED_MAX)).rows,
         "running": await running_now(app, now_us),
         "healed": healed[:_HEALED_MAX],
@@ -68,13 +67,13 @@ async def running_now(app: App, now_us: int) -> list[view.Running]:
     ]
 
 
-async def waiting_for_people(house: House, folds: Folds) -> list[view.Waiting]:
+async def waiting_for_people(house: House) -> list[view.Waiting]:
     """Escalations, gates, pauses, workflows that are stopped, and what a second person must agree to."""
     app = house.app
     modes = await app.modes([EVERY_WORKFLOW, *(await app.workflows())[:_WORKFLOWS_MAX]])
     found = [view.stopped_workflow(mode) for mode in modes]
     for row in (await listed(app, Wanted(statuses=("escalated", "waiting")), _WAITING_MAX)).rows:
-        state = await folds.state(row.run_id) if row.seq <= _FOLDED_EVENTS_MAX else None
+        state = await house.states.state(row.run_id) if row.seq <= _FOLDED_EVENTS_MAX else None
         found.append(view.waiting_run(row, state))
     handed = await inbox.items(house, "open", 0, _INBOX_MAX)
     found += [view.handed_over(one) for one in handed if one.source == "probe"][:_WAITING_MAX]

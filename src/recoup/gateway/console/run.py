@@ -15,9 +15,9 @@ from starlette.responses import Response
 from recoup.app import App
 from recoup.errors import NotFound, RecoupError
 from recoup.gateway.access import Role
+from recoup.gateway.artifacts import reporting
 from recoup.gateway.console import comparing, run_view
 from recoup.gateway.console.event_view import event_line
-from recoup.gateway.console.folds import folds_of
 from recoup.gateway.console.lists import driven_by
 from recoup.gateway.console.pages import new_pages, page
 from recoup.gateway.console.patch_view import StepDiff, step_diff
@@ -56,7 +56,7 @@ View = Callable[[Request, App, RunState], Awaitable[dict[str, Any]]]
 @router.get("/runs/{run_id}")
 async def run(request: Request, run_id: str) -> Response:
     house = house_of(request)
-    app, state = house.app, await folds_of(request).state(await house.run(run_id))
+    app, state = house.app, await house.states.state(await house.run(run_id))
     name = request.query_params.get("view", "steps")
     name = name if name in _VIEWS else "steps"
     head = await _head(request, app, state)
@@ -83,7 +83,8 @@ async def report(request: Request, run_id: str) -> Response:
     await house.run(run_id)
     app, as_text = house.app, request.query_params.get("format") == "md"
     until = app.world.clock.now() if await app.is_driven(run_id) else None
-    body = await (app.reporter.markdown if as_text else app.reporter.html)(run_id, until)
+    async with reporting(house, run_id):
+        body = await (app.reporter.markdown if as_text else app.reporter.html)(run_id, until)
     name = f"{run_id}.{'md' if as_text else 'html'}"
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(body, 200, headers, "text/markdown" if as_text else "text/html")
@@ -135,10 +136,11 @@ async def _steps(request: Request, app: App, state: RunState) -> dict[str, Any]:
     return {"lines": lines, "first": first, "total": len(state.steps), "good": state.prefix_length}
 
 
-async def _timeline(_request: Request, app: App, state: RunState) -> dict[str, Any]:
+async def _timeline(request: Request, app: App, state: RunState) -> dict[str, Any]:
     until = app.world.clock.now() if await app.is_driven(state.run_id) else None
-    made = await app.reporter.report(state.run_id, until)
-    drawn, left_out = await asyncio.to_thread(chart, made.timeline, _CHART_BYTES_MAX)
+    async with reporting(house_of(request), state.run_id):
+        made = await app.reporter.report(state.run_id, until)
+        drawn, left_out = await asyncio.to_thread(chart, made.timeline, _CHART_BYTES_MAX)
     return {
         "drawn": Markup(drawn),  # made of escaped parts, by the room of reports
         "left_out": left_out,
