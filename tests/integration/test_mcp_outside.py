@@ -268,7 +268,7 @@ async def test_a_gateway_answers_as_the_ledger_does(house: Gateway, broken: str)
         for desk in (ledger_desk, gateway_desk):
             one = await desk.runs(None, None, 1, None)
             two = await desk.runs(None, None, 1, one["nextCursor"])
-            assert one["items"][0]["runId"] > two["items"][0]["runId"]
+            assert one["items"][0]["submittedAt"] > two["items"][0]["submittedAt"]
             assert "broken" in [mode["workflow"] for mode in (await desk.workflows())["items"]]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from recoup.kernel.approvals import standing
 from recoup.kernel.controls import ACTIONS
 from recoup.kernel.fold import advance, submitted
 from recoup.kernel.preview import Preview, preview, previews, previews_of_step
@@ -296,3 +297,13 @@ def test_a_new_run_is_refused_where_it_could_not_begin_there() -> None:
 def test_what_the_api_tells_of_an_answer_is_called_as() -> None:
     told_ = msgspec.to_builtins(of(escalated(), "settle", "pay", "done"))
     assert told_["as"] == "done" and "answer" not in told_
+
+
+def test_a_control_that_waits_for_somebody_is_held_to_where_the_run_stood() -> None:
+    state = begun(step("small"), step("big"))
+    assert standing(state, "approve") == ev.Pinned(step_id="small", delivery=state.delivery)
+    assert standing(state, "retry_step", "big").step_id == "big"
+    assert standing(state, "resume_from_step", "big").step_id == "small", "that is where it stands"
+    assert standing(state, "cancel") == ev.Pinned(), "what stops a run stops it wherever it is"
+    state.steps.clear()
+    assert standing(state, "resume").step_id is None
