@@ -1,12 +1,16 @@
 # make demo    set up, then watch a plan get through a hang, a loop and a leak (under a minute)
 # make test    set up, then every test but the long ones
-.PHONY: demo test check coverage bench soak format setup clean agents statsd browser probe compiled
+# make story   set up, then say which stories there are; NAME=... tells one
+.PHONY: demo story test check coverage bench soak format setup clean agents statsd browser probe compiled
 PY := .venv/bin/python
 # The tests start hundreds of processes: what one of them has compiled the others need not compile again.
 export PYTHONDONTWRITEBYTECODE =
 
 demo: setup
 	@.venv/bin/recoup demo
+
+story: setup
+	@$(PY) -m examples $(NAME)
 
 test: setup
 	@$(MAKE) --no-print-directory -j 4 agents statsd browser probe compiled

@@ -50,6 +50,7 @@ MAY_IMPORT = {
     "steering": {"model", "errors", "app"},
     "retention": {"model", "ports", "errors", "evidence", "workspace"},
     "app": ALL - EDGES,
+    "__main__": {"cli"},
     "api": ALL - EDGES,
     "testing": ALL - EDGES,
     "cli": ALL - (EDGES - {"cli"}),

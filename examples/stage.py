@@ -1,0 +1,122 @@
+"""What every story needs: a folder of its own, `recoup` as a user calls it, a voice, and a way to be wrong aloud."""
+
+import asyncio
+import json
+import os
+import sys
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+POLL_S = 0.05
+SHOWN_LINES_MAX = 14
+
+
+class StoryBroken(AssertionError):
+    """Something that the story promises did not hold."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command said, and how it ended."""
+
+    code: int
+    out: str
+    err: str
+
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@dataclass
+class Stage:
+    """Where one story is told. `short` leaves waits and repetitions out, never what is promised."""
+
+    folder: Path
+    short: bool = False
+    pictures: Path | None = None
+    quiet: bool = False
+    env: dict[str, str] = field(default_factory=dict)
+    began: float = field(default_factory=time.monotonic)
+
+    @property
+    def home(self) -> Path:
+        return self.folder / "home"
+
+    def chapter(self, title: str) -> None:
+        self._print(f"\n\033[1m== {title}\033[0m  ({time.monotonic() - self.began:.0f} s)")
+
+    def say(self, text: str) -> None:
+        self._print(text)
+
+    def promise(self, sentence: str, holds: bool) -> None:
+        """Print what holds; stop the story where it does not."""
+        if not holds:
+            raise StoryBroken(f"this does not hold: {sentence}; what happened is in {self.folder}")
+        self._print(f"   \033[32m✓\033[0m {sentence}")
+
+    async def recoup(self, *words: str, codes: tuple[int, ...] = (0,), within_s: float = 60) -> Said:
+        """Call `recoup` as a user would, to its end."""
+        self._print(f"   $ recoup {' '.join(words)}")
+        child = await self.start(*words)
+        try:
+            out, err = await asyncio.wait_for(child.communicate(), within_s)
+        except TimeoutError:
+            raise StoryBroken(f"recoup {' '.join(words)} did not end within {within_s:g} s") from None
+        finally:
+            await ended(child)
+        said = Said(child.returncode or 0, out.decode(), err.decode())
+        self._show(said.out if len(said.out) < 4_000 else "")
+        if said.code not in codes:
+            raise StoryBroken(f"recoup {' '.join(words)} ended with {said.code}:\n{said.err[-2_000:]}")
+        return said
+
+    async def start(self, *words: str, env: Mapping[str, str] | None = None) -> asyncio.subprocess.Process:
+        """Start `recoup` and leave it running; whoever starts it ends it."""
+        return await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "recoup", *words),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            cwd=self.folder,
+            env=os.environ | {"RECOUP_HOME": str(self.home)} | self.env | dict(env or {}),
+        )
+
+    def _show(self, text: str) -> None:
+        lines = text.splitlines()
+        for line in lines[:SHOWN_LINES_MAX]:
+            self._print(f"     {line}")
+        if len(lines) > SHOWN_LINES_MAX:
+            self._print(f"     … {len(lines) - SHOWN_LINES_MAX} more lines")
+
+    def _print(self, text: str) -> None:
+        if not self.quiet:
+            print(text, flush=True)
+
+
+async def until(ask: Callable[[], Awaitable[T | None]], what: str, within_s: float = 30) -> T:
+    """Ask until there is an answer; a story never waits for ever."""
+    last = time.monotonic() + within_s
+    while time.monotonic() < last:
+        answer = await ask()
+        if answer:
+            return answer
+        await asyncio.sleep(POLL_S)
+    raise StoryBroken(f"waited {within_s:g} s in vain: {what}")
+
+
+async def ended(child: asyncio.subprocess.Process, grace_s: float = 5) -> None:
+    """End a child that still runs, gently first."""
+    if child.returncode is not None:
+        return
+    with suppress(ProcessLookupError):
+        child.terminate()
+    try:
+        await asyncio.wait_for(child.wait(), grace_s)
+    except TimeoutError:
+        child.kill()
+        await child.wait()

@@ -1,0 +1,24 @@
+"""The stories in `examples/`, told as a user tells them: short here, whole in `make soak`."""
+
+import time
+from pathlib import Path
+
+import pytest
+from examples.__main__ import names, tell
+from examples.stage import Stage
+
+WHOLE_S_MAX = 120
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_promise_of_the_story_holds_in_its_short_form(name: str, tmp_path: Path) -> None:
+    tell(name, Stage(tmp_path / "story", short=True))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", names())
+def test_every_promise_of_the_whole_story_holds_in_under_two_minutes(name: str, tmp_path: Path) -> None:
+    began = time.monotonic()
+    tell(name, Stage(tmp_path / "story"))
+    assert time.monotonic() - began < WHOLE_S_MAX
