@@ -265,9 +265,10 @@ async def test_what_a_command_leaves_behind_is_killed_when_it_exits(scene: Scene
 
 @pytest.mark.parametrize("background", GRANDCHILDREN.values(), ids=GRANDCHILDREN.keys())
 async def test_what_a_command_started_is_killed_at_its_timeout(scene: Scene, background: str) -> None:
-    ended = await scene.bash(f"{background}\n{STUBBORN}", wall_s=0.2)
+    # It is stubborn before it starts anything: a busy machine may take its time for that.
+    ended = await scene.bash(f"trap '' TERM HUP INT\n{background}\n{STUBBORN}", wall_s=0.6)
     assert (ended.ended_by, ended.signal) == (EndedBy.WALL_TIMEOUT, signal.SIGKILL)
-    assert 400 <= ended.duration_ms < 5_000
+    assert 800 <= ended.duration_ms < 30_000
     assert scene.survivors() == []
 
 
@@ -302,11 +303,11 @@ async def test_a_modest_fork_bomb_is_contained(scene: Scene) -> None:
                 os._exit(0)
             time.sleep(0.02)
         """,
-        wall_s=0.4,
+        wall_s=1.0,
     )
     assert ended.ended_by is EndedBy.WALL_TIMEOUT
     assert ended.killed >= 16
-    assert ended.duration_ms < 8_000
+    assert ended.duration_ms < 30_000
     assert scene.survivors() == []
 
 
@@ -322,7 +323,7 @@ async def test_term_reaches_the_whole_tree_and_the_grace_is_used(scene: Scene) -
     ended = await running
     assert (ended.ended_by, ended.exit_code, ended.killed) == (EndedBy.STOPPED, 0, 0)
     assert sorted(scene.text["stdout"].splitlines()[-2:]) == [b"child cleaned", b"main cleaned"]
-    assert ended.duration_ms < 5_000
+    assert ended.duration_ms < 30_000
 
 
 async def test_all_output_of_a_dead_tree_is_delivered(scene: Scene) -> None:
@@ -478,7 +479,7 @@ async def test_a_frozen_keeper_does_not_hold_up_a_timeout_for_ever(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(keeper_module, "SILENCE_S", 0.3)
-    running = asyncio.create_task(scene.bash(LASTING, wall_s=0.5))
+    running = asyncio.create_task(scene.bash(LASTING, wall_s=1.5))
     await scene.file("up")
     assert scene.keeper is not None
     os.kill(scene.keeper.pid, signal.SIGSTOP)
@@ -577,7 +578,7 @@ def test_another_system_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_a_drip_of_output_does_not_outlast_the_wall_timeout(scene: Scene) -> None:
     script = "while :; do printf .; sleep 0.05; done"
-    ended = await scene.bash(script, wall_s=0.6, idle_timeout_s=0.4)
+    ended = await scene.bash(script, wall_s=1.5, idle_timeout_s=1.2)
     assert ended.ended_by is EndedBy.WALL_TIMEOUT
     assert scene.out["stdout"] >= 3
 
@@ -589,7 +590,7 @@ async def test_silence_is_idle(scene: Scene) -> None:
 
 
 async def test_output_postpones_the_idle_timeout(scene: Scene) -> None:
-    ended = await scene.bash("for i in 1 2 3 4; do echo $i; sleep 0.2; done", idle_timeout_s=0.6)
+    ended = await scene.bash("for i in 1 2 3 4 5; do echo $i; sleep 0.3; done", idle_timeout_s=1.2)
     assert ended.ended_by is EndedBy.EXIT
 
 
@@ -614,7 +615,7 @@ async def test_a_pulse_postpones_the_idle_timeout_and_is_let_go_at_the_end(scene
 
     beat = Beat()
     ended = await scene.linux_keeper.keep(
-        scene.spec("sleep", "1.2", idle_timeout_s=0.8),
+        scene.spec("sleep", "1.8", idle_timeout_s=1.5),
         before_exec=at_once,
         lifeline=scene.line,
         output=scene.take,
@@ -628,14 +629,14 @@ async def test_a_pulse_postpones_the_idle_timeout_and_is_let_go_at_the_end(scene
 
 
 async def test_a_silent_process_that_computes_is_not_idle_by_activity(scene: Scene) -> None:
-    burn = "import time; t = time.monotonic()\nwhile time.monotonic() < t + 1.1: pass"
-    ended = await scene.python(burn, idle_timeout_s=0.5, idle_by=IdleBy.ACTIVITY)
+    burn = "import time; t = time.monotonic()\nwhile time.monotonic() < t + 1.5: pass"
+    ended = await scene.python(burn, idle_timeout_s=1.2, idle_by=IdleBy.ACTIVITY)
     assert ended.ended_by is EndedBy.EXIT
 
 
 async def test_a_silent_process_that_writes_is_not_idle_by_activity(scene: Scene) -> None:
-    script = "for i in 1 2 3 4 5 6; do echo x >> file; sleep 0.2; done"
-    ended = await scene.bash(script, idle_timeout_s=0.6, idle_by=IdleBy.ACTIVITY)
+    script = "for i in 1 2 3 4 5 6; do echo x >> file; sleep 0.3; done"
+    ended = await scene.bash(script, idle_timeout_s=1.5, idle_by=IdleBy.ACTIVITY)
     assert ended.ended_by is EndedBy.EXIT
 
 
@@ -649,7 +650,7 @@ async def test_a_flood_delays_no_timer_and_fills_no_memory(scene: Scene) -> None
     before_bytes = resident_bytes()
     ended = await scene.bash("yes & exec yes >&2", wall_s=1.0)
     assert ended.ended_by is EndedBy.WALL_TIMEOUT
-    assert ended.duration_ms < 6_000
+    assert ended.duration_ms < 30_000
     assert scene.out.total() > 50_000_000
     assert scene.survivors() == []
     assert scene.peak_bytes < before_bytes + 20_000_000
