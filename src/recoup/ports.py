@@ -586,8 +586,11 @@ class Recalls(Protocol):
 
     async def version(self, workflow: str, version: str) -> State | None: ...
 
-    async def follow(self, workflow: str, version: str, kept: Kept | None, now: Instant) -> None:
-        """The ledger says that this version counts. `kept` is what it holds; None: it should be there."""
+    async def follow(self, workflow: str, version: str, kept: Kept | None, now: Instant, keep: int) -> None:
+        """The ledger says that this version counts. `kept` is what it holds; None: it should be there.
+
+        `keep` is how many versions are kept, this one included.
+        """
         ...
 
     async def forget(self, workflow: str) -> None:

@@ -43,8 +43,6 @@ def perform(deed: str, base: Path) -> None:
             store.rollback_to_previous(WORKFLOW, "v000001")
         case "cleanup":
             store.cleanup_old_versions(WORKFLOW, keep=2)
-        case "note":
-            store.note_success_rate_after(WORKFLOW, "v000002", 0.5)
 
 
 def die_at_every_call(prepared: Path, deed: str) -> None:

@@ -63,7 +63,6 @@ DEEDS = {
     "rollback": ((parts("d"), ALL), (parts("c"), ALL)),
     "named": ((parts("d"), ALL), (parts("a"), ALL)),
     "cleanup": ((parts("d"), ALL), (parts("d"), ("v000003", "v000004"))),
-    "note": ((parts("d"), ALL), (parts("d"), ALL)),
 }
 
 

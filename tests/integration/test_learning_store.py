@@ -121,7 +121,7 @@ def test_a_named_version_is_gone_back_to_or_forward(store: VersionedStore) -> No
 def test_cleaning_up_keeps_the_current_one_and_the_newest(store: VersionedStore) -> None:
     for mark in "abcdefg":
         stored(store, mark)
-    assert store.cleanup_old_versions(WORKFLOW) == ("v000001", "v000002")
+    assert store.cleanup_old_versions(WORKFLOW, keep=5) == ("v000001", "v000002")
     store.rollback_to_previous(WORKFLOW, "v000003")
     assert store.cleanup_old_versions(WORKFLOW, keep=2) == ("v000004", "v000005", "v000006")
     assert names(store) == ["v000003", "v000007"]
@@ -138,17 +138,6 @@ def test_what_is_cleaned_up_leaves_no_file(store: VersionedStore, base: Path) ->
     assert left == {"versions", "v000003"}
 
 
-def test_the_rate_after_is_told_and_changes_nothing_else(store: VersionedStore) -> None:
-    stored(store, "a")
-    before = store.list_versions(WORKFLOW)[0]
-    store.note_success_rate_after(WORKFLOW, "v000001", 0.75)
-    after = store.list_versions(WORKFLOW)[0]
-    assert after.success_rate_after == 0.75
-    assert (after.digest, after.trouble) == (before.digest, "")
-    with pytest.raises(LearningError, match="between 0 and 1"):
-        store.note_success_rate_after(WORKFLOW, "v000001", float("nan"))
-
-
 def test_a_pinned_version_is_passed_by(store: VersionedStore) -> None:
     for mark in "abc":
         stored(store, mark)
@@ -162,7 +151,6 @@ def test_a_pinned_version_is_passed_by(store: VersionedStore) -> None:
 
 def test_only_the_owner_may_read(store: VersionedStore, base: Path) -> None:
     stored(store, "a")
-    store.note_success_rate_after(WORKFLOW, "v000001", 1)
     for path in [base, *base.rglob("*")]:
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
 

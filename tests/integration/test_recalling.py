@@ -22,6 +22,7 @@ from recoup.model.ids import run_stream, workflow_stream
 from recoup.model.memory import Entry, Kept, State
 from recoup.model.mode import Mode
 from recoup.model.plan import BrowserVerb, PageTextCheck, TextMatch
+from recoup.model.policy import Policy
 from recoup.model.run import RunStatus
 from recoup.model.storage import Append, Draft, StreamAppend
 from recoup.model.target import Box, Element
@@ -72,7 +73,7 @@ async def test_a_driver_begins_with_the_version_at_hand_and_reads_only_what_came
         return await ledger_read(stream, after, limit)
 
     monkeypatch.setattr(house.ledger, "read", reading)
-    found = await recall(house.world, "workflow")
+    found = await recall(house.world, "workflow", Policy())
     assert found.memory.state == whole and not found.trouble
     assert min(read) == info.up_to > 0, "nothing before it is read again"
 
@@ -81,11 +82,11 @@ async def test_a_version_from_before_what_is_read_can_still_be_gone_back_to(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await teach(house, "run-1", "run-2")
-    memory = (await recall(house.world, "workflow")).memory
+    memory = (await recall(house.world, "workflow", Policy())).memory
     lesson = next(iter(memory.state.entries.values()))
     wrong = Element(tag="a", text="Wrong", href="/w")
     await told(house, _snapshot(memory, "v000002"))
-    await recall(house.world, "workflow")
+    await recall(house.world, "workflow", Policy())
     await told(
         house,
         _lesson(lesson, wrong),
@@ -93,7 +94,7 @@ async def test_a_version_from_before_what_is_read_can_still_be_gone_back_to(
         ev.MemoryRollback(from_version="v000002", to_version="v000002", reason="worse"),
     )
     monkeypatch.setattr(recalling, "EVENTS_MAX", 5)
-    back = (await recall(house.world, "workflow")).memory
+    back = (await recall(house.world, "workflow", Policy())).memory
     assert list(back.state.entries.values()) == [lesson], "the wrong one is gone, and nothing else"
     assert back.version_name == "v000002"
 
@@ -103,7 +104,7 @@ async def test_versions_of_another_ledger_are_forgotten(house: House, tmp_path: 
     assert stored(house).list_versions("workflow")
     other = House(tmp_path / "other", browser=pages())
     (tmp_path / "learned").rename(tmp_path / "other" / "learned")
-    found = await recall(other.world, "workflow")
+    found = await recall(other.world, "workflow", Policy())
     assert len(found.memory) == 0 and not found.memory.screens and not found.trouble
     assert not stored(other).list_versions("workflow")
     await other.ledger.close()
@@ -129,15 +130,15 @@ async def test_a_store_that_cannot_be_used_costs_nothing_but_time(house: House) 
 
 async def test_going_back_is_followed_by_the_versions_on_disk(house: House) -> None:
     await teach(house, "run-1", "run-2")
-    memory = (await recall(house.world, "workflow")).memory
+    memory = (await recall(house.world, "workflow", Policy())).memory
     await told(house, _snapshot(memory, "v000002"))
-    await recall(house.world, "workflow")
+    await recall(house.world, "workflow", Policy())
     assert [(one.version_id, one.current) for one in stored(house).list_versions("workflow")] == [
         ("v000001", False),
         ("v000002", True),
     ]
     await told(house, ev.MemoryRollback(from_version="v000002", to_version="v000001", reason="worse"))
-    assert len((await recall(house.world, "workflow")).memory) == 0
+    assert len((await recall(house.world, "workflow", Policy())).memory) == 0
     assert [(one.version_id, one.current) for one in stored(house).list_versions("workflow")] == [
         ("v000001", True),
         ("v000002", False),
@@ -195,7 +196,7 @@ async def test_nothing_is_learned_of_screens_where_learning_is_off(house: House)
 
 async def test_what_was_learned_and_is_like_the_target_is_proposed(house: House) -> None:
     await teach(house, "run-1", "run-2")
-    memory = (await recall(house.world, "workflow")).memory
+    memory = (await recall(house.world, "workflow", Policy())).memory
     asked = Element(tag="button", role="button", name="Confirm", text="Confirm")
     assert house.world.recalls is not None
     assert house.world.recalls.proposed("workflow", memory.state, asked) == (CONFIRM,)
@@ -206,14 +207,24 @@ async def test_what_was_learned_and_is_like_the_target_is_proposed(house: House)
 
 async def test_a_recall_gives_back_what_it_was_given(house: House, tmp_path: Path) -> None:
     await teach(house, "run-1", "run-2")
-    known, memory, _ = await recall(house.world, "workflow")
+    known, memory, _ = await recall(house.world, "workflow", Policy())
     other = Recall(tmp_path / "elsewhere")
     kept = Kept(version="v000003", up_to=7, state=memory.state, found=known.found)
-    await other.follow("workflow", "v000003", kept, house.clock.now())
+    await other.follow("workflow", "v000003", kept, house.clock.now(), 5)
     assert await other.last("workflow") == (kept, "")
     assert await other.version("workflow", "v000003") == memory.state
     assert await other.version("workflow", "v000009") is None
     assert await other.last("another") == (None, "")
+
+
+async def test_as_many_versions_are_kept_as_the_policy_says(house: House) -> None:
+    await teach(house, "run-1", "run-2")
+    frugal = Policy(max_versions_to_keep=2)
+    for version in ("v000002", "v000003", "v000004"):
+        memory = (await recall(house.world, "workflow", frugal)).memory
+        await told(house, _snapshot(memory, version))
+    await recall(house.world, "workflow", frugal)
+    assert [one.version_id for one in stored(house).list_versions("workflow")] == ["v000003", "v000004"]
 
 
 def _snapshot(memory: TargetMemory, version: str) -> ev.MemorySnapshot:

@@ -185,7 +185,7 @@ async def test_a_version_on_disk_is_searched_by_whoever_made_it_or_built_anew(
 ) -> None:
     state = learned("delete order", "purchase order")
     by_meaning = Recall(tmp_path / "learned", model)
-    await by_meaning.follow("w", "v000001", kept("delete order", "purchase order"), NOW)
+    await by_meaning.follow("w", "v000001", kept("delete order", "purchase order"), NOW, 5)
     for recall, name in (
         (Recall(tmp_path / "learned", model), "sentences:"),
         (Recall(tmp_path / "learned"), HASHED),

@@ -112,7 +112,8 @@ class Browsing:
 
     async def _targets(self, state: RunState) -> KnownTargets:
         if self._known is None:
-            self._known, self._memory, trouble = await recall(self._world, state.workflow)
+            recalled = await recall(self._world, state.workflow, self._job.policy)
+            self._known, self._memory, trouble = recalled
             if trouble:
                 await self._tell_trouble(state.workflow, trouble)
         return self._known

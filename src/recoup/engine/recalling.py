@@ -9,6 +9,7 @@ from recoup.kernel.memory import VERSIONS_MAX, TargetMemory, digest_of
 from recoup.model.events import Event, MemoryRollback, MemorySnapshot
 from recoup.model.ids import targets_stream
 from recoup.model.memory import Kept
+from recoup.model.policy import Policy
 
 if TYPE_CHECKING:
     from recoup.engine.world import World
@@ -25,7 +26,7 @@ class Recalled(NamedTuple):
     """What was damaged of what was at hand, in words."""
 
 
-async def recall(world: World, workflow: str) -> Recalled:
+async def recall(world: World, workflow: str, policy: Policy) -> Recalled:
     kept, trouble = await _at_hand(world, workflow)
     memory = TargetMemory(kept.state, version=kept.version) if kept else TargetMemory()
     known, passed = KnownTargets(base=kept.found if kept else None), dict[str, Kept]()
@@ -40,7 +41,8 @@ async def recall(world: World, workflow: str) -> Recalled:
     if world.recalls is not None and memory.version_name:
         counts = passed.get(memory.version_name)
         if counts is not None or kept is None or kept.version != memory.version_name:
-            await world.recalls.follow(workflow, memory.version_name, counts, world.clock.now())
+            now, keep = world.clock.now(), policy.max_versions_to_keep
+            await world.recalls.follow(workflow, memory.version_name, counts, now, keep)
     return Recalled(known, memory, trouble)
 
 

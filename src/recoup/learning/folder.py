@@ -25,7 +25,7 @@ import msgspec
 from recoup.errors import LearningError, VersionDamaged
 from recoup.evidence.durable import OWNER_ONLY, make_folder, sync_directory, write_whole
 from recoup.learning.stamped import bytes_of, digest_of, stamped, value_in
-from recoup.learning.versions import Manifest, Pointer, RateAfter
+from recoup.learning.versions import Manifest, Pointer
 from recoup.model.memory import number_of
 
 NAME_CHARS_MAX: Final = 1_000
@@ -158,19 +158,6 @@ class WorkflowFolder:
             if len(data) != wanted.size or digest_of(data) != wanted.sha256:
                 raise VersionDamaged(f"{what} is not as it was written")
             yield name, data
-
-    def rate_after(self, version: str) -> float | None:
-        """None also where the note is damaged: it is for people, and nothing rests on it."""
-        what = f"the success rate after {version}"
-        with contextlib.suppress(VersionDamaged):
-            data = bytes_of(self.versions / version / "after.json", SMALL_BYTES_MAX, what)
-            noted = value_in(data, RateAfter, what)
-            return noted.rate if noted.version == version else None
-        return None
-
-    def note_rate_after(self, version: str, rate: float) -> None:
-        data = stamped(msgspec.json.encode(RateAfter(version, rate)))
-        write_whole(self.versions / version / "after.json", data)
 
     def remove(self, version: str) -> None:
         """One rename and it is gone; what is left of it is removed after that, by us or the next one."""

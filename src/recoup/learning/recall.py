@@ -70,10 +70,10 @@ class Recall:
         except LearningError:
             return None
 
-    async def follow(self, workflow: str, version: str, kept: Kept | None, now: Instant) -> None:
+    async def follow(self, workflow: str, version: str, kept: Kept | None, now: Instant, keep: int) -> None:
         """A version that cannot be stored now is stored by the next run, and read from the ledger until then."""
         try:
-            await asyncio.to_thread(self._follow, workflow, version, kept, now)
+            await asyncio.to_thread(self._follow, workflow, version, kept, now, keep)
         except LearningError:
             return
 
@@ -114,7 +114,7 @@ class Recall:
         if len(self._indexes) > INDEXES_MAX:
             del self._indexes[next(iter(self._indexes))]
 
-    def _follow(self, workflow: str, version: str, kept: Kept | None, now: Instant) -> None:
+    def _follow(self, workflow: str, version: str, kept: Kept | None, now: Instant, keep: int) -> None:
         there = {info.version_id: info for info in self._store.list_versions(workflow)}
         known = there.get(version)
         if known is not None and known.trouble and kept is not None:
@@ -123,7 +123,7 @@ class Recall:
         if known is None and kept is not None:
             parts = _parts(kept, self._vectors)
             self._store.snapshot_version(workflow, parts, up_to=kept.up_to, now=now, version=version)
-            self._store.cleanup_old_versions(workflow)
+            self._store.cleanup_old_versions(workflow, keep)
         elif known is not None and not known.current:
             self._store.rollback_to_previous(workflow, version)
 

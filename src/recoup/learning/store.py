@@ -27,7 +27,6 @@ from recoup.learning.versions import (
 from recoup.model.instant import Instant
 from recoup.model.memory import VersionInfo, number_of, version_name
 
-KEEP: Final = 5
 WAIT_S: Final = 10.0
 LOOKS_MAX: Final = 5
 
@@ -109,7 +108,7 @@ class VersionedStore:
             folder.point(_turned_to(pointer, folder, loaded.info.version_id))
             return msgspec.structs.replace(loaded.info, current=True)
 
-    def cleanup_old_versions(self, workflow: str, keep: int = KEEP) -> tuple[str, ...]:
+    def cleanup_old_versions(self, workflow: str, keep: int) -> tuple[str, ...]:
         """Keeps the current one, what it came from, then the newest others, `keep` in all; and whatever is in use.
 
         Returns what was removed. Damaged ones do not count as kept.
@@ -131,13 +130,6 @@ class VersionedStore:
             left = Pointer(workflow=workflow) if version is None else _without(pointer, [version])
             folder.point(left)
             folder.sweep(folder.seen()[0])
-
-    def note_success_rate_after(self, workflow: str, version: str, rate: float) -> None:
-        """How steps went with it, once that is known."""
-        _check_rate(rate)
-        with self._writing(workflow) as (folder, pointer):
-            folder.manifest(_known(pointer, version))
-            folder.note_rate_after(version, rate)
 
     @contextlib.contextmanager
     def pinned(self, workflow: str, version: str) -> Iterator[None]:
@@ -240,11 +232,7 @@ def _known(pointer: Pointer, version: str) -> str:
 
 def _loaded(folder: WorkflowFolder, pointer: Pointer, version: str, words: Sequence[str]) -> Loaded:
     manifest, digest, components = folder.read(version, pointer.versions[version])
-    told = msgspec.structs.replace(
-        info_of(manifest, digest),
-        success_rate_after=folder.rate_after(version),
-        current=version == pointer.current,
-    )
+    told = msgspec.structs.replace(info_of(manifest, digest), current=version == pointer.current)
     return Loaded(told, components, tuple(words))
 
 

@@ -59,13 +59,6 @@ class Pointer(msgspec.Struct, frozen=True, kw_only=True):
     format: int = FORMAT
 
 
-class RateAfter(msgspec.Struct, frozen=True):
-    """How steps went with a version; known only later, and so not in its manifest."""
-
-    version: str
-    rate: float
-
-
 def info_of(manifest: Manifest, digest: str) -> VersionInfo:
     return VersionInfo(
         version_id=manifest.version,
