@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import json
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import recoup
 from recoup.documents.policy_file import DESCRIPTIONS, RANGES, parse_policy, policy_document, read_policy
 from recoup.errors import InvalidPolicy
 from recoup.model.failure import FailureClass
@@ -246,3 +248,15 @@ def test_the_policy_of_the_source_document_is_accepted_as_it_stands_and_is_the_d
 )
 def test_a_policy_that_contradicts_itself_is_refused(text: str, words: str) -> None:
     assert any(words in message for _, _, message in problems_of(text))
+
+
+def test_no_key_of_the_policy_is_without_somebody_who_heeds_it() -> None:
+    source = Path(recoup.__file__).parent
+    heeding = [path for path in source.rglob("*.py") if path.name not in ("policy.py", "policy_file.py")]
+    read = {
+        node.attr
+        for path in heeding
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute)
+    }
+    assert set(Policy.__struct_fields__) - read == set()
