@@ -112,13 +112,15 @@ async def recoup_runs(role: str, where: str, count: int) -> None:
             if role == "take":
                 shift = Shift(worker_id=f"bench-{os.getpid()}", concurrency=RUNS_AT_ONCE)
                 worker = Worker(
-                    app.deliveries(), await app.dispatch(), shift, lambda _notice: None, app.chores
+                    app.driving.deliveries(), await app.dispatch(), shift, lambda _notice: None, app.chores
                 )
                 await beside(worker.work(), over())
             elif role == "prepare":
                 await (await app.dispatch()).depths()
             else:
-                await hand_over(lambda id: app.submit_queued(plan, {"id": id}, None, Queued()), role, count)
+                await hand_over(
+                    lambda id: app.submitting.submit_queued(plan, {"id": id}, None, Queued()), role, count
+                )
 
 
 async def pgqueuer(role: str, where: str, count: int) -> None:

@@ -126,7 +126,7 @@ async def run(
     settings = read_settings(os.environ, Path.cwd(), None if home is None else os.fspath(home))
     parsed, source = _parsed(plan, _policy(settings))
     async with open_app(settings, os.environ) as app:
-        run_id = await app.submit(parsed, _texts(inputs or {}), source)
+        run_id = await app.submitting.submit(parsed, _texts(inputs or {}), source)
         return _result(await _driven(app, run_id, _Listener(on_event)))
 
 
@@ -351,11 +351,11 @@ class _Listener:
 
 
 async def _driven(app: App, run_id: str, listener: _Listener) -> RunState:
-    for event in await app.events(run_id):
+    for event in await app.runs.events(run_id):
         listener.event(event)
     listener.raise_problem()
     watcher = Watcher(event=listener.event)
-    driving = asyncio.create_task(app.drive(run_id, watcher, listener.drivers.append))
+    driving = asyncio.create_task(app.driving.drive(run_id, watcher, listener.drivers.append))
     try:
         state = await asyncio.shield(driving)
     except asyncio.CancelledError:

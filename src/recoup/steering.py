@@ -61,7 +61,7 @@ async def answered(app: App, sent: Control, patience_s: float) -> Control | None
         if current.outcome is not None:
             return current
         with contextlib.suppress(Conflict):  # its driver was still writing: look again
-            await app.carry_out(sent)
+            await app.driving.carry_out(sent)
         await asyncio.sleep(_POLL_S)
     return None
 
@@ -70,19 +70,21 @@ async def detail_of(app: App, control: Control) -> str:
     """What was said about it when it was answered."""
     from recoup.model.events import ControlHandled
 
-    handled = [e.payload for e in await app.events(control.run_id) if isinstance(e.payload, ControlHandled)]
+    handled = [
+        e.payload for e in await app.runs.events(control.run_id) if isinstance(e.payload, ControlHandled)
+    ]
     return next((one.detail for one in reversed(handled) if one.command_id == control.id), "")
 
 
 async def must_have_step(app: App, run_id: str, step: str | None) -> None:
-    known = [record.step_id for record in (await app.state(run_id)).steps]
+    known = [record.step_id for record in (await app.runs.state(run_id)).steps]
     if step is not None and step not in known:
         raise NotFound(f"run {run_id} has no step {step!r}", hint=f"Its steps: {', '.join(known[:20])}.")
 
 
 async def _know_secrets(app: App, wish: Wish) -> None:
     try:
-        await app.know_secrets_of(await app.state(wish.run_id))
+        await app.hiding.of_run(await app.runs.state(wish.run_id))
     except (SettingsError, NotFound, StateError):
         if wish.action != "cancel":  # nobody must be kept from ending a run because its secrets are elsewhere
             raise

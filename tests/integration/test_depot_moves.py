@@ -65,7 +65,7 @@ class Machine:
 
     async def submit(self, plan: Plan, **given: str) -> str:
         async with self.open() as app:
-            return await app.submit(plan, given, None)
+            return await app.submitting.submit(plan, given, None)
 
     async def drive(self, run_id: str, seen: Callable[[App, Driver, Event], None] | None = None) -> RunState:
         drivers: list[Driver] = []
@@ -75,7 +75,7 @@ class Machine:
                 if seen is not None:
                     seen(app, drivers[0], one)
 
-            return await app.drive(run_id, Watcher(event=event), drivers.append)
+            return await app.driving.drive(run_id, Watcher(event=event), drivers.append)
 
     def workspace(self, run_id: str) -> Path:
         return self.home / "runs" / run_id / "workspace"
@@ -164,7 +164,7 @@ async def test_a_run_is_gone_on_with_elsewhere_and_restored_to_the_byte(
 
     def seen(app: App, _driver: Driver, event: Event) -> None:
         if isinstance(event.payload, ev.CheckpointRestored):
-            path = app.files(run_id).root / "workspaces" / f"{event.payload.workspace:04d}"
+            path = app.runs.files(run_id).root / "workspaces" / f"{event.payload.workspace:04d}"
             restored.append(tree_of(path))
 
     state = await b.drive(run_id, seen)
@@ -210,7 +210,7 @@ async def test_a_driver_whose_lease_ran_out_before_it_began_removes_nothing(
         raise LeaseLost("somebody else has it")
 
     async with a.open() as app:
-        files, state = app.files(run_id), await app.state(run_id)
+        files, state = app.runs.files(run_id), await app.runs.state(run_id)
         before = tree_of(files.root)
         assert app.shipping is not None
         with pytest.raises(LeaseLost):
@@ -317,9 +317,9 @@ async def test_proven_steps_are_reused_from_a_run_that_was_driven_elsewhere(
     a.vanish()
     (tmp_path / "mended").touch()
     async with b.open() as app:
-        reuse = await app.preview(plan, {}, None, Reusing(run_id))
+        reuse = await app.submitting.preview(plan, {}, None, Reusing(run_id))
         assert reuse.count == 2
-        again = await app.submit(plan, {}, None, Reusing(run_id))
+        again = await app.submitting.submit(plan, {}, None, Reusing(run_id))
     assert not [
         path
         for path in (tmp_path / "shared" / "depot" / "runs").iterdir()
@@ -399,7 +399,7 @@ async def test_a_handed_over_workspace_is_not_given_up_on_another_machine(
                 at=app.world.clock.now(),
             )
             await app.ledger.send_control(one)
-            assert await app.carry_out(one) is not None
+            assert await app.driving.carry_out(one) is not None
 
     await control(a, "takeover")
     (a.workspace(run_id) / "by-hand").write_text("mine\n")
@@ -465,7 +465,7 @@ FolderDepot.put = mortal
 
 async def main():
     async with open_app(read_settings(os.environ, Path.cwd()), os.environ) as app:
-        await app.drive(run_id, Watcher())
+        await app.driving.drive(run_id, Watcher())
 
 asyncio.run(main())
 """
@@ -518,7 +518,9 @@ async def test_a_run_moves_with_nothing_shared_but_the_database(
 
     def seen(app: App, _driver: Driver, event: Event) -> None:
         if isinstance(event.payload, ev.CheckpointRestored):
-            restored.append(tree_of(app.files(run_id).root / "workspaces" / f"{event.payload.workspace:04d}"))
+            restored.append(
+                tree_of(app.runs.files(run_id).root / "workspaces" / f"{event.payload.workspace:04d}")
+            )
 
     assert (await b.drive(run_id, seen)).status == "succeeded"
     assert restored == [before]

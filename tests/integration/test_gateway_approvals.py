@@ -264,15 +264,15 @@ async def test_what_was_done_before_it_was_noted_is_not_refused_for_what_it_chan
         done = await carry_out(house, submit)
         assert (done.said, done.detail) == ("done", f"run {made.run_id}")
 
-        state = await app.drive(made.run_id, Watcher())
+        state = await app.driving.drive(made.run_id, Watcher())
         wish = {"action": "approve", "reason": "x", "stepId": "small"}
         ref = await asked(house, "approve", made.run_id, wish, standing(state, "approve"))
         approval = await house.approvals.approve(ref, "t-bob", "bob", "agreed")
         sent = shapes.ControlRequest.model_validate(wish)
         await runs.steered(app, made.run_id, sent, "ada", ref)
-        assert (await app.drive(made.run_id, Watcher())).prefix_length == 1
+        assert (await app.driving.drive(made.run_id, Watcher())).prefix_length == 1
         assert (await carry_out(house, approval)).said == "done"
-        assert (await app.state(made.run_id)).prefix_length == 1, "and the next gate still waits"
+        assert (await app.runs.state(made.run_id)).prefix_length == 1, "and the next gate still waits"
 
 
 async def test_two_who_approve_at_once_have_it_done_once(tmp_path: Path) -> None:

@@ -307,14 +307,14 @@ def test_where_few_files_may_be_open_there_are_fewer_streams() -> None:
     assert not few_streams(STREAMS_MAX) and "ulimit" in few_streams(224)
 
 
-def test_a_gateway_raises_its_limit_of_files_where_it_may() -> None:
+def test_a_process_that_stays_raises_its_limit_of_files_where_it_may() -> None:
     code = (
         "import resource as r; n = r.RLIMIT_NOFILE; r.setrlimit(n, (300, {hard})); "
-        "from recoup.gateway.serving import raised_files_max as f; print(f(), r.getrlimit(n)[0])"
+        "from recoup.standing import room_for_files; print(room_for_files({wanted}), r.getrlimit(n)[0])"
     )
     wanted = CONNECTIONS_MAX + OTHER_FILES_MAX
     for hard, told in (("r.getrlimit(n)[1]", wanted), ("700", 700)):
-        argv = [sys.executable, "-c", code.format(hard=hard)]
+        argv = [sys.executable, "-c", code.format(hard=hard, wanted=wanted)]
         printed = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60).stdout
         assert printed.split() == [str(told)] * 2
 

@@ -350,7 +350,7 @@ for number in range(min(runs, workflows)):
 async def main():
     async with open_app(read_settings(os.environ, root), os.environ) as app:
         for number in range(runs):
-            await app.submit_queued(plans[number % len(plans)], {}, None, Queued(priority=number % 3))
+            await app.submitting.submit_queued(plans[number % len(plans)], {}, None, Queued(priority=number % 3))
 
 asyncio.run(main())
 """

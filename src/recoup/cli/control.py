@@ -81,7 +81,7 @@ def control(
     async def work(app: App) -> int:
         from recoup.steering import must_have_step
 
-        run_id = await app.find(run_name)
+        run_id = await app.runs.find(run_name)
         await must_have_step(app, run_id, step)
         said = "force" if force else argument
         if dry_run:
@@ -123,7 +123,7 @@ async def _foresee(
     """What it would do, in words or as the API tells it. Exit code 2: it is not possible now."""
     import msgspec
 
-    seen = await app.foresee(run_id, action, step, argument)
+    seen = await app.driving.foresee(run_id, action, step, argument)
     if as_json:
         print_json(msgspec.to_builtins(seen))
     else:
@@ -151,7 +151,7 @@ async def _report(app: App, answered: Control, as_json: bool) -> int:
     from recoup.kernel.documents import run_document
     from recoup.steering import detail_of
 
-    state = await app.state(answered.run_id)
+    state = await app.runs.state(answered.run_id)
     detail = await detail_of(app, answered)
     if as_json:
         print_json(

@@ -175,11 +175,11 @@ async def _resume(app: App) -> int:
     from recoup.cli.run import drive
     from recoup.kernel.prefix import ledger_document
 
-    run_id = await app.find("last")
+    run_id = await app.runs.find("last")
     click.echo(click.style(f"\n$ recoup resume {run_id}", bold=True))
-    code = await drive(app, await app.state(run_id), as_json=False, quiet=False)
+    code = await drive(app, await app.runs.state(run_id), as_json=False, quiet=False)
     click.echo(click.style(f"\n$ recoup ledger {run_id}", bold=True))
-    print_ledger(ledger_document(await app.state(run_id)))
+    print_ledger(ledger_document(await app.runs.state(run_id)))
     return code
 
 

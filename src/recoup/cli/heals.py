@@ -80,10 +80,10 @@ def list_heals(
 
     async def work(app: App) -> None:
         desk = _desk(app)
-        run_id = None if run_name is None else await app.find(run_name)
+        run_id = None if run_name is None else await app.runs.find(run_name)
         names = [workflow] if workflow is not None else await desk.workflows()
         if run_id is not None:
-            names = [name for name in [(await app.state(run_id)).workflow] if workflow in (None, name)]
+            names = [name for name in [(await app.runs.state(run_id)).workflow] if workflow in (None, name)]
 
         def wanted(one: Reviewed) -> bool:
             return not waiting or one.state == "waiting"
@@ -274,8 +274,8 @@ async def _found(app: App, name: str) -> Heal:
     desk = _desk(app)
     workflows = await desk.workflows()
     try:
-        run = await app.find(run)
-        workflows = [(await app.state(run)).workflow]
+        run = await app.runs.find(run)
+        workflows = [(await app.runs.state(run)).workflow]
     except NotFound:
         if run == "last":
             raise
@@ -295,7 +295,7 @@ async def _sure(desk: Heals, workflow: str | None) -> list[Heal]:
 async def _know_secrets(app: App, heal: Heal) -> None:
     """Nobody must be kept from saying their word because a run's files are gone or on another machine."""
     with contextlib.suppress(NotFound, SettingsError, StateError, OSError):
-        await app.know_secrets_of(await app.state(await app.find(heal.fact.run_id)))
+        await app.hiding.of_run(await app.runs.state(await app.runs.find(heal.fact.run_id)))
 
 
 async def _audited(app: App) -> None:

@@ -96,7 +96,7 @@ def runs(
         )
         rows = await _listed(app, wanted, limit)
         if as_json:
-            print_json([run_document(await app.state(row.run_id)) for row in rows])
+            print_json([run_document(await app.runs.state(row.run_id)) for row in rows])
             return
         if not rows:
             click.echo(
@@ -148,8 +148,8 @@ def show(ctx: click.Context, run_name: str, handle: str | None, as_json: bool) -
     from recoup.kernel.documents import run_document
 
     async def work(app: App) -> None:
-        run_id = await app.find(run_name)
-        state = await app.state(run_id)
+        run_id = await app.runs.find(run_name)
+        state = await app.runs.state(run_id)
         if handle is not None:
             click.echo(await _evidence(app, state, handle), nl=sys.stdout.isatty())
         elif as_json:
@@ -177,9 +177,9 @@ def events(ctx: click.Context, run_name: str, follow: bool, after: int, as_json:
     from recoup.cli.words import line_of
 
     async def work(app: App) -> None:
-        run_id, cursor = await app.find(run_name), after
+        run_id, cursor = await app.runs.find(run_name), after
         while True:
-            for event in await app.events(run_id, cursor):
+            for event in await app.runs.events(run_id, cursor):
                 cursor = event.seq
                 if as_json:
                     print_json(event.line())
@@ -189,7 +189,7 @@ def events(ctx: click.Context, run_name: str, follow: bool, after: int, as_json:
                     write_line(
                         sys.stdout, f"{event.seq:>5}  {event.at.iso()[:19]}Z  {event.type:<28} {words}"
                     )
-            if not follow or (await app.state(run_id)).status in _ENDED:
+            if not follow or (await app.runs.state(run_id)).status in _ENDED:
                 return
             if await _nobody_drives(app, run_id):
                 click.echo(f"nobody drives this run; go on with: recoup resume {run_id}", err=True)
@@ -213,7 +213,7 @@ def ledger(ctx: click.Context, run_name: str, as_json: bool) -> None:
     from recoup.kernel.prefix import ledger_document
 
     async def work(app: App) -> None:
-        document = ledger_document(await app.state(await app.find(run_name)))
+        document = ledger_document(await app.runs.state(await app.runs.find(run_name)))
         if as_json:
             print_json(document)
         else:
@@ -237,9 +237,9 @@ def logs(ctx: click.Context, run_name: str, step: str | None, as_json: bool) -> 
     """
 
     async def work(app: App) -> None:
-        state = await app.state(await app.find(run_name))
+        state = await app.runs.state(await app.runs.find(run_name))
         for index in _steps(state, step):
-            path = app.files(state.run_id).log_path(index)
+            path = app.runs.files(state.run_id).log_path(index)
             text = path.read_text("utf-8", "replace") if path.exists() else ""
             if as_json:
                 print_json({"stepId": state.steps[index].step_id, "stepIndex": index, "log": text})
@@ -329,7 +329,7 @@ def _print_run(app: App, state: RunState, lease: LeaseRow | None) -> None:
         alive = app.world.census.is_alive(lease.owner)
         words = {True: "alive", False: "dead: resume the run", None: "on another host"}[alive]
         click.echo(f"driver    process {lease.owner.pid}, {words}")
-    click.echo(f"files     {app.files(state.run_id).root}")
+    click.echo(f"files     {app.runs.files(state.run_id).root}")
     click.echo("")
     print_ledger(ledger_document(state))
     for step in state.steps:
@@ -357,7 +357,7 @@ def _advice(state: RunState, driven: bool) -> str:
 
 async def _evidence(app: App, state: RunState, handle: str) -> bytes:
     """Whatever any of its events cites."""
-    events = await app.events(state.run_id)
+    events = await app.runs.events(state.run_id)
     cited = list(dict.fromkeys(h for event in events for h in getattr(event.payload, "evidence", ())))
     matching = [known for known in cited if known == handle] or [
         known for known in cited if known.startswith(handle)

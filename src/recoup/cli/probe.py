@@ -7,9 +7,8 @@ import contextlib
 import getpass
 import os
 import secrets
-import signal
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,16 +62,22 @@ def run(ctx: click.Context, file: Path, as_json: bool, quiet: bool) -> None:
     """
     from recoup.cli.probe_live import watching
     from recoup.probe.notify import ServiceManager
+    from recoup.standing import asked_to_end, room_for_files
 
     manager = ServiceManager(os.environ)
 
     async def work(app: App) -> None:
         config = await _config(app, file)
-        _allow_files(len(config.resources))
+        room_for_files(_FILES_OF_OURS + len(config.resources) * _FILES_EACH)  # the usual limit is for less
         with watching(config, as_json=as_json, quiet=quiet) as seen:
             one = app.probe(config, app.probe_world(seen, manager.alive))
             stop = asyncio.Event()
-            with _told_by_signals(stop, manager):
+
+            def end(_times: int) -> None:
+                manager.stopping()
+                stop.set()
+
+            with asked_to_end(end):
                 async with _beside(app, one.started, manager):
                     await one.run(stop)
 
@@ -283,39 +288,6 @@ async def _config(app: App, file: Path) -> ProbeConfig:
             await app.probe_operators().record_refusals(error.probe_id, str(file), error.refused)
             await app.chores()
         raise
-
-
-def _allow_files(resources: int) -> None:
-    """As many open files as so many resources may take, as far as the system lets us: the usual limit is for less."""
-    import resource
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _FILES_OF_OURS + resources * _FILES_EACH
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-
-
-@contextlib.contextmanager
-def _told_by_signals(stop: asyncio.Event, manager: Any) -> Iterator[None]:
-    """The first asks to stop in order; a third does not wait for anything: keepers kill what is left."""
-    loop, told = asyncio.get_running_loop(), [0]
-
-    def told_to_stop() -> None:
-        told[0] += 1
-        if told[0] > 2:
-            os._exit(130)
-        manager.stopping()
-        stop.set()
-
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    for number in numbers:
-        loop.add_signal_handler(number, told_to_stop)
-    try:
-        yield
-    finally:
-        for number in numbers:
-            loop.remove_signal_handler(number)
 
 
 @contextlib.asynccontextmanager

@@ -51,7 +51,7 @@ def retry(ctx: click.Context, run_name: str, as_json: bool) -> None:
     """
 
     async def work(app: App) -> None:
-        submitted = await app.retry(await app.find(run_name))
+        submitted = await app.submitting.retry(await app.runs.find(run_name))
         if as_json:
             print_json({"runId": submitted.run_id, "duplicate": submitted.duplicate})
         else:

@@ -43,13 +43,13 @@ def report(ctx: click.Context, run_name: str, output: Path | None, markdown: boo
         raise UsageError("--json says where the report is, and `--output -` prints it", hint="Leave one out.")
 
     async def work(app: App) -> None:
-        run_id = await app.find(run_name)
+        run_id = await app.runs.find(run_name)
         page = (await _page(app, run_id, markdown)).encode()
         if to_stdout:
             _print(page)
             return
         name = "report.md" if markdown else "report.html"
-        path = (output or app.files(run_id).artifacts / name).absolute()
+        path = (output or app.runs.files(run_id).artifacts / name).absolute()
         _write(path, page)
         if as_json:
             print_json({"runId": run_id, "path": str(path), "bytes": len(page), "markdown": markdown})
@@ -60,7 +60,7 @@ def report(ctx: click.Context, run_name: str, output: Path | None, markdown: boo
 
 
 async def _page(app: App, run_id: str, markdown: bool) -> str:
-    state = await app.state(run_id)
+    state = await app.runs.state(run_id)
     await _hide_its_secrets(app, run_id, state)
     until = app.world.clock.now() if await _is_worked_on(app, run_id) else None
     return await (app.reporter.markdown if markdown else app.reporter.html)(run_id, until)
@@ -69,7 +69,7 @@ async def _page(app: App, run_id: str, markdown: bool) -> str:
 async def _hide_its_secrets(app: App, run_id: str, state: RunState) -> None:
     """Everything was redacted when it was stored; once more, for what shows only when colours are taken out."""
     try:
-        await app.know_secrets_of(state)
+        await app.hiding.of_run(state)
     except (RecoupError, OSError) as error:
         words = error.message if isinstance(error, RecoupError) else error.strerror
         click.echo(

@@ -91,7 +91,7 @@ def run(
     async def work(app: App) -> int:
         order = Ordered(parsed, given, str(plan.absolute()), heal)
         if reuse_name is not None:
-            earlier = await app.state(await app.find(reuse_name))
+            earlier = await app.runs.state(await app.runs.find(reuse_name))
             return await run_linked(app, order, earlier, from_step, dry_run, as_json=as_json, quiet=quiet)
         return await run_new(app, order, None, as_json=as_json, quiet=quiet)
 
@@ -123,7 +123,7 @@ def resume(
     async def work(app: App) -> int:
         from recoup.kernel.controls import is_over
 
-        state = await app.state(await app.find(run_name))
+        state = await app.runs.state(await app.runs.find(run_name))
         if not is_over(state):
             return await _resume_in_place(app, state, from_step, dry_run, as_json=as_json, quiet=quiet)
         if state.status == "succeeded" and from_step is None:
@@ -131,7 +131,7 @@ def resume(
                 f"run {state.run_id} has succeeded: nothing is left to do",
                 hint=f"Do it again from a step: recoup resume {state.run_id} --from-step STEP",
             )
-        plan, given = await app.recorded(state)
+        plan, given = await app.submitting.recorded(state)
         read_policy_of(app.settings)  # what is wrong with it is said while somebody is here
         order = Ordered(plan, given, state.plan_source, state.heal)
         return await run_linked(app, order, state, from_step, dry_run, as_json=as_json, quiet=quiet)
@@ -164,9 +164,9 @@ async def run_linked(
     from recoup.cli.preview import print_preview, say_preview
     from recoup.linked import Reusing
 
-    await app.must_not_be_driven(earlier)
+    await app.driving.must_not_be_driven(earlier)
     reusing = Reusing(earlier.run_id, from_step)
-    reuse = await app.preview(order.plan, order.given, order.source, reusing)
+    reuse = await app.submitting.preview(order.plan, order.given, order.source, reusing)
     if dry_run:
         print_preview(reuse, as_json=as_json)
         return 0
@@ -179,13 +179,13 @@ async def run_new(app: App, order: Ordered, reusing: Reusing | None, *, as_json:
     from recoup.model.target import HealMode
 
     heal = None if order.heal is None else HealMode(order.heal)
-    run_id = await app.submit(order.plan, order.given, order.source, reusing, heal=heal)
+    run_id = await app.submitting.submit(order.plan, order.given, order.source, reusing, heal=heal)
     for note in await notes_on(order.plan, app.settings.home):
         write_line(sys.stderr, f"note: {note}")
     if as_json:
-        for event in await app.events(run_id):
+        for event in await app.runs.events(run_id):
             print_json(event.line())
-    return await drive(app, await app.state(run_id), as_json=as_json, quiet=quiet)
+    return await drive(app, await app.runs.state(run_id), as_json=as_json, quiet=quiet)
 
 
 async def _resume_in_place(
@@ -200,9 +200,9 @@ async def _resume_in_place(
         print_preview(in_place(state, from_step), as_json=as_json)
         return 0
     # An operator's wish must not be left behind by a command that then fails.
-    await app.must_be_free(state.run_id)
+    await app.driving.must_be_free(state.run_id)
     if from_step is not None or (state.paused and state.status != "escalated"):
-        await app.must_not_be_blocked(state)
+        await app.driving.must_not_be_blocked(state)
     if from_step is not None:
         say_preview(in_place(state, from_step), quiet=quiet)
         await send(app, state.run_id, "resume_from_step", "recoup resume --from-step", from_step)
@@ -236,7 +236,7 @@ async def drive(app: App, before: RunState, *, as_json: bool, quiet: bool) -> in
     drivers: list[Driver] = []
     with progress(before, as_json=as_json, quiet=quiet) as watcher, _interruptible(drivers):
         try:
-            state = await app.drive(before.run_id, watcher, drivers.append)
+            state = await app.driving.drive(before.run_id, watcher, drivers.append)
         except RecoupError as error:
             if not drivers or not drivers[0].state.interrupted:
                 raise
@@ -292,7 +292,7 @@ def _print_result(app: App, state: RunState) -> None:
     for line in (
         f"run {state.run_id} {state.status}: {state.reason}",
         f"  {advice}",
-        f"  files:  {app.files(state.run_id).artifacts}",
+        f"  files:  {app.runs.files(state.run_id).artifacts}",
     ):
         write_line(sys.stdout, line)
 

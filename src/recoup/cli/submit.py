@@ -23,10 +23,11 @@ from recoup.cli.run import (
 from recoup.errors import UsageError
 
 if TYPE_CHECKING:
-    from recoup.app import App, Submitted
+    from recoup.app import App
     from recoup.fleet.queued import Queued
     from recoup.linked import Reusing
     from recoup.model.plan import Plan
+    from recoup.runs.submitting import Submitted
 
 _LATER = re.compile(r"\+?([0-9]{1,6})([smhd])")
 _UNIT_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
@@ -95,16 +96,18 @@ def submit(
         reusing: Reusing | None = None
         source = str(plan.absolute())
         if reuse_name is not None:
-            earlier = await app.state(await app.find(reuse_name))
-            await app.must_not_be_driven(earlier)
+            earlier = await app.runs.state(await app.runs.find(reuse_name))
+            await app.driving.must_not_be_driven(earlier)
             reusing = Reusing(earlier.run_id, from_step)
-            reuse = await app.preview(parsed, given, source, reusing)
+            reuse = await app.submitting.preview(parsed, given, source, reusing)
             if dry_run:
                 print_preview(reuse, as_json=as_json)
                 return 0
             say_preview(reuse, quiet=as_json)
         told = None if heal is None else HealMode(heal)
-        _print(await app.submit_queued(parsed, given, source, queued, reusing, told), queue, as_json)
+        _print(
+            await app.submitting.submit_queued(parsed, given, source, queued, reusing, told), queue, as_json
+        )
         return 0
 
     ctx.exit(with_app(ctx, work))

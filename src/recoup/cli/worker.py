@@ -6,10 +6,9 @@ import asyncio
 import contextlib
 import os
 import queue
-import signal
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
@@ -110,6 +109,7 @@ def worker(
     """
     from recoup import __version__
     from recoup.fleet.worker import STOP_S, Notice, Shift, Worker
+    from recoup.standing import asked_to_end
 
     announcer = Announcer[Notice](lambda notice: _tell(notice, as_json))
 
@@ -128,9 +128,9 @@ def worker(
         with announcer as say:
             if problem := app.policy_problem():
                 say(Notice("trouble", problem))
-            one = Worker(app.deliveries(), await app.dispatch(), shift, say, app.chores)
+            one = Worker(app.driving.deliveries(), await app.dispatch(), shift, say, app.chores)
             async with _metrics_served(app, metrics_host, metrics_port):
-                with _drained_by_signals(one, grace_s + STOP_S):
+                with asked_to_end(_drain(one, grace_s + STOP_S)):
                     await one.work()
 
     with_app(ctx, work)
@@ -186,28 +186,17 @@ def _tell(notice: Notice, as_json: bool) -> None:
     write_line(sys.stderr, f"{when}  {notice.event:<8}{run}{workflow}{took}  {notice.words}")
 
 
-@contextlib.contextmanager
-def _drained_by_signals(one: Worker, within_s: float) -> Iterator[None]:
-    loop, told = asyncio.get_running_loop(), [0]
+def _drain(one: Worker, within_s: float) -> Callable[[int], None]:
+    loop = asyncio.get_running_loop()
 
-    def drain() -> None:
-        told[0] += 1
-        if told[0] > 2:
-            os._exit(130)
+    def drain(times: int) -> None:
         if (
-            told[0] == 1
+            times == 1
         ):  # whatever still waits by then, for a frozen database, say: keepers end what it has started
             loop.call_later(within_s, os._exit, _OVERTIME)
         one.drain()
 
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    for number in numbers:
-        loop.add_signal_handler(number, drain)
-    try:
-        yield
-    finally:
-        for number in numbers:
-            loop.remove_signal_handler(number)
+    return drain
 
 
 @contextlib.asynccontextmanager

@@ -44,10 +44,6 @@ class Handled(msgspec.Struct, frozen=True):
     results: tuple[HandlerResult, ...]
     outcome: Outcome | None
 
-    @property
-    def helped(self) -> bool:
-        return self.outcome is not None
-
 
 class Handlers:
     """Performs handlers one after the other. One that fails does not keep the next from being tried."""

@@ -116,7 +116,7 @@ async def _must_stand_there(house: House, asked: ApprovalRequested) -> None:
     """Where the run stood when it was asked for. If it was sent before, it may itself have moved the run."""
     if await house.app.ledger.control(asked.ref) is not None:
         return
-    now = standing(await house.app.state(asked.target), asked.action)
+    now = standing(await house.app.runs.state(asked.target), asked.action)
     if now != asked.pinned:
         raise UsageError(
             f"the run stands elsewhere by now: at {_place(now)}; it was asked for at {_place(asked.pinned)}",
@@ -132,7 +132,7 @@ async def _submit(house: House, asked: ApprovalRequested, actor: str) -> str:
     wanted = shapes.RunRequest.model_validate(asked.request)
     key = f"approval:{asked.ref}"
     # Submitted before the gateway was killed: the plan may be another by now, the run is not.
-    made = await house.app.run_with_key(asked.target, wanted.dedup_key or key)
+    made = await house.app.submitting.run_with_key(asked.target, wanted.dedup_key or key)
     return f"run {made or (await runs.submitted(house, wanted, actor, key, asked)).run_id}"
 
 

@@ -57,7 +57,7 @@ async def show_patch(
     """What a step changed, redacted, as far as it is kept where the gateway runs. `step` is an id or an index."""
     house = house_of(request)
     index = step_index(await house.states.state(await house.run(run_id)), step)
-    path = house.app.files(run_id).patch_path(index)
+    path = house.app.runs.files(run_id).patch_path(index)
     size = _size(path)
     if size is None:
         raise NotFound(
@@ -115,7 +115,7 @@ async def show_attempt(
         raise NotFound(f"step {step!r} has no attempt {attempt}", hint=f"It has {len(rows)}.")
     events, left_out = await _events_of(house, run_id, index, attempt)
     begun = {number: iso(row.started_at_us) for number, row in rows.items()}
-    log = await asyncio.to_thread(_section, house.app.files(run_id).log_path(index), attempt, begun)
+    log = await asyncio.to_thread(_section, house.app.runs.files(run_id).log_path(index), attempt, begun)
     told = {
         **attempt_row_document(rows[attempt]),
         **_ending(events),
@@ -158,7 +158,7 @@ async def reporting(house: House, run_id: str) -> AsyncIterator[None]:
         with contextlib.suppress(
             RecoupError, OSError
         ):  # redacted when stored; once more where that is possible
-            await house.app.know_secrets_of(await house.states.state(run_id))
+            await house.app.hiding.of_run(await house.states.state(run_id))
         yield
 
 

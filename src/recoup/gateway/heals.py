@@ -103,14 +103,14 @@ async def found_heal(app: App, run_id: str, step: str, attempt: int | None) -> H
     desk = desk_of(app)
     workflows = await desk.workflows()
     if await app.ledger.head(f"run:{run_id}"):
-        workflows = [(await app.state(run_id)).workflow]
+        workflows = [(await app.runs.state(run_id)).workflow]
     return await desk.one(workflows, run_id, step, attempt)
 
 
 async def _know_secrets(app: App, heal: Heal) -> None:
     """Nobody must be kept from saying their word because a run's files are gone or on another machine."""
     with contextlib.suppress(NotFound, SettingsError, StateError, OSError):
-        await app.know_secrets_of(await app.state(heal.fact.run_id))
+        await app.hiding.of_run(await app.runs.state(heal.fact.run_id))
 
 
 async def shown_patch(app: App, heal: Heal) -> tuple[str, str]:

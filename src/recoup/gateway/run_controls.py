@@ -33,7 +33,7 @@ async def list_controls(
     """Every control: whether it is possible now or why not, and exactly what it would do."""
     house = house_of(request)
     state = await house.states.state(await house.run(run_id))
-    policy, driven = await house.app.policy_of(state), await house.app.is_driven(run_id)
+    policy, driven = await house.app.driving.policy_of(state), await house.app.driving.is_driven(run_id)
     found = previews(state, policy, driven)
     if step is not None:
         found += previews_of_step(state, _index(state, step), policy, driven)

@@ -10,7 +10,7 @@ from fastapi import Body, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from recoup.app import App, Submitted
+from recoup.app import App
 from recoup.errors import InvalidPlan, NotFound, Problem, UsageError
 from recoup.gateway import shapes
 from recoup.gateway.answering import PAGE_MAX, PLACE_MAX, cursor_of, document, page, read_cursor
@@ -32,6 +32,7 @@ from recoup.model.ids import run_stream
 from recoup.model.plan import Plan
 from recoup.model.run import RunState
 from recoup.model.storage import Control
+from recoup.runs.submitting import Submitted
 
 router = new_router("runs")
 _PATIENCE_S: Final = 10.0
@@ -108,7 +109,7 @@ async def show_log(
     house = house_of(request)
     state = await house.states.state(await house.run(run_id))
     index = step_index(state, step)
-    files = house.app.files(run_id)
+    files = house.app.runs.files(run_id)
     begin = files.log_tail(index, limit) if tail else after or 0
     offset, raw = log_piece(files.log_path(index), begin, limit)
     return document(
@@ -173,10 +174,10 @@ async def submitted(
     )
     reusing = None
     if wanted.reuse is not None:
-        await app.must_not_be_driven(await app.state(wanted.reuse))
+        await app.driving.must_not_be_driven(await app.runs.state(wanted.reuse))
         reusing = Reusing(wanted.reuse, wanted.from_step)
     heal = None if wanted.heal is None else HealMode(wanted.heal)
-    return await app.submit_queued(plan, given, source, queued, reusing, heal)
+    return await app.submitting.submit_queued(plan, given, source, queued, reusing, heal)
 
 
 def _must_be_the_plan(plan: Plan, asked: ApprovalRequested) -> None:
@@ -235,7 +236,7 @@ async def _control_waits(request: Request, run_id: str, wanted: shapes.ControlRe
     """Who agrees, agrees to one step, which is named."""
     if not await must_ask(request, wanted.action):
         return None
-    pinned = standing(await house_of(request).app.state(run_id), wanted.action, wanted.step_id)
+    pinned = standing(await house_of(request).app.runs.state(run_id), wanted.action, wanted.step_id)
     if wanted.action in AT_THE_STEP:
         wanted = wanted.model_copy(update={"step_id": pinned.step_id})
     return await ask_first(request, wanted.action, run_id, wanted, wanted.reason.strip(), pinned)
@@ -315,8 +316,8 @@ async def _plan(house: House, wanted: shapes.RunRequest) -> tuple[Plan, dict[str
         raise Refused(
             422, "there is no plan", "Give plan, planPath, or reuse for the plan of an earlier run."
         )
-    earlier = await house.app.state(wanted.reuse)
-    plan, given = await house.app.recorded(earlier)
+    earlier = await house.app.runs.state(wanted.reuse)
+    plan, given = await house.app.submitting.recorded(earlier)
     return plan, {**given, **wanted.inputs}, earlier.plan_source
 
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import getpass
-import os
-import resource
-import signal
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,6 +25,7 @@ from recoup.gateway.house import House
 from recoup.gateway.limits import HEADER_BYTES_MAX, STREAMS_MAX, Patience
 from recoup.gateway.service import build
 from recoup.model.events import TokenMade
+from recoup.standing import asked_to_end, listening_at, room_for_files
 
 CONNECTIONS_MAX: Final = 1_500
 """More than streams: they must not leave ordinary requests without one."""
@@ -74,12 +72,12 @@ async def serve(
 ) -> None:
     """Until a signal comes."""
     must_be_safe(setup)
-    listening = _listening(setup)
+    listening = listening_at(setup.host, setup.port, _BACKLOG, bound_buffers)
     book = Book(app.settings.home / "gateway.db", lambda: app.world.clock.now().wall_us / 1e6)
     house = House(
         *(app, book, tuple(folder.resolve() for folder in setup.plan_folders)),
         hosts=(setup.host, *setup.allow_hosts),
-        streams_max=streams_for(raised_files_max()),
+        streams_max=streams_for(room_for_files(CONNECTIONS_MAX + OTHER_FILES_MAX)),
         patience=setup.patience,
     )
     try:
@@ -90,7 +88,7 @@ async def serve(
         worker = await _worker(app, setup, say)
         tokens = await first_tokens(house, setup)
         opened(Opened(_url(setup, listening), tokens, few_streams(house.streams_max)))
-        with _ended_by_signals(server, worker):
+        with asked_to_end(_end(server, worker)):
             async with asyncio.TaskGroup() as tasks:
                 serving = tasks.create_task(server.serve([listening]))
                 couriers = tasks.create_task(house.hooks.work())
@@ -181,28 +179,6 @@ def _config(setup: Setup, house: House) -> uvicorn.Config:
     )
 
 
-def _listening(setup: Setup) -> socket.socket:
-    try:
-        found = socket.getaddrinfo(setup.host, setup.port, type=socket.SOCK_STREAM)[0]
-        # With its protocol: asyncio sends small answers at once only where that is told.
-        made = socket.socket(found[0], socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    except OSError as error:
-        raise UsageError(f"{setup.host} is no address of this machine: {error.strerror}") from None
-    try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind(found[4])
-        bound_buffers(made)
-        made.listen(_BACKLOG)
-        made.setblocking(False)
-    except OSError as error:
-        made.close()
-        raise UsageError(
-            f"{setup.host}:{setup.port} cannot be listened on: {error.strerror}",
-            hint="Choose another port: --port 0 takes any that is free.",
-        ) from None
-    return made
-
-
 def _url(setup: Setup, listening: socket.socket) -> str:
     host, port = listening.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
@@ -220,38 +196,15 @@ async def _worker(app: App, setup: Setup, say: Callable[[Notice], None]) -> Work
         grace_s=setup.grace_s,
         version=__version__,
     )
-    return Worker(app.deliveries(), await app.dispatch(), shift, say, app.chores)
+    return Worker(app.driving.deliveries(), await app.dispatch(), shift, say, app.chores)
 
 
-def raised_files_max() -> int:
-    """How many files may be open; raised to what is needed where that is allowed."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = CONNECTIONS_MAX + OTHER_FILES_MAX
-    unlimited = resource.RLIM_INFINITY
-    if soft != unlimited and soft < wanted:
-        soft = wanted if hard == unlimited else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    return wanted if soft == unlimited else soft
+def _end(server: uvicorn.Server, worker: Worker | None) -> Callable[[int], None]:
+    """The first time lets answers and runs end; the second does not wait for them."""
 
-
-@contextlib.contextmanager
-def _ended_by_signals(server: uvicorn.Server, worker: Worker | None) -> Iterator[None]:
-    """The first lets answers and runs end; the second does not wait for them; the third ends at once."""
-    loop, told = asyncio.get_running_loop(), [0]
-
-    def end() -> None:
-        told[0] += 1
-        if told[0] > 2:
-            os._exit(130)
-        server.should_exit, server.force_exit = True, told[0] > 1
+    def end(times: int) -> None:
+        server.should_exit, server.force_exit = True, times > 1
         if worker is not None:
             worker.drain()
 
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    for number in numbers:
-        loop.add_signal_handler(number, end)
-    try:
-        yield
-    finally:
-        for number in numbers:
-            loop.remove_signal_handler(number)
+    return end

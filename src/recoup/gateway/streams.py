@@ -93,7 +93,7 @@ async def stream_log(request: Request, run_id: str, step: str, after: After = No
     """What a step prints, as it does, until the run is over. Places are bytes."""
     house = house_of(request)
     index = step_index(await house.states.state(await house.run(run_id)), step)
-    path = house.app.files(run_id).log_path(index)
+    path = house.app.runs.files(run_id).log_path(index)
     watch = Watch(run_stream(run_id), path)
     over = _Over(house, run_id, watch)
 

@@ -71,7 +71,7 @@ class LedgerDesk:
 
     async def log_end(self, run_id: str, step: str, limit_bytes: int) -> Document:
         state = await self._state(run_id)
-        index, files = _index(state, step), self._app.files(run_id)
+        index, files = _index(state, step), self._app.runs.files(run_id)
         offset, path = files.log_tail(index, limit_bytes), files.log_path(index)
         raw = b""
         if path.is_file():
@@ -115,9 +115,9 @@ class LedgerDesk:
         )
         reusing = None
         if wanted.reuse is not None:
-            await self._app.must_not_be_driven(await self._state(wanted.reuse))
+            await self._app.driving.must_not_be_driven(await self._state(wanted.reuse))
             reusing = Reusing(wanted.reuse, wanted.from_step)
-        done = await self._app.submit_queued(plan, given, source, queued, reusing)
+        done = await self._app.submitting.submit_queued(plan, given, source, queued, reusing)
         return {"runId": done.run_id, "queue": wanted.queue, "duplicate": done.duplicate, "note": done.note}
 
     async def control(self, run_id: str, wanted: Steering) -> Document:
@@ -163,7 +163,7 @@ class LedgerDesk:
             return read_plan(path, policy), wanted.inputs, str(path)
         assert wanted.reuse is not None
         earlier = await self._state(wanted.reuse)
-        plan, given = await self._app.recorded(earlier)
+        plan, given = await self._app.submitting.recorded(earlier)
         return plan, {**given, **wanted.inputs}, earlier.plan_source
 
     def _whole(self, said: str) -> Path:
@@ -174,7 +174,7 @@ class LedgerDesk:
 
     async def _state(self, run_id: str) -> RunState:
         await self._must_be_there(run_id)
-        return await self._app.state(run_id)
+        return await self._app.runs.state(run_id)
 
     async def _must_be_there(self, run_id: str) -> None:
         """Beginnings of ids are for people who type; here they would name another run tomorrow."""

@@ -6,11 +6,8 @@ browser cannot ask: the `Host` and the `Origin` of every request are looked at.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import secrets
-import signal
-import socket
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -31,6 +28,7 @@ from recoup.mcp.gateway_desk import GatewayDesk
 from recoup.mcp.ledger_desk import LedgerDesk
 from recoup.mcp.outside import Asking, DeskOf, build
 from recoup.mcp.token_desk import TokenDesk
+from recoup.standing import asked_to_end, listening_at
 from recoup.tokens import Principal, Role, given, hash_of, known
 
 HOST: Final = "127.0.0.1"
@@ -70,12 +68,12 @@ async def serve_http(
             raise UsageError(f"a {principal.role} may not do this", hint="It takes an operator's token.")
         return TokenDesk(app, principal.actor, plan_folders)
 
-    listening = _listening(port)
+    listening = listening_at(HOST, port, CONNECTIONS_MAX)
     with contextlib.closing(listening), _Tokens(app.settings.home, app.settings.token) as tokens:
         mcp = build(desk_of, _redacted_by(app), read_only=read_only)
         server = _Server(_config(_Guarded(_asgi(mcp), tokens.who)))
         opened(f"http://{HOST}:{listening.getsockname()[1]}{PATH}")
-        with _ended_by_signals(server):
+        with asked_to_end(_end(server)):
             await server.serve([listening])
 
 
@@ -192,40 +190,16 @@ def _config(app: ASGIApp) -> uvicorn.Config:
     )
 
 
-def _listening(port: int) -> socket.socket:
-    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind((HOST, port))
-        made.listen(CONNECTIONS_MAX)
-        made.setblocking(False)
-    except OSError as error:
-        made.close()
-        raise UsageError(
-            f"{HOST}:{port} cannot be listened on: {error.strerror}",
-            hint="Choose another port: --port 0 takes any that is free.",
-        ) from None
-    return made
-
-
 def _refusal(status: int, detail: str) -> Response:
     body = msgspec.json.encode({"error": detail})
     headers = {"WWW-Authenticate": 'Bearer realm="recoup"'} if status == 401 else None
     return Response(body, status, headers, "application/json")
 
 
-@contextlib.contextmanager
-def _ended_by_signals(server: uvicorn.Server) -> Iterator[None]:
-    """The first lets answers end; the second does not wait for them."""
-    loop = asyncio.get_running_loop()
+def _end(server: uvicorn.Server) -> Callable[[int], None]:
+    """The first time lets answers end; the second does not wait for them."""
 
-    def end() -> None:
-        server.force_exit, server.should_exit = server.should_exit, True
+    def end(times: int) -> None:
+        server.should_exit, server.force_exit = True, times > 1
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, end)
-    try:
-        yield
-    finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
+    return end

@@ -124,7 +124,7 @@ def _why_not(heal: Heal) -> str:
 
 async def _events(app: App, run_id: str) -> list[Event]:
     with contextlib.suppress(NotFound):
-        return await app.events(run_id)
+        return await app.runs.events(run_id)
     return []
 
 

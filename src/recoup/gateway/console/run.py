@@ -82,7 +82,7 @@ async def report(request: Request, run_id: str) -> Response:
     house = house_of(request)
     await house.run(run_id)
     app, as_text = house.app, request.query_params.get("format") == "md"
-    until = app.world.clock.now() if await app.is_driven(run_id) else None
+    until = app.world.clock.now() if await app.driving.is_driven(run_id) else None
     async with reporting(house, run_id):
         body = await (app.reporter.markdown if as_text else app.reporter.html)(run_id, until)
     name = f"{run_id}.{'md' if as_text else 'html'}"
@@ -93,7 +93,7 @@ async def report(request: Request, run_id: str) -> Response:
 async def _head(request: Request, app: App, state: RunState) -> dict[str, Any]:
     """What stands above every view."""
     run_id = state.run_id
-    driven, policy = await app.is_driven(run_id), await app.policy_of(state)
+    driven, policy = await app.driving.is_driven(run_id), await app.driving.policy_of(state)
     driver = await _driver(app, run_id) if driven else ""
     last = await app.ledger.read(run_stream(run_id), max(0, state.seq - _LAST_EVENTS), _LAST_EVENTS)
     family = [one for one in await app.ledger.family(run_id) if one != run_id]
@@ -122,7 +122,7 @@ async def _driver(app: App, run_id: str) -> str:
 
 
 async def _steps(request: Request, app: App, state: RunState) -> dict[str, Any]:
-    driven, policy = await app.is_driven(state.run_id), await app.policy_of(state)
+    driven, policy = await app.driving.is_driven(state.run_id), await app.driving.policy_of(state)
     may_change = principal_of(request).role is Role.OPERATOR
     said = request.query_params.get("from", "")
     first = run_view.first_step(
@@ -137,7 +137,7 @@ async def _steps(request: Request, app: App, state: RunState) -> dict[str, Any]:
 
 
 async def _timeline(request: Request, app: App, state: RunState) -> dict[str, Any]:
-    until = app.world.clock.now() if await app.is_driven(state.run_id) else None
+    until = app.world.clock.now() if await app.driving.is_driven(state.run_id) else None
     async with reporting(house_of(request), state.run_id):
         made = await app.reporter.report(state.run_id, until)
         drawn, left_out = await asyncio.to_thread(chart, made.timeline, _CHART_BYTES_MAX)
@@ -153,7 +153,7 @@ async def _timeline(request: Request, app: App, state: RunState) -> dict[str, An
 
 
 async def _log(request: Request, app: App, state: RunState) -> dict[str, Any]:
-    files, names = app.files(state.run_id), [record.step_id for record in state.steps]
+    files, names = app.runs.files(state.run_id), [record.step_id for record in state.steps]
     sizes = [_size(files.log_path(index)) for index in range(len(names))]
     index = _chosen(request, state, sizes)
     attempts = state.steps[index].attempts + (state.steps[index].open is not None) if names else 0
@@ -168,7 +168,7 @@ async def _log(request: Request, app: App, state: RunState) -> dict[str, Any]:
 
 
 async def _changes(request: Request, app: App, state: RunState) -> dict[str, Any]:
-    files, wanted = app.files(state.run_id), request.query_params.get("step", "")
+    files, wanted = app.runs.files(state.run_id), request.query_params.get("step", "")
     records = [record for record in state.steps if wanted in ("", record.step_id)]
     with_patch = [record for record in records if _size(files.patch_path(record.index))]
     diffs, plain = list[StepDiff](), Plain(lambda text: app.redactor.redact(text).text)
@@ -195,7 +195,7 @@ async def _compare(request: Request, app: App, state: RunState) -> dict[str, Any
     if left is None or right is None:
         return {"compared": None, "several": names}
     plain = Plain(lambda text: app.redactor.redact(text).text)
-    log = await asyncio.to_thread(_end, app.files(state.run_id).log_path(index))
+    log = await asyncio.to_thread(_end, app.runs.files(state.run_id).log_path(index))
     printed = comparing.outputs(log)
     one, other = known[left], known[right]
     ends = [

@@ -1,0 +1,1 @@
+"""Runs, for whoever asks: submitted, driven, looked up, their secrets hidden. Given all it needs; builds nothing."""

@@ -1,0 +1,227 @@
+"""Runs are driven: claimed, taken up where they were left, and never while somebody else does."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from recoup.engine.breaking import blocked_words, kept_out
+from recoup.engine.claim import Claimed, Held, claim
+from recoup.engine.driver import Driver
+from recoup.engine.entry import is_redelivery
+from recoup.engine.generations import Generations
+from recoup.engine.world import Job, Watcher, World
+from recoup.errors import (
+    LedgerError,
+    NotFound,
+    SettingsError,
+    StateError,
+    UsageError,
+    WaitsForOperator,
+    WorkflowBlocked,
+)
+from recoup.evidence.vault import NoSecrets
+from recoup.fleet.delivering import Deliveries
+from recoup.fleet.queued import hint_of
+from recoup.kernel.controls import is_over
+from recoup.kernel.elapsed import elapsed_s
+from recoup.kernel.fold import fold
+from recoup.model.dispatch import Hint
+from recoup.model.ids import Lease
+from recoup.model.policy import Policy
+from recoup.model.run import RunState, RunStatus
+from recoup.model.storage import Control
+from recoup.runs.jobs import Jobs
+
+if TYPE_CHECKING:
+    from recoup.kernel.preview import Preview
+
+_POLICY_LOOK_S = 1.0
+
+
+class Driving:
+    """Of any run, by whoever may."""
+
+    def __init__(
+        self,
+        world: World,
+        jobs: Jobs,
+        generations: Generations,
+        hint: Callable[[Hint, float], Awaitable[str | None]],
+        report_if_due: Callable[[RunState], Awaitable[list[str]]],
+        wind_up: Callable[[RunState], Awaitable[list[str]]],
+    ) -> None:
+        self._world = world
+        self._jobs = jobs
+        self._records = jobs.records
+        self._generations = generations
+        self._hint = hint
+        self._report_if_due = report_if_due
+        self._wind_up = wind_up
+
+    async def drive(
+        self, run_id: str, watcher: Watcher, on_driver: Callable[[Driver], None] = lambda _driver: None
+    ) -> RunState:
+        """Drive a run until it ends, waits or is interrupted."""
+        driver = await self._driver(run_id, watcher)
+        on_driver(driver)
+        return await driver.drive()
+
+    def deliveries(self, watcher: Callable[[RunState], Watcher] = lambda _state: Watcher()) -> Deliveries:
+        """For a worker: how any run is driven."""
+
+        async def state_of(run_id: str) -> RunState | None:
+            events = await self._records.events(run_id)
+            return fold(run_id, events) if events else None
+
+        async def driver(state: RunState, taken: Claimed) -> Driver:
+            job = await self._jobs.of(state, watcher(state), taken.lease)
+            return Driver(self._world, job, state, taken.lease, taken.replaced, vouched=True)
+
+        def decliner(state: RunState, policy: Policy, taken: Claimed) -> Driver:
+            job = Job(state.run_id, state.plan, policy, self._records.files(state.run_id), NoSecrets(), None)
+            return Driver(self._world, job, state, taken.lease, taken.replaced)
+
+        return Deliveries(self._world, state_of, self.policy_of, driver, decliner, self._report_if_due)
+
+    async def carry_out(self, control: Control) -> RunState | None:
+        """Carry out the controls of a run that nobody drives. None: somebody does, or did a moment ago."""
+        taken = await claim(self._world, control.run_id)
+        if isinstance(taken, Held):
+            return None
+        async with self._or_released(taken.lease):
+            state = await self._records.state(control.run_id)
+            try:
+                job = await self._jobs.of(state, Watcher(), taken.lease)
+            except (SettingsError, NotFound, StateError):
+                if control.action != "cancel":
+                    raise
+                job = await self._jobs.bare(state)
+            return await self._answered(Driver(self._world, job, state, taken.lease, taken.replaced))
+
+    async def foresee(
+        self, run_id: str, action: str, step_id: str | None = None, argument: str | None = None
+    ) -> Preview:
+        """What a control would do now. Nothing is sent."""
+        from recoup.kernel.preview import preview
+
+        state, now = await self._records.state(run_id), self._world.clock.now()
+        wish = Control(
+            id="",
+            run_id=run_id,
+            action=action,
+            reason="",
+            actor="",
+            at=now,
+            step_id=step_id,
+            argument=argument,
+        )
+        return preview(state, wish, await self.policy_of(state), await self.is_driven(run_id))
+
+    async def policy_of(self, state: RunState) -> Policy:
+        """The one that everybody follows, as the run will from its next step on."""
+        newest = await self._generations.current_within(_POLICY_LOOK_S)
+        return newest or await self._records.policy(state.policy_digest)
+
+    async def is_driven(self, run_id: str) -> bool:
+        """Somebody holds its lease, and it has not run out."""
+        lease, now = await self._world.ledger.lease(run_id), self._world.clock.now()
+        if lease is None or lease.owner is None or self._world.census.is_alive(lease.owner) is False:
+            return False
+        return elapsed_s(lease.renewed_at, now, lease.ttl_s) < lease.ttl_s
+
+    async def must_not_be_driven(self, state: RunState) -> None:
+        """Nobody changes what another run is to build on."""
+        lease = None if state.status.is_terminal else await self._world.ledger.lease(state.run_id)
+        if lease is None or lease.owner is None or self._world.census.is_alive(lease.owner) is False:
+            return
+        raise UsageError(
+            _held_words(state.run_id, Held(lease)),
+            hint=f"Stop it first: recoup control {state.run_id} pause --reason '...' (or cancel)",
+        )
+
+    async def must_be_free(self, run_id: str) -> None:
+        """Nobody holds it now: its driver gave it back, is dead, or let the lease run out."""
+        lease, now = await self._world.ledger.lease(run_id), self._world.clock.now()
+        if lease is None or lease.owner is None or self._world.census.is_alive(lease.owner) is False:
+            return
+        if elapsed_s(lease.renewed_at, now, lease.ttl_s) < lease.ttl_s:
+            hint = f"Watch it: recoup events {run_id} --follow. Take a pause back: recoup control {run_id} resume"
+            raise UsageError(_held_words(run_id, Held(lease)), hint=hint)
+
+    async def must_not_be_blocked(self, state: RunState) -> None:
+        """The mode of its workflow lets it go on. Raises WorkflowBlocked."""
+        await self._must_not_be_blocked(state, await self._records.policy(state.policy_digest))
+
+    async def _driver(self, run_id: str, watcher: Watcher) -> Driver:
+        taken = await claim(self._world, run_id)
+        if isinstance(taken, Held):
+            raise UsageError(_held_words(run_id, taken), hint=f"Watch it: recoup events {run_id} --follow")
+        async with self._or_released(taken.lease):
+            state = await self._records.state(run_id)
+            _must_be_drivable(state)
+            job = await self._jobs.of(state, watcher, taken.lease)
+            driver = Driver(self._world, job, state, taken.lease, taken.replaced)
+            try:
+                await self._must_not_be_blocked(state, job.policy)
+                await self._jobs.linked.must_not_repeat(state, job)
+            except UsageError:
+                # The lease is ours now: who comes next cannot see that an owner was lost.
+                if taken.replaced is not None:
+                    await self._answered(driver)
+                raise
+        return driver
+
+    async def _answered(self, driver: Driver) -> RunState:
+        """A run may end by an answer too: by a wish, or because its driver was lost once too often."""
+        before = driver.state.status
+        state = await driver.answer()
+        if state.status is not before:
+            await self._wind_up(state)
+        if (hint := hint_of(state)) is not None and not is_over(state):
+            await self._hint(hint, 0)
+        return state
+
+    async def _must_not_be_blocked(self, state: RunState, policy: Policy) -> None:
+        """A run that was never begun is begun as blocked; one that was stays as it is and spends no delivery."""
+        if not state.begun:
+            return
+        now = self._world.clock.now()
+        refusal = await kept_out(
+            self._world.ledger, self._world.redactor, state.workflow, state.run_id, policy, now
+        )
+        if refusal is not None:
+            raise WorkflowBlocked(
+                blocked_words(state.workflow, refusal, now), hint=f"Then: recoup resume {state.run_id}"
+            )
+
+    @contextlib.asynccontextmanager
+    async def _or_released(self, lease: Lease) -> AsyncIterator[None]:
+        """Whatever goes wrong, the run does not stay in our hands."""
+        try:
+            yield
+        except BaseException:
+            with contextlib.suppress(LedgerError):
+                await self._world.ledger.release(lease)
+            raise
+
+
+def _must_be_drivable(state: RunState) -> None:
+    if is_redelivery(state) or not (state.status.is_terminal or state.status is RunStatus.ESCALATED):
+        return
+    if state.status is RunStatus.ESCALATED:
+        raise WaitsForOperator(
+            f"run {state.run_id} waits for an operator: {state.reason}",
+            hint=f"See what to do: recoup show {state.run_id}",
+        )
+    raise UsageError(
+        f"run {state.run_id} has ended: {state.status}",
+        hint=f"Mend the cause, then go on in a new run: recoup resume {state.run_id}",
+    )
+
+
+def _held_words(run_id: str, held: Held) -> str:
+    owner = held.by.owner
+    who = f"process {owner.pid} on {owner.host}" if owner else "another driver"
+    return f"run {run_id} is being driven by {who}"

@@ -1,0 +1,106 @@
+"""A run and all that it takes to drive it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from recoup.engine.world import Job, Watcher, World
+from recoup.errors import LeaseLost
+from recoup.evidence.run_folder import RunFolder
+from recoup.evidence.vault import NoSecrets
+from recoup.linked import LinkedRuns
+from recoup.model.ids import Lease
+from recoup.model.plan import Plan
+from recoup.model.policy import Policy
+from recoup.model.run import RunState
+from recoup.ports import Secrets
+from recoup.runs.hiding import Hiding
+from recoup.runs.records import Records
+from recoup.workspace.workspaces import GitWorkspaces
+
+if TYPE_CHECKING:
+    from recoup.depot.shipping import Shipping
+    from recoup.metrics.collector import Metrics
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Jobs:
+    """Makes them. Where machines share runs, what is missing here is fetched first."""
+
+    world: World
+    records: Records
+    hiding: Hiding
+    linked: LinkedRuns
+    shipping: Shipping | None
+    metrics: Callable[[], Metrics | None]
+
+    async def of(self, state: RunState, watcher: Watcher, lease: Lease) -> Job:
+        files = self.records.files(state.run_id)
+        files.make()
+        if self.shipping is not None:
+            inner = GitWorkspaces(files.root) if state.plan.workspace else None
+            await self.shipping.enter(state, files, inner, lease.epoch, lambda: self._must_hold(lease))
+        plan = await self.hiding.of_run(state)
+        watcher = self._measured(state, watcher)
+        policy = await self.records.policy(state.policy_digest)
+        reuse_from = None if state.begun else state.reuse_from
+        return await self.made(state.run_id, plan, policy, files, reuse_from, watcher, lease.epoch)
+
+    async def bare(self, state: RunState) -> Job:
+        """For whoever needs nothing but the ledger."""
+        policy = await self.records.policy(state.policy_digest)
+        return Job(state.run_id, state.plan, policy, self.records.files(state.run_id), NoSecrets(), None)
+
+    async def made(
+        self,
+        run_id: str,
+        plan: Plan,
+        policy: Policy,
+        files: RunFolder,
+        reuse_from: str | None,
+        watcher: Watcher,
+        epoch: int | None = None,
+    ) -> Job:
+        """Without an epoch of a lease: for a question that leaves nothing behind."""
+        if reuse_from is not None:
+            await self.records.fetch_missing(reuse_from)
+        job = Job(
+            run_id=run_id,
+            plan=plan,
+            policy=policy,
+            files=files,
+            secrets=self._secrets(run_id, files, epoch),
+            workspaces=None,
+            watcher=watcher,
+            earlier=None if reuse_from is None else await self.linked.earlier(reuse_from, plan),
+        )
+        if plan.workspace:
+            # The run may follow another policy before it takes its next checkpoint.
+            inner = GitWorkspaces(files.root, lambda: job.policy.checkpoint_bytes_max)
+            job.workspaces = inner
+            if self.shipping is not None:
+                job.workspaces = self.shipping.workspaces(run_id, files, inner, sends=epoch is not None)
+        return job
+
+    def _secrets(self, run_id: str, files: RunFolder, epoch: int | None) -> Secrets:
+        vault = self.hiding.vault(files)
+        if self.shipping is None or epoch is None:
+            return vault
+        return self.shipping.secrets(run_id, files, vault, epoch)
+
+    def _must_hold(self, lease: Lease) -> None:
+        """Asked before anything is removed: a driver that was frozen since its claim may have an heir here."""
+        if self.world.clock.now().boot_us / 1e6 >= lease.deadline_boot_s:
+            raise LeaseLost(
+                f"the lease of run {lease.run_id} ran out before its driver began",
+                hint=f"Begin again: recoup resume {lease.run_id}",
+            )
+
+    def _measured(self, state: RunState, watcher: Watcher) -> Watcher:
+        metrics = self.metrics()
+        if metrics is None:
+            return watcher
+        metrics.enter(state)
+        return dataclasses.replace(watcher, event=metrics.beside(watcher.event))

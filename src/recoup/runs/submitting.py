@@ -1,0 +1,245 @@
+"""Runs are submitted: recorded whole, or not at all."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets as randomness
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from recoup.engine.world import Watcher, World
+from recoup.errors import Conflict, UsageError
+from recoup.fleet.queued import DEFAULT_QUEUE, Queued, stream_of_key
+from recoup.kernel.canonical import digest
+from recoup.kernel.controls import is_over
+from recoup.kernel.needs import needs_of
+from recoup.kernel.policies import policy_digest
+from recoup.kernel.reuse import Reuse
+from recoup.linked import Reusing, plan_of, throwaway
+from recoup.model.dispatch import Hint
+from recoup.model.events import RunSubmitted, SubmissionKeyTaken
+from recoup.model.ids import run_stream
+from recoup.model.plan import Plan
+from recoup.model.policy import Policy
+from recoup.model.run import RunState, RunStatus
+from recoup.model.storage import Append, Draft, PolicyBody, StreamAppend
+from recoup.model.target import HealMode
+from recoup.runs.jobs import Jobs
+from recoup.workspace.workspaces import GitWorkspaces
+
+if TYPE_CHECKING:
+    from recoup.depot.shipping import Shipping
+
+_SECRET_GIVEN = "[secret]"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Submitted:
+    """A run in a queue."""
+
+    run_id: str
+    duplicate: bool = False
+    """It was submitted before, under the same key."""
+    note: str | None = None
+
+
+class Submitting:
+    """Of new runs, and of those that go on from others."""
+
+    def __init__(
+        self,
+        world: World,
+        jobs: Jobs,
+        home: Path,
+        policy: Callable[[], Awaitable[Policy]],
+        hint: Callable[[Hint, float], Awaitable[str | None]],
+    ) -> None:
+        self._world = world
+        self._jobs = jobs
+        self._records = jobs.records
+        self._hiding = jobs.hiding
+        self._home = home
+        self._policy = policy
+        self._hint = hint
+        self._stored_policies: set[str] = set()
+
+    @property
+    def _shipping(self) -> Shipping | None:
+        return self._jobs.shipping
+
+    async def submit(
+        self,
+        plan: Plan,
+        given: Mapping[str, str],
+        source: str | None,
+        reuse: Reusing | None = None,
+        queued: Queued | None = None,
+        heal: HealMode | None = None,
+    ) -> str:
+        """Record a run that is to be driven, by workers if it is `queued`. Nothing is recorded when the plan or its
+        inputs cannot be used. Raises Conflict when a key is taken."""
+        policy = await self._policy()
+        run_id = new_run_id(self._world.clock.now().iso())
+        files = self._records.files(run_id)
+        kept = await self._hiding.of_plan(plan, reuse)
+        inputs = self._hiding.inputs(plan, given, source or plan.name)
+        self._hiding.refuse_names(plan, source or plan.name)
+        if plan.workspace is not None:
+            await GitWorkspaces(files.root).check(plan.workspace)
+        raw = msgspec.json.encode(plan)
+        if queued is not None and self._shipping is not None:
+            self._shipping.must_be_fit(plan, bool(self._world.redactor.found_in(raw)))
+        payload = self._submission(plan, raw, policy, inputs, source, reuse)
+        payload = msgspec.structs.replace(payload, heal=heal)
+        if (
+            queued is None
+            or payload.plan_redacted
+            or kept
+            or any(spec.secret for spec in plan.inputs.values())
+        ):
+            files.make()
+        if payload.plan_redacted:
+            files.write_plan(raw)
+        self._hiding.keep(files, plan, inputs, kept)
+        if queued is not None:
+            payload = queued.marked(payload)
+        if self._shipping is not None:
+            await self._shipping.submitted(run_id, files, plan, payload.plan_redacted)
+        draft = Draft(RunSubmitted.TYPE, self._world.redactor.seal(payload))
+        key = () if queued is None else queued.key_taken(plan.name, run_id)
+        taken = [
+            StreamAppend(stream, (Draft(fact.TYPE, self._world.redactor.seal(fact)),), 0)
+            for stream, fact in key
+        ]
+        await self._world.ledger.append(
+            Append(
+                at=self._world.clock.now(),
+                streams=(StreamAppend(run_stream(run_id), (draft,), 0), *taken),
+                policies=self._unstored(payload.policy_digest, policy),
+            )
+        )
+        self._stored_policies.add(payload.policy_digest)
+        return run_id
+
+    async def submit_queued(
+        self,
+        plan: Plan,
+        given: Mapping[str, str],
+        source: str | None,
+        queued: Queued,
+        reuse: Reusing | None = None,
+        heal: HealMode | None = None,
+    ) -> Submitted:
+        """For workers. Under a key that is taken nothing is submitted: the run that has it is named."""
+        earlier = await self.run_with_key(plan.name, queued.dedup_key)
+        if earlier is not None:
+            return Submitted(earlier, duplicate=True)
+        try:
+            run_id = await self.submit(plan, given, source, reuse, queued, heal)
+        except Conflict:
+            earlier = await self.run_with_key(plan.name, queued.dedup_key)
+            if earlier is None:
+                raise
+            return Submitted(earlier, duplicate=True)
+        delay_s = (queued.not_before_us - self._world.clock.now().wall_us) / 1e6
+        return Submitted(run_id, note=await self._hint(queued.hint(run_id), max(0.0, delay_s)))
+
+    async def retry(
+        self, run_id: str, *, submitted_by: str | None = None, reason: str | None = None
+    ) -> Submitted:
+        """A run that has ended, once more: a new one, linked to it, in the same queue."""
+        state = await self._records.state(run_id)
+        if not is_over(state):
+            raise UsageError(
+                f"run {run_id} has not ended: {state.status}",
+                hint=f"See what it waits for: recoup show {run_id}",
+            )
+        if state.status is RunStatus.SUCCEEDED:
+            raise UsageError(f"run {run_id} has succeeded: nothing is left to do")
+        plan, given = await self.recorded(state)
+        needs = tuple(sorted({*state.needs, *needs_of(plan)}))
+        queued = Queued(
+            queue=state.queue or DEFAULT_QUEUE,
+            priority=state.priority,
+            needs=needs,
+            dedup_key=f"retry of {run_id}",
+            submitted_by=submitted_by,
+            submit_reason=reason,
+        )
+        reusing = Reusing(run_id)
+        return await self.submit_queued(plan, given, state.plan_source, queued, reusing, state.heal)
+
+    async def preview(
+        self, plan: Plan, given: Mapping[str, str], source: str | None, reuse: Reusing
+    ) -> Reuse:
+        """What a run of this plan would reuse. Nothing of it is recorded, and nothing is left behind."""
+        policy = await self._policy()
+        kept = await self._hiding.of_plan(plan, reuse)
+        inputs = self._hiding.inputs(plan, given, source or plan.name)
+        payload = self._submission(plan, msgspec.json.encode(plan), policy, inputs, source, reuse)
+        run_id = new_run_id(self._world.clock.now().iso())
+        with throwaway(self._home) as files:
+            self._hiding.keep(files, plan, inputs, kept)
+            job = await self._jobs.made(run_id, plan, policy, files, reuse.run_id, Watcher())
+            return await self._jobs.linked.would_reuse(job, payload)
+
+    async def recorded(self, state: RunState) -> tuple[Plan, dict[str, str]]:
+        """The plan of a run as it is run, and the inputs that it was given."""
+        files = self._records.files(state.run_id)
+        await self._records.fetch_missing(state.run_id)
+        plan, vault = plan_of(state, files), self._hiding.vault(files)
+        given = {
+            name: vault.get(f"inputs.{name}") if plan.inputs[name].secret else value
+            for name, value in state.inputs.items()
+            if value is not None
+        }
+        return plan, given
+
+    async def run_with_key(self, workflow: str, key: str | None) -> str | None:
+        if key is None:
+            return None
+        for event in await self._world.ledger.read(stream_of_key(workflow, key), limit=1):
+            assert isinstance(event.payload, SubmissionKeyTaken)
+            return event.payload.run_id
+        return None
+
+    def _submission(
+        self,
+        plan: Plan,
+        raw: bytes,
+        policy: Policy,
+        inputs: Mapping[str, str | None],
+        source: str | None,
+        reuse: Reusing | None,
+    ) -> RunSubmitted:
+        return RunSubmitted(
+            workflow=plan.name,
+            plan_digest=digest(msgspec.to_builtins(plan)),
+            plan=plan,
+            plan_redacted=bool(self._world.redactor.found_in(raw)),
+            inputs={
+                name: _SECRET_GIVEN if plan.inputs[name].secret and value is not None else value
+                for name, value in inputs.items()
+            },
+            policy_digest=policy_digest(policy),
+            plan_source=source,
+            parent_run_id=reuse.run_id if reuse else None,
+            reuse_from=reuse.run_id if reuse else None,
+            from_step=reuse.from_step if reuse else None,
+        )
+
+    def _unstored(self, digest_of_it: str, policy: Policy) -> tuple[PolicyBody, ...]:
+        """The body of a policy goes into the ledger once, and is never taken out."""
+        if digest_of_it in self._stored_policies:
+            return ()
+        return (PolicyBody(digest_of_it, self._world.redactor.seal(policy)),)
+
+
+def new_run_id(iso: str) -> str:
+    """Sorts by time, and can be typed: the first characters that are unique will do. 48 bits, as a gateway is given
+    hundreds in a second: with 24 two of them would have the same id every few minutes."""
+    day, clock = iso[:10].replace("-", ""), iso[11:19].replace(":", "")
+    return f"{day}-{clock}-{randomness.token_hex(6)}"
