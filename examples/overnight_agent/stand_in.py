@@ -7,7 +7,6 @@ Recoup cannot tell it from the real one, which is asked in the whole story.
 import json
 import os
 import subprocess
-import sys
 import time
 
 WANDERS_S_MAX = 60
@@ -15,7 +14,7 @@ HANGS_S_MAX = 600
 
 
 def main() -> None:
-    with open(os.environ["NIGHT_SCRIPT"]) as file:
+    with open(os.environ["NIGHT_SCRIPT"]) as file:  # noqa: PTH123  # It begins sooner without pathlib.
         script = json.load(file)[os.environ["RECOUP_STEP_ID"]]
     wanted = script[min(int(os.environ["RECOUP_ATTEMPT"]), len(script)) - 1]
     tell(type="system", subtype="init", session_id=f"stand-in-{os.getpid()}")
@@ -48,4 +47,4 @@ def tell(**event: object) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import os
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,6 +17,9 @@ HERE = Path(__file__).parent
 FILES = ("plan.yaml", "policy.yaml", "policy-short.yaml", "script.json", "by-hand.patch")
 WAITS_FOR_AN_OPERATOR = 5
 ATTEMPTS_MAX = 4
+SHARE = 3
+"""The index of the step in which the agent wanders."""
+READS_MIN = 2
 _AUTHOR = ("-c", "user.name=Ada", "-c", "user.email=ada@localhost", "-c", "commit.gpgsign=false")
 Event = dict[str, Any]
 
@@ -34,7 +36,9 @@ async def tell(stage: Stage) -> None:
         await camera.take("run", f"/runs/{run_id}?view=timeline")
         await camera.take("changes", f"/runs/{run_id}?view=changes")
     await _morning(stage, repo, run_id, facts)
-    stage.promise("the repository itself was never written, not even inside .git", _fingerprint(repo) == before)
+    stage.promise(
+        "the repository itself was never written, not even inside .git", _fingerprint(repo) == before
+    )
 
 
 async def _evening(stage: Stage) -> Path:
@@ -88,18 +92,27 @@ def _hang_and_loop(stage: Stage, facts: list[Event]) -> None:
 async def _killed(stage: Stage, driver: asyncio.subprocess.Process, run_id: str) -> None:
     stage.chapter("Three o'clock: the driver is killed")
 
-    async def at_work() -> bool:
-        return bool(_left_of(run_id))
-
     async def nothing_left() -> bool:
         return not _left_of(run_id)
 
-    await until(at_work, "the agent is at work")
+    await _seen_to_wander(stage, run_id)
+    stage.promise("the agent is at work", bool(_left_of(run_id)))
     stage.say(f"   $ kill -9 {driver.pid}")
     driver.kill()
     await driver.wait()
     await until(nothing_left, "the agent ends with its driver")
-    stage.promise("the agent was at work, and nothing of it is left running", not _left_of(run_id))
+    stage.promise("nothing of it is left running", not _left_of(run_id))
+
+
+async def _seen_to_wander(stage: Stage, run_id: str) -> None:
+    """The log of the step shows it: in its last attempt the agent reads the same file again and again."""
+    log = stage.home / "runs" / run_id / "artifacts" / "logs" / "steps" / f"step-{SHARE:04}.log"
+
+    async def wanders() -> bool:
+        attempt = log.read_text().rpartition("--- attempt ")[2] if log.exists() else ""
+        return attempt.count('"tool_use"') >= READS_MIN
+
+    await until(wanders, "the agent reads and reads")
 
 
 async def _taken_over(stage: Stage, run_id: str, camera: Camera) -> list[Event]:
@@ -110,9 +123,11 @@ async def _taken_over(stage: Stage, run_id: str, camera: Camera) -> list[Event]:
         facts = await heard(driver, _launched("share"), _told(stage))
         stage.promise(
             "the run goes on at the frontier: what was finished is not repeated",
-            {one["payload"]["stepId"] for one in facts if one["type"] == "task.step.attempt.started"} == {"share"},
+            {one["payload"]["stepId"] for one in facts if one["type"] == "task.step.attempt.started"}
+            == {"share"},
         )
         stage.chapter("Six o'clock: Ada is awake, and sees the agent read the same file again and again")
+        await _seen_to_wander(stage, run_id)
         answer = await stage.recoup("control", run_id, "takeover", "--reason", "I mend the sharing by hand")
         document = (await heard(driver, _is_document, _told(stage)))[-1]
         code = await driver.wait()
@@ -120,7 +135,8 @@ async def _taken_over(stage: Stage, run_id: str, camera: Camera) -> list[Event]:
         await ended(driver)
     stage.promise(
         "the agent was ended, and the run waits for her",
-        (code, document["status"], document["liveControl"]["takeover"]) == (WAITS_FOR_AN_OPERATOR, "waiting", True)
+        (code, document["status"], document["liveControl"]["takeover"])
+        == (WAITS_FOR_AN_OPERATOR, "waiting", True)
         and not _left_of(run_id),
     )
     await camera.take("takeover", f"/runs/{run_id}")
@@ -148,14 +164,17 @@ async def _goes_on(stage: Stage, run_id: str) -> list[Event]:
     finally:
         await ended(driver)
     changed = [one["payload"]["changedFiles"] for one in facts if one.get("type") == "workspace.changed"]
-    stage.promise("what she changed is recorded as hers, and the run goes on from there", changed == [["till.py"]])
+    stage.promise(
+        "what she changed is recorded as hers, and the run goes on from there", changed == [["till.py"]]
+    )
     stage.promise("the run has succeeded", (code, facts[-1]["status"]) == (0, "succeeded"))
     return facts
 
 
 async def _morning(stage: Stage, repo: Path, run_id: str, facts: list[Event]) -> None:
     stage.chapter("Morning: a patch, and an account of the night")
-    await stage.recoup("ledger", run_id)
+    if not stage.short:
+        await stage.recoup("ledger", run_id)
     patch = stage.home / "runs" / run_id / "workspace" / "night.patch"
     await _patch_is_good(stage, repo, patch)
     started = [one["payload"]["stepId"] for one in facts if one.get("type") == "task.step.attempt.started"]
@@ -218,12 +237,12 @@ def _passed(facts: list[Event], step: str) -> list[int]:
 
 def _left_of(run_id: str) -> list[int]:
     """Processes that belong to a step of the run: each has its id in its environment."""
-    return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _belongs(pid, run_id)]
+    return [int(one.name) for one in Path("/proc").glob("[0-9]*") if _belongs(one, run_id)]
 
 
-def _belongs(pid: int, run_id: str) -> bool:
+def _belongs(process: Path, run_id: str) -> bool:
     with suppress(OSError):
-        return f"RECOUP_RUN_ID={run_id}\0".encode() in Path(f"/proc/{pid}/environ").read_bytes()
+        return f"RECOUP_RUN_ID={run_id}\0".encode() in (process / "environ").read_bytes()
     return False
 
 

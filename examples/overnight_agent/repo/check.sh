@@ -1,6 +1,6 @@
 #!/bin/sh
 # Says what is wrong with the till: `./check.sh` asks all of it, `./check.sh leap` one function.
-exec python3 -B - "$@" <<'END'
+exec python3 -ISB - "$@" <<'END'
 import sys
 sys.path.insert(0, ".")
 from till import cents, leap, share
