@@ -4,6 +4,7 @@ import os
 import re
 import secrets
 import shutil
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -62,7 +63,7 @@ def _stand_in(folder: Path) -> dict[str, str]:
     place.parent.mkdir()
     shutil.copy(HERE / "stand_in.py", place)
     place.chmod(0o755)
-    return {"PATH": f"{place.parent}:{os.environ['PATH']}", "NIGHT_SCRIPT": str(folder / "script.json")}
+    return {"PATH": _path(place.parent), "NIGHT_SCRIPT": str(folder / "script.json")}
 
 
 def _alone(folder: Path, real: Path, url: str) -> dict[str, str]:
@@ -72,7 +73,7 @@ def _alone(folder: Path, real: Path, url: str) -> dict[str, str]:
     nowhere = "http://127.0.0.1:9"
     return {
         "HOME": str(home),
-        "PATH": f"{real.parent}:{os.environ['PATH']}",
+        "PATH": _path(real.parent),
         "ANTHROPIC_BASE_URL": url,
         "ANTHROPIC_API_KEY": "-".join(("not", "a", "key", secrets.token_hex(4))),
         "HTTP_PROXY": nowhere,
@@ -83,3 +84,8 @@ def _alone(folder: Path, real: Path, url: str) -> dict[str, str]:
         "DISABLE_AUTOUPDATER": "1",
         "DISABLE_TELEMETRY": "1",
     }
+
+
+def _path(first: Path) -> str:
+    """With this interpreter before any other `python3`: there are machines where that is a slow shim."""
+    return f"{first}:{Path(sys.executable).parent}:{os.environ['PATH']}"
