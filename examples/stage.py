@@ -127,7 +127,7 @@ async def heard(
     child: asyncio.subprocess.Process,
     is_last: Callable[[Any], bool],
     tell_of: Callable[[Any], None] = lambda _one: None,
-    within_s: float = 90,
+    within_s: float = 120,
 ) -> list[Any]:
     """What a child that prints JSON lines says, as far as the line that is waited for."""
     assert child.stdout is not None, "a child without a voice cannot be heard"
