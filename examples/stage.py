@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shlex
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -62,7 +63,7 @@ class Stage:
 
     async def recoup(self, *words: str, codes: tuple[int, ...] = (0,), within_s: float = 60) -> Said:
         """Call `recoup` as a user would, to its end."""
-        self._print(f"   $ recoup {' '.join(words)}")
+        self._print(f"   $ recoup {shlex.join(words)}")
         child = await self.start(*words)
         try:
             out, err = await asyncio.wait_for(child.communicate(), within_s)
@@ -120,3 +121,25 @@ async def ended(child: asyncio.subprocess.Process, grace_s: float = 5) -> None:
     except TimeoutError:
         child.kill()
         await child.wait()
+
+
+async def heard(
+    child: asyncio.subprocess.Process,
+    is_last: Callable[[Any], bool],
+    tell_of: Callable[[Any], None] = lambda _one: None,
+    within_s: float = 120,
+) -> list[Any]:
+    """What a child that prints JSON lines says, as far as the line that is waited for."""
+    assert child.stdout is not None, "a child without a voice cannot be heard"
+    said: list[Any] = []
+    try:
+        async with asyncio.timeout(within_s):
+            while not said or not is_last(said[-1]):
+                line = await child.stdout.readline()
+                if not line:
+                    raise StoryBroken(f"it ended too early: {said[-1:]}")
+                said.append(json.loads(line))
+                tell_of(said[-1])
+    except TimeoutError:
+        raise StoryBroken(f"waited {within_s:g} s for its word; the last was {said[-1:]}") from None
+    return said

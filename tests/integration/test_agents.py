@@ -12,6 +12,7 @@ import secrets
 import shutil
 import socket
 import subprocess
+import urllib.request
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +35,7 @@ from recoup.processes.keeper import LinuxKeeper
 from recoup.runtimes.agent.runtime import AgentRuntime
 from recoup.runtimes.step_log import StepLog
 from recoup.testing.house import House
-from recoup.testing.model_server import Hang, ModelServer, Refuse, Say, Use
+from recoup.testing.model_server import Asked, Hang, ModelServer, Refuse, Say, Use
 from recoup.workspace.workspaces import GitWorkspaces
 
 AGENTS = Path(__file__).parents[2] / ".agents" / "node_modules" / ".bin"
@@ -200,6 +201,25 @@ def gemini_env(bench: Bench, url: str, tries: int = 1) -> dict[str, str]:
 def users_words(body: dict[str, Any]) -> str:
     """What the model was told by the user in the last message."""
     return json.dumps([one for one in body["messages"] if one["role"] == "user"][-1]["content"])
+
+
+# The model
+
+
+async def test_a_model_may_answer_by_what_it_is_asked_instead_of_by_turn() -> None:
+    def choose(asked: Asked, turn: int) -> Say:
+        return Say(f"turn {turn} of {asked.body['messages'][0]['content']}")
+
+    talk = [{"role": "user", "content": "fix"}, {"role": "assistant", "content": "how?"}]
+    async with ModelServer(choose=choose) as model:
+        answers = [await asyncio.to_thread(said_by, model.url, talk[:length]) for length in (1, 2)]
+    assert ["turn 0 of fix" in answers[0], "turn 1 of fix" in answers[1]] == [True, True]
+
+
+def said_by(url: str, messages: list[dict[str, str]]) -> str:
+    request = urllib.request.Request(f"{url}/v1/messages", json.dumps({"messages": messages}).encode())
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return str(answer.read())
 
 
 # Claude Code

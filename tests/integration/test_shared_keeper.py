@@ -149,6 +149,16 @@ async def test_a_killed_anchor_takes_its_tree_along_and_no_other(yard: Yard) -> 
     assert yard.survivors() == []
 
 
+async def test_a_command_that_somebody_else_has_killed_is_not_among_those_that_it_left(yard: Yard) -> None:
+    alone = yard.begin("echo $$ > alone; exec sleep 600")
+    with_daemon = yard.begin(f'setsid bash -c "{STUBBORN}" & sleep 0.2; echo $$ > with; {STUBBORN}')
+    for name in ("alone", "with"):
+        os.kill(await yard.pid_in(name), signal.SIGKILL)
+    ends = await asyncio.gather(alone, with_daemon)
+    assert [ended.signal for ended in ends] == [signal.SIGKILL, signal.SIGKILL]
+    assert ends[0].killed == 0 and ends[1].killed >= 1
+
+
 def anchor_of_line(pid: int) -> int:
     """The anchor above it, however far; 0 if there is none."""
     while (process := process_of(pid)) is not None:

@@ -102,6 +102,18 @@ def test_every_link_leads_somewhere() -> None:
             assert (page_path.parent / target).exists(), f"{page_path}: {target}"
 
 
+@pytest.mark.parametrize(
+    ("told", "file"),
+    [
+        ("overnight-agent.md", "overnight_agent/plan.yaml"),
+        ("flapping-service.md", "flapping_service/dev.yaml"),
+    ],
+)
+def test_what_a_story_quotes_is_what_it_runs(told: str, file: str) -> None:
+    [quoted] = re.findall(r"```yaml\n(.*?)```", text_of(f"docs/stories/{told}"), re.S)
+    assert quoted == text_of(f"examples/{file}")
+
+
 def test_the_public_events_are_there() -> None:
     public = {
         *(

@@ -500,7 +500,9 @@ class Tree:
 
     def _count_killed(self, pid: int, status: int) -> None:
         killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
-        if killed and self.killing_since_s is not None:
+        # A command that somebody else has killed was the first to go: it is not among those that it left.
+        by_others = pid == self.main_pid and self.why == "exit"
+        if killed and self.killing_since_s is not None and not by_others:
             self.killed.add(pid)
 
     def _tidy(self, children: "dict[int, list[Process]]") -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -61,11 +61,17 @@ class Asked:
     body: dict[str, Any]
 
 
-class ModelServer:
-    """One model with one script. After its end the last reply is given for ever."""
+Choice = Callable[[Asked, int], Reply]
+"""Says what to reply to a request, and how many replies its conversation already holds."""
 
-    def __init__(self, *script: Reply) -> None:
+
+class ModelServer:
+    """One model with one script. After its end the last reply is given for ever. With `choose` there is no script: the
+    reply may depend on what was asked, so that one model serves several steps."""
+
+    def __init__(self, *script: Reply, choose: Choice | None = None) -> None:
         self._script = script or (Say("done"),)
+        self._choose = choose or self._by_turn
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.StreamWriter] = set()
         self.asked: list[Asked] = []
@@ -105,7 +111,7 @@ class ModelServer:
             writer.write(_response(404, b"{}"))
         else:
             self.asked.append(Asked(path, body))
-            reply = self._reply(speaker.replies_in(body))
+            reply = self._choose(self.asked[-1], speaker.replies_in(body))
             if isinstance(reply, Hang):
                 self.hung.set()
                 await reader.read()
@@ -113,7 +119,7 @@ class ModelServer:
             writer.write(_refusal(reply, speaker) if isinstance(reply, Refuse) else _stream(reply, speaker))
         await writer.drain()
 
-    def _reply(self, turn: int) -> Reply:
+    def _by_turn(self, _asked: Asked, turn: int) -> Reply:
         return self._script[min(turn, len(self._script) - 1)]
 
 

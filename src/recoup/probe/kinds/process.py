@@ -145,7 +145,10 @@ def fault_of(ended: Ended, kind: ProcessKind) -> Fault:
 def words_of(ended: Ended) -> str:
     if ended.ended_by is EndedBy.SPAWN_FAILED:
         return f"it could not be started: {ended.detail}"
-    more = f", {ended.killed} processes that it left were killed" if ended.killed else ""
+    left = (
+        "1 process that it left was" if ended.killed == 1 else f"{ended.killed} processes that it left were"
+    )
+    more = f", {left} killed" if ended.killed else ""
     if ended.signal:
         return f"it was ended by {_signal_name(ended.signal)}{more}"
     if ended.exit_code is None:

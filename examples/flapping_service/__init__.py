@@ -1,0 +1,1 @@
+"""A service flaps on a developer's machine."""

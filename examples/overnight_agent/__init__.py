@@ -1,0 +1,1 @@
+"""A coding agent is left alone for a night."""
