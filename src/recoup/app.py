@@ -230,7 +230,10 @@ class App:
                 hint=f"See what it waits for: recoup show {run_id}",
             )
         if state.status is RunStatus.SUCCEEDED:
-            raise UsageError(f"run {run_id} has succeeded: nothing is left to do")
+            raise UsageError(
+                f"run {run_id} has succeeded: nothing is left to do",
+                hint=f"Do it again from a step: recoup resume {run_id} --from-step STEP",
+            )
         plan, given = await self.recorded(state)
         needs = tuple(sorted({*state.needs, *needs_of(plan)}))
         queued = Queued(
@@ -1023,7 +1026,10 @@ def register_secret(redactor: SecretRedactor, name: str, value: str) -> None:
     try:
         redactor.register(name, value)
     except ValueError as error:
-        raise UsageError(f"the secret {name} cannot be kept out of the records: {error}") from None
+        raise UsageError(
+            f"the secret {name} cannot be kept out of the records: {error}",
+            hint=f"Give {name} another value, or take it out of the secrets of the plan if it is none.",
+        ) from None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -73,7 +73,7 @@ def control(
     if action == "resume_from_step" and step is None:
         raise UsageError("resume_from_step needs --step STEP", hint="List them: recoup ledger RUN")
     if force and action != "hard_reset_step":
-        raise UsageError("--force is for hard_reset_step only")
+        raise UsageError("--force is for hard_reset_step only", hint=f"Say {action} without it.")
     if not dry_run and not (reason or "").strip():
         missing = "is needed" if reason is None else "is empty"
         raise UsageError(f"--reason {missing}", hint="Say why in a few words; it is recorded.")

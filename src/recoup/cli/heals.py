@@ -204,7 +204,7 @@ def accept(
             accepting.report(None, as_json, dry_run=True)
             return
         if asks and accepting.heals and not click.confirm(accepting.question()):
-            raise UsageError("nothing was accepted")
+            raise UsageError("nothing was accepted", hint="Look at each: recoup heals show RUN/STEP")
         for heal in accepting.heals:
             await _know_secrets(app, heal)
         await accepting.carry_out(getpass.getuser(), patch)

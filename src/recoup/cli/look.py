@@ -128,7 +128,7 @@ def _duration_s(since: str | None) -> float | None:
     try:
         return None if since is None else duration_s(since, _SINCE_MAX_S)
     except ValueError as error:
-        raise UsageError(f"--since {since}: {error}") from None
+        raise UsageError(f"--since {since} {error}", hint="For example: --since 2h") from None
 
 
 @click.command()

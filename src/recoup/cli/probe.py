@@ -267,7 +267,9 @@ def _tell(ctx: click.Context, probe_name: str | None, command: Command, as_json:
             ctx.exit(UsageError.exit_code)
         return
     if answer["outcome"] != "accepted":
-        raise UsageError(f"refused by {answer['rule']}: {answer['reason']}")
+        raise UsageError(
+            f"refused by {answer['rule']}: {answer['reason']}", hint="See what there is: recoup probe status"
+        )
     click.echo(f"accepted: {command.kind} {command.resource_id}, see `recoup probe events`")
 
 

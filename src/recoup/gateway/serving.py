@@ -187,7 +187,10 @@ def _listening(setup: Setup) -> socket.socket:
         # With its protocol: asyncio sends small answers at once only where that is told.
         made = socket.socket(found[0], socket.SOCK_STREAM, socket.IPPROTO_TCP)
     except OSError as error:
-        raise UsageError(f"{setup.host} is no address of this machine: {error.strerror}") from None
+        raise UsageError(
+            f"{setup.host} is no address of this machine: {error.strerror}",
+            hint="Say --host 127.0.0.1, or an address that `ip address` lists.",
+        ) from None
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind(found[4])
