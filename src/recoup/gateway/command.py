@@ -177,6 +177,8 @@ def list_tokens(ctx: click.Context, as_json: bool) -> None:
     for row in rows:
         ended = f"  revoked {row.revoked_at[:16]}Z" if row.revoked_at else ""
         click.echo(f"{row.id}  {row.role:<9} {row.made_at[:16]}Z  {row.name}{ended}")
+    if not rows:
+        click.echo("no tokens: the first `recoup serve` makes one for each role", err=True)
 
 
 @tokens.command()

@@ -89,6 +89,8 @@ def list_webhooks(ctx: click.Context, as_json: bool) -> None:
         click.echo(
             f"{one['id']}  {one['state']:<3} {one['name']}  {one['url']}  {','.join(one['events'])}{trouble}"
         )
+    if not found:
+        click.echo("no webhooks: `recoup webhooks add --help` shows how to add one", err=True)
 
 
 @webhooks.command()
