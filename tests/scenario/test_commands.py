@@ -145,7 +145,7 @@ def test_help_lists_topics_shows_one_and_knows_commands(cli: Cli) -> None:
     listed = cli("help")
     assert "stuck-run" in listed.out
     assert cli("help", "stuck-run").out.startswith("# A run is stuck")
-    assert cli("help", "run").out.startswith("Usage: recoup run [OPTIONS] PLAN")
+    assert "run [OPTIONS] PLAN" in cli("help", "run").out
     assert set(cli("help", "--json").json) == {
         line.split()[0] for line in listed.out.split("\n\n")[0].splitlines()
     }
@@ -165,6 +165,12 @@ def test_the_topics_are_in_the_wheel(tmp_path: Path) -> None:
 def test_lists_that_are_empty_say_what_to_do(cli: Cli) -> None:
     assert "recoup serve" in cli("tokens", "list").err
     assert "recoup webhooks add" in cli("webhooks", "list").err
+
+
+def test_an_address_of_another_machine_is_not_taken_for_a_port_in_use(cli: Cli) -> None:
+    refused = cli("serve", "--host", "192.0.2.1", "--insecure")
+    assert refused.code == 2
+    assert "--host 127.0.0.1" in refused.err
 
 
 def test_a_folder_can_be_the_workspace(cli: Cli) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import getpass
 import os
 import resource
@@ -33,6 +34,11 @@ CONNECTIONS_MAX: Final = 1_500
 """More than streams: they must not leave ordinary requests without one."""
 IDLE_S: Final = 15
 LAST_ANSWERS_S: Final = 5
+_INSTEAD: Final = {
+    errno.EADDRNOTAVAIL: "Say --host 127.0.0.1, or an address that `ip address` lists.",
+    errno.EACCES: "Ports below 1024 are for root: choose a higher one, such as --port 8620.",
+}
+"""What to do when an address cannot be listened on."""
 _BACKLOG: Final = 1_024
 OTHER_FILES_MAX: Final = 500
 """Besides connections: logs, databases, processes of steps."""
@@ -189,7 +195,7 @@ def _listening(setup: Setup) -> socket.socket:
     except OSError as error:
         raise UsageError(
             f"{setup.host} is no address of this machine: {error.strerror}",
-            hint="Say --host 127.0.0.1, or an address that `ip address` lists.",
+            hint=_INSTEAD[errno.EADDRNOTAVAIL],
         ) from None
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -201,7 +207,7 @@ def _listening(setup: Setup) -> socket.socket:
         made.close()
         raise UsageError(
             f"{setup.host}:{setup.port} cannot be listened on: {error.strerror}",
-            hint="Choose another port: --port 0 takes any that is free.",
+            hint=_INSTEAD.get(error.errno or 0, "Choose another port: --port 0 takes any that is free."),
         ) from None
     return made
 
