@@ -10,11 +10,13 @@ import contextlib
 import os
 import re
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import click
 from click.shell_completion import CompletionItem
 
+ENTRIES_MAX = 10_000
 RUNS_MAX = 100
 STEPS_MAX = 1_000
 _PLANS = (".yaml", ".yml", ".json")
@@ -40,7 +42,9 @@ def complete_plan(_ctx: click.Context, _param: click.Parameter, incomplete: str)
     """Files that may be plans, where nothing else can be meant; otherwise the shell's own completion."""
     folder, _, beginning = incomplete.rpartition("/")
     with contextlib.suppress(OSError), os.scandir(f"{folder}/" if "/" in incomplete else ".") as found:
-        near = [one for one in found if one.name.startswith(beginning) and one.name[0] != "."]
+        near = [
+            one for one in islice(found, ENTRIES_MAX) if one.name.startswith(beginning) and one.name[0] != "."
+        ]
         plans = sorted(one.name for one in near if one.name.endswith(_PLANS) and one.is_file())
         if plans and not any(one.is_dir() for one in near):
             return [CompletionItem(incomplete[: len(incomplete) - len(beginning)] + name) for name in plans]
