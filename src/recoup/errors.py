@@ -10,6 +10,7 @@
     │   └── WorkflowBlocked    the mode of the workflow lets nothing begin             exit 4
     ├── SettingsError          environment or recoup.toml                              exit 2
     ├── WorkspaceError         the source cannot be cloned, or the store is damaged    exit 3
+    │   ├── MachineTrouble     a full disk, or git was killed: it may work the next time
     │   └── CheckpointBroken   one checkpoint is missing or altered
     ├── StateError             the state folder is full, read-only or damaged          exit 1
     │   ├── DepotError         what other machines must find cannot be stored or read
@@ -29,6 +30,7 @@ Each says what happened, where, and what to do next.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import msgspec
 
@@ -37,11 +39,17 @@ class RecoupError(Exception):
     """What happened, and what to do next."""
 
     exit_code = 1
+    advice: ClassVar[str] = ""
+    """What to do about any of its kind, where nothing more exact is said. Only at the edges: it is never stored."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+
+    @property
+    def what_to_do(self) -> str:
+        return self.hint or self.advice
 
     def __str__(self) -> str:
         return f"{self.message}\n{self.hint}" if self.hint else self.message
@@ -116,10 +124,12 @@ class WorkflowBlocked(UsageError):
 
 class SettingsError(RecoupError):
     exit_code = 2
+    advice = "Settings come from the environment and recoup.toml: recoup help settings"
 
 
 class WorkspaceError(RecoupError):
     exit_code = 3
+    advice = "See that the source and the state folder can be used: recoup doctor; then resume the run."
 
 
 class MachineTrouble(WorkspaceError):
@@ -127,10 +137,12 @@ class MachineTrouble(WorkspaceError):
 
 
 class CheckpointBroken(WorkspaceError):
-    pass
+    advice = "The run goes back to the last checkpoint that is whole: recoup resume RUN. Look after the disk."
 
 
 class StateError(RecoupError):
+    advice = "See that the state folder can be used and has room: recoup doctor; then resume the run."
+
     @classmethod
     def of(cls, error: OSError) -> StateError:
         where = f" ({error.filename})" if error.filename else ""
@@ -141,43 +153,47 @@ class StateError(RecoupError):
 
 
 class DepotError(StateError):
-    pass
+    advice = "See that RECOUP_EVIDENCE or the database can be reached and has room; then resume the run."
 
 
 class LearningError(StateError):
-    pass
+    advice = (
+        "Nothing that is known is lost: the ledger has it. See what there is: recoup memory versions WORKFLOW"
+    )
 
 
 class VersionDamaged(LearningError):
-    pass
+    advice = (
+        "It is made anew from the ledger when it is next needed. If that happens again, look after the disk."
+    )
 
 
 class KeeperError(RecoupError):
-    pass
+    advice = "See that this machine can keep processes: recoup doctor; then resume the run."
 
 
 class DispatchError(RecoupError):
-    pass
+    advice = "Runs are safe in the ledger. See that the queue's file or database can be used: recoup doctor"
 
 
 class LedgerError(RecoupError):
-    pass
+    advice = "See that the database can be used: recoup doctor; then try again."
 
 
 class LedgerTooNew(LedgerError):
-    pass
+    advice = "Install the version of Recoup that wrote it, or a newer one."
 
 
 class LedgerBusy(LedgerError):
-    pass
+    advice = "Others are writing; nothing was changed. Try again."
 
 
 class Conflict(LedgerError):
-    pass
+    advice = "Somebody else was faster; nothing was changed. Look again, then decide."
 
 
 class LeaseLost(LedgerError):
-    pass
+    advice = "Another driver goes on with the run: recoup show RUN"
 
 
 def _count(problems: int) -> str:

@@ -79,7 +79,10 @@ class Learnt(msgspec.Struct, frozen=True):
         found = self.memory.version(version)
         if found is None:
             known = ", ".join(one.version_id for one in self.versions()[:10]) or "none"
-            raise NotFound(f"{self.workflow} has no version {version!r}", hint=f"Known: {known}.")
+            raise NotFound(
+                f"{self.workflow} has no version {version!r}",
+                hint=f"Known: {known}. List them: recoup memory versions {self.workflow}",
+            )
         return found
 
     def before(self) -> str:
@@ -92,7 +95,8 @@ class Learnt(msgspec.Struct, frozen=True):
         )
         if not older:
             raise NotFound(
-                f"{self.workflow} has nothing to go back to", hint=f"recoup memory versions {self.workflow}"
+                f"{self.workflow} has nothing to go back to",
+                hint=f"See what there is: recoup memory versions {self.workflow}",
             )
         return older[0]
 
@@ -140,7 +144,10 @@ class Memories:
         wanted = version or learnt.before()
         learnt.at(wanted)
         if wanted == learnt.memory.version_name and not learnt.memory.learned_since:
-            raise UsageError(f"{workflow} is at {wanted}: nothing was learned since")
+            raise UsageError(
+                f"{workflow} is at {wanted}: nothing was learned since",
+                hint=f"Go further back with --to: recoup memory versions {workflow}",
+            )
         lesson = learnt.health.lesson
         back = MemoryRollback(
             from_version=learnt.memory.version_name,

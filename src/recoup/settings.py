@@ -25,8 +25,8 @@ NAMES = (
     "RECOUP_TOKEN",
     "RECOUP_GATEWAY",
 )
-LATER = ("RECOUP_BROWSER",)
-"""Reserved names: accepted, not used yet."""
+ENVIRONMENT_ONLY = ("RECOUP_BROWSER",)
+"""Read where a step is begun; in a file they would have no effect."""
 _STATSD_PORT = 8125
 _STATSD_FLAVOURS = ("plain", "datadog")
 _HOST_AND_PORT = re.compile(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([^\s:\[\]/@]{1,253}))(?::([0-9]{1,5}))?")
@@ -153,7 +153,13 @@ def _read_toml(path: Path) -> dict[str, str]:
         raise SettingsError(
             f"{path} cannot be read: {error}", hint="It must be a TOML file in UTF-8."
         ) from None
-    known = {name.lower(): name for name in (*NAMES, *LATER)}
+    known = {name.lower(): name for name in NAMES}
+    for name in ENVIRONMENT_ONLY:
+        if name.lower() in content:
+            raise SettingsError(
+                f"{path}: {name} counts in the environment alone",
+                hint=f"Take it out there, and: export {name}=VALUE",
+            )
     unknown = [key for key in content if key not in known]
     if unknown:
         raise SettingsError(

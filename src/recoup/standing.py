@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import resource
 import signal
@@ -13,6 +14,11 @@ from collections.abc import Callable, Iterator
 from recoup.errors import UsageError
 
 INTERRUPTED = 130
+_INSTEAD = {
+    errno.EADDRNOTAVAIL: "Say --host 127.0.0.1, or an address that `ip address` lists.",
+    errno.EACCES: "Ports below 1024 are for root: choose a higher one, such as --port 8620.",
+}
+"""What to do when an address cannot be listened on."""
 
 
 @contextlib.contextmanager
@@ -48,7 +54,7 @@ def listening_at(
     except OSError as error:
         raise UsageError(
             f"{host} is no address of this machine: {error.strerror}",
-            hint="Take 127.0.0.1 for this machine alone; `ip address` says which others it has.",
+            hint=_INSTEAD[errno.EADDRNOTAVAIL],
         ) from None
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -61,7 +67,7 @@ def listening_at(
         made.close()
         raise UsageError(
             f"{host}:{port} cannot be listened on: {error.strerror}",
-            hint="Choose another port: --port 0 takes any that is free.",
+            hint=_INSTEAD.get(error.errno or 0, "Choose another port: --port 0 takes any that is free."),
         ) from None
     return made
 

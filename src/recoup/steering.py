@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from recoup.app import App
 
 ACCEPTED: Final = "accepted"
+LOOK_AGAIN: Final = "See how the run stands now, and what is possible: recoup show RUN"
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 _POLL_S: Final = 0.1
 

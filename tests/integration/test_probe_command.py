@@ -195,6 +195,18 @@ def test_people_look_act_and_give_budgets_back(tmp_path: Path) -> None:
     assert "retries given back by" in words and "restart for" in words
 
 
+def test_status_says_where_to_read_what_a_broken_process_printed(tmp_path: Path) -> None:
+    home = Home(tmp_path, ONE.replace("echo $$ >> pids; exec sleep 1000", "echo no such database; exit 1"))
+    running = home.start()
+    try:
+        lines_until(running, entered("api", "recovering"))
+        [said] = [line for line in home.call("status").stdout.splitlines() if "what api printed" in line]
+        assert "no such database" in Path(said.partition(": ")[2]).read_text()
+    finally:
+        running.terminate()
+        running.communicate(timeout=PATIENCE_S)
+
+
 def test_a_file_that_asks_for_what_no_probe_may_do_is_refused_and_audited(tmp_path: Path) -> None:
     home = Home(tmp_path, ONE + "        on_fault: {process_exited: migrate_host}\n")
     checked = home.call("check", str(home.file))

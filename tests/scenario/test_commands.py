@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 from tests.scenario.conftest import Cli
 
 from recoup.cli.main import _COMMANDS
+from recoup.cli.topics import topics
 
 PLAN = """
 version: 1
@@ -135,6 +139,38 @@ def test_doctor_finds_nothing_missing_here_and_something_without_a_path(cli: Cli
 def test_every_command_explains_itself_with_an_example(cli: Cli, command: str) -> None:
     said = cli(command, "--help").out
     assert f"recoup {command}" in said.partition("Example")[2]
+
+
+def test_help_lists_topics_shows_one_and_knows_commands(cli: Cli) -> None:
+    listed = cli("help")
+    assert "stuck-run" in listed.out
+    assert cli("help", "stuck-run").out.startswith("# A run is stuck")
+    assert "run [OPTIONS] PLAN" in cli("help", "run").out
+    assert set(cli("help", "--json").json) == {
+        line.split()[0] for line in listed.out.split("\n\n")[0].splitlines()
+    }
+    unknown = cli("help", "stuckrun")
+    assert unknown.code == 2
+    assert "Did you mean stuck-run?" in unknown.err
+
+
+def test_the_topics_are_in_the_wheel(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=Path(__file__).parents[2], check=True, capture_output=True, timeout=100)
+    [wheel] = tmp_path.glob("*.whl")
+    packed = set(zipfile.ZipFile(wheel).namelist())
+    assert {f"recoup/cli/topics/{topic}.md" for topic in topics()} <= packed
+
+
+def test_lists_that_are_empty_say_what_to_do(cli: Cli) -> None:
+    assert "recoup serve" in cli("tokens", "list").err
+    assert "recoup webhooks add" in cli("webhooks", "list").err
+
+
+def test_an_address_of_another_machine_is_not_taken_for_a_port_in_use(cli: Cli) -> None:
+    refused = cli("serve", "--host", "192.0.2.1", "--insecure")
+    assert refused.code == 2
+    assert "--host 127.0.0.1" in refused.err
 
 
 def test_a_folder_can_be_the_workspace(cli: Cli) -> None:

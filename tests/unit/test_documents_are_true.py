@@ -16,6 +16,7 @@ from recoup.documents.plan_file import parse_plan
 from recoup.documents.schemas import plan_schema
 from recoup.documents.step_shape import STEP_KINDS
 from recoup.model.events import PAYLOADS
+from recoup.settings import ENVIRONMENT_ONLY, NAMES
 
 ROOT = Path(__file__).parents[2]
 
@@ -85,6 +86,30 @@ def test_the_plan_page_shows_every_kind_of_step() -> None:
 @pytest.mark.parametrize("command", list(_COMMANDS))
 def test_the_readme_names_every_command(command: str) -> None:
     assert f"`{command}`" in text_of("README.md")
+
+
+def test_the_settings_page_names_every_setting() -> None:
+    said = set(re.findall(r"^\| `(RECOUP_\w+)`", text_of("docs/reference/settings.md"), re.M))
+    assert said == {*NAMES, *ENVIRONMENT_ONLY}
+
+
+def test_the_threat_model_names_files_and_tests_that_are_there() -> None:
+    said = text_of("docs/threat-model.md")
+    defined = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    for name in re.findall(r"`(test_\w+)`", said):
+        assert re.search(rf"def {name}\(", defined), name
+    for name in re.findall(r"`((?:tests|[a-z]+)/[\w/]*(?:\.py)?)`", said):
+        assert (ROOT / name).exists() or (ROOT / "src" / "recoup" / name).exists(), name
+
+
+def test_the_readme_leads_to_every_page() -> None:
+    linked = set(re.findall(r"\]\(([^)#]+)", text_of("README.md")))
+    pages = {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "docs").rglob("*.md")
+        if path.parent.name != "decisions"
+    }
+    assert pages <= linked
 
 
 def test_every_decision_gives_context_choice_and_cost() -> None:

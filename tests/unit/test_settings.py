@@ -63,3 +63,9 @@ def test_a_token_comes_from_the_environment_or_from_a_file_of_its_owner_alone(tm
         with pytest.raises(SettingsError, match="chmod 600") as refused:
             read_settings({}, tmp_path)
         assert token not in str(refused.value)
+
+
+def test_a_name_that_only_the_environment_may_give_is_not_ignored_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "recoup.toml").write_text('recoup_browser = "chrome"\n')
+    with pytest.raises(SettingsError, match="RECOUP_BROWSER counts in the environment alone"):
+        read_settings({"HOME": str(tmp_path)}, tmp_path)

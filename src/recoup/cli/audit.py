@@ -146,7 +146,7 @@ def _begin(since: str | None) -> str:
     try:
         return SystemClock().now().plus_s(-duration_s(since)).iso()
     except ValueError as error:
-        raise UsageError(f"--since {since} {error}") from None
+        raise UsageError(f"--since {since} {error}", hint="For example: --since 1h") from None
 
 
 def _print_exported(done: Exported, as_json: bool) -> None:

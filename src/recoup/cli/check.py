@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from recoup.cli.completing import complete_plan
 from recoup.cli.output import json_option, print_json, seconds, settings_of
 from recoup.errors import InvalidPlan, Problem
 
@@ -22,7 +23,7 @@ _NAMES_MAX = 10
 
 
 @click.command()
-@click.argument("plan", type=click.Path(path_type=Path))
+@click.argument("plan", type=click.Path(path_type=Path), shell_complete=complete_plan)
 @json_option
 @click.pass_context
 def check(ctx: click.Context, plan: Path, as_json: bool) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from recoup.cli.completing import complete_run, complete_step
 from recoup.cli.output import json_option, print_json, with_app
 from recoup.errors import UsageError
 
@@ -22,10 +23,10 @@ _PATIENCE_S = 60
 
 
 @click.command()
-@click.argument("run_name", metavar="RUN")
+@click.argument("run_name", metavar="RUN", shell_complete=complete_run)
 @click.argument("action", type=click.Choice(_ACTIONS))
 @click.option("--reason", help="Why; it is recorded. Needed but with --dry-run.")
-@click.option("--step", metavar="STEP", help="The step that is meant.")
+@click.option("--step", metavar="STEP", shell_complete=complete_step, help="The step that is meant.")
 @click.option("--as", "argument", type=click.Choice(["done", "not-done"]), help="For settle: what you found.")
 @click.option("--force", is_flag=True, help="For hard_reset_step: beyond the run's resets too.")
 @click.option("--dry-run", is_flag=True, help="Only say whether it is possible now, and what it would do.")
@@ -73,7 +74,7 @@ def control(
     if action == "resume_from_step" and step is None:
         raise UsageError("resume_from_step needs --step STEP", hint="List them: recoup ledger RUN")
     if force and action != "hard_reset_step":
-        raise UsageError("--force is for hard_reset_step only")
+        raise UsageError("--force is for hard_reset_step only", hint=f"Say {action} without it.")
     if not dry_run and not (reason or "").strip():
         missing = "is needed" if reason is None else "is empty"
         raise UsageError(f"--reason {missing}", hint="Say why in a few words; it is recorded.")

@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,14 +18,21 @@ from typing import TYPE_CHECKING
 import click
 
 from recoup import __version__
+from recoup.cli.extras import EXTRAS, Extra
 from recoup.cli.output import json_option, print_json
 from recoup.errors import LearningError, RecoupError
 
 if TYPE_CHECKING:
-    from recoup.settings import DatabaseUrl
+    from recoup.settings import DatabaseUrl, Settings
 
 _GIT_MIN = (2, 32)
 _FREE_MIN_BYTES = 1 << 30
+_CLOCK_BACK_MAX_S = 300
+_AGENTS = {
+    "claude": "@anthropic-ai/claude-code",
+    "codex": "@openai/codex",
+    "gemini": "@google/gemini-cli",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +41,9 @@ class Finding:
     ok: bool
     detail: str
     advice: str = ""
+    """What to do about it: a command, where there is one."""
+    without: str = ""
+    """What does not work without it."""
     needed: bool = True
     """Recoup cannot run plans without it."""
 
@@ -43,9 +54,13 @@ class Finding:
 def doctor(ctx: click.Context, as_json: bool) -> None:
     """Say what this machine can and cannot do. Exit code 1: something that is needed is missing.
 
+    For each part that is missing (MISS: needed; note: optional) it says what does not work without it, and how to
+    get it.
+
     \b
-    Example:
+    Examples:
       recoup doctor
+      recoup doctor --json
     """
     home = (ctx.obj or {}).get("home")
     findings = [finding for examine in _EXAMINATIONS for finding in examine(home)]
@@ -60,11 +75,27 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
         )
     else:
         for finding in findings:
-            mark = "ok  " if finding.ok else "MISS" if finding.needed else "note"
-            click.echo(f"{mark}  {finding.name:<10} {finding.detail}")
-            if finding.advice and not finding.ok:
-                click.echo(f"                 {finding.advice}")
+            _say(finding)
+        click.echo(_summary(findings))
     ctx.exit(1 if broken else 0)
+
+
+def _say(finding: Finding) -> None:
+    mark = "ok  " if finding.ok else "MISS" if finding.needed else "note"
+    click.echo(f"{mark}  {finding.name:<10} {finding.detail}")
+    if not finding.ok:
+        more = [f"without it: {finding.without}" if finding.without else "", finding.advice]
+        for line in filter(None, more):
+            click.echo(f"                 {line}")
+
+
+def _summary(findings: list[Finding]) -> str:
+    needed, optional = (
+        [finding.name for finding in findings if not finding.ok and finding.needed is kind]
+        for kind in (True, False)
+    )
+    whole = f"missing, and needed: {', '.join(needed)}" if needed else "all that is needed is there"
+    return f"{whole}; optional, and not there: {', '.join(optional)}" if optional else whole
 
 
 def _document(finding: Finding) -> dict[str, object]:
@@ -73,19 +104,20 @@ def _document(finding: Finding) -> dict[str, object]:
         "ok": finding.ok,
         "needed": finding.needed,
         "detail": finding.detail,
+        "without": "" if finding.ok else finding.without,
         "advice": "" if finding.ok else finding.advice,
     }
 
 
 def _python(_home: str | None) -> Iterator[Finding]:
     yield Finding(
-        "python", sys.version_info >= (3, 11), platform.python_version(), "Install Python 3.11 or newer."
+        *("python", sys.version_info >= (3, 11), platform.python_version(), "Install Python 3.11 or newer."),
+        without="Recoup does not start",
     )
     yield Finding(
-        "sqlite",
-        sqlite3.sqlite_version_info >= (3, 35),
-        sqlite3.sqlite_version,
-        "Install SQLite 3.35 or newer.",
+        *("sqlite", sqlite3.sqlite_version_info >= (3, 35), sqlite3.sqlite_version),
+        "Install a Python with SQLite 3.35 or newer.",
+        without="there is no ledger but one in PostgreSQL",
     )
 
 
@@ -94,24 +126,65 @@ def _programs(_home: str | None) -> Iterator[Finding]:
     version = subprocess.run([git, "--version"], capture_output=True, text=True).stdout if git else ""
     numbers = tuple(int(part) for part in version.split()[2].split(".")[:2]) if version else (0, 0)
     yield Finding(
-        "git",
-        numbers >= _GIT_MIN,
-        version.strip() or "not found",
+        *("git", numbers >= _GIT_MIN, version.strip() or "not found"),
         "Install git 2.32 or newer: apt-get install git",
+        without="plans with a workspace cannot be run",
     )
     bash = shutil.which("bash")
     yield Finding(
-        "bash", bash is not None, bash or "not found", "Install bash: `run:` steps are given to it."
+        *("bash", bash is not None, bash or "not found", "apt-get install bash"),
+        without="`run:` steps fail: they are given to it",
     )
 
 
 def _system(_home: str | None) -> Iterator[Finding]:
-    linux = sys.platform == "linux"
+    trouble = _keeper_trouble()
     yield Finding(
-        "keeper",
-        linux and hasattr(os, "pidfd_open"),
-        "whole process trees are kept" if linux else f"{sys.platform} is not supported",
-        "Process trees are kept on Linux 5.4 or newer only.",
+        *("keeper", not trouble, trouble or "whole process trees are kept"),
+        "Use Linux 5.4 or newer, with /proc mounted.",
+        without="no step can be run: nobody could prove that what it started has ended",
+    )
+
+
+def _keeper_trouble() -> str:
+    if sys.platform != "linux":
+        return f"{sys.platform} is not supported"
+    if not Path("/proc/self/stat").exists():
+        return "/proc is not mounted"
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except OSError as error:
+        return f"this system has no handles of processes: {error.strerror}"
+    return ""
+
+
+def _for_probes(_home: str | None) -> Iterator[Finding]:
+    """Only probes use these."""
+    from recoup.processes.shared_process import SHELLS
+
+    dash = next((shell for shell in SHELLS if os.access(shell, os.X_OK)), None)
+    yield Finding(
+        *("dash", dash is not None, dash or "not found", "apt-get install dash"),
+        without="each process of a probe has a keeper of its own, of about 3 MB",
+        needed=False,
+    )
+    ssh = shutil.which("ssh")
+    yield Finding(
+        *("ssh", ssh is not None, ssh or "not found", "apt-get install openssh-client"),
+        without="`ssh_remote` channels of probes cannot be opened",
+        needed=False,
+    )
+
+
+def _agents(_home: str | None) -> Iterator[Finding]:
+    """Only plans with `agent:` steps need one."""
+    found = [name for name in _AGENTS if shutil.which(name)]
+    absent = [name for name in _AGENTS if name not in found]
+    yield Finding(
+        *("agents", bool(found), ", ".join(found) or f"no {', '.join(absent)} on the PATH"),
+        "Install one: " + " or ".join(f"npm install -g {package}" for package in _AGENTS.values()),
+        without="`agent:` steps with these names fail; any other command can be named there",
+        needed=False,
     )
 
 
@@ -121,26 +194,58 @@ def _patterns(_home: str | None) -> Iterator[Finding]:
 
     report = pattern_set(default_cache(os.environ)).report
     left_out = f", {len(report.left_out)} left out" if report.left_out else ""
-    found = f"{report.spanned} patterns for unregistered secrets{left_out}"
-    advice = f"{report.trouble} Only Recoup's own patterns are in force: pip install kingfisher-bin"
-    yield Finding("patterns", report.trouble is None, found, advice, needed=False)
+    yield Finding(
+        *("patterns", report.trouble is None),
+        f"{report.spanned} patterns for unregistered secrets{left_out}",
+        f"{report.trouble} pip install kingfisher-bin",
+        without="only Recoup's own patterns find secrets that nobody registered",
+        needed=False,
+    )
 
 
-def _browser(_home: str | None) -> Iterator[Finding]:
+def _chromium(_home: str | None) -> Iterator[Finding]:
     """Only plans with `browser:` steps need one."""
-    from recoup.runtimes.browser.finding import find_browser, has_library
+    from recoup.runtimes.browser.finding import find_browser
 
+    without = "`browser:` steps and `recoup record` do not work"
     try:
         found = find_browser(os.environ)
     except RecoupError as error:
-        yield Finding("browser", False, error.message, error.hint, needed=False)
+        yield Finding("chromium", False, error.message, error.what_to_do, without, needed=False)
         return
-    if found is None:
-        yield Finding("browser", False, "no Chromium", "Get one: recoup browser install", needed=False)
-        return
-    advice = "Playwright, which drives it, is missing: pip install 'recoup[browser]'"
-    words = found.executable if has_library() else f"{found.executable}, but nothing to drive it"
-    yield Finding("browser", has_library(), words, advice, needed=False)
+    detail = found.executable if found else "no Chromium"
+    yield Finding("chromium", found is not None, detail, "recoup browser install", without, needed=False)
+
+
+def _extras(home: str | None) -> Iterator[Finding]:
+    settings = _settings(home)
+    for extra in EXTRAS:
+        yield _extra(extra, settings is not None and _asks_for(extra, settings))
+
+
+def _extra(extra: Extra, asked: bool) -> Finding:
+    missing = extra.missing()
+    detail = f"not installed: {', '.join(missing)}" if missing else f"recoup[{extra.name}] is installed"
+    return Finding(extra.name, not missing, detail, extra.command, extra.without, needed=asked)
+
+
+def _asks_for(extra: Extra, settings: Settings) -> bool:
+    """Whether the settings name what cannot be had without it."""
+    return {
+        "postgres": not isinstance(settings.database, Path),
+        "s3": (settings.evidence or "").startswith("s3:"),
+        "otel": settings.otel is True,
+    }.get(extra.name, False)
+
+
+def _settings(home: str | None) -> Settings | None:
+    """None: they cannot be read, which is said elsewhere."""
+    from recoup.settings import read_settings
+
+    try:
+        return read_settings(os.environ, Path.cwd(), home)
+    except RecoupError:
+        return None
 
 
 def _state(home: str | None) -> Iterator[Finding]:
@@ -151,40 +256,64 @@ def _state(home: str | None) -> Iterator[Finding]:
     try:
         settings = read_settings(os.environ, Path.cwd(), home)
     except RecoupError as error:
-        yield Finding("settings", False, error.message, error.hint)
+        yield Finding("settings", False, error.message, error.what_to_do, "nothing starts")
         return
-    yield _tried("home", str(settings.home), lambda: make_home(settings.home))
-    yield _tried("policy", str(settings.policy or "the defaults"), lambda: read_policy_of(settings))
+    yield _tried("home", str(settings.home), lambda: make_home(settings.home), "nothing can be recorded")
+    policy = str(settings.policy or "the defaults")
+    yield _tried("policy", policy, lambda: read_policy_of(settings), "no run is begun")
     if settings.sentences is not None:
         yield _sentences(settings.sentences)
     if not settings.home.is_dir():
         return
     free = shutil.disk_usage(settings.home).free
     room = f"{free / (1 << 30):.1f} GiB free"
-    yield Finding("space", free >= _FREE_MIN_BYTES, room, "Free some space.", needed=False)
+    yield Finding(
+        *("space", free >= _FREE_MIN_BYTES, room),
+        "Free some space: recoup prune --older-than 30d; or move the home: RECOUP_HOME",
+        without="runs end for want of room for checkpoints and evidence",
+        needed=False,
+    )
+    yield _clock(settings)
     yield _database(settings.database)
     key = settings.home / "key"
     kept = "RECOUP_KEY" if settings.key else f"{key}{'' if key.exists() else ' (made when it is needed)'}"
     yield Finding("key", True, f"secret values are encrypted with {kept}")
 
 
+def _clock(settings: Settings) -> Finding:
+    """Waits and leases do not count by the wall clock; the times that people read do."""
+    ledger = settings.database
+    changed_s = ledger.stat().st_mtime if isinstance(ledger, Path) and ledger.exists() else 0.0
+    back_s = changed_s - time.time()
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    behind = f", {back_s:.0f} s before the last change of {ledger}: it was set back"
+    return Finding(
+        *("clock", back_s <= _CLOCK_BACK_MAX_S, now + (behind if back_s > _CLOCK_BACK_MAX_S else "")),
+        "Set it right, and keep it so: timedatectl set-ntp true",
+        without="times in events and reports are wrong, and certificates may be refused",
+        needed=False,
+    )
+
+
 def _sentences(folder: Path) -> Finding:
+    without = "learned targets are compared by their letters"
     try:
         from recoup.learning.sentences import Sentences
 
         Sentences(folder)
     except ImportError:
-        return Finding("sentences", False, "no numpy", "pip install 'recoup[sentences]'", needed=False)
+        return Finding("model", False, "no numpy", "pip install 'recoup[sentences]'", without, needed=False)
     except LearningError as error:
-        return Finding("sentences", False, error.message, error.hint, needed=False)
-    return Finding("sentences", True, f"what was learned is compared by the model in {folder}")
+        return Finding("model", False, error.message, error.what_to_do, without, needed=False)
+    return Finding("model", True, f"what was learned is compared by the model in {folder}")
 
 
 def _database(database: Path | DatabaseUrl) -> Finding:
     if isinstance(database, Path):
         made = "" if database.exists() else " (made with the first run)"
         return Finding("database", True, f"{database}{made}")
-    return _tried("database", str(database), lambda: asyncio.run(_open_and_close(database)))
+    without = "nothing can be recorded"
+    return _tried("database", str(database), lambda: asyncio.run(_open_and_close(database)), without)
 
 
 async def _open_and_close(database: DatabaseUrl) -> None:
@@ -193,11 +322,11 @@ async def _open_and_close(database: DatabaseUrl) -> None:
     await (await open_ledger(database)).close()
 
 
-def _tried(name: str, detail: str, attempt: Callable[[], object]) -> Finding:
+def _tried(name: str, detail: str, attempt: Callable[[], object], without: str) -> Finding:
     try:
         attempt()
     except RecoupError as error:
-        return Finding(name, False, error.message, error.hint)
+        return Finding(name, False, error.message, error.what_to_do, without)
     return Finding(name, True, detail)
 
 
@@ -205,7 +334,10 @@ _EXAMINATIONS: tuple[Callable[[str | None], Iterator[Finding]], ...] = (
     _python,
     _programs,
     _system,
-    _patterns,
-    _browser,
     _state,
+    _patterns,
+    _extras,
+    _chromium,
+    _agents,
+    _for_probes,
 )

@@ -147,10 +147,13 @@ def _must_be_acceptable(heal: Heal, *, sure_only: bool) -> None:
     if one.word is not None and one.state is HealState.REJECTED:
         raise _refused(heal, one.word)
     if sure_only and not one.heal.verified:
-        raise UsageError("nothing proved it")
+        raise UsageError("nothing proved it", hint=f"If it is right: recoup heals accept {heal.name}")
     if sure_only and not one.is_sure:
         permille = math.floor(1000 * one.heal.confidence)  # never up to what it is less than
-        raise UsageError(f"{permille / 1000:.1%} sure, which is less than {SURE_MIN:.0%}")
+        raise UsageError(
+            f"{permille / 1000:.1%} sure, which is less than {SURE_MIN:.0%}",
+            hint=f"If it is right: recoup heals accept {heal.name}",
+        )
 
 
 def _refused(heal: Heal, word: Word) -> UsageError:

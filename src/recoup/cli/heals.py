@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from recoup.cli.completing import complete_run
 from recoup.cli.look import shown
 from recoup.cli.output import json_option, print_json, with_app
 from recoup.errors import NotFound, RecoupError, SettingsError, StateError, UsageError
@@ -52,7 +53,7 @@ def heals() -> None:
 
 @heals.command("list")
 @click.option("--workflow", help="Only heals of this workflow.")
-@click.option("--run", "run_name", metavar="RUN", help="Only heals of this run.")
+@click.option("--run", "run_name", metavar="RUN", shell_complete=complete_run, help="Only heals of this run.")
 @click.option("--waiting", is_flag=True, help="Only those that nobody has said anything about.")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 1000))
 @json_option
@@ -204,7 +205,7 @@ def accept(
             accepting.report(None, as_json, dry_run=True)
             return
         if asks and accepting.heals and not click.confirm(accepting.question()):
-            raise UsageError("nothing was accepted")
+            raise UsageError("nothing was accepted", hint="Look at each: recoup heals show RUN/STEP")
         for heal in accepting.heals:
             await _know_secrets(app, heal)
         await accepting.carry_out(getpass.getuser(), patch)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from recoup.cli.completing import complete_run, complete_step
 from recoup.cli.output import json_option, print_json, seconds, with_app, write_line
 from recoup.errors import NotFound, UsageError
 from recoup.model.failure import FailureClass
@@ -35,7 +36,7 @@ _MARKS = {
     "not_run": "·",
 }
 
-run_argument = click.argument("run_name", metavar="RUN")
+run_argument = click.argument("run_name", metavar="RUN", shell_complete=complete_run)
 
 
 @click.command()
@@ -128,7 +129,7 @@ def _duration_s(since: str | None) -> float | None:
     try:
         return None if since is None else duration_s(since, _SINCE_MAX_S)
     except ValueError as error:
-        raise UsageError(f"--since {since}: {error}") from None
+        raise UsageError(f"--since {since} {error}", hint="For example: --since 2h") from None
 
 
 @click.command()
@@ -224,7 +225,7 @@ def ledger(ctx: click.Context, run_name: str, as_json: bool) -> None:
 
 @click.command()
 @run_argument
-@click.argument("step", required=False)
+@click.argument("step", required=False, shell_complete=complete_step)
 @json_option
 @click.pass_context
 def logs(ctx: click.Context, run_name: str, step: str | None, as_json: bool) -> None:

@@ -6,11 +6,14 @@ import gc
 import importlib
 import os
 import sys
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from recoup import __version__
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 OBJECTS_MADE = 20_000
 """Before the collector looks for cycles; Python's own is 700."""
@@ -53,6 +56,8 @@ _COMMANDS = {
     "browser": ("recoup.cli.browser:browser", "Get the browser that `browser:` steps need."),
     "doctor": ("recoup.cli.doctor:doctor", "Say what this machine can and cannot do."),
     "demo": ("recoup.cli.demo:demo", "Watch a plan get through a hang, a loop and a leak."),
+    "help": ("recoup.cli.helping:helping", "Short pages: plans, recovery, a stuck run, exit codes ..."),
+    "completion": ("recoup.cli.completion:completion", "Let bash, zsh or fish complete what you type."),
 }
 
 
@@ -72,6 +77,14 @@ class LazyGroup(click.Group):
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, words) for name, (_, words) in _COMMANDS.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """By their names alone: click itself would load every command for its help."""
+        from click.shell_completion import CompletionItem
+
+        near = [(name, words) for name, (_, words) in _COMMANDS.items() if name.startswith(incomplete)]
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        return [*(CompletionItem(name, help=words) for name, words in near), *options]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -100,6 +113,7 @@ def recoup(ctx: click.Context, home: str | None) -> None:
       recoup run plan.yaml --input customer=acme
       recoup runs
       recoup show last
+      recoup help stuck-run
     """
     ctx.obj = {"home": home}
 

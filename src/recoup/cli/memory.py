@@ -34,7 +34,13 @@ def memory() -> None:
 @json_option
 @click.pass_context
 def show(ctx: click.Context, workflow: str, as_json: bool) -> None:
-    """What is known now: which element was taken for which step's target, and how that went."""
+    """What is known now: which element was taken for which step's target, and how that went.
+
+    \b
+    Examples:
+      recoup memory show invoice-sync
+      recoup memory show invoice-sync --json
+    """
 
     async def work(app: App) -> int:
         from recoup.memories import changes
@@ -60,7 +66,12 @@ def show(ctx: click.Context, workflow: str, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def versions(ctx: click.Context, workflow: str, as_json: bool) -> None:
-    """What can be gone back to, newest first, with the success rate before and after."""
+    """What can be gone back to, newest first, with the success rate before and after.
+
+    \b
+    Example:
+      recoup memory versions invoice-sync
+    """
 
     async def work(app: App) -> int:
         found = [msgspec.to_builtins(one) for one in (await app.memories.of(workflow)).versions()]
@@ -83,7 +94,13 @@ def versions(ctx: click.Context, workflow: str, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def diff(ctx: click.Context, workflow: str, old: str, new: str | None, as_json: bool) -> None:
-    """What was learned between version OLD and version NEW, or until now."""
+    """What was learned between version OLD and version NEW, or until now.
+
+    \b
+    Examples:
+      recoup memory diff invoice-sync v000002
+      recoup memory diff invoice-sync v000001 v000002 --json
+    """
 
     async def work(app: App) -> int:
         found = await app.memories.diff(workflow, old, new)
@@ -105,7 +122,12 @@ def diff(ctx: click.Context, workflow: str, old: str, new: str | None, as_json: 
 @click.option("--reason", default="", help="Why; it is recorded.")
 @click.pass_context
 def snapshot(ctx: click.Context, workflow: str, reason: str) -> None:
-    """Keep what is known now as a version."""
+    """Keep what is known now as a version.
+
+    \b
+    Example:
+      recoup memory snapshot invoice-sync --reason "before the redesign"
+    """
 
     async def work(app: App) -> int:
         made = await app.memories.snapshot(workflow, await app.policy(), getpass.getuser(), reason)
@@ -124,7 +146,13 @@ def snapshot(ctx: click.Context, workflow: str, reason: str) -> None:
 @json_option
 @click.pass_context
 def rollback(ctx: click.Context, workflow: str, version: str | None, reason: str, as_json: bool) -> None:
-    """Take back what was learned after a version: all of it, or nothing."""
+    """Take back what was learned after a version: all of it, or nothing.
+
+    \b
+    Examples:
+      recoup memory rollback invoice-sync --reason "it takes the wrong button"
+      recoup memory rollback invoice-sync --to v000002 --reason "back to last week"
+    """
 
     async def work(app: App) -> int:
         back = await app.memories.rollback(workflow, version, getpass.getuser(), reason)

@@ -105,7 +105,7 @@ def _for_s(lasting: str | None) -> float | None:
     try:
         return duration_s(lasting)
     except ValueError as error:
-        raise UsageError(f"--for {lasting}: {error}") from None
+        raise UsageError(f"--for {lasting} {error}", hint="For example: --for 2h") from None
 
 
 async def _must_be_known(app: App, workflow: str) -> None:

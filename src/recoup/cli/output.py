@@ -39,12 +39,17 @@ def write_line(stream: TextIO, text: str) -> None:
 def print_error(error: RecoupError) -> int:
     """To stderr in words, and with --json as a document on stdout too; returns the exit code."""
     click.echo(f"recoup: {error.message}", err=True)
-    if error.hint:
-        click.echo(error.hint, err=True)
+    if error.what_to_do:
+        click.echo(error.what_to_do, err=True)
     if "--json" in sys.argv:
         problems = msgspec.to_builtins(error.problems) if isinstance(error, InvalidPlan) else []
         print_json(
-            {"error": error.message, "hint": error.hint, "problems": problems, "exitCode": error.exit_code}
+            {
+                "error": error.message,
+                "hint": error.what_to_do,
+                "problems": problems,
+                "exitCode": error.exit_code,
+            }
         )
     return error.exit_code
 

@@ -8,13 +8,13 @@ import getpass
 import os
 import secrets
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from recoup.cli.output import json_option, print_json, with_app, write_line
+from recoup.cli.output import json_option, print_json, settings_of, with_app, write_line
 from recoup.errors import InvalidProbe, NotFound, UsageError
 
 if TYPE_CHECKING:
@@ -129,10 +129,20 @@ def status(ctx: click.Context, probe_name: str | None, as_json: bool) -> None:
         if as_json:
             print_json(document)
             return
-        for line in status_lines(document):
+        for line in (*status_lines(document), *_printed(settings_of(ctx).home, document)):
             click.echo(line)
 
     with_app(ctx, work)
+
+
+def _printed(home: Path, document: dict[str, Any]) -> Iterator[str]:
+    """Where to read what the processes that are not well have printed; files of other machines are not here."""
+    from recoup.probe.supervisor import probe_folder
+
+    for one in document["resources"]:
+        log = probe_folder(home, document["probe"]) / "resources" / one["resource_id"] / "output.log"
+        if one["health"] != "healthy" and log.exists():
+            yield f"what {one['resource_id']} printed: {log}"
 
 
 @probe.command()
@@ -272,7 +282,9 @@ def _tell(ctx: click.Context, probe_name: str | None, command: Command, as_json:
             ctx.exit(UsageError.exit_code)
         return
     if answer["outcome"] != "accepted":
-        raise UsageError(f"refused by {answer['rule']}: {answer['reason']}")
+        raise UsageError(
+            f"refused by {answer['rule']}: {answer['reason']}", hint="See what there is: recoup probe status"
+        )
     click.echo(f"accepted: {command.kind} {command.resource_id}, see `recoup probe events`")
 
 

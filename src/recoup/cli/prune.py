@@ -84,7 +84,7 @@ def _age_s(written: str, force: bool) -> float:
     try:
         age_s = duration_s(written, OLDEST_S)
     except ValueError as error:
-        raise UsageError(f"--older-than {written} {error}") from None
+        raise UsageError(f"--older-than {written} {error}", hint="For example: --older-than 30d") from None
     if age_s < YOUNGEST_S and not force:
         raise UsageError(
             f"--older-than {written}: what ended less than an hour ago may still be looked at",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from recoup.cli.completing import complete_run
 from recoup.cli.output import json_option, print_json, seconds, with_app
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def queue(ctx: click.Context, as_json: bool) -> None:
 
 
 @queue.command()
-@click.argument("run_name", metavar="RUN")
+@click.argument("run_name", metavar="RUN", shell_complete=complete_run)
 @json_option
 @click.pass_context
 def retry(ctx: click.Context, run_name: str, as_json: bool) -> None:

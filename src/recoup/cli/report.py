@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from recoup.cli.completing import complete_run
 from recoup.cli.output import json_option, print_json, with_app
 from recoup.errors import RecoupError, StateError, UsageError
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("run_name", metavar="RUN")
+@click.argument("run_name", metavar="RUN", shell_complete=complete_run)
 @click.option(
     "--output",
     type=click.Path(path_type=Path, allow_dash=True, dir_okay=False),

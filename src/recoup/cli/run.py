@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from recoup.cli.completing import complete_plan, complete_run, complete_step
 from recoup.cli.control import send
 from recoup.cli.output import json_option, print_error, print_json, settings_of, with_app, write_line
 from recoup.errors import NotFound, RecoupError, UsageError
@@ -32,7 +33,10 @@ input_option = click.option(
     "--input", "inputs", multiple=True, metavar="NAME=VALUE", help="An input of the plan; may be repeated."
 )
 from_step_option = click.option(
-    "--from-step", metavar="STEP", help="Perform this step and all after it again, whatever is proven."
+    "--from-step",
+    metavar="STEP",
+    shell_complete=complete_step,
+    help="Perform this step and all after it again, whatever is proven.",
 )
 dry_run_option = click.option(
     "--dry-run", is_flag=True, help="Only say what would be reused and what would run, and why."
@@ -45,9 +49,12 @@ heal_option = click.option(
 
 
 @click.command()
-@click.argument("plan", type=click.Path(path_type=Path))
+@click.argument("plan", type=click.Path(path_type=Path), shell_complete=complete_plan)
 @input_option
-@click.option("--reuse", "reuse_name", metavar="RUN", help="Do not repeat what is proven in this run.")
+@click.option(
+    "--reuse", "reuse_name", metavar="RUN", shell_complete=complete_run,
+    help="Do not repeat what is proven in this run.",
+)  # fmt: skip
 @from_step_option
 @dry_run_option
 @heal_option
@@ -99,7 +106,7 @@ def run(
 
 
 @click.command()
-@click.argument("run_name", metavar="RUN")
+@click.argument("run_name", metavar="RUN", shell_complete=complete_run)
 @from_step_option
 @dry_run_option
 @json_option

@@ -102,7 +102,7 @@ def _since_s(since: str | None) -> float | None:
     try:
         return duration_s(since)
     except ValueError as error:
-        raise UsageError(f"--since {since} {error}") from None
+        raise UsageError(f"--since {since} {error}", hint="For example: --since 7d") from None
 
 
 def _print(found: WhatIf, policy_file: Path) -> None:

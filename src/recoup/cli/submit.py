@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from recoup.cli.completing import complete_plan, complete_run
 from recoup.cli.output import json_option, print_json, settings_of, with_app, write_line
 from recoup.cli.run import (
     dry_run_option,
@@ -35,7 +36,7 @@ _KEY_CHARS_MAX = 200
 
 
 @click.command()
-@click.argument("plan", type=click.Path(path_type=Path))
+@click.argument("plan", type=click.Path(path_type=Path), shell_complete=complete_plan)
 @input_option
 @click.option("--queue", default="default", show_default=True, help="Workers name the queues they take from.")
 @click.option(
@@ -46,7 +47,10 @@ _KEY_CHARS_MAX = 200
 @click.option(
     "--needs", multiple=True, metavar="NAME", help="A capability a worker must have; may be repeated."
 )
-@click.option("--reuse", "reuse_name", metavar="RUN", help="Do not repeat what is proven in this run.")
+@click.option(
+    "--reuse", "reuse_name", metavar="RUN", shell_complete=complete_run,
+    help="Do not repeat what is proven in this run.",
+)  # fmt: skip
 @from_step_option
 @dry_run_option
 @heal_option

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _NONCE_BYTES = 12
 _TAG_BYTES = 16
 _KEY_BYTES = 32
+_WITHOUT = "Only a run that was opened to be driven has one: recoup resume RUN"
 
 
 class Vault:
@@ -80,12 +81,12 @@ class NoSecrets:
 
     def put(self, name: str, value: str) -> None:
         del value
-        raise NotFound(f"{name!r} cannot be kept: there is no vault")
+        raise NotFound(f"{name!r} cannot be kept: there is no vault", hint=_WITHOUT)
 
     async def settle(self) -> None: ...
 
     def get(self, name: str) -> str:
-        raise NotFound(f"no secret value is kept under {name!r}")
+        raise NotFound(f"no secret value is kept under {name!r}", hint=_WITHOUT)
 
     def find(self, name: str) -> str | None:
         del name
@@ -93,7 +94,7 @@ class NoSecrets:
 
     def mac(self, value: str) -> str:
         del value
-        raise NotFound("there is no vault")
+        raise NotFound("there is no vault", hint=_WITHOUT)
 
 
 def vault_key(home: Path, configured: str | None) -> bytes:

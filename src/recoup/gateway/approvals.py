@@ -108,7 +108,7 @@ async def _control(house: House, asked: ApprovalRequested, actor: str) -> str:
     control = await runs.steered(house.app, asked.target, wanted, actor, asked.ref)
     detail = await steering.detail_of(house.app, control)
     if control.outcome not in (None, steering.ACCEPTED):
-        raise UsageError(f"{control.action} was {control.outcome}: {detail}")
+        raise UsageError(f"{control.action} was {control.outcome}: {detail}", hint=steering.LOOK_AGAIN)
     return detail or ("sent to its driver" if control.outcome is None else "")
 
 

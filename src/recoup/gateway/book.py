@@ -124,7 +124,10 @@ class Book:
     def must_have_room(self) -> None:
         (count,) = self._db.execute("SELECT count(*) FROM tokens").fetchone()
         if count >= TOKENS_MAX:
-            raise UsageError(f"there are {count} tokens, which is the limit")
+            raise UsageError(
+                f"there are {count} tokens, which is the limit",
+                hint="Revoke one that nobody needs: recoup tokens list, recoup tokens revoke ID",
+            )
 
     def accept(self, token: str) -> None:
         """The operator's token by `RECOUP_TOKEN`: known as long as this process lives."""

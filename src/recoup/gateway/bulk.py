@@ -159,5 +159,5 @@ def _told(wanted: Wanted, run_id: str, tried: Done | BaseException) -> Done:
         _log.error("bulk, run %s: %s", run_id, type(tried).__name__)
         return Done(run_id, "failed", "something went wrong inside the gateway; its log says what")
     refused = isinstance(tried, UsageError | NotFound | Conflict)
-    words = wanted.house.app.redactor.redact(f"{tried.message}. {tried.hint}".strip()).text
+    words = wanted.house.app.redactor.redact(f"{tried.message}. {tried.what_to_do}".strip()).text
     return Done(run_id, "refused" if refused else "failed", words)

@@ -136,7 +136,12 @@ def tokens() -> None:
 @_json_option
 @click.pass_context
 def make(ctx: click.Context, role: str, name: str, reason: str | None, as_json: bool) -> None:
-    """Make a token and print it, once."""
+    """Make a token and print it, once.
+
+    \b
+    Example:
+      recoup tokens make viewer --name dashboard
+    """
     from recoup.clock import SystemClock
     from recoup.gateway.access import Role
     from recoup.gateway.book import new_token_id
@@ -156,7 +161,12 @@ def make(ctx: click.Context, role: str, name: str, reason: str | None, as_json: 
 @_json_option
 @click.pass_context
 def list_tokens(ctx: click.Context, as_json: bool) -> None:
-    """List tokens: whose they are, not what they are."""
+    """List tokens: whose they are, not what they are.
+
+    \b
+    Example:
+      recoup tokens list
+    """
     import msgspec
 
     with _book(ctx) as book:
@@ -167,6 +177,8 @@ def list_tokens(ctx: click.Context, as_json: bool) -> None:
     for row in rows:
         ended = f"  revoked {row.revoked_at[:16]}Z" if row.revoked_at else ""
         click.echo(f"{row.id}  {row.role:<9} {row.made_at[:16]}Z  {row.name}{ended}")
+    if not rows:
+        click.echo("no tokens: the first `recoup serve` makes one for each role", err=True)
 
 
 @tokens.command()
@@ -174,7 +186,12 @@ def list_tokens(ctx: click.Context, as_json: bool) -> None:
 @click.option("--reason", help="Why; it is recorded.")
 @click.pass_context
 def revoke(ctx: click.Context, token_id: str, reason: str | None) -> None:
-    """Let a token count no more, from its next request on."""
+    """Let a token count no more, from its next request on.
+
+    \b
+    Example:
+      recoup tokens revoke tok-1a2b3c4d --reason "the laptop was lost"
+    """
     from recoup.clock import SystemClock
     from recoup.model.events import TokenRevoked
 

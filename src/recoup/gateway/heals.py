@@ -56,7 +56,9 @@ async def show_patch(
     heal = await found_heal(app, run_id, step, attempt)
     patch, problem = await shown_patch(app, heal)
     if not patch:
-        raise NotFound(f"there is no patch for {heal.name}: {problem}")
+        raise NotFound(
+            f"there is no patch for {heal.name}: {problem}", hint="Change the target in the plan by hand."
+        )
     headers = {"Content-Disposition": 'attachment; filename="heal.patch"'}
     return Response(patch, 200, headers, PATCH)
 

@@ -77,7 +77,10 @@ class HookBook:
     def must_take(self, name: str) -> None:
         hooks = self.all()
         if len(hooks) >= WEBHOOKS_MAX:
-            raise UsageError(f"there are {len(hooks)} webhooks, which is the limit")
+            raise UsageError(
+                f"there are {len(hooks)} webhooks, which is the limit",
+                hint="Remove one that nobody needs: recoup webhooks list, recoup webhooks remove ID",
+            )
         if name in {hook.name for hook in hooks}:
             raise UsageError(
                 f"there is a webhook {name!r} already", hint="Choose another name, or remove it."

@@ -69,7 +69,12 @@ def add(ctx: click.Context, url: str, events: str, name: str, reason: str | None
 @_json_option
 @click.pass_context
 def list_webhooks(ctx: click.Context, as_json: bool) -> None:
-    """List them, and what is wrong with them."""
+    """List them, and what is wrong with them.
+
+    \b
+    Example:
+      recoup webhooks list
+    """
     from recoup.gateway.hooks import hook_document
 
     async def work(hooks: Hooks) -> list[dict[str, Any]]:
@@ -84,6 +89,8 @@ def list_webhooks(ctx: click.Context, as_json: bool) -> None:
         click.echo(
             f"{one['id']}  {one['state']:<3} {one['name']}  {one['url']}  {','.join(one['events'])}{trouble}"
         )
+    if not found:
+        click.echo("no webhooks: `recoup webhooks add --help` shows how to add one", err=True)
 
 
 @webhooks.command()
@@ -91,7 +98,12 @@ def list_webhooks(ctx: click.Context, as_json: bool) -> None:
 @click.option("--reason", help="Why; it is recorded.")
 @click.pass_context
 def remove(ctx: click.Context, webhook_id: str, reason: str | None) -> None:
-    """Tell it of nothing any more."""
+    """Tell it of nothing any more.
+
+    \b
+    Example:
+      recoup webhooks remove hook-1a2b3c4d --reason "moved"
+    """
     _with_hooks(ctx, lambda hooks: hooks.remove(webhook_id, getpass.getuser(), reason))
     click.echo(f"{webhook_id} is removed")
 
@@ -101,7 +113,12 @@ def remove(ctx: click.Context, webhook_id: str, reason: str | None) -> None:
 @_json_option
 @click.pass_context
 def test(ctx: click.Context, webhook_id: str, as_json: bool) -> None:
-    """Send something at once; the exit code is 1 if it was not taken."""
+    """Send something at once; the exit code is 1 if it was not taken.
+
+    \b
+    Example:
+      recoup webhooks test hook-1a2b3c4d
+    """
     told = _with_hooks(ctx, lambda hooks: hooks.test(webhook_id, getpass.getuser()))
     _print({"ok": told.ok, "detail": told.detail}) if as_json else click.echo(told.detail)
     ctx.exit(0 if told.ok else 1)

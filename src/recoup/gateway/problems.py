@@ -145,7 +145,7 @@ async def _recoup_error(request: Request, error: Exception) -> Response:
     problems = msgspec.to_builtins(error.problems) if isinstance(error, InvalidPlan) else []
     redactor = request.app.state.house.app.redactor  # a plan's problems quote the plan
     problems = [{**one, "message": redactor.redact(one["message"]).text} for one in problems]
-    detail, hint = (redactor.redact(text).text for text in (error.message, error.hint))
+    detail, hint = (redactor.redact(text).text for text in (error.message, error.what_to_do))
     headers = {"Retry-After": _RETRY_S} if status == 503 else None
     code = _code_of(error)
     return problem(

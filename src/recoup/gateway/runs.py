@@ -274,7 +274,7 @@ async def _controlled(request: Request, app: App, control: Control) -> Response:
 
     detail = await steering.detail_of(app, control)
     if control.outcome not in (None, steering.ACCEPTED):
-        raise UsageError(f"{control.action} was {control.outcome}: {detail}")
+        raise UsageError(f"{control.action} was {control.outcome}: {detail}", hint=steering.LOOK_AGAIN)
     for trouble in await app.chores():
         detail = f"{detail} ({trouble})".strip()
     told = {

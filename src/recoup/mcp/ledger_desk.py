@@ -136,7 +136,7 @@ class LedgerDesk:
         control = await steering.answered(self._app, sent, _PATIENCE_S) or sent
         detail = await steering.detail_of(self._app, control)
         if control.outcome not in (None, steering.ACCEPTED):
-            raise UsageError(f"{control.action} was {control.outcome}: {detail}")
+            raise UsageError(f"{control.action} was {control.outcome}: {detail}", hint=steering.LOOK_AGAIN)
         for trouble in await self._app.chores():
             detail = f"{detail} ({trouble})".strip()
         return {
@@ -209,9 +209,9 @@ def must_be_whole(wanted: Steering) -> None:
     if wanted.action == "resume_from_step" and wanted.step_id is None:
         raise UsageError("resume_from_step needs step", hint="get_run lists them.")
     if wanted.force and wanted.action != "hard_reset_step":
-        raise UsageError("force is for hard_reset_step only")
+        raise UsageError("force is for hard_reset_step only", hint="Leave it out.")
     if wanted.as_ is not None and wanted.action != "settle":
-        raise UsageError("settle_as is for settle only")
+        raise UsageError("settle_as is for settle only", hint="Leave it out.")
 
 
 def must_be_status(status: str | None) -> None:

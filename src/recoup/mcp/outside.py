@@ -90,7 +90,7 @@ class Tools:
         """What, and what to do. A plan's problems quote the plan."""
         problems = error.problems if isinstance(error, InvalidPlan) else ()
         listed = [f"{one.where}: {one.message}" for one in problems]
-        return self._redact("\n".join(part for part in (error.message, *listed, error.hint) if part))
+        return self._redact("\n".join(part for part in (error.message, *listed, error.what_to_do) if part))
 
     def looking(self) -> tuple[Callable[..., Awaitable[Document]], ...]:
         return (

@@ -54,5 +54,8 @@ class TokenDesk(LedgerDesk):
     def _at_its_place(self, wanted: Submission, said: str) -> Submission:
         real = allowed_plan(self._whole(said), self._plan_folders)
         if real is None:
-            raise UsageError("plan_path is in none of the folders that plans are taken from")
+            raise UsageError(
+                "plan_path is in none of the folders that plans are taken from",
+                hint="Ask whoever serves this where plans are (--plans).",
+            )
         return msgspec.structs.replace(wanted, plan_path=str(real))

@@ -143,4 +143,7 @@ def register_secret(redactor: SecretRedactor, name: str, value: str) -> None:
     try:
         redactor.register(name, value)
     except ValueError as error:
-        raise UsageError(f"the secret {name} cannot be kept out of the records: {error}") from None
+        raise UsageError(
+            f"the secret {name} cannot be kept out of the records: {error}",
+            hint=f"Give {name} another value, or take it out of the secrets of the plan if it is none.",
+        ) from None

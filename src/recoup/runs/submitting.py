@@ -158,7 +158,10 @@ class Submitting:
                 hint=f"See what it waits for: recoup show {run_id}",
             )
         if state.status is RunStatus.SUCCEEDED:
-            raise UsageError(f"run {run_id} has succeeded: nothing is left to do")
+            raise UsageError(
+                f"run {run_id} has succeeded: nothing is left to do",
+                hint=f"Do it again from a step: recoup resume {run_id} --from-step STEP",
+            )
         plan, given = await self.recorded(state)
         needs = tuple(sorted({*state.needs, *needs_of(plan)}))
         queued = Queued(

@@ -32,7 +32,7 @@ async def asset(_request: Request, version: str, name: str) -> Response:
     """Names are looked up and never joined to a path."""
     found = assets().get(name)
     if found is None:
-        raise NotFound(f"there is no asset {name!r}")
+        raise NotFound(f"there is no asset {name!r}", hint="Load the page again.")
     headers = {"Cache-Control": _FOR_EVER if version == assets_version() else "no-cache"}
     return Response(found.body, 200, headers, f"{found.media}; charset=utf-8")
 

@@ -64,7 +64,7 @@ class PageRoute(GuardedRoute):
             except RecoupError as error:
                 redact = house_of(request).app.redactor.redact
                 return refusal_page(
-                    request, status_of(error), redact(error.message).text, redact(error.hint).text
+                    request, status_of(error), redact(error.message).text, redact(error.what_to_do).text
                 )
             except HTTPException:
                 raise

@@ -302,7 +302,7 @@ def _chosen(request: Request, state: RunState, sizes: list[int]) -> int:
         if record.step_id == said:
             return record.index
     if said:
-        raise NotFound(f"run {state.run_id} has no step {said!r}")
+        raise NotFound(f"run {state.run_id} has no step {said!r}", hint="Choose one under Steps.")
     under_way = [record.index for record in state.steps if record.open is not None]
     printed = [index for index, size in enumerate(sizes) if size]
     return (under_way or printed or [0])[-1]

@@ -1,0 +1,63 @@
+"""Errors say what happened, where, and what to do next."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from recoup import errors
+from recoup.errors import InvalidPlan, RecoupError
+
+SOURCE = Path(__file__).parents[2] / "src" / "recoup"
+ERRORS = {
+    name: kind
+    for name, kind in vars(errors).items()
+    if isinstance(kind, type) and issubclass(kind, RecoupError)
+}
+
+
+def made_errors(path: Path) -> Iterator[tuple[Path, ast.Call, type[RecoupError]]]:
+    """Wherever an error is made by its name."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ERRORS:
+            yield path, node, ERRORS[node.func.id]
+
+
+MADE = [made for path in sorted(SOURCE.rglob("*.py")) for made in made_errors(path)]
+
+
+def says_what_to_do(call: ast.Call, kind: type[RecoupError]) -> bool:
+    """By its hint, by its kind, by what must be said instead, or in the words of each of its problems."""
+    words = ast.unparse(call.args[0]) if call.args else ""
+    given = any(one.arg == "hint" for one in call.keywords)
+    return given or bool(kind.advice) or "must " in words or issubclass(kind, InvalidPlan)
+
+
+def test_every_error_says_what_to_do() -> None:
+    silent = [f"{path}:{call.lineno}" for path, call, kind in MADE if not says_what_to_do(call, kind)]
+    assert not silent, f"say it with hint=: {silent}"
+
+
+def test_no_hint_is_empty() -> None:
+    for path, call, _ in MADE:
+        for one in call.keywords:
+            blank = isinstance(one.value, ast.Constant) and not one.value.value
+            assert one.arg != "hint" or not blank, f"{path}:{call.lineno}"
+
+
+def test_a_hint_beats_the_advice_of_its_kind() -> None:
+    assert errors.LedgerBusy("x").what_to_do == errors.LedgerBusy.advice
+    assert errors.LedgerBusy("x", hint="Wait.").what_to_do == "Wait."
+
+
+def test_the_advice_of_a_kind_is_not_part_of_its_text() -> None:
+    """Text is stored; advice is for whoever reads it at an edge."""
+    assert str(errors.CheckpointBroken("the manifest is missing")) == "the manifest is missing"
+
+
+@pytest.mark.parametrize("kind", ERRORS.values(), ids=ERRORS.keys())
+def test_the_tree_in_the_docstring_is_the_tree(kind: type[RecoupError]) -> None:
+    assert kind.__name__ in (errors.__doc__ or "")
