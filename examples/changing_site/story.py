@@ -102,10 +102,10 @@ async def abstained(nights: Nights, run: dict[str, Any]) -> None:
     (rejected,) = await nights.gateway.facts(run["runId"], "target.rejected")
     _tell_heals(stage, await nights.heals(run))
     stage.say(f"   close: {rejected['reason']}")
-    stage.promise("where a button is really gone, the run stops at that step", run["status"] == "failed")
+    stage.promise("where a button is really gone, the run stops", run["status"] == "dead_letter")
     stage.promise("what was looked for, and why none was taken, is kept", rejected["before"]["name"] == GONE)
-    waiting = [one["runId"] for one in (await nights.gateway.ask("/api/escalations"))["items"]]
-    stage.promise("it waits for a person", run["runId"] in waiting)
+    waiting = [one["runId"] for one in (await nights.gateway.ask("/api/escalations"))["escalations"]]
+    stage.promise("and waits for a person", run["runId"] in waiting)
     clicks = sorted(nights.clicks())
     stage.promise("the site heard of nothing that resembles it", clicks == ["approve", "prices", "send"])
 
