@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from examples.stage import Stage, ended
+from examples.stage import Stage, StoryBroken, ended
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -28,11 +28,15 @@ class Camera:
     page: "Page | None" = None
 
     async def take(self, what: str, path: str) -> None:
-        if self.page is None or self.folder is None:
-            return
-        await self.page.goto(self.url + path)
-        await self.page.wait_for_timeout(SETTLE_MS)
-        await self.page.screenshot(path=self.folder / f"story-{self.name}-{what}.png")
+        if self.page is not None:
+            await self.page.goto(self.url + path)
+            await self.snap(what)
+
+    async def snap(self, what: str) -> None:
+        """Of the page as it is."""
+        if self.page is not None and self.folder is not None:
+            await self.page.wait_for_timeout(SETTLE_MS)
+            await self.page.screenshot(path=self.folder / f"story-{self.name}-{what}.png")
 
 
 @asynccontextmanager
@@ -63,7 +67,8 @@ async def signed_in(folder: Path | None, name: str, url: str, token: str) -> Asy
     from recoup.runtimes.browser.finding import find_browser
 
     chromium = find_browser(os.environ)
-    assert chromium is not None, "there is no Chromium: recoup browser install"
+    if chromium is None:
+        raise StoryBroken("there is no Chromium: recoup browser install")
     folder.mkdir(parents=True, exist_ok=True)
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(

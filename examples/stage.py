@@ -16,6 +16,7 @@ T = TypeVar("T")
 
 POLL_S = 0.05
 SHOWN_LINES_MAX = 14
+SHOWN_CHARS_MAX = 150
 
 
 class StoryBroken(AssertionError):
@@ -90,7 +91,7 @@ class Stage:
     def _show(self, text: str) -> None:
         lines = text.splitlines()
         for line in lines[:SHOWN_LINES_MAX]:
-            self._print(f"     {line}")
+            self._print(f"     {line if len(line) <= SHOWN_CHARS_MAX else line[:SHOWN_CHARS_MAX] + '…'}")
         if len(lines) > SHOWN_LINES_MAX:
             self._print(f"     … {len(lines) - SHOWN_LINES_MAX} more lines")
 

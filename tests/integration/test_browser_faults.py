@@ -214,6 +214,33 @@ async def test_without_a_browser_the_step_says_what_to_do(house: BrowserHouse) -
     assert outcome.kind is FailureKind.SPAWN_FAILED and "RECOUP_BROWSER" in outcome.detail
 
 
+@pytest.mark.parametrize(
+    ("ends", "cls"),
+    [
+        ("kill -9 $$", FailureClass.TRANSIENT_RUNTIME),
+        (
+            "echo 'chromium: error while loading shared libraries: libnss3.so' >&2; exit 127",
+            FailureClass.DETERMINISTIC_CONTRACT,
+        ),
+    ],
+    ids=["killed", "incomplete"],
+)
+async def test_a_browser_that_was_killed_while_it_started_is_tried_again_and_one_that_lacks_something_is_not(
+    house: BrowserHouse, tmp_path: Path, ends: str, cls: FailureClass
+) -> None:
+    program = tmp_path / "chromium"
+    program.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo "Chromium 140.0" && exit\n{ends}\n')
+    program.chmod(0o755)
+    house.environ["RECOUP_BROWSER"] = str(program)
+    try:
+        await house.runtime.leave(house.run_id)
+        outcome = await house.do("goto", value="about:blank")
+    finally:
+        del house.environ["RECOUP_BROWSER"]
+    assert "the browser did not start" in outcome.detail
+    assert class_of(outcome) is cls, outcome.detail
+
+
 async def test_a_css_that_is_none_is_the_plans_fault(house: BrowserHouse, site: Site) -> None:
     await house.done("goto", value=site.url + "/form")
     outcome = await house.do("click", Target(css="p[[["))

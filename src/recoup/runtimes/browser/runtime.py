@@ -31,7 +31,14 @@ from recoup.runtimes.browser.seeking import Seeker, compared_with
 from recoup.runtimes.browser.session import Past, Session, launch
 from recoup.runtimes.browser.settling import settle
 from recoup.runtimes.browser.traces import Trace
-from recoup.runtimes.browser.trouble import Trouble, first_line, is_driver_lost, of_error, why_not_started
+from recoup.runtimes.browser.trouble import (
+    Trouble,
+    first_line,
+    is_driver_lost,
+    kind_of_start,
+    of_error,
+    why_not_started,
+)
 from recoup.runtimes.browser.verbs import LEAVES_ALONE, Attempt, load, perform
 from recoup.runtimes.step_log import StepLog
 
@@ -92,9 +99,8 @@ class BrowserRuntime:
             return Outcome(kind=FailureKind.SPAWN_FAILED, detail=str(error))
         except (Error, TimeoutError) as error:
             await self._forget_lost(order.run_id, error)
-            return Outcome(
-                kind=FailureKind.SPAWN_FAILED, detail=f"the browser did not start: {why_not_started(error)}"
-            )
+            words = f"the browser did not start: {why_not_started(error)}"
+            return Outcome(kind=kind_of_start(error), detail=words)
         await hooks.launched(session.identity)
         attempt = self._attempt(order, action, session, hooks)
         return await self._watched(attempt, hooks)

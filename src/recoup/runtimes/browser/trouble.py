@@ -18,6 +18,7 @@ _LOST: Final = (
     "browser has disconnected",
     "Target closed",
 )
+_LACKING: Final = (":FATAL:", "error while loading")
 _DRIVER_LOST: Final = ("Connection closed", "pipe closed", "Connection.init", "driver")
 _NET: Final = re.compile(r"net::(ERR_[A-Z0-9_]+)")
 _MISWRITTEN: Final = (
@@ -118,10 +119,17 @@ def first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0][:_WORDS_MAX] or type(error).__name__
 
 
+def kind_of_start(error: Exception) -> FailureKind:
+    """A browser that ended while it was starting may have been killed, and is worth another try; one that says what it
+    lacks will say so again."""
+    ended = is_lost(error) and not any(words in str(error) for words in _LACKING)
+    return FailureKind.BROWSER_CRASHED if ended else FailureKind.SPAWN_FAILED
+
+
 def why_not_started(error: Exception) -> str:
     """What a browser said before it ended; its library tells that in a hundred lines."""
     lines = [line.strip() for line in str(error).splitlines()]
-    fatal = [line for line in lines if ":FATAL:" in line or "error while loading" in line or "[err] " in line]
+    fatal = [line for line in lines if any(words in line for words in (*_LACKING, "[err] "))]
     telling = next((line for line in fatal if "[err] /usr/bin" not in line), "")
     return " ".join(filter(None, (first_line(error), telling[:_WORDS_MAX])))
 

@@ -48,8 +48,12 @@ function lines(run) {
 
 function consequence(one) {
   if (one.kind === "other_wait") return (one.secondsSaved ?? 0) >= 0 ? `saves ${(one.secondsSaved ?? 0).toFixed(1)} s` : `waits ${(-one.secondsSaved).toFixed(1)} s longer`;
-  if (one.kind === "stops_earlier") return `saves ${one.attemptsSaved ?? 0} attempts${one.recoveryLost ? ", and loses the recovery that followed" : ""}`;
-  return one.moreAttemptsMax ? `unknown from here: at most ${one.moreAttemptsMax} attempts more` : "unknown from here";
+  if (one.kind === "stops_earlier") return `saves ${attempts(one.attemptsSaved ?? 0)}${one.recoveryLost ? ", and loses the recovery that followed" : ""}`;
+  return one.moreAttemptsMax ? `unknown from here: at most ${attempts(one.moreAttemptsMax)} more` : "unknown from here";
+}
+
+function attempts(count) {
+  return count === 1 ? "1 attempt" : `${count} attempts`;
 }
 
 function table(heads, rows, links = false) {

@@ -1,0 +1,1 @@
+"""A flow in the browser, on a site that changes every night."""

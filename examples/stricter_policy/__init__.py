@@ -1,0 +1,1 @@
+"""A stricter policy, tried on what has happened before it is trusted with what comes."""
