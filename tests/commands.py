@@ -34,6 +34,13 @@ _LOADED = (
     "recoup.documents.policy_file",
     "recoup.dispatch.opening",
     "recoup.dispatch.local",
+    "recoup.dispatch.postgres",
+    "recoup.depot.opening",
+    "recoup.depot.postgres",
+    "recoup.fleet.overview",
+    "recoup.fleet.worker",
+    "recoup.ledger.postgres.ledger",
+    "recoup.redaction.patterns.stage",
     "recoup.reports.reporter",
     "recoup.metrics.opening",
 )

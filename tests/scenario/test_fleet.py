@@ -67,10 +67,11 @@ class Fleet:
         assert done.code == 0, done.err
         return done.out.strip()
 
-    def until(self, run_id: str, status: str, seconds: float = 30) -> Any:
+    def until(self, run_id: str, status: str, seconds: float = 60) -> Any:
         deadline = time.monotonic() + seconds
         while (state := self.state(run_id))["status"] != status:
             assert time.monotonic() < deadline, state
+            time.sleep(0.1)  # to ask is a command: one after the other would take a core from those who work
         return state
 
 
