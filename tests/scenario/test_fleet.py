@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.commands import Started
 from tests.scenario.conftest import Cli
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Fleet:
         if url is not None:
             cli.env["RECOUP_DATABASE"] = url
 
-    def worker(self, *words: str, number: int = 0, **env: str) -> subprocess.Popen[str]:
+    def worker(self, *words: str, number: int = 0, **env: str) -> Started:
         """Its notices are JSON lines on stdout."""
         home = {} if self._url is None else {"RECOUP_HOME": str(self._tmp_path / f"home-{number}")}
         return self.cli.start("worker", "--json", *words, env={**home, **env})
@@ -84,7 +85,7 @@ def eventually(holds: Callable[[], bool], seconds: float = 20) -> bool:
     return True
 
 
-def notices(worker: subprocess.Popen[str], timeout: float = 30) -> list[dict[str, Any]]:
+def notices(worker: Started, timeout: float = 60) -> list[dict[str, Any]]:
     out, err = worker.communicate(timeout=timeout)
     assert worker.returncode == 0, err
     return [json.loads(line) for line in out.splitlines()]

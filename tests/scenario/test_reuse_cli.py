@@ -219,7 +219,7 @@ def test_two_linked_runs_that_are_driven_at_the_same_time_pay_once(cli: Cli) -> 
         time.sleep(0.02)
     both.touch()
     outputs = [driver.communicate(timeout=60)[0] for driver in drivers]
-    codes = [driver.returncode for driver in drivers]
+    codes = [driver.wait() for driver in drivers]
     assert sorted(codes) == [0, 1], outputs
     (payer,) = paid.read_text().split()
     loser = outputs[codes.index(1)]
