@@ -129,7 +129,7 @@ def commit(path: Path, message: str) -> str:
     return git(path, "rev-parse", "HEAD")
 
 
-def wait_for(path: Path, seconds: float = 20, text: str = "") -> None:
+def wait_for(path: Path, seconds: float = 60, text: str = "") -> None:
     """Until the file is there (with this in it)."""
     deadline = time.monotonic() + seconds
     while not path.exists() or text not in path.read_text():
