@@ -18,7 +18,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -34,6 +34,13 @@ _LOADED = (
     "recoup.documents.policy_file",
     "recoup.dispatch.opening",
     "recoup.dispatch.local",
+    "recoup.dispatch.postgres",
+    "recoup.depot.opening",
+    "recoup.depot.postgres",
+    "recoup.fleet.overview",
+    "recoup.fleet.worker",
+    "recoup.ledger.postgres.ledger",
+    "recoup.redaction.patterns.stage",
     "recoup.reports.reporter",
     "recoup.metrics.opening",
 )
@@ -68,16 +75,27 @@ class Commands:
         """As `subprocess.run` does with nothing to read and its output captured. Raises TimeoutExpired: it is killed."""
         if any(_is_read_at_start(name, value) for name, value in env.items()):
             return _run_anew(words, env, cwd, timeout)
-        with contextlib.ExitStack() as held:
-            told, out, err = (held.enter_context(_pipe()) for _ in range(3))
-            with Path(os.devnull).open() as nothing:
-                handles = [nothing.fileno(), out.writer, err.writer, told.writer]
-                self._ask(Command(list(words), dict(env), str(cwd)), handles)
-            for pipe in (told, out, err):
-                pipe.close_writer()
-            read = _read_all([told.reader, out.reader, err.reader], words, timeout)
-        code = int(read[0].split()[1])
-        return subprocess.CompletedProcess(list(words), code, read[1].decode(), read[2].decode())
+        started = self.start(*words, env=env, cwd=cwd)
+        try:
+            out, err = started.communicate(timeout)
+        except subprocess.TimeoutExpired:
+            started.kill()
+            started.communicate()
+            raise
+        assert started.returncode is not None
+        return subprocess.CompletedProcess(list(words), started.returncode, out, err)
+
+    def start(self, *words: str, env: Mapping[str, str], cwd: str | Path) -> Started:
+        """As `subprocess.Popen` does with nothing to read and its output in pipes."""
+        early = [name for name, value in env.items() if _is_read_at_start(name, value)]
+        assert not early, f"only a new interpreter obeys {early}"
+        told, out, err = (os.pipe() for _ in range(3))
+        with Path(os.devnull).open() as nothing:
+            writers = [out[1], err[1], told[1]]
+            self._ask(Command(list(words), dict(env), str(cwd)), [nothing.fileno(), *writers])
+        for writer in writers:
+            os.close(writer)
+        return Started(words, told[0], out[0], err[0])
 
     def _ask(self, command: Command, streams: list[int]) -> None:
         message = json.dumps(command).encode()
@@ -106,38 +124,76 @@ def loaded_commands() -> Iterator[Commands]:
             process.wait(20)
 
 
-@dataclass
-class _Pipe:
-    reader: int
-    writer: int
-    open_writer: bool = True
+class Started:
+    """A command under way: what `subprocess.Popen[str]` offers, for a child of somebody else."""
 
-    def close_writer(self) -> None:
-        if self.open_writer:
-            os.close(self.writer)
-            self.open_writer = False
+    def __init__(self, words: Sequence[str], told: int, out: int, err: int) -> None:
+        self.words = list(words)
+        self.returncode: int | None = None
+        self.stdout, self.stderr = (os.fdopen(handle, encoding="utf-8") for handle in (out, err))
+        self._told = told
+        self._said = os.read(told, _CHUNK)
+        """Its id, and then how it ended."""
+        self.pid = int(self._said.split()[0])
+        self._process = _opened(self.pid)
+
+    def poll(self) -> int | None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.returncode is not None:
+            return self.returncode
+        if not select.select([self._told], [], [], timeout)[0]:
+            raise subprocess.TimeoutExpired(self.words, timeout or 0)
+        while piece := os.read(self._told, _CHUNK):
+            self._said += piece
+        os.close(self._told)
+        if self._process is not None:
+            os.close(self._process)
+        self.returncode = int(self._said.split()[1])
+        return self.returncode
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """The rest of what it says, once it has ended. Raises TimeoutExpired: it goes on."""
+        deadline_s = time.monotonic() + (timeout or 3600)
+        files = [file for file in (self.stdout, self.stderr) if not file.closed]
+        read = _read_all([file.fileno() for file in files], self.words, deadline_s)
+        texts = {file: text.decode() for file, text in zip(files, read, strict=True)}
+        for file in files:
+            file.close()
+        self.wait(max(0.0, deadline_s - time.monotonic()))
+        return texts.get(self.stdout, ""), texts.get(self.stderr, "")
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None and self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._process, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
 
 
-@contextlib.contextmanager
-def _pipe() -> Iterator[_Pipe]:
-    pipe = _Pipe(*os.pipe())
+def _opened(pid: int) -> int | None:
+    """Whoever is meant: the number may soon be another's."""
     try:
-        yield pipe
-    finally:
-        pipe.close_writer()
-        os.close(pipe.reader)
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        return None
 
 
-def _read_all(readers: list[int], words: tuple[str, ...], timeout: float) -> list[bytes]:
-    """Until each has ended. The first tells the process's id, and then how it ended."""
+def _read_all(readers: list[int], words: list[str], deadline_s: float) -> list[bytes]:
+    """Until each has ended."""
     read = {reader: bytearray() for reader in readers}
-    left, deadline = set(readers), time.monotonic() + timeout
+    left = set(readers)
     while left:
-        ready = select.select(list(left), [], [], max(0.0, deadline - time.monotonic()))[0]
+        ready = select.select(list(left), [], [], max(0.0, deadline_s - time.monotonic()))[0]
         if not ready:
-            for child in read[readers[0]].split()[:1]:
-                os.kill(int(child), signal.SIGKILL)
-            raise subprocess.TimeoutExpired(list(words), timeout, *(bytes(read[r]) for r in readers[1:]))
+            raise subprocess.TimeoutExpired(words, 0, *(bytes(read[reader]) for reader in readers))
         for reader in ready:
             chunk = os.read(reader, _CHUNK)
             read[reader] += chunk

@@ -6,10 +6,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 from tests.commands import Commands, loaded_commands
 
 if TYPE_CHECKING:
     from recoup.testing.postgres import PostgresServer
+
+settings.register_profile("busy", deadline=None)  # how long an example takes says how busy the machine is
+settings.load_profile("busy")
 
 
 @pytest.fixture(scope="session")

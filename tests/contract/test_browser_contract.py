@@ -53,11 +53,11 @@ async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Brows
 @pytest.mark.asyncio(loop_scope="module")
 class TestChromium(BrowserSuite):
     @pytest_asyncio.fixture(loop_scope="module")
-    async def stage(self, house: BrowserHouse, site: Site) -> AsyncIterator[Stage]:
+    async def stage(self, house: BrowserHouse, site: Site) -> Stage:
+        """One run for all, without anything of the test before: a browser takes longer to start than a test lasts."""
         env = {"PATH": os.environ["PATH"]}
-        stage = Stage(house.runtime, site.url.__add__, str(house.folder), boot_s, env)
-        yield stage
-        await house.runtime.leave(stage.run_id)
+        await house.runtime.reset(house.run_id)
+        return Stage(house.runtime, site.url.__add__, str(house.folder), boot_s, env, house.run_id)
 
 
 def drawn(page: SuitePage) -> str:

@@ -74,7 +74,7 @@ class Reader:
 
 def signed_in(gateway: Gateway, browser: Browser, role: str = "operator", **more: Any) -> Reader:
     context = browser.new_context(**more)
-    context.set_default_timeout(8_000)
+    context.set_default_timeout(30_000)
     page = context.new_page()
     reader = Reader(gateway.url, context, page)
     page.on("console", lambda said: _heard(reader, said.type, said.text))

@@ -32,7 +32,7 @@ class Gateway:
 
     def client(self, role: str | None = "operator") -> httpx2.Client:
         return httpx2.Client(
-            base_url=self.url, headers=self.auth(role), timeout=20, trust_env=False, verify=NO_TLS
+            base_url=self.url, headers=self.auth(role), timeout=60, trust_env=False, verify=NO_TLS
         )
 
     def auth(self, role: str | None) -> dict[str, str]:
@@ -50,7 +50,7 @@ class Gateway:
         with self.client() as client:
             return client.get(f"/api/runs/{run_id}").json()
 
-    def wait(self, run_id: str, until: Callable[[Any], bool], seconds: float = 20) -> Any:
+    def wait(self, run_id: str, until: Callable[[Any], bool], seconds: float = 60) -> Any:
         deadline = time.monotonic() + seconds
         while not until(document := self.run(run_id)):
             assert time.monotonic() < deadline, document

@@ -19,6 +19,7 @@ PHONE: ViewportSize = {"width": 390, "height": 844}
 DESK: ViewportSize = {"width": 1280, "height": 860}
 IN_THE_DARK = (
     "/",
+    "/runs",
     "/heals/{run_id}/{step}/{attempt}",
     "/workflows/{name}",
     "/escalations/{escalation_id}",

@@ -11,18 +11,19 @@ from typing import TypeVar
 import msgspec
 import pytest
 
-from recoup.engine.claim import Held, claim
+from recoup.engine.claim import Claimed, Held, claim
 from recoup.errors import LeaseLost
 from recoup.kernel.documents import exit_code
 from recoup.kernel.prefix import frontier, known_good_prefix_length, ledger_document
+from recoup.ledger.sqlite import SqliteLedger
 from recoup.model import events as ev
 from recoup.model.failure import FailureClass, FailureKind
-from recoup.model.ids import ProcessIdentity, run_stream
+from recoup.model.ids import Lease, ProcessIdentity, run_stream
 from recoup.model.outcome import Captured, Order, Outcome
 from recoup.model.plan import FileCheck, Limits, RegexOutput, Repeat, RunAction, Step
 from recoup.model.policy import Policy
 from recoup.model.run import RunStatus, Verdict
-from recoup.model.storage import Control
+from recoup.model.storage import Control, LeaseRow
 from recoup.ports import Hooks
 from recoup.testing.clock import FakeClock
 from recoup.testing.house import House, plan_of
@@ -367,6 +368,29 @@ async def test_a_run_has_one_driver(house: House) -> None:
     await house.submit(plan_of("a"))
     await house.driver("run-1")
     assert isinstance(await claim(house.world, "run-1"), Held)
+
+
+class ReleasedMeanwhile(SqliteLedger):
+    """Whoever holds the lease releases it just before somebody looks at it."""
+
+    to_release: Lease | None = None
+
+    async def lease(self, run_id: str) -> LeaseRow | None:
+        if self.to_release is not None:
+            await self.release(self.to_release)
+            self.to_release = None
+        return await super().lease(run_id)
+
+
+async def test_a_run_that_is_released_while_it_is_looked_at_is_claimed(tmp_path: Path) -> None:
+    ledger = ReleasedMeanwhile(tmp_path / "released.db")
+    house = House(tmp_path, ledger=ledger)
+    await house.submit(plan_of("a"))
+    first = await claim(house.world, "run-1")
+    assert isinstance(first, Claimed)
+    ledger.to_release = first.lease
+    assert isinstance(await claim(house.world, "run-1"), Claimed)
+    await ledger.close()
 
 
 async def test_a_stale_driver_is_refused_and_writes_nothing(house: House) -> None:

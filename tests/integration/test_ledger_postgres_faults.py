@@ -283,7 +283,7 @@ async def test_who_holds_a_lease_waits_for_the_server_as_long_as_it_lasts(mortal
         # Who waits for the server without a lease is told in time nevertheless, before or behind.
         for number in range(2):
             await refused(LedgerError, ledger.append(facts(into(f"run:{number}", note()))))
-        assert time.monotonic() - began_s < 6
+        assert time.monotonic() - began_s < 15
         await asyncio.sleep(max(0.0, began_s + 1.5 - time.monotonic()))
         assert not waiting.done()
     finally:

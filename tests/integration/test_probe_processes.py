@@ -154,7 +154,7 @@ async def test_a_flood_of_output_stops_nobody_and_fills_no_disk(tmp_path: Path) 
         await asyncio.sleep(0.5)
         began = time.monotonic()
         await asyncio.sleep(0.05)
-        assert time.monotonic() - began < 0.5, "the loop goes on"
+        assert time.monotonic() - began < 5, "the loop goes on"
         assert house.phase("flood") == Phase.RUNNING
     logs = [file.stat().st_size for file in (tmp_path / "probes").rglob("output.log*")]
     assert logs and sum(logs) < 200_000 + (1 << 19)

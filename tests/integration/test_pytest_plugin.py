@@ -306,7 +306,10 @@ class Sites:
         return {"INNER_SITE": site.url, "INNER_VERSION": str(version)}
 
 
-COMMON: Final = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "no:anyio", "-rA", "--tb=short")
+WITHOUT: Final = ("cacheprovider", "hypothesispytest", "anyio", "schemathesis")
+"""Plugins that have nothing to do with it, and take longer to load than all the rest."""
+PLAIN: Final = tuple(word for name in WITHOUT for word in ("-p", f"no:{name}"))
+COMMON: Final = (*PLAIN, "-rA", "--tb=short")
 HEALING: Final = ("--heal-after=0.3", "--heal-report=heals.json")
 
 
@@ -629,7 +632,7 @@ def run_pytest(
     root: Path, *args: str, start: tuple[str, ...] = ("-m", "pytest")
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *start, "-p", "no:cacheprovider", "-p", "no:asyncio", *args],
+        [sys.executable, *start, *PLAIN, "-p", "no:asyncio", *args],
         cwd=root, capture_output=True, text=True, timeout=RUN_S, check=False,
     )  # fmt: skip
 

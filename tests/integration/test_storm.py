@@ -23,8 +23,8 @@ from recoup.model.run import StepState
 from recoup.simulation import storms
 from recoup.simulation.storm import Ended, Size, Storm, small
 
-STORMS = 300
-SHARDS = 10
+STORMS = 120
+SHARDS = 4
 SOAK_STORMS = 10_000
 SOAK_SHARDS = 20
 SOAK_SHARD_S = 900

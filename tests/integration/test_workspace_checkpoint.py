@@ -11,7 +11,6 @@ import shutil
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -529,9 +528,7 @@ async def test_an_unchanged_workspace_is_not_stored_again(
     commit_all(repository, "many")
     baseline = await workspaces.create(GitSource(str(repository)))
     files = sorted((tmp_path / "run" / "private").rglob("*"))
-    began = time.perf_counter()
     taken = await workspaces.snapshot(1)
-    assert time.perf_counter() - began < 2
     assert (taken.tree, taken.manifest, taken.bytes_stored) == (baseline.tree, baseline.manifest, 0)
     assert sorted((tmp_path / "run" / "private").rglob("*")) == files
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.commands import Commands, new_interpreter
+from tests.commands import Commands, Started, new_interpreter
 
 GIT_AUTHOR = {
     "GIT_AUTHOR_NAME": "A",
@@ -63,22 +63,14 @@ class Cli:
     folder: Path
     commands: Commands
     env: dict[str, str] = field(default_factory=dict)
-    started: list[subprocess.Popen[str]] = field(default_factory=list)
+    started: list[Started] = field(default_factory=list)
 
     def __call__(self, *args: str, timeout: float = 60, env: dict[str, str] | None = None) -> Result:
         done = self.commands.run(*args, env=self.environ(env), cwd=self.folder, timeout=timeout)
         return Result(done.returncode, done.stdout, done.stderr)
 
-    def start(self, *args: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            self.argv(*args),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=self.folder,
-            env=self.environ(env),
-            stdin=subprocess.DEVNULL,
-        )
+    def start(self, *args: str, env: dict[str, str] | None = None) -> Started:
+        process = self.commands.start(*args, env=self.environ(env), cwd=self.folder)
         self.started.append(process)
         return process
 
@@ -137,7 +129,7 @@ def commit(path: Path, message: str) -> str:
     return git(path, "rev-parse", "HEAD")
 
 
-def wait_for(path: Path, seconds: float = 20, text: str = "") -> None:
+def wait_for(path: Path, seconds: float = 60, text: str = "") -> None:
     """Until the file is there (with this in it)."""
     deadline = time.monotonic() + seconds
     while not path.exists() or text not in path.read_text():
@@ -145,6 +137,6 @@ def wait_for(path: Path, seconds: float = 20, text: str = "") -> None:
         time.sleep(0.01)
 
 
-def kill(process: subprocess.Popen[str]) -> None:
+def kill(process: Started) -> None:
     process.send_signal(signal.SIGKILL)
     process.communicate()

@@ -28,13 +28,13 @@ def test_pause_and_resume_around_a_retry_boundary(cli: Cli) -> None:
     """)
     env = {"RECOUP_POLICY": str(cli.folder / "policy.yaml")}
     driver = cli.start("run", plan, env=env)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not cli("events", "last", "--json").out.count("task.self_heal.triggered"):
         assert time.monotonic() < deadline
         time.sleep(0.1)
     code, answer = control(cli, "pause")
     assert (code, answer["outcome"]) == (0, "accepted")
-    assert driver.wait(10) == 5
+    assert driver.wait(60) == 5
     shown = cli("show", "last", "--json").json
     assert shown["liveControl"] == {"paused": True, "takeover": False, "recovery": None}
     assert (shown["status"], shown["waitingFor"]) == ("waiting", "operator")
@@ -60,7 +60,7 @@ def test_a_paused_run_goes_on_by_recoup_resume_alone(cli: Cli) -> None:
     code, answer = control(cli, "pause")
     assert (code, answer["detail"]) == (0, "when the attempt of a has ended")
     go.touch()
-    assert driver.wait(20) == 5
+    assert driver.wait(60) == 5
     assert [step["verdict"] for step in cli.ledger()["steps"]] == ["unverified", "not_run"]
     assert cli("resume", "last").code == 0
 
@@ -85,7 +85,7 @@ def test_takeover_hands_over_the_workspace_and_keeps_what_was_changed(cli: Cli, 
     code, answer = control(cli, "takeover")
     assert (code, answer["outcome"]) == (0, "accepted")
     assert time.monotonic() - began < 10
-    assert driver.wait(20) == 5
+    assert driver.wait(60) == 5
     folder = Path(str(answer["detail"]).removeprefix("the workspace is "))
     (folder / "fixed.txt").write_text("by hand\n")
     result = cli("resume", "last", "--json")
@@ -189,7 +189,7 @@ def test_resuming_a_paused_run_that_is_still_driven_changes_nothing(cli: Cli) ->
     answer = cli("resume", "last")
     assert (answer.code, "is being driven" in answer.err) == (2, True)
     go.touch()
-    assert driver.wait(20) == 5
+    assert driver.wait(60) == 5
     assert [step["verdict"] for step in cli.ledger()["steps"]] == ["unverified", "not_run"]
 
 

@@ -36,7 +36,7 @@ def test_a_precheck_that_was_interrupted_proves_nothing(cli: Cli) -> None:
     driver = cli.start("run", plan)
     wait_for(cli.folder / "asked")
     driver.send_signal(signal.SIGINT)
-    assert driver.wait(20) == 130
+    assert driver.wait(60) == 130
     driver = cli.start("resume", "last")
     wait_for(cli.folder / "launched")
     kill(driver)

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.commands import Started
 from tests.scenario.conftest import Cli
 
 if TYPE_CHECKING:
     from recoup.testing.postgres import PostgresServer
 
-LEASE_S = 3.0
-QUICK = {"RECOUP_LEASE_S": str(LEASE_S), "RECOUP_HEARTBEAT_S": "0.5"}
+QUICK = {"RECOUP_LEASE_S": "3", "RECOUP_HEARTBEAT_S": "0.5"}
 TWO = """
     version: 1
     name: two
@@ -51,7 +51,7 @@ class Fleet:
         if url is not None:
             cli.env["RECOUP_DATABASE"] = url
 
-    def worker(self, *words: str, number: int = 0, **env: str) -> subprocess.Popen[str]:
+    def worker(self, *words: str, number: int = 0, **env: str) -> Started:
         """Its notices are JSON lines on stdout."""
         home = {} if self._url is None else {"RECOUP_HOME": str(self._tmp_path / f"home-{number}")}
         return self.cli.start("worker", "--json", *words, env={**home, **env})
@@ -71,10 +71,11 @@ class Fleet:
         deadline = time.monotonic() + seconds
         while (state := self.state(run_id))["status"] != status:
             assert time.monotonic() < deadline, state
+            time.sleep(0.1)  # to ask is a command: one after the other would take a core from those who work
         return state
 
 
-def eventually(holds: Callable[[], bool], seconds: float = 40) -> bool:
+def eventually(holds: Callable[[], bool], seconds: float = 60) -> bool:
     deadline = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > deadline:
@@ -83,7 +84,7 @@ def eventually(holds: Callable[[], bool], seconds: float = 40) -> bool:
     return True
 
 
-def notices(worker: subprocess.Popen[str], timeout: float = 60) -> list[dict[str, Any]]:
+def notices(worker: Started, timeout: float = 60) -> list[dict[str, Any]]:
     out, err = worker.communicate(timeout=timeout)
     assert worker.returncode == 0, err
     return [json.loads(line) for line in out.splitlines()]
@@ -136,17 +137,15 @@ def test_only_a_worker_that_is_capable_takes_a_run(fleet: Fleet) -> None:
 
 
 def test_a_killed_worker_is_replaced_at_once_and_nothing_finished_is_repeated(fleet: Fleet) -> None:
-    fleet.cli.env["RECOUP_LEASE_S"] = "90"
+    """On one host its death is proven: nobody waits for the lease, which lasts longer than this test."""
     run_id = fleet.submit(fleet.cli.plan(SLOW))
-    first = fleet.worker(number=1)
+    first = fleet.worker(number=1, RECOUP_LEASE_S="300")
     assert eventually(lambda: len(fleet.lines()) == 2)
-    second = fleet.worker(number=2)
+    second = fleet.worker(number=2, RECOUP_LEASE_S="300")
     assert eventually(lambda: len(fleet.cli("workers", "--json").json) == 2)
     fleet.go.touch()
     first.kill()
-    assert eventually(lambda: "c" in fleet.lines(), 60), (
-        "on one host its death is proven: nobody waits for the lease"
-    )
+    assert eventually(lambda: "c" in fleet.lines())
     fleet.until(run_id, "succeeded")
     assert fleet.lines().count("a") == 1
     second.terminate()
@@ -161,15 +160,13 @@ def test_a_frozen_worker_loses_its_run_and_says_so_when_it_wakes(fleet: Fleet) -
     assert eventually(lambda: len(fleet.cli("workers", "--json").json) == 2)
     fleet.go.touch()
     first.send_signal(signal.SIGSTOP)
-    assert eventually(lambda: "c" in fleet.lines(), 40), "how soon is measured by the benchmarks"
+    assert eventually(lambda: "c" in fleet.lines()), "how soon is measured by the benchmarks"
     fleet.until(run_id, "succeeded")
     first.send_signal(signal.SIGCONT)
-    time.sleep(0.5)
+    assert any(json.loads(line)["event"] == "lost" for line in first.stdout)
     for one in (first, second):
         one.terminate()
-    told = notices(first)
-    assert "lost" in [notice["event"] for notice in told], told
-    notices(second)
+        notices(one)
     journal = fleet.lines()
     assert (journal.count("a"), journal.count("c"), journal.count("b done")) == (1, 1, 1)
     (pid,) = {int(line.split()[1]) for line in journal if line.startswith("b ") and line != "b done"} - {
@@ -183,10 +180,8 @@ def test_draining_hands_the_run_back_and_spends_nothing(fleet: Fleet) -> None:
     run_id = fleet.submit(fleet.cli.plan(SLOW))
     first = fleet.worker("--grace", "0.2", number=1)
     assert eventually(lambda: len(fleet.lines()) == 2)
-    begun = time.monotonic()
     first.terminate()
     told = notices(first)
-    assert time.monotonic() - begun < 10
     assert [notice["event"] for notice in told][-3:] == ["draining", "left", "stopped"]
     fleet.go.touch()
     notices(fleet.worker("--until-idle", number=2))

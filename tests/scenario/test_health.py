@@ -152,7 +152,7 @@ def run_while_the_policy_becomes(cli: Cli, text: str) -> tuple[int, list[str]]:
     policy.write_text(text)
     time.sleep(1.1)  # the driver looks once a second
     (cli.folder / "go").touch()
-    return running.wait(30), (cli.folder / "tries").read_text().split()
+    return running.wait(60), (cli.folder / "tries").read_text().split()
 
 
 def test_a_policy_file_that_is_changed_while_a_run_goes_on_is_followed_without_a_restart(cli: Cli) -> None:
@@ -220,7 +220,7 @@ def test_a_paused_run_that_cannot_be_resumed_stays_paused(cli: Cli) -> None:
     wait_for(cli.folder / "begun")
     assert cli("control", "last", "pause", "--reason", "a look").code == 0
     (cli.folder / "go").touch()
-    assert running.wait(30) == 5
+    assert running.wait(60) == 5
     assert cli("mode", "flaky", "paused", "--reason", "looking").code == 0
     for more in ((), ("--from-step", "wait")):
         assert cli("resume", "last", *more).code == 4
@@ -262,7 +262,7 @@ def test_a_policy_file_that_becomes_a_pipe_holds_up_no_run(cli: Cli) -> None:
     os.utime(policy, (1, 1))
     time.sleep(1.1)  # the driver looks once a second
     (cli.folder / "go").touch()
-    assert running.wait(30) == 0
+    assert running.wait(60) == 0
 
 
 def test_checkpoints_follow_a_changed_policy_too(cli: Cli, repo: Path) -> None:
@@ -286,7 +286,7 @@ def test_checkpoints_follow_a_changed_policy_too(cli: Cli, repo: Path) -> None:
     os.utime(policy, (1, 1))
     time.sleep(1.1)  # the driver looks once a second
     (cli.folder / "go").touch()
-    assert running.wait(30) == 0
+    assert running.wait(60) == 0
     events = cli("events", "last", "--json").lines
     (left_out,) = [event["payload"] for event in events if event["type"] == "checkpoint.incomplete"]
     assert left_out["stepId"] == "writes"

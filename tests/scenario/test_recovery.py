@@ -197,7 +197,7 @@ def test_cancel_from_another_process_kills_the_tree(cli: Cli) -> None:
     began = time.monotonic()
     answer = cli("control", "last", "cancel", "--reason", "wrong branch", "--json")
     assert (answer.code, answer.json["outcome"]) == (0, "accepted")
-    assert driver.wait(20) == 6
+    assert driver.wait(60) == 6
     assert time.monotonic() - began < 15
     assert not alive(int(flag.read_text()))
     assert cli("show", "last", "--json").json["status"] == "cancelled"
@@ -233,7 +233,7 @@ def test_ctrl_c_stops_cleanly_and_the_run_can_be_resumed(cli: Cli) -> None:
     driver = cli.start("run", plan)
     wait_for(pid)
     driver.send_signal(signal.SIGINT)
-    assert driver.wait(20) == 130
+    assert driver.wait(60) == 130
     assert not alive(int(pid.read_text()))
     assert cli("show", "last", "--json").json["interrupted"] is True
     result = cli("resume", "last", "--json")
@@ -270,7 +270,7 @@ def test_a_frozen_driver_is_replaced_and_refused_when_it_wakes(cli: Cli) -> None
     wait_for(pids)
     driver.send_signal(signal.SIGSTOP)
     try:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         result = cli("resume", "last", "--json")
         while result.code == 2 and time.monotonic() < deadline:
             time.sleep(0.3)
@@ -280,7 +280,7 @@ def test_a_frozen_driver_is_replaced_and_refused_when_it_wakes(cli: Cli) -> None
         head = result.events[-1]["seq"]
     finally:
         driver.send_signal(signal.SIGCONT)
-    _, err = driver.communicate(timeout=20)
+    _, err = driver.communicate(timeout=60)
     assert driver.returncode == 1
     assert "another driver" in err
     assert cli("events", "last", "--json").lines[-1]["seq"] == head
@@ -431,8 +431,7 @@ def test_a_reader_that_goes_away_does_not_end_the_work(cli: Cli) -> None:
     assert driver.stdout is not None
     driver.stdout.readline()
     driver.stdout.close()
-    driver.stdout = None
-    driver.wait(20)
+    driver.wait(60)
     assert (cli.folder / "done").exists()
     assert cli("show", "last", "--json").json["status"] == "succeeded"
 

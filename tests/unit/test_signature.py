@@ -190,11 +190,11 @@ def test_the_output_hash_uses_the_same_masks() -> None:
 
 def test_no_more_than_the_end_of_a_text_is_looked_at() -> None:
     flood = "error: y\n" * 200_000
-    began = time.perf_counter()
+    began = time.process_time()
     assert signature(KIND, flood + "error: boom") == signature(KIND, flood[: len(flood) // 2] + "error: boom")
     assert output_hash(flood + "boom") == output_hash(flood[: len(flood) // 2] + "boom")
     # Looking at all 1.8 MB of it would take seconds.
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
 
 
 def test_only_the_end_of_the_output_counts_and_the_cut_does_not_shift_with_numbers() -> None:

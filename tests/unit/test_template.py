@@ -448,13 +448,13 @@ def test_every_number_is_compared_in_its_canonical_form() -> None:
     ids=lambda text: text[:10],
 )  # fmt: skip
 def test_no_text_makes_filling_in_slow(text: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     for fill in (substitute, substitute_shell):
         try:
             fill(text, {"inputs.x": "a b"})
         except TemplateError:
             continue
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
 
 
 def test_a_secret_value_reaches_a_script_through_its_environment_only() -> None:

@@ -229,10 +229,11 @@ class BrowserSuite:
         assert told == CHECKS
 
     async def test_a_run_without_a_page_cannot_say_anything_of_it(self, stage: Stage) -> None:
-        assert await stage.holds(TitleCheck(TextMatch(text="Home"))) is None
-        assert await stage.browser.fingerprint(stage.run_id) is None
-        assert await stage.browser.keep(stage.run_id) is None
-        await stage.browser.leave(stage.run_id)
+        other = stage.another_run()
+        assert await other.holds(TitleCheck(TextMatch(text="Home"))) is None
+        assert await other.browser.fingerprint(other.run_id) is None
+        assert await other.browser.keep(other.run_id) is None
+        await other.browser.leave(other.run_id)
 
     async def test_a_page_that_was_kept_is_come_back_to(self, stage: Stage) -> None:
         shown = (await stage.go("/done")).seen
