@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from recoup.errors import LedgerError
 from recoup.model.ids import Lease, ProcessIdentity
 from recoup.model.storage import Crowd, LeaseRow
 from recoup.ports import Holding
+
+
+CLAIMS_MAX = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +34,12 @@ class Crowded:
 
 async def claim(world: Holding, run_id: str) -> Claimed | Held:
     """The lease, at once where the owner released it, let it run out, or is proven dead on this host."""
-    while isinstance(taken := await claim_within(world, run_id, ()), Crowded):
-        pass  # There is no crowd: its owner released it between the claim and the look. It is free now.
-    return taken
+    for _ in range(CLAIMS_MAX):
+        taken = await claim_within(world, run_id, ())
+        if not isinstance(taken, Crowded):
+            return taken
+        # There is no crowd: its owner released it between the claim and the look. It is free now.
+    raise LedgerError(f"run {run_id} changed hands {CLAIMS_MAX} times while it was claimed", hint="Try again.")
 
 
 async def claim_within(world: Holding, run_id: str, crowds: Sequence[Crowd]) -> Claimed | Held | Crowded:
