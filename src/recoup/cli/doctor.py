@@ -122,8 +122,9 @@ def _patterns(_home: str | None) -> Iterator[Finding]:
     report = pattern_set(default_cache(os.environ)).report
     left_out = f", {len(report.left_out)} left out" if report.left_out else ""
     found = f"{report.spanned} patterns for unregistered secrets{left_out}"
-    advice = f"{report.trouble} Only Recoup's own patterns are in force: pip install kingfisher-bin"
-    yield Finding("patterns", report.trouble is None, found, advice, needed=False)
+    why = report.trouble or "Some hundred more, of a kept package, are not installed."
+    advice = f"{why} Only Recoup's own patterns are in force: pip install 'recoup[patterns]'"
+    yield Finding("patterns", report.package is not None, found, advice, needed=False)
 
 
 def _browser(_home: str | None) -> Iterator[Finding]:
