@@ -80,7 +80,6 @@ from recoup.runtimes.late_browser import LateBrowser
 from recoup.runtimes.shell import ShellRuntime
 from recoup.runtimes.step_log import StepLog
 from recoup.settings import DatabaseUrl, Settings
-from recoup.workspace.workspaces import GitWorkspaces
 
 if TYPE_CHECKING:
     from recoup.depot.shipping import Shipping
@@ -93,6 +92,7 @@ if TYPE_CHECKING:
     from recoup.reports.reporter import Reporter
     from recoup.retention import Retention
     from recoup.runtimes.browser.runtime import BrowserRuntime
+    from recoup.workspace.workspaces import GitWorkspaces
 
 _OWN_SECRETS = frozenset({"RECOUP_KEY", "RECOUP_TOKEN", "RECOUP_DATABASE", "RECOUP_EVIDENCE"})
 _PER_ATTEMPT = frozenset({"RECOUP_RETRY_CONTEXT", "RECOUP_OUTPUT", "RECOUP_PROGRESS", "RECOUP_RESET"})
@@ -155,7 +155,7 @@ class App:
         inputs = self._inputs(plan, given, source or plan.name)
         self._refuse_secret_names(plan, source or plan.name)
         if plan.workspace is not None:
-            await GitWorkspaces(files.root).check(plan.workspace)
+            await _workspaces(files).check(plan.workspace)
         raw = msgspec.json.encode(plan)
         if queued is not None and self.shipping is not None:
             self.shipping.must_be_fit(plan, bool(self.redactor.found_in(raw)))
@@ -714,7 +714,7 @@ class App:
         files = self.files(state.run_id)
         files.make()
         if self.shipping is not None:
-            inner = GitWorkspaces(files.root) if state.plan.workspace else None
+            inner = _workspaces(files) if state.plan.workspace else None
             await self.shipping.enter(state, files, inner, lease.epoch, lambda: self._must_hold(lease))
         plan = await self.know_secrets_of(state)
         watcher = self._measured(state, watcher)
@@ -761,7 +761,7 @@ class App:
         )
         if plan.workspace:
             # The run may follow another policy before it takes its next checkpoint.
-            inner = GitWorkspaces(files.root, lambda: job.policy.checkpoint_bytes_max)
+            inner = _workspaces(files, lambda: job.policy.checkpoint_bytes_max)
             job.workspaces = inner
             if self.shipping is not None:
                 job.workspaces = self.shipping.workspaces(run_id, files, inner, sends=epoch is not None)
@@ -1034,6 +1034,13 @@ class Submitted:
     duplicate: bool = False
     """It was submitted before, under the same key."""
     note: str | None = None
+
+
+def _workspaces(files: RunFolder, *checkpoint_bytes_max: Callable[[], int]) -> GitWorkspaces:
+    # Imported late: many plans have no workspace.
+    from recoup.workspace.workspaces import GitWorkspaces
+
+    return GitWorkspaces(files.root, *checkpoint_bytes_max)
 
 
 @contextlib.asynccontextmanager
