@@ -71,7 +71,7 @@ def _build(source: Path, into: Path, *targets: str) -> Path:
 
 
 def _install(environment: Path, *packages: str) -> None:
-    words = [environment / "bin/python", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    words = [str(environment / "bin/python"), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
     done = subprocess.run([*words, *packages], capture_output=True, text=True, timeout=INSTALL_S)
     assert done.returncode == 0, done.stderr
 
@@ -95,7 +95,7 @@ def done(environment: Path, *words: str, **more: str) -> str:
 
 def asked(environment: Path, code: str) -> str:
     """Python's own answer in this environment."""
-    words = [environment / "bin/python", "-c", code]
+    words = [str(environment / "bin/python"), "-c", code]
     return subprocess.run(words, check=True, capture_output=True, text=True, timeout=COMMAND_S).stdout.strip()
 
 
@@ -122,7 +122,7 @@ def _contents(path: Path) -> dict[str, int]:
 
 
 def test_the_base_runs_a_plan(base: Path, home: Path) -> None:
-    script = [base / "bin/recoup", "--version"]
+    script = [str(base / "bin/recoup"), "--version"]
     told = subprocess.run(script, check=True, capture_output=True, text=True, timeout=COMMAND_S).stdout
     assert told.startswith("recoup ")
     assert "pip install 'recoup[patterns]'" in done(base, "doctor")
@@ -215,9 +215,8 @@ def _compares_sentences(environment: Path, _request: pytest.FixtureRequest) -> N
 
 
 def _serves(environment: Path, _request: pytest.FixtureRequest) -> None:
-    with _started(environment, "serve", "--port", "0", "--json") as first_line:
-        with urllib.request.urlopen(json.loads(first_line)["url"] + "/healthz", timeout=COMMAND_S) as answer:
-            assert answer.status == 200
+    with _started(environment, "serve", "--port", "0", "--json") as line:
+        assert _is_answered(json.loads(line)["url"] + "/healthz")
 
 
 def _speaks_mcp(environment: Path, _request: pytest.FixtureRequest) -> None:
@@ -229,8 +228,7 @@ def _speaks_mcp(environment: Path, _request: pytest.FixtureRequest) -> None:
 
 def _shows_metrics(environment: Path, _request: pytest.FixtureRequest) -> None:
     with _started(environment, "worker", "--metrics-port", "0", from_stderr=True) as line:
-        with urllib.request.urlopen(line.split()[-1], timeout=COMMAND_S) as answer:
-            assert answer.status == 200
+        assert _is_answered(line.split()[-1])
 
 
 def _shares_a_database(environment: Path, request: pytest.FixtureRequest) -> None:
@@ -279,6 +277,11 @@ def test_an_extra_does_its_work_without_the_others(
     subprocess.run(["cp", "-al", base, environment], check=True, timeout=COMMAND_S)
     _install(environment, f"{wheel}[{extra}]")
     USES[extra](environment, request)
+
+
+def _is_answered(url: str) -> bool:
+    with urllib.request.urlopen(url, timeout=COMMAND_S) as answer:
+        return bool(answer.status == 200)
 
 
 @contextmanager
