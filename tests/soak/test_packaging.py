@@ -30,6 +30,14 @@ COMMAND_S = 120
 INSTALL_S = 900
 NOT_OURS = {"pip", "setuptools", "wheel"}
 PLAN = "{version: 1, name: tiny, secrets: [TOKEN], workspace: {git: .}, steps: [{id: a, run: 'echo made > made', expect: [{file: made}]}]}"
+OBJECT_STORE = """
+import threading
+from moto.server import ThreadedMotoServer
+server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+server.start()
+print(server.get_host_and_port()[1], flush=True)
+threading.Event().wait()
+"""
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(INSTALL_S)]
 
 
@@ -192,8 +200,8 @@ def _learns(environment: Path, _request: pytest.FixtureRequest) -> None:
 
 
 def _finds_more_secrets(environment: Path, _request: pytest.FixtureRequest) -> None:
-    (found,) = [one for one in json.loads(done(environment, "doctor", "--json")) if one["name"] == "patterns"]
-    assert found["ok"], found
+    told = json.loads(done(environment, "doctor", "--json"))["findings"]
+    assert {one["name"]: one["ok"] for one in told}["patterns"]
 
 
 def _traces(environment: Path, _request: pytest.FixtureRequest) -> None:
@@ -241,8 +249,18 @@ def _shares_a_database(environment: Path, request: pytest.FixtureRequest) -> Non
 
 
 def _keeps_evidence_in_an_object_store(environment: Path, _request: pytest.FixtureRequest) -> None:
-    code = "import s3fs; from recoup.depot.object_store import ObjectStoreDepot; ObjectStoreDepot('s3://bucket/a'); print('open')"
-    assert asked(environment, code) == "open"
+    Path("plan.yaml").write_text("{version: 1, name: tiny, steps: [{id: a, run: 'false'}]}")
+    given = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "a", "AWS_DEFAULT_REGION": "us-east-1"}
+    with _object_store() as url:
+        urllib.request.urlopen(
+            urllib.request.Request(f"{url}/bucket", method="PUT"), timeout=COMMAND_S
+        ).close()
+        store = {"RECOUP_EVIDENCE": "s3://bucket/x", "RECOUP_KEY": "k" * 40, "AWS_ENDPOINT_URL": url}
+        ended = recoup(environment, "run", "plan.yaml", **given, **store)
+        with urllib.request.urlopen(f"{url}/bucket", timeout=COMMAND_S) as answer:
+            kept = answer.read().decode()
+    assert ended.returncode == 75, ended.stderr
+    assert "<Key>x/evidence/" in kept, "the case about the failure"
 
 
 def _browses(environment: Path, _request: pytest.FixtureRequest) -> None:
@@ -305,6 +323,15 @@ def _started(environment: Path, *words: str, says: str = "", from_stderr: bool =
         finally:
             child.terminate()
             child.communicate(timeout=COMMAND_S)
+
+
+@contextmanager
+def _object_store() -> Iterator[str]:
+    argv = [sys.executable, "-W", "ignore", "-c", OBJECT_STORE]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
+        assert server.stdout is not None
+        yield f"http://127.0.0.1:{server.stdout.readline().strip()}"
+        server.kill()
 
 
 @contextmanager

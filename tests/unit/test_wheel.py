@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -90,3 +91,8 @@ def test_it_asks_for_what_the_project_says(metadata: Message) -> None:
 
 def _name(requirement: str) -> str:
     return requirement.partition(">")[0].partition("[")[0].partition("<")[0].strip()
+
+
+def test_the_page_about_extras_has_a_line_for_each() -> None:
+    page = (ROOT / "docs" / "reference" / "extras.md").read_text()
+    assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == PROJECT["optional-dependencies"].keys()
