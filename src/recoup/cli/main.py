@@ -108,10 +108,10 @@ def recoup(ctx: click.Context, home: str | None) -> None:
 
 def main() -> NoReturn:
     """The entry point: errors become words and an exit code."""
-    from recoup.errors import RecoupError
-
     gc.set_threshold(OBJECTS_LOADED)
     gc.callbacks.append(_loaded)
+    from recoup.errors import RecoupError
+
     try:
         code = recoup.main(standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
