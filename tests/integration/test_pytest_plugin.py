@@ -625,7 +625,7 @@ def test_without_the_library_other_tests_run_and_healing_says_what_to_install(tm
     assert "1 passed" in plain.stdout, plain.stdout
     asked = run_pytest(tmp_path, "-p", "no:playwright", "--heal=apply", start=("-c", without))
     assert asked.returncode == pytest.ExitCode.USAGE_ERROR
-    assert "--heal needs playwright: install recoup[browser]" in asked.stderr
+    assert "--heal needs playwright: pip install 'recoup[browser]'" in asked.stderr
 
 
 def run_pytest(

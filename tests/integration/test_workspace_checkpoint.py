@@ -18,8 +18,8 @@ import pytest
 
 from recoup.errors import CheckpointBroken, WorkspaceError
 from recoup.model.workspace import Baseline, FolderSource, GitSource, Snapshot
-from recoup.workspace import GitWorkspaces
 from recoup.workspace.index import without_status
+from recoup.workspace.workspaces import GitWorkspaces
 
 Scene = Callable[[Path], None]
 Picture = dict[bytes, tuple[str, int, bytes]]
@@ -580,7 +580,7 @@ async def test_folders_deeper_than_a_stack_come_back_and_can_be_removed(
 _UNREADABLE = """
 import asyncio, sys
 from pathlib import Path
-from recoup.workspace import GitWorkspaces
+from recoup.workspace.workspaces import GitWorkspaces
 from recoup.workspace.index import without_status
 
 async def main(run):

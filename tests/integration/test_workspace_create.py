@@ -20,8 +20,8 @@ import pytest
 from recoup.errors import WorkspaceError
 from recoup.model.workspace import Baseline, FolderSource, GitSource, Snapshot, Source
 from recoup.ports import Workspaces
-from recoup.workspace import GitWorkspaces
 from recoup.workspace.disk import explained
+from recoup.workspace.workspaces import GitWorkspaces
 
 
 def git(folder: Path, *args: str) -> str:
@@ -504,7 +504,7 @@ import asyncio, os, sys, time
 from pathlib import Path
 from recoup.model.workspace import GitSource
 from recoup.ports import Workspaces
-from recoup.workspace import GitWorkspaces
+from recoup.workspace.workspaces import GitWorkspaces
 
 async def main(run, repository):
     workspaces = GitWorkspaces(Path(run))

@@ -14,7 +14,7 @@ import pytest
 
 from recoup.errors import CheckpointBroken
 from recoup.model.workspace import GitSource, Snapshot
-from recoup.workspace import GitWorkspaces
+from recoup.workspace.workspaces import GitWorkspaces
 
 
 def git(folder: Path, *args: str, stdin: bytes = b"") -> str:

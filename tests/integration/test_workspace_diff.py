@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from recoup.errors import CheckpointBroken
 from recoup.model.workspace import Baseline, FolderSource
-from recoup.workspace import GitWorkspaces
 from recoup.workspace.index import without_status
+from recoup.workspace.workspaces import GitWorkspaces
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ SELDOM = {
     "pgqueuer",
     "playwright",
     "prometheus_client",
+    "nacl",
     "psycopg",
     "rich",
     "s3fs",
@@ -31,6 +32,7 @@ SELDOM = {
     "recoup.reports.reporter",
     "recoup.runtimes.agent.runtime",
     "recoup.runtimes.browser.runtime",
+    "recoup.workspace.workspaces",
 }
 """For what most runs never do."""
 SHAPES = {
@@ -94,3 +96,20 @@ def test_a_run_loads_nothing_for_what_its_plan_does_not_have(cli: Cli, plan: str
 def test_help_loads_no_command(cli: Cli, tmp_path: Path) -> None:
     commands = {name for name in loaded(cli, "--help") if name.startswith("recoup.")}
     assert commands <= {"recoup.cli", "recoup.cli.main", "recoup.errors"}
+
+
+COUNTED = """
+import atexit, gc
+from recoup.cli.main import main
+before = gc.get_stats()[0]["collections"]
+atexit.register(lambda: print(gc.get_stats()[0]["collections"] - before))
+main()
+"""
+
+
+def test_a_short_command_never_looks_for_garbage(cli: Cli, plan: str) -> None:
+    argv = [sys.executable, "-c", COUNTED, "run", plan, "--quiet"]
+    told = subprocess.run(
+        argv, capture_output=True, text=True, cwd=cli.folder, env=cli.environ(), timeout=60, check=True
+    )
+    assert told.stdout.splitlines()[-1] == "0"

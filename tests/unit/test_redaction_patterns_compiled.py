@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import re2
 
-from recoup.redaction.patterns import compiling, package
+from recoup.redaction.patterns import catalogue, compiling, package
 from recoup.redaction.patterns.cache import Compiled, read_compiled, write_compiled
 from recoup.redaction.patterns.catalogue import pattern_set
 from recoup.redaction.patterns.compiled import screening_database, screens_of, spanning_pattern
@@ -109,16 +109,29 @@ def holds_newline(part: Any) -> bool:
     return value == ord("\n") if kind is kinds.LITERAL else kind is kinds.CATEGORY and value in spaces
 
 
-def test_without_the_package_our_own_rules_still_work(
+def test_without_the_package_our_own_rules_are_in_force_and_are_kept(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(package, "installed_at", lambda: None)
-    found = pattern_set(tmp_path)
-    assert found.report.package is None
-    assert "pip install" in str(found.report.trouble)
+    with monkeypatch.context() as without:
+        without.setattr("importlib.util.find_spec", lambda _name: None)
+        found = pattern_set(tmp_path)
+        key = catalogue._key()
+    assert (found.report.package, found.report.trouble) == (None, None)
     assert found.report.screened == len(own_rules())
     assert found.occurs(b"password=abc12345xyz\n")
-    assert not list(tmp_path.iterdir()), "trouble is not cached: the package may be there next time"
+    assert read_compiled(tmp_path, key)
+    assert catalogue._key() != key, "once it is installed, they are compiled anew"
+
+
+def test_a_package_without_its_program_is_trouble_that_is_not_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(package, "installed_at", lambda: tmp_path)
+    found = pattern_set(tmp_path / "cache")
+    assert found.report.package is None
+    assert "pip install --force-reinstall 'recoup[patterns]'" in str(found.report.trouble)
+    assert found.report.screened == len(own_rules())
+    assert not (tmp_path / "cache").exists(), "it may be whole the next time"
 
 
 def test_a_package_that_prints_nonsense_is_trouble_and_no_more(

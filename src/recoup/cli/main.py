@@ -15,8 +15,10 @@ from recoup import __version__
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+OBJECTS_LOADED = 250_000
+"""Before the collector looks for cycles for the first time: more than a short command makes in its whole life."""
 OBJECTS_MADE = 20_000
-"""Before the collector looks for cycles; Python's own is 700."""
+"""Before it looks again; Python's own is 700."""
 
 _COMMANDS = {
     "run": ("recoup.cli.run:run", "Run a plan in the foreground."),
@@ -120,10 +122,10 @@ def recoup(ctx: click.Context, home: str | None) -> None:
 
 def main() -> NoReturn:
     """The entry point: errors become words and an exit code."""
+    gc.set_threshold(OBJECTS_LOADED)
+    gc.callbacks.append(_loaded)
     from recoup.errors import RecoupError
 
-    # Loading makes a great many objects that stay: to look through them all again and again is for nothing.
-    gc.set_threshold(OBJECTS_MADE)
     try:
         code = recoup.main(standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
@@ -139,6 +141,14 @@ def main() -> NoReturn:
         from recoup.cli.output import print_error
 
         sys.exit(print_error(error))
+
+
+def _loaded(phase: str, _told: dict[str, int]) -> None:
+    """Loading makes a great many objects that stay: to look through them all again and again is for nothing."""
+    if phase == "stop":
+        gc.callbacks.remove(_loaded)
+        gc.freeze()
+        gc.set_threshold(OBJECTS_MADE)
 
 
 if __name__ == "__main__":

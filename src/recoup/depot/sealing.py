@@ -7,18 +7,15 @@ import hashlib
 import hmac
 import os
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from recoup.errors import RecoupError, SettingsError
 
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
-_MAGIC = b"RCP1"
+_MAGIC = b"RCP2"
 _KEY_ID_BYTES = 8
 _SALT_BYTES = 16
 _KEY_BYTES = 32
-_NONCE = bytes(12)
+_NONCE = bytes(24)
 """Each object has a key of its own, so that no nonce is ever used twice."""
 _HEADER_BYTES = len(_MAGIC) + _KEY_ID_BYTES + _SALT_BYTES
 OVERHEAD_BYTES = _HEADER_BYTES + 16
@@ -51,18 +48,22 @@ class Open:
 
 
 class KeySeal:
-    """AES-GCM with a key derived from RECOUP_KEY; the name is part of what is authenticated."""
+    """XChaCha20-Poly1305 with a key derived from RECOUP_KEY; the name is part of what is authenticated."""
 
     def __init__(self, configured: str) -> None:
         self._configured = configured
 
     def close(self, name: str, data: bytes) -> bytes:
+        # Imported late: it costs more than everything else here.
+        from nacl.bindings import crypto_aead_xchacha20poly1305_ietf_encrypt as encrypt
+
         salt = os.urandom(_SALT_BYTES)
-        body = self._cipher(salt).encrypt(_NONCE, data, name.encode())
+        body = encrypt(data, name.encode(), _NONCE, self._key_of(salt))
         return b"".join((_MAGIC, self._key_id, salt, body))
 
     def open(self, name: str, sealed: bytes) -> bytes:
-        from cryptography.exceptions import InvalidTag
+        from nacl.bindings import crypto_aead_xchacha20poly1305_ietf_decrypt as decrypt
+        from nacl.exceptions import CryptoError
 
         if len(sealed) < OVERHEAD_BYTES or not sealed.startswith(_MAGIC):
             raise Altered(f"{name} in the depot is damaged")
@@ -71,8 +72,8 @@ class KeySeal:
             sealed[_HEADER_BYTES - _SALT_BYTES : _HEADER_BYTES],
         )
         try:
-            return self._cipher(salt).decrypt(_NONCE, sealed[_HEADER_BYTES:], name.encode())
-        except InvalidTag:
+            return decrypt(sealed[_HEADER_BYTES:], name.encode(), _NONCE, self._key_of(salt))
+        except CryptoError:
             if key_id == self._key_id:
                 raise Altered(f"{name} in the depot was altered") from None
             raise SettingsError(
@@ -80,11 +81,8 @@ class KeySeal:
                 hint="Set RECOUP_KEY to the key that the run began with; all machines need the same.",
             ) from None
 
-    def _cipher(self, salt: bytes) -> AESGCM:
-        # Imported late: it costs more than everything else here.
-        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
-        return AESGCM(_derived(self._key, b"object" + salt))
+    def _key_of(self, salt: bytes) -> bytes:
+        return _derived(self._key, b"object" + salt)
 
     @cached_property
     def _key(self) -> bytes:

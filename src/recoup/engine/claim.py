@@ -10,7 +10,6 @@ from recoup.model.ids import Lease, ProcessIdentity
 from recoup.model.storage import Crowd, LeaseRow
 from recoup.ports import Holding
 
-
 CLAIMS_MAX = 100
 
 
@@ -39,7 +38,9 @@ async def claim(world: Holding, run_id: str) -> Claimed | Held:
         if not isinstance(taken, Crowded):
             return taken
         # There is no crowd: its owner released it between the claim and the look. It is free now.
-    raise LedgerError(f"run {run_id} changed hands {CLAIMS_MAX} times while it was claimed", hint="Try again.")
+    raise LedgerError(
+        f"run {run_id} changed hands {CLAIMS_MAX} times while it was claimed", hint="Try again."
+    )
 
 
 async def claim_within(world: Holding, run_id: str, crowds: Sequence[Crowd]) -> Claimed | Held | Crowded:

@@ -6,15 +6,11 @@ import hashlib
 import hmac
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from recoup.errors import NotFound, SettingsError, StateError
 from recoup.evidence.durable import write_whole
 
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
-_NONCE_BYTES = 12
+_NONCE_BYTES = 24
 _TAG_BYTES = 16
 _KEY_BYTES = 32
 _WITHOUT = "Only a run that was opened to be driven has one: recoup resume RUN"
@@ -28,14 +24,18 @@ class Vault:
         self._key = key
 
     def put(self, name: str, value: str) -> None:
+        # Imported late: it costs more than everything else here, and most runs have no secret values.
+        from nacl.bindings import crypto_aead_xchacha20poly1305_ietf_encrypt as encrypt
+
         nonce = os.urandom(_NONCE_BYTES)
-        write_whole(self._path(name), nonce + self._cipher().encrypt(nonce, value.encode(), name.encode()))
+        write_whole(self._path(name), nonce + encrypt(value.encode(), name.encode(), nonce, self._key))
 
     async def settle(self) -> None:
         """Every file is durable already, and there is no other driver's machine."""
 
     def get(self, name: str) -> str:
-        from cryptography.exceptions import InvalidTag
+        from nacl.bindings import crypto_aead_xchacha20poly1305_ietf_decrypt as decrypt
+        from nacl.exceptions import CryptoError
 
         try:
             data = self._path(name).read_bytes()
@@ -50,8 +50,8 @@ class Vault:
                 f"the secret value {name!r} is damaged ({self._path(name)})", hint="Restore it from a backup."
             )
         try:
-            return self._cipher().decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], name.encode()).decode()
-        except InvalidTag:
+            return decrypt(data[_NONCE_BYTES:], name.encode(), data[:_NONCE_BYTES], self._key).decode()
+        except CryptoError:
             raise SettingsError(
                 f"the secret value {name!r} was written with another key, or was altered",
                 hint="Set RECOUP_KEY to the key that the run began with.",
@@ -68,12 +68,6 @@ class Vault:
 
     def _path(self, name: str) -> Path:
         return self._folder / hashlib.sha256(name.encode()).hexdigest()[:32]
-
-    def _cipher(self) -> AESGCM:
-        # Imported late: it costs more than everything else here, and most runs have no secret values.
-        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
-        return AESGCM(self._key)
 
 
 class NoSecrets:

@@ -6,6 +6,9 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+
+from recoup.errors import SettingsError
 
 _REQUEST_BYTES_MAX = 8_192
 _REQUEST_S = 5.0
@@ -17,6 +20,10 @@ _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 async def serve_metrics(render: Callable[[], bytes], host: str, port: int) -> MetricsServer:
     """Answers GET /metrics and nothing else; rendered in a thread, so that nobody's work waits for it."""
+    if find_spec("prometheus_client") is None:
+        raise SettingsError(
+            "serving /metrics needs the package prometheus_client", hint="pip install 'recoup[metrics]'"
+        )
     return MetricsServer(render, await _listening(host, port))
 
 

@@ -49,7 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise pytest.UsageError(
-            f"--heal needs {' and '.join(missing)}: install recoup[browser], or leave --heal out"
+            f"--heal needs {' and '.join(missing)}: pip install 'recoup[browser]', or leave --heal out"
         )
     from recoup.pytest_plugin.session import HealingSession
 

@@ -18,11 +18,11 @@ from recoup.model.run import RunState
 from recoup.ports import Secrets
 from recoup.runs.hiding import Hiding
 from recoup.runs.records import Records
-from recoup.workspace.workspaces import GitWorkspaces
 
 if TYPE_CHECKING:
     from recoup.depot.shipping import Shipping
     from recoup.metrics.collector import Metrics
+    from recoup.workspace.workspaces import GitWorkspaces
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Jobs:
         files = self.records.files(state.run_id)
         files.make()
         if self.shipping is not None:
-            inner = GitWorkspaces(files.root) if state.plan.workspace else None
+            inner = workspaces_of(files) if state.plan.workspace else None
             await self.shipping.enter(state, files, inner, lease.epoch, lambda: self._must_hold(lease))
         plan = await self.hiding.of_run(state)
         watcher = self._measured(state, watcher)
@@ -78,7 +78,7 @@ class Jobs:
         )
         if plan.workspace:
             # The run may follow another policy before it takes its next checkpoint.
-            inner = GitWorkspaces(files.root, lambda: job.policy.checkpoint_bytes_max)
+            inner = workspaces_of(files, lambda: job.policy.checkpoint_bytes_max)
             job.workspaces = inner
             if self.shipping is not None:
                 job.workspaces = self.shipping.workspaces(run_id, files, inner, sends=epoch is not None)
@@ -104,3 +104,10 @@ class Jobs:
             return watcher
         metrics.enter(state)
         return dataclasses.replace(watcher, event=metrics.beside(watcher.event))
+
+
+def workspaces_of(files: RunFolder, *checkpoint_bytes_max: Callable[[], int]) -> GitWorkspaces:
+    # Imported late: many plans have no workspace.
+    from recoup.workspace.workspaces import GitWorkspaces
+
+    return GitWorkspaces(files.root, *checkpoint_bytes_max)

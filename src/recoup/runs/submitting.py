@@ -27,8 +27,7 @@ from recoup.model.policy import Policy
 from recoup.model.run import RunState, RunStatus
 from recoup.model.storage import Append, Draft, PolicyBody, StreamAppend
 from recoup.model.target import HealMode
-from recoup.runs.jobs import Jobs
-from recoup.workspace.workspaces import GitWorkspaces
+from recoup.runs.jobs import Jobs, workspaces_of
 
 if TYPE_CHECKING:
     from recoup.depot.shipping import Shipping
@@ -88,7 +87,7 @@ class Submitting:
         inputs = self._hiding.inputs(plan, given, source or plan.name)
         self._hiding.refuse_names(plan, source or plan.name)
         if plan.workspace is not None:
-            await GitWorkspaces(files.root).check(plan.workspace)
+            await workspaces_of(files).check(plan.workspace)
         raw = msgspec.json.encode(plan)
         if queued is not None and self._shipping is not None:
             self._shipping.must_be_fit(plan, bool(self._world.redactor.found_in(raw)))

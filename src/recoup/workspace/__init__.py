@@ -5,7 +5,3 @@ once that is created: a step may have left anything in its configuration and hoo
 written file by file, `.git` included, so no conversion, filter or hook can come between a file and its
 checkpoint.
 """
-
-from recoup.workspace.workspaces import GitWorkspaces
-
-__all__ = ["GitWorkspaces"]

@@ -58,7 +58,8 @@ def _ready(compiled: Compiled) -> PatternSet:
 
 def _key() -> str:
     """Changes with everything that the compiled rules depend on."""
-    digest = hashlib.sha256("\n".join([*_versions(), os.uname().machine, _processor()]).encode())
+    parts = [*_versions(), str(installed_at() is not None), os.uname().machine, _processor()]
+    digest = hashlib.sha256("\n".join(parts).encode())
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:32]

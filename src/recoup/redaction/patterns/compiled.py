@@ -35,9 +35,9 @@ class PatternReport:
     """What became of the rules, for `recoup doctor`."""
 
     package: str | None
-    """The package whose rules were read, with its version; None when it is missing or broken."""
+    """The package whose rules were read, with its version; None when it is not installed or broken."""
     trouble: str | None
-    """Why the package could not be read, and what to do."""
+    """Why the package, which is there, could not be read."""
     rules_read: int
     screened: int
     """Compiled by Hyperscan."""

@@ -1,4 +1,4 @@
-"""Reads the rules of the installed `kingfisher-bin`: a dependency whose text never becomes ours."""
+"""Reads the rules of `kingfisher-bin`, where it is installed: a package whose text never becomes ours."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _binary() -> Path:
         folder / "bin" / ("kingfisher.exe" if sys.platform == "win32" else "kingfisher") if folder else None
     )
     if path is None or not path.is_file():
-        raise PackageUnusable(f"{PACKAGE} is not installed: pip install '{PACKAGE}>=2.14,<3'")
+        raise PackageUnusable(f"{PACKAGE} has no program: pip install --force-reinstall 'recoup[patterns]'")
     return path
 
 
