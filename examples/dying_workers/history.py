@@ -66,6 +66,10 @@ class History:
         )
         return [attempt for (attempt,) in found]
 
+    def last_driver(self, run_id: str) -> str:
+        named = [one["payload"].get("worker") for one in self.events[run_id]]
+        return str([name for name in named if name][-1])
+
     def _asked(self, query: str) -> list[tuple[Any, ...]]:
         with psycopg.connect(self.database) as connection:
             return connection.execute(query.encode()).fetchall()

@@ -161,6 +161,11 @@ class Story:
         history = History(self.runs, events, self.stage.folder, self.database)
         await self.camera.take("runs", "/runs")
         self.judge(history, [await self.is_(run_id, "succeeded") for run_id in self.runs])
+        listed = {one["runId"]: one["worker"] for one in (await self.fleet.ask("/api/runs"))["items"]}
+        self.stage.promise(
+            "the list of runs has for each the worker that drove it last",
+            listed == {run_id: history.last_driver(run_id) for run_id in self.runs},
+        )
 
     def judge(self, history: History, succeeded: list[bool]) -> None:
         promise = self.stage.promise
