@@ -163,16 +163,17 @@ def what_is_wrong(words: str) -> str:
 
 def test_the_playbook_answers_every_symptom() -> None:
     said = text_of(PLAYBOOK)
-    wanted = ("task.self_heal.*", "let it be", "takeover --reason", "hard_reset_step", "queue retry")
-    wanted += (
-        "cancel --reason",
-        "--reuse",
-        "--from-step",
-        "--dry-run",
-        "settle",
-        "retry_step",
-        "resume_from_step",
-    )
+    wanted = [
+        *(
+            "task.self_heal.*",
+            "let it be",
+            "takeover --reason",
+            "hard_reset_step",
+            "queue retry",
+            "retry_step",
+        ),
+        *("cancel --reason", "--reuse", "--from-step", "--dry-run", "settle", "resume_from_step"),
+    ]
     assert not [words for words in wanted if words not in said]
 
 
