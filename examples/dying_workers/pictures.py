@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass
+from typing import Self
 
 from playwright.async_api import Browser, Page, Playwright, async_playwright
 
@@ -30,7 +31,10 @@ class Camera:
         await page.wait_for_timeout(SETTLE_MS)
         await page.screenshot(path=self.stage.pictures / f"story-dying-workers-{name}.png")
 
-    async def close(self) -> None:
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
         if self._browser is not None and self._playwright is not None:
             await self._browser.close()
             await self._playwright.stop()

@@ -23,7 +23,7 @@ async def tell(stage: Stage) -> None:
     shutil.copytree(PIPELINE, stage.folder / "pipeline", dirs_exist_ok=True)
     with postgres_server() as server:
         story = Story(stage, server.fresh_database())
-        async with story.fleet:
+        async with story.fleet, story.camera:
             await story.tell()
 
 
@@ -58,7 +58,6 @@ class Story:
             await self.one_dies_while_it_sends()
             await self.all_of_them_in_turn()
         await self.look_back()
-        await self.camera.close()
 
     async def begin(self) -> None:
         self.stage.chapter("One database, three workers, three days of sales")
@@ -81,15 +80,15 @@ class Story:
         frozen.freeze()
         await self.fleet.kill(killed)
         (self.gates / "load").unlink()
+        await self.the_frozen_one_is_silent(frozen, second)
         if not self.stage.short:
             await self.fleet.hire()
-        await self.the_frozen_one_is_silent(frozen)
         await asyncio.gather(self.lost_by(first, killed.pid), self.lost_by(second, frozen.pid))
         self.stage.promise("another worker went on with each of the two runs", True)
         await self.camera.take("fleet", "/fleet")
         await self.the_frozen_one_wakes(frozen, second)
 
-    async def the_frozen_one_is_silent(self, frozen: Worker) -> None:
+    async def the_frozen_one_is_silent(self, frozen: Worker, run_id: str) -> None:
         async def silent() -> bool:
             seen = await self.fleet.workers_seen()
             return any((one["pid"], one["state"]) == (frozen.pid, "silent") for one in seen)
@@ -97,8 +96,9 @@ class Story:
         await until(silent, "nobody notices that a worker is frozen")
         page = await self.fleet.page("/fleet")
         self.stage.promise(
-            "the fleet page has every worker with its run, and says which one is silent",
-            f"process {frozen.pid}" in page and "silent" in page and any(run in page for run in self.runs),
+            "the fleet page has every worker, its run, and says which one is silent",
+            all(f"process {worker.pid}" in page for worker in self.fleet.workers)
+            and all(text in page for text in ("silent", run_id)),
         )
 
     async def the_frozen_one_wakes(self, frozen: Worker, run_id: str) -> None:
