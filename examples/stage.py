@@ -17,6 +17,8 @@ T = TypeVar("T")
 POLL_S = 0.05
 SHOWN_LINES_MAX = 14
 SHOWN_CHARS_MAX = 150
+PATIENCE_S = 100
+"""Long: a machine that has much to do breaks no promise."""
 
 
 class StoryBroken(AssertionError):
@@ -62,7 +64,7 @@ class Stage:
             raise StoryBroken(f"this does not hold: {sentence}; what happened is in {self.folder}")
         self._print(f"   \033[32m✓\033[0m {sentence}")
 
-    async def recoup(self, *words: str, codes: tuple[int, ...] = (0,), within_s: float = 60) -> Said:
+    async def recoup(self, *words: str, codes: tuple[int, ...] = (0,), within_s: float = PATIENCE_S) -> Said:
         """Call `recoup` as a user would, to its end."""
         self._print(f"   $ recoup {shlex.join(words)}")
         child = await self.start(*words)
@@ -100,7 +102,7 @@ class Stage:
             print(text, flush=True)
 
 
-async def until(ask: Callable[[], Awaitable[T | None]], what: str, within_s: float = 30) -> T:
+async def until(ask: Callable[[], Awaitable[T | None]], what: str, within_s: float = PATIENCE_S) -> T:
     """Ask until there is an answer; a story never waits for ever."""
     last = time.monotonic() + within_s
     while time.monotonic() < last:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from tools.policy_reference import TARGET, page
 
-from recoup.cli.main import _COMMANDS
+from recoup.cli.main import _COMMANDS, recoup
 from recoup.documents.page_keys import PAGE_CHECK_KEYS, VERBS
 from recoup.documents.plan_file import parse_plan
 from recoup.documents.schemas import plan_schema
@@ -158,3 +160,60 @@ def test_the_public_events_are_there() -> None:
         *("checkpoint.stored", "checkpoint.incomplete", "checkpoint.restored", "Escalated"),
     }
     assert public <= PAYLOADS.keys()
+
+
+def commands_of(page_name: str) -> list[str]:
+    """Every `recoup …` of a page that stands for itself: after a prompt, or as code in a sentence or a table."""
+    said = text_of(page_name)
+    typed = re.findall(r"^\$ (recoup [^\n]*)", said, re.M)
+    prose = re.sub(r"```.*?```", "", said, flags=re.S)
+    return list(dict.fromkeys([*typed, *re.findall(r"`(recoup [^`]*)`", prose)]))
+
+
+PLAYBOOK = "docs/howto/stuck-run.md"
+THERE = str(ROOT / "README.md")
+
+
+def test_every_command_of_the_playbook_is_taken_as_it_is_written() -> None:
+    """Up to the point where it would begin; a plan file is one that is there."""
+    told = commands_of(PLAYBOOK)
+    assert len(told) > 30
+    assert not [(words, problem) for words in told if (problem := what_is_wrong(words))]
+
+
+def what_is_wrong(words: str) -> str:
+    command: click.Command = recoup
+    left = shlex.split(words.partition(" | ")[0])[1:]
+    while isinstance(command, click.Group) and left and not left[0].startswith("-"):
+        named = command.get_command(click.Context(command), left.pop(0))
+        if named is None:
+            return "there is no such command"
+        command = named
+    try:
+        command.make_context(
+            "recoup", [THERE if word.endswith("plan.yaml") else word for word in left]
+        ).close()
+    except click.UsageError as error:
+        return error.format_message()
+    return ""
+
+
+def test_the_playbook_answers_every_symptom() -> None:
+    said = text_of(PLAYBOOK)
+    wanted = [
+        *(
+            "task.self_heal.*",
+            "let it be",
+            "takeover --reason",
+            "hard_reset_step",
+            "queue retry",
+            "retry_step",
+        ),
+        *("cancel --reason", "--reuse", "--from-step", "--dry-run", "settle", "resume_from_step"),
+    ]
+    assert not [words for words in wanted if words not in said]
+
+
+def test_the_story_of_the_dying_workers_shows_the_plan_that_it_runs() -> None:
+    [shown] = re.findall(r"```yaml\n(.*?)```", text_of("docs/stories/dying-workers.md"), re.S)
+    assert shown == text_of("examples/dying_workers/pipeline/plan.yaml")

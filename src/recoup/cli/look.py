@@ -350,10 +350,21 @@ def _advice(state: RunState, driven: bool) -> str:
         return f"look whether {step} was done, then: {settle}"
     if driven:
         return f"watch it: recoup events {run_id} --follow"
+    if state.status == "waiting" and state.waiting_for == "approval":
+        return f"recoup control {run_id} approve|reject --reason '...'"
+    if state.status == "queued" and state.queue is not None:
+        return _why_nobody_takes_it(state, state.queue)
     if state.retryable or state.status not in _ENDED:
         return f"recoup resume {run_id}"
     again = "" if state.status == "succeeded" else f"; then, without what is proven: recoup resume {run_id}"
     return f"recoup logs {run_id}, recoup events {run_id}{again}"
+
+
+def _why_nobody_takes_it(state: RunState, queue: str) -> str:
+    able = f" that has {', '.join(state.needs)}" if state.needs else ""
+    look = f"see recoup workers, recoup queue, recoup mode {state.workflow}"
+    here = f"or drive it here: recoup resume {state.run_id}"
+    return f"a worker of the queue {queue}{able} takes it; if none does, {look}; {here}"
 
 
 async def _evidence(app: App, state: RunState, handle: str) -> bytes:

@@ -32,9 +32,12 @@ async def listed(app: App, wanted: Wanted, limit: int, before: Place | None = No
 
 
 async def driven_by(app: App) -> dict[str, str]:
-    """The worker of each run that is driven by one."""
+    """The worker of each run that is driven by one. What a silent one said last may be another's by now."""
+    from recoup.fleet.overview import ABSENT_HEARTBEATS
+
     seen = await app.ledger.workers(app.world.clock.now())
-    return {run_id: one.worker.worker_id for one in seen for run_id in one.worker.runs}
+    heard = [one.worker for one in seen if one.silent_s <= ABSENT_HEARTBEATS * app.settings.heartbeat_s]
+    return {run_id: worker.worker_id for worker in heard for run_id in worker.runs}
 
 
 async def progress_of(app: App, row: RunRow) -> Progress | None:

@@ -1,0 +1,1 @@
+"""A pipeline of Python and shell steps on three workers and PostgreSQL, while workers die."""
