@@ -5,24 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.peers.restate_runs import free_ports
+from benchmarks.peers.servers import free_ports, serving, until_answered
 from benchmarks.peers.workload import measure, trivial
 
-START_MAX_S = 120.0
-LOOK_S = 0.1
 AT_ONCE = 10
-"""More at once make its server refuse some: SQLite has one writer."""
+"""SQLite has one writer: with more its server answers some with errors."""
 
 
 def main() -> None:
-    with started(Path(sys.argv[1])) as url:
+    with started(Path(sys.argv[1]).resolve()) as url:
         os.environ["PREFECT_API_URL"] = url
         asyncio.run(ask())
 
@@ -44,8 +39,7 @@ async def ask() -> None:
 @contextlib.contextmanager
 def started(folder: Path) -> Iterator[str]:
     """The address of the server's API, when it answers."""
-    (port,) = free_ports(1)
-    url = f"http://127.0.0.1:{port}/api"
+    [port] = free_ports(1)
     os.environ.update(
         PREFECT_HOME=str(folder / "prefect"),
         PREFECT_SERVER_ANALYTICS_ENABLED="false",
@@ -55,26 +49,9 @@ def started(folder: Path) -> Iterator[str]:
         DO_NOT_TRACK="1",
     )
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
-    with (folder / "server.log").open("wb") as log:
-        child = subprocess.Popen(command, stdout=log, stderr=log)
-    try:
-        until_healthy(url)
-        yield url
-    finally:
-        child.terminate()
-        child.wait(60)
-
-
-def until_healthy(url: str) -> None:
-    end = time.monotonic() + START_MAX_S
-    while True:
-        try:
-            urllib.request.urlopen(f"{url}/health", timeout=5).close()
-            return
-        except OSError:
-            if time.monotonic() > end:
-                raise
-            time.sleep(LOOK_S)
+    with serving(command, folder / "server.log", os.environ):
+        until_answered(f"http://127.0.0.1:{port}/api/health")
+        yield f"http://127.0.0.1:{port}/api"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Runs of Restate: its server, a service in a process of its own, and a client over HTTP. `restate_runs SERVER FOLDER`."""
+"""Runs of Restate: its server, a service in a process of its own, a client over HTTP. `restate_runs FOLDER SERVER`."""
 
 from __future__ import annotations
 
@@ -6,26 +6,21 @@ import asyncio
 import contextlib
 import json
 import os
-import socket
-import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from benchmarks.peers.servers import free_ports, serving, until_answered
 from benchmarks.peers.workload import AT_ONCE, measure, trivial
-
-START_MAX_S = 60.0
-LOOK_S = 0.05
 
 
 def main() -> None:
     if sys.argv[1] == "serve":
         asyncio.run(serve(int(sys.argv[2])))
     else:
-        with started(Path(sys.argv[1]), Path(sys.argv[2])) as port:
+        with started(Path(sys.argv[1]).resolve(), Path(sys.argv[2])) as port:
             asyncio.run(ask(port))
 
 
@@ -41,7 +36,7 @@ async def serve(port: int) -> None:
 
     config = hypercorn.Config()
     config.bind, config.loglevel = [f"127.0.0.1:{port}"], "ERROR"
-    config.h2_max_concurrent_streams = 2**31 - 1
+    config.h2_max_concurrent_streams = 2**31 - 1  # as its documents have it for production
     await hypercorn.asyncio.serve(restate.app(services=[service]), config)
 
 
@@ -78,11 +73,9 @@ class Line:
 
 
 @contextlib.contextmanager
-def started(server: Path, folder: Path) -> Iterator[int]:
+def started(folder: Path, server: Path) -> Iterator[int]:
     """The port at which runs are submitted, when the server knows the service."""
-    ports = free_ports(4)
-    ingress, admin, node, service = ports
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    ingress, admin, node, service = free_ports(4)
     settings = {
         "RESTATE_BASE_DIR": str(folder / "restate"),
         "RESTATE_LISTEN_MODE": "tcp",
@@ -94,57 +87,17 @@ def started(server: Path, folder: Path) -> Iterator[int]:
         "RESTATE_LOG_FILTER": "error",
         "DO_NOT_TRACK": "1",
     }
-    module = ["-m", "benchmarks.peers.restate_runs", "serve", str(service)]
-    children = [
-        subprocess.Popen([server, "--no-logo"], cwd=folder, env={**os.environ, **settings}, **quiet),  # type: ignore[call-overload]
-        subprocess.Popen([sys.executable, *module], **quiet),  # type: ignore[call-overload]
-    ]
-    try:
-        until_open(service)
-        until_registered(admin, service)
-        yield ingress
-    finally:
-        for child in children:
-            child.terminate()
-        for child in children:
-            child.wait(30)
-
-
-def until_registered(admin: int, service: int) -> None:
-    until_open(admin)
-    body = json.dumps({"uri": f"http://127.0.0.1:{service}"}).encode()
-    asked = urllib.request.Request(
-        f"http://127.0.0.1:{admin}/deployments", body, {"Content-Type": "application/json"}
+    served = [sys.executable, "-m", "benchmarks.peers.restate_runs", "serve", str(service)]
+    address = json.dumps({"uri": f"http://127.0.0.1:{service}"}).encode()
+    register = urllib.request.Request(
+        f"http://127.0.0.1:{admin}/deployments", address, {"Content-Type": "application/json"}
     )
-    end = time.monotonic() + START_MAX_S
-    while True:
-        try:
-            urllib.request.urlopen(asked, timeout=START_MAX_S).close()
-            return
-        except OSError:
-            if time.monotonic() > end:
-                raise
-            time.sleep(LOOK_S)
-
-
-def until_open(port: int) -> None:
-    end = time.monotonic() + START_MAX_S
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-            return
-        except OSError:
-            if time.monotonic() > end:
-                raise
-            time.sleep(LOOK_S)
-
-
-def free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in sockets]
+    with (
+        serving([server, "--no-logo"], folder / "server.log", {**os.environ, **settings}),
+        serving(served, folder / "service.log", os.environ),
+    ):
+        until_answered(register)
+        yield ingress
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """The same work for every system: one-step runs one after the other, many at once, and one run of many steps.
 
 Runs in the environment of the system that is measured, which need not have Recoup: the standard library only. Each part
-ends after so many runs or so many seconds, whichever comes first: the systems are far apart. Says `ready` when the first
-run is done, which ends the start-up, and one JSON document in the end.
+ends after so many runs or so many seconds, whichever comes first: the systems are far apart. Says `ready` when the
+first run is done, which ends the start-up, and one JSON document in the end.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ async def measure(once: Once, many: Many | None, *, at_once: int = AT_ONCE) -> N
 
 
 async def one_by_one(once: Once) -> list[float]:
-    until, taken = time.perf_counter() + PART_S, []
+    taken: list[float] = []
+    until = time.perf_counter() + PART_S
     while len(taken) < ONE_BY_ONE_MAX and (not taken or time.perf_counter() < until):
         began = time.perf_counter()
         await once()
@@ -65,7 +66,8 @@ async def flood(once: Once, at_once: int) -> float:
 
 async def steps(many: Many) -> list[float]:
     """Milliseconds for a step, over calling what it calls."""
-    until, taken = time.perf_counter() + PART_S, []
+    taken: list[float] = []
+    until = time.perf_counter() + PART_S
     while len(taken) < ROUNDS_MAX and (not taken or time.perf_counter() < until):
         began = time.perf_counter()
         await many(STEPS)
