@@ -69,16 +69,17 @@ def main() -> int:
     for number, name in enumerate(names, 1):
         section = _measured(name, f"[{number}/{len(names)}]", results)
         results = results.with_section(section)
-        write(kept, results)
-        kept.with_suffix(".md").write_text(page(results, NAMES))
+        _keep(kept, results)
         bad += section.missed + bool(section.failed)
-    if asked.page:
-        kept.with_suffix(".md").write_text(page(results, NAMES))
-    print(
-        f"\n{bad} bars missed or benchmarks failed" if bad else "\nevery bar met",
-        f"\n{kept.with_suffix('.md')}",
-    )
+    _keep(kept, results)
+    print(f"\n{bad} bars missed or benchmarks failed" if bad else "", kept.with_suffix(".md"), sep="\n")
     return 1 if bad else 0
+
+
+def _keep(path: Path, results: Results) -> None:
+    """After each benchmark: one may stop here and have the page."""
+    write(path, results)
+    path.with_suffix(".md").write_text(page(results, NAMES))
 
 
 def _arguments() -> argparse.Namespace:

@@ -30,7 +30,7 @@ from recoup.testing.postgres import PostgresServer, postgres_server
 
 ROUNDS = scaled(3, 1)
 PART_S = scaled(4.0, 1.0)
-PATIENCE_S = 900.0
+PATIENCE_S = 300.0
 RATIO_FLOOR = 1.0
 """Ahead of every system that keeps as much as we do."""
 

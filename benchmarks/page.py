@@ -26,13 +26,7 @@ class Loss(NamedTuple):
 def page(results: Results, names: Sequence[str]) -> str:
     """Sections in the order of the names."""
     sections = [results.sections[name] for name in names if name in results.sections]
-    parts = [
-        HEAD,
-        *_machine(sections),
-        _versions(sections),
-        _summary(sections, names),
-        where_we_lose(sections),
-    ]
+    parts = [HEAD, *_where(sections), _summary(sections, names), where_we_lose(sections)]
     parts += [_section(section, _latest(sections)) for section in sections]
     return "\n".join(parts)
 
@@ -41,9 +35,13 @@ def _latest(sections: Sequence[Section]) -> Section:
     return max(sections, key=lambda section: section.measured_at)
 
 
-def _machine(sections: Sequence[Section]) -> Iterator[str]:
+def _where(sections: Sequence[Section]) -> Iterator[str]:
+    """Of the latest; a section that differs says so itself."""
     if sections:
-        yield f"## The machine\n{_machine_words(_latest(sections).machine)}\n"
+        latest = _latest(sections)
+        rows = [(name, version, KEEPS.get(name, "")) for name, version in latest.versions.items()]
+        yield f"## The machine\n{_machine_words(latest.machine)}\n"
+        yield "## Versions\n" + _table(("", "version", "what is sure to outlive a loss of power"), rows)
 
 
 def _machine_words(machine: Machine) -> str:
@@ -51,13 +49,6 @@ def _machine_words(machine: Machine) -> str:
         f"{machine.cores} cores ({machine.processor}), {machine.memory_gb:g} GB of memory, {machine.disk}, "
         f"{machine.kernel}, Python {machine.python}."
     )
-
-
-def _versions(sections: Sequence[Section]) -> str:
-    if not sections:
-        return ""
-    rows = [(name, version, KEEPS.get(name, "")) for name, version in _latest(sections).versions.items()]
-    return "## Versions\n" + _table(("", "version", "what is sure to outlive a loss of power"), rows)
 
 
 # In short
@@ -94,6 +85,9 @@ def _verdicts(figure: Figure) -> list[bool]:
 
 
 def where_we_lose(sections: Sequence[Section]) -> str:
+    """By the numbers alone: nobody chooses what stands here."""
+    if not any(section.figures for section in sections):
+        return "## Where we lose\nNobody knows: nothing was measured.\n"
     behind = [loss for loss in _all(sections) if loss.peer.ratio < 1]
     others = sorted((loss for loss in behind if not loss.peer.bare), key=lambda loss: loss.peer.ratio)
     price = sorted((loss for loss in behind if loss.peer.bare), key=lambda loss: loss.peer.ratio)

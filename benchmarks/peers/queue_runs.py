@@ -9,11 +9,12 @@ import asyncio
 import logging
 import os
 import sys
+from collections.abc import Awaitable
 from uuid import uuid4
 
 import psycopg
 
-from benchmarks.peers.queues import Give, beside
+from benchmarks.peers.queues import Give
 from benchmarks.peers.workload import AT_ONCE, measure
 
 
@@ -27,7 +28,8 @@ class Waiting:
         name = uuid4().hex
         self._given[name] = asyncio.get_running_loop().create_future()
         await give(name)
-        await self._given.pop(name)
+        await self._given[name]
+        del self._given[name]
 
     def ran(self, name: str) -> None:
         self._given[name].set_result(None)
@@ -53,7 +55,7 @@ async def pgqueuer(where: str, waiting: Waiting) -> None:
         waiting.ran(job.payload.decode())
 
     asked = measure(lambda: waiting.once(lambda name: queries.enqueue("work", name.encode())), None)
-    await beside(queue.run(batch_size=10), asked)
+    await working(queue.run(batch_size=10), asked)
 
 
 async def procrastinate(where: str, waiting: Waiting) -> None:
@@ -68,7 +70,19 @@ async def procrastinate(where: str, waiting: Waiting) -> None:
     async with app.open_async():
         await app.schema_manager.apply_schema_async()
         asked = measure(lambda: waiting.once(lambda name: work.defer_async(name=name)), None)
-        await beside(app.run_worker_async(concurrency=AT_ONCE, install_signal_handlers=False), asked)
+        await working(app.run_worker_async(concurrency=AT_ONCE, install_signal_handlers=False), asked)
+
+
+async def working(worker: Awaitable[None], asked: Awaitable[None]) -> None:
+    """Until all was asked. A worker that ends before that has failed."""
+    tasks = asyncio.ensure_future(worker), asyncio.ensure_future(asked)
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    if not tasks[1].done():
+        tasks[1].cancel()
+        await tasks[0]
+        raise RuntimeError("the worker ended by itself")
+    tasks[0].cancel()
+    await tasks[1]
 
 
 if __name__ == "__main__":
