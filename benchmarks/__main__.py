@@ -68,7 +68,9 @@ def main() -> int:
     results, bad = read(kept), 0
     for number, name in enumerate(names, 1):
         section = _measured(name, f"[{number}/{len(names)}]", results)
-        results = results.with_section(section)
+        results = read(kept).with_section(
+            section
+        )  # another process may have measured something else meanwhile
         _keep(kept, results)
         bad += section.missed + bool(section.failed)
     _keep(kept, results)

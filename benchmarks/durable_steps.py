@@ -50,11 +50,13 @@ def run() -> list[Row]:
         if not isinstance(dbos, LeftOut):
             peer.append(in_folder(lambda folder: dbos_steps(dbos, folder)))
             os.sync()  # what the peer left to be written must not slow down what follows
+    beside_one, beside_many = beside_dbos(one, peer, "one"), beside_dbos(many, peer, "many")
+    kept = KEEPS["Recoup"]
     floor = against("bare SQLite, one commit per step", one, bare, floor=0.6, bare=True, paired=True)
     return [
         Figure("what Recoup stores for a step", row_bytes, "bytes"),
-        of_rounds("one run of 100 steps", one, "steps/s", peers=[floor, *beside_dbos(one, peer, "one")]),
-        of_rounds("50 runs of 20 steps", many, "steps/s", 3000, peers=beside_dbos(many, peer, "many")),
+        of_rounds("one run of 100 steps", one, "steps/s", peers=[floor, *beside_one], keeps=kept),
+        of_rounds("50 runs of 20 steps", many, "steps/s", 3000, peers=beside_many, keeps=kept),
         *([dbos] if isinstance(dbos, LeftOut) else []),
     ]
 

@@ -187,7 +187,7 @@ def _own(figure: Figure) -> tuple[str, str, str, str]:
 
 def _with_peers(figure: Figure) -> Iterator[tuple[str, ...]]:
     value, spread, bar, met = _own(figure)
-    yield figure.name, "Recoup", value, spread, "", bar, met, ""
+    yield figure.name, "Recoup", value, spread, "", bar, met, figure.keeps
     for peer in figure.peers:
         floor = f"at least {peer.floor:g}" if peer.floor is not None else ""
         ahead = f"{number(peer.ratio)}{f' ({span(peer.ratio_spread)})' if peer.ratio_spread else ''}"

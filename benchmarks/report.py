@@ -55,6 +55,8 @@ class Figure(msgspec.Struct, frozen=True):
     """Less is better."""
     spread: Spread | None = None
     peers: tuple[Peer, ...] = ()
+    keeps: str = ""
+    """As of a peer."""
     note: str = ""
 
     @property
@@ -86,10 +88,11 @@ def of_rounds(
     *,
     at_most: bool = False,
     peers: Sequence[Peer] = (),
+    keeps: str = "",
     note: str = "",
 ) -> Figure:
     """The median, with its spread."""
-    return Figure(name, median(values), unit, bar, at_most, spread_of(values), tuple(peers), note)
+    return Figure(name, median(values), unit, bar, at_most, spread_of(values), tuple(peers), keeps, note)
 
 
 def against(

@@ -12,7 +12,7 @@ from pathlib import Path
 from benchmarks.peers.servers import free_ports, serving, until_answered
 from benchmarks.peers.workload import measure, trivial
 
-AT_ONCE = 10
+AT_ONCE = 50
 """SQLite has one writer: with more its server answers some with errors."""
 
 

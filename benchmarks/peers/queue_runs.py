@@ -1,4 +1,4 @@
-"""Jobs of pgqueuer or procrastinate, given and taken in this process: `BENCH_DATABASE=URL queue_runs SYSTEM`.
+"""Jobs of pgqueuer or procrastinate, given and taken in this process: `BENCH_DATABASE=URL queue_runs FOLDER SYSTEM`.
 
 A job ends here when its function has run; that the queue records it as done comes later and is not waited for.
 """
@@ -87,5 +87,5 @@ async def working(worker: Awaitable[None], asked: Awaitable[None]) -> None:
 
 if __name__ == "__main__":
     logging.disable(logging.WARNING)
-    system = {"pgqueuer": pgqueuer, "procrastinate": procrastinate}[sys.argv[1]]
+    system = {"pgqueuer": pgqueuer, "procrastinate": procrastinate}[sys.argv[2]]
     asyncio.run(system(os.environ["BENCH_DATABASE"], Waiting()))

@@ -61,7 +61,8 @@ def test_the_machine_and_the_versions_are_told_with_what_each_keeps() -> None:
 
 def test_peers_stand_beside_our_figure_with_the_ratio_and_what_they_keep() -> None:
     peer = against("DBOS", [10.0, 20.0, 30.0], [5.0, 5.0, 5.0], floor=1, keeps="all of it")
-    told = page_of(section("runs", of_rounds("runs", [10.0, 20.0, 30.0], "/s", peers=[peer])))
+    told = page_of(section("runs", of_rounds("runs", [10.0, 20.0, 30.0], "/s", peers=[peer], keeps="more")))
+    assert "| runs | Recoup | 20 /s | 10–30 of 3 |  |  |  | more |" in told
     assert "|  | DBOS | 5 /s | 5–5 of 3 | 4 | at least 1 | yes | all of it |" in told
 
 
