@@ -1,7 +1,7 @@
 """One-step durable runs: how long one takes, how many per second, what a step costs over a bare call, and the start-up.
 
 The same work for all: a run of one step that does nothing, from submitting it until its end is known, one after the
-other and fifty at once (Prefect: ten); a run of a hundred such steps; and how long it is from nothing to the end of the
+other and fifty at once; a run of a hundred such steps; and how long it is from nothing to the end of the
 first run, on an empty disk. Each system in the way it is quickest: Recoup and DBOS in one process, flows of Prefect in
 one process beside its server, Restate as a server, a service and a client. Jobs of pgqueuer and procrastinate, given
 and taken in one process, are done when their function has run. Recoup's start-up is that of `recoup run`, with a real

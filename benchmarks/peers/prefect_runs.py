@@ -12,9 +12,6 @@ from pathlib import Path
 from benchmarks.peers.servers import free_ports, serving, until_answered
 from benchmarks.peers.workload import measure, trivial
 
-AT_ONCE = 50
-"""SQLite has one writer: with more its server answers some with errors."""
-
 
 def main() -> None:
     with started(Path(sys.argv[1]).resolve()) as url:
@@ -33,7 +30,7 @@ async def ask() -> None:
     async def work(count: int) -> int:
         return sum([await step(number) for number in range(count)])
 
-    await measure(lambda: work(1), work, at_once=AT_ONCE)
+    await measure(lambda: work(1), work)
 
 
 @contextlib.contextmanager

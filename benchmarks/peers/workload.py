@@ -27,12 +27,12 @@ Many = Callable[[int], Awaitable[object]]
 """One run of so many such steps."""
 
 
-async def measure(once: Once, many: Many | None, *, at_once: int = AT_ONCE) -> None:
+async def measure(once: Once, many: Many | None) -> None:
     await once()
     print("ready", flush=True)
     for _ in range(WARM_UP):
         await once()
-    said = {"one_ms": await one_by_one(once), "rates": [await flood(once, at_once)]}
+    said = {"one_ms": await one_by_one(once), "rates": [await flood(once)]}
     if many is not None:
         said["step_ms"] = await steps(many)
     print(json.dumps(said), flush=True)
@@ -48,8 +48,8 @@ async def one_by_one(once: Once) -> list[float]:
     return taken
 
 
-async def flood(once: Once, at_once: int) -> float:
-    """Runs per second while so many are under way; what ends after the time counts with the time it took."""
+async def flood(once: Once) -> float:
+    """Runs per second while fifty are under way; what ends after the time counts with the time it took."""
     began = time.perf_counter()
     done, left = 0, FLOOD_MAX
 
@@ -60,7 +60,7 @@ async def flood(once: Once, at_once: int) -> float:
             await once()
             done += 1
 
-    await asyncio.gather(*[giver() for _ in range(at_once)])
+    await asyncio.gather(*[giver() for _ in range(AT_ONCE)])
     return done / (time.perf_counter() - began)
 
 
