@@ -68,9 +68,8 @@ def main() -> int:
     results, bad = read(kept), 0
     for number, name in enumerate(names, 1):
         section = _measured(name, f"[{number}/{len(names)}]", results)
-        results = read(kept).with_section(
-            section
-        )  # another process may have measured something else meanwhile
+        # Another process may have measured something else meanwhile.
+        results = read(kept).with_section(section)
         _keep(kept, results)
         bad += section.missed + bool(section.failed)
     _keep(kept, results)
@@ -102,7 +101,7 @@ def _arguments() -> argparse.Namespace:
 
 def _measured(name: str, place: str, results: Results) -> Section:
     before = results.sections.get(name)
-    about, load = about_of(name), machine.load()
+    about, busy_cores = about_of(name), machine.busy_cores()
     expected = f" (took {before.took_s:.0f} s the last time)" if before else ""
     print(f"\n{place} {name}{expected}: {about.splitlines()[0]}", flush=True)
     began = time.monotonic()
@@ -114,7 +113,7 @@ def _measured(name: str, place: str, results: Results) -> Section:
         measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
         took_s=round(time.monotonic() - began, 1),
         machine=machine.machine(),
-        load=load,
+        busy_cores=busy_cores,
         versions=machine.versions(),
         figures=figures,
         left_out=left_out,

@@ -8,6 +8,7 @@ import re
 import shutil
 import sqlite3
 import subprocess
+import time
 from importlib import metadata
 from pathlib import Path
 
@@ -16,8 +17,9 @@ import msgspec
 from benchmarks.peers.environments import PLACE, ROOT, pinned_versions
 from recoup import __version__
 
-BUSY_SHARE = 0.5
-"""Of the cores: with more load than that before anything began, the figures are no good."""
+BUSY_SHARE = 0.2
+"""Of the cores: where others use more than that, the figures are no good."""
+LOOK_S = 1.0
 
 
 class Machine(msgspec.Struct, frozen=True):
@@ -41,9 +43,18 @@ def machine() -> Machine:
     )
 
 
-def load() -> float:
-    """Processes that want a core, over the last minute."""
-    return round(os.getloadavg()[0], 1)
+def busy_cores() -> float:
+    """How many others use, while nothing of ours runs. The load of the last minute would count the last benchmark."""
+    before, began = _idle_s(), time.monotonic()
+    time.sleep(LOOK_S)
+    idle = (_idle_s() - before) / (time.monotonic() - began)
+    return round(max(0.0, (os.cpu_count() or 1) - idle), 1)
+
+
+def _idle_s() -> float:
+    """Of all cores, since the start: idle, or waiting for the disk."""
+    ticks = Path("/proc/stat").read_text().split("\n", 1)[0].split()
+    return (int(ticks[4]) + int(ticks[5])) / os.sysconf("SC_CLK_TCK")
 
 
 def versions() -> dict[str, str]:

@@ -160,8 +160,8 @@ def _how(section: Section, latest: Section) -> str:
     ours = section.versions.get("Recoup", "")
     if ours != latest.versions.get("Recoup", ""):
         told += f" With Recoup {ours}."
-    if section.load > BUSY_SHARE * section.machine.cores:
-        told += f" **The machine was busy (load {section.load:g}): these figures are too bad or too good.**"
+    if section.busy_cores > BUSY_SHARE * section.machine.cores:
+        told += f" **The machine was busy ({section.busy_cores:g} cores in use): these figures are no good.**"
     return told + "\n"
 
 

@@ -25,8 +25,8 @@ class Section(msgspec.Struct, frozen=True):
     measured_at: str
     took_s: float
     machine: Machine
-    load: float
-    """Before it began."""
+    busy_cores: float
+    """Used by others, just before it began."""
     versions: dict[str, str]
     figures: tuple[Figure, ...] = ()
     left_out: tuple[LeftOut, ...] = ()

@@ -24,7 +24,7 @@ def section(name: str, *figures: Figure, **others: object) -> Section:
         measured_at="2026-11-17T00:00:00+00:00",
         took_s=12.0,
         machine=MACHINE,
-        load=0.1,
+        busy_cores=0.1,
         versions={"Recoup": "1.0 at abc", "DBOS": "3.3.0"},
         figures=figures,
     )
@@ -132,8 +132,8 @@ def test_one_that_was_never_run_is_named() -> None:
 
 
 def test_figures_of_a_busy_machine_carry_a_warning() -> None:
-    assert "busy (load 7)" in page_of(section("runs", Figure("a run", 1, "ms"), load=7.0))
-    assert "busy" not in page_of(section("runs", Figure("a run", 1, "ms"), load=0.9))
+    assert "busy (1.7 cores in use)" in page_of(section("runs", Figure("a run", 1, "ms"), busy_cores=1.7))
+    assert "busy" not in page_of(section("runs", Figure("a run", 1, "ms"), busy_cores=0.3))
 
 
 def test_a_section_from_another_machine_says_which() -> None:
