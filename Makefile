@@ -1,6 +1,7 @@
 # make demo    set up, then watch a plan get through a hang, a loop and a leak (under a minute)
 # make test    set up, then every test but the long ones
 # make story   set up, then say which stories there are; NAME=... tells one
+# make bench   set up, then measure everything beside its peers and write docs/benchmarks.md (half an hour, on a quiet machine)
 .PHONY: demo story test check coverage bench soak format setup clean agents statsd browser probe compiled
 PY := .venv/bin/python
 # The tests start hundreds of processes: what one of them has compiled the others need not compile again.

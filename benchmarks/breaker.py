@@ -8,15 +8,15 @@ from collections.abc import Iterator
 
 import msgspec
 
-from benchmarks.report import Figure, median, percentile
+from benchmarks.report import Figure, median, percentile, scaled
 from recoup.kernel.breaker import fold_health, rule
 from recoup.model.events import WorkflowStepResult
 from recoup.model.instant import Instant
 from recoup.model.mode import Health
 from recoup.model.policy import Policy
 
-CALLS = 20_000
-FAILURES = 1_000_000
+CALLS = scaled(20_000, 2_000)
+FAILURES = scaled(1_000_000, 20_000)
 PATIENT = Policy(workflow_fail_max_in_window=200, workflow_count_window=200, workflow_count_min=200)
 NOW = Instant(1_800_000_000_000_000, 5_000_000_000, "boot")
 
@@ -29,8 +29,8 @@ def run() -> list[Figure]:
         Figure(
             "a result and its ruling, 99th percentile", percentile(micros, 0.99), "µs", bar=50, at_most=True
         ),
-        Figure("1,000,000 failures folded", seconds, "s"),
-        Figure("memory after 1,000,000 over 1,000", growth, "times", bar=1.2, at_most=True),
+        Figure(f"{FAILURES:,} failures folded", seconds, "s"),
+        Figure(f"memory after {FAILURES:,} over 1,000", growth, "times", bar=1.2, at_most=True),
         Figure("the state as it is stored", stored, "bytes"),
     ]
 

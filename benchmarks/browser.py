@@ -14,36 +14,35 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from benchmarks.report import Figure, median
+from benchmarks.report import Figure, LeftOut, Row, against, of_rounds, scaled
 from recoup.cli.main import OBJECTS_MADE
 from recoup.runtimes.browser.finding import find_browser, has_library
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
 
-ROUNDS = 25
-WARM_UP = 12
+ROUNDS = scaled(25, 3)
+WARM_UP = scaled(12, 1)
 """Looks until the browser has translated the collector as well as it can."""
 _BARS_MS = {1_000: 30, 10_000: 250}
 _ROW = 9
 """Elements in one row of the page below."""
 
 
-def run() -> list[Figure]:
+def run() -> list[Row]:
     found = find_browser(os.environ) if has_library() else None
     if found is None:
-        print("  left out: there is no Chromium here (recoup browser install)")
-        return []
+        return [LeftOut("everything", "there is no Chromium here (recoup browser install)")]
     gc.set_threshold(OBJECTS_MADE)  # as the command line does
     return asyncio.run(measure(found.executable))
 
 
-async def measure(executable: str) -> list[Figure]:
+async def measure(executable: str) -> list[Row]:
     from playwright.async_api import async_playwright
 
     from recoup.runtimes.browser.collector import collect, recollect
 
-    figures = []
+    figures: list[Row] = []
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(
             executable_path=executable, chromium_sandbox=os.geteuid() != 0
@@ -53,23 +52,23 @@ async def measure(executable: str) -> list[Figure]:
             await page.set_content(table(count))
             look = partial(look_at, page)
             figures.append(Figure(f"the first look at {count:,} elements", await once_ms(look), "ms"))
-            figures.append(
-                Figure(f"collecting {count:,} elements", await median_ms(look), "ms", bar_ms, at_most=True)
-            )
-            figures.append(
-                Figure(
-                    "  the same by the library's own snapshot",
-                    await median_ms(page.locator("body").aria_snapshot, 3),
-                    "ms",
-                )
-            )
+            looks = await rounds_ms(look)
+            snapshots = await rounds_ms(page.locator("body").aria_snapshot, 3)
+            other = against("Playwright's own snapshot, with fewer facts", looks, snapshots, at_most=True)
+            name = f"collecting {count:,} elements"
+            figures.append(of_rounds(name, looks, "ms", bar_ms, at_most=True, peers=[other]))
         page = browser.contexts[-1].pages[0]
         seen = await collect(page.main_frame)
         place = next(at for at, one in enumerate(seen.elements) if one.role == "button")
         node = await seen.node(place)
         assert node is not None
         figures.append(
-            Figure("looking once more at one element", await median_ms(lambda: recollect(node)), "ms")
+            of_rounds(
+                "looking once more at one element",
+                await rounds_ms(lambda: recollect(node)),
+                "ms",
+                at_most=True,
+            )
         )
         await browser.close()
     return figures
@@ -81,10 +80,10 @@ async def look_at(page: Page) -> None:
     await collect(page.main_frame)
 
 
-async def median_ms(work: Callable[[], Awaitable[object]], rounds: int = ROUNDS) -> float:
+async def rounds_ms(work: Callable[[], Awaitable[object]], rounds: int = ROUNDS) -> list[float]:
     for _ in range(min(rounds, WARM_UP)):
         await work()
-    return median([await once_ms(work) for _ in range(rounds)])
+    return [await once_ms(work) for _ in range(rounds)]
 
 
 async def once_ms(work: Callable[[], Awaitable[object]]) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from benchmarks.report import Figure, median, percentile
+from benchmarks.report import Figure, median, percentile, scaled
 from recoup.kernel.decide import decide
 from recoup.kernel.fold import advance, submitted
 from recoup.kernel.progress import mark_of
@@ -15,8 +15,8 @@ from recoup.model.plan import Plan, RunAction, Step
 from recoup.model.policy import Policy
 from recoup.model.run import StepState
 
-CALLS = 20_000
-EVENTS = 100_000
+CALLS = scaled(20_000, 2_000)
+EVENTS = scaled(100_000, 10_000)
 
 
 def run() -> list[Figure]:
@@ -24,7 +24,7 @@ def run() -> list[Figure]:
     return [
         Figure("decide, median", median(micros), "µs"),
         Figure("decide, 99th percentile", percentile(micros, 0.99), "µs", bar=50, at_most=True),
-        Figure("fold of 100,000 events", fold_seconds(), "s", bar=2, at_most=True),
+        Figure(f"fold of {EVENTS:,} events", fold_seconds(), "s", bar=2, at_most=True),
     ]
 
 

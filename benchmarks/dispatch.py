@@ -26,17 +26,19 @@ from typing import LiteralString
 
 import psycopg
 
-from benchmarks.durable_steps import PLACE, dbos_python
-from benchmarks.report import Figure, median, percentile
+from benchmarks.peers.environments import KEEPS, PLACE, python_with
+from benchmarks.progress import doing
+from benchmarks.report import Figure, LeftOut, Peer, Row, against, of_rounds, percentile, scaled, spread_of
 from recoup.testing.postgres import PostgresServer, postgres_server
 
 SCRIPT = Path(__file__).parent / "peers" / "queues.py"
 TAKERS = 2
-ONE_BY_ONE = 150
-FLOOD = 1_500
-ROUNDS = 2
+ONE_BY_ONE = scaled(150, 20)
+FLOOD = scaled(1_500, 200)
+ROUNDS = scaled(2, 1)
 PATIENCE_S = 120.0
 LOOK_S = 0.02
+HINTS_KEEP = "nothing for sure: the ledger knows the runs"
 DONE: dict[str, LiteralString] = {
     "recoup-runs": "SELECT count(*) FROM recoup.runs WHERE status <> 'succeeded'",
     "pgqueuer": "SELECT count(*) FROM pgqueuer",
@@ -53,7 +55,8 @@ class Contestant:
     python: Path
     """The interpreter that has it."""
     where: str
-    waits_ms: list[float] = field(default_factory=list)
+    turns_ms: list[list[float]] = field(default_factory=list)
+    """From handing over to the start, in each round."""
     rates: list[float] = field(default_factory=list)
 
     def start(self, role: str, count: int = 0) -> subprocess.Popen[str]:
@@ -63,48 +66,97 @@ class Contestant:
         pipe = subprocess.PIPE
         return subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment)
 
-    def figures(self) -> list[Figure]:
-        return [
-            Figure(f"{self.name}: handed over to taken, p50", median(self.waits_ms), "ms"),
-            Figure(f"{self.name}: handed over to taken, p99", percentile(self.waits_ms, 0.99), "ms"),
-            Figure(f"{self.name}: with {TAKERS} takers", median(self.rates), "/s"),
-        ]
+    @property
+    def waits_ms(self) -> list[float]:
+        return [wait for turn in self.turns_ms for wait in turn]
+
+    def wait_ms(self, share: float) -> float:
+        return percentile(self.waits_ms, share)
 
 
-def run() -> list[Figure]:
+def run() -> list[Row]:
     PLACE.mkdir(exist_ok=True)
+    dbos = python_with("DBOS")
     with folder() as place, postgres_server(durable=True, folder=place) as server:
-        every = contestants(place, server)
+        every = contestants(place, server, dbos)
         for contestant in every:
             ended(contestant.start("prepare"))
-        for _ in range(ROUNDS):
+        for number in range(ROUNDS):
             for contestant in every:
+                doing(f"{contestant.name}: round {number + 1} of {ROUNDS}")
                 measure(contestant)
-    figures = [figure for contestant in every for figure in contestant.figures()]
-    mine, *others = every
-    figures += [
-        Figure("Recoup, whole runs: p50", median(mine.waits_ms), "ms", bar=25, at_most=True),
-        Figure(f"Recoup, whole runs: with {TAKERS} workers", median(mine.rates), "/s", bar=250),
+    whole, hints, on_sqlite, *others = every
+    queues = [other for other in others if other.system != "dbos"]
+    return [
+        *figures("whole runs", whole, others, KEEPS["Recoup"], soon_bar_ms=25, rate_bar=250),
+        *figures("hints alone", hints, queues, HINTS_KEEP),
+        *figures("hints alone on SQLite", on_sqlite, [], HINTS_KEEP),
+        *([dbos] if isinstance(dbos, LeftOut) else []),
     ]
-    for dbos in [other for other in others if other.system == "dbos"]:
-        sooner = median(dbos.waits_ms) / median(mine.waits_ms)
-        figures += [
-            Figure("Recoup over DBOS, sooner", sooner, "times", bar=1),
-            Figure("Recoup over DBOS, more", median(mine.rates) / median(dbos.rates), "times", bar=1),
-        ]
-    return figures
 
 
-def contestants(place: Path, server: PostgresServer) -> list[Contestant]:
-    mine, dbos = Path(sys.executable), dbos_python()
+def figures(
+    name: str,
+    ours: Contestant,
+    others: list[Contestant],
+    keeps: str,
+    *,
+    soon_bar_ms: float | None = None,
+    rate_bar: float | None = None,
+) -> list[Figure]:
+    rates = [
+        against(other.name, ours.rates, other.rates, floor=floor(other), keeps=KEEPS[other.name])
+        for other in others
+    ]
+    return [
+        wait_figure(f"{name}: handed over to the start, p50", 0.5, ours, others, keeps, soon_bar_ms),
+        wait_figure(f"{name}: handed over to the start, p99", 0.99, ours, others, keeps),
+        of_rounds(f"{name}: with {TAKERS} workers", ours.rates, "/s", rate_bar, peers=rates, keeps=keeps),
+    ]
+
+
+def wait_figure(
+    name: str,
+    share: float,
+    ours: Contestant,
+    others: list[Contestant],
+    keeps: str,
+    bar: float | None = None,
+) -> Figure:
+    """Of all rounds together; the spread is that of the rounds."""
+    peers = tuple(
+        Peer(
+            other.name,
+            other.wait_ms(share),
+            other.wait_ms(share) / ours.wait_ms(share),
+            floor(other) if share == 0.5 else None,
+            spread_of([percentile(turn, share) for turn in other.turns_ms]),
+            keeps=KEEPS[other.name],
+        )
+        for other in others
+    )
+    spread = spread_of([percentile(turn, share) for turn in ours.turns_ms])
+    return Figure(name, ours.wait_ms(share), "ms", bar, True, spread, peers, keeps)
+
+
+def floor(other: Contestant) -> float | None:
+    """Ahead of DBOS, which keeps as much as we do; the queues keep less."""
+    return 1 if other.system == "dbos" else None
+
+
+def contestants(place: Path, server: PostgresServer, dbos: Path | LeftOut) -> list[Contestant]:
+    """Ours first."""
+    mine = Path(sys.executable)
     every = [
         Contestant("Recoup, whole runs", "recoup-runs", mine, server.fresh_database()),
         Contestant("Recoup, hints", "recoup", mine, server.fresh_database()),
+        Contestant("Recoup, hints on SQLite", "recoup", mine, str(place / "ledger.db")),
         Contestant("pgqueuer", "pgqueuer", mine, server.fresh_database()),
         Contestant("procrastinate", "procrastinate", mine, server.fresh_database()),
-        Contestant("Recoup, hints on SQLite", "recoup", mine, str(place / "ledger.db")),
     ]
-    return [*every, Contestant("DBOS", "dbos", dbos, server.fresh_database())] if dbos else every
+    if isinstance(dbos, LeftOut):
+        return every
+    return [*every, Contestant("DBOS", "dbos", dbos, server.fresh_database())]
 
 
 def measure(contestant: Contestant) -> None:
@@ -114,7 +166,7 @@ def measure(contestant: Contestant) -> None:
         giver = contestant.start("give", ONE_BY_ONE)
         times = handed(ONE_BY_ONE, begun_ns, lines)
         ended(giver)
-        contestant.waits_ms.extend((end - start) / 1e6 for start, end in times)
+        contestant.turns_ms.append([(end - start) / 1e6 for start, end in times])
     begun_ns = time.monotonic_ns()
     ended(contestant.start("flood", FLOOD))
     with takers(contestant) as lines:

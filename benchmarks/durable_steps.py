@@ -13,14 +13,15 @@ import os
 import shutil
 import sqlite3
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from benchmarks.report import Figure, median
+from benchmarks.peers.environments import KEEPS, PLACE, python_with
+from benchmarks.progress import rounds
+from benchmarks.report import Figure, LeftOut, Peer, Row, against, of_rounds, scaled
 from recoup.clock import SystemClock
 from recoup.redaction.patterns.catalogue import default_cache, pattern_set
 from recoup.redaction.redactor import SecretRedactor
@@ -28,46 +29,41 @@ from recoup.testing.house import House, plan_of
 from recoup.testing.runtime import ScriptedRuntime
 
 T = TypeVar("T")
-ROOT = Path(__file__).parents[1]
-PLACE = ROOT / ".bench"
-ROUNDS = 7
+ROUNDS = scaled(7, 1)
 PAIRS = 3
 
 
-def run() -> list[Figure]:
+def run() -> list[Row]:
     PLACE.mkdir(exist_ok=True)
-    dbos = dbos_python()
+    dbos = python_with("DBOS")
     row_bytes = in_folder(lambda folder: asyncio.run(bytes_per_step(folder)))
     bare: list[float] = []
     one: list[float] = []
     many: list[float] = []
     peer: list[dict[str, float]] = []
-    for _ in range(ROUNDS):
+    for _ in rounds(ROUNDS, "bare SQLite, Recoup and DBOS by turns"):
         for _ in range(PAIRS):
             bare.append(in_folder(lambda folder: bare_commits(folder, row_bytes)))
             recoup_one, recoup_many = in_folder(lambda folder: asyncio.run(recoup_steps(folder)))
             one.append(recoup_one)
             many.append(recoup_many)
-        if dbos is not None:
+        if not isinstance(dbos, LeftOut):
             peer.append(in_folder(lambda folder: dbos_steps(dbos, folder)))
             os.sync()  # what the peer left to be written must not slow down what follows
-    ratio = median([mine / theirs for mine, theirs in zip(one, bare, strict=True)])
-    figures = [
+    beside_one, beside_many = beside_dbos(one, peer, "one"), beside_dbos(many, peer, "many")
+    kept = KEEPS["Recoup"]
+    floor = against("bare SQLite, one commit per step", one, bare, floor=0.6, bare=True, paired=True)
+    return [
         Figure("what Recoup stores for a step", row_bytes, "bytes"),
-        Figure("bare SQLite, one commit per step", median(bare), "steps/s"),
-        Figure("Recoup, one run of 100 steps", median(one), "steps/s"),
-        Figure("Recoup, one run, as a share of bare", ratio, "", bar=0.6),
-        Figure("Recoup, 50 runs of 20 steps", median(many), "steps/s", bar=3000),
+        of_rounds("one run of 100 steps", one, "steps/s", peers=[floor, *beside_one], keeps=kept),
+        of_rounds("50 runs of 20 steps", many, "steps/s", 3000, peers=beside_many, keeps=kept),
+        *([dbos] if isinstance(dbos, LeftOut) else []),
     ]
-    if peer:
-        peer_one, peer_many = median([p["one"] for p in peer]), median([p["many"] for p in peer])
-        figures += [
-            Figure("DBOS on SQLite, one workflow of 100 steps", peer_one, "steps/s"),
-            Figure("DBOS on SQLite, 50 workflows of 20 steps", peer_many, "steps/s"),
-            Figure("Recoup over DBOS, one run", median(one) / peer_one, "times", bar=1),
-            Figure("Recoup over DBOS, 50 runs", median(many) / peer_many, "times", bar=1),
-        ]
-    return figures
+
+
+def beside_dbos(ours: list[float], peer: list[dict[str, float]], what: str) -> list[Peer]:
+    rates = [rate[what] for rate in peer]
+    return [against("DBOS on SQLite", ours, rates, floor=1, keeps=KEEPS["DBOS"])] if rates else []
 
 
 async def bytes_per_step(folder: Path) -> int:
@@ -121,19 +117,6 @@ async def timed(house: House, runs: int, steps: int) -> float:
     seconds = time.perf_counter() - began
     assert all(state.status == "succeeded" for state in ended)
     return runs * steps / seconds
-
-
-def dbos_python() -> Path | None:
-    """A throw-away environment with DBOS; None where it cannot be had."""
-    python = PLACE / "dbos" / "bin" / "python"
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", PLACE / "dbos"], check=True)
-        got = subprocess.run([python, "-m", "pip", "install", "-q", "dbos"], capture_output=True, text=True)
-        if got.returncode:
-            shutil.rmtree(PLACE / "dbos")
-            print("DBOS could not be installed, so it is not compared:", got.stderr.strip().splitlines()[-1])
-            return None
-    return python
 
 
 def dbos_steps(python: Path, folder: Path) -> dict[str, float]:

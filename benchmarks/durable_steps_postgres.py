@@ -13,8 +13,10 @@ from pathlib import Path
 
 import psycopg
 
-from benchmarks.durable_steps import PLACE, bytes_per_step, in_folder, timed
-from benchmarks.report import Figure, median
+from benchmarks.durable_steps import bytes_per_step, in_folder, timed
+from benchmarks.peers.environments import PLACE
+from benchmarks.progress import rounds
+from benchmarks.report import Figure, against, of_rounds, scaled
 from recoup.clock import SystemClock
 from recoup.ledger.postgres.ledger import PostgresLedger
 from recoup.redaction.patterns.catalogue import default_cache, pattern_set
@@ -23,7 +25,7 @@ from recoup.testing.house import House, plan_of
 from recoup.testing.postgres import PostgresServer, postgres_server
 from recoup.testing.runtime import ScriptedRuntime
 
-ROUNDS = 11
+ROUNDS = scaled(11, 1)
 
 
 def run() -> list[Figure]:
@@ -31,18 +33,16 @@ def run() -> list[Figure]:
     row_bytes = in_folder(lambda folder: asyncio.run(bytes_per_step(folder)))
     with postgres_server(durable=True, folder=PLACE) as server:
         rates = [
-            in_folder(lambda folder: asyncio.run(measure(server, folder, row_bytes))) for _ in range(ROUNDS)
+            in_folder(lambda folder: asyncio.run(measure(server, folder, row_bytes)))
+            for _ in rounds(ROUNDS, "bare inserts and Recoup by turns")
         ]
-    ratio = median([one / bare for bare, one, _ in rates])
+    bare, one, many = ([rate[place] for rate in rates] for place in range(3))
+    floor = against(
+        "bare PostgreSQL, one insert and commit per step", one, bare, floor=0.4, bare=True, paired=True
+    )
     return [
-        Figure(
-            "bare PostgreSQL, one insert and commit per step",
-            median([bare for bare, _, _ in rates]),
-            "steps/s",
-        ),
-        Figure("Recoup, one run of 100 steps", median([one for _, one, _ in rates]), "steps/s"),
-        Figure("Recoup, one run, as a share of bare", ratio, "", bar=0.4),
-        Figure("Recoup, 50 runs of 20 steps", median([many for _, _, many in rates]), "steps/s"),
+        of_rounds("one run of 100 steps", one, "steps/s", peers=[floor]),
+        of_rounds("50 runs of 20 steps", many, "steps/s"),
     ]
 
 

@@ -8,19 +8,24 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.report import LeftOut
+
 ROOT: Final = Path(__file__).resolve().parents[1]
 SHARED: Final = ROOT.parent / "shared"
 EVALUATE_TIMEOUT_S: Final = 300
 
 
+def absent(name: str) -> LeftOut:
+    return LeftOut("what is judged by others", f"../shared/{name} is not here")
+
+
 def evaluated(
     name: str, adapter: str, *arguments: str | Path, timeout_s: float = EVALUATE_TIMEOUT_S
-) -> dict[str, Any] | None:
-    """What the evaluator says of the adapter, or None (and a word about it) when it is not there."""
+) -> dict[str, Any] | LeftOut:
+    """What the evaluator says of the adapter, or that it is not there."""
     program = SHARED / "bench" / name
     if not program.is_file():
-        print(f"  ../shared/bench/{name} is not here: its figures are left out")
-        return None
+        return absent(f"bench/{name}")
     command = [sys.executable, program, "--adapter", ROOT / "benchmarks" / adapter, "--json", *arguments]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, timeout=timeout_s, check=True, text=True)
     figures: dict[str, Any] = json.loads(done.stdout)

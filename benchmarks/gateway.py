@@ -27,8 +27,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
-from benchmarks.durable_steps import PLACE, bare_commits, in_folder
-from benchmarks.report import Figure, median, percentile
+from benchmarks.durable_steps import bare_commits, in_folder
+from benchmarks.peers.environments import PLACE
+from benchmarks.progress import doing
+from benchmarks.report import Figure, LeftOut, Row, against, of_rounds, percentile, scaled
 from recoup.clock import SystemClock
 from recoup.ledger.sqlite import SqliteLedger
 from recoup.model import events as ev
@@ -41,41 +43,48 @@ from recoup.testing.list_suite import CLASSES, drives, fails, finished
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Page
 
-RUNS = int(os.environ.get("RECOUP_BENCH_RUNS", "100000"))
+RUNS = int(os.environ.get("RECOUP_BENCH_RUNS") or scaled(100_000, 10_000))
 BATCH = 500
 APART_S = 6
 """Between two runs: a hundred thousand are a week."""
-ROUNDS = 120
+ROUNDS = scaled(120, 5)
 PAGE = 50
 DEEP = 100
 """Pages."""
 CLIENTS, SUBMISSIONS = 8, 150
 """Each."""
-SUBMIT_TURNS = 3
-APPENDED = 60
+SUBMIT_TURNS = scaled(3, 1)
+APPENDED = scaled(60, 10)
 LIST_BAR_MS, EVENT_BAR_MS, SUBMIT_BAR = 100, 150, 200
 PAINT_BAR_MS = 300.0
-PAINTS = 15
+PAINTS = scaled(15, 3)
 PAGES = ("/", "/runs", "/runs?status=failed", "/workflows", "/audit")
 _PAINTED = "() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
+NO_BROWSER = "there is no Chromium here (recoup browser install)"
 PLAN = "{version: 1, name: tiny, steps: [{id: a, run: 'true'}]}"
 OPEN = "20260101-open"
 """The run that is appended to. Nobody drives it."""
 
 
-def run() -> list[Figure]:
+def run() -> list[Row]:
     PLACE.mkdir(exist_ok=True)
     return in_folder(measured)
 
 
-def measured(folder: Path) -> list[Figure]:
+def measured(folder: Path) -> list[Row]:
+    doing(f"making {RUNS:,} runs")
     home, began_s = folder / "home", time.perf_counter()
     asyncio.run(fill(home / "ledger.db"))
-    figures = [Figure(f"{RUNS:,} runs made in", time.perf_counter() - began_s, "s", bar=120, at_most=True)]
+    made_s = time.perf_counter() - began_s
+    figures: list[Row] = [Figure(f"{RUNS:,} runs made in", made_s, "s", bar=120, at_most=True)]
     with served(home) as gateway:
+        doing("lists")
         figures += lists(gateway, home)
+        doing("pages in a browser")
         figures += asyncio.run(paints(gateway))
+        doing("submissions")
         figures += submissions(gateway, folder)
+        doing("events, from the append to who listens")
         figures += asyncio.run(events(gateway, home))
     return figures
 
@@ -170,10 +179,11 @@ def questions() -> dict[str, Mapping[str, Any]]:
 
 def lists(gateway: Gateway, home: Path) -> list[Figure]:
     line = http.client.HTTPConnection(gateway.host, gateway.port)
-    figures, plain = [], 0.0
+    figures: list[Figure] = []
+    plain: list[float] = []
     for name, asked in questions().items():
         took = [asked_ms(line, gateway, "/api/runs", {**asked, "limit": PAGE}) for _ in range(ROUNDS)]
-        plain = plain or median(took)
+        plain = plain or took
         figures.append(_list_figure(name, took))
     cursor = deep(line, gateway)
     took = [asked_ms(line, gateway, "/api/runs", {"limit": PAGE, "cursor": cursor}) for _ in range(ROUNDS)]
@@ -182,7 +192,8 @@ def lists(gateway: Gateway, home: Path) -> list[Figure]:
         took = [asked_ms(line, gateway, path, asked) for _ in range(ROUNDS)]
         figures.append(Figure(f"{path}: p99", percentile(took, 0.99), "ms", LIST_BAR_MS, at_most=True))
     line.close()
-    return [*figures, Figure("a page over HTTP / its bare query", plain / bare_query_ms(home), "times")]
+    bare = against("its bare query", plain, bare_query_ms(home), at_most=True, bare=True)
+    return [*figures, of_rounds("a page over HTTP, no filter: p50", plain, "ms", at_most=True, peers=[bare])]
 
 
 OTHERS: dict[str, Mapping[str, Any]] = {
@@ -221,7 +232,7 @@ def answered(line: http.client.HTTPConnection, gateway: Gateway, path: str, aske
     return json.loads(body)
 
 
-def bare_query_ms(home: Path) -> float:
+def bare_query_ms(home: Path) -> list[float]:
     with contextlib.closing(sqlite3.connect(f"file:{home}/ledger.db?mode=ro", uri=True)) as database:
         took = []
         for _ in range(ROUNDS):
@@ -229,7 +240,7 @@ def bare_query_ms(home: Path) -> float:
             sql = "SELECT * FROM runs ORDER BY submitted_at_us DESC, run_id DESC LIMIT ?"
             assert len(database.execute(sql, (PAGE,)).fetchall()) == PAGE
             took.append((time.perf_counter() - began) * 1000)
-    return median(took)
+    return took
 
 
 # Submissions
@@ -244,12 +255,16 @@ def submissions(gateway: Gateway, folder: Path) -> list[Figure]:
         bare_folder = folder / f"bare-{turn}"
         bare_folder.mkdir()
         bare.append(bare_commits(bare_folder, 2_000))
-    figures = [
-        Figure(f"submitted by {CLIENTS} clients{name}", median(many), "runs/s", SUBMIT_BAR)
+    return [
+        of_rounds(
+            f"submitted by {CLIENTS} clients{name}",
+            many,
+            "runs/s",
+            SUBMIT_BAR,
+            peers=[against("bare durable commits of one row", many, bare, bare=True)],
+        )
         for name, many in rates.items()
     ]
-    plain = median(rates[""])
-    return [*figures, Figure("bare durable commits of one row / submissions", median(bare) / plain, "times")]
 
 
 def _in_a_process(what: str, gateway: Gateway, *words: str) -> float:
@@ -298,12 +313,11 @@ def _request(method: str, path: str, headers: Mapping[str, str]) -> bytes:
 # Pages
 
 
-async def paints(gateway: Gateway) -> list[Figure]:
+async def paints(gateway: Gateway) -> list[Row]:
     """When the first thing of a page is seen, counted from asking for it, in a browser that has its styles already."""
     found = find_browser(os.environ) if has_library() else None
     if found is None:
-        print("  no Chromium here (recoup browser install): no page is painted")
-        return []
+        return [LeftOut("pages in a browser", NO_BROWSER)]
     async with _browsing(gateway, found.executable) as context:
         page = await context.new_page()
         return [await _paint(page, gateway, path) for path in PAGES]
@@ -316,7 +330,7 @@ async def _paint(page: Page, gateway: Gateway, path: str) -> Figure:
         found = await page.wait_for_function(_PAINTED)
         took.append(float(await found.json_value()))
     name = f"first paint of {path}: p50 of {PAINTS}"
-    return Figure(name, median(took), "ms", PAINT_BAR_MS, at_most=True)
+    return of_rounds(name, took, "ms", PAINT_BAR_MS, at_most=True)
 
 
 @contextlib.asynccontextmanager
@@ -339,20 +353,19 @@ async def _browsing(gateway: Gateway, executable: str) -> AsyncIterator[BrowserC
 # Events
 
 
-async def events(gateway: Gateway, home: Path) -> list[Figure]:
+async def events(gateway: Gateway, home: Path) -> list[Row]:
     plain = await _delays_ms(gateway, home, _plain_listener(gateway))
     figures = [_event_figure("a plain client", plain)]
     found = find_browser(os.environ) if has_library() else None
     if found is None:
-        print("  no Chromium here (recoup browser install): a plain client listens")
-        return figures
+        return [*figures, LeftOut("events in a browser", NO_BROWSER)]
     in_page = await _delays_ms(gateway, home, _browser_listener(gateway, found.executable))
     return [*figures, _event_figure("a browser", in_page)]
 
 
 def _event_figure(who: str, delays_ms: list[float]) -> Figure:
     name = f"from the append to {who}: p50 of {len(delays_ms)}"
-    return Figure(name, median(delays_ms), "ms", EVENT_BAR_MS, at_most=True)
+    return of_rounds(name, delays_ms, "ms", EVENT_BAR_MS, at_most=True)
 
 
 async def _delays_ms(gateway: Gateway, home: Path, listener: AsyncIterator[dict[int, float]]) -> list[float]:

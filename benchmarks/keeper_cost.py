@@ -6,14 +6,14 @@ import asyncio
 import os
 import time
 
-from benchmarks.report import Figure, median
+from benchmarks.report import Figure, against, of_rounds, scaled
 from recoup.clock import SystemClock
 from recoup.engine.lease import LeaseLifeline
 from recoup.model.ids import ProcessIdentity
 from recoup.model.process import EndedBy, ProcessSpec
 from recoup.processes.keeper import LinuxKeeper
 
-ROUNDS = 40
+ROUNDS = scaled(40, 5)
 
 
 def run() -> list[Figure]:
@@ -25,11 +25,11 @@ async def measure() -> list[Figure]:
     for _ in range(ROUNDS):
         kept.append(await kept_ms())
         plain.append(await plain_ms())
-    cost = median([k - p for k, p in zip(kept, plain, strict=True)])
+    costs = [k - p for k, p in zip(kept, plain, strict=True)]
+    bare = against("a plain subprocess", kept, plain, at_most=True, bare=True)
     return [
-        Figure("a plain subprocess", median(plain), "ms"),
-        Figure("the same, kept", median(kept), "ms"),
-        Figure("the keeper's cost", cost, "ms", bar=60, at_most=True),
+        of_rounds("a kept process that does nothing", kept, "ms", at_most=True, peers=[bare]),
+        of_rounds("the keeper's cost", costs, "ms", bar=60, at_most=True),
     ]
 
 

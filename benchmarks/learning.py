@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from tools.resolver_training.generated import two_versions
 
-from benchmarks.report import Figure, median
+from benchmarks.report import Figure, median, scaled
 from recoup.kernel.canonical import digest
 from recoup.kernel.memory import TargetMemory
 from recoup.learning.codec import decode_memory, encode_memory
@@ -28,7 +28,7 @@ from recoup.model.target import Box, Element
 ENTRIES: Final = 10_000
 SCREENS: Final = 200
 ROUNDS: Final = 5
-CALLS: Final = 500
+CALLS: Final = scaled(500, 20)
 FLOORS: Final = (0.72, 0.82)
 NOW: Final = Instant(1_800_000_000_000_000, 1, "boot")
 WORKFLOW: Final = "approve invoices"

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-import statistics
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from benchmarks.report import Figure
+from benchmarks.peers.environments import PLACE
+from benchmarks.progress import rounds
+from benchmarks.report import Figure, against, of_rounds, scaled
 from recoup.ledger.connection import open_writer
 from recoup.ledger.sqlite import SqliteLedger
 from recoup.model.events import AttemptFinished, AttemptStarted, Payload, RunSubmitted, WorkflowStepResult
@@ -24,11 +25,12 @@ from recoup.model.plan import Plan
 from recoup.model.storage import Append, Draft, StreamAppend
 from recoup.redaction.redactor import SecretRedactor
 
-ROUNDS = 15
+ROUNDS = scaled(15, 2)
 STEPS = 100
 RUNS_AT_ONCE = 50
 STEPS_EACH = 20
-_BARS = {"fresh: ledger / bare": 0.75, "ledger, 50 runs at once (commits/s)": 4000.0}
+FLOORS = {"fresh": 0.75, "lasting": None}
+AT_ONCE_BAR = 4000.0
 
 _REDACTOR = SecretRedactor()
 _OWNER = ProcessIdentity("bench", "0f8fad5b-d9cb-469f-a165-70867728950e", 4242, 123_456)
@@ -36,37 +38,46 @@ _DIGEST = "sha256:" + "ab" * 32
 
 
 def run() -> list[Figure]:
-    place = Path(__file__).parents[1] / ".bench"
-    place.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=place) as folder:
-        figures = asyncio.run(_measure(Path(folder)))
-    return [Figure(name, value, "", bar=_BARS.get(name)) for name, value in figures.items()]
+    PLACE.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=PLACE) as folder:
+        rates = asyncio.run(_measure(Path(folder)))
+    figures = [
+        of_rounds(
+            f"appends to a {kind} file",
+            rates[f"ledger, {kind}"],
+            "/s",
+            peers=[
+                against(
+                    "bare SQLite, as many bytes",
+                    rates[f"ledger, {kind}"],
+                    rates[f"bare, {kind}"],
+                    floor=floor,
+                    bare=True,
+                )
+            ],
+        )
+        for kind, floor in FLOORS.items()
+    ]
+    return [*figures, of_rounds("appends of 50 runs at once", rates["ledger, at once"], "/s", AT_ONCE_BAR)]
 
 
-async def _measure(folder: Path) -> dict[str, float]:
+async def _measure(folder: Path) -> dict[str, list[float]]:
     lasting_bare = _bare_table(folder / "lasting-bare.db")
     lasting = SqliteLedger(folder / "lasting" / "ledger.db")
     rates: dict[str, list[float]] = {}
-    for number in range(ROUNDS):
+    for number in rounds(ROUNDS, "bare commits and appends by turns"):
         bare = _bare_table(folder / f"bare-{number}.db")
         ledger = SqliteLedger(folder / f"fresh-{number}" / "ledger.db")
         rates.setdefault("bare, fresh", []).append(_bare_rate(bare))
         rates.setdefault("ledger, fresh", []).append(await _rate(ledger, f"r{number}"))
         rates.setdefault("bare, lasting", []).append(_bare_rate(lasting_bare))
         rates.setdefault("ledger, lasting", []).append(await _rate(lasting, f"r{number}"))
-        rates.setdefault("ledger, 50 runs at once", []).append(await _rate_at_once(ledger))
+        rates.setdefault("ledger, at once", []).append(await _rate_at_once(ledger))
         bare.close()
         await ledger.close()
     lasting_bare.close()
     await lasting.close()
-    figures = {f"{name} (commits/s)": statistics.median(values) for name, values in rates.items()}
-    figures["fresh: ledger / bare"] = _ratio(rates["ledger, fresh"], rates["bare, fresh"])
-    figures["lasting: ledger / bare"] = _ratio(rates["ledger, lasting"], rates["bare, lasting"])
-    return figures
-
-
-def _ratio(ours: list[float], bare: list[float]) -> float:
-    return statistics.median(ours) / statistics.median(bare)
+    return rates
 
 
 def _bare_table(path: Path) -> sqlite3.Connection:

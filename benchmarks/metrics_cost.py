@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 
-from benchmarks.report import Figure, percentile
+from benchmarks.report import Figure, percentile, scaled
 from recoup.metrics.collector import EVENTS_MAX, Metrics
 from recoup.metrics.measures import RunContext, measure
 from recoup.metrics.resolver import Address, Resolver
@@ -15,7 +15,7 @@ from recoup.model.events import AttemptFailed, AttemptFinished, AttemptStarted, 
 from recoup.model.failure import Facts, FailureClass, FailureKind
 from recoup.model.instant import Instant
 
-ROUNDS = 20
+ROUNDS = scaled(20, 2)
 EVENTS = 600
 """In each round; a pause follows, as between steps, and no queue is ever full."""
 BAR_US = 20

@@ -19,8 +19,10 @@ from typing import Any
 import msgspec
 import psycopg
 
-from benchmarks.durable_steps import PLACE, in_folder
-from benchmarks.report import Figure, median
+from benchmarks.durable_steps import in_folder
+from benchmarks.peers.environments import PLACE
+from benchmarks.progress import doing
+from benchmarks.report import Figure, of_rounds, scaled
 from recoup.clock import SystemClock
 from recoup.kernel.canonical import digest
 from recoup.ledger.folds import STATE_LAG_EVENTS, encode_state
@@ -38,9 +40,9 @@ from recoup.testing.house import House, plan_of
 from recoup.testing.postgres import postgres_server
 from recoup.testing.runtime import ScriptedRuntime
 
-RUNS = int(os.environ.get("RECOUP_BENCH_RUNS", "1000000"))
+RUNS = int(os.environ.get("RECOUP_BENCH_RUNS") or scaled(1_000_000, 5_000))
 WORKFLOWS = 50
-ROUNDS = 41
+ROUNDS = scaled(41, 3)
 STEPS = 100
 OPEN = 50
 BAR = 1.2
@@ -65,6 +67,7 @@ async def on_sqlite(folder: Path) -> list[Figure]:
     full, empty = folder / "full" / "ledger.db", folder / "empty" / "ledger.db"
     for path in (full, empty):
         await SqliteLedger(path).close()
+    doing(f"SQLite: making {RUNS:,} finished runs")
     began_s = time.perf_counter()
     fill_sqlite(full)
     took_s = time.perf_counter() - began_s
@@ -76,6 +79,7 @@ async def on_sqlite(folder: Path) -> list[Figure]:
 
 
 async def on_postgres(folder: Path, full: str, empty: str) -> list[Figure]:
+    doing(f"PostgreSQL: making {RUNS:,} finished runs")
     began_s = time.perf_counter()
     fill_postgres(full)
     took_s = time.perf_counter() - began_s
@@ -95,6 +99,7 @@ async def side_by_side(
         await ledger.close()
     ratios: dict[str, list[float]] = {}
     for number in range(-2, ROUNDS):
+        doing(f"{name}, a full database and an empty one by turns: round {number + 3} of {ROUNDS + 2}")
         sides = [number % 2 == 0, number % 2 != 0]
         found: dict[bool, dict[str, float]] = {}
         for is_full in sides:
@@ -106,7 +111,7 @@ async def side_by_side(
                 ratios.setdefault(what, []).append(seconds / found[False][what])
     figures = [Figure(f"{name}: {RUNS:,} finished runs were made in", took_s, "s")]
     figures += [
-        Figure(f"{name}: {what}, full / empty", median(many), "times", bar=BAR, at_most=True)
+        of_rounds(f"{name}: {what}, full / empty", many, "times", bar=BAR, at_most=True)
         for what, many in ratios.items()
     ]
     ledger = await opened(True)

@@ -9,9 +9,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.report import Figure, median
+from benchmarks.progress import rounds
+from benchmarks.report import Figure, of_rounds, scaled
 
-ROUNDS = 15
+ROUNDS = scaled(15, 3)
 PLAN = "{version: 1, name: tiny, steps: [{id: a, run: 'true'}]}"
 
 
@@ -20,14 +21,14 @@ def run() -> list[Figure]:
         plan = Path(folder, "plan.yaml")
         plan.write_text(PLAN)
         helping, running, plain = [], [], []
-        for _ in range(ROUNDS):
+        for _ in rounds(ROUNDS, "recoup --help and recoup run"):
             helping.append(seconds(folder, "--help"))
             running.append(seconds(folder, "run", str(plan), "--quiet"))
             plain.append(bash_seconds())
-        over = median([whole - step for whole, step in zip(running, plain, strict=True)])
+        over = [whole - step for whole, step in zip(running, plain, strict=True)]
     return [
-        Figure("recoup --help", median(helping), "s", bar=0.2, at_most=True),
-        Figure("a one-step run, over its step", over, "s", bar=0.5, at_most=True),
+        of_rounds("recoup --help", helping, "s", bar=0.2, at_most=True),
+        of_rounds("a one-step run, over its step", over, "s", bar=0.5, at_most=True),
     ]
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import psycopg
 
+from examples.camera import signed_in
 from examples.dying_workers.fleet import Fleet, Worker, lines_of
 from examples.dying_workers.history import History
-from examples.dying_workers.pictures import Camera
 from examples.stage import Stage, until
 from recoup.testing.postgres import postgres_server
 
@@ -23,7 +23,7 @@ async def tell(stage: Stage) -> None:
     shutil.copytree(PIPELINE, stage.folder / "pipeline", dirs_exist_ok=True)
     with postgres_server() as server:
         story = Story(stage, server.fresh_database())
-        async with story.fleet, story.camera:
+        async with story.fleet:
             await story.tell()
 
 
@@ -36,7 +36,6 @@ class Story:
         self.lease_s, heartbeat_s = (2.5, 0.6) if stage.short else (5.0, 1.0)
         self.pace_s = 0.0 if stage.short else 0.4
         self.fleet = Fleet(stage, secrets.token_urlsafe(32))
-        self.camera = Camera(stage, self.fleet)
         self.journal, self.outbox, self.gates = (
             stage.folder / name for name in ("journal", "outbox", "gates")
         )
@@ -50,6 +49,12 @@ class Story:
             "OUTBOX": str(self.outbox),
             "GATES": str(self.gates),
         }
+
+    async def picture(self, what: str, path: str) -> None:
+        """Of a page of the console, where somebody asked for pictures."""
+        fleet = self.fleet
+        async with signed_in(self.stage.pictures, "dying-workers", fleet.url, fleet.token) as camera:
+            await camera.take(what, path)
 
     async def tell(self) -> None:
         await self.begin()
@@ -85,7 +90,7 @@ class Story:
             await self.fleet.hire()
         await asyncio.gather(self.lost_by(first, killed.pid), self.lost_by(second, frozen.pid))
         self.stage.promise("another worker went on with each of the two runs", True)
-        await self.camera.take("fleet", "/fleet")
+        await self.picture("fleet", "/fleet")
         await self.the_frozen_one_wakes(frozen, second)
 
     async def the_frozen_one_is_silent(self, frozen: Worker, run_id: str) -> None:
@@ -122,7 +127,7 @@ class Story:
         await self.fleet.hire()
         await until(lambda: self.is_(run_id, "escalated"), f"nobody is asked about {run_id}")
         self.stage.promise("nobody knows whether the report was sent, so that a person is asked", True)
-        await self.camera.take("asked", f"/runs/{run_id}")
+        await self.picture("asked", f"/runs/{run_id}")
         await self.settle(run_id)
 
     async def all_of_them_in_turn(self) -> None:
@@ -159,7 +164,7 @@ class Story:
         await until(lambda: self.all_over(list(self.runs)), "not all runs end")
         events = dict(zip(self.runs, await asyncio.gather(*map(self.fleet.events, self.runs)), strict=True))
         history = History(self.runs, events, self.stage.folder, self.database)
-        await self.camera.take("runs", "/runs")
+        await self.picture("runs", "/runs")
         self.judge(history, [await self.is_(run_id, "succeeded") for run_id in self.runs])
         listed = {one["runId"]: one["worker"] for one in (await self.fleet.ask("/api/runs"))["items"]}
         self.stage.promise(
