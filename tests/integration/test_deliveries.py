@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from recoup.dispatch.local import LocalDispatch
 from recoup.engine.claim import Claimed
 from recoup.engine.driver import Driver
 from recoup.engine.forcing import force_mode
@@ -16,8 +18,10 @@ from recoup.errors import NotFound, SettingsError, StateError
 from recoup.evidence.run_folder import RunFolder
 from recoup.evidence.vault import NoSecrets
 from recoup.fleet.delivering import CLOSED_S, CROWDED_S, DUE_MAX_S, REFUSALS_MAX, Deliveries, Left
+from recoup.fleet.worker import Shift, Worker
 from recoup.kernel.fold import fold
 from recoup.model import events as ev
+from recoup.model.dispatch import Hint, Taken
 from recoup.model.ids import ProcessIdentity, run_stream
 from recoup.model.mode import Mode
 from recoup.model.outcome import Order, Outcome
@@ -430,3 +434,40 @@ async def test_a_driver_that_could_not_renew_in_time_was_not_lost(tmp_path: Path
     assert left.state is not None
     assert (left.state.status, left.state.takeovers) == (RunStatus.SUCCEEDED, 0)
     await house.ledger.close()
+
+
+# A worker
+
+
+class SlowTaking(LocalDispatch):
+    """Takes its hints, and answers when it is let."""
+
+    def __init__(self, *about: Any, **more: Any) -> None:
+        super().__init__(*about, **more)
+        self.asked, self.let = asyncio.Event(), asyncio.Event()
+
+    async def take(self, queues: Sequence[str], capabilities: frozenset[str], limit: int) -> list[Taken]:
+        taken = await super().take(queues, capabilities, limit)
+        self.asked.set()
+        await self.let.wait()
+        return taken
+
+
+async def test_a_worker_takes_no_lost_run_into_the_room_that_it_asked_hints_for(house: Crew) -> None:
+    dispatch = SlowTaking(house.root / "queue.db", house.clock)
+    shift = Shift(worker_id="w", queues=("q",), concurrency=1, until_idle=True)
+    for run_id in ("hinted", "lost"):
+        await house.queue(run_id)
+    await dispatch.hint([Hint("hinted", "q")])
+    await house.ledger.claim("lost", OTHER, 10, house.clock.now())
+    house.time.advance(60)
+    worker = Worker(house.deliveries(), dispatch, shift, lambda _notice: None)
+    taking = asyncio.create_task(worker._take_some())
+    await dispatch.asked.wait()
+    await worker._take_up_lost()
+    dispatch.let.set()
+    assert await taking
+    assert worker.runs == ("hinted",), "the lost one waits for its turn"
+    assert await dispatch.hinted(["lost"]) == {"lost"}
+    await asyncio.gather(*worker._tasks.values(), *worker._leaving)
+    await dispatch.close()

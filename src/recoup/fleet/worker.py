@@ -88,6 +88,8 @@ class Worker:
         self._chores = chores
         self._started_at: Instant = self._world.clock.now()
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._asked_for = 0
+        """How many hints are being taken: that room is nobody else's."""
         self._drivers: dict[str, Driver] = {}
         self._leaving: set[asyncio.Task[None]] = set()
         """Those whose run is left, and whose hint is still to be told so."""
@@ -149,20 +151,32 @@ class Worker:
                 return
 
     async def _take_some(self) -> bool:
-        room = self._shift.concurrency - len(self._tasks)
+        room = self._room_left
         if room <= 0:
             self._room.clear()
             await self._room.wait()
             await asyncio.sleep(TOGETHER_S)
             return True
+        self._asked_for = room
+        try:
+            found = await self._begin_hinted(room)
+        finally:
+            self._asked_for = 0
+        if not found:
+            await self._or_stop(self._dispatch.wait(0.2 if self._shift.until_idle else IDLE_S))
+        return found
+
+    @property
+    def _room_left(self) -> int:
+        return self._shift.concurrency - len(self._tasks) - self._asked_for
+
+    async def _begin_hinted(self, room: int) -> bool:
         taken = await self._dispatch.take(self._shift.queues, self._shift.capabilities, room)
         for one in taken:
             if one.hint.run_id in self._tasks:
                 await self._dispatch.done(one)  # it is looked at again when it is left
             else:
                 self._begin(one.hint.run_id, one)
-        if not taken:
-            await self._or_stop(self._dispatch.wait(0.2 if self._shift.until_idle else IDLE_S))
         return bool(taken)
 
     async def _is_work_left(self) -> bool:
@@ -249,7 +263,7 @@ class Worker:
             run_id, now_us = lost.run.run_id, self._world.clock.now().boot_us
             if self._stop.is_set() or run_id in self._tasks or self._not_before_us.get(run_id, 0) > now_us:
                 continue
-            if len(self._tasks) < self._shift.concurrency:
+            if self._room_left > 0:
                 self._begin(run_id, None)
                 await asyncio.sleep(random.uniform(0, 0.02))  # not all workers at once for the same runs
             else:
