@@ -19,7 +19,7 @@ from recoup.processes.keeper_process import new_marker
 from recoup.processes.sweep import KEEPER_MARK, RUN_MARK, sweep_marked
 
 _BOOT: Final = "import sys; sys.path.append(sys.argv[1]); import guard_main; guard_main.main()"
-_READY_S: Final = 10.0
+_READY_S: Final = 30.0
 _LOOK_S: Final = 0.01
 _END_S: Final = 5.0
 _FOLDER_BYTES_MAX: Final = 30
