@@ -1,21 +1,26 @@
 """What an append costs beside a bare SQLite commit of the same bytes, and how much many appends at once gain.
 
 Both run in one process, in turns, on files in the same folder; the figures are medians of the rounds.
-"Fresh" begins each round with a new file, as a short run does; "lasting" goes on with one, as a worker does.
+"Fresh" begins each round with a new file, as a short run does; "lasting" goes on with one, as a worker does. Beside a
+greedy writer, another process that appends without a pause, the longest append counts: everybody must get a turn.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import count
 from pathlib import Path
 
-from benchmarks.peers.environments import PLACE
-from benchmarks.progress import rounds
-from benchmarks.report import Figure, against, of_rounds, scaled
+from benchmarks.peers.environments import PLACE, ROOT
+from benchmarks.progress import doing, rounds
+from benchmarks.report import Figure, against, of_rounds, scaled, spread_of
 from recoup.ledger.connection import open_writer
 from recoup.ledger.sqlite import SqliteLedger
 from recoup.model.events import AttemptFinished, AttemptStarted, Payload, RunSubmitted, WorkflowStepResult
@@ -31,6 +36,10 @@ RUNS_AT_ONCE = 50
 STEPS_EACH = 20
 FLOORS = {"fresh": 0.75, "lasting": None}
 AT_ONCE_BAR = 4000.0
+BESIDE_APPENDS = scaled(200, 20)
+BESIDE_PAUSE_S = 0.005
+BESIDE_BAR_MS = 500.0
+GREEDY_AT_ONCE = 20
 
 _REDACTOR = SecretRedactor()
 _OWNER = ProcessIdentity("bench", "0f8fad5b-d9cb-469f-a165-70867728950e", 4242, 123_456)
@@ -41,6 +50,7 @@ def run() -> list[Figure]:
     PLACE.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=PLACE) as folder:
         rates = asyncio.run(_measure(Path(folder)))
+        beside_ms = _beside_a_greedy_writer(Path(folder) / "beside" / "ledger.db")
     figures = [
         of_rounds(
             f"appends to a {kind} file",
@@ -58,7 +68,13 @@ def run() -> list[Figure]:
         )
         for kind, floor in FLOORS.items()
     ]
-    return [*figures, of_rounds("appends of 50 runs at once", rates["ledger, at once"], "/s", AT_ONCE_BAR)]
+    at_once = of_rounds("appends of 50 runs at once", rates["ledger, at once"], "/s", AT_ONCE_BAR)
+    return [*figures, at_once, _longest(beside_ms)]
+
+
+def _longest(waits_ms: list[float]) -> Figure:
+    name = f"longest of {len(waits_ms)} appends beside a greedy writer"
+    return Figure(name, max(waits_ms), "ms", BESIDE_BAR_MS, at_most=True, spread=spread_of(waits_ms))
 
 
 async def _measure(folder: Path) -> dict[str, list[float]]:
@@ -120,6 +136,53 @@ async def _append_all(append: Callable[[Append], Awaitable[object]], appends: li
         await append(one)
 
 
+def _beside_a_greedy_writer(path: Path) -> list[float]:
+    doing("appends beside a greedy writer")
+    with _greedy_writer(path) as greedy:
+        waits_ms = asyncio.run(_waits_ms(path))
+        assert greedy.poll() is None, "the greedy writer ended too early to be in anybody's way"
+    return waits_ms
+
+
+@contextlib.contextmanager
+def _greedy_writer(path: Path) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "benchmarks.ledger_commits", str(path)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as child:
+        try:
+            assert child.stdout
+            assert child.stdout.readline() == "writing\n", "the greedy writer did not begin"
+            yield child
+        finally:
+            child.kill()
+
+
+async def _waits_ms(path: Path) -> list[float]:
+    ledger, waits_ms = SqliteLedger(path), []
+    lease = await _submitted(ledger, "patient")
+    for index in range(1, BESIDE_APPENDS + 1):
+        append, begin = _step("patient", index, lease), time.perf_counter()
+        await ledger.append(append)
+        waits_ms.append(1000 * (time.perf_counter() - begin))
+        await asyncio.sleep(BESIDE_PAUSE_S)
+    await ledger.close()
+    return waits_ms
+
+
+async def _write_for_ever(path: Path) -> None:
+    """In a process of its own, until it is killed."""
+    ledger = SqliteLedger(path)
+    leases = [await _submitted(ledger, f"greedy-{number}") for number in range(GREEDY_AT_ONCE)]
+    print("writing", flush=True)
+    async with asyncio.TaskGroup() as group:
+        for lease in leases:
+            group.create_task(_append_for_ever(ledger, lease))
+
+
+async def _append_for_ever(ledger: SqliteLedger, lease: Lease) -> None:
+    for index in count(1):
+        await ledger.append(_step(lease.run_id, index, lease))
+
+
 async def _submitted(ledger: SqliteLedger, run_id: str) -> Lease:
     lease = await ledger.claim(run_id, _OWNER, 10, _now())
     assert lease is not None
@@ -178,3 +241,7 @@ def _draft(payload: Payload) -> Draft:
 
 def _now() -> Instant:
     return Instant(time.time_ns() // 1000, time.monotonic_ns() // 1000, _OWNER.boot_id)
+
+
+if __name__ == "__main__":
+    asyncio.run(_write_for_ever(Path(sys.argv[1])))
