@@ -419,6 +419,19 @@ async def test_many_that_find_no_room_are_put_off_longer_and_longer_without_a_qu
     await house.ledger.close()
 
 
+async def test_a_full_workflow_keeps_no_other_workflow_of_its_queue_waiting(tmp_path: Path) -> None:
+    house = crew(tmp_path, Policy(workflow_concurrency_max=1, queue_concurrency_max=10))
+    for run_id, workflow in (("busy", "full"), ("r", "full"), ("s", "free")):
+        await house.queue(run_id, plan=plan_of("a", name=workflow))
+    assert await house.ledger.claim("busy", OTHER, 1e6, house.clock.now()) is not None
+    deliveries = house.deliveries()
+    assert (await deliveries.deliver("r", lambda _driver: None)).again_in_s == CROWDED_S
+    left = await deliveries.deliver("s", lambda _driver: None)
+    assert left.state is not None
+    assert left.state.status is RunStatus.SUCCEEDED
+    await house.ledger.close()
+
+
 async def test_a_clock_that_is_wrong_puts_nobody_off_for_long(house: Crew) -> None:
     await house.queue("r", not_before_us=house.clock.now().plus_s(86_400).wall_us)
     assert (await house.deliver()).again_in_s == DUE_MAX_S

@@ -59,8 +59,8 @@ class Deliveries:
     decliner: Callable[[RunState, Policy, Claimed], Driver]
     """For a run that cannot be driven here: it needs nothing but the ledger."""
     wind_up: Callable[[RunState], Awaitable[list[str]]]
-    _full: dict[Crowd, Instant] = field(default_factory=dict)
-    """When a crowd was last seen to be full."""
+    _full: dict[tuple[Crowd, ...], Instant] = field(default_factory=dict)
+    """When a run of all these crowds last found no room. Nobody says which of them was full."""
     _waits: dict[str, float] = field(default_factory=dict)
     """How long a run that found no room was put off last."""
     _refusals: dict[str, int] = field(default_factory=dict)
@@ -87,17 +87,15 @@ class Deliveries:
         return await self._drive(state, taken, policy, on_driver)
 
     async def _claimed_within(self, run_id: str, crowds: tuple[Crowd, ...]) -> Claimed | Held | Crowded:
-        """A crowd that was full a moment ago is not asked again: thousands may wait for it."""
+        """Where there was no room a moment ago nobody asks again: thousands may wait for it."""
         now = self.world.clock.now()
-        if any(
-            crowd in self._full and elapsed_s(self._full[crowd], now, FULL_S) < FULL_S for crowd in crowds
-        ):
+        if crowds in self._full and elapsed_s(self._full[crowds], now, FULL_S) < FULL_S:
             return Crowded()
         taken = await claim_within(self.world, run_id, crowds)
         if isinstance(taken, Crowded):
             if len(self._full) >= _REMEMBERED_MAX:
                 self._full.clear()
-            self._full.update(dict.fromkeys(crowds, now))
+            self._full[crowds] = now
         return taken
 
     def _crowded(self, state: RunState) -> Left:
