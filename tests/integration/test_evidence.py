@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,23 @@ async def test_altered_evidence_is_not_served(tmp_path: Path) -> None:
 async def test_what_is_not_evidence_is_not_found(tmp_path: Path, handle: str) -> None:
     with pytest.raises(NotFound):
         await FolderEvidence(tmp_path).get(handle)
+
+
+async def test_several_may_remove_the_same_evidence_at_once(tmp_path: Path) -> None:
+    evidence = FolderEvidence(tmp_path)
+    handles = [await evidence.put(REDACTOR.redact(f"proof {number}"), 100) for number in range(300)]
+    for path in tmp_path.glob("??/*"):
+        os.utime(path, (0, 0))
+    together = threading.Barrier(4)
+
+    def remove_all() -> int:
+        together.wait()
+        return sum(evidence.remove(handle, 3600) is not None for handle in handles)
+
+    with ThreadPoolExecutor(4) as threads:
+        removed = [threads.submit(remove_all) for _ in range(4)]
+    assert sum(one.result() for one in removed) == len(handles)
+    assert evidence.older_than(0) == set()
 
 
 async def test_only_what_is_old_is_removed(tmp_path: Path) -> None:

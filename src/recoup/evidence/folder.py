@@ -67,18 +67,10 @@ class FolderEvidence:
 
     def remove(self, handle: str, older_than_s: float) -> int | None:
         """How many bytes that was. None: it is not here, or young: its event may still be on its way."""
-        path = self._path(handle)
-        aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.gone")
-        if not path.is_file() or _age_s(path) <= older_than_s:
-            return None
-        # Aside first: somebody may have stored it again between the look and this.
-        path.rename(aside)
-        if _age_s(aside) <= older_than_s:
-            aside.rename(path)
-            return None
-        size_bytes = aside.stat().st_size
-        aside.unlink()
-        return size_bytes
+        try:
+            return _removed(self._path(handle), older_than_s)
+        except FileNotFoundError:
+            return None  # somebody else prunes here, too, and was faster
 
     def sweep(self, older_than_s: float) -> None:
         """Remove what was begun, to be written or to be removed, and never ended."""
@@ -89,6 +81,20 @@ class FolderEvidence:
     def _path(self, handle: str) -> Path:
         name = handle.removeprefix("sha256:")
         return self._root / name[:2] / name
+
+
+def _removed(path: Path, older_than_s: float) -> int | None:
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.gone")
+    if not path.is_file() or _age_s(path) <= older_than_s:
+        return None
+    # Aside first: somebody may have stored it again between the look and this.
+    path.rename(aside)
+    if _age_s(aside) <= older_than_s:
+        aside.rename(path)
+        return None
+    size_bytes = aside.stat().st_size
+    aside.unlink()
+    return size_bytes
 
 
 def _age_s(path: Path) -> float:
