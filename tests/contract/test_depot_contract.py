@@ -15,6 +15,7 @@ import pytest
 from recoup.depot.folder import FolderDepot
 from recoup.depot.object_store import ObjectStoreDepot
 from recoup.depot.postgres import PostgresDepot
+from recoup.errors import DepotError
 from recoup.ports import Depot
 from recoup.testing.depot_suite import DepotSuite, Opener
 from recoup.testing.postgres import PostgresServer
@@ -63,6 +64,18 @@ class TestPostgres(DepotSuite):
         yield opener
         for depot in opened:
             await depot.close()
+
+
+async def test_a_depot_in_the_database_heeds_the_options_of_its_address(postgres: PostgresServer) -> None:
+    url = postgres.fresh_database()
+    writing = PostgresDepot(url)
+    await writing.put("a", b"1")
+    await writing.close()
+    reading = PostgresDepot(f"{url}?options=-c%20default_transaction_read_only%3Don")
+    assert await reading.get("a") == b"1"
+    with pytest.raises(DepotError, match="read-only"):
+        await reading.put("a", b"2")
+    await reading.close()
 
 
 @pytest.fixture(scope="session")

@@ -127,7 +127,7 @@ class PostgresDepot:
                 autocommit=True,
                 connect_timeout=_CONNECT_S,
                 application_name="recoup depot",
-                options=f"-c statement_timeout={_STATEMENT_MS} -c idle_in_transaction_session_timeout={_STATEMENT_MS}",
+                options=_with_limits(self._url),
             )
         if not self._made:
             await _make(self._connection)
@@ -138,6 +138,14 @@ class PostgresDepot:
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
+
+
+def _with_limits(url: str) -> str:
+    """Behind the options of the address, which would otherwise be lost."""
+    from psycopg.conninfo import conninfo_to_dict
+
+    limits = f"-c statement_timeout={_STATEMENT_MS} -c idle_in_transaction_session_timeout={_STATEMENT_MS}"
+    return f"{conninfo_to_dict(url).get('options') or ''} {limits}".strip()
 
 
 async def _make(connection: AsyncConnection[Any]) -> None:
