@@ -78,7 +78,7 @@ class Settings:
     """The ledger: a file, or a database that machines share."""
     policy: Path | None
     """The policy file."""
-    key: str | None
+    key: str | None = field(repr=False)
     """Encrypts what must be kept but never shown; without it the home keeps a key of its own."""
     lease_s: float
     """How long a driver may be silent before somebody else may drive its run."""
@@ -89,8 +89,9 @@ class Settings:
     """How that server wants tags."""
     otel: bool | None = None
     """Whether traces are made; None: if the environment names a collector."""
-    evidence: str | None = None
-    """Where evidence and checkpoints are kept for other machines: a folder that they share, or a URL."""
+    evidence: str | None = field(default=None, repr=False)
+    """Where evidence and checkpoints are kept for other machines: a folder that they share, or a URL, which may hold a
+    password."""
     sentences: Path | None = None
     """The folder of a sentence model, by which what was learned is compared; None: by its letters."""
     token: str | None = field(default=None, repr=False)

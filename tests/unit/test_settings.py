@@ -69,3 +69,11 @@ def test_a_name_that_only_the_environment_may_give_is_not_ignored_in_a_file(tmp_
     (tmp_path / "recoup.toml").write_text('recoup_browser = "chrome"\n')
     with pytest.raises(SettingsError, match="RECOUP_BROWSER counts in the environment alone"):
         read_settings({"HOME": str(tmp_path)}, tmp_path)
+
+
+def test_settings_as_text_show_neither_the_key_nor_what_opens_the_depot(tmp_path: Path) -> None:
+    key, word = "k" * 20, "w" * 20
+    said = {"RECOUP_KEY": key, "RECOUP_EVIDENCE": f"sftp://somebody:{word}@host/place"}
+    settings = read_settings(said, tmp_path)
+    assert settings.key == key and word in (settings.evidence or "")
+    assert key not in repr(settings) and word not in repr(settings)
