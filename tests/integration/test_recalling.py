@@ -271,3 +271,10 @@ def _healed(like: Entry, element: Element) -> ev.TargetHealed:
 async def words(house: House) -> str:
     failed = await facts(house, ev.AttemptFailed, run_stream("run-2"))
     return str(failed)
+
+
+async def test_a_version_that_lacks_a_part_is_damaged_and_harms_nobody(house: House) -> None:
+    stored(house).snapshot_version("workflow", {"memory": b"{}"}, up_to=1, now=house.clock.now())
+    kept, words = await Recall(house.root / "learned").last("workflow")
+    assert kept is None
+    assert words == "v000001 has no index, prototypes, targets"

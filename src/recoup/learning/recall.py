@@ -103,11 +103,10 @@ class Recall:
     def _kept(self, workflow: str, loaded: Loaded) -> Kept:
         from recoup.learning.index import index_from
 
+        state = _state(loaded)  # first: it says which parts are missing
         self._mind(workflow, index_from(loaded.components["index"]))
         found = decode_found(loaded.components["targets"])
-        return Kept(
-            version=loaded.info.version_id, up_to=loaded.info.up_to, state=_state(loaded), found=found
-        )
+        return Kept(version=loaded.info.version_id, up_to=loaded.info.up_to, state=state, found=found)
 
     def _mind(self, workflow: str, index: Index) -> None:
         self._indexes[workflow] = index
