@@ -31,7 +31,6 @@ from recoup.model.storage import (
     Crowd,
     Draft,
     EndedRun,
-    Escalation,
     EscalationRow,
     Head,
     HeldRun,
@@ -175,8 +174,6 @@ class Ledger(Protocol):
     async def workflow_state(self, workflow: str) -> WorkflowState: ...
 
     async def policy_body(self, digest: str) -> bytes | None: ...
-
-    async def escalations(self, *, undelivered: bool = True, limit: int = 100) -> list[Escalation]: ...
 
     async def inbox(
         self, *, state: str | None = None, of_runs: bool | None = None, after: int = 0, limit: int = 100

@@ -147,7 +147,7 @@ async def test_after_the_last_delivery_a_run_is_a_dead_letter_with_an_escalation
         house.time.advance(left.again_in_s)
     assert left.state is not None
     assert (left.state.status, left.state.delivery, waits) == (RunStatus.DEAD_LETTER, 2, [15])
-    assert len(await house.ledger.escalations()) == 1
+    assert len(await house.ledger.inbox()) == 1
     await house.ledger.close()
 
 

@@ -152,7 +152,7 @@ async def test_the_last_delivery_ends_as_a_dead_letter_with_one_escalation(tmp_p
     with_script(house, a=[exits(1, f"{RESET} {n}") for n in "xyz"])
     state = await house.run(plan_of("a"))
     assert (state.status, exit_code(state)) == (RunStatus.DEAD_LETTER, 1)
-    assert len(await house.ledger.escalations()) == 1
+    assert len(await house.ledger.inbox()) == 1
     await house.ledger.close()
 
 
@@ -349,7 +349,7 @@ async def test_an_unknown_outcome_that_must_not_repeat_is_settled_by_an_operator
     runtime = replace_runtime(house, ScriptedRuntime())
     state = await (await house.driver("run-1")).drive()
     assert (state.status, exit_code(state)) == (RunStatus.ESCALATED, 5)
-    assert len(await house.ledger.escalations()) == 1
+    assert len(await house.ledger.inbox()) == 1
     await house.ledger.send_control(cancel(action="settle", argument=word))
     state = await (await house.driver("run-1")).answer()
     assert (state.status, await answer(house)) == (RunStatus.WAITING, "accepted")

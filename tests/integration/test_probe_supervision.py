@@ -58,7 +58,7 @@ async def test_three_recoveries_wait_30_90_210_and_the_fourth_fault_is_handed_ov
         assert (escalated.retry_count, escalated.result) == (4, "escalated_to_gateway")
         assert escalated.action is Action.RESTART and escalated.fault_class == "process_exited"
         assert house.holders["api"].done == ["start", "restart", "restart", "restart"]
-    stored = await house.ledger.escalations()
+    stored = await house.ledger.inbox()
     assert [one.id for one in stored] == ["house:api:1"]
 
 

@@ -40,7 +40,6 @@ from recoup.model.storage import (
     Crowd,
     Draft,
     EndedRun,
-    Escalation,
     EscalationRow,
     Head,
     HeldRun,
@@ -197,10 +196,6 @@ class SqliteLedger:
         row = self._reader.row("policy_body", (digest,))
         return bytes(row[0]) if row else None
 
-    async def escalations(self, *, undelivered: bool = True, limit: int = 100) -> list[Escalation]:
-        name = "undelivered_escalations" if undelivered else "all_escalations"
-        return [_escalation(row) for row in self._reader.rows(name, (limit,))]
-
     async def inbox(
         self, *, state: str | None = None, of_runs: bool | None = None, after: int = 0, limit: int = 100
     ) -> list[EscalationRow]:
@@ -297,8 +292,3 @@ def _control(row: tuple[Any, ...]) -> Control:
 
 def _checkpoint(row: tuple[Any, ...]) -> CheckpointRow:
     return msgspec.structs.replace(CheckpointRow(*row), valid=bool(row[-1]))
-
-
-def _escalation(row: tuple[Any, ...]) -> Escalation:
-    escalation_id, stream, reason, body = row
-    return Escalation(escalation_id, stream, reason, restored(bytes(body)))

@@ -517,8 +517,9 @@ class BoxRules:
         escalations = [Escalation(f"e{n}", "run:r", "because", seal({"number": n})) for n in range(3)]
         for one in (*escalations, Escalation("e0", "run:r", "again", seal({}))):
             await ledger.append(Append(at=START, streams=(into("run:r", note()),), escalations=(one,)))
-        assert await ledger.escalations() == escalations
-        assert await ledger.escalations(undelivered=False, limit=2) == escalations[:2]
+        found = [Escalation(one.id, one.stream, one.reason, one.body) for one in await ledger.inbox()]
+        assert found == escalations
+        assert [one.id for one in await ledger.inbox(limit=2)] == ["e0", "e1"]
 
     async def test_what_people_do_about_an_escalation_is_its_state(self, open_ledger: Opener) -> None:
         ledger = await open_ledger()
@@ -588,7 +589,7 @@ class BoxRules:
         await refused(Conflict, ledger.append(append))
         assert [one.id for one in await ledger.pending_controls("r")] == ["c1"]
         assert await ledger.policy_body("d1") is None
-        assert await ledger.escalations() == []
+        assert await ledger.inbox() == []
 
     async def test_the_change_marker_moves_when_another_writes(self, open_ledger: Opener) -> None:
         ledger, other = await open_ledger(), await open_ledger()

@@ -98,7 +98,7 @@ class PruneSuite:
         assert await ledger.checkpoints("old") == []
         assert await ledger.lease("old") is None
         assert await ledger.control("c1") is None
-        assert await ledger.escalations(undelivered=False) == []
+        assert await ledger.inbox() == []
         assert await ledger.workflow_state("w") == before
         assert len(await ledger.attempts("other")) == 1
         await assert_cached_rows_equal_a_rebuild(ledger)

@@ -87,14 +87,8 @@ INSERT INTO policies (digest, body) VALUES (%s, %s) ON CONFLICT (digest) DO NOTH
 -- policy_body: the policy with this digest
 SELECT body FROM policies WHERE digest = %s;
 
--- add_escalation: one row of the outbox, once per id
+-- add_escalation: one row of the people's inbox, once per id
 INSERT INTO escalations (id, stream, reason, body, raised_at_us) VALUES (%s, %s, %s, %s, %s) ON CONFLICT (id) DO NOTHING;
-
--- undelivered_escalations: what nobody was told yet, oldest first
-SELECT id, stream, reason, body FROM escalations WHERE delivered_at_us IS NULL ORDER BY number LIMIT %s;
-
--- all_escalations: oldest first
-SELECT id, stream, reason, body FROM escalations ORDER BY number LIMIT %s;
 
 -- inbox: escalations oldest first, behind a number; of runs, of probes, or of both (NULL)
 SELECT number, id, stream, reason, body, state, assignee, raised_at_us FROM escalations
