@@ -484,3 +484,21 @@ async def test_a_worker_takes_no_lost_run_into_the_room_that_it_asked_hints_for(
     assert await dispatch.hinted(["lost"]) == {"lost"}
     await asyncio.gather(*worker._tasks.values(), *worker._leaving)
     await dispatch.close()
+
+
+async def test_a_worker_that_is_told_to_stop_while_it_takes_hints_begins_none_of_them(house: Crew) -> None:
+    dispatch = SlowTaking(house.root / "queue.db", house.clock)
+    shift = Shift(worker_id="w", queues=("q",), concurrency=2)
+    for run_id in ("a", "b"):
+        await house.queue(run_id)
+    await dispatch.hint([Hint("a", "q"), Hint("b", "q")])
+    worker = Worker(house.deliveries(), dispatch, shift, lambda _notice: None)
+    taking = asyncio.create_task(worker._take_some())
+    await dispatch.asked.wait()
+    worker.drain()
+    dispatch.let.set()
+    await taking
+    assert worker.runs == ()
+    (depth,) = await dispatch.depths()
+    assert (depth.waiting, depth.taken) == (2, 0), "another worker may take them at once"
+    await dispatch.close()

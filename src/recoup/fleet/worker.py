@@ -173,7 +173,9 @@ class Worker:
     async def _begin_hinted(self, room: int) -> bool:
         taken = await self._dispatch.take(self._shift.queues, self._shift.capabilities, room)
         for one in taken:
-            if one.hint.run_id in self._tasks:
+            if self._stop.is_set():
+                await self._dispatch.done(one, 0)  # told to stop meanwhile: another worker may take it at once
+            elif one.hint.run_id in self._tasks:
                 await self._dispatch.done(one)  # it is looked at again when it is left
             else:
                 self._begin(one.hint.run_id, one)
