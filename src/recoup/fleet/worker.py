@@ -174,7 +174,7 @@ class Worker:
         taken = await self._dispatch.take(self._shift.queues, self._shift.capabilities, room)
         for one in taken:
             if self._stop.is_set():
-                await self._dispatch.done(one, 0)  # told to stop meanwhile: another worker may take it at once
+                await self._dispatch.done(one, 0)  # told to stop meanwhile: it is another worker's
             elif one.hint.run_id in self._tasks:
                 await self._dispatch.done(one)  # it is looked at again when it is left
             else:
