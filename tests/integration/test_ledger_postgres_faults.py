@@ -14,11 +14,11 @@ import pytest
 
 from recoup.clock import SystemClock
 from recoup.errors import LedgerBusy, LedgerError
+from recoup.ledger.outcomes import Outcome
 from recoup.ledger.postgres.jobs import ClaimJob
 from recoup.ledger.postgres.ledger import PostgresLedger
 from recoup.ledger.postgres.picture import Memory, Picture
 from recoup.ledger.postgres.writer import Sent
-from recoup.ledger.writer import Outcome
 from recoup.model import events as ev
 from recoup.model.ids import Lease, ProcessIdentity
 from recoup.model.storage import Append, Control

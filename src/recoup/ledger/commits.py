@@ -18,8 +18,9 @@ import msgspec
 
 from recoup.errors import LedgerBusy, LedgerError
 from recoup.ledger.holders import lock_holders
+from recoup.ledger.outcomes import Outcome, tell
 from recoup.ledger.turnstile import Turnstile
-from recoup.ledger.writer import Busy, Deed, Job, Outcome, Writer
+from recoup.ledger.writer import Busy, Deed, Job, Writer
 
 JOBS_MAX = 512
 ALONE_S = 0.01
@@ -131,7 +132,7 @@ class Commits:
         if lone:
             loop.call_soon(self._go_on, loop)
         for ticket, outcome in done:
-            _tell(ticket.future, outcome)
+            tell(ticket.future, outcome)
         if not lone:
             loop.call_soon(self._go_on, loop)
 
@@ -188,12 +189,3 @@ class Commits:
         holders = ", ".join(str(pid) for pid in lock_holders(self._path))
         hint = f"Process {holders} holds it: resume or end it." if holders else "Try again a little later."
         return LedgerBusy(f"no turn at the ledger {self._path} within {self._busy_max_s:g} s", hint=hint)
-
-
-def _tell(future: asyncio.Future[Any], outcome: Outcome) -> None:
-    if future.done():
-        return
-    if outcome.error:
-        future.set_exception(outcome.error)
-    else:
-        future.set_result(outcome.value)

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from recoup.kernel.elapsed import elapsed_s
 from recoup.ledger import leases
 from recoup.ledger.commits import Commits
@@ -19,6 +17,7 @@ from recoup.ledger.queries import queries
 from recoup.ledger.reader import Reader
 from recoup.ledger.stored_folds import attempt_rows, family, workflow_state
 from recoup.ledger.stored_lists import run_count, run_history, run_page, tallies
+from recoup.ledger.stored_rows import arrival_of, checkpoint_of, control_of, row_of_control
 from recoup.ledger.transacting import seq_of
 from recoup.ledger.transaction import Transaction
 from recoup.ledger.worker_rows import FORGOTTEN_S, decode_worker, encode_worker, wanting_row
@@ -26,7 +25,6 @@ from recoup.ledger.writer import Deed
 from recoup.model.events import Event, decode_payload
 from recoup.model.ids import Lease, ProcessIdentity
 from recoup.model.instant import Instant
-from recoup.model.redacted import restored
 from recoup.model.run import WorkflowState
 from recoup.model.storage import (
     COUNTED_MAX,
@@ -80,10 +78,10 @@ class SqliteLedger:
 
     async def arrivals(self, after: int = 0, limit: int = 10_000) -> list[Arrival]:
         # Row ids are given out under the write lock, so a lower one never becomes visible after a higher one.
-        return [_arrival(row) for row in self._reader.rows("events_arrived", (after, limit))]
+        return [arrival_of(row) for row in self._reader.rows("events_arrived", (after, limit))]
 
     async def arrivals_before(self, number: int, limit: int = 1_000) -> list[Arrival]:
-        return [_arrival(row) for row in self._reader.rows("events_arrived_before", (number, limit))]
+        return [arrival_of(row) for row in self._reader.rows("events_arrived_before", (number, limit))]
 
     async def last_arrival(self) -> int:
         row = self._reader.row("last_arrival")
@@ -153,11 +151,11 @@ class SqliteLedger:
         return await self._commits.commit(Deed(lambda tx: _send(tx, control)))
 
     async def pending_controls(self, run_id: str) -> list[Control]:
-        return [_control(row) for row in self._reader.rows("waiting_controls", (run_id,))]
+        return [control_of(row) for row in self._reader.rows("waiting_controls", (run_id,))]
 
     async def control(self, control_id: str) -> Control | None:
         row = self._reader.row("control", (control_id,))
-        return _control(row) if row else None
+        return control_of(row) if row else None
 
     async def runs(
         self, wanted: RunFilter = EVERY_RUN, *, limit: int = 100, before: Place | None = None
@@ -183,7 +181,7 @@ class SqliteLedger:
         return self._reader.ask(lambda connection: attempt_rows(connection, run_id))
 
     async def checkpoints(self, run_id: str) -> list[CheckpointRow]:
-        return [_checkpoint(row) for row in self._reader.rows("checkpoints", (run_id,))]
+        return [checkpoint_of(row) for row in self._reader.rows("checkpoints", (run_id,))]
 
     async def workflow_state(self, workflow: str) -> WorkflowState:
         """Events do not change, so that what was folded before needs only what has come since."""
@@ -233,18 +231,7 @@ def _write(transaction: Transaction, name: str, row: tuple[Any, ...]) -> None:
 
 
 def _send(transaction: Transaction, control: Control) -> bool:
-    at = control.at
-    who = (control.id, control.run_id, control.action, control.reason, control.actor)
-    what = (
-        at.wall_us,
-        at.boot_us,
-        at.boot_id,
-        control.step_id,
-        control.argument,
-        control.outcome,
-        control.epoch,
-    )
-    added = transaction.execute(_Q["add_control"], (*who, *what)).rowcount
+    added = transaction.execute(_Q["add_control"], row_of_control(control)).rowcount
     transaction.forget()
     return added == 1
 
@@ -254,41 +241,3 @@ def _event(stream: str, row: tuple[Any, ...]) -> Event:
     return Event(
         stream, seq_of(place), Instant(wall_us, boot_us, boot_id), kind, decode_payload(kind, raw), raw
     )
-
-
-def _arrival(row: tuple[Any, ...]) -> Arrival:
-    number, stream, seq, wall_us, boot_us, boot_id, kind, raw = row
-    return Arrival(number, stream, seq, Instant(wall_us, boot_us, boot_id), kind, restored(raw))
-
-
-def _control(row: tuple[Any, ...]) -> Control:
-    (
-        control_id,
-        run_id,
-        action,
-        reason,
-        actor,
-        wall_us,
-        boot_us,
-        boot_id,
-        step_id,
-        argument,
-        outcome,
-        epoch,
-    ) = row
-    return Control(
-        id=control_id,
-        run_id=run_id,
-        action=action,
-        reason=reason,
-        actor=actor,
-        at=Instant(wall_us, boot_us, boot_id),
-        step_id=step_id,
-        argument=argument,
-        outcome=outcome,
-        epoch=epoch,
-    )
-
-
-def _checkpoint(row: tuple[Any, ...]) -> CheckpointRow:
-    return msgspec.structs.replace(CheckpointRow(*row), valid=bool(row[-1]))

@@ -14,6 +14,7 @@ import msgspec
 from recoup.errors import LedgerError
 from recoup.ledger.connection import WAL_KEPT_BYTES, open_writer
 from recoup.ledger.faults import is_busy, is_io, ledger_error, spoils_the_connection, spoils_the_transaction
+from recoup.ledger.outcomes import Outcome
 from recoup.ledger.transaction import Transaction
 from recoup.ledger.wal import Log
 
@@ -40,13 +41,6 @@ class Deed(msgspec.Struct, Generic[T], frozen=True):
 
     def is_written(self, _transaction: Transaction, _value: T) -> bool:
         return False
-
-
-class Outcome(msgspec.Struct, frozen=True):
-    """A value, or the error that the job alone met."""
-
-    value: Any = None
-    error: BaseException | None = None
 
 
 class Busy(Exception):

@@ -10,6 +10,7 @@ from recoup.ledger import appending
 from recoup.ledger.leases import deadline_boot_s
 from recoup.ledger.postgres.asking import Questions
 from recoup.ledger.postgres.picture import LeaseView, Picture
+from recoup.ledger.stored_rows import row_of_control
 from recoup.model.ids import Lease, ProcessIdentity
 from recoup.model.instant import Instant
 from recoup.model.storage import Append, Appended, Control, Crowd
@@ -131,12 +132,12 @@ class SendJob(msgspec.Struct, frozen=True):
         control = self.control
         if picture.is_sent(control.id):
             return False
-        picture.send(control.id, control.run_id, _control_row(control), control.outcome is None)
+        picture.send(control.id, control.run_id, row_of_control(control), control.outcome is None)
         return True
 
     def trace(self, sent: bool) -> Trace | None:
         """Up to what a driver may have written into it since."""
-        row = _control_row(self.control)[:_SAID]
+        row = row_of_control(self.control)[:_SAID]
         return Trace("control", (self.control.id,), row) if sent else None
 
 
@@ -164,10 +165,3 @@ def _lease_trace(lease: Lease, now: Instant) -> Trace:
 
 def _is_free(current: LeaseView, over_epoch: int | None) -> bool:
     return current.owner is None or current.epoch == over_epoch or current.expired
-
-
-def _control_row(control: Control) -> tuple[Any, ...]:
-    at = control.at
-    who = (control.id, control.run_id, control.action, control.reason, control.actor)
-    what = (control.step_id, control.argument, control.outcome, control.epoch)
-    return (*who, at.wall_us, at.boot_us, at.boot_id, *what)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 import psycopg
 
 from recoup.kernel.projection import ATTEMPTED, with_attempts
@@ -24,11 +23,11 @@ from recoup.ledger.postgres.queries import queries
 from recoup.ledger.postgres.reader import Reader
 from recoup.ledger.postgres.together import Together
 from recoup.ledger.postgres.writer import Writer
+from recoup.ledger.stored_rows import arrival_of, checkpoint_of, control_of
 from recoup.ledger.worker_rows import FORGOTTEN_S, decode_worker, encode_worker, wanting_row
 from recoup.model.events import Event, decode_payload
 from recoup.model.ids import Lease, ProcessIdentity, run_stream, workflow_stream
 from recoup.model.instant import Instant
-from recoup.model.redacted import restored
 from recoup.model.run import WorkflowState
 from recoup.model.storage import (
     COUNTED_MAX,
@@ -109,10 +108,10 @@ class PostgresLedger:
         return [_event(stream, row) for row in rows]
 
     async def arrivals(self, after: int = 0, limit: int = 10_000) -> list[Arrival]:
-        return [_arrival(row) for row in await self._reader.rows("events_arrived", (after, limit))]
+        return [arrival_of(row) for row in await self._reader.rows("events_arrived", (after, limit))]
 
     async def arrivals_before(self, number: int, limit: int = 1_000) -> list[Arrival]:
-        return [_arrival(row) for row in await self._reader.rows("events_arrived_before", (number, limit))]
+        return [arrival_of(row) for row in await self._reader.rows("events_arrived_before", (number, limit))]
 
     async def last_arrival(self) -> int:
         row = await self._reader.row("last_arrival")
@@ -176,11 +175,11 @@ class PostgresLedger:
         return await self._writer.commit(SendJob(control))
 
     async def pending_controls(self, run_id: str) -> list[Control]:
-        return [_control(row) for row in await self._inboxes.rows(run_id)]
+        return [control_of(row) for row in await self._inboxes.rows(run_id)]
 
     async def control(self, control_id: str) -> Control | None:
         row = await self._reader.row("control", (control_id,))
-        return _control(row) if row else None
+        return control_of(row) if row else None
 
     async def runs(
         self, wanted: RunFilter = EVERY_RUN, *, limit: int = 100, before: Place | None = None
@@ -208,7 +207,7 @@ class PostgresLedger:
         return await self._reader.ask(lambda connection: _attempts(connection, run_id))
 
     async def checkpoints(self, run_id: str) -> list[CheckpointRow]:
-        return [_checkpoint(row) for row in await self._reader.rows("checkpoints", (run_id,))]
+        return [checkpoint_of(row) for row in await self._reader.rows("checkpoints", (run_id,))]
 
     async def workflow_state(self, workflow: str) -> WorkflowState:
         """Events do not change, so that what was folded before needs only what has come since."""
@@ -291,29 +290,3 @@ async def _rows(connection: Connection, name: str, values: tuple[Any, ...]) -> l
 def _event(stream: str, row: tuple[Any, ...]) -> Event:
     seq, wall_us, boot_us, boot_id, kind, raw = row
     return Event(stream, seq, Instant(wall_us, boot_us, boot_id), kind, decode_payload(kind, raw), raw)
-
-
-def _arrival(row: tuple[Any, ...]) -> Arrival:
-    number, stream, seq, wall_us, boot_us, boot_id, kind, raw = row
-    return Arrival(number, stream, seq, Instant(wall_us, boot_us, boot_id), kind, restored(raw))
-
-
-def _control(row: tuple[Any, ...]) -> Control:
-    control_id, run_id, action, reason, actor, wall_us, boot_us, boot_id, *what = row
-    step_id, argument, outcome, epoch = what
-    return Control(
-        id=control_id,
-        run_id=run_id,
-        action=action,
-        reason=reason,
-        actor=actor,
-        at=Instant(wall_us, boot_us, boot_id),
-        step_id=step_id,
-        argument=argument,
-        outcome=outcome,
-        epoch=epoch,
-    )
-
-
-def _checkpoint(row: tuple[Any, ...]) -> CheckpointRow:
-    return msgspec.structs.replace(CheckpointRow(*row), valid=bool(row[-1]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from recoup.ledger.outcomes import Outcome, tell
 from recoup.ledger.postgres.reader import Reader
 
 KEYS_MAX = 64
@@ -54,9 +55,4 @@ class Together:
             error = trouble
         for key, futures in asked.items():
             for future in futures:
-                if future.done():
-                    continue
-                if error:
-                    future.set_exception(error)
-                else:
-                    future.set_result(found[key])
+                tell(future, Outcome(found[key], error))

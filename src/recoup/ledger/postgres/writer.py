@@ -21,6 +21,7 @@ import psycopg
 
 from recoup.errors import LedgerError
 from recoup.kernel.workflow import rebuild_workflow
+from recoup.ledger.outcomes import Outcome, tell
 from recoup.ledger.postgres.asking import Questions, decode_gathered
 from recoup.ledger.postgres.connecting import Address, Connection, connect, cut_off_after
 from recoup.ledger.postgres.faults import is_lock, is_passing, ledger_busy, ledger_error
@@ -28,7 +29,6 @@ from recoup.ledger.postgres.jobs import AppendJob, Job
 from recoup.ledger.postgres.line import Line, Statement
 from recoup.ledger.postgres.picture import Memory, Picture
 from recoup.ledger.postgres.queries import queries
-from recoup.ledger.writer import Outcome
 from recoup.model.events import decode_payload
 from recoup.model.ids import workflow_stream
 from recoup.model.instant import Instant
@@ -187,7 +187,7 @@ class Writer:
             if next_s < until_s and is_passing(error):
                 tickets.append(ticket)
             else:
-                _tell(ticket.future, Outcome(error=self._words(error, locked)))
+                tell(ticket.future, Outcome(error=self._words(error, locked)))
 
     def _words(self, error: Exception, locked: bool) -> LedgerError:
         if locked:
@@ -430,13 +430,4 @@ def _lease_left_s(job: Job[Any]) -> float:
 
 def _tell_all(tickets: Sequence[Ticket], outcomes: Sequence[Outcome]) -> None:
     for ticket, outcome in zip(tickets, outcomes, strict=True):
-        _tell(ticket.future, outcome)
-
-
-def _tell(future: asyncio.Future[Any], outcome: Outcome) -> None:
-    if future.done():
-        return
-    if outcome.error:
-        future.set_exception(outcome.error)
-    else:
-        future.set_result(outcome.value)
+        tell(ticket.future, outcome)

@@ -1,0 +1,45 @@
+"""Stored rows as values, and back, whichever database they are in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from recoup.model.instant import Instant
+from recoup.model.redacted import restored
+from recoup.model.storage import Arrival, CheckpointRow, Control
+
+
+def arrival_of(row: Sequence[Any]) -> Arrival:
+    number, stream, seq, wall_us, boot_us, boot_id, kind, raw = row
+    return Arrival(number, stream, seq, Instant(wall_us, boot_us, boot_id), kind, restored(raw))
+
+
+def control_of(row: Sequence[Any]) -> Control:
+    control_id, run_id, action, reason, actor, wall_us, boot_us, boot_id, *what = row
+    step_id, argument, outcome, epoch = what
+    return Control(
+        id=control_id,
+        run_id=run_id,
+        action=action,
+        reason=reason,
+        actor=actor,
+        at=Instant(wall_us, boot_us, boot_id),
+        step_id=step_id,
+        argument=argument,
+        outcome=outcome,
+        epoch=epoch,
+    )
+
+
+def row_of_control(control: Control) -> tuple[Any, ...]:
+    at = control.at
+    who = (control.id, control.run_id, control.action, control.reason, control.actor)
+    what = (control.step_id, control.argument, control.outcome, control.epoch)
+    return (*who, at.wall_us, at.boot_us, at.boot_id, *what)
+
+
+def checkpoint_of(row: Sequence[Any]) -> CheckpointRow:
+    return msgspec.structs.replace(CheckpointRow(*row), valid=bool(row[-1]))
