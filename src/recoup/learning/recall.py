@@ -58,11 +58,13 @@ class Recall:
             loaded = await asyncio.to_thread(self._store.current, workflow)
             if loaded is None:
                 return None, ""
-            return await asyncio.to_thread(self._kept, workflow, loaded), "; ".join(loaded.trouble)
+            kept, index = await asyncio.to_thread(_kept, loaded)
         except VersionDamaged as error:
             return None, error.message
         except LearningError:
             return None, ""
+        self._mind(workflow, index)
+        return kept, "; ".join(loaded.trouble)
 
     async def version(self, workflow: str, version: str) -> State | None:
         try:
@@ -100,15 +102,8 @@ class Recall:
         near = [one for one in proposed(index, element, vectors=self._vectors) if one.likeness >= ALIKE_MIN]
         return tuple(learned[one.label] for one in near if one.label in learned)
 
-    def _kept(self, workflow: str, loaded: Loaded) -> Kept:
-        from recoup.learning.index import index_from
-
-        state = _state(loaded)  # first: it says which parts are missing
-        self._mind(workflow, index_from(loaded.components["index"]))
-        found = decode_found(loaded.components["targets"])
-        return Kept(version=loaded.info.version_id, up_to=loaded.info.up_to, state=state, found=found)
-
     def _mind(self, workflow: str, index: Index) -> None:
+        """On the event loop, like all that is kept in mind: several runs may begin at once."""
         self._indexes[workflow] = index
         if len(self._indexes) > INDEXES_MAX:
             del self._indexes[next(iter(self._indexes))]
@@ -125,6 +120,15 @@ class Recall:
             self._store.cleanup_old_versions(workflow, keep)
         elif known is not None and not known.current:
             self._store.rollback_to_previous(workflow, version)
+
+
+def _kept(loaded: Loaded) -> tuple[Kept, Index]:
+    from recoup.learning.index import index_from
+
+    state = _state(loaded)  # first: it says which parts are missing
+    found = decode_found(loaded.components["targets"])
+    kept = Kept(version=loaded.info.version_id, up_to=loaded.info.up_to, state=state, found=found)
+    return kept, index_from(loaded.components["index"])
 
 
 def _parts(kept: Kept, vectors: Vectoriser) -> dict[str, bytes]:
