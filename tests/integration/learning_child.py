@@ -90,7 +90,7 @@ def read_for_ever(base: Path) -> None:
 
 
 def hold(base: Path, version: str) -> None:
-    with VersionedStore(base).pinned(WORKFLOW, version):
+    with VersionedStore(base)._folder(WORKFLOW).pinned(version):
         say("held")
         sys.stdin.readline()
     say("released")

@@ -76,7 +76,10 @@ def test_versions_removed_while_they_are_listed_are_not_damaged(
 def test_a_version_that_is_being_removed_cannot_be_pinned(store: VersionedStore, versions: Path) -> None:
     handle = os.open(versions / "v000001", os.O_RDONLY)
     fcntl.flock(handle, fcntl.LOCK_EX)
-    with pytest.raises(VersionDamaged, match="v000001 is being removed"), store.pinned(WORKFLOW, "v000001"):
+    with (
+        pytest.raises(VersionDamaged, match="v000001 is being removed"),
+        store._folder(WORKFLOW).pinned("v000001"),
+    ):
         pass
     os.close(handle)
 
@@ -91,7 +94,7 @@ def test_a_version_removed_between_opening_and_locking_is_not_pinned(
             shutil.copytree(versions / "v000002", versions / "v000001")
 
     once_before(monkeypatch, folder_module, "_locked", others)
-    with pytest.raises(VersionDamaged, match="not there any more"), store.pinned(WORKFLOW, "v000001"):
+    with pytest.raises(VersionDamaged, match="not there any more"), store._folder(WORKFLOW).pinned("v000001"):
         pass
 
 

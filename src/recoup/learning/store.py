@@ -131,16 +131,6 @@ class VersionedStore:
             folder.point(left)
             folder.sweep(folder.seen()[0])
 
-    @contextlib.contextmanager
-    def pinned(self, workflow: str, version: str) -> Iterator[None]:
-        """Meanwhile no process removes it."""
-        folder = self._folder(workflow)
-        with contextlib.ExitStack() as stack:
-            with _explained():
-                _known(folder.seen()[0], version)
-                stack.enter_context(folder.pinned(version))
-            yield
-
     def _folder(self, workflow: str) -> WorkflowFolder:
         return WorkflowFolder(self._base, workflow, self._wait_s)
 
