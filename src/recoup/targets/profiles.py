@@ -72,7 +72,7 @@ def are_aliases(mine: str, its: str) -> bool:
 
 def kinds_alike(mine: Element, its: Element) -> bool:
     """The one may stand in for the other."""
-    if are_aliases(mine.role or mine.tag, its.role or its.tag):
+    if are_aliases(kind_of(mine), kind_of(its)):
         return True
     return bool(mine.type and its.type) and mine.tag == its.tag and its.type in type_aliases(mine.type)
 

@@ -13,7 +13,6 @@ from recoup.targets.naming import NAME_CHARS_MAX, named
 from recoup.targets.page import Page
 
 _OWN: Final = ("role", "name", "text", "label", "placeholder", "test_id")
-_AROUND: Final = ("near", "inside")
 
 
 def renamed(
@@ -30,7 +29,7 @@ def renamed(
     page = [after, *others]
     around = _around(target, before, after)
     short = msgspec.structs.replace(_same_words(target, after, roles), **around)
-    lost = any(getattr(target, key) is not None and key not in around for key in (*_AROUND, "nth"))
+    lost = any(getattr(target, key) is not None and key not in around for key in (*_HELD, "nth"))
     if not _tells(short, page):
         short = _other_words(page, roles, around)
     sure = not lost and short.css is None and _tells(short, page)
@@ -62,7 +61,7 @@ def _other_words(page: list[Element], roles: Collection[str], around: dict[str, 
 
 def _around(target: Target, before: Element | None, after: Element) -> dict[str, Any]:
     kept = {"frame": target.frame} if target.frame is not None else {}
-    for key, held in (("near", _is_near), ("inside", _is_inside)):
+    for key, held in _HELD.items():
         words = getattr(target, key)
         if words is not None and not (before is not None and held(before, words) and not held(after, words)):
             kept[key] = words
@@ -78,6 +77,7 @@ def _is_inside(element: Element, words: str) -> bool:
 
 
 _HELD: Final[dict[str, Callable[[Element, str], bool]]] = {"near": _is_near, "inside": _is_inside}
+"""What may be said of what is around it, and whether that holds as far as can be seen on the element."""
 
 
 def _tells(target: Target, page: list[Element]) -> bool:
@@ -97,5 +97,5 @@ def _names(target: Target) -> bool:
 
 
 def _fits_around(target: Target, other: Element) -> bool:
-    said = [(_HELD[key], words) for key in _AROUND if (words := getattr(target, key)) is not None]
+    said = [(held, words) for key, held in _HELD.items() if (words := getattr(target, key)) is not None]
     return not said or any(held(other, words) for held, words in said)

@@ -30,7 +30,6 @@ from recoup.model.target import (
     Element,
     Fingerprint,
     HealMode,
-    Profile,
     Resolution,
     Score,
     Target,
@@ -38,12 +37,8 @@ from recoup.model.target import (
 )
 from recoup.ports import Hooks, Lifeline
 from recoup.runtimes.browser.matching import Sketch
+from recoup.targets.profiles import profile
 
-_PROFILES = (
-    Profile(level=0, min_ratio=0.82, padding=1.0, expands_roles=False),
-    Profile(level=1, min_ratio=0.78, padding=1.3, expands_roles=True),
-    Profile(level=2, min_ratio=0.72, padding=1.7, expands_roles=True),
-)
 _KEEPER = ProcessIdentity("scripted", "boot", 1, 1)
 
 
@@ -196,9 +191,7 @@ class ScriptedBrowser:
     def _resolved(self, run_id: str, target: Target, looking: Looking) -> Resolution:
         page = self._page(run_id)
         elements = page.elements if page else ()
-        about = Resolution(
-            chosen=None, best=None, profile=_PROFILES[min(looking.level, 2)], floors=looking.floors
-        )
+        about = Resolution(chosen=None, best=None, profile=profile(looking.level), floors=looking.floors)
         exact = _matching(page, target) if page else []
         if len(exact) == 1:
             score = _score(elements, exact[0], 1.0)
