@@ -19,11 +19,11 @@ Context(run_id: str, step_id: str, attempt: int, idempotency_key: str, retry_con
 Cooldown(seconds: float, message: str = '') -> None
 Deterministic(*args: object)
 InvalidPlan(source: str, problems: Sequence[Problem], *, hint: str = '') -> None
-    exit_code, noun
+    advice, exit_code, noun, what_to_do
 Plan(name: str, steps: Sequence[StepLike], *, objective: str = '', inputs: Mapping[str, Any] | None = None, workspace: Mapping[str, str] | None = None, defaults: Mapping[str, Any] | None = None, heal: str | Mapping[str, Any] | None = None, secrets: Sequence[str] = (), folder: str | os.PathLike[str] = '.') -> None
     name
 RecoupError(message: str, *, hint: str = '') -> None
-    exit_code
+    advice, exit_code, what_to_do
 RunResult(run_id: str, status: RunStatus, exit_code: int, reason: str, outputs: dict[str, dict[str, Any]], document: dict[str, Any]) -> None
     document, exit_code, outputs, reason, run_id, status, succeeded
 StepFunction(function: Callable[P, R], options: StepOptions | None = None, arguments: Mapping[str, Any] | None = None) -> None
