@@ -496,7 +496,7 @@ def test_a_log_is_followed_as_it_grows_until_somebody_looks_back(house: Gateway,
     page.locator("[data-log-view]").hover()
     page.mouse.wheel(0, -1500)
     page.wait_for_function(
-        "document.querySelector('[data-log=follow]').getAttribute('aria-pressed') === 'false'"
+        "() => document.querySelector('[data-log=follow]').getAttribute('aria-pressed') === 'false'"
     )
     page.locator("[data-log=follow]").click()
     page.locator(".log-lines", has_text="later").wait_for()

@@ -28,6 +28,7 @@ HIDDEN = (
     "prometheus_client",
     "opentelemetry",
     "faiss",
+    "kingfisher",
     "model2vec",
 )
 

@@ -194,11 +194,10 @@ def _patterns(_home: str | None) -> Iterator[Finding]:
 
     report = pattern_set(default_cache(os.environ)).report
     left_out = f", {len(report.left_out)} left out" if report.left_out else ""
-    why = report.trouble or "Some hundred more, of a kept package, are not installed."
     yield Finding(
-        *("patterns", report.package is not None),
+        *("redaction", report.trouble is None),
         f"{report.spanned} patterns for unregistered secrets{left_out}",
-        f"{why} pip install 'recoup[patterns]'",
+        f"{report.trouble} pip install --force-reinstall 'recoup[patterns]'",
         without="only Recoup's own patterns find secrets that nobody registered",
         needed=False,
     )

@@ -37,7 +37,11 @@ EXTRAS: Final = (
         ("fastapi", "jinja2", "uvicorn", "prometheus_client"),
         "`recoup serve` does not start: no console, no HTTP API, no webhooks",
     ),
-    Extra("mcp", ("mcp",), "`recoup mcp` does not start, and agents in steps get no tools of Recoup"),
+    Extra(
+        "mcp",
+        ("mcp", "httpx2", "uvicorn"),
+        "`recoup mcp` does not start, and agents in steps get no tools of Recoup",
+    ),
     Extra(
         "browser",
         ("playwright", "numpy"),
@@ -49,6 +53,11 @@ EXTRAS: Final = (
         "machines cannot share a ledger: RECOUP_DATABASE=postgresql://...",
     ),
     Extra("s3", ("s3fs",), "machines cannot share checkpoints in an object store: RECOUP_EVIDENCE=s3://..."),
+    Extra(
+        "patterns",
+        ("kingfisher",),
+        "tokens of some hundred smaller services are found only where a secret usually stands",
+    ),
     Extra("metrics", ("prometheus_client",), "`recoup worker --metrics-port` does not start"),
     Extra(
         "otel",
