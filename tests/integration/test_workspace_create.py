@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from recoup.errors import WorkspaceError
+from recoup.errors import MachineTrouble, WorkspaceError
 from recoup.model.workspace import Baseline, FolderSource, GitSource, Snapshot, Source
 from recoup.ports import Workspaces
 from recoup.workspace import GitWorkspaces
@@ -276,12 +276,17 @@ async def test_a_run_folder_that_cannot_be_made_is_an_error_that_says_where(
         await GitWorkspaces(tmp_path / "file" / "run").create(GitSource(str(repository)))
 
 
-@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize(
+    "number", [errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE]
+)
 def test_what_the_disk_refuses_is_explained(number: int) -> None:
     with pytest.raises(WorkspaceError, match="cannot store") as caught, explained("cannot store"):
         raise OSError(number, os.strerror(number), "/some/where")
     assert "/some/where" in caught.value.message
     assert caught.value.hint
+    assert isinstance(caught.value, MachineTrouble) is (number != errno.EACCES), (
+        "only a right must be given first"
+    )
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
