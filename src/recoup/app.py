@@ -761,7 +761,9 @@ class App:
         )
         if plan.workspace:
             # The run may follow another policy before it takes its next checkpoint.
-            inner = GitWorkspaces(files.root, lambda: job.policy.checkpoint_bytes_max)
+            inner = GitWorkspaces(
+                files.root, lambda: job.policy.checkpoint_bytes_max, must_hold=lambda: job.must_hold()
+            )
             job.workspaces = inner
             if self.shipping is not None:
                 job.workspaces = self.shipping.workspaces(run_id, files, inner, sends=epoch is not None)

@@ -41,6 +41,8 @@ _MACHINE = (
     "Cannot allocate memory",
     "Too many open files",
     "unable to fork",
+    "died of signal",
+    "invalid index-pack output",
     "Input/output error",
     "Read-only file system",
 )
