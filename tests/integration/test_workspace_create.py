@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from recoup.errors import MachineTrouble, WorkspaceError
+from recoup.errors import LeaseLost, MachineTrouble, WorkspaceError
 from recoup.model.workspace import Baseline, FolderSource, GitSource, Snapshot, Source
 from recoup.ports import Workspaces
 from recoup.workspace import GitWorkspaces
@@ -287,6 +287,31 @@ def test_what_the_disk_refuses_is_explained(number: int) -> None:
     assert isinstance(caught.value, MachineTrouble) is (number != errno.EACCES), (
         "only a right must be given first"
     )
+
+
+@pytest.mark.parametrize("number", range(1, 6))
+async def test_whoever_loses_the_run_while_making_its_workspace_leaves_that_of_the_heir_alone(
+    tmp_path: Path, repository: Path, number: int
+) -> None:
+    """Frozen before it asks for the so-manieth time, and awake when another driver has made everything anew."""
+    made: list[Baseline] = []
+    asked = 0
+
+    def must_hold() -> None:
+        nonlocal asked
+        asked += 1
+        if asked == number:
+            made.append(asyncio.run(GitWorkspaces(tmp_path / "run").create(GitSource(str(repository)))))
+        if made:
+            raise LeaseLost("another driver has it")
+
+    frozen = GitWorkspaces(tmp_path / "run", must_hold=must_hold)
+    with pytest.raises(LeaseLost):
+        await frozen.create(GitSource(str(repository)))
+    heir, (baseline,) = GitWorkspaces(tmp_path / "run"), made
+    snapshot = Snapshot(tree=baseline.tree, manifest=baseline.manifest)
+    assert (heir.current(), await heir.matches(1, snapshot)) == (1, True)
+    assert await heir.matches(await heir.restore(snapshot), snapshot)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
