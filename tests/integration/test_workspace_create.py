@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -411,7 +412,7 @@ async def test_a_copied_repository_keeps_its_history(tmp_path: Path, repository:
 
 @pytest.mark.parametrize("limits", [{"source_bytes_max": 3}, {"entries_max": 3}])
 async def test_a_folder_over_the_limit_is_refused_and_nothing_stays(
-    limits: dict[str, int], tmp_path: Path
+    limits: dict[str, Any], tmp_path: Path
 ) -> None:
     workspaces = GitWorkspaces(tmp_path / "run", **limits)
     with pytest.raises(WorkspaceError, match="too large to be copied"):

@@ -71,7 +71,7 @@ def test_a_crash_at_any_call_changes_nothing(
     plan = cli.plan(PLAN)
     assert cli("run", plan).code == 0
     wanted = end(cli, plan)
-    step = MANY.get(call, 1)
+    step, survived = MANY.get(call, 1), False
     for number in range(1 + chunk, CALLS_MAX, step):
         shutil.rmtree(cli.home)
         survived = attempt(cli, call, follow, number, plan)

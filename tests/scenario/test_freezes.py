@@ -69,21 +69,22 @@ def replaced(cli: Cli, run_id: str, driver: subprocess.Popen[str]) -> bool:
 
 
 def everything(cli: Cli, run_id: str) -> dict[str, Any]:
-    """What the driver that was replaced must leave alone. Pipes are its own: they have a name for each attempt."""
+    """What the driver that was replaced must leave alone. Pipes are its own: each has a new name."""
     run = cli.run_dir(run_id)
     files = {
         str(path.relative_to(run)): (path.lstat().st_ino, path.lstat().st_mtime_ns)
         for path in run.rglob("*")
-        if (path.is_file() or path.is_symlink()) and not is_named_by_content(str(path.relative_to(run)))
+        if (path.is_file() or path.is_symlink()) and not is_its_own(str(path.relative_to(run)))
     }
     events = [(event["seq"], event["type"]) for event in cli("events", run_id, "--json").lines]
     return {"files": files, "events": events, "pointer": (run / "workspace").readlink()}
 
 
-def is_named_by_content(name: str) -> bool:
-    """A checkpoint that no event cites may be added, or stored again: its parts are named by what they hold. The clock is
-    a file that only has a time."""
-    return name.startswith(("private/store.git/objects/", "private/manifests/")) or name == "private/clock"
+def is_its_own(name: str) -> bool:
+    """A checkpoint that no event cites may be added, or stored again: its parts are named by what they hold. What is built
+    aside has a name that nobody else uses. The clock is a file that only has a time."""
+    shared = ("private/store.git/objects/", "private/manifests/", "private/clock")
+    return name.startswith((*shared, "private/.store-", "workspaces/.new-"))
 
 
 def freeze_and_replace(cli: Cli, times: int, seed: int) -> None:
