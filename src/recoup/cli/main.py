@@ -106,7 +106,7 @@ def recoup(ctx: click.Context, home: str | None) -> None:
 
 def main() -> NoReturn:
     """The entry point: errors become words and an exit code."""
-    from recoup.errors import RecoupError
+    from recoup.errors import RecoupError, StateError
 
     # Loading makes a great many objects that stay: to look through them all again and again is for nothing.
     gc.set_threshold(OBJECTS_MADE)
@@ -121,10 +121,11 @@ def main() -> NoReturn:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # also for what is flushed at the end
         sys.exit(0)
-    except RecoupError as error:
+    except (RecoupError, OSError) as error:
         from recoup.cli.output import print_error
 
-        sys.exit(print_error(error))
+        # The disk may fail anywhere: whoever reads this can mend that, and not our program.
+        sys.exit(print_error(StateError.of(error) if isinstance(error, OSError) else error))
 
 
 if __name__ == "__main__":
