@@ -133,7 +133,7 @@ class WorkspaceError(RecoupError):
 
 
 class MachineTrouble(WorkspaceError):
-    """The disk is full, or git was killed: nothing is wrong with the source, and it may work the next time."""
+    """The disk is full or fails, or git was killed: nothing is wrong with the source, and it may work the next time."""
 
 
 class CheckpointBroken(WorkspaceError):

@@ -21,6 +21,8 @@ from recoup.testing.ledger_suite import START, facts, into, note
 
 FILE_BYTES_MAX = 20_000
 CALLS_MAX = 200
+LONG_CHARS = 9_000
+"""More than a pipe or a page takes at once: two such lines would interleave if nobody took turns."""
 
 
 def say(*words: object) -> None:
@@ -38,7 +40,7 @@ async def append_and_export(path: Path, root: Path, name: str, rounds: int) -> N
     """As a driver does it at the end of each run."""
     ledger = SqliteLedger(path)
     for number in range(rounds):
-        await ledger.append(facts(into(f"run:{name}-{number}", note(), note("x" * 300))))
+        await ledger.append(facts(into(f"run:{name}-{number}", note(), note("x" * LONG_CHARS))))
         done = await export(ledger, root, START, file_bytes_max=FILE_BYTES_MAX)
         say("busy" if done.busy else done.n)
     await ledger.close()

@@ -1,5 +1,6 @@
 """A process that takes hints: `QUEUE=WHERE dispatch_child.py HOLD_S MODE`. Says `+ RUN TIME` and `- RUN TIME`, both before the
-ending that others can see; goes on until its input ends. MODE hold: takes once and keeps silent."""
+ending that others can see; goes on until its input ends. MODE hold: takes once and keeps silent. MODE sweep: hints `new` whenever
+there is no such hint, and says `? new TIME`."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from pathlib import Path
 from recoup.clock import SystemClock
 from recoup.dispatch.opening import open_dispatch
 from recoup.errors import DispatchError
+from recoup.model.dispatch import Hint
 from recoup.ports import Dispatch
 
 
@@ -37,6 +39,14 @@ async def work(dispatch: Dispatch) -> None:
             say("!", str(error).replace(" ", "_").replace("\n", "_"))
 
 
+async def sweep(dispatch: Dispatch) -> None:
+    while True:
+        if not await dispatch.hinted(["new"]):
+            await dispatch.hint([Hint("new")])
+            say("?", "new")
+        await asyncio.sleep(0.02)
+
+
 async def main() -> None:
     where, (hold_s, mode) = os.environ["QUEUE"], sys.argv[1:]
     dispatch = await open_dispatch(
@@ -47,7 +57,7 @@ async def main() -> None:
             say("+", each.hint.run_id)
         await asyncio.to_thread(sys.stdin.read)
         return
-    working = asyncio.create_task(work(dispatch))
+    working = asyncio.create_task(sweep(dispatch) if mode == "sweep" else work(dispatch))
     say("ready", "-")
     await asyncio.to_thread(sys.stdin.read)
     working.cancel()

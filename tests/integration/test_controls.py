@@ -170,7 +170,8 @@ async def test_a_pause_during_the_last_step_does_not_keep_the_run_from_succeedin
     assert (await driving).status is RunStatus.SUCCEEDED
 
 
-async def test_a_pause_ends_a_backoff_wait_at_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("action", ["pause", "takeover"])
+async def test_a_pause_or_a_takeover_ends_a_backoff_wait_at_once(tmp_path: Path, action: str) -> None:
     class Stands(FakeClock):
         async def wait(self, wake: asyncio.Event, timeout_s: float | None) -> bool:
             """Only the controls are looked for; the backoff never ends by itself."""
@@ -190,9 +191,9 @@ async def test_a_pause_ends_a_backoff_wait_at_once(tmp_path: Path) -> None:
     await waiting.wait()
     while (await house.state("run-1")).steps[0].healing_since is None:
         await asyncio.sleep(0.01)
-    await steered.send("pause")
+    await steered.send(action)
     state = await asyncio.wait_for(driving, 10)
-    assert (state.status, state.paused, state.steps[0].attempts) == (RunStatus.WAITING, True, 1)
+    assert (state.status, state.waiting_for, state.steps[0].attempts) == (RunStatus.WAITING, "operator", 1)
     await house.ledger.close()
 
 

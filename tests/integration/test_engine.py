@@ -124,6 +124,65 @@ async def test_the_wait_before_each_attempt_doubles(tmp_path: Path) -> None:
     await house.ledger.close()
 
 
+class Set(FakeClock):
+    """Whose wall clock somebody sets as soon as a wait of a second has begun."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self._seconds = seconds
+
+    async def wait(self, wake: asyncio.Event, timeout_s: float | None) -> bool:
+        if timeout_s is not None and 0.9 < timeout_s <= 1:
+            self.jump_wall(self._seconds)
+        return await super().wait(wake, timeout_s)
+
+
+@pytest.mark.parametrize("seconds", [-3600, 3600, 10 * 365 * 86_400])
+async def test_a_wall_clock_that_is_set_during_a_backoff_changes_no_wait(
+    tmp_path: Path, seconds: int
+) -> None:
+    house = House(tmp_path, clock=Set(seconds), policy=Policy(step_max_attempts=3))
+    with_script(house, a=[exits(1, f"{RESET} {n}") for n in "xy"])
+    await house.run(plan_of("a"))
+    starts = [e.at for e in house.seen if e.type == ev.AttemptStarted.TYPE]
+    assert abs(starts[2].wall_us - starts[0].wall_us) > 3_000_000_000, "it was set meanwhile"
+    assert [round((b.boot_us - a.boot_us) / 1e6, 1) for a, b in pairwise(starts)] == [0.5, 1.0]
+    await house.ledger.close()
+
+
+class Halting(FakeClock):
+    """Stands still until it is told to go on."""
+
+    stands = True
+
+    def _rearm(self) -> None:
+        if not self.stands:
+            super()._rearm()
+
+
+@pytest.mark.parametrize(("seconds", "waits_s"), [(0, 60), (20, 40), (-3600, 60), (10 * 365 * 86_400, 0)])
+async def test_over_a_reboot_a_backoff_goes_on_by_the_wall_clock_and_for_no_longer_than_once(
+    tmp_path: Path, seconds: int, waits_s: int
+) -> None:
+    clock = Halting()
+    house = House(tmp_path, clock=clock, policy=Policy(backoff_ms=60_000, backoff_cap_ms=60_000))
+    with_script(house, a=[exits(1, RESET)])
+    await house.submit(plan_of("a"))
+    driving = asyncio.create_task((await house.driver("run-1")).drive())
+    while (await house.state("run-1")).steps[0].healing_since is None:
+        await asyncio.sleep(0.01)
+    driving.cancel()
+    await asyncio.gather(driving, return_exceptions=True)
+    house.census.restart()
+    clock.jump_wall(seconds)
+    clock.reboot("boot-2")
+    clock.stands = False
+    assert (await (await house.driver("run-1")).drive()).status is RunStatus.SUCCEEDED
+    last = [e.at for e in house.seen if e.type == ev.AttemptStarted.TYPE][-1]
+    assert last.boot_us / 1e6 == pytest.approx(waits_s, abs=1)
+    await house.ledger.close()
+
+
 async def test_a_deterministic_failure_is_not_tried_again(house: House) -> None:
     runtime = with_script(house, b=[exits(127, "bash: nosuchtool: command not found")])
     state = await house.run(plan_of("a", "b", "c"))

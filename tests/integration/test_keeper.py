@@ -314,6 +314,33 @@ async def test_a_modest_fork_bomb_is_contained(scene: Scene) -> None:
     assert scene.survivors() == []
 
 
+@pytest.fixture
+def small_group() -> Iterator[Path]:
+    """A group of processes that may have little memory."""
+    old = Path("/sys/fs/cgroup/memory")
+    root, limit = (old, "memory.limit_in_bytes") if old.is_dir() else (old.parent, "memory.max")
+    group = root / f"recoup-test-{uuid.uuid4().hex}"
+    try:
+        group.mkdir()
+        (group / limit).write_text(str(64 << 20))
+    except OSError as error:
+        pytest.skip(f"memory cannot be limited here: {error}")
+    yield group
+    group.rmdir()
+
+
+@pytest.mark.parametrize(("last", "how"), [("exec", (None, signal.SIGKILL)), ("", (137, None))])
+async def test_what_the_kernel_kills_for_want_of_memory_is_known_by_that(
+    scene: Scene, small_group: Path, last: str, how: tuple[int | None, int | None]
+) -> None:
+    hog = f"{sys.executable} -c 'x = bytearray(1 << 30)'"
+    ended = await scene.bash(f"echo $$ > {small_group}/cgroup.procs; {last} {hog}; exit $?")
+    assert (ended.exit_code, ended.signal, ended.out_of_memory) == (*how, True)
+    assert scene.survivors() == []
+    ended = await scene.bash("kill -9 $$")
+    assert (ended.signal, ended.out_of_memory) == (signal.SIGKILL, False)
+
+
 async def test_term_reaches_the_whole_tree_and_the_grace_is_used(scene: Scene) -> None:
     gentle = "trap 'sleep 0.1; echo $0 cleaned; exit 0' TERM; echo $0 up; while :; do sleep 0.02; done"
     (scene.folder / "gentle").write_text(gentle)

@@ -205,6 +205,28 @@ async def test_the_log_stays_bounded_and_is_gone_afterwards(path: Path) -> None:
     await ledger.close()
 
 
+async def test_beside_a_reader_that_never_ends_everything_is_appended_and_the_log_shrinks_when_it_does(
+    path: Path,
+) -> None:
+    ledger = SqliteLedger(path)
+    await ledger.append(facts(into("run:a", note("first"))))
+    log = path.with_name("ledger.db-wal")
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        seen = reader.execute("SELECT count(*) FROM events").fetchone()
+        for number in range(400):
+            await ledger.append(facts(into("run:a", note("x" * 20_000), note(str(number)))))
+        assert reader.execute("SELECT count(*) FROM events").fetchone() == seen, "it reads what it began with"
+        grown = log.stat().st_size
+        assert grown > GROWN_BYTES_MAX, "nothing it may still read was overwritten"
+    for number in range(400):
+        await ledger.append(facts(into("run:a", note("x" * 20_000), note(str(number)))))
+    assert log.stat().st_size <= grown, "it is used again from its beginning"
+    assert [event.seq for event in await ledger.read("run:a")] == list(range(1, 1602))
+    await ledger.close()
+    assert not log.exists()
+
+
 async def test_a_process_that_only_reads_writes_nothing(path: Path) -> None:
     await filled(path)
     before = path.stat().st_mtime_ns

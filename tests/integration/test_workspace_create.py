@@ -14,10 +14,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from recoup.errors import WorkspaceError
+from recoup.errors import LeaseLost, MachineTrouble, WorkspaceError
 from recoup.model.workspace import Baseline, FolderSource, GitSource, Snapshot, Source
 from recoup.ports import Workspaces
 from recoup.workspace.disk import explained
@@ -276,12 +277,42 @@ async def test_a_run_folder_that_cannot_be_made_is_an_error_that_says_where(
         await GitWorkspaces(tmp_path / "file" / "run").create(GitSource(str(repository)))
 
 
-@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize(
+    "number", [errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE]
+)
 def test_what_the_disk_refuses_is_explained(number: int) -> None:
     with pytest.raises(WorkspaceError, match="cannot store") as caught, explained("cannot store"):
         raise OSError(number, os.strerror(number), "/some/where")
     assert "/some/where" in caught.value.message
     assert caught.value.hint
+    assert isinstance(caught.value, MachineTrouble) is (number != errno.EACCES), (
+        "only a right must be given first"
+    )
+
+
+@pytest.mark.parametrize("number", range(1, 6))
+async def test_whoever_loses_the_run_while_making_its_workspace_leaves_that_of_the_heir_alone(
+    tmp_path: Path, repository: Path, number: int
+) -> None:
+    """Frozen before it asks for the so-manieth time, and awake when another driver has made everything anew."""
+    made: list[Baseline] = []
+    asked = 0
+
+    def must_hold() -> None:
+        nonlocal asked
+        asked += 1
+        if asked == number:
+            made.append(asyncio.run(GitWorkspaces(tmp_path / "run").create(GitSource(str(repository)))))
+        if made:
+            raise LeaseLost("another driver has it")
+
+    frozen = GitWorkspaces(tmp_path / "run", must_hold=must_hold)
+    with pytest.raises(LeaseLost):
+        await frozen.create(GitSource(str(repository)))
+    heir, (baseline,) = GitWorkspaces(tmp_path / "run"), made
+    snapshot = Snapshot(tree=baseline.tree, manifest=baseline.manifest)
+    assert (heir.current(), await heir.matches(1, snapshot)) == (1, True)
+    assert await heir.matches(await heir.restore(snapshot), snapshot)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
@@ -381,7 +412,7 @@ async def test_a_copied_repository_keeps_its_history(tmp_path: Path, repository:
 
 @pytest.mark.parametrize("limits", [{"source_bytes_max": 3}, {"entries_max": 3}])
 async def test_a_folder_over_the_limit_is_refused_and_nothing_stays(
-    limits: dict[str, int], tmp_path: Path
+    limits: dict[str, Any], tmp_path: Path
 ) -> None:
     workspaces = GitWorkspaces(tmp_path / "run", **limits)
     with pytest.raises(WorkspaceError, match="too large to be copied"):

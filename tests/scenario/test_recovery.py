@@ -97,6 +97,31 @@ def test_a_second_hard_reset_is_refused(cli: Cli, repo: Path) -> None:
     assert result.payloads("task.self_heal.exhausted")[0]["retryable"] is True
 
 
+def test_a_driver_that_is_killed_does_not_make_a_second_hard_reset_possible(cli: Cli, repo: Path) -> None:
+    plan = cli.plan(f"""
+        version: 1
+        name: hopeless
+        workspace: {{git: ./repo}}
+        defaults: {{max_attempts: 6}}
+        steps:
+          - id: a
+            run: |
+              [ $RECOUP_ATTEMPT -ne 3 ] || {{ touch {cli.folder}/third; sleep 600; }}
+              echo same; exit 9
+    """)
+    driver = cli.start("run", plan, "--quiet")
+    wait_for(cli.folder / "third")
+    kill(driver)
+    result = cli("resume", "last", "--json")
+    assert result.code == 75
+    assert "job_self_heal_max_resets" in result.document["reason"]
+    assert result.document["hardResets"] == 1
+    assert (
+        len([e for e in cli("events", "last", "--json").lines if e["type"] == "task.self_heal.escalated"])
+        == 1
+    )
+
+
 def test_a_rebuild_step_runs_again_in_the_restored_workspace(cli: Cli, repo: Path) -> None:
     (repo / ".gitignore").write_text("deps/\n")
     git(repo, "add", "-A")

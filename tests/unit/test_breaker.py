@@ -381,6 +381,20 @@ def test_a_clock_that_is_set_within_a_boot_changes_nothing(jump_us: int) -> None
     assert workflow.starts()
 
 
+@pytest.mark.parametrize("jump_us", [-HOUR_US, HOUR_US, 10 * 365 * 24 * HOUR_US])
+@pytest.mark.parametrize(("passed_s", "mode"), [(599, Mode.QUARANTINED), (601, Mode.RUNNING)])
+def test_a_clock_that_is_set_within_a_boot_neither_lengthens_nor_shortens_the_window(
+    jump_us: int, passed_s: int, mode: Mode
+) -> None:
+    workflow = Workflow(Policy(workflow_count_min=200, workflow_count_window=200))
+    for number in range(9):
+        workflow.fail(step=f"s{number}")
+    workflow.now = msgspec.structs.replace(workflow.now, wall_us=workflow.now.wall_us + jump_us)
+    workflow.wait(passed_s)
+    workflow.fail(step="t")
+    assert workflow.mode() is mode
+
+
 def test_over_a_reboot_with_the_clock_set_back_a_quarantine_lasts_at_most_one_period_more() -> None:
     workflow = quarantined()
     workflow.wait(900)

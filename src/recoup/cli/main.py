@@ -124,7 +124,7 @@ def main() -> NoReturn:
     """The entry point: errors become words and an exit code."""
     gc.set_threshold(OBJECTS_LOADED)
     gc.callbacks.append(_loaded)
-    from recoup.errors import RecoupError
+    from recoup.errors import RecoupError, StateError
 
     try:
         code = recoup.main(standalone_mode=False)
@@ -137,10 +137,11 @@ def main() -> NoReturn:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # also for what is flushed at the end
         sys.exit(0)
-    except RecoupError as error:
+    except (RecoupError, OSError) as error:
         from recoup.cli.output import print_error
 
-        sys.exit(print_error(error))
+        # The disk may fail anywhere: whoever reads this can mend that, and not our program.
+        sys.exit(print_error(StateError.of(error) if isinstance(error, OSError) else error))
 
 
 def _loaded(phase: str, _told: dict[str, int]) -> None:

@@ -25,6 +25,7 @@ SCHEMA_VERSION = 1
 _Q = queries("local.sql")
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _GONE = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+_COMPANIONS = ("-wal", "-shm")
 _RETRY_S = 0.005
 _ATTEMPTS_MAX = 10
 _TURN_MAX_S = 1.0
@@ -38,7 +39,7 @@ class QueueFile:
         self._path = path
         self._busy_max_ms = busy_max_ms
         self._connection: sqlite3.Connection | None = None
-        self._identity: tuple[int, ...] = ()
+        self._identity: tuple[tuple[int, ...], ...] = ()
         self.openings = 0
 
     def ask(self, now: Instant, question: Callable[[sqlite3.Connection], T]) -> T:
@@ -69,7 +70,7 @@ class QueueFile:
     def _usable(self, now: Instant) -> sqlite3.Connection:
         # Somebody deleted the file: what is written to the one that has no name any more nobody else would see.
         if self._connection is not None and not self._is_the_one_there():
-            self.close()
+            self._leave()
         if self._connection is None:
             with _alone(self._path, self._busy_max_ms > 0):
                 self._connection = _opened_or_anew(self._path, self._busy_max_ms, now)
@@ -77,13 +78,23 @@ class QueueFile:
             self.openings += 1
         return self._connection
 
+    def _leave(self) -> None:
+        """What was made while somebody deleted the rest may stand on a log or an index without a name. To open it again
+        would not help: SQLite shares its index among all connections of a process, and others have another one by now.
+        So it is set aside, and everybody follows to a new one."""
+        with _alone(self._path, self._busy_max_ms > 0):
+            now = _identity(self._path)
+            if self._identity != now and self._identity[0] and self._identity[0] == now[0]:
+                _set_aside(self._path)
+        self.close()
+
     def _can_be_mended(self, error: sqlite3.Error, attempt: int) -> bool:
         """By opening it again: it was damaged, replaced meanwhile, or somebody makes it at this moment (two processes
         that switch a new file to WAL at once: SQLite refuses one of them without waiting)."""
         if _is_damage(error):
             with contextlib.suppress(OSError), _alone(self._path, self._busy_max_ms > 0):
                 # Its log is gone by now, if nobody else has it open.
-                if self._identity[:2] == _place(self._path):
+                if self._identity[:1] == (_place(self._path),):
                     _set_aside(self._path)
             return True
         if _code(error) == sqlite3.SQLITE_BUSY:
@@ -92,7 +103,7 @@ class QueueFile:
         return _code(error) in _GONE and (attempt < _ATTEMPTS_MAX or not self._is_the_one_there())
 
     def _is_the_one_there(self) -> bool:
-        return bool(self._identity) and self._identity == _identity(self._path)
+        return all(self._identity) and self._identity == _identity(self._path)
 
     def _error(self, error: sqlite3.Error | OSError) -> DispatchError:
         return DispatchError(
@@ -200,10 +211,9 @@ def _make(connection: sqlite3.Connection, now: Instant) -> None:
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
-def _identity(path: Path) -> tuple[int, ...]:
-    """Of the file and of its log: one without the other is another database. Empty: one is missing."""
-    file, log = _place(path), _place(_beside(path, "-wal"))
-    return (*file, *log) if file and log else ()
+def _identity(path: Path) -> tuple[tuple[int, ...], ...]:
+    """Of the file, its log and its index: with another of them it is another database. Empty: one that is missing."""
+    return _place(path), *(_place(_beside(path, suffix)) for suffix in _COMPANIONS)
 
 
 def _place(path: Path) -> tuple[int, ...]:
@@ -218,7 +228,7 @@ def _set_aside(path: Path) -> None:
     """One such file is kept, for whoever wants to know."""
     with contextlib.suppress(OSError):
         path.replace(_beside(path, ".damaged"))
-    for suffix in ("-wal", "-shm"):
+    for suffix in _COMPANIONS:
         with contextlib.suppress(OSError):
             _beside(path, suffix).unlink()
 

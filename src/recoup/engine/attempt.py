@@ -471,6 +471,8 @@ class Attempts:
         assert record.open is not None, f"step {step.id}: no attempt is open"
         attempt, files = record.open.attempt, {}
         if self._launches(step):
+            # An attempt that was never launched has its number again under an heir: its file must not be made anew.
+            self._job.must_hold()
             files["RECOUP_OUTPUT"] = str(self._job.files.output_path(record.index, attempt))
             if record.failure_summary is not None:
                 context = self._world.redactor.seal(retry_context(self._job.plan, step, record, attempt))

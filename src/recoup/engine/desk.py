@@ -11,6 +11,7 @@ from recoup.engine.attempt import Attempts
 from recoup.engine.lease import LeaseLifeline
 from recoup.engine.recorder import Recorder
 from recoup.engine.world import Job, World
+from recoup.errors import LeaseLost
 from recoup.kernel.elapsed import active_seconds
 from recoup.kernel.policies import step_policy
 from recoup.kernel.template import holds
@@ -30,6 +31,7 @@ class Desk:
         self.lifeline = LeaseLifeline(lease.deadline_boot_s)
         self.attempts = Attempts(world, job, self.recorder, self.lifeline, halt)
         self.epoch = lease.epoch
+        job.must_hold = self._must_hold
         self._policies: dict[Limits, Policy] = {}
         self._fixed: dict[str, Arguments] = {}
         self._secret = secret_names(job.plan)
@@ -43,6 +45,14 @@ class Desk:
         """The workspace in which work goes on: a restored one on trial, or the one the pointer names."""
         state = self.recorder.state
         return state.trial_workspace if state.trial_workspace is not None else state.workspace
+
+    def _must_hold(self) -> None:
+        """By the clock alone: whoever was frozen knows it by that before anybody can tell it."""
+        if self.world.clock.now().boot_us / 1e6 >= self.lifeline.deadline_boot_s:
+            raise LeaseLost(
+                f"the lease of run {self.job.run_id} has run out: another driver may have the run by now",
+                hint=f"See who has it: recoup show {self.job.run_id}",
+            )
 
     def policy(self, step: Step) -> Policy:
         """One value for all steps with the same limits, so that its digest is made once."""

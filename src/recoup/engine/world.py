@@ -87,6 +87,8 @@ class Job:
     secrets: Secrets
     workspaces: Workspaces | None
     watcher: Watcher = Watcher()
+    must_hold: Callable[[], None] = lambda: None
+    """Raises LeaseLost. Asked before files of the run are changed that an heir would find under the same name."""
     earlier: EarlierRun | None = None
 
 

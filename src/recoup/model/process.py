@@ -46,5 +46,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     cpu_ms: int = 0
     killed: int = 0
     """How many processes had to be killed after the main one was gone or told to stop."""
+    out_of_memory: bool = False
+    """Its command was killed, or one of its children, while the kernel killed somebody for want of memory."""
     detail: str = ""
     """For `spawn_failed`: the operating system's words. For a tree whose keeper was killed: that it was."""

@@ -22,6 +22,7 @@ from recoup.processes.drain import Drain
 from recoup.processes.idle import Idle
 from recoup.processes.keeper_main import UNKILLABLE_S
 from recoup.processes.keeper_process import Hold, outlast, start_keeper
+from recoup.processes.memory import kills_for_memory, with_reason
 from recoup.processes.shared_process import SharedStart, anchor_shell
 from recoup.processes.sweep import cannot_be_killed
 
@@ -59,7 +60,8 @@ class LinuxKeeper:
                 await before_exec(identity)
             if stop.is_set():
                 return Ended(ended_by=EndedBy.STOPPED)
-            return await _Watch(process, spec, output).run(lifeline, stop, pulse)
+            kills = kills_for_memory()
+            return with_reason(await _Watch(process, spec, output).run(lifeline, stop, pulse), kills)
         finally:
             await process.release()
 

@@ -78,7 +78,9 @@ class Jobs:
         )
         if plan.workspace:
             # The run may follow another policy before it takes its next checkpoint.
-            inner = workspaces_of(files, lambda: job.policy.checkpoint_bytes_max)
+            inner = workspaces_of(
+                files, lambda: job.policy.checkpoint_bytes_max, must_hold=lambda: job.must_hold()
+            )
             job.workspaces = inner
             if self.shipping is not None:
                 job.workspaces = self.shipping.workspaces(run_id, files, inner, sends=epoch is not None)
@@ -106,8 +108,8 @@ class Jobs:
         return dataclasses.replace(watcher, event=metrics.beside(watcher.event))
 
 
-def workspaces_of(files: RunFolder, *checkpoint_bytes_max: Callable[[], int]) -> GitWorkspaces:
+def workspaces_of(files: RunFolder, *limits: Callable[[], int], **held: Callable[[], None]) -> GitWorkspaces:
     # Imported late: many plans have no workspace.
     from recoup.workspace.workspaces import GitWorkspaces
 
-    return GitWorkspaces(files.root, *checkpoint_bytes_max)
+    return GitWorkspaces(files.root, *limits, **held)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -15,11 +16,14 @@ _READ_BYTES_MAX = 64 << 10
 
 
 def pipe_path(order: Order, suffix: str) -> Path:
-    """Beside the file that the attempt may write its outputs into, which is private. Raises OSError without one."""
+    """Beside the file that the attempt may write its outputs into, which is private. Raises OSError without one.
+
+    A new name each time: a driver that was frozen and replaced may make the pipes of an attempt that its heir performs.
+    """
     output = order.env.get("RECOUP_OUTPUT")
     if not output:
         raise FileNotFoundError("the attempt has no private folder (RECOUP_OUTPUT)")
-    return Path(f"{output}.{suffix}")
+    return Path(f"{output}.{secrets.token_hex(4)}.{suffix}")
 
 
 class NamedPipe:
@@ -32,7 +36,6 @@ class NamedPipe:
         self.path = path
         self._take = take
         self._loop = asyncio.get_running_loop()
-        path.unlink(missing_ok=True)
         os.mkfifo(path, 0o600)
         self._fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._loop.add_reader(self._fd, self._read)

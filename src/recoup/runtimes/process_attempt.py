@@ -94,12 +94,13 @@ def _spec(order: Order, argv: tuple[str, ...], stdin: bytes, more: dict[str, str
 
 def _outcome(ended: Ended, stdout: Capture, stderr: Capture) -> Outcome:
     kind = _KINDS.get(ended.ended_by)
-    killed = ended.ended_by is EndedBy.EXIT and ended.signal is not None
+    killed = ended.ended_by is EndedBy.EXIT and (ended.signal is not None or ended.out_of_memory)
+    by = FailureKind.OUT_OF_MEMORY if ended.out_of_memory else FailureKind.SIGNALLED
     return Outcome(
-        kind=FailureKind.SIGNALLED if killed else kind,
+        kind=by if killed else kind,
         exit_code=ended.exit_code,
         signal=ended.signal,
-        detail=ended.detail or (_signal_name(ended.signal) if killed else ""),
+        detail=ended.detail or (_signal_name(ended.signal or signal.SIGKILL) if killed else ""),
         duration_ms=ended.duration_ms,
         idle_ms=ended.idle_ms,
         stdout=stdout.captured(),

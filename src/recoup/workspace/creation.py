@@ -42,16 +42,18 @@ def prepare(git: Git, layout: Layout, source: Source, limits: SourceLimits) -> R
     )
 
 
-def build(layout: Layout, recipe: Recipe) -> None:
+def build(layout: Layout, recipe: Recipe, must_hold: Callable[[], None]) -> None:
     """Built aside, then renamed: neither the store nor the workspace is ever seen half-made."""
     for folder in (layout.private, layout.manifests, layout.workspaces):
         private_folder(folder)
     aside = layout.private / f".store-{secrets.token_hex(4)}"
     recipe.make_store(aside)
+    must_hold()
     aside.rename(layout.store)
     write_durably(layout.origin, msgspec.json.encode(recipe.origin))
     aside = layout.aside()
     recipe.make_workspace(aside)
+    must_hold()
     aside.rename(layout.workspace(1))
     sync_folder(layout.workspaces)
 

@@ -10,13 +10,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from recoup.errors import WorkspaceError
+from recoup.errors import MachineTrouble, WorkspaceError
 
 GONE = ".gone-"
 DISK_FULL_HINT = "Free some space (or raise the quota), then resume the run."
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
-_REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}
+_REFUSED = {errno.EACCES, errno.EPERM}
+_LACK = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN}
+_TROUBLE = _LACK | {errno.EIO, errno.EROFS, errno.ESTALE, errno.ETIMEDOUT}
+"""Of the machine: nothing is wrong with what was asked for."""
 
 
 @contextmanager
@@ -125,7 +128,12 @@ def _write_synced(path: Path, data: bytes) -> None:
 def _explanation(doing: str, error: OSError) -> WorkspaceError:
     where = f" ({os.fsdecode(error.filename)})" if isinstance(error.filename, str | bytes) else ""
     if error.errno in _FULL:
-        return WorkspaceError(f"{doing}: the disk is full{where}", hint=DISK_FULL_HINT)
+        return MachineTrouble(f"{doing}: the disk is full{where}", hint=DISK_FULL_HINT)
+    if error.errno in _TROUBLE:
+        return MachineTrouble(
+            f"{doing}: {error.strerror}{where}",
+            hint="See that the disk is sound and writable, and that memory and files are left. Then resume the run.",
+        )
     if error.errno in _REFUSED:
         return WorkspaceError(
             f"{doing}: {error.strerror}{where}",

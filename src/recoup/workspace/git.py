@@ -41,6 +41,10 @@ _MACHINE = (
     "Cannot allocate memory",
     "Too many open files",
     "unable to fork",
+    "died of signal",
+    "invalid index-pack output",
+    "Input/output error",
+    "Read-only file system",
 )
 _PASSED_ON = ("PATH", "TMPDIR", "LD_LIBRARY_PATH")
 
@@ -241,7 +245,7 @@ def failure(name: str, code: int, stderr: bytes) -> WorkspaceError:
     if code < 0 or any(words in said for words in _MACHINE):
         return MachineTrouble(
             f"git {name} could not finish ({code}): {said or 'it was killed, or took too long'}",
-            hint="Is the machine short of memory, files or time? Then resume the run.",
+            hint="Is the machine short of memory, files or time, or its disk unsound? Then resume the run.",
         )
     return GitFailed(name, code, said)
 

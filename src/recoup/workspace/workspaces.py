@@ -44,13 +44,18 @@ class GitWorkspaces:
         source_bytes_max: int = 16 << 30,
         entries_max: int = 1_000_000,
         git_timeout_s: float = 600,
+        must_hold: Callable[[], None] = lambda: None,
     ) -> None:
-        """`checkpoint_bytes_max` is asked anew for each checkpoint where it can change meanwhile."""
+        """`checkpoint_bytes_max` is asked anew for each checkpoint where it can change meanwhile.
+
+        `must_hold` raises if the run is not ours any more: it is asked whenever something is removed or gets its name.
+        """
         self._layout = Layout(run_dir.absolute())
         self._checkpoint_bytes_max = checkpoint_bytes_max
         self._source_limits = SourceLimits(source_bytes_max, entries_max)
         self._entries_max = entries_max
         self._git_timeout_s = git_timeout_s
+        self._must_hold = must_hold
         self._known_objects: set[str] = set()
         self._saved_manifests: set[str] = set()
         self._ids: dict[int, BlobIds] = {}
@@ -156,18 +161,22 @@ class GitWorkspaces:
 
     def _create(self, git: Git, source: Source) -> Baseline:
         recipe = creation.prepare(git, self._layout, source, self._source_limits)
+        self._must_hold()
         creation.clear(self._layout)
         try:
             return self._create_by(git, recipe)
         except BaseException:
+            # Whoever was frozen meanwhile fails here because an heir has begun anew: that is not ours to clear.
+            self._must_hold()
             with suppress(OSError):
                 creation.clear(self._layout)
             raise
 
     def _create_by(self, git: Git, recipe: Recipe) -> Baseline:
-        creation.build(self._layout, recipe)
+        creation.build(self._layout, recipe, self._must_hold)
         self._forget()
         taken = self._snapshot(git, 1)
+        self._must_hold()
         point(self._layout.pointer, "workspaces/0001")
         return Baseline(
             tree=taken.tree,
@@ -204,6 +213,7 @@ class GitWorkspaces:
         try:
             self._build(git, manifest, aside, ids)
             number = max(self._layout.numbers(), default=0) + 1
+            self._must_hold()
             aside.rename(self._layout.workspace(number))
         except BaseException:
             self._layout.discard(aside)
@@ -260,6 +270,7 @@ class GitWorkspaces:
 
     def _forsake(self) -> None:
         for number in self._layout.numbers():
+            self._must_hold()
             self._layout.discard(self.path(number))
             if self.path(number).exists():
                 raise WorkspaceError(
@@ -284,9 +295,11 @@ class GitWorkspaces:
     def _swap(self, number: int, keep: int) -> None:
         if not self.path(number).is_dir():
             raise WorkspaceError(f"there is no workspace {number}: {self.path(number)}")
+        self._must_hold()
         point(self._layout.pointer, f"workspaces/{self.path(number).name}")
         older = [each for each in self._layout.numbers() if each < number]
         for each in older[: max(len(older) - keep, 0)]:
+            self._must_hold()
             self._layout.discard(self.path(each))
             self._ids.pop(each, None)
 
@@ -310,6 +323,7 @@ class GitWorkspaces:
 
     def _sweep_once(self) -> None:
         if not self._is_swept:
+            self._must_hold()
             self._layout.sweep()
             self._layout.settle()
             self._is_swept = True
