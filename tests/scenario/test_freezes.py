@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import random
 import signal
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.commands import Started
 from tests.scenario.conftest import Cli
 from tests.scenario.test_kills import essence, run_ids, state_of
 
@@ -33,7 +33,7 @@ def plan_text() -> str:
     return PLAN + "".join(STEP % {"n": n} for n in range(STEPS))
 
 
-def begun(cli: Cli, plan: str) -> tuple[subprocess.Popen[str], str]:
+def begun(cli: Cli, plan: str) -> tuple[Started, str]:
     """A driver, and its run as soon as there is one."""
     before = run_ids(cli)
     driver = cli.start("run", plan, "--quiet")
@@ -43,7 +43,7 @@ def begun(cli: Cli, plan: str) -> tuple[subprocess.Popen[str], str]:
     return driver, made.pop()
 
 
-def frozen_after(cli: Cli, plan: str, seconds: float) -> tuple[subprocess.Popen[str], str] | None:
+def frozen_after(cli: Cli, plan: str, seconds: float) -> tuple[Started, str] | None:
     """The driver that stands still so long after there was a run, and that run; None if it was over by then."""
     driver, run_id = begun(cli, plan)
     time.sleep(seconds)
@@ -55,7 +55,7 @@ def frozen_after(cli: Cli, plan: str, seconds: float) -> tuple[subprocess.Popen[
     return None
 
 
-def replaced(cli: Cli, run_id: str, driver: subprocess.Popen[str]) -> bool:
+def replaced(cli: Cli, run_id: str, driver: Started) -> bool:
     """As soon as its lease has run out. False: it was frozen with the lock of the database in its hand, which SQLite takes
     from nobody who lives: then nobody writes at all, and it is named."""
     deadline = time.monotonic() + 60

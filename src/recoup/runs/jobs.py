@@ -108,8 +108,12 @@ class Jobs:
         return dataclasses.replace(watcher, event=metrics.beside(watcher.event))
 
 
-def workspaces_of(files: RunFolder, *limits: Callable[[], int], **held: Callable[[], None]) -> GitWorkspaces:
+def workspaces_of(
+    files: RunFolder,
+    *checkpoint_bytes_max: Callable[[], int],
+    must_hold: Callable[[], None] = lambda: None,
+) -> GitWorkspaces:
     # Imported late: many plans have no workspace.
     from recoup.workspace.workspaces import GitWorkspaces
 
-    return GitWorkspaces(files.root, *limits, **held)
+    return GitWorkspaces(files.root, *checkpoint_bytes_max, must_hold=must_hold)
