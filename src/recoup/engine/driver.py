@@ -251,20 +251,24 @@ class Driver:
 
     async def _waited(self, record: StepRecord) -> bool:
         """Backoff and cooldown. False: something came between."""
-        if record.healing_since is None:
-            return True
-        delay_s, clock = record.delay_ms / 1000, self._desk.world.clock
-        left_s = delay_s - elapsed_s(record.healing_since, clock.now(), delay_s)
-        if left_s <= 0:
-            return True
-        shown = record.strategy == Strategy.RETRY and left_s >= _SHOWN_WAIT_S
-        if shown:
+        left_s = self._left_to_wait_s(record)
+        if record.strategy == Strategy.RETRY and left_s >= _SHOWN_WAIT_S and not self._shown_as_waiting():
             await self._record_waiting(record, left_s)
-        if await clock.wait(self._halt, left_s):
+        if left_s > 0 and await self._desk.world.clock.wait(self._halt, left_s):
             return False
-        if shown:
+        if self._shown_as_waiting():  # though the rest of the wait was short, or an operator has ended it
             await self._record_waited()
         return True
+
+    def _left_to_wait_s(self, record: StepRecord) -> float:
+        if record.healing_since is None:
+            return 0.0
+        delay_s = record.delay_ms / 1000
+        return delay_s - elapsed_s(record.healing_since, self._desk.world.clock.now(), delay_s)
+
+    def _shown_as_waiting(self) -> bool:
+        """For a time: whoever waits for somebody holds no lease."""
+        return self.state.status is RunStatus.WAITING
 
     # One attempt
 

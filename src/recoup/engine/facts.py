@@ -145,6 +145,7 @@ def failed_facts(
         retry_tokens=state.retry_tokens,
         phase=_phase(record),
         agent=failed.agent,
+        handlers=failed.handlers,
         gives_up=_postponed(step, record, decision),
         redeliver=isinstance(decision, GiveUp) and decision.redeliver,
         resolution=details_of(failed.seen),
