@@ -100,6 +100,7 @@ class App:
         self.evidence = self._evidence()
         self._key: bytes | None = None
         self._dispatch: Dispatch | None = None
+        self._opening = asyncio.Lock()
         self.runs = Records(ledger, settings.home, self.shipping)
         self.hiding = Hiding(self.redactor, environ, self.runs, self._vault_key)
         self.generations = Generations(ledger, self.redactor, SystemClock(), self._policy_file())
@@ -116,12 +117,13 @@ class App:
 
     async def dispatch(self) -> Dispatch:
         """The queue beside the ledger, opened when somebody needs it."""
-        if self._dispatch is None:
-            from recoup.dispatch.opening import open_dispatch
+        async with self._opening:  # those who ask at once get the same one: another would never be closed
+            if self._dispatch is None:
+                from recoup.dispatch.opening import open_dispatch
 
-            database = self.settings.database
-            place = database if isinstance(database, Path) else database.url
-            self._dispatch = await open_dispatch(place, self.world.clock, hold_s=self.settings.lease_s)
+                database = self.settings.database
+                place = database if isinstance(database, Path) else database.url
+                self._dispatch = await open_dispatch(place, self.world.clock, hold_s=self.settings.lease_s)
         return self._dispatch
 
     async def hint(self, hint: Hint, delay_s: float = 0) -> str | None:
