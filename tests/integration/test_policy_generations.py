@@ -273,16 +273,16 @@ class LateLedger(SqliteLedger):
     """Gives the bodies of policies when it is told to, or not at all."""
 
     down = False
-    held: asyncio.Event | None = None
+    gate: asyncio.Event | None = None
     asked: asyncio.Event
 
     async def policy_body(self, digest: str) -> bytes | None:
         if self.down:
             raise LedgerError("the database is away", hint="Wait.")
-        held, self.held = self.held, None
-        if held is not None:
+        gate, self.gate = self.gate, None
+        if gate is not None:
             self.asked.set()
-            await held.wait()
+            await gate.wait()
         return await super().policy_body(digest)
 
 
@@ -302,14 +302,14 @@ async def test_a_run_that_is_told_late_of_an_older_policy_does_not_bring_it_back
     mine, ledger = Written(house, text="step_max_attempts: 4"), LateLedger(house.root / "ledger.db")
     follower = Generations(ledger, house.redactor, house.clock)
     await mine.generations.begin()
-    ledger.asked, ledger.held = asyncio.Event(), asyncio.Event()
-    held = ledger.held
+    gate = asyncio.Event()
+    ledger.asked, ledger.gate = asyncio.Event(), gate
     slow = asyncio.create_task(follower.current())
     await ledger.asked.wait()
     mine.write("step_max_attempts: 5")
     assert await mine.attempts() == 5
     assert (await follower.begin()).step_max_attempts == 5
-    held.set()
+    gate.set()
     await slow
     assert (await follower.begin()).step_max_attempts == 5
     await ledger.close()
@@ -318,14 +318,14 @@ async def test_a_run_that_is_told_late_of_an_older_policy_does_not_bring_it_back
 class SlowLedger(SqliteLedger):
     """Holds the next append until it is let go."""
 
-    held: asyncio.Event | None = None
+    gate: asyncio.Event | None = None
     asked: asyncio.Event
 
     async def append(self, append: Append) -> Appended:
-        held, self.held = self.held, None
-        if held is not None:
+        gate, self.gate = self.gate, None
+        if gate is not None:
             self.asked.set()
-            await held.wait()
+            await gate.wait()
         return await super().append(append)
 
 
@@ -339,12 +339,12 @@ async def test_a_policy_that_is_named_while_something_else_is_recorded_is_stored
     assert isinstance(taken, Claimed)
     job = Job("run-1", plan_of("a"), house.policy, RunFolder(tmp_path / "runs"), NoSecrets(), None)
     recorder = Recorder(house.world, job, await house.state("run-1"), taken.lease)
-    ledger.asked, ledger.held = asyncio.Event(), asyncio.Event()
-    held = ledger.held
+    gate = asyncio.Event()
+    ledger.asked, ledger.gate = asyncio.Event(), gate
     first = asyncio.create_task(recorder.record(ev.RunInterrupted(reason="one", epoch=taken.lease.epoch)))
     await ledger.asked.wait()
     digest = recorder.digest_of(Policy(step_max_attempts=7))
-    held.set()
+    gate.set()
     await first
     await recorder.record(ev.RunInterrupted(reason="two", epoch=taken.lease.epoch))
     assert await ledger.policy_body(digest) is not None
