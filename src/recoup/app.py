@@ -73,10 +73,6 @@ if TYPE_CHECKING:
 
 _OWN_SECRETS = frozenset({"RECOUP_KEY", "RECOUP_TOKEN", "RECOUP_DATABASE", "RECOUP_EVIDENCE"})
 _PER_ATTEMPT = frozenset({"RECOUP_RETRY_CONTEXT", "RECOUP_OUTPUT", "RECOUP_PROGRESS", "RECOUP_RESET"})
-_SECRET_GIVEN = "[secret]"
-_EVENTS_PAGE = 1_000
-_POLICIES_MAX = 100
-_POLICY_LOOK_S = 1.0
 _AUDIT_WAIT_S = 0.5
 _AUDIT_WHOLE_WAIT_S = 30.0
 _AUDIT_EVENTS_MAX = 50_000
@@ -104,6 +100,7 @@ class App:
         self.evidence = self._evidence()
         self._key: bytes | None = None
         self._dispatch: Dispatch | None = None
+        self._opening = asyncio.Lock()
         self.runs = Records(ledger, settings.home, self.shipping)
         self.hiding = Hiding(self.redactor, environ, self.runs, self._vault_key)
         self.generations = Generations(ledger, self.redactor, SystemClock(), self._policy_file())
@@ -120,12 +117,13 @@ class App:
 
     async def dispatch(self) -> Dispatch:
         """The queue beside the ledger, opened when somebody needs it."""
-        if self._dispatch is None:
-            from recoup.dispatch.opening import open_dispatch
+        async with self._opening:  # those who ask at once get the same one: another would never be closed
+            if self._dispatch is None:
+                from recoup.dispatch.opening import open_dispatch
 
-            database = self.settings.database
-            place = database if isinstance(database, Path) else database.url
-            self._dispatch = await open_dispatch(place, self.world.clock, hold_s=self.settings.lease_s)
+                database = self.settings.database
+                place = database if isinstance(database, Path) else database.url
+                self._dispatch = await open_dispatch(place, self.world.clock, hold_s=self.settings.lease_s)
         return self._dispatch
 
     async def hint(self, hint: Hint, delay_s: float = 0) -> str | None:

@@ -19,7 +19,7 @@ from recoup.model.run import RunState, RunStatus, Verdict
 from recoup.model.storage import Control
 from recoup.model.workspace import FolderSource
 from recoup.ports import Hooks
-from recoup.testing.clock import FakeClock
+from recoup.testing.clock import FakeClock, HandClock
 from recoup.testing.house import House, plan_of
 from recoup.testing.runtime import SUCCESS, ScriptedRuntime, exits, hangs
 from recoup.workspace.workspaces import GitWorkspaces
@@ -701,3 +701,29 @@ async def test_a_control_that_another_makes_possible_ends_the_attempt_first(stee
     state = await driving
     assert (state.status, runtime.stopped) == (RunStatus.SUCCEEDED, 1)
     assert runtime.performed == [("a", 1), ("b", 1), ("a", 2), ("b", 2), ("c", 1)]
+
+
+async def test_a_run_whose_cooldown_an_operator_ends_is_shown_as_running(tmp_path: Path) -> None:
+    shown: list[str] = []
+
+    class Limited(ScriptedRuntime):
+        async def perform(self, order: Order, hooks: Hooks) -> Outcome:
+            shown.append((await house.state("run-1")).status)
+            return await super().perform(order, hooks)
+
+    clock = HandClock()
+    house = House(tmp_path, clock=clock)
+    steered = Steered(house)
+    steered.runtime(Limited({"a": [exits(1, "429 too many requests, retry after 120 seconds")]}))
+    await house.submit(plan_of("a"))
+    driving = await steered.start()
+    while ev.RunWaiting.TYPE not in await house.types():
+        await asyncio.sleep(0.01)
+    sent = asyncio.create_task(steered.outcome(await steered.send("retry_step")))
+    while not sent.done():
+        clock.advance(0.05)
+        await asyncio.sleep(0.01)
+    state = await driving
+    assert (await sent, state.status) == ("accepted", RunStatus.SUCCEEDED)
+    assert shown == [RunStatus.RUNNING, RunStatus.RUNNING]
+    await house.ledger.close()

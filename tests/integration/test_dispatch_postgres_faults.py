@@ -17,11 +17,13 @@ from typing import Any
 import psycopg
 import pytest
 
+from recoup.app import open_app
 from recoup.clock import SystemClock
 from recoup.dispatch.opening import open_dispatch
 from recoup.dispatch.postgres import PgDispatch
 from recoup.errors import DispatchError, SettingsError
 from recoup.model.dispatch import Hint, Taken
+from recoup.settings import read_settings
 from recoup.testing.postgres import PostgresServer, postgres_server
 
 PASSWORD = "-".join(["open", "sesame", "4711"])
@@ -424,3 +426,17 @@ async def test_a_missing_library_is_named_with_the_way_to_get_it(monkeypatch: py
     monkeypatch.setitem(sys.modules, "pgqueuer", None)
     with pytest.raises(SettingsError, match=r"pgqueuer(.|\n)*pip install 'recoup\[postgres\]'"):
         await open_dispatch("postgresql://nowhere/db", SystemClock())
+
+
+async def test_those_who_need_the_queue_at_once_share_it(postgres: PostgresServer, tmp_path: Path) -> None:
+    """A second connection that nobody knows of would stay open for ever."""
+    environ = {
+        "PATH": os.environ["PATH"],
+        "RECOUP_HOME": str(tmp_path),
+        "RECOUP_DATABASE": postgres.prepared_database(),
+        "RECOUP_EVIDENCE": "",
+        "RECOUP_KEY": PASSWORD,
+    }
+    async with open_app(read_settings(environ, tmp_path), environ) as app:
+        one, other = await asyncio.gather(app.dispatch(), app.dispatch())
+        assert one is other

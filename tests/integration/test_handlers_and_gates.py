@@ -166,6 +166,8 @@ async def test_a_step_that_must_not_be_repeated_is_not_for_the_sake_of_its_handl
     state = await house.run(plan_of(step(on_empty=handlers("fill"), repeat=Repeat.NEVER)))
     assert (state.status, runtime.done) == (RunStatus.ESCALATED, ["work", "fill"])
     assert state.escalated_step == 0
+    (end,) = [e.payload for e in house.seen if isinstance(e.payload, ev.AttemptFailed)]
+    assert [(told.number, told.passed) for told in end.handlers] == [(1, False)]
 
 
 async def test_an_unhandled_empty_result_is_a_success_without_output(house: House) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +28,20 @@ from tests.integration.test_browsing import (
 )
 
 from recoup.audit.exporting import export
+from recoup.engine.browsing import Browsing
+from recoup.engine.forcing import force_mode
 from recoup.kernel.healing import target_digest
 from recoup.kernel.memory import TargetMemory, identity
+from recoup.learning.recall import Recall
+from recoup.ledger.sqlite import SqliteLedger
 from recoup.model import events as ev
 from recoup.model.ids import run_stream, targets_stream, workflow_stream
+from recoup.model.memory import Kept
 from recoup.model.mode import Mode
 from recoup.model.plan import BrowserAction, Repeat, Step
 from recoup.model.policy import Policy
 from recoup.model.run import RunStatus
-from recoup.model.storage import Append, Draft, StreamAppend
+from recoup.model.storage import Append, Appended, Draft, StreamAppend
 from recoup.model.target import Element, Heal
 from recoup.testing.browser import Guess, ScriptedBrowser
 from recoup.testing.clock import FakeClock
@@ -283,3 +289,60 @@ async def test_a_rollback_that_nobody_carried_out_is_done_by_the_next_driver(hou
     assert len(await facts(house, ev.MemoryRollback, LEARNED)) == 1
     assert await found_by(house, "run-3") == "model"
     assert (await house.ledger.workflow_state("workflow")).health.mode is Mode.DEGRADED
+
+
+class Meanwhile(SqliteLedger):
+    """Something else happens just before the next append that belongs to no run."""
+
+    first: Callable[[], Awaitable[object]] | None = None
+
+    async def append(self, append: Append) -> Appended:
+        if append.lease is None and self.first is not None:
+            first, self.first = self.first, None
+            await first()
+        return await super().append(append)
+
+
+@pytest.fixture
+async def busy(tmp_path: Path) -> AsyncIterator[tuple[House, Meanwhile]]:
+    pages = ScriptedBrowser(site(CONFIRM, TOTAL), {"Approve": Guess("Confirm", 0.92)})
+    ledger = Meanwhile(tmp_path / "ledger.db")
+    yield House(tmp_path, browser=pages, ledger=ledger), ledger
+    await ledger.close()
+
+
+async def test_a_rollback_that_two_drivers_find_due_is_done_once(busy: tuple[House, Meanwhile]) -> None:
+    house, ledger = busy
+    await teach(house, "run-1", "run-2")
+    change = ev.WorkflowModeChanged(mode=Mode.ROLLBACK, previous=Mode.RUNNING, reason="worse", for_s=60.0)
+    part = StreamAppend(workflow_stream("workflow"), (Draft(change.TYPE, house.redactor.seal(change)),))
+    await ledger.append(Append(at=house.clock.now(), streams=(part,)))
+    await house.submit(PLAN, "run-3")
+    state = (driver := await house.driver("run-3")).state
+    mine, theirs = (Browsing(house.world, driver._desk.job, driver._desk.lifeline) for _ in range(2))
+    ledger.first = lambda: theirs.take_back(state)
+    await mine.take_back(state)
+    assert len(await facts(house, ev.MemoryRollback, LEARNED)) == 1
+
+
+async def test_a_damaged_disk_does_not_lift_a_quarantine_that_comes_meanwhile(
+    busy: tuple[House, Meanwhile],
+) -> None:
+    class Damaged(Recall):
+        async def last(self, workflow: str) -> tuple[Kept | None, str]:
+            return None, "a byte was flipped"
+
+    house, ledger = busy
+    house.world = dataclasses.replace(house.world, recalls=Damaged(house.root / "learned"))
+    await house.submit(PLAN)
+    driver = await house.driver("run-1")
+    ledger.first = lambda: force_mode(
+        *(ledger, house.redactor, "workflow", Mode.QUARANTINED),
+        reason="stop",
+        actor="eve",
+        for_s=3600,
+        policy=Policy(),
+        now=house.clock.now(),
+    )
+    await driver.drive()
+    assert (await ledger.workflow_state("workflow")).health.mode is Mode.QUARANTINED

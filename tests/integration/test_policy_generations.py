@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import os
 import time
@@ -11,8 +12,13 @@ from pathlib import Path
 import pytest
 
 from recoup.documents.policy_watch import WatchedPolicyFile
+from recoup.engine.claim import Claimed, claim
 from recoup.engine.generations import Generations
+from recoup.engine.recorder import Recorder
+from recoup.engine.world import Job
 from recoup.errors import LedgerBusy, LedgerError
+from recoup.evidence.run_folder import RunFolder
+from recoup.evidence.vault import NoSecrets
 from recoup.ledger.sqlite import SqliteLedger
 from recoup.model import events as ev
 from recoup.model.ids import POLICY_STREAM
@@ -261,3 +267,85 @@ async def test_two_processes_that_see_the_same_change_at_once_say_it_once(
         await theirs.current()
     assert len(await told(house)) == 2
     await other.ledger.close()
+
+
+class LateLedger(SqliteLedger):
+    """Gives the bodies of policies when it is told to, or not at all."""
+
+    down = False
+    gate: asyncio.Event | None = None
+    asked: asyncio.Event
+
+    async def policy_body(self, digest: str) -> bytes | None:
+        if self.down:
+            raise LedgerError("the database is away", hint="Wait.")
+        gate, self.gate = self.gate, None
+        if gate is not None:
+            self.asked.set()
+            await gate.wait()
+        return await super().policy_body(digest)
+
+
+async def test_a_policy_whose_body_could_not_be_read_at_once_is_followed_all_the_same(house: House) -> None:
+    mine, ledger = Written(house, text="step_max_attempts: 4"), LateLedger(house.root / "ledger.db")
+    follower = Generations(ledger, house.redactor, house.clock)
+    await mine.generations.begin()
+    ledger.down = True
+    with pytest.raises(LedgerError, match="away"):
+        await follower.current()
+    ledger.down = False
+    assert (await follower.begin()).step_max_attempts == 4
+    await ledger.close()
+
+
+async def test_a_run_that_is_told_late_of_an_older_policy_does_not_bring_it_back(house: House) -> None:
+    mine, ledger = Written(house, text="step_max_attempts: 4"), LateLedger(house.root / "ledger.db")
+    follower = Generations(ledger, house.redactor, house.clock)
+    await mine.generations.begin()
+    gate = asyncio.Event()
+    ledger.asked, ledger.gate = asyncio.Event(), gate
+    slow = asyncio.create_task(follower.current())
+    await ledger.asked.wait()
+    mine.write("step_max_attempts: 5")
+    assert await mine.attempts() == 5
+    assert (await follower.begin()).step_max_attempts == 5
+    gate.set()
+    await slow
+    assert (await follower.begin()).step_max_attempts == 5
+    await ledger.close()
+
+
+class SlowLedger(SqliteLedger):
+    """Holds the next append until it is let go."""
+
+    gate: asyncio.Event | None = None
+    asked: asyncio.Event
+
+    async def append(self, append: Append) -> Appended:
+        gate, self.gate = self.gate, None
+        if gate is not None:
+            self.asked.set()
+            await gate.wait()
+        return await super().append(append)
+
+
+async def test_a_policy_that_is_named_while_something_else_is_recorded_is_stored_with_the_next_fact(
+    tmp_path: Path,
+) -> None:
+    ledger = SlowLedger(tmp_path / "ledger.db")
+    house = House(tmp_path, ledger=ledger)
+    await house.submit(plan_of("a"))
+    taken = await claim(house.world, "run-1")
+    assert isinstance(taken, Claimed)
+    job = Job("run-1", plan_of("a"), house.policy, RunFolder(tmp_path / "runs"), NoSecrets(), None)
+    recorder = Recorder(house.world, job, await house.state("run-1"), taken.lease)
+    gate = asyncio.Event()
+    ledger.asked, ledger.gate = asyncio.Event(), gate
+    first = asyncio.create_task(recorder.record(ev.RunInterrupted(reason="one", epoch=taken.lease.epoch)))
+    await ledger.asked.wait()
+    digest = recorder.digest_of(Policy(step_max_attempts=7))
+    gate.set()
+    await first
+    await recorder.record(ev.RunInterrupted(reason="two", epoch=taken.lease.epoch))
+    assert await ledger.policy_body(digest) is not None
+    await ledger.close()

@@ -173,6 +173,19 @@ def test_a_hard_reset_without_a_workspace_makes_the_page_again() -> None:
     assert "A new browser; go is performed there once more" in words(seen)
 
 
+def test_a_hard_reset_with_a_workspace_and_a_page_makes_both_again() -> None:
+    pages = (
+        step("a"),
+        Step(id="go", action=BrowserAction(verb=BrowserVerb.GOTO, value="/")),
+        Step(id="click", action=BrowserAction(verb=BrowserVerb.CLICK)),
+    )
+    state = begun(*pages, workspace=True)
+    told(state, *passed("a", 0, checkpoint=True), *passed("go", 1, checkpoint=True))
+    seen = of(state, "hard_reset_step")
+    assert seen.scope.again == ("go",) and seen.scope.restores == "the end of a"
+    assert "A new browser; go is performed there once more" in words(seen)
+
+
 def test_beyond_the_budget_only_a_forced_reset_is_offered() -> None:
     state = begun(*THREE, workspace=True)
     told(state, *[handled("hard_reset_step") for _ in range(Policy().job_self_heal_max_resets)])

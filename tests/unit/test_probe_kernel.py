@@ -519,6 +519,9 @@ def test_the_fold_is_bounded() -> None:
     for number in range(CLASSES_MAX + 5):
         story.attempt(f"class-{number}")
     assert len(story.state.used) == CLASSES_MAX and "class-0" not in story.state.used
+    for number in range(CLASSES_MAX + 5):
+        story.escalate(number, f"class-{number}")
+    assert len(story.state.exhausted) == CLASSES_MAX and "class-0" not in story.state.exhausted
     for number in range(COMMANDS_MAX + 5):
         story.tell(
             ev.CommandHandled(

@@ -13,7 +13,7 @@ import msgspec
 from recoup.engine.arguments import Arguments, environment_of, outputs_wanted
 from recoup.engine.browsing import Browsing, secrets_typed
 from recoup.engine.excerpts import end_of
-from recoup.engine.handlers import Handled, Handlers, Place, is_empty
+from recoup.engine.handlers import Handled, Handlers, Place, exit_expected, is_empty
 from recoup.engine.lease import LeaseLifeline
 from recoup.engine.papers import retry_context
 from recoup.engine.recorder import Recorder
@@ -25,7 +25,6 @@ from recoup.model.outcome import Collected, Order, Outcome, Progress, Scene, See
 from recoup.model.plan import (
     WORLD_CHECKS,
     AgentAction,
-    BrowserAction,
     Check,
     DiffCheck,
     ExitCheck,
@@ -197,7 +196,7 @@ class Attempts:
                 else await self.already_done(step, record, scene.policy, scene.env)
             )
             return done or await self._failed(record, outcome, outcome.kind, outcome.detail, scene.policy)
-        if not _exit_expected(step, outcome):
+        if not exit_expected(step, outcome):
             return await self._failed(record, outcome, FailureKind.EXIT_NONZERO, outcome.detail, scene.policy)
         if step.on_empty:
             collected = await self._world.inspector.collect(step.outputs, scene)
@@ -305,7 +304,7 @@ class Attempts:
         written = self._job.files.written_output(record.index, attempt)
         return Scene(
             run_id=self._job.run_id,
-            cwd=self._cwd(record.open.workspace if record.open else self._workspace()),
+            cwd=self._cwd(record.open.workspace if record.open else self._recorder.state.workspace_in_use),
             env=env,
             policy=policy,
             output_file=str(written) if written else None,
@@ -410,7 +409,7 @@ class Attempts:
         return Failed(failure, evidence, change, outcome.agent, seen=outcome.seen)
 
     async def _change(self, record: StepRecord) -> tuple[Change, Snapshot | None]:
-        workspace = record.open.workspace if record.open else self._workspace()
+        workspace = record.open.workspace if record.open else self._recorder.state.workspace_in_use
         if self._job.workspaces is None or workspace is None or record.pre_state is None:
             return _NO_CHANGE, None
         if not _is_folder(str(self._job.workspaces.path(workspace))):
@@ -420,7 +419,7 @@ class Attempts:
 
     async def kept(self, record: StepRecord) -> Kept | None:
         """Of the workspace in which work goes on, after handlers of a step that is done."""
-        workspace = self._workspace()
+        workspace = self._recorder.state.workspace_in_use
         if self._job.workspaces is None or workspace is None or not _is_folder(self._cwd(workspace)):
             return None
         snapshot = await self._job.workspaces.snapshot(workspace)
@@ -495,13 +494,9 @@ class Attempts:
     def _launches(self, step: Step) -> bool:
         return not self._world.runtimes[kind_of(step.action)].inline
 
-    def _workspace(self) -> int | None:
-        state = self._recorder.state
-        return state.trial_workspace if state.trial_workspace is not None else state.workspace
-
     def folder(self) -> str:
         """Where work goes on."""
-        return self._cwd(self._workspace())
+        return self._cwd(self._recorder.state.workspace_in_use)
 
     def _cwd(self, workspace: int | None) -> str:
         if self._job.workspaces is None or workspace is None:
@@ -531,14 +526,6 @@ def _recovered(conclusion: Conclusion, handled: Handled) -> Conclusion:
     if isinstance(conclusion, Passed | Failed):
         conclusion.handlers = handled.results
     return conclusion
-
-
-def _exit_expected(step: Step, outcome: Outcome) -> bool:
-    """What is done in the browser does not exit: without a kind of failure it went well."""
-    if isinstance(step.action, BrowserAction):
-        return True
-    wanted = [check.codes for check in step.expect if isinstance(check, ExitCheck)]
-    return outcome.exit_code in (set().union(*wanted) if wanted else {0})
 
 
 def _is_folder(path: str) -> bool:

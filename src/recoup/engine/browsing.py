@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from recoup.engine.breaking import stored_draft
 from recoup.engine.recalling import recall
+from recoup.errors import Conflict
 from recoup.kernel.breaker import standing
 from recoup.kernel.healing import (
     KnownTargets,
@@ -37,14 +40,15 @@ from recoup.kernel.memory import (
 from recoup.kernel.modes import caution
 from recoup.model import events as ev
 from recoup.model.ids import targets_stream, workflow_stream
+from recoup.model.instant import Instant
 from recoup.model.memory import WhichScreen
 from recoup.model.mode import Health, Mode
 from recoup.model.outcome import Artifact, Looking, Outcome, Seen
 from recoup.model.plan import BrowserAction, BrowserVerb, Step
 from recoup.model.policy import Policy
 from recoup.model.redacted import Redacted
-from recoup.model.run import RunState, StepRecord
-from recoup.model.storage import Append, Draft, StreamAppend
+from recoup.model.run import RunState, StepRecord, WorkflowState
+from recoup.model.storage import Append, Draft, Judging, Ruled, StreamAppend
 from recoup.model.target import FORMAT, TIMING, Element, HealMode, Resolution, Target, target_words
 from recoup.ports import Lifeline, Redactor
 
@@ -53,6 +57,7 @@ if TYPE_CHECKING:
 
 PAGE_KEY = "browser.page"
 """Under which what is needed to come back to the page is kept, encrypted."""
+CONFLICTS_MAX = 5
 
 
 class Browsing:
@@ -119,15 +124,18 @@ class Browsing:
         return self._known
 
     async def _tell_trouble(self, workflow: str, trouble: str) -> None:
-        """What was stored is damaged. All of it is in the ledger, but a disk that forgets asks for care."""
-        health = (await self._world.ledger.workflow_state(workflow)).health
-        if standing(health, self._world.clock.now()).mode is not Mode.RUNNING:
-            return
+        """What was stored is damaged. All of it is in the ledger, but a disk that forgets asks for care. The
+        transaction looks at the mode: one that stops the workflow must not be lifted by this."""
         words = f"what was learned is damaged on this machine, and was read anew: {trouble}"
-        told = ev.WorkflowModeChanged(mode=Mode.DEGRADED, previous=health.mode, reason=words[:500])
-        draft = Draft(told.TYPE, self._world.redactor.seal(told), told)
-        streams = (StreamAppend(workflow_stream(workflow), (draft,)),)
-        await self._world.ledger.append(Append(at=self._world.clock.now(), streams=streams))
+
+        def judge(state: WorkflowState, _begins: bool, now: Instant) -> Ruled:
+            if standing(state.health, now).mode is not Mode.RUNNING:
+                return Ruled()
+            told = ev.WorkflowModeChanged(mode=Mode.DEGRADED, previous=state.health.mode, reason=words[:500])
+            return Ruled((stored_draft(self._world.redactor, told),))
+
+        now = self._world.clock.now()
+        await self._world.ledger.append(Append(at=now, streams=(), judging=Judging(workflow, judge)))
 
     def _which(self, step: Step, seen: Seen) -> WhichScreen | None:
         """The step's own screen, if it is that; otherwise the nearest one. Many steps share a page."""
@@ -229,16 +237,23 @@ class Browsing:
     async def take_back(self, state: RunState) -> None:
         """What was learned and made things worse, if that is so and nobody has done it yet. It is no run's own affair:
         the run that found it out may be over."""
-        health = (await self._world.ledger.workflow_state(state.workflow)).health
-        if health.lesson is None or not health.lesson.due:
-            return
-        await self._targets(state)
-        back, mode = rollback(self._memory, health, self._job.policy)
+        for _ in range(CONFLICTS_MAX):
+            workflow = await self._world.ledger.workflow_state(state.workflow)
+            if workflow.health.lesson is None or not workflow.health.lesson.due:
+                return
+            await self._targets(state)
+            # Something may be told of the workflow meanwhile, perhaps just this: look again.
+            with contextlib.suppress(Conflict):
+                await self._take_back(state.workflow, workflow)
+
+    async def _take_back(self, name: str, workflow: WorkflowState) -> None:
+        back, mode = rollback(self._memory, workflow.health, self._job.policy)
         seal = self._world.redactor.seal
         told = Draft(back.TYPE, seal(back), back)
+        both = (told, Draft(mode.TYPE, seal(mode), mode))
         streams = (
-            StreamAppend(targets_stream(state.workflow), (told,)),
-            StreamAppend(workflow_stream(state.workflow), (told, Draft(mode.TYPE, seal(mode), mode))),
+            StreamAppend(targets_stream(name), (told,)),
+            StreamAppend(workflow_stream(name), both, workflow.seq),
         )
         await self._world.ledger.append(Append(at=self._world.clock.now(), streams=streams))
         self.remember([back])

@@ -12,7 +12,7 @@ from recoup.engine.lease import LeaseLifeline
 from recoup.engine.recorder import Recorder
 from recoup.engine.world import Job, World
 from recoup.errors import LeaseLost
-from recoup.kernel.elapsed import active_seconds
+from recoup.kernel.elapsed import run_seconds_left
 from recoup.kernel.policies import step_policy
 from recoup.kernel.template import holds
 from recoup.model.ids import Lease
@@ -42,9 +42,7 @@ class Desk:
 
     @property
     def workspace(self) -> int | None:
-        """The workspace in which work goes on: a restored one on trial, or the one the pointer names."""
-        state = self.recorder.state
-        return state.trial_workspace if state.trial_workspace is not None else state.workspace
+        return self.state.workspace_in_use
 
     def _must_hold(self) -> None:
         """By the clock alone: whoever was frozen knows it by that before anybody can tell it."""
@@ -73,8 +71,7 @@ class Desk:
         return msgspec.structs.replace(policy, step_timeout_seconds=max(0.1, left_s))
 
     def run_seconds_left(self) -> float:
-        limit_s, state = self.job.policy.run_timeout_seconds, self.state
-        return limit_s - active_seconds(state.active_s, state.active_since, self.world.clock.now(), limit_s)
+        return run_seconds_left(self.state, self.job.policy, self.world.clock.now())
 
     def arguments(self, step: Step, fresh: Outputs | None = None) -> Arguments:
         """Raises TemplateError."""

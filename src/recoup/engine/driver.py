@@ -14,23 +14,20 @@ from recoup.engine.arguments import Arguments, environment_of
 from recoup.engine.attempt import Conclusion, Failed, Interrupted, Passed, world_checks
 from recoup.engine.controls import watch_controls
 from recoup.engine.desk import Desk
+from recoup.engine.ending import begun_elsewhere, cannot_start, out_of_time, settle_first, skip
 from recoup.engine.entry import begin, decline, is_redelivery, lost_attempt, resume, take_over
 from recoup.engine.facts import (
     always_facts,
     failed_facts,
     failed_results,
     given_up_result,
-    no_more_tried,
     not_concluded,
     not_rescued,
-    owes_always,
     passed_facts,
     passed_result,
     run_ends,
-    run_failed,
     run_succeeded,
     started,
-    to_be_settled,
 )
 from recoup.engine.lease import keep_lease
 from recoup.engine.operators import carry_out
@@ -47,7 +44,7 @@ from recoup.kernel.step_state import step_state, tokens_left
 from recoup.kernel.template import TemplateError
 from recoup.model import events as ev
 from recoup.model.decision import Escalate, GiveUp, Strategy
-from recoup.model.failure import Failure, FailureClass, FailureKind
+from recoup.model.failure import Failure, FailureKind
 from recoup.model.ids import Lease, ProcessIdentity
 from recoup.model.plan import ApproveAction, BrowserAction, Repeat, Step
 from recoup.model.policy import Policy
@@ -224,9 +221,9 @@ class Driver:
             return
         left_s = self._desk.run_seconds_left()
         if left_s <= 0:
-            await self._out_of_time(step, record)
+            await out_of_time(self._desk, step, record)
         elif record.to_settle and record.open is None:
-            await self._settle_first(step, record)
+            await settle_first(self._desk, step, record)
         elif self.state.restore_pending:
             await hard_reset(self._desk, step, record)
         elif self.state.rebuild_pending:
@@ -251,20 +248,24 @@ class Driver:
 
     async def _waited(self, record: StepRecord) -> bool:
         """Backoff and cooldown. False: something came between."""
-        if record.healing_since is None:
-            return True
-        delay_s, clock = record.delay_ms / 1000, self._desk.world.clock
-        left_s = delay_s - elapsed_s(record.healing_since, clock.now(), delay_s)
-        if left_s <= 0:
-            return True
-        shown = record.strategy == Strategy.RETRY and left_s >= _SHOWN_WAIT_S
-        if shown:
+        left_s = self._left_to_wait_s(record)
+        if record.strategy == Strategy.RETRY and left_s >= _SHOWN_WAIT_S and not self._shown_as_waiting():
             await self._record_waiting(record, left_s)
-        if await clock.wait(self._halt, left_s):
+        if left_s > 0 and await self._desk.world.clock.wait(self._halt, left_s):
             return False
-        if shown:
+        if self._shown_as_waiting():  # though the rest of the wait was short, or an operator has ended it
             await self._record_waited()
         return True
+
+    def _left_to_wait_s(self, record: StepRecord) -> float:
+        if record.healing_since is None:
+            return 0.0
+        delay_s = record.delay_ms / 1000
+        return delay_s - elapsed_s(record.healing_since, self._desk.world.clock.now(), delay_s)
+
+    def _shown_as_waiting(self) -> bool:
+        """For a time: whoever waits for somebody holds no lease."""
+        return self.state.status is RunStatus.WAITING
 
     # One attempt
 
@@ -272,10 +273,10 @@ class Driver:
         desk = self._desk
         try:
             if record.open is None and not desk.wanted(step):
-                return await self._skip(step, record)
+                return await skip(self._desk, step, record)
             arguments = desk.arguments(step)
         except TemplateError as error:
-            return await self._cannot_start(record, str(error))
+            return await cannot_start(self._desk, record, str(error))
         if record.open is None:
             if isinstance(step.action, BrowserAction):
                 await desk.attempts.browsing.take_back(self.state)
@@ -298,7 +299,7 @@ class Driver:
         recorder = self._desk.recorder
         begun = await recorder.record(tail=[start])
         if recorder.claimed_by is not None:
-            await self._begun_elsewhere(step, record, recorder.claimed_by)
+            await begun_elsewhere(self._desk, step, record, recorder.claimed_by)
         elif recorder.refusal is not None:
             await self._surroundings.block(recorder.refusal)
         elif not begun:
@@ -503,10 +504,10 @@ class Driver:
         desk = self._desk
         try:
             if not desk.wanted(step):
-                return await self._skip(step, record)
+                return await skip(self._desk, step, record)
             action = desk.arguments(step).action
         except TemplateError as error:
-            return await self._cannot_start(record, str(error))
+            return await cannot_start(self._desk, record, str(error))
         assert isinstance(action, ApproveAction)
         how = f"recoup control {desk.job.run_id} approve|reject --reason '...'"
         reason = f"{step.id} waits for an approval: {action.message} ({how})"
@@ -537,62 +538,6 @@ class Driver:
         ended = [fact.verdict for fact in facts if isinstance(fact, ev.AttemptFinished)]
         verdicts = [*(one.verdict for one in state.steps[:-1]), *(Verdict(verdict) for verdict in ended)]
         return (run_succeeded(verdicts),) if len(verdicts) == len(state.steps) else ()
-
-    async def _settle_first(self, step: Step, record: StepRecord) -> None:
-        """It was done, and something it rests on was lost since: only an operator may let it begin again. They are
-        asked before a restore, for what it left behind may still be in the workspace."""
-        try:
-            if not self._desk.wanted(step):
-                return await self._skip(step, record)
-        except TemplateError as error:
-            return await self._cannot_start(record, str(error))
-        escalation = to_be_settled(self._desk, record, record.invalidation_reason or "")
-        await self._desk.recorder.record(escalation, release=True)
-        return None
-
-    async def _skip(self, step: Step, record: StepRecord) -> None:
-        await self._desk.recorder.record(
-            ev.StepSkipped(
-                step_id=step.id, step_index=record.index, attempt=None, reason=f"when: {step.when}"
-            )
-        )
-
-    async def _cannot_start(self, record: StepRecord, words: str) -> None:
-        reason = f"step {record.step_id} cannot start: {words}"
-        cls, kind = FailureClass.DETERMINISTIC_CONTRACT, FailureKind.INVALID_INPUT
-        await self._desk.recorder.record(run_failed(self._desk, reason, cls, kind, record), release=True)
-
-    async def _out_of_time(self, step: Step, record: StepRecord) -> None:
-        reason = f"run_timeout: the run has used its {self._desk.job.policy.run_timeout_seconds:g} s"
-        cls, kind = FailureClass.TRANSIENT_RUNTIME, FailureKind.WALL_TIMEOUT
-        begun = [not_concluded(record, kind, reason, not_begun=True)] if record.open else []
-        await self._end_early(step, record, reason, cls, kind, *begun)
-
-    async def _begun_elsewhere(self, step: Step, record: StepRecord, run_id: str) -> None:
-        reason = (
-            f"step {step.id} must not be repeated, and run {run_id}, which is linked to this one, has begun it: "
-            f"go on there (recoup show {run_id})"
-        )
-        cls, kind = FailureClass.DETERMINISTIC_CONTRACT, FailureKind.INVALID_INPUT
-        await self._end_early(step, record, reason, cls, kind)
-
-    async def _end_early(
-        self,
-        step: Step,
-        record: StepRecord,
-        reason: str,
-        cls: FailureClass,
-        kind: FailureKind,
-        *facts: ev.Payload,
-    ) -> None:
-        """Nothing more is tried. What was begun is cleaned up after first, where the plan says how."""
-        desk = self._desk
-        if owes_always(step, record):
-            await desk.recorder.record(*facts, no_more_tried(desk, record, reason, cls, kind))
-            return
-        failed = f"; step {step.id} had failed: {record.failure_summary}" if record.failure_summary else ""
-        end = run_failed(desk, reason + failed, cls, kind, record)
-        await desk.recorder.record(*facts, end, release=True)
 
     async def _record_waiting(self, record: StepRecord, left_s: float) -> None:
         until = self._desk.world.clock.now().plus_s(left_s)

@@ -145,6 +145,7 @@ def failed_facts(
         retry_tokens=state.retry_tokens,
         phase=_phase(record),
         agent=failed.agent,
+        handlers=failed.handlers,
         gives_up=_postponed(step, record, decision),
         redeliver=isinstance(decision, GiveUp) and decision.redeliver,
         resolution=details_of(failed.seen),
@@ -156,11 +157,6 @@ def _phase(record: StepRecord) -> str:
     return record.open.phase if record.open is not None else "main"
 
 
-def has_handlers(step: Step) -> bool:
-    """Something of it is still to be done when every attempt has failed."""
-    return bool(step.rescue or step.always)
-
-
 def owes_always(step: Step, record: StepRecord) -> bool:
     """It was begun in this delivery and has not come to its end, after which its `always` would follow by itself."""
     ended = record.given_up is not None and (record.rescue_tried or not step.rescue)
@@ -169,7 +165,7 @@ def owes_always(step: Step, record: StepRecord) -> bool:
 
 def _postponed(step: Step, record: StepRecord, decision: Decision) -> bool:
     """The end of the run waits for the step's handlers."""
-    return isinstance(decision, GiveUp) and _phase(record) == "main" and has_handlers(step)
+    return isinstance(decision, GiveUp) and _phase(record) == "main" and bool(step.rescue or step.always)
 
 
 def _consequences(

@@ -36,6 +36,8 @@ class Generations:
         self._source = source
         self._seq = 0
         self._newest: PolicyGeneration | None = None
+        self._read: PolicyGeneration | None = None
+        """The last whose body was read, and followed if we understood it."""
         self._said: dict[str, str] = {}
         """What each file said last: the digest of a policy, or of bytes that were refused."""
         self._untold: WrittenPolicy | None = None
@@ -117,17 +119,23 @@ class Generations:
         return Append(at=self._clock.now(), streams=(told,), policies=bodies)
 
     async def _catch_up(self) -> None:
-        before = self._newest
+        """All runs of a process do this at once: whatever comes while one waits for the ledger, none goes back."""
         while True:
             events = await self._ledger.read(POLICY_STREAM, after=self._seq, limit=EVENTS_MAX)
             for event in events:
                 self._hear(event)
             if len(events) < EVENTS_MAX:
                 break
-        if self._newest is not None and self._newest is not before:
-            self._policy = await self._body(self._newest.policy_digest) or self._policy
+        newest = self._newest
+        if newest is None or newest is self._read:
+            return
+        policy = await self._body(newest.policy_digest)
+        if newest is self._newest:
+            self._policy, self._read = policy or self._policy, newest
 
     def _hear(self, event: Event) -> None:
+        if event.seq <= self._seq:
+            return  # another run was told of it first
         self._seq = event.seq
         match event.payload:
             case PolicyGeneration(policy_digest=digest, source=source) as newest:

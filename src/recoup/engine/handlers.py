@@ -10,7 +10,7 @@ import msgspec
 from recoup.engine.arguments import arguments_of, environment_of, secret_names
 from recoup.engine.browsing import exactly, secrets_typed
 from recoup.engine.world import Job, World
-from recoup.kernel.elapsed import active_seconds, elapsed_s
+from recoup.kernel.elapsed import elapsed_s, run_seconds_left
 from recoup.kernel.template import TemplateError
 from recoup.model.events import HandlerResult
 from recoup.model.outcome import Collected, Order, Outcome, Scene
@@ -68,8 +68,9 @@ class Handlers:
         last: Outcome | None = None
         begun = self._world.clock.now()
         for number, handler in enumerate(handlers, 1):
+            now = self._world.clock.now()
             left_s = max(
-                self._run_left_s(state), grace_s - elapsed_s(begun, self._world.clock.now(), grace_s)
+                run_seconds_left(state, self._job.policy, now), grace_s - elapsed_s(begun, now, grace_s)
             )
             try:
                 outcome, problem = await self._one(handler, place, state, hooks, max(_SHORTEST_S, left_s))
@@ -115,15 +116,10 @@ class Handlers:
         )
         return outcome, await self._problem(handler, outcome, scene)
 
-    def _run_left_s(self, state: RunState) -> float:
-        limit_s = self._job.policy.run_timeout_seconds
-        return limit_s - active_seconds(state.active_s, state.active_since, self._world.clock.now(), limit_s)
-
     async def _problem(self, handler: Handler, outcome: Outcome, scene: Scene) -> str | None:
         if outcome.kind is not None:
             return f"{outcome.kind}: {outcome.detail}".strip(" :")
-        codes = {code for check in handler.expect if isinstance(check, ExitCheck) for code in check.codes}
-        if not isinstance(handler.action, BrowserAction) and outcome.exit_code not in (codes or {0}):
+        if not exit_expected(handler, outcome):
             return f"exit {outcome.exit_code}"
         checks = [check for check in handler.expect if not isinstance(check, ExitCheck)]
         if not checks:
@@ -131,6 +127,12 @@ class Handlers:
         examined = await self._world.inspector.examine(checks, scene, self._lifeline, self._stop)
         broken = [f"{result.check}: {result.detail}" for result in examined.results if not result.held]
         return "; ".join(broken) or None
+
+
+def exit_expected(work: Step | Handler, outcome: Outcome) -> bool:
+    """What is done in the browser does not exit: without a kind of failure it went well."""
+    codes = {code for check in work.expect if isinstance(check, ExitCheck) for code in check.codes}
+    return isinstance(work.action, BrowserAction) or outcome.exit_code in (codes or {0})
 
 
 def is_empty(step: Step, outcome: Outcome, collected: Collected) -> bool:

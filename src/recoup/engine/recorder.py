@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from recoup.engine.breaking import judging
+from recoup.engine.breaking import judging, stored_draft
 from recoup.engine.world import Job, World
 from recoup.kernel.breaker import ends_a_step
 from recoup.kernel.fold import advance
@@ -19,7 +19,6 @@ from recoup.model.events import (
     MemorySnapshot,
     Payload,
     WorkflowStepResult,
-    decode_payload,
 )
 from recoup.model.ids import Lease, run_stream, targets_stream, workflow_stream
 from recoup.model.instant import Instant
@@ -103,13 +102,14 @@ class Recorder:
         streams = [StreamAppend(stream, drafts, self.state.seq)] if drafts else []
         streams += beside
         judge = self._judging(results, tail) if results or tail_drafts else None
+        bodies = tuple(self._policies.values())
         appended = await self._world.ledger.append(
             Append(
                 at=now,
                 streams=tuple(streams),
                 lease=self.lease,
                 acks=tuple(acks),
-                policies=tuple(self._policies.values()),
+                policies=bodies,
                 escalations=tuple(self._escalation(fact) for fact in facts if isinstance(fact, Escalated)),
                 tail=(StreamAppend(stream, tail_drafts, self.state.seq + len(drafts)),)
                 if tail_drafts
@@ -118,7 +118,8 @@ class Recorder:
                 release=release,
             )
         )
-        self._policies.clear()
+        for body in bodies:  # and no other: a digest may have been asked for meanwhile
+            self._policies.pop(body.digest, None)
         self.released |= release
         self.claimed_by, self.refusal = appended.claimed_by, appended.refusal
         stored = drafts + tail_drafts if appended.tail_appended else drafts
@@ -168,12 +169,7 @@ class Recorder:
             self._job.watcher.event(event)
 
     def _drafts(self, facts: Sequence[Payload]) -> tuple[Draft, ...]:
-        return tuple([self._draft(fact) for fact in facts])
-
-    def _draft(self, fact: Payload) -> Draft:
-        """Decoded from what is stored, so that the live state is what a fold would give."""
-        stored = self._world.redactor.seal(fact)
-        return Draft(fact.TYPE, stored, decode_payload(fact.TYPE, stored.data))
+        return tuple([stored_draft(self._world.redactor, fact) for fact in facts])
 
     def _escalation(self, fact: Escalated) -> Escalation:
         return Escalation(

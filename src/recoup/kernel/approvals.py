@@ -11,24 +11,18 @@ from typing import Any, Final
 
 import msgspec
 
-from recoup.kernel.controls import current_step
+from recoup.kernel.controls import ACTIONS, current_step
 from recoup.model import events as ev
 from recoup.model.events import Event, Pinned
 from recoup.model.instant import Instant
 from recoup.model.policy import Policy
 from recoup.model.run import RunState
 
-CONTROLS: Final = frozenset(
-    {
-        *("pause", "resume", "takeover", "retry_step", "hard_reset_step", "resume_from_step"),
-        *("approve", "reject", "settle", "cancel"),
-    }
-)
 AT_THE_STEP: Final = frozenset({"approve", "reject", "retry_step", "hard_reset_step"})
 """Without a step's name they are about the one at which the run stands."""
 _STOPPING: Final = frozenset({"pause", "takeover", "cancel"})
 MODE, ROLLBACK, SUBMIT, COMMAND = "mode", "memory_rollback", "submit", "probe_command"
-APPROVABLE: Final = CONTROLS | {MODE, ROLLBACK, SUBMIT, COMMAND}
+APPROVABLE: Final = frozenset(ACTIONS) | {MODE, ROLLBACK, SUBMIT, COMMAND}
 WAITING, APPROVED, REJECTED, EXPIRED, DONE, REFUSED = (
     *("waiting", "approved", "rejected", "expired"),
     *("done", "refused"),

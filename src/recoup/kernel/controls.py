@@ -44,8 +44,16 @@ def why_not(state: RunState, control: Control, policy: Policy) -> str | None:
 
 def possible(state: RunState, policy: Policy) -> list[str]:
     """The actions that some operator could take now."""
-    wishes = [_wish(state, action) for action in ACTIONS]
-    return [wish.action for wish in wishes if _REFUSALS[wish.action](state, wish, policy) is None]
+    likely = [_likely_wish(state, action) for action in ACTIONS]
+    return [one.action for one in likely if _REFUSALS[one.action](state, one, policy) is None]
+
+
+def wish(state: RunState, action: str, step_id: str | None = None, argument: str | None = None) -> Control:
+    """A control that nobody has sent, to ask what would become of it."""
+    return Control(
+        id="", run_id=state.run_id, action=action, reason="", actor="", at=state.submitted_at, step_id=step_id,
+        argument=argument,
+    )  # fmt: skip
 
 
 def is_over(state: RunState) -> bool:
@@ -234,14 +242,10 @@ def _unknown(control: Control) -> str:
     return f"{control.action} is not a control"
 
 
-def _wish(state: RunState, action: str) -> Control:
+def _likely_wish(state: RunState, action: str) -> Control:
     """The action at the step where it makes most sense."""
     step = state.steps[0].step_id if action == "resume_from_step" and state.steps else None
-    argument = "done" if action == "settle" else None
-    return Control(
-        id="", run_id=state.run_id, action=action, reason="", actor="", at=state.submitted_at, step_id=step,
-        argument=argument,
-    )  # fmt: skip
+    return wish(state, action, step, "done" if action == "settle" else None)
 
 
 def _is_active(state: RunState) -> bool:

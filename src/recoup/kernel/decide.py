@@ -1,4 +1,4 @@
-"""What to do about a failed attempt. The engine, the probe, the simulator and the tests call the same function."""
+"""What to do about a failed attempt. The engine, the simulator and the tests call the same function."""
 
 from __future__ import annotations
 

@@ -13,6 +13,8 @@ from recoup.model.run import StepRecord
 
 ENDS_THE_STEP = ("main", "rescue")
 """The phases in which a step can have its effect."""
+BESIDE = ("rebuild", "always")
+"""The others: they say nothing about how the step ended."""
 _DONE_BUT = (FailureKind.OUTPUT_INVALID, FailureKind.SECRET_UNDECLARED)
 """All that it does was done; only what it gave cannot be used."""
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from recoup.model.instant import Instant
+from recoup.model.policy import Policy
+from recoup.model.run import RunState
 
 
 def elapsed_s(since: Instant, now: Instant, period_s: float) -> float:
@@ -15,3 +17,9 @@ def elapsed_s(since: Instant, now: Instant, period_s: float) -> float:
 def active_seconds(before_s: float, since: Instant | None, now: Instant, period_s: float) -> float:
     """How long a run has been worked on: what was counted, and the stretch that is not over."""
     return before_s + (elapsed_s(since, now, period_s) if since is not None else 0.0)
+
+
+def run_seconds_left(run: RunState, policy: Policy, now: Instant) -> float:
+    """Of the run's own time; less than nothing: it was exceeded."""
+    limit_s = policy.run_timeout_seconds
+    return limit_s - active_seconds(run.active_s, run.active_since, now, limit_s)

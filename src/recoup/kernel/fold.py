@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from recoup.kernel.controls import begin_anew, heed
-from recoup.kernel.deeds import is_done_for_good
+from recoup.kernel.deeds import BESIDE, is_done_for_good
 from recoup.kernel.elapsed import elapsed_s
 from recoup.kernel.prefix import is_good, prefix_after
 from recoup.kernel.progress import remember, says_something
@@ -26,8 +26,6 @@ from recoup.model.run import (
 )
 
 _ACTIVE_PERIOD_S = 86_400
-_BESIDE = ("rebuild", "always")
-"""Phases that change nothing about how the step ended."""
 _MARKS_KEPT = 100
 """As far back as a policy may look (`no_progress_window`)."""
 
@@ -271,7 +269,7 @@ def _start(step: StepRecord, payload: ev.AttemptStarted, at: Instant) -> None:
         phase=payload.phase,
     )
     step.healing_since = None
-    if payload.phase in _BESIDE:
+    if payload.phase in BESIDE:
         return
     step.kind, step.phase = payload.kind, payload.phase
     step.args_digest, step.pre_state = payload.args_digest, payload.pre_state
@@ -284,7 +282,7 @@ def _finish(state: RunState, step: StepRecord, payload: ev.AttemptFinished) -> N
     assert payload.attempt is not None
     phase = step.open.phase if step.open is not None else payload.phase
     _spend(step, payload.attempt)
-    if phase in _BESIDE:
+    if phase in BESIDE:
         _done_beside(state, step, phase)
         return
     step.verdict = Verdict(payload.verdict)

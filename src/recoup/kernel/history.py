@@ -7,11 +7,9 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from recoup.kernel.deeds import BESIDE
 from recoup.kernel.projection import Cached
 from recoup.model.storage import AttemptRow, Bucket, History, Span
-
-BESIDE = ("rebuild", "always")
-"""Phases of attempts that say nothing about how their step ended."""
 
 
 class Counted(msgspec.Struct, frozen=True):

@@ -8,9 +8,9 @@ from typing import Final
 
 import msgspec
 
-from recoup.kernel.controls import FORCE, current_step, gate, unsettled, why_not
+from recoup.kernel.controls import FORCE, current_step, gate, unsettled, why_not, wish
 from recoup.kernel.deeds import is_done_for_good
-from recoup.kernel.healing import page_comes_from
+from recoup.kernel.healing import page_can_be_made_again, page_comes_from
 from recoup.model.policy import Policy
 from recoup.model.run import RunState, RunStatus, StepRecord
 from recoup.model.storage import Control
@@ -60,28 +60,38 @@ def previews(state: RunState, policy: Policy, driven: bool) -> list[Preview]:
     """Of the run and the step at which it stands. `driven`: somebody holds its lease."""
     step = current_step(state)
     name = None if step is None else step.step_id
-    wishes = [_wish(state, action, name if _is_about_a_step(action) else None) for action in _OF_RUN]
-    found = [_preview(state, wish, policy, driven) for wish in wishes]
-    forced = _preview(state, _wish(state, "hard_reset_step", name, FORCE), policy, driven)
+    wishes = [wish(state, action, name if _is_about_a_step(action) else None) for action in _OF_RUN]
+    found = [preview(state, one, policy, driven) for one in wishes]
+    forced = preview(state, wish(state, "hard_reset_step", name, FORCE), policy, driven)
     if forced.allowed and not any(one.action == "hard_reset_step" and one.allowed for one in found):
         found.append(forced)
     asked = unsettled(state)
     for answer in ("done", "not-done"):
-        wish = _wish(state, "settle", asked.step_id if asked else None, answer)
-        found.append(_preview(state, wish, policy, driven))
-    return [*found, _preview(state, _wish(state, "cancel"), policy, driven)]
+        settling = wish(state, "settle", asked.step_id if asked else None, answer)
+        found.append(preview(state, settling, policy, driven))
+    return [*found, preview(state, wish(state, "cancel"), policy, driven)]
 
 
 def previews_of_step(state: RunState, index: int, policy: Policy, driven: bool) -> list[Preview]:
     """Going back to this step, here or in a new run."""
     record = state.steps[index]
-    back = _preview(state, _wish(state, "resume_from_step", record.step_id), policy, driven)
+    back = preview(state, wish(state, "resume_from_step", record.step_id), policy, driven)
     return [back, new_run(state, index, driven)]
 
 
 def preview(state: RunState, control: Control, policy: Policy, driven: bool) -> Preview:
     """Of one wish as somebody would send it."""
-    return _preview(state, control, policy, driven)
+    why = why_not(state, control, policy)
+    forced = control.argument == FORCE
+    return Preview(
+        action=control.action,
+        step_id=control.step_id,
+        answer=None if forced else control.argument,
+        force=forced,
+        allowed=why is None,
+        why=why or "",
+        scope=_SCOPES[control.action](state, control, driven) if why is None else Scope(),
+    )
 
 
 def new_run(state: RunState, index: int, driven: bool) -> Preview:
@@ -95,20 +105,6 @@ def new_run(state: RunState, index: int, driven: bool) -> Preview:
     )
     scope = Scope(again=_listed(again), again_count=len(again), words=words)
     return Preview(action=NEW_RUN, step_id=again[0].step_id, allowed=not why, why=why, scope=scope)
-
-
-def _preview(state: RunState, control: Control, policy: Policy, driven: bool) -> Preview:
-    why = why_not(state, control, policy)
-    forced = control.argument == FORCE
-    return Preview(
-        action=control.action,
-        step_id=control.step_id,
-        answer=None if forced else control.argument,
-        force=forced,
-        allowed=why is None,
-        why=why or "",
-        scope=_SCOPES[control.action](state, control, driven) if why is None else Scope(),
-    )
 
 
 # What each would do, where it is possible
@@ -153,29 +149,33 @@ def _retry_step(state: RunState, _control: Control, driven: bool) -> Scope:
 
 
 def _hard_reset_step(state: RunState, control: Control, driven: bool) -> Scope:
-    ends = _under_way(state)
+    ends, again = _under_way(state), _makes_the_page(state)
     counted = (
         "It does not count among the run's resets."
         if control.argument == FORCE
         else "It counts as one of the run's resets."
     )
-    if state.baseline is None:
-        begins = page_comes_from(state.plan.steps, state.prefix_length)
-        assert begins is not None, "only where the page can be made again is there something to reset"
-        made = state.steps[begins : state.prefix_length]
-        how = f"A new browser; {_names(made)} is performed there once more to make the page again."
-        again, restores = made, "a new browser"
-    else:
-        again, restores = [], _origin(state, state.prefix_length)
-        how = f"The workspace is restored to {restores}; whatever the step left there is gone."
+    restores, restored = "a new browser", ""
+    if state.baseline is not None:
+        restores = _origin(state, again[0].index if again else state.prefix_length)
+        restored = f"The workspace is restored to {restores}; whatever the step left there is gone."
+    made = f"A new browser; {_names(again)} is performed there once more to make the page again."
     words = _said(
         _cut_off(ends),
-        how,
+        restored,
+        made if again else "",
         f"Then {_place(state)} is tried again, with all its attempts.",
         "The run stays paused until you resume it." if state.paused else _by_whom(state, driven),
         counted,
     )
     return Scope(ends=ends, again=_listed(again), again_count=len(again), restores=restores, words=words)
+
+
+def _makes_the_page(state: RunState) -> list[StepRecord]:
+    """The steps that a hard reset performs again, for it takes a new browser."""
+    if not page_can_be_made_again(state.plan.steps, state.prefix_length):
+        return []
+    return state.steps[page_comes_from(state.plan.steps, state.prefix_length) : state.prefix_length]
 
 
 def _resume_from_step(state: RunState, control: Control, driven: bool) -> Scope:
@@ -253,13 +253,6 @@ _SCOPES: Final[dict[str, Callable[[RunState, Control, bool], Scope]]] = {
     "reject": _reject,
     "settle": _settle,
 }
-
-
-def _wish(state: RunState, action: str, step_id: str | None = None, argument: str | None = None) -> Control:
-    return Control(
-        id="", run_id=state.run_id, action=action, reason="", actor="", at=state.submitted_at, step_id=step_id,
-        argument=argument,
-    )  # fmt: skip
 
 
 def _is_about_a_step(action: str) -> bool:

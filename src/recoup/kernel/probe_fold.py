@@ -98,7 +98,9 @@ def _advance_resource(state: ResourceState, payload: ev.ProbePayload, at: Instan
         case ev.RecoverySucceeded() | ev.RecoveryFailed():
             state.attempted = None
         case ev.ProbeEscalated():
-            state.exhausted = {**state.exhausted, payload.fault_class or "": payload.escalation_id}
+            exhausted = {**state.exhausted, payload.fault_class or "": payload.escalation_id}
+            _forget_oldest(exhausted, CLASSES_MAX)
+            state.exhausted = exhausted
             state.escalations += 1
         case ev.ProcessLaunched():
             state.keeper = payload.keeper

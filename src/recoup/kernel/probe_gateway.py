@@ -8,12 +8,12 @@ sender is told.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 
+from recoup.kernel.addresses import is_local
 from recoup.kernel.probe import delay_s
 from recoup.kernel.probe_rules import FORBIDDEN_KEYS, is_name, refusal_words, rule_against
 from recoup.model.events import Event
@@ -64,16 +64,9 @@ def refuse_address(url: str) -> str | None:
         return "it is not an address that begins with https://"
     if parts.username is not None or parts.query or parts.fragment:
         return "nothing but a host, a port and a path may stand in it: the token comes from RECOUP_TOKEN"
-    if parts.scheme == "http" and not _is_local(host):
+    if parts.scheme == "http" and not is_local(host):
         return "it is neither https nor on this machine: everybody between could read the token"
     return None
-
-
-def _is_local(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 # Out

@@ -6,9 +6,10 @@ import hashlib
 import hmac
 import re
 from collections.abc import Collection
-from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
+
+from recoup.kernel.addresses import is_local
 
 RETRIES_S: Final = (1, 5, 30, 120, 600, 1_800, 3_600)
 """After so many failures in a row; the last one again and again."""
@@ -58,7 +59,7 @@ def refuse_hook(url: str) -> str | None:
         return "it is not an address that begins with https://"
     if parts.username is not None or parts.fragment:
         return "neither a user nor a fragment may stand in it"
-    if parts.scheme == "http" and not _is_local(host):
+    if parts.scheme == "http" and not is_local(host):
         return "it is neither https nor on this machine: everybody between could read the events"
     return None
 
@@ -87,10 +88,3 @@ def retry_s(failed: int) -> float:
 
 def is_hopeless(first_failed_s: float, now_s: float) -> bool:
     return now_s - first_failed_s >= GIVEN_UP_S
-
-
-def _is_local(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

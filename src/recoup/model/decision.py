@@ -20,7 +20,7 @@ class Strategy(StrEnum):
 
 
 class Retry(msgspec.Struct, frozen=True, tag=True):
-    """The same again after a wait that somebody else asked for (cooldown), or because the attempt was lost."""
+    """The same again after a wait that somebody else asked for (cooldown)."""
 
     reason: str
     cls: FailureClass

@@ -322,7 +322,7 @@ class AttemptFailed(StepPayload, frozen=True, kw_only=True):
     changed_files: tuple[str, ...] = ()
     changed_files_count: int = 0
     not_begun: bool = False
-    """Started and never launched: not spent."""
+    """Started and never launched, or of handlers, which are done again from the first: not spent."""
     spared: bool = False
     """Its own driver was told to stop and ended it: it counts in no budget."""
     tolerance_level: int = 0
@@ -559,7 +559,7 @@ class MemorySnapshot(Payload, frozen=True, kw_only=True):
     TYPE: ClassVar[str] = "memory.snapshot"
     version: Ident
     digest: Ident
-    """Of the version's manifest."""
+    """Of which elements had been learned for which targets, in order."""
     entries: int
     success_rate_before: float | None = None
     """Of the last steps that were performed with what was learned until now."""

@@ -128,5 +128,3 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """The last event that is in it; the next one is the snapshot itself."""
     state: State
     found: Found
-    trouble: str = ""
-    """What is damaged, so that this version serves and not the one that should; "" where nothing is."""

@@ -223,6 +223,11 @@ class RunState(msgspec.Struct):
         """A delivery that could not even begin leaves it as it was submitted."""
         return self.started_at is not None
 
+    @property
+    def workspace_in_use(self) -> int | None:
+        """Where work goes on: a restored one on trial, or the one that the pointer names."""
+        return self.trial_workspace if self.trial_workspace is not None else self.workspace
+
 
 class StepState(msgspec.Struct, frozen=True, kw_only=True):
     """All that `decide` may know: bounded, whatever the run's length."""

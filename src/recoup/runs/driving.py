@@ -24,14 +24,14 @@ from recoup.errors import (
 from recoup.evidence.vault import NoSecrets
 from recoup.fleet.delivering import Deliveries
 from recoup.fleet.queued import hint_of
-from recoup.kernel.controls import is_over
+from recoup.kernel.controls import is_over, wish
 from recoup.kernel.elapsed import elapsed_s
 from recoup.kernel.fold import fold
 from recoup.model.dispatch import Hint
 from recoup.model.ids import Lease
 from recoup.model.policy import Policy
 from recoup.model.run import RunState, RunStatus
-from recoup.model.storage import Control
+from recoup.model.storage import Control, LeaseRow
 from recoup.runs.jobs import Jobs
 
 if TYPE_CHECKING:
@@ -106,18 +106,9 @@ class Driving:
         """What a control would do now. Nothing is sent."""
         from recoup.kernel.preview import preview
 
-        state, now = await self._records.state(run_id), self._world.clock.now()
-        wish = Control(
-            id="",
-            run_id=run_id,
-            action=action,
-            reason="",
-            actor="",
-            at=now,
-            step_id=step_id,
-            argument=argument,
-        )
-        return preview(state, wish, await self.policy_of(state), await self.is_driven(run_id))
+        state = await self._records.state(run_id)
+        control = wish(state, action, step_id, argument)
+        return preview(state, control, await self.policy_of(state), await self.is_driven(run_id))
 
     async def policy_of(self, state: RunState) -> Policy:
         """The one that everybody follows, as the run will from its next step on."""
@@ -126,15 +117,12 @@ class Driving:
 
     async def is_driven(self, run_id: str) -> bool:
         """Somebody holds its lease, and it has not run out."""
-        lease, now = await self._world.ledger.lease(run_id), self._world.clock.now()
-        if lease is None or lease.owner is None or self._world.census.is_alive(lease.owner) is False:
-            return False
-        return elapsed_s(lease.renewed_at, now, lease.ttl_s) < lease.ttl_s
+        return await self._holding(run_id) is not None
 
     async def must_not_be_driven(self, state: RunState) -> None:
-        """Nobody changes what another run is to build on."""
-        lease = None if state.status.is_terminal else await self._world.ledger.lease(state.run_id)
-        if lease is None or lease.owner is None or self._world.census.is_alive(lease.owner) is False:
+        """Nobody changes what another run is to build on: not even one whose lease has run out, if it may live."""
+        lease = None if state.status.is_terminal else await self._lease_of_the_living(state.run_id)
+        if lease is None:
             return
         raise UsageError(
             _held_words(state.run_id, Held(lease)),
@@ -143,16 +131,27 @@ class Driving:
 
     async def must_be_free(self, run_id: str) -> None:
         """Nobody holds it now: its driver gave it back, is dead, or let the lease run out."""
-        lease, now = await self._world.ledger.lease(run_id), self._world.clock.now()
-        if lease is None or lease.owner is None or self._world.census.is_alive(lease.owner) is False:
-            return
-        if elapsed_s(lease.renewed_at, now, lease.ttl_s) < lease.ttl_s:
+        lease = await self._holding(run_id)
+        if lease is not None:
             hint = f"Watch it: recoup events {run_id} --follow. Take a pause back: recoup control {run_id} resume"
             raise UsageError(_held_words(run_id, Held(lease)), hint=hint)
 
     async def must_not_be_blocked(self, state: RunState) -> None:
         """The mode of its workflow lets it go on. Raises WorkflowBlocked."""
         await self._must_not_be_blocked(state, await self._records.policy(state.policy_digest))
+
+    async def _holding(self, run_id: str) -> LeaseRow | None:
+        lease = await self._lease_of_the_living(run_id)
+        if lease is None or elapsed_s(lease.renewed_at, self._world.clock.now(), lease.ttl_s) >= lease.ttl_s:
+            return None
+        return lease
+
+    async def _lease_of_the_living(self, run_id: str) -> LeaseRow | None:
+        """None: nobody has it, or whoever had it is proven dead."""
+        lease = await self._world.ledger.lease(run_id)
+        if lease is None or lease.owner is None or self._world.census.is_alive(lease.owner) is False:
+            return None
+        return lease
 
     async def _driver(self, run_id: str, watcher: Watcher) -> Driver:
         taken = await claim(self._world, run_id)

@@ -285,7 +285,7 @@ class Papers:
 
 
 class Shelf:
-    """Evidence by content, in memory; and a vault in which nothing is."""
+    """Evidence by content, in memory."""
 
     def __init__(self) -> None:
         self._kept: dict[str, bytes] = {}
@@ -301,6 +301,8 @@ class Shelf:
 
 
 class NoSecrets:
+    """A vault in which nothing is."""
+
     def put(self, name: str, value: str) -> None: ...
 
     async def settle(self) -> None: ...
