@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from pydantic import ValidationError
 
 from recoup.documents.probe_shape import SHAPES, ProbeShape
@@ -92,14 +93,7 @@ def _value(shape: ProbeShape, folder: Path, probe_id: str) -> ProbeConfig:
     )
     if shape.hand_over is None:
         return config
-    return ProbeConfig(
-        id=config.id,
-        resources=config.resources,
-        folder=config.folder,
-        gateway=config.gateway,
-        secrets=config.secrets,
-        hand_over=shape.hand_over.value(),
-    )
+    return msgspec.structs.replace(config, hand_over=shape.hand_over.value())
 
 
 # What no probe may do
