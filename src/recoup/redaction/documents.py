@@ -24,13 +24,6 @@ class DocumentRedactor:
         self._encoded = encoded
         self._mask = text.mask.decode()
 
-    def redacted(self, encoded: bytes) -> bytes:
-        """The same document without a form; cheap when there was none."""
-        if not self._encoded.occurs(encoded):
-            return encoded
-        clean = self._clean(msgspec.json.decode(encoded))
-        return msgspec.json.encode(self._separated(clean))
-
     def is_clean(self, encoded: bytes) -> bool:
         return not self._encoded.occurs(encoded)
 
