@@ -30,7 +30,7 @@ apt_install() {
     DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@" >/dev/null
 }
 
-# Debian ships python3 without ensurepip, and strace only on request.
+# Debian ships python3 without ensurepip.
 "$python" -c 'import ensurepip, venv' 2>/dev/null || apt_install python3-venv ||
     { echo "setup: this Python cannot make virtual environments; install python3-venv" >&2; exit 1; }
 rm -rf .venv

@@ -114,6 +114,19 @@ def test_the_readme_leads_to_every_page() -> None:
     assert pages <= linked
 
 
+def test_the_architecture_has_a_line_for_every_room() -> None:
+    rooms = text_of("ARCHITECTURE.md").partition("## Rooms")[2].partition("\n## ")[0]
+    for path in (ROOT / "src" / "recoup").iterdir():
+        name = f"{path.name}/" if path.is_dir() else path.name
+        assert name.startswith("_") or name == "py.typed" or f"`{name}`" in rooms, name
+
+
+def test_the_walk_of_one_failure_names_files_that_are_there() -> None:
+    walk = text_of("ARCHITECTURE.md").partition("## The walk of one failure")[2].partition("\n## ")[0]
+    named = re.findall(r"`(\w+/\w+\.py)`", walk)
+    assert named and all((ROOT / "src" / "recoup" / name).exists() for name in named)
+
+
 def test_every_decision_gives_context_choice_and_cost() -> None:
     for path in (ROOT / "docs" / "decisions").glob("*.md"):
         said = path.read_text()

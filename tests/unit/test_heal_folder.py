@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 from pathlib import Path
 
 import msgspec
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 from recoup.model.redacted import Redacted
 from recoup.model.target import Box, Element
+from recoup.pytest_plugin import records as records_of_tests
 from recoup.pytest_plugin.records import HealFolder, Learned, LearnedTest, Place, Record, merged
 from recoup.redaction.redactor import SecretRedactor
 
@@ -114,6 +117,20 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path, warned: list[st
     (tmp_path / "heals").write_text("a file")
     HealFolder(tmp_path / "heals", warned.append).keep([learned(one("Save"))])
     assert len(warned) == 1 and "could not be kept" in warned[0]
+
+
+def test_a_session_that_holds_the_folder_for_ever_keeps_no_other_from_ending(
+    folder: HealFolder, warned: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records_of_tests, "LOCK_WAIT_S", 0.1)
+    folder.root.mkdir()
+    held = os.open(folder.root, os.O_RDONLY)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        folder.keep([learned(one("Save"))])
+    finally:
+        os.close(held)
+    assert len(warned) == 1 and "another session" in warned[0]
 
 
 def test_tests_outside_the_root_stay_within_the_folder(folder: HealFolder) -> None:

@@ -539,6 +539,7 @@ def test_a_fault_of_ours_is_counted_and_the_next_event_is_measured() -> None:
     metrics.close(5)
     assert metrics.faults == 2 and metrics.last_fault == "RuntimeError: broken"
     assert samples(metrics.render())["recoup_step_duration_seconds_count", ()] == 2
+    assert samples(metrics.render())["recoup_metrics_dropped_total", (("where", "faults"),)] == 2
 
 
 def test_listeners_are_told_in_order() -> None:

@@ -48,6 +48,7 @@ def test_what_is_packed_is_searched_and_what_cannot_be_is_left_out(redactor: Sec
         "trace.json": f'{{"typed": "{SECRET}"}}'.encode(),
         f"{SECRET}.txt": b"its name tells",
         "shot.png": PNG,
+        f"of {SECRET}.png": PNG,
         "blob": b"\x00\x01" + SECRET.encode(),
         "latin": SECRET.encode() + b"\xff",
     }
@@ -66,7 +67,8 @@ def test_what_is_no_archive_or_holds_too_much_is_refused(
     assert unpacked(redactor.archive(good, 10_001).data)["b"] == b"y"
     with pytest.raises(ValueError, match="too much"):
         redactor.archive(good, 10_000)
-    for bad in (b"", b"PK\x03\x04", good[:-30], good[: len(good) // 2]):
+    damaged = good[:31] + b"\xff" * 8 + good[39:]
+    for bad in (b"", b"PK\x03\x04", good[:-30], good[: len(good) // 2], damaged):
         with pytest.raises(ValueError, match="not a zip file"):
             redactor.archive(bad, LIMIT)
     monkeypatch.setattr(archives, "MEMBERS_MAX", 1)

@@ -286,6 +286,8 @@ def test_a_key_that_is_a_secret_is_redacted_and_no_value_is_lost() -> None:
     keys = ["gh" + "p_" + word(36) for _ in range(2)]
     sealed = SecretRedactor(patterns()).seal(dict.fromkeys(keys, 1))
     assert msgspec.json.decode(sealed.data) == {"[redacted]": 1, "[redacted] 1": 1}
+    third = SecretRedactor(patterns()).seal({"[redacted] 2": 1, keys[0]: 2, keys[1]: 3})
+    assert sorted(msgspec.json.decode(third.data).values()) == [1, 2, 3]
 
 
 def test_a_clean_document_is_sealed_as_it_is() -> None:

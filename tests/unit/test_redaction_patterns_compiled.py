@@ -117,7 +117,7 @@ def test_without_the_package_our_own_rules_are_in_force_and_are_kept(
         found = pattern_set(tmp_path)
         key = catalogue._key()
     assert (found.report.package, found.report.trouble) == (None, None)
-    assert found.report.screened == len(own_rules())
+    assert found.report.spanned == len(own_rules())
     assert found.occurs(b"password=abc12345xyz\n")
     assert read_compiled(tmp_path, key)
     assert catalogue._key() != key, "once it is installed, they are compiled anew"
@@ -130,7 +130,7 @@ def test_a_package_without_its_program_is_trouble_that_is_not_kept(
     found = pattern_set(tmp_path / "cache")
     assert found.report.package is None
     assert "pip install --force-reinstall 'recoup[patterns]'" in str(found.report.trouble)
-    assert found.report.screened == len(own_rules())
+    assert found.report.spanned == len(own_rules())
     assert not (tmp_path / "cache").exists(), "it may be whole the next time"
 
 
@@ -280,7 +280,7 @@ def test_a_start_that_finds_the_cache_loads_no_rules(tmp_path: Path) -> None:
     asked = (
         "import sys; from pathlib import Path; from recoup.redaction.patterns.catalogue import pattern_set;"
         "found = pattern_set(Path(sys.argv[1]));"
-        "print(found.report.screened, *(name for name in sys.modules if name.endswith(('shapes', 'providers'))))"
+        "print(found.report.spanned, *(name for name in sys.modules if name.endswith(('shapes', 'providers'))))"
     )
     done = subprocess.run(
         [sys.executable, "-c", asked, str(tmp_path)], capture_output=True, text=True, check=True

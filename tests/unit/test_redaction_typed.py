@@ -150,3 +150,15 @@ def test_whatever_may_hold_text_is_looked_at(annotation: Any) -> None:
 @pytest.mark.parametrize("annotation", [int, float | None, Ident, tuple[Ident, ...], FailureKind | None])
 def test_what_cannot_hold_text_is_not(annotation: Any) -> None:
     assert texts_of(msgspec.defstruct("Some", [("held", annotation)])) == ()
+
+
+class Numbered(msgspec.Struct):
+    by_name: dict[str, int]
+
+
+def test_keys_of_a_struct_that_become_equal_keep_their_values_apart() -> None:
+    redactor = SecretRedactor()
+    redactor.register("FIRST", SECRET)
+    redactor.register("SECOND", SECRET.upper())
+    sealed = redactor.seal(Numbered({SECRET: 1, SECRET.upper(): 2}))
+    assert sorted(msgspec.json.decode(sealed.data)["by_name"].values()) == [1, 2]

@@ -18,6 +18,7 @@ from recoup.documents.shape import (
     matching,
     said,
     scalar_schema,
+    text_or,
 )
 from recoup.model.plan import TextMatch
 
@@ -122,10 +123,6 @@ def list_or_text(value: Any) -> str:
     return TAG + ("list" if isinstance(value, list) else "text")
 
 
-def _mapping_or_text(value: Any) -> str:
-    return TAG + ("mapping" if isinstance(value, dict) else "text")
-
-
 _Words = Annotated[
     list[Annotated[AnyText, AfterValidator(carried)]],
     Field(min_length=1, max_length=WORDS_MAX),
@@ -156,7 +153,8 @@ class RegexShape(Shape):
 
 
 Match = Annotated[
-    Annotated[Text, Tag(TAG + "text")] | Annotated[RegexShape, Tag(TAG + "mapping")], branch(_mapping_or_text)
+    Annotated[Text, Tag(TAG + "text")] | Annotated[RegexShape, Tag(TAG + "mapping")],
+    branch(text_or("mapping")),
 ]
 
 

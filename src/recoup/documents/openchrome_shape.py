@@ -212,7 +212,7 @@ class _Object:
 _NOT_HERE = {
     "contractVersion": "there are no versions of contracts here",
     "allowedTools": "a plan runs what stands in it, and nothing else: there is no list of allowed tools",
-    "finalVerification": "it looks at a page, which this version cannot: say under `expect` what must hold",
+    "finalVerification": "it says in its own way what a page must show: say it under `expect`",
     "boundedRecovery": "limits of recovery stand in the policy: see `recoup policy show`",
 }
 

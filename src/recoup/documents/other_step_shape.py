@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, Tag
 
 from recoup.documents.heal_shape import HEAL_EXAMPLES, AnyHeal, heal_value
 from recoup.documents.other_work_shape import AgentWork, BrowserWork, PythonWork
-from recoup.documents.shape import TAG, AnyText, Shape, Text, branch
+from recoup.documents.shape import TAG, AnyText, Shape, Text, branch, text_or
 from recoup.documents.step_shape import StepKeys, WorkStepShape, default_id
 from recoup.documents.work_shape import TITLE
 from recoup.model.plan import NEVER_REPEATED, ApproveAction, Repeat, Step
@@ -65,7 +65,7 @@ class ApproveStepShape(StepKeys):
     title: AnyText = TITLE
     approve: Annotated[
         Annotated[ApproveShape, Tag(TAG + "approve")] | Annotated[Message, Tag(TAG + "text")],
-        branch(lambda value: TAG + ("approve" if isinstance(value, dict) else "text")),
+        branch(text_or("approve")),
     ] = Field(
         description="What an operator is asked; the run waits for the answer.",
         examples=["Release to the bank?", {"message": "Release to the bank?"}],

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, Field, Tag, model_validator
 from recoup.documents.forms import FieldName, VariableName, WorkflowName
 from recoup.documents.heal_shape import HEAL_EXAMPLES, AnyHeal
 from recoup.documents.limits_shape import LimitsShape
-from recoup.documents.shape import TAG, AnyText, Shape, Text, Version, branch
+from recoup.documents.shape import TAG, AnyText, Shape, Text, Version, branch, text_or
 from recoup.documents.step_shape import StepShape
 from recoup.model.plan import Input
 
@@ -43,7 +43,7 @@ class InputShape(Shape):
 
 InputOrDefault = Annotated[
     Annotated[InputShape, Tag(TAG + "input")] | Annotated[AnyText, Tag(TAG + "text")],
-    branch(lambda value: TAG + ("input" if isinstance(value, dict) else "text")),
+    branch(text_or("input")),
 ]
 
 

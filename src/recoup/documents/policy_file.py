@@ -199,11 +199,6 @@ def parse_policy(text: str | bytes, source: str = "policy") -> Policy:
     return _policy(tree, source)
 
 
-def policy_document(policy: Policy) -> dict[str, Any]:
-    """Every key of a policy, as it can stand in a file."""
-    return {"version": 1, **msgspec.json.decode(msgspec.json.encode(policy))}
-
-
 ClassName = Literal[
     "transient_runtime",
     "stuck_no_progress",

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from pydantic import ValidationError
 
-from recoup.documents.probe_shape import SHAPES, ProbeShape
+from recoup.documents.probe_shape import KIND_KEYS, SHAPES, ProbeShape
 from recoup.documents.text_file import decoded, read_text
 from recoup.documents.tree import Place, Tree, Unreadable, clipped
 from recoup.documents.wording import Finding, Vocabulary, findings, problems_of, said_beside, suggestion
@@ -92,14 +93,7 @@ def _value(shape: ProbeShape, folder: Path, probe_id: str) -> ProbeConfig:
     )
     if shape.hand_over is None:
         return config
-    return ProbeConfig(
-        id=config.id,
-        resources=config.resources,
-        folder=config.folder,
-        gateway=config.gateway,
-        secrets=config.secrets,
-        hand_over=shape.hand_over.value(),
-    )
+    return msgspec.structs.replace(config, hand_over=shape.hand_over.value())
 
 
 # What no probe may do
@@ -110,7 +104,7 @@ def _refused(data: Mapping[str, Any]) -> Iterator[tuple[Place, Refusal]]:
     for number, resource in enumerate(_resources(data)):
         place: Place = ("resources", number)
         yield from _refused_keys(resource, place)
-        for key in ("process", "channel", "mount", "binding", "endpoint"):
+        for key in KIND_KEYS:
             if isinstance(resource.get(key), dict):
                 yield from _refused_keys(resource[key], (*place, key))
         yield from _refused_actions(resource, place)

@@ -10,6 +10,7 @@ from recoup.documents.browser_written import target_data
 from recoup.documents.plan_yaml import flow_text, plan_text, quoted_text
 from recoup.documents.spots import Spot, spot_of
 from recoup.documents.tree import Place
+from recoup.documents.yaml_tree import is_json
 from recoup.model.target import SHORT, Target
 
 KEYS: Final = frozenset({*SHORT, "nth", "recorded"})
@@ -23,19 +24,11 @@ def respelled(text: str, place: Place, target: Target) -> Iterator[str]:
     """The text with that target in its place: first as much as possible as it was written, then in braces. Whoever
     takes one reads it again first, and looks whether it says that and nothing else. Raises Unreadable."""
     spot, data = spot_of(text, place), target_data(target)
-    pen = _Json() if text.lstrip().startswith("{") and _is_json(text) else _Yaml()
+    pen = _Json() if text.lstrip().startswith("{") and is_json(text) else _Yaml()
     for edits in (_by_entry, _whole):
         made = edits(text, spot, data, pen)
         if made is not None:
             yield _edited(text, made)
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 class _Yaml:

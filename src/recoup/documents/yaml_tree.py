@@ -46,12 +46,12 @@ def _refuse_unprintable(text: str) -> None:
 
 def _with_joined_surrogates(text: str) -> str:
     """JSON writes a character beyond U+FFFF as two escapes, which YAML does not know."""
-    if not text.lstrip().startswith(("{", "[")) or not _SURROGATE_PAIR.search(text) or not _is_json(text):
+    if not text.lstrip().startswith(("{", "[")) or not _SURROGATE_PAIR.search(text) or not is_json(text):
         return text
     return _SURROGATE_PAIR.sub(_joined, text)
 
 
-def _is_json(text: str) -> bool:
+def is_json(text: str) -> bool:
     try:
         json.loads(text)
     except (ValueError, RecursionError):

@@ -62,6 +62,7 @@ class Metrics:
         self.events_dropped = 0
         """For which the queue had no room."""
         self.faults = 0
+        """Bugs of ours, each of which cost an event or what was to be passed on."""
         self.last_fault: str | None = None
         self._statsd, self._tracer = statsd, tracer
         self._tally = Tally()
@@ -72,7 +73,7 @@ class Metrics:
         self._wake = threading.Event()
         self._closing = threading.Event()
         self._close_by_s = 0.0
-        self._dropped_told = 0
+        self._dropped_told: dict[str, int] = {}
         self._thread = threading.Thread(target=self._work, name="recoup-metrics", daemon=True)
         self._thread.start()
 
@@ -147,7 +148,7 @@ class Metrics:
         """Whatever is wrong here, the work it is about goes on, and so do the other numbers."""
         try:
             work(*arguments)
-        except Exception as error:  # noqa: BLE001 counted, and shown to whoever asks
+        except Exception as error:  # noqa: BLE001 counted among what was dropped
             self.faults += 1
             self.last_fault = f"{type(error).__name__}: {error}"
 
@@ -181,14 +182,16 @@ class Metrics:
             del self._runs[next(iter(self._runs))]
 
     def _tell_dropped(self, statsd: StatsdSink) -> None:
-        untold = self.events_dropped - self._dropped_told
-        if untold:
-            self._dropped_told += untold
-            statsd.add(Measurement(DROPPED, untold, ("queue",)))
+        for where, dropped in (("queue", self.events_dropped), ("faults", self.faults)):
+            untold = dropped - self._dropped_told.get(where, 0)
+            if untold:
+                self._dropped_told[where] = dropped
+                statsd.add(Measurement(DROPPED, untold, (where,)))
 
     def _count_dropped(self) -> None:
         dropped = self._tally.counts[DROPPED]
         dropped[("queue",)] = self.events_dropped
+        dropped[("faults",)] = self.faults
         dropped[("registry",)] = self._tally.dropped
         if self._statsd is not None:
             dropped[("statsd",)] = self._statsd.dropped

@@ -6,14 +6,12 @@ from collections.abc import Iterable, Iterator
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from recoup.metrics.measures import Measure
 from recoup.metrics.tally import BUCKETS_S, Histogram, Tally
-
-CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 
 def render(tally: Tally) -> bytes:

@@ -10,7 +10,7 @@ gone before the new one begins. No retrying, waiting or deciding in a holder. Cl
 of ours, stored as they are; words of the world belong into `reason`, which is redacted.
 
 **A new check** (`probe/checks/NAME.py`): a struct in `model/probe.py` (a `Check` with a `FAULT_CLASS`), a key in
-`documents/probe_shape.py`, and a class with `look`, named in `probe/checks/__init__.py`. `look` is cancelled when the
+`documents/probe_check_shape.py`, and a class with `look`, named in `probe/checks/__init__.py`. It is cancelled when the
 check's `timeout_s` has passed, which counts as a bad sign. It must not block the loop and must close what it opened.
 
 **A new outbox** (`probe/outboxes/NAME.py`): a class with `name` and `deliver`. It raises `NotDelivered` when nobody has

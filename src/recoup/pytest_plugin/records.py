@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import secrets
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +25,9 @@ FORMAT: Final = 1
 FILE_BYTES_MAX: Final = 16 << 20
 ACTIONS_MAX: Final = 500
 """Of one test; beyond it nothing more of that test is learned."""
+LOCK_WAIT_S: Final = 30.0
+"""For another session to have written what it learned: a frozen one must not keep this one from ending."""
+_POLL_S: Final = 0.05
 
 Warn = Callable[[str], None]
 
@@ -102,7 +106,8 @@ class HealFolder:
             self._keep_files(by_file)
         except OSError as error:
             self._warn(
-                f"what was learned could not be kept in {self.root}: {error}; check the folder's rights and room"
+                f"what was learned could not be kept in {self.root}: {error}; check the folder's rights and room, "
+                "and who else uses it"
             )
 
     def path_of(self, file: str) -> Path:
@@ -199,10 +204,26 @@ def _write_whole(path: Path, text: str) -> None:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """One session after the other: each adds to what the one before it has written."""
+    """One session after the other: each adds to what the one before it has written. Raises OSError."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        _lock(handle)
         yield
     finally:
         os.close(handle)
+
+
+def _lock(handle: int) -> None:
+    deadline_s = time.monotonic() + LOCK_WAIT_S
+    while not _is_locked(handle):
+        if time.monotonic() >= deadline_s:
+            raise TimeoutError(f"another session has held it for {LOCK_WAIT_S:g} s")
+        time.sleep(_POLL_S)
+
+
+def _is_locked(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

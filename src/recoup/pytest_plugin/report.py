@@ -13,7 +13,7 @@ import msgspec
 from recoup.model.redacted import Redacted
 
 HEALS_MAX: Final = 10_000
-"""Further ones are counted, not told."""
+"""Of a session, in its summary and in its report. Further ones are warned of where they happen, and nowhere else."""
 
 
 Outcome = Literal["healed", "reported", "abstained"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+import zlib
 from collections.abc import Callable
 
 MEMBERS_MAX = 5_000
@@ -26,10 +27,10 @@ def redacted_archive(
             for member in members:
                 content = given.read(member)
                 if content.startswith(pictures):
-                    made.writestr(member.filename, content)
+                    made.writestr(redact(member.filename.encode()).decode(), content)
                 elif _is_text(content):
                     made.writestr(redact(member.filename.encode()).decode(), redact(content))
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise ValueError(f"not a zip file: {error}") from error
     return out.getvalue()
 

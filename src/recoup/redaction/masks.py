@@ -6,7 +6,11 @@ from collections.abc import Collection
 from typing import Final
 
 MASK: Final = b"[redacted]"
-_OTHERS: Final = (b"<redacted>", b"(redacted)", b"{redacted}", b"|redacted|", b"***", "███".encode())
+MASKS: Final = (
+    *(MASK, b"<redacted>", b"(redacted)", b"{redacted}", b"|redacted|", b"***"),
+    "███".encode(),
+)
+"""In the order in which they are tried; the last is taken whatever the secrets are."""
 
 
 def mask_for(forms: Collection[bytes]) -> bytes:
@@ -16,14 +20,14 @@ def mask_for(forms: Collection[bytes]) -> bytes:
     piece of one.
     """
     together = b"\n".join(forms)
-    for mask in (MASK, *_OTHERS):
+    for mask in MASKS:
         parts = (mask[:1], mask[-1:], mask[1:-1])
         if not any(part in together for part in parts) and not any(form in mask for form in forms):
             return mask
-    return _OTHERS[-1]
+    return MASKS[-1]
 
 
 def holds_mask(text: str) -> bool:
     """Something was hidden in it, perhaps."""
     raw = text.encode()
-    return any(mask in raw for mask in (MASK, *_OTHERS))
+    return any(mask in raw for mask in MASKS)

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import msgspec
 
 from recoup.model.ident import STRUCTURAL
+from recoup.redaction.documents import free_key
 
 Clean = Callable[[Any], Any]
 """Redacts plain data of no known type."""
@@ -60,12 +61,19 @@ def _walk(node: Any, annotation: Any, clean: Clean) -> Any:
         if key_type is str and _is_free(value_type):
             # As a whole: what a value is may be said by its key.
             return clean(node)
-        name = clean if key_type is str else (lambda key: key)
-        return {name(key): _walk(one, value_type, clean) for key, one in node.items()}
+        return _walk_entries(node, key_type, value_type, clean)
     if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct) and isinstance(node, dict):
         types = _fields(annotation)
         return {key: _walk(one, types[key], clean) if key in types else one for key, one in node.items()}
     return clean(node)
+
+
+def _walk_entries(node: dict[Any, Any], key_type: Any, value_type: Any, clean: Clean) -> dict[Any, Any]:
+    walked: dict[Any, Any] = {}
+    for key, one in node.items():
+        name = free_key(clean(key), walked) if key_type is str else key
+        walked[name] = _walk(one, value_type, clean)
+    return walked
 
 
 @cache

@@ -49,7 +49,6 @@ def _ready(compiled: Compiled) -> PatternSet:
         package=compiled.package,
         trouble=compiled.trouble,
         rules_read=compiled.rules_read,
-        screened=len(compiled.rules),
         spanned=len(compiled.rules),
         left_out=compiled.left_out,
     )

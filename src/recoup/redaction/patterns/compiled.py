@@ -39,10 +39,8 @@ class PatternReport:
     trouble: str | None
     """Why the package, which is there, could not be read."""
     rules_read: int
-    screened: int
-    """Compiled by Hyperscan."""
     spanned: int
-    """Compiled by RE2."""
+    """Compiled by both engines: searched with."""
     left_out: Mapping[str, str] = field(default_factory=dict)
     """By name, with the reason."""
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
+from recoup.redaction.documents import free_key
 from recoup.redaction.masks import MASK
 from recoup.redaction.patterns.compiled import PatternSet
 from recoup.redaction.patterns.stage import PatternStage
@@ -36,9 +37,8 @@ class PatternDocuments:
     def _clean_object(self, node: dict[Any, Any]) -> dict[Any, Any]:
         clean: dict[Any, Any] = {}
         for key, value in node.items():
-            name = self._clean_text(key) if isinstance(key, str) else key
-            # Two keys may become the same mask; neither value is lost.
-            clean[f"{name} {len(clean)}" if name in clean else name] = self._clean_value(key, value)
+            name = free_key(self._clean_text(key), clean) if isinstance(key, str) else key
+            clean[name] = self._clean_value(key, value)
         return clean
 
     def _clean_text(self, text: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import re2
 
-from recoup.redaction.masks import MASK
+from recoup.redaction.masks import MASKS
 from recoup.redaction.patterns.rule import Gate
 
 JUDGED_BYTES_MAX: Final = 512
@@ -22,7 +22,7 @@ def passes(gate: Gate, value: bytes, name: bytes = b"", bare: bool = False) -> b
     """For assignments with the name of the value, from the word on that tells; `bare` if the value has no quotes."""
     value = value[:JUDGED_BYTES_MAX]
     if gate is Gate.NONE:
-        return not value.startswith(_MASKS)
+        return not value.startswith(MASKS)
     if gate in (Gate.LITERAL, Gate.CREDENTIAL):
         return _is_literal(value) and not (bare and _is_variable(value, name))
     return not is_placeholder(value) and _GATES[gate](value, _Named(name, name.lower(), bare))
@@ -69,7 +69,7 @@ def _is_token(value: bytes) -> bool:
 
 @cache
 def _hints() -> Any:
-    return re2.compile(b"|".join(map(re2.escape, (*_HINTS, *_MASKS))), _latin1())
+    return re2.compile(b"|".join(map(re2.escape, (*_HINTS, *MASKS))), _latin1())
 
 
 def _latin1() -> Any:
@@ -312,8 +312,7 @@ _CHANGES: Final = tuple(map(bytes, permutations(b"0aA-", 2)))
 _SPACED: Final = bytes(byte if bytes((byte,)).isalnum() else 32 for byte in range(256))
 _PUNCTUATION: Final = b"\"'.,;:!()"
 _DIGITS: Final = b"0123456789"
-_MASKS: Final = (MASK, b"<redacted>", b"(redacted)", b"{redacted}", b"|redacted|", b"***", "███".encode())
-_VARIABLES: Final = (b"$", b"<", b"{", b"%", b"[", b"(", b"*", b"...", b"#{", b"@{", b"###", *_MASKS)
+_VARIABLES: Final = (b"$", b"<", b"{", b"%", b"[", b"(", b"*", b"...", b"#{", b"@{", b"###", *MASKS)
 _OPENINGS: Final = (
     b"$",
     b"<",
