@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import os
 import secrets
+from contextlib import suppress
 
 import msgspec
 import pytest
-from playwright.async_api import async_playwright
+from playwright.async_api import Page, async_playwright
 from tests.integration.browser_house import (
     LIMITS,
     BrowserHouse,
@@ -20,6 +22,7 @@ from tests.integration.browser_house import (
     site,
 )
 
+from recoup.model.failure import FailureKind
 from recoup.model.outcome import Artifact, Looking, Outcome
 from recoup.model.plan import (
     PageCheck,
@@ -33,6 +36,7 @@ from recoup.model.plan import (
     UrlCheck,
     ValueCheck,
 )
+from recoup.model.policy import Policy
 from recoup.model.target import Floors, HealMode, Target
 from recoup.runtimes.browser.finding import needed_browser
 from recoup.testing.pages import Site
@@ -208,6 +212,41 @@ async def test_a_trace_is_made_of_a_retry_that_fails_but_never_after_a_secret(
         )
     finally:
         await tracing.runtime.close()
+
+
+async def test_a_trace_that_was_cut_short_does_not_keep_the_next_attempt(
+    house: BrowserHouse, site: Site
+) -> None:
+    tracing = BrowserHouse(house.folder, traces=True)
+    try:
+        await tracing.done("goto", value=site.url + "/form")
+        late = await tracing.do(
+            "wait", button("Never"), attempt=2, policy=Policy(step_timeout_seconds=1), seconds=60
+        )
+        assert late.kind is FailureKind.WALL_TIMEOUT and "trace.zip" in names_of(late)
+        failed = await tracing.do("click", button("Never"), attempt=3)
+        assert failed.kind is FailureKind.TARGET_NOT_FOUND and "trace.zip" in names_of(failed)
+    finally:
+        await tracing.runtime.close()
+
+
+async def test_a_check_says_nothing_of_a_page_whose_scripts_never_end(
+    house: BrowserHouse, site: Site
+) -> None:
+    await house.done("goto", value=site.url + "/form")
+    await _made_endless(await house.runtime._sessions[house.run_id].current())
+    held, words = await house.examine(TitleCheck(TextMatch(text="Form")))
+    assert held is None and "does not answer" in words
+    await house.done("goto", value=site.url + "/form", attempt=2)
+
+
+async def _made_endless(page: Page) -> None:
+    """Returns when its scripts are in their loop."""
+    await page.evaluate("() => { setTimeout(() => { for (;;); }) }")
+    with suppress(TimeoutError):
+        for _ in range(100):
+            async with asyncio.timeout(1):
+                await page.evaluate("1")
 
 
 def names_of(outcome: Outcome) -> list[str]:

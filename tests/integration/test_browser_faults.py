@@ -8,8 +8,9 @@ import signal
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
-from tests.integration.browser_house import BrowserHouse, button, house, needs_browser, shared, site
+from tests.integration.browser_house import LIMITS, BrowserHouse, button, house, needs_browser, shared, site
 
 from recoup.errors import LeaseLost
 from recoup.kernel.classify import classify
@@ -239,6 +240,15 @@ async def test_a_browser_that_was_killed_while_it_started_is_tried_again_and_one
         del house.environ["RECOUP_BROWSER"]
     assert "the browser did not start" in outcome.detail
     assert class_of(outcome) is cls, outcome.detail
+
+
+async def test_a_browser_that_opens_no_context_in_time_did_not_start(tmp_path: Path) -> None:
+    house = BrowserHouse(tmp_path, msgspec.structs.replace(LIMITS, open_s=0))
+    try:
+        outcome = await house.do("goto", value="about:blank")
+        assert outcome.kind is FailureKind.SPAWN_FAILED and "did not start" in outcome.detail
+    finally:
+        await house.runtime.close()
 
 
 async def test_a_css_that_is_none_is_the_plans_fault(house: BrowserHouse, site: Site) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
+import msgspec
 import pytest
-from tests.integration.browser_house import BrowserHouse, button, house, needs_browser, shared, site
+from tests.integration.browser_house import LIMITS, BrowserHouse, button, house, needs_browser, shared, site
 
 from recoup.model.failure import FailureKind
 from recoup.model.plan import Dialog, PageTextCheck, TargetCheck, TextMatch, TitleCheck, ValueCheck
+from recoup.model.policy import Policy
 from recoup.model.target import Target
 from recoup.testing.pages import Site
 
@@ -53,6 +56,14 @@ async def test_a_form_is_filled_and_sent(house: BrowserHouse, site: Site) -> Non
         and form["agree"] == ["on"]
         and form["size"] == ["l"]
     )
+
+
+async def test_what_is_no_list_is_not_chosen_from_and_nothing_was_done(
+    house: BrowserHouse, site: Site
+) -> None:
+    await house.done("goto", value=site.url + "/form")
+    outcome = await house.do("select", button("Send"), values=("one",))
+    assert outcome.kind is FailureKind.INVALID_INPUT and outcome.outcome_known is True
 
 
 async def test_a_box_is_unchecked(house: BrowserHouse, site: Site) -> None:
@@ -141,6 +152,25 @@ async def test_a_download_that_stalls_is_given_up(house: BrowserHouse, site: Sit
     outcome = await house.do("download", Target(role="link", name="Stalled"), into="stalled.bin")
     assert outcome.kind is FailureKind.DOWNLOAD_STALLED and outcome.outcome_known is False
     assert not (house.folder / "stalled.bin").exists()
+
+
+async def test_a_download_that_takes_its_time_is_no_silence(house: BrowserHouse, site: Site) -> None:
+    named = {"content-disposition": "attachment; filename=long.bin"}
+    site.show("/long.bin", "x" * 900_000, headers=named, kind="application/octet-stream", pieces=9)
+    await house.done("goto", value=site.show("/long", "<a href=/long.bin download>Long</a>"))
+    policy = Policy(step_timeout_seconds=60, step_idle_timeout_seconds=1.5)
+    await house.done("download", Target(role="link", name="Long"), into="long.bin", policy=policy)
+    assert (house.folder / "long.bin").stat().st_size == 900_000
+
+
+async def test_the_limit_of_a_download_is_for_each_of_them(tmp_path: Path, site: Site) -> None:
+    house = BrowserHouse(tmp_path, msgspec.structs.replace(LIMITS, download_bytes_max=30))
+    try:
+        await house.done("goto", value=site.url + "/downloads")
+        for name in ("one.csv", "two.csv"):
+            await house.done("download", Target(role="link", name="Report"), into=name)
+    finally:
+        await house.runtime.close()
 
 
 @pytest.mark.parametrize("name", ["../outside.csv", "/etc/outside.csv", ""])

@@ -48,6 +48,19 @@ async def held(check: Check, at: Scene) -> tuple[bool | None, str]:
     return result.held, result.detail
 
 
+async def test_a_file_that_is_too_long_to_be_read_says_nothing_of_its_end(tmp_path: Path) -> None:
+    with (tmp_path / "long").open("wb") as file:
+        file.write(b"first\n")
+        file.truncate(17 << 20)
+        file.seek(0, os.SEEK_END)
+        file.write(b"last\n")
+    first, last = (FileCheck("long", contains=TextMatch(text=word)) for word in ("first", "last"))
+    assert (await held(first, scene(tmp_path)))[0] is True
+    asked, words = await held(last, scene(tmp_path))
+    assert asked is None and "not read" in words
+    assert (await held(JsonCheck("long", "a"), scene(tmp_path)))[0] is None
+
+
 @pytest.mark.parametrize(
     ("check", "wanted"),
     [

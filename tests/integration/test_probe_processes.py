@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import signal
 import socket
 import sys
@@ -30,6 +31,7 @@ from recoup.model.probe import (
 from recoup.model.process import Ended, EndedBy
 from recoup.probe.kinds.process import fault_of
 from recoup.probe.outboxes.command import CommandOutbox
+from recoup.probe.outboxes.courier import DELIVERY_S, delivery_s
 from recoup.probe.outboxes.file import FileOutbox
 from recoup.probe.output import Lines, OutputLog, Sluice
 from recoup.probe.ports import Letter, NotDelivered
@@ -278,7 +280,24 @@ def test_a_log_has_two_files_and_both_streams_have_their_lines(tmp_path: Path) -
     assert sum(file.stat().st_size for file in (tmp_path / "deep").iterdir()) < 2000
 
 
+def test_half_of_a_secret_before_a_gap_does_not_leak(tmp_path: Path) -> None:
+    redactor, secret = SecretRedactor(), "tok" + secrets.token_hex(16)
+    redactor.register("TOKEN", secret)
+    log = OutputLog(tmp_path / "output.log", redactor, 1 << 20)
+    log.feed("stdout", b"begun " + secret[:20].encode())
+    log.note("100 bytes left out")
+    log.feed("stdout", b"next line\n")
+    log.close()
+    text = (tmp_path / "output.log").read_text()
+    assert secret[:20] not in text and text.endswith("next line\n")
+
+
 # Outboxes
+
+
+def test_a_command_has_the_time_that_its_file_gives_it() -> None:
+    assert delivery_s(30) == DELIVERY_S
+    assert delivery_s(300) > 300
 
 
 def letter(number: int) -> Letter:

@@ -18,6 +18,7 @@ from recoup.model.probe import (
     Phase,
     Resource,
 )
+from recoup.probe.minder import FAULTS_MAX
 from recoup.probe.ports import Done, Letter, NotDelivered
 from recoup.probe.supervisor import read_probe
 from recoup.testing.probe import ProbeHouse, process
@@ -431,3 +432,12 @@ async def test_a_command_that_is_told_again_before_it_is_answered_is_carried_out
         await house.pass_time(1)
         assert house.holders["api"].done == ["start", "restart"]
         assert house.types("api").count("CommandHandled") == 1
+
+
+async def test_a_flood_of_faults_leaves_room_for_a_command(tmp_path: Path) -> None:
+    async with scripted(tmp_path, process("api")).running() as house:
+        await house.until(lambda: house.phase("api") == Phase.RUNNING)
+        assert await house.probe.tell(restart("c1")) is None
+        for _ in range(FAULTS_MAX + 1):
+            house.holders["api"].fail()
+        await house.until_told("api", "CommandHandled", 1)

@@ -50,6 +50,18 @@ def test_a_secret_that_the_gap_cuts_in_two_does_not_leak(tmp_path: Path) -> None
     assert not [part for part in (secret[:12], secret[-12:], secret[8:20]) if part.encode() in text]
 
 
+def test_a_secret_across_the_last_quarter_does_not_leak_when_nothing_is_left_out(tmp_path: Path) -> None:
+    redactor, secret = SecretRedactor(), "tok" + secrets.token_hex(16)
+    redactor.register("TOKEN", secret)
+    with StepLog(tmp_path / "log", redactor, 4096, "---") as log:
+        log.feed("stdout", b"x" * 3072 + b"\n" + secret[:20].encode())
+        log.feed("stdout", secret[20:].encode() + b"\nlast line\n")
+    text = (tmp_path / "log").read_bytes()
+    assert secret[20:].encode() not in text
+    assert text.endswith(b"\nlast line\n")
+    assert b"left out" not in text
+
+
 def test_attempts_share_one_file(tmp_path: Path) -> None:
     for attempt in (1, 2):
         with StepLog(tmp_path / "log", SecretRedactor(), 1 << 20, f"--- attempt {attempt}") as log:

@@ -50,7 +50,8 @@ ACTION_S: Final = 300.0
 """The longest that an action may take, whatever limits of its own it has."""
 LEDGER_PAUSE_S: Final = 1.0
 PAUSE_MIN_S: Final = 0.01
-INBOX_MAX: Final = 10_000
+FAULTS_MAX: Final = 10_000
+"""That wait to be dealt with. More of them say nothing new; orders and commands are never left out for them."""
 
 _WELL: Final = (Health.HEALTHY, Health.DEGRADED)
 
@@ -106,7 +107,7 @@ class Minder:
         self.resource = resource
         self._holder = holder
         self._neighbours = neighbours
-        self._inbox: deque[_Message] = deque(maxlen=INBOX_MAX)
+        self._inbox: deque[_Message] = deque()
         self._wake = asyncio.Event()
         self._outlook = Outlook(world.clock, lookers, holder.settle_s, self._wake.set)
         self._up = False
@@ -138,7 +139,8 @@ class Minder:
         return Health.DEGRADED if health is Health.HEALTHY and self.state.mode else health
 
     def fault(self, fault: Fault) -> None:
-        self._put(fault)
+        if len(self._inbox) < FAULTS_MAX:
+            self._put(fault)
 
     def tell(self, command: Command, acks: Sequence[ControlAck] = ()) -> None:
         self._put(_Told(command, acks))
@@ -344,7 +346,7 @@ class Minder:
         by, and so is what the old one still says while it goes."""
         self._up = self._completed = False
         self._outlook.begin()
-        self._inbox = deque((one for one in self._inbox if not isinstance(one, Fault)), maxlen=INBOX_MAX)
+        self._inbox = deque(one for one in self._inbox if not isinstance(one, Fault))
         done = await self._limited(doing)
         self._up = True
         self._outlook.watch()

@@ -62,7 +62,9 @@ class OutputLog:
         self._at_line_start = True
 
     def note(self, words: str) -> None:
-        """A line of the probe's own."""
+        """A line of the probe's own. What was printed before it ends there: half of a secret is seen as such only at an
+        end."""
+        self._flush()
         self._put("", self._redactor.redact(f"--- {words}\n").data)
 
     def feed(self, stream: str, chunk: bytes) -> None:
@@ -71,12 +73,15 @@ class OutputLog:
         self._put(stream, self._streams[stream].feed(chunk).data)
 
     def close(self) -> None:
-        for name, stream in self._streams.items():
-            self._put(name, stream.flush().data)
-        self._streams.clear()
+        self._flush()
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
+
+    def _flush(self) -> None:
+        for name, stream in self._streams.items():
+            self._put(name, stream.flush().data)
+        self._streams.clear()
 
     def _put(self, stream: str, data: bytes) -> None:
         if not data:

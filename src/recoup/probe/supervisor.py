@@ -270,7 +270,9 @@ class Probe:
             if self._link is not None:
                 outboxes.append(self._link)
                 beside.append(tasks.create_task(self._link.keep()))
-            beside.append(tasks.create_task(Courier(self._world, self._written, outboxes).carry()))
+            command_s = self._config.hand_over.command_timeout_s
+            courier = Courier(self._world, self._written, outboxes, command_s)
+            beside.append(tasks.create_task(courier.carry()))
             minding = [tasks.create_task(minder.mind()) for minder in self._minders.values()]
             beside.append(tasks.create_task(self._end_when_lost()))
             self.started.set()

@@ -5,6 +5,8 @@
 - keeper_main.py: the keeper itself, a process on a bare interpreter
 - shared_process.py, shared_main.py: the same for many trees under one keeper, each behind an anchor
 - drain.py, idle.py: the tree's output; the time since its last progress
+- guard.py, guard_main.py: the same for a program that a library must start itself, such as a browser
 - identity.py: which process is which, for ever
+- census.py: who is alive on this host, for the engine
 - sweep.py: the last means, when the keeper, too, is gone
 """

@@ -9,7 +9,6 @@ inherits every orphan below it. In its folder: `deadline` (a double: the lease's
 driver), `pid` (its own, written when it is ready).
 """
 
-import ctypes
 import os
 import select
 import struct
@@ -20,35 +19,31 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
 
-    from recoup.processes.keeper_main import descendants, process_of, process_table, send
+    from recoup.processes import keeper_main as keeping
 else:
     import _signal as signal
 
-    from keeper_main import descendants, process_of, process_table, send
+    import keeper_main as keeping
 
 LOOK_S = 0.5
 """How often the deadline is looked at: it may have been moved, and the machine may have slept."""
-KILL_MARGIN_S = 1.0
 KILL_S = 10.0
+"""How long the guard goes on killing; what lives on then hangs in the kernel."""
 _PASSED_DESCRIPTORS = (3, 4)
-_PR_SET_PDEATHSIG = 1
-_PR_SET_CHILD_SUBREAPER = 36
-_CANNOT_EXECUTE = 127
 
 
 def main() -> None:
     folder, driver, driver_ticks, *command = sys.argv[sys.argv.index("--") + 1 :]
-    libc = ctypes.CDLL(None)
-    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    own_pid = os.getpid()
+    keeping.prctl(keeping.PR_SET_CHILD_SUBREAPER, 1)
     watched = [_hold(int(driver), int(driver_ticks)), _hold(os.getppid(), None)]
-    woken = _child_alarm()
+    woken, _ = keeping.child_alarm()
     child = os.fork()
     if child == 0:
-        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        _execute(command)
+        _execute(command, own_pid)
     for descriptor in _PASSED_DESCRIPTORS:
         _close(descriptor)
-    _write(folder + "/pid", str(os.getpid()))
+    _write(folder + "/pid", str(own_pid))
     status = _watch(child, [fd for fd in watched if fd is not None], None in watched, woken, folder)
     _clear()
     if status is None:
@@ -61,7 +56,7 @@ def _watch(child: int, held: list[int], gone: bool, woken: int, folder: str) -> 
     while not gone and not _lease_is_over(folder):
         readable = _readable([*held, woken])
         if woken in readable:
-            os.read(woken, 4096)
+            keeping.quiet(woken)
             status = _reap(child)
             if status is not None:
                 return status
@@ -76,7 +71,7 @@ def _lease_is_over(folder: str) -> bool:
         os.close(descriptor)
     except (OSError, struct.error):
         return True  # the driver has removed it
-    return time.clock_gettime(time.CLOCK_BOOTTIME) >= deadline_s - KILL_MARGIN_S
+    return keeping.boot_s() >= deadline_s - keeping.KILL_MARGIN_S
 
 
 def _hold(pid: int, ticks: int | None) -> int | None:
@@ -85,7 +80,7 @@ def _hold(pid: int, ticks: int | None) -> int | None:
         descriptor = os.pidfd_open(pid)
     except OSError:
         return None
-    process = process_of(pid)
+    process = keeping.process_of(pid)
     return descriptor if process is not None and ticks in (None, process.start_ticks) else None
 
 
@@ -105,8 +100,8 @@ def _clear() -> None:
     """Kill in rounds until no child is left, hence no descendant either."""
     end_s = time.monotonic() + KILL_S
     while time.monotonic() < end_s:
-        for process in descendants(process_table(), os.getpid()):
-            send(process, signal.SIGKILL)
+        for process in keeping.descendants(keeping.process_table(), os.getpid()):
+            keeping.send(process, signal.SIGKILL)
         if _none_left():
             return
         time.sleep(0.01)
@@ -130,21 +125,15 @@ def _none_left() -> bool:
             return False
 
 
-def _execute(command: list[str]) -> None:
+def _execute(command: list[str], guard_pid: int) -> None:
+    """In the child, never returns: become the program, unless the guard was killed before it could take it along."""
     try:
-        os.execv(command[0], command)
+        keeping.prctl(keeping.PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() == guard_pid:
+            os.execv(command[0], command)
     except OSError as error:
         os.write(2, f"{command[0]}: {os.strerror(error.errno or 0)}\n".encode())
-    os._exit(_CANNOT_EXECUTE)
-
-
-def _child_alarm() -> int:
-    woken, waker = os.pipe()
-    os.set_blocking(woken, False)
-    os.set_blocking(waker, False)
-    signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    return woken
+    os._exit(keeping.CANNOT_EXECUTE)
 
 
 def _readable(fds: list[int]) -> list[int]:

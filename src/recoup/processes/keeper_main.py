@@ -92,10 +92,8 @@ class Keeper:
         self.lease_end_s = FAR_FUTURE_S
         self.grace_end_s = FAR_FUTURE_S
         self.killing_since_s: float | None = None
-        self.sweep_at_s = FAR_FUTURE_S
-        self.sweep_pause_s = SWEEP_PAUSE_MIN_S
+        self.rounds = Rounds()
         self.complained = False
-        self.seen: set[tuple[int, int]] = set()
         self.killed = 0
         self.timer = boot_timer()
         self.woken, self.waker = child_alarm()
@@ -121,7 +119,7 @@ class Keeper:
 
     def _next_time_s(self) -> float:
         if self.killing_since_s is not None:
-            return self.sweep_at_s
+            return self.rounds.at_s
         return min(self.lease_end_s - KILL_MARGIN_S, self.grace_end_s)
 
     # What happens: the driver speaks or falls silent, time passes, children end.
@@ -220,15 +218,8 @@ class Keeper:
             send_to_group(self.main_pid, signum, signal.SIGCONT)
 
     def _sweep(self) -> None:
-        """Kill what is there. As long as somebody new turns up, who may have forked, look again at once."""
         found = descendants(process_table(), self.pid)
-        fresh = [process for process in found if process.key not in self.seen]
-        send_to_groups(fresh, signal.SIGKILL)
-        for process in [] if fresh else found:
-            send(process, signal.SIGKILL)
-        self.seen.update(process.key for process in fresh)
-        self.sweep_pause_s = SWEEP_PAUSE_MIN_S if fresh else min(2 * self.sweep_pause_s, SWEEP_PAUSE_MAX_S)
-        self.sweep_at_s = boot_s() + (0 if fresh else self.sweep_pause_s)
+        self.rounds.kill(found)
         self._complain(found)
 
     def _complain(self, left: "list[Process]") -> None:
@@ -267,6 +258,41 @@ class Keeper:
             os.write(self.channel, message.encode("utf-8", "surrogateescape")[:MESSAGE_BYTES_MAX])
         except OSError:
             return  # a driver that is gone or frozen; the channel's end or the deadline tells
+
+
+class Rounds:
+    """Killing in rounds: as long as somebody new turns up, who may have forked, the next one comes at once."""
+
+    def __init__(self) -> None:
+        self.at_s = FAR_FUTURE_S
+        self.pause_s = SWEEP_PAUSE_MIN_S
+        self.seen: set[tuple[int, int]] = set()
+
+    def begin(self) -> None:
+        self.at_s = boot_s()
+        self.pause_s = SWEEP_PAUSE_MIN_S
+
+    def go_on(self) -> None:
+        self.at_s = min(self.at_s, boot_s() + self.pause_s)
+
+    def end(self) -> None:
+        self.at_s = FAR_FUTURE_S
+        self.seen.clear()
+
+    def pause(self) -> None:
+        self.at_s = boot_s() + self.pause_s
+        self.pause_s = min(2 * self.pause_s, SWEEP_PAUSE_MAX_S)
+
+    def kill(self, found: "list[Process]") -> None:
+        fresh = [process for process in found if process.key not in self.seen]
+        send_to_groups(fresh, signal.SIGKILL)
+        for process in [] if fresh else found:
+            send(process, signal.SIGKILL)
+        self.seen.update(process.key for process in fresh)
+        if fresh:
+            self.begin()
+        else:
+            self.pause()
 
 
 class Process:

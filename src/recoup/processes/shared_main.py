@@ -74,7 +74,7 @@ class SharedKeeper:
         self.mains: dict[int, Tree] = {}
         self.known_dead: set[int] = set()
         """Those that were dead before their anchor went."""
-        self.strays = Rounds()
+        self.strays = single.Rounds()
         self.tidy_at_s = single.boot_s() + TIDY_S
         self.driven = True
         self.timer = single.boot_timer()
@@ -215,41 +215,6 @@ class SharedKeeper:
             self.strays.go_on()
 
 
-class Rounds:
-    """Killing in rounds: as long as somebody new turns up, who may have forked, the next one comes at once."""
-
-    def __init__(self) -> None:
-        self.at_s = single.FAR_FUTURE_S
-        self.pause_s = single.SWEEP_PAUSE_MIN_S
-        self.seen: set[tuple[int, int]] = set()
-
-    def begin(self) -> None:
-        self.at_s = single.boot_s()
-        self.pause_s = single.SWEEP_PAUSE_MIN_S
-
-    def go_on(self) -> None:
-        self.at_s = min(self.at_s, single.boot_s() + self.pause_s)
-
-    def end(self) -> None:
-        self.at_s = single.FAR_FUTURE_S
-        self.seen.clear()
-
-    def pause(self) -> None:
-        self.at_s = single.boot_s() + self.pause_s
-        self.pause_s = min(2 * self.pause_s, single.SWEEP_PAUSE_MAX_S)
-
-    def kill(self, found: "list[Process]") -> None:
-        fresh = [process for process in found if process.key not in self.seen]
-        single.send_to_groups(fresh, signal.SIGKILL)
-        for process in [] if fresh else found:
-            single.send(process, signal.SIGKILL)
-        self.seen.update(process.key for process in fresh)
-        if fresh:
-            self.begin()
-        else:
-            self.pause()
-
-
 class Tree:
     """One process tree, from the order to the proof that it is gone."""
 
@@ -274,7 +239,7 @@ class Tree:
         self.killing_since_s: float | None = None
         self.to_tell = False
         self.complained = False
-        self.rounds = Rounds()
+        self.rounds = single.Rounds()
         self.killed: set[int] = set()
         self.dead: set[int] = set()
         self.cpu_s = 0.0

@@ -1,4 +1,5 @@
-"""Looks at the world for checks and outputs. Reads raw text in memory; what it reports is redacted by its reader."""
+"""Looks at the world for checks and outputs. Reads raw text in memory: what it says about a check is redacted here, the
+outputs by their reader."""
 
 from __future__ import annotations
 
@@ -226,7 +227,13 @@ def _file(check: FileCheck, scene: Scene) -> str:
         raise _Absent(f"{check.path} does not exist")
     if check.contains is None:
         return "exists"
-    return _found(check.contains, _text_of(path, check.path), check.path)
+    text, is_whole = _beginning_of(path, check.path)
+    try:
+        return _found(check.contains, text, check.path)
+    except _Absent as absent:
+        if is_whole:
+            raise
+        raise _NotAsked(f"{absent} in its first {_FILE_BYTES_MAX} bytes; the rest was not read") from None
 
 
 def _printed(check: OutputCheck, scene: Scene) -> str:
@@ -287,7 +294,14 @@ def _search(pattern: str, text: str) -> Any:
 
 
 def _text_of(path: Path, name: str) -> str:
-    """Only of a regular file: opening a pipe would wait for ever."""
+    text, is_whole = _beginning_of(path, name)
+    if not is_whole:
+        raise _NotAsked(f"{name} is longer than {_FILE_BYTES_MAX} bytes")
+    return text
+
+
+def _beginning_of(path: Path, name: str) -> tuple[str, bool]:
+    """And whether that is all. Only of a regular file: opening a pipe would wait for ever."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -297,12 +311,11 @@ def _text_of(path: Path, name: str) -> str:
     with os.fdopen(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise _Absent(f"{name} is not a regular file")
-        return file.read(_FILE_BYTES_MAX).decode("utf-8", "replace")
+        read = file.read(_FILE_BYTES_MAX + 1)
+    return read[:_FILE_BYTES_MAX].decode("utf-8", "replace"), len(read) <= _FILE_BYTES_MAX
 
 
 def _json_value(path: Path, name: str, where: str) -> Any:
-    if not path.exists():
-        raise _Absent(f"{name} does not exist")
     try:
         value = json.loads(_text_of(path, name))
     except ValueError as error:

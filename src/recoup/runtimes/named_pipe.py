@@ -13,6 +13,8 @@ from types import TracebackType
 from recoup.model.outcome import Order
 
 _READ_BYTES_MAX = 64 << 10
+_DRAINS_MAX = 64
+"""Four times what a pipe can hold: somebody who goes on writing is not waited for."""
 
 
 def pipe_path(order: Order, suffix: str) -> Path:
@@ -50,8 +52,9 @@ class NamedPipe:
 
     def drain(self) -> None:
         """Take what is there. After the last writer has ended that is all there will ever be."""
-        while self._read():
-            pass
+        for _ in range(_DRAINS_MAX):
+            if not self._read():
+                return
 
     def close(self) -> None:
         self._loop.remove_reader(self._fd)

@@ -55,9 +55,11 @@ class ProgressPipe:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._pipe is not None:
+            self._pipe.drain()
             self._pipe.close()
         if self._timer is not None:
             self._timer.cancel()
+            self._show_newest()
 
     @property
     def path(self) -> str:

@@ -62,16 +62,23 @@ class StepLog:
         if self._file < 0:
             return
         for name, stream in self._streams.items():
-            self._put(name, stream.flush())
-        for name, ring in self._tails.items():
-            self._put_tail(name, ring)
+            self._put_end(name, stream)
         self._new_line()
         os.close(self._file)
         self._file = -1
 
+    def _put_end(self, name: str, stream: RedactionStream) -> None:
+        """Without a gap it is the same stream that goes on: a secret may have its other half in the beginning."""
+        ring = self._tails.get(name)
+        if ring is not None and not ring.dropped:
+            self._put(name, stream.feed(ring.content()))
+        self._put(name, stream.flush())
+        if ring is not None and ring.dropped:
+            self._put_tail(name, ring)
+
     def _put_tail(self, name: str, ring: _Ring) -> None:
         kept = self._redactor.redact(ring.content()).data
-        lead_in = min(_LEAD_IN, len(kept)) if ring.dropped else 0
+        lead_in = min(_LEAD_IN, len(kept))
         self._new_line()
         self._write(f"[{ring.dropped + lead_in} bytes of {name} left out: over log_bytes_max]\n".encode())
         self._write(kept[lead_in:])

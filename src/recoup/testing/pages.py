@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 
 _BODY_BYTES_MAX: Final = 1 << 20
 _STALL_S: Final = 60
+_PIECE_S: Final = 0.3
 
 
 @dataclass
@@ -25,6 +26,8 @@ class Answer:
     delay_s: float = 0
     promised_bytes: int | None = None
     """Announce more than is sent, and then be silent: a download that stalls."""
+    pieces: int = 1
+    """In which the body is sent, with a pause between two: a download that takes its time."""
 
 
 @dataclass(frozen=True)
@@ -116,13 +119,21 @@ class Site:
             for name, value in answer.headers.items():
                 handler.send_header(name, value)
             handler.end_headers()
-            handler.wfile.write(body)
+            self._send(handler, body, answer.pieces)
             if answer.promised_bytes:
                 handler.wfile.flush()
                 self.wait(_STALL_S)
                 handler.close_connection = True
         except OSError:
             handler.close_connection = True
+
+    def _send(self, handler: BaseHTTPRequestHandler, body: bytes, pieces: int) -> None:
+        size = -(-len(body) // pieces)
+        for start in range(0, len(body), size or 1):
+            if start:
+                self.wait(_PIECE_S)
+            handler.wfile.write(body[start : start + size])
+            handler.wfile.flush()
 
 
 def _html(title: str, body: str) -> str:

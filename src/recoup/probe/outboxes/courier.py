@@ -17,15 +17,25 @@ from recoup.probe.world import ProbeWorld
 LOOK_S: Final = 0.5
 RETRY_S: Final = (1.0, 2.0, 5.0, 15.0, 30.0, 60.0)
 DELIVERY_S: Final = 60.0
+"""The longest that an outbox may take which has no limit of its own."""
+KILL_S: Final = 30.0
+"""So long after its time a command is certainly gone."""
 
 
 class Courier:
     """What is delivered is in the ledger: a probe that is started again goes on where the last one was."""
 
-    def __init__(self, world: ProbeWorld, recorder: ProbeRecorder, outboxes: Sequence[Outbox]) -> None:
+    def __init__(
+        self,
+        world: ProbeWorld,
+        recorder: ProbeRecorder,
+        outboxes: Sequence[Outbox],
+        command_timeout_s: float = 0,
+    ) -> None:
         self._world = world
         self._recorder = recorder
         self._outboxes = outboxes
+        self._delivery_s = delivery_s(command_timeout_s)
         self._failed: dict[str, int] = {}
         self._noting = asyncio.Lock()
 
@@ -58,7 +68,7 @@ class Courier:
     async def _deliver(self, outbox: Outbox, waiting: OpenEscalation) -> bool:
         letter = await self._letter(waiting)
         try:
-            async with asyncio.timeout(DELIVERY_S):
+            async with asyncio.timeout(self._delivery_s):
                 await outbox.deliver(letter)
         except (NotDelivered, TimeoutError):
             return False
@@ -84,3 +94,8 @@ class Courier:
         assert isinstance(event.payload, ev.ProbeEscalated)
         body = self._world.redactor.seal(event.payload)
         return Letter(waiting.escalation_id, event.payload.resource_id, body)
+
+
+def delivery_s(command_timeout_s: float) -> float:
+    """The longest that a delivery may take: a command has the time that its file gives it."""
+    return max(DELIVERY_S, command_timeout_s + KILL_S)

@@ -29,7 +29,7 @@ from recoup.runtimes.browser.pictures import Pictures
 from recoup.runtimes.browser.seeking import Seeker
 from recoup.runtimes.browser.session import Session
 from recoup.runtimes.browser.settling import settle
-from recoup.runtimes.browser.trouble import Trouble, first_line, is_changed_page
+from recoup.runtimes.browser.trouble import NO_ANSWER, Trouble, first_line, is_changed_page
 
 Answer = tuple[bool | None, str]
 _PAUSE_MAX_S: Final = 0.5
@@ -74,16 +74,26 @@ class PageChecks:
                         page, self._session.traffic, self._limits, min(left_s, self._limits.settle_s)
                     )
                     settled = True
-                answer = await self._look(check, page)
+                answer = await self._look_in_time(check, page)
             except Trouble as trouble:
                 return None, trouble.detail
             except Error as error:
                 if not is_changed_page(error):
                     return None, f"the page cannot be looked at: {first_line(error)}"
-            if answer[0] or time.monotonic() + pause_s >= end_s:
+            if answer[0] or self._session.tainted or time.monotonic() + pause_s >= end_s:
                 return answer
             await asyncio.sleep(pause_s)
             pause_s = min(_PAUSE_MAX_S, 1.5 * pause_s)
+
+    async def _look_in_time(self, check: PageCheck, page: Page) -> Answer:
+        """The library itself would wait for ever for a page whose scripts do not come to an end."""
+        picture_s = self._limits.picture_s if isinstance(check, RegionCheck) else 0
+        try:
+            async with asyncio.timeout(self._limits.settle_s + picture_s):
+                return await self._look(check, page)
+        except TimeoutError:
+            self._session.tainted = True
+            return None, NO_ANSWER
 
     async def _look(self, check: PageCheck, page: Page) -> Answer:
         match check:

@@ -120,7 +120,8 @@ class BrowserRuntime:
     async def _watched(self, attempt: Attempt, hooks: Hooks) -> Outcome:
         """The attempt, against the clock, silence and the driver's wish to end."""
         policy = attempt.order.policy
-        work = asyncio.create_task(self._work(attempt))
+        trace = Trace(attempt.session, self._limits, self._traces and attempt.order.attempt > 1)
+        work = asyncio.create_task(self._work(attempt, trace))
         stopped = asyncio.create_task(hooks.stop.wait())
         idle = asyncio.create_task(_idle(attempt, policy.step_idle_timeout_seconds))
         try:
@@ -139,10 +140,11 @@ class BrowserRuntime:
             under_way = attempt.acting or attempt.action.verb is BrowserVerb.GOTO
             attempt.session.tainted |= work.cancelled() and under_way
         if stopped.done() and not stopped.cancelled():
+            await trace.end(failed=False)
             return Outcome(interrupted=True, outcome_known=_is_known(attempt))
-        return await self._out_of_time(attempt, is_idle=idle.done() and not idle.cancelled())
+        return await self._out_of_time(attempt, trace, is_idle=idle.done() and not idle.cancelled())
 
-    async def _out_of_time(self, attempt: Attempt, *, is_idle: bool) -> Outcome:
+    async def _out_of_time(self, attempt: Attempt, trace: Trace, *, is_idle: bool) -> Outcome:
         policy = attempt.order.policy
         if is_idle:
             limit_s, kind = policy.step_idle_timeout_seconds, FailureKind.IDLE_TIMEOUT
@@ -150,14 +152,13 @@ class BrowserRuntime:
         else:
             words = f"not done within {policy.step_timeout_seconds:g} s"
             trouble = Trouble(FailureKind.WALL_TIMEOUT, words)
-        outcome = await self._failed(attempt, trouble, Trace(attempt.session, self._limits, False))
+        outcome = await self._failed(attempt, trouble, trace)
         return msgspec.structs.replace(
             outcome, idle_ms=round(1000 * (time.monotonic() - attempt.session.traffic.last_s))
         )
 
-    async def _work(self, attempt: Attempt) -> Outcome:
+    async def _work(self, attempt: Attempt, trace: Trace) -> Outcome:
         session = attempt.session
-        trace = Trace(session, self._limits, self._traces and attempt.order.attempt > 1)
         try:
             session.begin(attempt.action.dialog)
             await trace.begin()
@@ -234,6 +235,7 @@ class BrowserRuntime:
         attempt.resolution = trouble.resolution or attempt.resolution
         if trouble.kind in (FailureKind.BROWSER_CRASHED, FailureKind.CONNECTION_LOST):
             session.crashed = True
+            await trace.end(failed=False)
             await self._forget_lost(attempt.order.run_id, error)
         else:
             await self._gather(attempt, trace)
@@ -289,7 +291,8 @@ class BrowserRuntime:
         try:
             browser = await launch(playwright, guard, env, self._limits)
             session = Session(run_id, browser, guard, await guard.ready(), self._limits, past, dict(env))
-            await session.open_context(past.storage)
+            async with asyncio.timeout(self._limits.open_s):
+                await session.open_context(past.storage)
         except BaseException:
             await guard.close()
             raise
@@ -452,7 +455,6 @@ def _doing(action: BrowserAction) -> str:
 
 def _line(action: BrowserAction, outcome: Outcome) -> str:
     """For the log: what was done, and what came of it. What was typed is not in it."""
-    about = target_words(action.target) if action.target else action.value or ""
     seen = outcome.seen
     healed = (
         f" (healed: {seen.resolution.strategy})"
@@ -466,7 +468,7 @@ def _line(action: BrowserAction, outcome: Outcome) -> str:
         if outcome.kind
         else "done"
     )
-    return f"{action.verb} {about}".strip() + f"{healed}: {result}"
+    return f"{_doing(action)}{healed}: {result}"
 
 
 def _boot_s() -> float:

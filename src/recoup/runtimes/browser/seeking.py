@@ -17,7 +17,7 @@ from recoup.runtimes.browser.limits import BrowserLimits
 from recoup.runtimes.browser.matching import Resolver
 from recoup.runtimes.browser.session import Session
 from recoup.runtimes.browser.settling import settle
-from recoup.runtimes.browser.trouble import Trouble, first_line, is_changed_page
+from recoup.runtimes.browser.trouble import NO_ANSWER, Trouble, first_line, is_changed_page
 
 _LIKELY = 0.5
 """From here on the best candidate is worth a word: not missing, but not certain."""
@@ -112,9 +112,7 @@ class Seeker:
                 matches = await collection.matches(css) if css else None
         except TimeoutError:
             self._session.tainted = True
-            raise Trouble(
-                FailureKind.WATCHDOG, "the page does not answer: its scripts do not come to an end"
-            ) from None
+            raise Trouble(FailureKind.WATCHDOG, NO_ANSWER) from None
         except Error as error:
             if "is not a valid selector" in str(error):
                 raise Trouble(FailureKind.INVALID_INPUT, f"css {css!r} is not a valid selector") from None

@@ -24,9 +24,11 @@ class Trace:
         self._begun = False
 
     async def begin(self) -> None:
+        """One that cannot be had is done without: it is for people, and proves nothing."""
         if self._wanted and not self._session.typed_secrets:
-            await self._session.context.tracing.start(snapshots=True, screenshots=True)
-            self._begun = True
+            with suppress(Error):
+                await self._session.context.tracing.start(snapshots=True, screenshots=True)
+                self._begun = True
 
     async def end(self, failed: bool) -> Artifact | None:
         """Kept of an attempt that failed and typed no secret; otherwise dropped."""

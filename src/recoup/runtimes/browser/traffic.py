@@ -35,6 +35,10 @@ class Traffic:
         """When anything was last sent or received (monotonic)."""
         return self._last_s
 
+    def went_on(self) -> None:
+        """Something came that is no request any more: a download grows."""
+        self._last_s = time.monotonic()
+
     def is_quiet(self) -> bool:
         """No request has begun just now, and none is awaited."""
         now_s = time.monotonic()

@@ -129,6 +129,9 @@ class Attempt:
         self.acting = True
         try:
             answer = await act(1000 * min(self.limits.act_s, left_s))
+        except Trouble:
+            self.acting = False  # our own word that it was not done
+            raise
         except Error as error:
             raise self._trouble(error, doing) from error
         self.acting, self.acted = False, True
@@ -308,7 +311,6 @@ async def _fill_otherwise(attempt: Attempt, node: ElementHandle, refused: Refuse
         return
     why = refusal(looking)
     if why:
-        attempt.acting = False
         words = f"the field takes no {other.kind} like {other.before}; {other.after} would have been typed, but {why}"
         raise Trouble(
             FailureKind.INVALID_INPUT,
@@ -362,7 +364,6 @@ async def _select(attempt: Attempt) -> None:
             )
         missing = [one for one in wanted if one not in options["labels"] and one not in options["values"]]
         if missing:
-            attempt.acting = False
             known = ", ".join(options["labels"][:20])
             raise Trouble(
                 FailureKind.TARGET_NOT_FOUND, f"select: no option {missing[0]!r}; there are: {known}"
@@ -437,6 +438,8 @@ async def _download(attempt: Attempt) -> None:
     await _watch_download(attempt, download)
     place.parent.mkdir(parents=True, exist_ok=True)
     await download.save_as(place)
+    # The library keeps its own until the browser ends, and the next download would be counted with it.
+    await download.delete()
     attempt.outputs["file"] = attempt.action.into or ""
 
 
@@ -459,6 +462,7 @@ async def _watch_download(attempt: Attempt, download: Download) -> None:
             size = _bytes_in(folder)
             if size != last_bytes:
                 last_bytes, grown_s = size, time.monotonic()
+                attempt.session.traffic.went_on()
             if size > attempt.limits.download_bytes_max:
                 raise Trouble(
                     FailureKind.OUTPUT_INVALID,
