@@ -22,6 +22,7 @@ from recoup.gateway import desk_shapes, runs, shapes
 from recoup.gateway.access import Role
 from recoup.gateway.approvals import carry_out
 from recoup.gateway.book import Book
+from recoup.gateway.console.escalations import gates_of
 from recoup.gateway.house import House
 from recoup.kernel.approvals import standing
 from recoup.kernel.canonical import digest
@@ -296,6 +297,20 @@ async def test_who_agrees_to_pass_a_gate_does_not_agree_to_what_was_done_anew_be
         approval = await carry_out(house, await house.approvals.approve(ref, "t-bob", "bob", "agreed"))
         assert approval.said == "refused" and "steps invalidated by then: 1" in approval.detail
         assert (await app.runs.state(made.run_id)).prefix_length == 1, "it still waits"
+
+
+async def test_the_page_of_gates_reads_so_much_and_says_if_that_was_not_all(tmp_path: Path) -> None:
+    async with housed(tmp_path) as (house, app):
+        path = tmp_path / "plan.yaml"
+        path.write_text(GATES)
+        made = [
+            await runs.submitted(house, shapes.RunRequest(planPath=str(path)), "ada", None) for _ in range(2)
+        ]
+        seqs = [(await app.driving.drive(one.run_id, Watcher())).seq for one in made]
+        both, cut = await gates_of(house)
+        assert ({one.run_id for one in both}, cut) == ({one.run_id for one in made}, False)
+        first, cut = await gates_of(house, events_max=max(seqs))
+        assert ([one.step_id for one in first], cut) == (["small"], True)
 
 
 async def test_two_who_approve_at_once_have_it_done_once(tmp_path: Path) -> None:

@@ -69,6 +69,20 @@ async def test_a_run_is_driven_elsewhere_only_as_long_as_its_lease_lasts(
         assert await _status_words(app, msgspec.structs.replace(row, status="running")) == words
 
 
+async def test_what_was_said_to_a_control_is_looked_for_backwards_and_only_so_far(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with waiting_run(tmp_path) as (app, run_id):
+        wish = steering.Wish(run_id=run_id, action="retry_step", reason="x", actor="ada")
+        first, second = [await steering.answered(app, await steering.send(app, wish), 60) for _ in range(2)]
+        assert first is not None and second is not None
+        monkeypatch.setattr(steering, "_PAGE_EVENTS", 1)
+        for control in (first, second):
+            assert "ask is a gate" in await steering.detail_of(app, control)
+        monkeypatch.setattr(steering, "_EVENTS_BACK_MAX", 1)
+        assert [bool(await steering.detail_of(app, one)) for one in (first, second)] == [False, True]
+
+
 @pytest.mark.parametrize("hostile", ["\x1b]0;owned\x07", "\x1b]0;owned\x1b\\", "\x9d0;owned\x9c", "\x9b2J"])
 def test_what_a_step_prints_cannot_speak_to_the_terminal(
     hostile: str, monkeypatch: pytest.MonkeyPatch
