@@ -285,7 +285,7 @@ async def test_who_agrees_to_pass_a_gate_does_not_agree_to_what_was_done_anew_be
     async with housed(tmp_path) as (house, app):
         path = tmp_path / "plan.yaml"
         path.write_text(AFTER_WORK)
-        made = await runs.submitted(house, shapes.RunRequest(planPath=str(path)), "ada", None)
+        made = await runs.submitted(house, shapes.RunRequest(plan_path=str(path)), "ada", None)
         state = await app.driving.drive(made.run_id, Watcher())
         wish = {"action": "approve", "reason": "x", "stepId": "gate"}
         ref = await asked(house, "approve", made.run_id, wish, standing(state, "approve"))
@@ -304,7 +304,7 @@ async def test_the_page_of_gates_reads_so_much_and_says_if_that_was_not_all(tmp_
         path = tmp_path / "plan.yaml"
         path.write_text(GATES)
         made = [
-            await runs.submitted(house, shapes.RunRequest(planPath=str(path)), "ada", None) for _ in range(2)
+            await runs.submitted(house, shapes.RunRequest(plan_path=str(path)), "ada", None) for _ in range(2)
         ]
         seqs = [(await app.driving.drive(one.run_id, Watcher())).seq for one in made]
         both, cut = await gates_of(house)
