@@ -6,20 +6,25 @@ import asyncio
 import contextlib
 import re
 import secrets
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from recoup.errors import Conflict, NotFound, SettingsError, StateError, UsageError
+from recoup.model.ids import run_stream
 from recoup.model.storage import Control
 
 if TYPE_CHECKING:
     from recoup.app import App
+    from recoup.model.events import Event
 
 ACCEPTED: Final = "accepted"
 LOOK_AGAIN: Final = "See how the run stands now, and what is possible: recoup show RUN"
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 _POLL_S: Final = 0.1
+_PAGE_EVENTS: Final = 100
+_EVENTS_BACK_MAX: Final = 10_000
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,15 +76,32 @@ async def detail_of(app: App, control: Control) -> str:
     """What was said about it when it was answered."""
     from recoup.model.events import ControlHandled
 
-    handled = [
-        e.payload for e in await app.runs.events(control.run_id) if isinstance(e.payload, ControlHandled)
-    ]
-    return next((one.detail for one in reversed(handled) if one.command_id == control.id), "")
+    if control.outcome is None:
+        return ""
+    async for event in _newest_first(app, control.run_id):
+        told = event.payload
+        if isinstance(told, ControlHandled) and told.command_id == control.id:
+            return told.detail
+    return ""
+
+
+async def _newest_first(app: App, run_id: str) -> AsyncIterator[Event]:
+    """So far back as somebody may still ask what was said."""
+    stream = run_stream(run_id)
+    end = await app.ledger.head(stream)
+    oldest = max(0, end - _EVENTS_BACK_MAX)
+    while end > oldest:
+        begin = max(oldest, end - _PAGE_EVENTS)
+        for event in reversed(await app.ledger.read(stream, begin, end - begin)):
+            yield event
+        end = begin
 
 
 async def must_have_step(app: App, run_id: str, step: str | None) -> None:
+    if step is None:
+        return
     known = [record.step_id for record in (await app.runs.state(run_id)).steps]
-    if step is not None and step not in known:
+    if step not in known:
         raise NotFound(f"run {run_id} has no step {step!r}", hint=f"Its steps: {', '.join(known[:20])}.")
 
 

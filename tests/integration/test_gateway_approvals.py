@@ -22,6 +22,7 @@ from recoup.gateway import desk_shapes, runs, shapes
 from recoup.gateway.access import Role
 from recoup.gateway.approvals import carry_out
 from recoup.gateway.book import Book
+from recoup.gateway.console.escalations import gates_of
 from recoup.gateway.house import House
 from recoup.kernel.approvals import standing
 from recoup.kernel.canonical import digest
@@ -35,6 +36,9 @@ TINY = "{version: 1, name: tiny, steps: [{id: a, run: 'true'}]}"
 GATES = (
     "{version: 1, name: gates, steps: [{id: small, approve: {message: 'Small?'}}, "
     "{id: big, approve: {message: 'Big?'}}]}"
+)
+AFTER_WORK = (
+    "{version: 1, name: after, steps: [{id: work, run: 'true'}, {id: gate, approve: {message: 'Good?'}}]}"
 )
 SECRET = "{version: 1, name: s, inputs: {pin: {secret: true}}, steps: [{id: a, run: 'true'}]}"
 
@@ -273,6 +277,40 @@ async def test_what_was_done_before_it_was_noted_is_not_refused_for_what_it_chan
         assert (await app.driving.drive(made.run_id, Watcher())).prefix_length == 1
         assert (await carry_out(house, approval)).said == "done"
         assert (await app.runs.state(made.run_id)).prefix_length == 1, "and the next gate still waits"
+
+
+async def test_who_agrees_to_pass_a_gate_does_not_agree_to_what_was_done_anew_before_it(
+    tmp_path: Path,
+) -> None:
+    async with housed(tmp_path) as (house, app):
+        path = tmp_path / "plan.yaml"
+        path.write_text(AFTER_WORK)
+        made = await runs.submitted(house, shapes.RunRequest(plan_path=str(path)), "ada", None)
+        state = await app.driving.drive(made.run_id, Watcher())
+        wish = {"action": "approve", "reason": "x", "stepId": "gate"}
+        ref = await asked(house, "approve", made.run_id, wish, standing(state, "approve"))
+        for action, step in (("pause", None), ("resume_from_step", "work")):
+            back = shapes.ControlRequest.model_validate({"action": action, "reason": "x", "stepId": step})
+            assert (await runs.steered(app, made.run_id, back, "ada", None)).outcome == "accepted"
+        again = await app.driving.drive(made.run_id, Watcher())
+        assert (again.prefix_length, again.delivery, again.waiting_for) == (1, state.delivery, "approval")
+        approval = await carry_out(house, await house.approvals.approve(ref, "t-bob", "bob", "agreed"))
+        assert approval.said == "refused" and "steps invalidated by then: 1" in approval.detail
+        assert (await app.runs.state(made.run_id)).prefix_length == 1, "it still waits"
+
+
+async def test_the_page_of_gates_reads_so_much_and_says_if_that_was_not_all(tmp_path: Path) -> None:
+    async with housed(tmp_path) as (house, app):
+        path = tmp_path / "plan.yaml"
+        path.write_text(GATES)
+        made = [
+            await runs.submitted(house, shapes.RunRequest(plan_path=str(path)), "ada", None) for _ in range(2)
+        ]
+        seqs = [(await app.driving.drive(one.run_id, Watcher())).seq for one in made]
+        both, cut = await gates_of(house)
+        assert ({one.run_id for one in both}, cut) == ({one.run_id for one in made}, False)
+        first, cut = await gates_of(house, events_max=max(seqs))
+        assert ([one.step_id for one in first], cut) == (["small"], True)
 
 
 async def test_two_who_approve_at_once_have_it_done_once(tmp_path: Path) -> None:

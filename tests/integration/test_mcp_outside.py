@@ -23,7 +23,10 @@ from mcp_types import CallToolResult, TextContent, TextResourceContents
 from tests.integration.gateway_house import NO_TLS, Gateway, gateway
 
 from recoup.app import App, open_app, tool_server
+from recoup.documents.plan_file import parse_plan
+from recoup.engine.world import Watcher
 from recoup.errors import RecoupError, SettingsError, UsageError
+from recoup.mcp import outside
 from recoup.mcp.bounds import ANSWER_BYTES_MAX, TEXT_CHARS_MAX, bounded
 from recoup.mcp.command import mcp as mcp_command
 from recoup.mcp.desk import Desk, Steering, Submission
@@ -341,3 +344,20 @@ def test_no_answer_is_without_a_limit() -> None:
 
 def plain(document: Any) -> Any:
     return json.loads(msgspec.json.encode(document))
+
+
+@pytest.mark.parametrize("read_max", [4, 8, 1_000])
+async def test_of_a_very_long_run_its_end_is_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read_max: int
+) -> None:
+    monkeypatch.setattr(outside, "EVENTS_READ_MAX", read_max)
+    monkeypatch.setattr(outside, "_EVENTS_PAGE", 2)
+    settings = read_settings({"RECOUP_HOME": str(tmp_path / "home")}, tmp_path)
+    async with open_app(settings, {}) as app:
+        steps = ", ".join(f"{{id: s{number}, run: 'true'}}" for number in range(6))
+        text = f"{{version: 1, name: long, steps: [{steps}, {{id: bad, run: 'exit 9', max_attempts: 1}}]}}"
+        run_id = await app.submitting.submit(parse_plan(text, "plan", tmp_path), {}, None)
+        state = await app.driving.drive(run_id, Watcher())
+        told = await outside._telling_events(LedgerDesk(app, "ada"), run_id)
+    assert state.seq > 16
+    assert told[-1]["type"] == "task.run.failed"

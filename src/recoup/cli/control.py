@@ -75,6 +75,8 @@ def control(
         raise UsageError("resume_from_step needs --step STEP", hint="List them: recoup ledger RUN")
     if force and action != "hard_reset_step":
         raise UsageError("--force is for hard_reset_step only", hint=f"Say {action} without it.")
+    if argument is not None and action != "settle":
+        raise UsageError("--as is for settle only", hint=f"Say {action} without it.")
     if not dry_run and not (reason or "").strip():
         missing = "is needed" if reason is None else "is empty"
         raise UsageError(f"--reason {missing}", hint="Say why in a few words; it is recorded.")

@@ -25,7 +25,7 @@ _ROWS_MIN = 3
 _LINES_AROUND = 9
 """What stands around the rows: title, heading, borders, the two counts, and a line or two above."""
 _NARROW_COLUMNS = 90
-_CONTROLS = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x1f\x7f]")
+_CONTROLS = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x1f\x7f-\x9f]")
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -14,17 +15,19 @@ from recoup.cli.completing import complete_run, complete_step
 from recoup.cli.output import json_option, print_json, seconds, with_app, write_line
 from recoup.errors import NotFound, UsageError
 from recoup.model.failure import FailureClass
+from recoup.model.ids import run_stream
 from recoup.model.run import RunStatus
 
 if TYPE_CHECKING:
     from recoup.app import App
+    from recoup.model.events import Event
     from recoup.model.run import RunState, StepRecord
     from recoup.model.storage import LeaseRow, RunFilter, RunRow
 
 _FOLLOW_S = 0.25
 _REASON_MAX = 80
 _SINCE_MAX_S = 3_650 * 86_400.0
-_CONTROLS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f\x9b]")
+_CONTROLS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m|\r")
 _ENDED = ("succeeded", "failed", "cancelled", "dead_letter")
 _MARKS = {
@@ -156,7 +159,7 @@ def show(ctx: click.Context, run_name: str, handle: str | None, as_json: bool) -
         elif as_json:
             print_json(run_document(state))
         else:
-            _print_run(app, state, await app.ledger.lease(run_id))
+            _print_run(app, state, await app.ledger.lease(run_id), await app.driving.is_driven(run_id))
 
     with_app(ctx, work)
 
@@ -177,27 +180,39 @@ def events(ctx: click.Context, run_name: str, follow: bool, after: int, as_json:
     """
     from recoup.cli.words import line_of
 
+    def say(event: Event) -> None:
+        if as_json:
+            print_json(event.line())
+            return
+        line = line_of(event)
+        words = line.text if line else ""
+        write_line(sys.stdout, f"{event.seq:>5}  {event.at.iso()[:19]}Z  {event.type:<28} {words}")
+
     async def work(app: App) -> None:
-        run_id, cursor = await app.runs.find(run_name), after
-        while True:
-            for event in await app.runs.events(run_id, cursor):
-                cursor = event.seq
-                if as_json:
-                    print_json(event.line())
-                else:
-                    line = line_of(event)
-                    words = line.text if line else ""
-                    write_line(
-                        sys.stdout, f"{event.seq:>5}  {event.at.iso()[:19]}Z  {event.type:<28} {words}"
-                    )
-            if not follow or (await app.runs.state(run_id)).status in _ENDED:
-                return
-            if await _nobody_drives(app, run_id):
-                click.echo(f"nobody drives this run; go on with: recoup resume {run_id}", err=True)
-                return
-            await asyncio.sleep(_FOLLOW_S)
+        run_id = await app.runs.find(run_name)
+        if not follow:
+            for event in await app.runs.events(run_id, after):
+                say(event)
+        elif not await follow_run(app, run_id, after, say):
+            click.echo(f"nobody drives this run; go on with: recoup resume {run_id}", err=True)
 
     with_app(ctx, work)
+
+
+async def follow_run(app: App, run_id: str, after: int, say: Callable[[Event], None]) -> bool:
+    """Say every fact until the run has ended; False: nobody drives it. Both are asked before the facts are read: what
+    came with its end is said, too."""
+    head, ended = 0, False
+    while True:
+        driven, now = await app.driving.is_driven(run_id), await app.ledger.head(run_stream(run_id))
+        if now != head:
+            head, ended = now, (await app.runs.state(run_id)).status in _ENDED
+        for event in await app.runs.events(run_id, after):
+            after = event.seq
+            say(event)
+        if ended or not driven:
+            return ended
+        await asyncio.sleep(_FOLLOW_S)
 
 
 @click.command()
@@ -298,19 +313,14 @@ def _verdict_words(step: dict[str, Any], good: int) -> str:
     return "running" if "has not ended" in (step["invalidationReason"] or "") else "not_run"
 
 
-async def _nobody_drives(app: App, run_id: str) -> bool:
-    lease = await app.ledger.lease(run_id)
-    return lease is None or lease.owner is None or app.world.census.is_alive(lease.owner) is False
-
-
 async def _status_words(app: App, row: RunRow) -> str:
     """`running` in the ledger may mean that nobody does."""
-    if row.status == "running" and await _nobody_drives(app, row.run_id):
+    if row.status == "running" and not await app.driving.is_driven(row.run_id):
         return "stopped"
     return row.status
 
 
-def _print_run(app: App, state: RunState, lease: LeaseRow | None) -> None:
+def _print_run(app: App, state: RunState, lease: LeaseRow | None, driven: bool) -> None:
     from recoup.kernel.prefix import ledger_document
 
     click.echo(f"run       {state.run_id}")
@@ -329,6 +339,7 @@ def _print_run(app: App, state: RunState, lease: LeaseRow | None) -> None:
     if lease is not None and lease.owner is not None:
         alive = app.world.census.is_alive(lease.owner)
         words = {True: "alive", False: "dead: resume the run", None: "on another host"}[alive]
+        words += ", and its lease has run out" if alive is not False and not driven else ""
         click.echo(f"driver    process {lease.owner.pid}, {words}")
     click.echo(f"files     {app.runs.files(state.run_id).root}")
     click.echo("")
@@ -336,9 +347,6 @@ def _print_run(app: App, state: RunState, lease: LeaseRow | None) -> None:
     for step in state.steps:
         for handle in step.evidence:
             click.echo(f"evidence  {step.step_id}: recoup show {state.run_id} --evidence {handle[:19]}")
-    driven = (
-        lease is not None and lease.owner is not None and app.world.census.is_alive(lease.owner) is not False
-    )
     click.echo(f"next      {_advice(state, driven)}")
 
 

@@ -63,7 +63,7 @@ def report(ctx: click.Context, run_name: str, output: Path | None, markdown: boo
 async def _page(app: App, run_id: str, markdown: bool) -> str:
     state = await app.runs.state(run_id)
     await _hide_its_secrets(app, run_id, state)
-    until = app.world.clock.now() if await _is_worked_on(app, run_id) else None
+    until = app.world.clock.now() if await app.driving.is_driven(run_id) else None
     return await (app.reporter.markdown if markdown else app.reporter.html)(run_id, until)
 
 
@@ -77,11 +77,6 @@ async def _hide_its_secrets(app: App, run_id: str, state: RunState) -> None:
             f"recoup: the secrets of {run_id} are not known here ({words}): its records are shown as stored",
             err=True,
         )
-
-
-async def _is_worked_on(app: App, run_id: str) -> bool:
-    lease = await app.ledger.lease(run_id)
-    return lease is not None and lease.owner is not None and app.world.census.is_alive(lease.owner) is True
 
 
 def _print(page: bytes) -> None:

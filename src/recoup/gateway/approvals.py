@@ -125,7 +125,8 @@ async def _must_stand_there(house: House, asked: ApprovalRequested) -> None:
 
 
 def _place(pinned: Pinned) -> str:
-    return f"{pinned.step_id or 'its end'}, delivery {pinned.delivery}"
+    anew = f", steps invalidated by then: {pinned.invalidations}" if pinned.invalidations else ""
+    return f"{pinned.step_id or 'its end'}, delivery {pinned.delivery}{anew}"
 
 
 async def _submit(house: House, asked: ApprovalRequested, actor: str) -> str:

@@ -164,10 +164,8 @@ async def reporting(house: House, run_id: str) -> AsyncIterator[None]:
 
 async def _report(house: House, run_id: str) -> str:
     app = house.app
-    lease = await app.ledger.lease(run_id)
-    owner = None if lease is None else lease.owner
-    is_driven = owner is not None and app.world.census.is_alive(owner) is True
-    return await app.reporter.html(run_id, app.world.clock.now() if is_driven else None)
+    until = app.world.clock.now() if await app.driving.is_driven(run_id) else None
+    return await app.reporter.html(run_id, until)
 
 
 async def _events_of(house: House, run_id: str, index: int, attempt: int) -> tuple[list[Event], int]:

@@ -13,7 +13,6 @@ from fastapi import Body
 from starlette.requests import Request
 from starlette.responses import Response
 
-from recoup.app import App
 from recoup.errors import Conflict, NotFound, RecoupError, UsageError
 from recoup.gateway import list_shapes
 from recoup.gateway.access import Principal
@@ -123,17 +122,17 @@ async def _cancel(wanted: Wanted, run_id: str) -> Done:
 async def _retry(wanted: Wanted, run_id: str) -> Done:
     """A run is retried once, by whoever: the key of the new one is made from the old one's id alone."""
     app = wanted.house.app
-    state = await app.runs.state(run_id)
+    state = await wanted.house.states.state(run_id)
     if not is_over(state):
         return Done(run_id, "refused", _why_not(state))
     made = await app.submitting.retry(run_id, submitted_by=wanted.principal.actor, reason=wanted.reason)
     if not made.duplicate:
         return Done(run_id, "done", made.note or "", made.run_id)
-    return await _retried_before(app, run_id, made.run_id)
+    return await _retried_before(wanted.house, run_id, made.run_id)
 
 
-async def _retried_before(app: App, run_id: str, new_run_id: str) -> Done:
-    later = await app.runs.state(new_run_id)
+async def _retried_before(house: House, run_id: str, new_run_id: str) -> Done:
+    later = await house.states.state(new_run_id)
     if is_over(later) and later.status is not RunStatus.SUCCEEDED:
         words = f"it was retried before, as {new_run_id}, which ended: {later.status}. Retry that one."
         return Done(run_id, "refused", words, new_run_id)

@@ -27,9 +27,9 @@ _REFUSALS: Final = {
 }
 
 
-def answers(shape: type[BaseModel], *others: int, status: int = 200) -> Responses:
+def answers(shape: type[BaseModel], status: int = 200) -> Responses:
     """The shape, and every refusal."""
-    fine: Responses = {one: {"model": shape} for one in {status, 200, *others}}
+    fine: Responses = {one: {"model": shape} for one in {status, 200}}
     return {**fine, **refusals()}
 
 

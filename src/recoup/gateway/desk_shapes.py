@@ -118,6 +118,7 @@ class Pinned(Shape):
     plan_digest: str | None = None
     step_id: str | None = None
     delivery: int | None = None
+    invalidations: int = 0
 
 
 class ApprovalDocument(Approval):

@@ -20,6 +20,8 @@ from recoup.gateway.routing import new_router
 from recoup.gateway.runs import Limit
 from recoup.heals.desk import Heal, Heals
 from recoup.kernel.reviewing import HealState, Word, heal_document
+from recoup.model.events import RunSubmitted
+from recoup.model.ids import run_stream
 
 router = new_router("heals")
 PATCH: Final = "text/x-diff; charset=utf-8"
@@ -38,8 +40,8 @@ async def list_heals(
     desk = desk_of(house.app)
     names = [workflow] if workflow is not None else await desk.workflows()
     if run is not None:
-        home = (await house.states.state(await house.run(run))).workflow
-        names = [home] if workflow in (None, home) else []
+        home = await workflow_of(house.app, await house.run(run))
+        names = [home] if home is not None and workflow in (None, home) else []
     found = await desk.newest(names, lambda one: state in (None, one.state), limit, run)
     return page(request, [heal_document(heal.workflow, heal.reviewed) for heal in found], None)
 
@@ -102,11 +104,15 @@ def desk_of(app: App) -> Heals:
 
 
 async def found_heal(app: App, run_id: str, step: str, attempt: int | None) -> Heal:
-    desk = desk_of(app)
-    workflows = await desk.workflows()
-    if await app.ledger.head(f"run:{run_id}"):
-        workflows = [(await app.runs.state(run_id)).workflow]
-    return await desk.one(workflows, run_id, step, attempt)
+    desk, home = desk_of(app), await workflow_of(app, run_id)
+    return await desk.one(await desk.workflows() if home is None else [home], run_id, step, attempt)
+
+
+async def workflow_of(app: App, run_id: str) -> str | None:
+    """By the first event of the run alone. None: it is not known, or was forgotten."""
+    for event in await app.ledger.read(run_stream(run_id), 0, 1):
+        return event.payload.workflow if isinstance(event.payload, RunSubmitted) else None
+    return None
 
 
 async def _know_secrets(app: App, heal: Heal) -> None:

@@ -119,8 +119,8 @@ class Hooks:
             self._couriers[hook_id] = tasks.create_task(self._carry(hook_id))
 
     async def _carry(self, hook_id: str) -> None:
-        """One courier, until it has nobody to go to. Trouble of our own is waited for; a mistake of ours is noted at$
-        at its webhook, and ends neither the other couriers nor the gateway."""
+        """One courier, until it has nobody to go to. Trouble of our own is waited for; a mistake of ours is noted at
+        its webhook, and ends neither the other couriers nor the gateway."""
         tls: ssl.SSLContext | None = None
         while True:
             try:

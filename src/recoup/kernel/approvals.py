@@ -70,7 +70,7 @@ def standing(state: RunState, action: str, named: str | None = None) -> Pinned:
     step = current_step(state)
     here = None if step is None else step.step_id
     about = named if named is not None and action in AT_THE_STEP else here
-    return Pinned(step_id=about, delivery=state.delivery)
+    return Pinned(step_id=about, delivery=state.delivery, invalidations=state.invalidations)
 
 
 def advance_approvals(approvals: Approvals, event: Event) -> None:

@@ -226,6 +226,7 @@ def _advance_step(state: RunState, step: StepRecord, payload: ev.StepPayload, at
             # It follows when the step has been performed again.
             state.always_pending = [index for index in state.always_pending if index != step.index]
             state.gate_reached = None
+            state.invalidations += 1
             if state.base is not None and step.index < state.base.index:
                 state.base = None  # what the operator left was built on what this step left
             for later in state.steps[step.index + 1 :]:

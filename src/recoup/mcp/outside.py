@@ -271,13 +271,24 @@ class Tools:
 
 
 async def _telling_events(desk: Desk, run_id: str) -> list[Document]:
-    """The last of those that say why."""
+    """The last of those that say why; of a very long run only its end is looked through."""
     found: deque[Document] = deque(maxlen=_TELLING_MAX)
-    after = 0
-    while after < EVENTS_READ_MAX:
+    after = await _beginning(desk, run_id)
+    for _ in range(2 * EVENTS_READ_MAX // _EVENTS_PAGE):  # it may grow meanwhile
         page = await desk.events(run_id, after, _EVENTS_PAGE)
         found += [event for event in page["items"] if is_telling(event)]
         if page["nextCursor"] is None:
             break
         after = int(page["nextCursor"])
     return list(found)
+
+
+async def _beginning(desk: Desk, run_id: str) -> int:
+    """A place with at most so many events behind it. Nobody tells where a run ends: it is felt for."""
+    low, high = 0, EVENTS_READ_MAX // 2
+    while (await desk.events(run_id, high, 1))["items"]:
+        low, high = high, high * 2
+    while high - low > EVENTS_READ_MAX // 4:
+        middle = (low + high) // 2
+        low, high = (middle, high) if (await desk.events(run_id, middle, 1))["items"] else (low, middle)
+    return max(0, high - EVENTS_READ_MAX)

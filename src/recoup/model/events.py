@@ -912,6 +912,8 @@ class Pinned(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
     step_id: Ident | None = None
     """Of a control that makes a run go on: the step it is about, or the one at which the run stood."""
     delivery: int | None = None
+    invalidations: int = 0
+    """Of that run until then. Another number: it came there again, over steps that were performed anew."""
 
 
 class ApprovalRequested(ApprovalPayload, frozen=True, kw_only=True):

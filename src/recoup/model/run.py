@@ -215,6 +215,8 @@ class RunState(msgspec.Struct):
     """time | operator | approval | driver."""
     gate_reached: int | None = None
     """The gate at which an operator was asked, for as long as nothing before it has changed."""
+    invalidations: int = 0
+    """How often a step that was known to be good was not any more: what came after it stands on something else."""
     always_pending: list[int] = []
     """Steps that have ended and whose `always` has not."""
 

@@ -66,8 +66,7 @@ async def exchange(url: SplitResult, asked: Asked, shown: str, tls: ssl.SSLConte
 
 
 async def _exchange(url: SplitResult, asked: Asked, tls: ssl.SSLContext | None) -> Heard:
-    async with asyncio.timeout(CONNECT_S):
-        reader, writer = await asyncio.open_connection(url.hostname, url.port or _PORTS[url.scheme], ssl=tls)
+    reader, writer = await _connected(url, tls)
     try:
         wire = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_BYTES_MAX)
         # Not drained: an answer may come before everything was taken, and says more than a broken pipe.
@@ -75,6 +74,17 @@ async def _exchange(url: SplitResult, asked: Asked, tls: ssl.SSLContext | None) 
         return await _answer(wire, reader, asked.answer_bytes_max)
     finally:
         writer.transport.abort()
+
+
+async def _connected(
+    url: SplitResult, tls: ssl.SSLContext | None
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    try:
+        async with asyncio.timeout(CONNECT_S):
+            return await asyncio.open_connection(url.hostname, url.port or _PORTS[url.scheme], ssl=tls)
+    except TimeoutError:
+        # Not a TimeoutError: that would be told as the time for the whole answer, which is longer.
+        raise ConnectionError(f"no connection within {CONNECT_S:g} s") from None
 
 
 def _written(wire: h11.Connection, url: SplitResult, asked: Asked) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 from urllib.parse import quote
 
 import msgspec
@@ -26,11 +26,14 @@ from recoup.kernel.controls import gate, possible
 from recoup.model.events import RunSubmitted
 from recoup.model.ids import run_stream
 from recoup.model.plan import ApproveAction
-from recoup.model.storage import RunFilter
+from recoup.model.storage import RunFilter, RunRow
 
 router = new_pages()
 LISTED_MAX: Final = 100
 GATES_MAX: Final = 25
+"""Runs that wait, and are looked at for one page."""
+GATE_EVENTS_MAX: Final = 50_000
+"""That are read for it, of all of them together."""
 TABS: Final = (("/escalations", "Escalations"), ("/approvals", "Approvals"))
 
 
@@ -94,38 +97,48 @@ async def _advice(house: House, item: inbox.Item) -> Advice:
 @router.get("/approvals")
 async def approvals(request: Request) -> Response:
     house, me = house_of(request), principal_of(request)
-    asked = await inbox.approvals(house, LISTED_MAX)
+    asked, (gates, cut) = await inbox.approvals(house, LISTED_MAX), await gates_of(house)
     return page(
         *(request, "approvals.html"),
         title="Approvals",
         path="/escalations",
         tabs=TABS,
-        gates=await _gates(house),
+        gates=gates,
+        gates_cut=cut,
         asked=[(one, why_not_decide(me, one, True), why_not_decide(me, one, False)) for one in asked],
         why_not_gate="" if me.role is Role.OPERATOR else LOOKS_ONLY,
     )
 
 
-async def _gates(house: House) -> list[Gate]:
-    """Runs that have come to a gate, the newest of those that wait."""
-    found, ledger = [], house.app.ledger
-    for row in (await ledger.runs(RunFilter(statuses=("waiting",)), limit=GATES_MAX)).rows:
-        beginning = await ledger.read(run_stream(row.run_id), 0, 1)
-        if not beginning:
-            continue  # forgotten meanwhile
-        state, first = await house.states.state(row.run_id), beginning[0].payload
-        step = gate(state)
-        if step is not None and isinstance(first, RunSubmitted):
-            message: Any = state.plan.steps[step.index].action
-            found.append(
-                Gate(
-                    run_id=row.run_id,
-                    workflow=row.workflow,
-                    step_id=step.step_id,
-                    message=message.message if isinstance(message, ApproveAction) else "",
-                    since_us=row.updated_at_us,
-                    submitted_by=first.submitted_by or "",
-                    submit_reason=first.submit_reason or "",
-                )
-            )
-    return found
+async def gates_of(house: House, events_max: int = GATE_EVENTS_MAX) -> tuple[list[Gate], bool]:
+    """Runs that have come to a gate, of the newest that wait; and whether others wait that were not looked at."""
+    waiting = await house.app.ledger.runs(RunFilter(statuses=("waiting",)), limit=GATES_MAX)
+    read, found, cut = 0, list[Gate](), waiting.behind is not None
+    for row in waiting.rows:
+        read += row.seq
+        if read > events_max:
+            return found, True
+        one = await _gate(house, row)
+        found += [] if one is None else [one]
+    return found, cut
+
+
+async def _gate(house: House, row: RunRow) -> Gate | None:
+    """None: it waits for something else, or was forgotten meanwhile."""
+    beginning = await house.app.ledger.read(run_stream(row.run_id), 0, 1)
+    if not beginning:
+        return None
+    state, first = await house.states.state(row.run_id), beginning[0].payload
+    step = gate(state)
+    if step is None or not isinstance(first, RunSubmitted):
+        return None
+    action = state.plan.steps[step.index].action
+    return Gate(
+        run_id=row.run_id,
+        workflow=row.workflow,
+        step_id=step.step_id,
+        message=action.message if isinstance(action, ApproveAction) else "",
+        since_us=row.updated_at_us,
+        submitted_by=first.submitted_by or "",
+        submit_reason=first.submit_reason or "",
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from typing import Annotated, Any, Final
 
@@ -26,15 +27,17 @@ from recoup.gateway.console.heal_views import (
 )
 from recoup.gateway.console.pages import new_pages, page
 from recoup.gateway.console.reviews import reviews_of
-from recoup.gateway.heals import desk_of, found_heal, shown_patch
+from recoup.gateway.heals import desk_of, found_heal, shown_patch, workflow_of
 from recoup.gateway.house import house_of
 from recoup.heals.desk import Heal
 from recoup.kernel.reviewing import HealState
-from recoup.model.events import Event
+from recoup.model.events import ResolutionDetails, TargetHealed
+from recoup.model.ids import run_stream
 
 router = new_pages()
 LISTED_MAX: Final = 25
 PICTURES_MAX: Final = 4
+_PAGE_EVENTS: Final = 1_000
 Word = Annotated[str, Query(max_length=200)]
 
 
@@ -71,10 +74,8 @@ async def heals(
 async def _of_run(request: Request, run: str, workflow: str, state: HealState | None) -> list[Heal]:
     """Of one run also those whose attempts failed afterwards. Of one that is not known: nothing."""
     app = house_of(request).app
-    if not await app.ledger.head(f"run:{run}"):
-        return []
-    home = (await house_of(request).states.state(run)).workflow
-    names = [home] if workflow in ("", home) else []
+    home = await workflow_of(app, run)
+    names = [home] if home is not None and workflow in ("", home) else []
     return await desk_of(app).newest(names, lambda one: state in (None, one.state), LISTED_MAX, run)
 
 
@@ -84,8 +85,7 @@ async def heal(request: Request, run_id: str, step: str, attempt: int) -> Respon
     found = await found_heal(app, run_id, step, attempt or None)
     fact = found.fact
     patch, problem = await shown_patch(app, found)
-    events = await _events(app, fact.run_id)
-    details = resolution_of(events, fact.step_id, fact.attempt)
+    details = await _details(app, fact)
     boxes, pictures = boxes_of(found), await _pictures(app, found)
     return page(
         *(request, "heal.html"),
@@ -122,10 +122,14 @@ def _why_not(heal: Heal) -> str:
     return ""
 
 
-async def _events(app: App, run_id: str) -> list[Event]:
-    with contextlib.suppress(NotFound):
-        return await app.runs.events(run_id)
-    return []
+async def _details(app: App, fact: TargetHealed) -> ResolutionDetails | None:
+    """How the attempt looked for its target: page by page, others are answered between two of them."""
+    found, after = None, 0
+    while events := await app.ledger.read(run_stream(fact.run_id), after, _PAGE_EVENTS):
+        found = resolution_of(events, fact.step_id, fact.attempt) or found
+        after = events[-1].seq
+        await asyncio.sleep(0)
+    return found
 
 
 async def _pictures(app: App, heal: Heal) -> list[tuple[str, tuple[int, int]]]:

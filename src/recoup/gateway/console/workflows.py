@@ -44,14 +44,13 @@ Version = Annotated[str, Query(max_length=100)]
 @router.get("/workflows")
 async def workflows(request: Request) -> Response:
     app = house_of(request).app
-    names = sorted(await app.workflows())
-    listed = [name for name in names if name != EVERY_WORKFLOW][:WORKFLOWS_MAX]
+    names = sorted(set(await app.workflows()) - {EVERY_WORKFLOW})
     (together,) = await app.modes([EVERY_WORKFLOW])
     return page(
         *(request, "workflows.html"),
         title="Workflows",
         together=together,
-        rows=by_care(await app.modes(listed)),
+        rows=by_care(await app.modes(names[:WORKFLOWS_MAX])),
         means=MODE_MEANS,
         left_out=max(0, len(names) - WORKFLOWS_MAX),
     )

@@ -1,0 +1,101 @@
+"""`recoup runs`, `show`, `events --follow`: who drives a run and what it said last, on a real ledger."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from recoup import steering
+from recoup.app import App, open_app
+from recoup.cli.control import control
+from recoup.cli.live import _CONTROLS
+from recoup.cli.look import _status_words, follow_run, shown
+from recoup.documents.plan_file import parse_plan
+from recoup.engine.world import Watcher
+from recoup.errors import UsageError
+from recoup.model.events import Event
+from recoup.settings import read_settings
+
+PLAN = "{version: 1, name: tiny, steps: [{id: ask, approve: {message: 'Go on?'}}]}"
+LONG_S = 3_600.0
+
+
+@asynccontextmanager
+async def waiting_run(tmp_path: Path) -> AsyncIterator[tuple[App, str]]:
+    settings = read_settings({"RECOUP_HOME": str(tmp_path / "home")}, tmp_path)
+    async with open_app(settings, {}) as app:
+        run_id = await app.submitting.submit(parse_plan(PLAN, "plan", tmp_path), {}, None)
+        await app.driving.drive(run_id, Watcher())
+        yield app, run_id
+
+
+async def test_whoever_follows_a_run_is_told_what_came_with_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with waiting_run(tmp_path) as (app, run_id):
+        held = await app.ledger.claim(run_id, app.world.census.own_identity(), LONG_S, app.world.clock.now())
+        assert held is not None
+        read, told = app.runs.events, list[Event]()
+
+        async def ends_behind_the_first_look(of_run: str, after: int = 0) -> list[Event]:
+            found = await read(of_run, after)
+            if after:  # it is the look for facts, not for where the run stands
+                monkeypatch.setattr(app.runs, "events", read)
+                await app.ledger.release(held)
+                wish = steering.Wish(run_id=run_id, action="cancel", reason="enough", actor="ada")
+                assert await steering.answered(app, await steering.send(app, wish), 60) is not None
+            return found
+
+        monkeypatch.setattr(app.runs, "events", ends_behind_the_first_look)
+        assert await follow_run(app, run_id, 1, told.append)
+        assert told[-1].type == "task.run.cancelled"
+        assert [event.seq for event in told] == list(range(2, told[-1].seq + 1))
+
+
+@pytest.mark.parametrize(("ttl_s", "words"), [(LONG_S, "running"), (0.0, "stopped")])
+async def test_a_run_is_driven_elsewhere_only_as_long_as_its_lease_lasts(
+    tmp_path: Path, ttl_s: float, words: str
+) -> None:
+    async with waiting_run(tmp_path) as (app, run_id):
+        elsewhere = msgspec.structs.replace(app.world.census.own_identity(), host="elsewhere", boot_id="b")
+        assert await app.ledger.claim(run_id, elsewhere, ttl_s, app.world.clock.now()) is not None
+        (row,) = (await app.ledger.runs(limit=1)).rows
+        assert await _status_words(app, msgspec.structs.replace(row, status="running")) == words
+
+
+async def test_what_was_said_to_a_control_is_looked_for_backwards_and_only_so_far(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with waiting_run(tmp_path) as (app, run_id):
+        wish = steering.Wish(run_id=run_id, action="retry_step", reason="x", actor="ada")
+        first, second = [await steering.answered(app, await steering.send(app, wish), 60) for _ in range(2)]
+        assert first is not None and second is not None
+        monkeypatch.setattr(steering, "_PAGE_EVENTS", 1)
+        for control in (first, second):
+            assert "ask is a gate" in await steering.detail_of(app, control)
+        monkeypatch.setattr(steering, "_EVENTS_BACK_MAX", 1)
+        assert [bool(await steering.detail_of(app, one)) for one in (first, second)] == [False, True]
+
+
+@pytest.mark.parametrize("hostile", ["\x1b]0;owned\x07", "\x1b]0;owned\x1b\\", "\x9d0;owned\x9c", "\x9b2J"])
+def test_what_a_step_prints_cannot_speak_to_the_terminal(
+    hostile: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    for printed in (shown(f"a{hostile}b"), _CONTROLS.sub("", f"a{hostile}b")):
+        assert not set(printed) & {"\x1b", "\x07", "\x9b", "\x9c", "\x9d"}
+
+
+def test_a_title_that_a_step_sets_leaves_nothing_in_the_table() -> None:
+    assert _CONTROLS.sub("", "\x1b]0;title\x1b\\loading") == "loading"
+
+
+def test_an_answer_that_nobody_asked_for_is_refused() -> None:
+    done = CliRunner().invoke(control, ["last", "pause", "--as", "done", "--reason", "x"])
+    assert isinstance(done.exception, UsageError) and "--as is for settle only" in done.exception.message
