@@ -10,7 +10,7 @@ import pytest
 from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Page, Route, ViewportSize, expect
 from tests.integration.browser_house import needs_browser
-from tests.integration.console_house import HOSTILE, PAGES, Console, console, sign_in
+from tests.integration.console_house import HOSTILE, PAGES, PLANS, Console, console, sign_in
 
 from recoup.gateway import operating_shapes
 
@@ -302,6 +302,15 @@ def test_a_second_person_agrees_and_the_first_cannot(desk: Console) -> None:
         expect(desk.open("/approvals").locator("#asked .card", has_text="with care")).to_contain_text(
             "Done by bob"
         )
+
+
+def test_a_run_that_a_second_person_must_agree_to_is_asked_for(desk: Console) -> None:
+    with desk.policy("approval_required: [submit]\n"):
+        page = desk.open("/runs/new")
+        page.locator("[name=plan]").fill(PLANS["hello"])
+        page.click("#submit-run [type=submit]")
+        desk.said("somebody else must agree")
+        assert page.url.endswith("/runs/new"), "there is no run to go to yet"
 
 
 def test_a_gate_is_opened(desk: Console) -> None:

@@ -1,5 +1,5 @@
 // A plan is submitted, or everything that is wrong with it is said, with its lines.
-import { element } from "./actions.js";
+import { ASKED, element } from "./actions.js";
 import { newKey, post } from "./asking.js";
 import { say } from "./said.js";
 
@@ -24,7 +24,8 @@ form.addEventListener("submit", async (event) => {
   go.disabled = true;
   try {
     const made = await post("/api/runs", body(), key);
-    location.assign(`/runs/${encodeURIComponent(made.runId)}`);
+    if (made.approvalRef) say(ASKED, "good");
+    else location.assign(`/runs/${encodeURIComponent(made.runId)}`);
   } catch (error) {
     tell(error);
     go.disabled = false;
