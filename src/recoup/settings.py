@@ -40,6 +40,7 @@ _POSTGRES = re.compile(
 """As PostgreSQL's client reads it. A password that holds a / or an @ would be taken for a port, a host or a database,
 which are shown: that is no such address."""
 _MEANT_FOR_POSTGRES = re.compile(r"[\s'\"]*postgres(ql)?:|.*password\s*=", re.IGNORECASE | re.DOTALL)
+_PASSWORD = re.compile(r"[a-z0-9+]+://[^/@\s]*:[^/@\s]+@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,12 +167,18 @@ def _read_toml(path: Path) -> dict[str, str]:
         raise SettingsError(
             f"{path}: unknown setting {unknown[0]!r}", hint=f"Known settings: {', '.join(sorted(known))}."
         )
-    if "recoup_token" in content and path.stat().st_mode & 0o077:
+    secret = next((known[key] for key, value in content.items() if _is_secret(known[key], str(value))), None)
+    if secret is not None and path.stat().st_mode & 0o077:
         raise SettingsError(
-            f"{path} holds a token, and others than its owner can get at it",
-            hint=f"Set RECOUP_TOKEN in the environment instead, or: chmod 600 {path}",
+            f"{path} holds a secret in {secret}, and others than its owner can get at it",
+            hint=f"Set {secret} in the environment instead, or: chmod 600 {path}",
         )
     return {known[key]: str(value) for key, value in content.items()}
+
+
+def _is_secret(name: str, value: str) -> bool:
+    """A token, a key, or an address with a password in it."""
+    return name in ("RECOUP_TOKEN", "RECOUP_KEY") or bool(_PASSWORD.match(value))
 
 
 def _seconds(said: Mapping[str, str], name: str, default: float) -> float:

@@ -65,6 +65,19 @@ def test_a_token_comes_from_the_environment_or_from_a_file_of_its_owner_alone(tm
         assert token not in str(refused.value)
 
 
+@pytest.mark.parametrize("name", ["recoup_key", "recoup_database", "recoup_evidence"])
+def test_a_file_that_others_can_read_holds_no_secret(name: str, tmp_path: Path) -> None:
+    word = "made-" + "for-this-test"
+    scheme = {"recoup_key": "", "recoup_database": "postgresql://me:", "recoup_evidence": "s3://me:"}[name]
+    file = tmp_path / "recoup.toml"
+    file.write_text(f'{name} = "{scheme}{word}{"@host/place" if scheme else ""}"\n')
+    file.chmod(0o644)
+    with pytest.raises(SettingsError, match=f"{name.upper()}.*") as refused:
+        read_settings({"HOME": str(tmp_path)}, tmp_path)
+    assert word not in str(refused.value)
+    assert "chmod 600" in str(refused.value)
+
+
 def test_a_name_that_only_the_environment_may_give_is_not_ignored_in_a_file(tmp_path: Path) -> None:
     (tmp_path / "recoup.toml").write_text('recoup_browser = "chrome"\n')
     with pytest.raises(SettingsError, match="RECOUP_BROWSER counts in the environment alone"):
