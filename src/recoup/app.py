@@ -200,19 +200,15 @@ class App:
         folder = self.settings.home / "audit"
         if not isinstance(self.settings.database, Path) and not folder.is_dir():
             return None
-        from recoup.audit.exporting import EVENTS_MAX, export
+        from recoup.audit.exporting import export_whole
 
-        exported = 0
-        while True:
-            done = await export(self.ledger, folder, self.world.clock.now(), wait_s=_AUDIT_WHOLE_WAIT_S)
-            if done.busy:
-                raise StateError(
-                    f"another process was exporting to {folder} for {_AUDIT_WHOLE_WAIT_S:g} s",
-                    hint="Let it end, then prune again.",
-                )
-            exported += done.events
-            if done.events < EVENTS_MAX:
-                return exported
+        done = await export_whole(self.ledger, folder, self.world.clock.now(), wait_s=_AUDIT_WHOLE_WAIT_S)
+        if done.busy:
+            raise StateError(
+                f"another process was exporting to {folder} for {_AUDIT_WHOLE_WAIT_S:g} s",
+                hint="Let it end, then prune again.",
+            )
+        return done.events
 
     def retention(self) -> Retention:
         """Made when somebody prunes. Where another ledger keeps its runs in this home, folders may be of those."""

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recoup.audit.exporting import Exported, export
+from recoup.audit.exporting import PAGE_EVENTS_MAX, Exported, export, export_whole
 from recoup.audit.folder import AuditFolder, NotedHead
 from recoup.audit.line import GENESIS, Entry, chained, entry_in, read_line
 from recoup.audit.verifying import Verified, verify
@@ -120,6 +120,13 @@ async def test_an_export_is_bounded_and_the_next_one_goes_on(ledger: SqliteLedge
     first = await export(ledger, root, START, events_max=600)
     assert first.events == 1_000
     assert (await export(ledger, root, START)).events == 100
+    await assert_holds_the_ledger(root, ledger)
+
+
+async def test_the_whole_is_exported_part_after_part(ledger: SqliteLedger, root: Path) -> None:
+    await ledger.append(facts(into("run:a", *(note() for _ in range(3 * PAGE_EVENTS_MAX + 1)))))
+    done = await export_whole(ledger, root, START, part_events_max=PAGE_EVENTS_MAX)
+    assert done.events == 3 * PAGE_EVENTS_MAX + 1
     await assert_holds_the_ledger(root, ledger)
 
 

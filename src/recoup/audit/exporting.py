@@ -60,6 +60,23 @@ async def export(
                 return Exported(events, log.head.n, log.path)
 
 
+async def export_whole(
+    ledger: Ledger,
+    root: Path,
+    now: Instant,
+    *,
+    wait_s: float = WAIT_MAX_S,
+    part_events_max: int = EVENTS_MAX,
+) -> Exported:
+    """Part after part, so that others get their turn at the audit between them, until it holds all there is."""
+    events = 0
+    while True:
+        done = await export(ledger, root, now, wait_s=wait_s, events_max=part_events_max)
+        events += done.events
+        if done.busy or done.events < part_events_max:
+            return msgspec.structs.replace(done, events=events)
+
+
 async def _bring_up(ledger: Ledger, folder: AuditFolder, log: AuditLog, events_max: int) -> int:
     page = await _first_page(ledger, folder, log)
     done = 0

@@ -46,14 +46,14 @@ def export_(ctx: click.Context, follow: bool, as_json: bool) -> None:
       recoup audit export
       recoup audit export --follow --json
     """
-    from recoup.audit.exporting import export
+    from recoup.audit.exporting import export_whole
 
     async def work(app: App) -> None:
         root, seen, said_n = folder_of(app.settings), -1, -1
         while True:
             marker = await app.ledger.change_marker()
             if marker != seen:
-                done = await export(app.ledger, root, app.world.clock.now(), wait_s=_WAIT_MAX_S)
+                done = await export_whole(app.ledger, root, app.world.clock.now(), wait_s=_WAIT_MAX_S)
                 _must_be_done(done, root)
                 if done.n != said_n:
                     _print_exported(done, as_json)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping
 
-from recoup.errors import InvalidPlan, NotFound, Problem, RecoupError, UsageError
+from recoup.errors import InvalidPlan, NotFound, Problem, UsageError
 from recoup.evidence.run_folder import RunFolder
 from recoup.evidence.vault import Vault
 from recoup.linked import Reusing, plan_of
@@ -100,7 +100,7 @@ class Hiding:
         await self._records.fetch_missing(reuse.run_id)
         vault = self.vault(self._records.files(reuse.run_id))
         for name in plan.secrets:
-            with contextlib.suppress(RecoupError):  # it was not set there either
+            with contextlib.suppress(NotFound):  # it was not set there either
                 value = vault.get(f"secrets.{name}")
                 self.register(name, value)
                 found.setdefault(name, value)
