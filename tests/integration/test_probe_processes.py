@@ -108,7 +108,7 @@ async def test_the_old_one_is_dead_before_the_new_one_begins_even_if_it_will_not
 async def test_a_daemon_that_forks_away_is_no_running_process(tmp_path: Path) -> None:
     """Its parent ends: that is an exit, and the daemon goes with it, or there would soon be two."""
     pids = tmp_path / "pids"
-    script = f"setsid sh -c 'echo $$ >> {pids}; exec sleep 1000' & sleep 0.2; exit 0"
+    script = f"setsid sh -c 'echo $$ >> {pids}; exec sleep 1000' & until test -s {pids}; do sleep 0.02; done; exit 0"
     daemon = process("daemon", "sh", "-c", script, budget=Budget(max_retries=0))
     async with ProbeHouse(tmp_path, daemon, clock=SystemClock()).running() as house:
         await house.until(lambda: house.phase("daemon") == Phase.FAILED)
