@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from recoup.errors import LedgerError
 from recoup.model.ids import Lease, ProcessIdentity
 from recoup.model.storage import Crowd, LeaseRow
-from recoup.ports import Holding
+from recoup.ports import Holding, Ledger
 
 CLAIMS_MAX = 100
 
@@ -58,3 +59,14 @@ async def claim_within(world: Holding, run_id: str, crowds: Sequence[Crowd]) -> 
         assert row is not None or crowds, f"run {run_id}: a claim was refused without a lease"
         return Crowded() if row is None or row.owner is None else Held(row)
     return Claimed(lease, lease.replaced)
+
+
+@contextlib.asynccontextmanager
+async def or_released(ledger: Ledger, lease: Lease) -> AsyncIterator[None]:
+    """Whatever goes wrong, the run does not stay in our hands."""
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(LedgerError):
+            await ledger.release(lease)
+        raise

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from recoup.engine.breaking import blocked_words, kept_out
-from recoup.engine.claim import Claimed, Crowded, Held, claim_within
+from recoup.engine.claim import Claimed, Crowded, Held, claim_within, or_released
 from recoup.engine.driver import Driver
 from recoup.engine.world import World
 from recoup.errors import LeaseLost, LedgerError, RecoupError, SettingsError
 from recoup.kernel.backoff import due_in_s
 from recoup.kernel.controls import is_over
 from recoup.kernel.elapsed import elapsed_s
-from recoup.model.ids import Lease
 from recoup.model.instant import Instant
 from recoup.model.policy import Policy
 from recoup.model.run import RunState, RunStatus
@@ -108,7 +106,7 @@ class Deliveries:
     async def _drive(
         self, state: RunState, taken: Claimed, policy: Policy, on_driver: Callable[[Driver], None]
     ) -> Left:
-        async with self._or_released(taken.lease):
+        async with or_released(self.world.ledger, taken.lease):
             if taken.lease.epoch > 1:  # others had it, and one may have had it since we looked
                 now = await self.state(state.run_id)
                 assert now is not None, "what was claimed is there"
@@ -140,7 +138,7 @@ class Deliveries:
         state = await self.state(run_id)
         if not isinstance(taken, Claimed) or state is None:
             return Left(None, f"another worker drives it since: {_words(error)}")
-        async with self._or_released(taken.lease):
+        async with or_released(self.world.ledger, taken.lease):
             return await self._declined(state, policy, taken, error)
 
     async def _not_here(self, state: RunState, policy: Policy, taken: Claimed, error: SettingsError) -> Left:
@@ -190,15 +188,6 @@ class Deliveries:
         self._open.pop(key, None)
         again_s = CLOSED_S if refusal.left_s is None else min(CLOSED_S, max(0.1, refusal.left_s))
         return Left(again_s, blocked_words(state.workflow, refusal, now), state)
-
-    @contextlib.asynccontextmanager
-    async def _or_released(self, lease: Lease) -> AsyncIterator[None]:
-        try:
-            yield
-        except BaseException:
-            with contextlib.suppress(LedgerError):
-                await self.world.ledger.release(lease)
-            raise
 
 
 def crowds_of(state: RunState, policy: Policy) -> tuple[Crowd, ...]:

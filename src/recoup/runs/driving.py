@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from recoup.engine.breaking import blocked_words, kept_out
-from recoup.engine.claim import Claimed, Held, claim
+from recoup.engine.claim import Claimed, Held, claim, or_released
 from recoup.engine.driver import Driver
 from recoup.engine.entry import is_redelivery
 from recoup.engine.generations import Generations
 from recoup.engine.world import Job, Watcher, World
 from recoup.errors import (
-    LedgerError,
     NotFound,
     SettingsError,
     StateError,
@@ -28,7 +26,6 @@ from recoup.kernel.controls import is_over, wish
 from recoup.kernel.elapsed import elapsed_s
 from recoup.kernel.fold import fold
 from recoup.model.dispatch import Hint
-from recoup.model.ids import Lease
 from recoup.model.policy import Policy
 from recoup.model.run import RunState, RunStatus
 from recoup.model.storage import Control, LeaseRow
@@ -90,7 +87,7 @@ class Driving:
         taken = await claim(self._world, control.run_id)
         if isinstance(taken, Held):
             return None
-        async with self._or_released(taken.lease):
+        async with or_released(self._world.ledger, taken.lease):
             state = await self._records.state(control.run_id)
             try:
                 job = await self._jobs.of(state, Watcher(), taken.lease)
@@ -157,7 +154,7 @@ class Driving:
         taken = await claim(self._world, run_id)
         if isinstance(taken, Held):
             raise UsageError(_held_words(run_id, taken), hint=f"Watch it: recoup events {run_id} --follow")
-        async with self._or_released(taken.lease):
+        async with or_released(self._world.ledger, taken.lease):
             state = await self._records.state(run_id)
             _must_be_drivable(state)
             job = await self._jobs.of(state, watcher, taken.lease)
@@ -194,16 +191,6 @@ class Driving:
             raise WorkflowBlocked(
                 blocked_words(state.workflow, refusal, now), hint=f"Then: recoup resume {state.run_id}"
             )
-
-    @contextlib.asynccontextmanager
-    async def _or_released(self, lease: Lease) -> AsyncIterator[None]:
-        """Whatever goes wrong, the run does not stay in our hands."""
-        try:
-            yield
-        except BaseException:
-            with contextlib.suppress(LedgerError):
-                await self._world.ledger.release(lease)
-            raise
 
 
 def _must_be_drivable(state: RunState) -> None:
