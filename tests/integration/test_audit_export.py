@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import random
@@ -10,7 +11,8 @@ import shutil
 import sqlite3
 import stat
 import tempfile
-from collections.abc import AsyncIterator, Callable, Sequence
+import tracemalloc
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +21,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from recoup.audit import chain, log
 from recoup.audit.exporting import PAGE_EVENTS_MAX, Exported, export, export_whole
 from recoup.audit.folder import AuditFolder, NotedHead
 from recoup.audit.line import GENESIS, Entry, chained, entry_in, read_line
+from recoup.audit.reading import lines
 from recoup.audit.verifying import Verified, verify
 from recoup.errors import StateError
 from recoup.ledger.sqlite import SqliteLedger
@@ -297,6 +301,58 @@ async def test_anything_behind_the_last_line_is_set_aside(
     assert gap["bytes"] == len(rest)
     assert (root / gap["keptAs"]).read_bytes() == rest
     await assert_holds_the_ledger(root, ledger)
+
+
+@contextlib.contextmanager
+def little_memory() -> Iterator[None]:
+    """Far less than what the files of these tests hold."""
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("end", [b"", b"\n"])
+async def test_a_line_that_never_ends_is_named_and_set_aside_within_little_memory(
+    ledger: SqliteLedger, root: Path, monkeypatch: pytest.MonkeyPatch, end: bytes
+) -> None:
+    monkeypatch.setattr(chain, "LINE_BYTES_MAX", 100_000)
+    await fill(ledger, 4)
+    await export(ledger, root, START)
+    (path,) = files(root)
+    good = path.stat().st_size
+    with path.open("r+b") as file:
+        file.truncate(good + (48 << 20))
+        file.seek(0, 2)
+        file.write(end)
+    torn = path.stat().st_size - good
+    with little_memory():
+        found = (await verify(root, ledger)).first_break
+        assert found is not None and (found.file, found.line) == (path.name, 5)
+        assert "longer than" in found.what and "recoup audit export" in found.what
+        with pytest.raises(StateError, match=f"{path.name} cannot be read: the line is longer than") as error:
+            list(lines(root))
+        assert "recoup audit verify" in error.value.what_to_do
+        assert chain.last_link(path) is None
+        await export(ledger, root, START)
+    (gap,) = gaps(root)
+    assert (gap["bytes"], (root / gap["keptAs"]).stat().st_size) == (torn, torn)
+    await assert_holds_the_ledger(root, ledger)
+
+
+async def test_an_event_that_no_line_can_hold_is_refused_before_anything_is_written(
+    ledger: SqliteLedger, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fill(ledger, 1)
+    await export(ledger, root, START)
+    monkeypatch.setattr(log, "LINE_BYTES_MAX", 5_000)
+    await ledger.append(facts(into("run:long", note("b" * 5_000))))
+    with pytest.raises(StateError, match="event 1 of run:long makes a line of") as error:
+        await export(ledger, root, START)
+    assert "recoup prune" in error.value.what_to_do
+    assert (await verify(root)).intact
 
 
 async def test_a_page_that_was_lost_among_unsynced_lines_is_found(ledger: SqliteLedger, root: Path) -> None:

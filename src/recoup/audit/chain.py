@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
-from recoup.audit.line import BadLine, Head, Link, read_line, require_next
+from recoup.audit.line import LINE_BYTES_MAX, BadLine, Head, Link, TooLong, read_line, require_next
 
 _BLOCK_BYTES = 65_536
 
@@ -31,7 +32,7 @@ def links(path: Path, start: int, head: Head | None, stop: int | None = None) ->
     end = start
     with path.open("rb") as file:
         file.seek(start)
-        while (stop is None or end < stop) and (line := file.readline()):
+        while (stop is None or end < stop) and (line := next_line(file)):
             end += len(line)
             if not line.endswith(b"\n") or (stop is not None and end > stop):
                 raise Torn(f"the line is torn off after {len(line)} bytes")
@@ -40,6 +41,14 @@ def links(path: Path, start: int, head: Head | None, stop: int | None = None) ->
                 require_next(link, head)
             head = link.head
             yield Found(link, end)
+
+
+def next_line(file: BinaryIO) -> bytes:
+    """With its end, where it has one; empty at the end of the file. Raises TooLong."""
+    line = file.readline(LINE_BYTES_MAX + 1)
+    if len(line) > LINE_BYTES_MAX:
+        raise TooLong
+    return line
 
 
 def last_link(path: Path, end: int | None = None) -> Link | None:
@@ -56,11 +65,22 @@ def last_link(path: Path, end: int | None = None) -> Link | None:
 
 
 def _last_line(path: Path, stop: int) -> bytes:
-    """What lies behind the last line end before the byte at `stop - 1`."""
-    tail, place = b"", stop
+    """What lies behind the last line end before the byte at `stop - 1`; nothing, where that is longer than a line."""
     with path.open("rb") as file:
-        while place and b"\n" not in tail[:-1]:
-            begin = max(0, place - _BLOCK_BYTES)
-            file.seek(begin)
-            tail, place = file.read(place - begin) + tail, begin
-    return tail[tail.rfind(b"\n", 0, -1) + 1 :]
+        begin = _line_begins(file, stop)
+        if stop - begin > LINE_BYTES_MAX:
+            return b""
+        file.seek(begin)
+        return file.read(stop - begin)
+
+
+def _line_begins(file: BinaryIO, stop: int) -> int:
+    place = stop - 1
+    while place and stop - place <= LINE_BYTES_MAX:
+        begin = max(0, place - _BLOCK_BYTES)
+        file.seek(begin)
+        found = file.read(place - begin).rfind(b"\n")
+        if found >= 0:
+            return begin + found + 1
+        place = begin
+    return place

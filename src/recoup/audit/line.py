@@ -11,6 +11,8 @@ from recoup.model.instant import Instant
 from recoup.model.redacted import Redacted
 from recoup.model.storage import Arrival
 
+LINE_BYTES_MAX = 256 << 20
+"""Its end included. Four times the largest plan that a policy allows; nothing longer is written or read."""
 GAP = "audit.gap"
 GAP_STREAM = "audit"
 """No stream of the ledger: it marks the lines that the audit adds by itself."""
@@ -87,6 +89,13 @@ class Gap(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 class BadLine(Exception):
     """In words: what is wrong with a line."""
+
+
+class TooLong(BadLine):
+    """No event makes such a line: what stands there is read no further."""
+
+    def __init__(self) -> None:
+        super().__init__(f"the line is longer than {LINE_BYTES_MAX} bytes")
 
 
 def entry_of(arrival: Arrival) -> Entry:

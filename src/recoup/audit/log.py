@@ -8,7 +8,8 @@ from pathlib import Path
 from types import TracebackType
 
 from recoup.audit.folder import AuditFolder, NotedHead, number_of
-from recoup.audit.line import Entry, Head, chained
+from recoup.audit.line import LINE_BYTES_MAX, Entry, Head, chained
+from recoup.errors import StateError
 from recoup.evidence.durable import OWNER_ONLY, sync_directory
 
 FILE_BYTES_MAX = 64 << 20
@@ -44,6 +45,12 @@ class AuditLog:
         head, size = self.head, self._size
         for entry in entries:
             line, head = chained(entry, head)
+            if len(line) > LINE_BYTES_MAX:
+                raise StateError(
+                    f"event {entry.seq} of {entry.stream} makes a line of {len(line)} bytes; "
+                    f"the audit takes {LINE_BYTES_MAX}",
+                    hint="Nothing of it was written. Forget its run when it has ended: recoup prune",
+                )
             if size and size + len(line) > self._file_bytes_max:
                 self._write(lines)
                 self._begin_file()

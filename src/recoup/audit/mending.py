@@ -15,8 +15,10 @@ from recoup.audit.folder import AuditFolder, NotedHead, number_of
 from recoup.audit.line import GENESIS, BadLine, Entry, Gap, Head, chained, gap_entry
 from recoup.audit.log import AuditLog
 from recoup.errors import StateError
-from recoup.evidence.durable import write_whole
+from recoup.evidence.durable import write_pieces
 from recoup.model.instant import Instant
+
+_PIECE_BYTES = 1 << 20
 
 
 class _End(msgspec.Struct, frozen=True):
@@ -103,15 +105,18 @@ def _missing(end: _End | None, head: Head, noted: NotedHead) -> Gap:
 
 
 def _set_aside(folder: AuditFolder, end: _End, noted: NotedHead | None, now: Instant) -> Head:
-    rest = _bytes_behind(end.path, end.size)
-    kept_as = f"{end.path.stem}-torn-{hashlib.sha256(rest).hexdigest()[:16]}.bytes"
-    write_whole(folder.root / kept_as, rest)
+    rest, rest_bytes = hashlib.sha256(), 0
+    for piece in _pieces_behind(end):
+        rest.update(piece)
+        rest_bytes += len(piece)
+    kept_as = f"{end.path.stem}-torn-{rest.hexdigest()[:16]}.bytes"
+    write_pieces(folder.root / kept_as, _pieces_behind(end))
     lost = noted.head if noted and noted.head.n > end.head.n else None
     gap = Gap(
         reason=end.wrong or "damaged",
         file=end.path.name,
         offset=end.size,
-        bytes=len(rest),
+        bytes=rest_bytes,
         kept_as=kept_as,
         lines_lost=lost.n - end.head.n if lost else None,
         up_to=lost.arrival if lost else end.head.arrival,
@@ -136,7 +141,9 @@ def _overwrite(end: _End, entry: Entry) -> Head:
     return head
 
 
-def _bytes_behind(path: Path, place: int) -> bytes:
-    with path.open("rb") as file:
-        file.seek(place)
-        return file.read()
+def _pieces_behind(end: _End) -> Iterator[bytes]:
+    """However much it is, a little at a time."""
+    with end.path.open("rb") as file:
+        file.seek(end.size)
+        while piece := file.read(_PIECE_BYTES):
+            yield piece

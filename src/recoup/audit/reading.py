@@ -7,7 +7,9 @@ from pathlib import Path
 
 import msgspec
 
+from recoup.audit.chain import next_line
 from recoup.audit.folder import AuditFolder
+from recoup.audit.line import TooLong
 from recoup.errors import StateError
 
 
@@ -26,11 +28,11 @@ def lines(root: Path) -> Iterator[tuple[bytes, Shown]]:
     decode = msgspec.json.Decoder(Shown).decode
     for path in AuditFolder(root).files():
         with path.open("rb") as file:
-            for line in file:
-                if line.endswith(b"\n"):
-                    try:
+            try:
+                while line := next_line(file):
+                    if line.endswith(b"\n"):
                         yield line[:-1], decode(line)
-                    except msgspec.MsgspecError as error:
-                        raise StateError(
-                            f"{path} cannot be read: {error}", hint="Look for damage: recoup audit verify"
-                        ) from None
+            except (msgspec.MsgspecError, TooLong) as error:
+                raise StateError(
+                    f"{path} cannot be read: {error}", hint="Look for damage: recoup audit verify"
+                ) from None

@@ -11,7 +11,7 @@ import msgspec
 
 from recoup.audit.chain import Torn, links
 from recoup.audit.folder import AuditFolder, NotedHead, number_of
-from recoup.audit.line import GENESIS, BadLine, Entry, Gap, Link, entry_in, entry_of, gap_in
+from recoup.audit.line import GENESIS, BadLine, Entry, Gap, Link, TooLong, entry_in, entry_of, gap_in
 from recoup.errors import StateError
 from recoup.model.events import LedgerPruned
 from recoup.model.ids import key_stream
@@ -274,8 +274,15 @@ class _Beside:
 
 
 def _words(bad: BadLine) -> str:
-    mend = ": `recoup audit export` sets it aside and fills the gap" if isinstance(bad, Torn) else ""
-    return f"{bad}{mend}"
+    match bad:
+        case Torn():
+            return f"{bad}: `recoup audit export` sets it aside and fills the gap"
+        case TooLong():
+            return (
+                f"{bad}: in the last file `recoup audit export` sets it aside and fills the gap; "
+                "in another one move the folder away, and export anew"
+            )
+    return str(bad)
 
 
 def _lines_word(count: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Iterable
 from pathlib import Path
 
 OWNER_ONLY = 0o600
@@ -12,10 +13,15 @@ OWNER_ONLY_FOLDER = 0o700
 
 def write_whole(path: Path, data: bytes, *, durable: bool = True) -> None:
     """Temp file, fsync, rename, directory fsync. Without `durable` only the rename: for what can be made again."""
+    write_pieces(path, (data,), durable=durable)
+
+
+def write_pieces(path: Path, pieces: Iterable[bytes], *, durable: bool = True) -> None:
+    """The same, for what need not be in memory as a whole."""
     make_folder(path.parent)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        _write(temporary, data, durable)
+        _write(temporary, pieces, durable)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -44,12 +50,13 @@ def sync_directory(path: Path) -> None:
         os.close(handle)
 
 
-def _write(path: Path, data: bytes, durable: bool) -> None:
+def _write(path: Path, pieces: Iterable[bytes], durable: bool) -> None:
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, OWNER_ONLY)
     try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(handle, view) :]
+        for piece in pieces:
+            view = memoryview(piece)
+            while view:
+                view = view[os.write(handle, view) :]
         if durable:
             os.fsync(handle)
     finally:
