@@ -1,15 +1,17 @@
 """What workflows have learned, for people who look at it: its versions, what differs between them, and a person's word.
 
-All of it is read from the ledger, the whole stream of a workflow's targets at once.
+All of it is read from the ledger, the whole stream of a workflow's targets at once. A word is appended where that
+stream ended when it was looked through: what others told meanwhile is looked at first.
 """
 
 from __future__ import annotations
 
+import contextlib
 from typing import Final
 
 import msgspec
 
-from recoup.errors import NotFound, UsageError
+from recoup.errors import Conflict, LedgerBusy, NotFound, UsageError
 from recoup.kernel.breaker import failed_ratio
 from recoup.kernel.memory import TargetMemory, snapshot_before
 from recoup.model.events import Event, MemoryRollback, MemorySnapshot
@@ -24,6 +26,8 @@ from recoup.ports import Clock, Ledger, Redactor
 EVENTS_MAX: Final = 200_000
 """Of a stream that are read, the last ones."""
 _PAGE: Final = 1_000
+_TRIES_MAX: Final = 50
+"""Runs append to the stream, too."""
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -45,6 +49,8 @@ class Learnt(msgspec.Struct, frozen=True):
     memory: TargetMemory
     snapshots: tuple[Event, ...]
     health: Health
+    seq: int
+    """Where the stream ended."""
 
     def versions(self) -> list[VersionInfo]:
         """Newest first."""
@@ -121,14 +127,17 @@ class Memories:
         kept = tuple(
             one for one in snapshots if memory.version(getattr(one.payload, "version", "")) is not None
         )
-        return Learnt(workflow, memory, kept, health)
+        return Learnt(workflow, memory, kept, health, after)
 
     async def snapshot(self, workflow: str, policy: Policy, actor: str, reason: str) -> str:
-        learnt = await self.of(workflow)
-        made = snapshot_before(learnt.memory, learnt.health, policy)
-        told = msgspec.structs.replace(made, reason=f"{reason} ({actor})" if reason else actor)
-        await self._tell(workflow, told)
-        return made.version
+        for _ in range(_TRIES_MAX):
+            learnt = await self.of(workflow)
+            made = snapshot_before(learnt.memory, learnt.health, policy)
+            told = msgspec.structs.replace(made, reason=f"{reason} ({actor})" if reason else actor)
+            with contextlib.suppress(Conflict):
+                await self._tell(learnt, told)
+                return made.version
+        raise _no_turn(workflow)
 
     async def rollback(
         self,
@@ -139,27 +148,22 @@ class Memories:
         approval_ref: str | None = None,
         beside: tuple[StreamAppend, ...] = (),
     ) -> MemoryRollback:
-        """What is `beside` it is written with it, or neither is."""
+        """What is `beside` it is written with it, or neither is. Raises UsageError when somebody made or went back to a
+        version meanwhile: who wants the last lessons undone means those that he could see."""
         learnt = await self.of(workflow)
         wanted = version or learnt.before()
-        learnt.at(wanted)
-        if wanted == learnt.memory.version_name and not learnt.memory.learned_since:
-            raise UsageError(
-                f"{workflow} is at {wanted}: nothing was learned since",
-                hint=f"Go further back with --to: recoup memory versions {workflow}",
-            )
-        lesson = learnt.health.lesson
-        back = MemoryRollback(
-            from_version=learnt.memory.version_name,
-            to_version=wanted,
-            reason=reason,
-            failed_ratio=round(failed_ratio(lesson.since), 4) if lesson else None,
-            failed_ratio_before=round(failed_ratio(lesson.before), 4) if lesson else None,
-            by=actor,
-            approval_ref=approval_ref,
-        )
-        await self._tell(workflow, back, beside)
-        return back
+        for _ in range(_TRIES_MAX):
+            back = _back(learnt, wanted, actor, reason, approval_ref)
+            try:
+                await self._tell(learnt, back, beside)
+            except Conflict:
+                before, learnt = learnt, await self.of(workflow)
+                if learnt.seq == before.seq:  # so it is what is beside it that somebody else has told
+                    raise
+                _must_be_of_the_same_version(learnt, before)
+            else:
+                return back
+        raise _no_turn(workflow)
 
     async def diff(self, workflow: str, old: str, new: str | None) -> list[Change]:
         learnt = await self.of(workflow)
@@ -167,17 +171,52 @@ class Memories:
 
     async def _tell(
         self,
-        workflow: str,
+        learnt: Learnt,
         payload: MemorySnapshot | MemoryRollback,
         beside: tuple[StreamAppend, ...] = (),
     ) -> None:
         draft = Draft(payload.TYPE, self._redactor.seal(payload), payload)
         streams = (
-            StreamAppend(targets_stream(workflow), (draft,)),
-            StreamAppend(workflow_stream(workflow), (draft,)),
+            StreamAppend(targets_stream(learnt.workflow), (draft,), learnt.seq),
+            StreamAppend(workflow_stream(learnt.workflow), (draft,)),
             *beside,
         )
         await self._ledger.append(Append(at=self._clock.now(), streams=streams))
+
+
+def _back(learnt: Learnt, wanted: str, actor: str, reason: str, approval_ref: str | None) -> MemoryRollback:
+    learnt.at(wanted)
+    workflow, memory, lesson = learnt.workflow, learnt.memory, learnt.health.lesson
+    if wanted == memory.version_name and not memory.learned_since:
+        raise UsageError(
+            f"{workflow} is at {wanted}: nothing was learned since",
+            hint=f"Go further back with --to: recoup memory versions {workflow}",
+        )
+    return MemoryRollback(
+        from_version=memory.version_name,
+        to_version=wanted,
+        reason=reason,
+        failed_ratio=round(failed_ratio(lesson.since), 4) if lesson else None,
+        failed_ratio_before=round(failed_ratio(lesson.before), 4) if lesson else None,
+        by=actor,
+        approval_ref=approval_ref,
+    )
+
+
+def _must_be_of_the_same_version(learnt: Learnt, before: Learnt) -> None:
+    was, now = before.memory.version_name, learnt.memory.version_name
+    if was != now:
+        raise UsageError(
+            f"{learnt.workflow} came from {was or 'no version'} to {now} meanwhile: nothing was taken back",
+            hint=f"Look at what is known now, then decide: recoup memory versions {learnt.workflow}",
+        )
+
+
+def _no_turn(workflow: str) -> LedgerBusy:
+    return LedgerBusy(
+        f"what {workflow} learns changes all the time: nothing was told",
+        hint="Try again: runs are adding to it.",
+    )
 
 
 def changes(old: State, new: State) -> list[Change]:
