@@ -323,7 +323,7 @@ class App:
         for name in [workflow] if workflow != EVERY_WORKFLOW else await self.workflows():
             for row in (await self.ledger.runs(RunFilter(workflow=name), limit=1)).rows:
                 with contextlib.suppress(NotFound, SettingsError, StateError, OSError):
-                    await self.hiding.of_run(await self.runs.state(row.run_id))
+                    await self.hiding.of_run_with_id(row.run_id)
         policy, now = await self.policy(), self.world.clock.now()
         told = await force_mode(
             *(self.ledger, self.redactor, workflow, mode),

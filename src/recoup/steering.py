@@ -100,14 +100,14 @@ async def _newest_first(app: App, run_id: str) -> AsyncIterator[Event]:
 async def must_have_step(app: App, run_id: str, step: str | None) -> None:
     if step is None:
         return
-    known = [record.step_id for record in (await app.runs.state(run_id)).steps]
+    known = [record.step_id for record in (await app.runs.beginning(run_id)).steps]
     if step not in known:
         raise NotFound(f"run {run_id} has no step {step!r}", hint=f"Its steps: {', '.join(known[:20])}.")
 
 
 async def _know_secrets(app: App, wish: Wish) -> None:
     try:
-        await app.hiding.of_run(await app.runs.state(wish.run_id))
+        await app.hiding.of_run_with_id(wish.run_id)
     except (SettingsError, NotFound, StateError):
         if wish.action != "cancel":  # nobody must be kept from ending a run because its secrets are elsewhere
             raise

@@ -27,7 +27,7 @@ from recoup.gateway.house import House
 from recoup.kernel.approvals import standing
 from recoup.kernel.canonical import digest
 from recoup.model.events import ApprovalRequested, Pinned
-from recoup.model.storage import Append
+from recoup.model.storage import Append, Control
 from recoup.settings import read_settings
 from recoup.testing.gateway_suite import command
 
@@ -297,6 +297,35 @@ async def test_who_agrees_to_pass_a_gate_does_not_agree_to_what_was_done_anew_be
         approval = await carry_out(house, await house.approvals.approve(ref, "t-bob", "bob", "agreed"))
         assert approval.said == "refused" and "steps invalidated by then: 1" in approval.detail
         assert (await app.runs.state(made.run_id)).prefix_length == 1, "it still waits"
+
+
+@pytest.mark.parametrize("action", ["approve", "reject"])
+async def test_an_answer_to_a_gate_counts_at_no_later_visit_however_late_it_is_sent(
+    tmp_path: Path, action: str
+) -> None:
+    """The run goes back and comes to the gate again after it was looked at and before the control is there."""
+    async with housed(tmp_path) as (house, app):
+        path = tmp_path / "plan.yaml"
+        path.write_text(AFTER_WORK)
+        made = await runs.submitted(house, shapes.RunRequest(plan_path=str(path)), "ada", None)
+        state = await app.driving.drive(made.run_id, Watcher())
+        wish = {"action": action, "reason": "x", "stepId": "gate"}
+        ref = await asked(house, action, made.run_id, wish, standing(state, action))
+        send = app.ledger.send_control
+
+        async def late(control: Control) -> bool:
+            app.ledger.send_control = send  # type: ignore[method-assign]
+            for back, step in (("pause", None), ("resume_from_step", "work")):
+                body = shapes.ControlRequest.model_validate({"action": back, "reason": "x", "stepId": step})
+                assert (await runs.steered(app, made.run_id, body, "ada", None)).outcome == "accepted"
+            assert (await app.driving.drive(made.run_id, Watcher())).waiting_for == "approval"
+            return await send(control)
+
+        app.ledger.send_control = late  # type: ignore[method-assign]
+        approval = await carry_out(house, await house.approvals.approve(ref, "t-bob", "bob", "agreed"))
+        assert approval.said == "refused" and "came to gate again" in approval.detail
+        again = await app.runs.state(made.run_id)
+        assert (again.prefix_length, again.waiting_for) == (1, "approval"), "it still waits"
 
 
 async def test_the_page_of_gates_reads_so_much_and_says_if_that_was_not_all(tmp_path: Path) -> None:

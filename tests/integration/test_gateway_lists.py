@@ -62,6 +62,24 @@ def ids(client: httpx2.Client, **asked: Any) -> set[str]:
     return found
 
 
+@pytest.mark.parametrize(
+    ("path", "there_are"),
+    [
+        ("/api/runs/count", "failureClass, since, status, text, until, worker, workflow"),
+        ("/api/probe/events", "after, probe_id"),
+        ("/api/policy", "none"),
+    ],
+)
+def test_a_parameter_that_is_misspelt_is_refused_with_those_there_are(
+    client: httpx2.Client, path: str, there_are: str
+) -> None:
+    answer = client.get(path, params={"stauts": "failed", "probe_id": "p", "after": "0"})
+    assert answer.status_code == 422
+    answer = client.get(path, params={"stauts": "failed"})
+    assert answer.json()["detail"] == "there is no parameter 'stauts' here"
+    assert answer.json()["hint"] == f"There are{':' if ',' in there_are else ''} {there_are}."
+
+
 def test_runs_are_listed_and_counted_by_every_filter(client: httpx2.Client, runs: dict[str, str]) -> None:
     (broken,) = client.get("/api/runs", params={"workflow": "broken"}).json()["items"]
     shapes.RunSummary.model_validate(broken)
@@ -81,6 +99,28 @@ def test_runs_are_listed_and_counted_by_every_filter(client: httpx2.Client, runs
     assert ids(client, workflow="broken", since=later.isoformat()) == set()
     assert ids(client, workflow="broken", until=submitted.isoformat()) == set()
     assert ids(client, workflow="broken", until=later.isoformat()) == {runs["broken"]}
+
+
+@pytest.mark.parametrize(
+    ("path", "name"), [("/api/workflows", "workflow"), ("/api/runs/{}/attempts", "stepId")]
+)
+def test_workflows_and_attempts_come_in_pages(
+    client: httpx2.Client, runs: dict[str, str], path: str, name: str
+) -> None:
+    path = path.format(runs["broken"])
+    whole = client.get(path).json()
+    assert len(whole["items"]) >= 2 and whole["nextCursor"] is None
+    seen: list[str] = []
+    asked: dict[str, Any] = {"limit": 1}
+    while len(seen) < 20:
+        answer = client.get(path, params=asked).json()
+        seen += [item[name] for item in answer["items"]]
+        if (cursor := answer["nextCursor"]) is None:
+            break
+        asked["cursor"] = cursor
+    assert seen == [item[name] for item in whole["items"]]
+    assert client.get(path, params={"limit": 501}).status_code == 422
+    assert client.get(path, params={"cursor": "?"}).status_code == 400
 
 
 def test_tallies_and_histories_count_what_happened(client: httpx2.Client, runs: dict[str, str]) -> None:

@@ -18,19 +18,29 @@ from recoup.cli.live import _CONTROLS
 from recoup.cli.look import _status_words, follow_run, shown
 from recoup.documents.plan_file import parse_plan
 from recoup.engine.world import Watcher
-from recoup.errors import UsageError
+from recoup.errors import NotFound, UsageError
 from recoup.model.events import Event
 from recoup.settings import read_settings
 
 PLAN = "{version: 1, name: tiny, steps: [{id: ask, approve: {message: 'Go on?'}}]}"
+GIVES_OUT = (
+    "{{version: 1, name: gives, steps: [{{id: give, run: 'echo pass={}', outputs: "
+    "{{pass: {{regex: 'pass=(.*)', secret: true}}}}}}, {{id: ask, approve: {{message: 'Go on?'}}}}]}}"
+)
 LONG_S = 3_600.0
 
 
 @asynccontextmanager
-async def waiting_run(tmp_path: Path) -> AsyncIterator[tuple[App, str]]:
+async def opened(tmp_path: Path) -> AsyncIterator[App]:
     settings = read_settings({"RECOUP_HOME": str(tmp_path / "home")}, tmp_path)
     async with open_app(settings, {}) as app:
-        run_id = await app.submitting.submit(parse_plan(PLAN, "plan", tmp_path), {}, None)
+        yield app
+
+
+@asynccontextmanager
+async def waiting_run(tmp_path: Path, plan: str = PLAN) -> AsyncIterator[tuple[App, str]]:
+    async with opened(tmp_path) as app:
+        run_id = await app.submitting.submit(parse_plan(plan, "plan", tmp_path), {}, None)
         await app.driving.drive(run_id, Watcher())
         yield app, run_id
 
@@ -81,6 +91,38 @@ async def test_what_was_said_to_a_control_is_looked_for_backwards_and_only_so_fa
             assert "ask is a gate" in await steering.detail_of(app, control)
         monkeypatch.setattr(steering, "_EVENTS_BACK_MAX", 1)
         assert [bool(await steering.detail_of(app, one)) for one in (first, second)] == [False, True]
+
+
+async def test_a_control_is_sent_without_reading_the_whole_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with waiting_run(tmp_path) as (app, run_id):
+        read, asked = app.ledger.read, list[tuple[int, int]]()
+
+        async def noted(stream: str, after: int = 0, limit: int = 1_000) -> list[Event]:
+            asked.append((after, limit))
+            return await read(stream, after, limit)
+
+        monkeypatch.setattr(app.ledger, "read", noted)
+        await steering.must_have_step(app, run_id, "ask")
+        await steering.send(
+            app, steering.Wish(run_id=run_id, action="retry_step", reason="x", actor="ada", step_id="ask")
+        )
+        assert asked == [(0, 1), (0, 1)]
+        with pytest.raises(NotFound, match="has no step 'other'"):
+            await steering.must_have_step(app, run_id, "other")
+        with pytest.raises(NotFound, match="there is no run 'run-0'"):
+            await steering.must_have_step(app, "run-0", "ask")
+
+
+async def test_what_a_step_gave_out_as_a_secret_is_hidden_in_what_is_said_of_its_run(tmp_path: Path) -> None:
+    """Whoever says it knows nothing of it but the ledger and the run's files."""
+    made = "correct-" + "horse-battery"
+    async with waiting_run(tmp_path, GIVES_OUT.format(made)) as (_, run_id):
+        pass
+    async with opened(tmp_path) as app:
+        wish = steering.Wish(run_id=run_id, action="pause", reason=f"{made} leaked", actor="ada")
+        assert made not in (await steering.send(app, wish)).reason
 
 
 @pytest.mark.parametrize("hostile", ["\x1b]0;owned\x07", "\x1b]0;owned\x1b\\", "\x9d0;owned\x9c", "\x9b2J"])

@@ -26,6 +26,7 @@ from recoup.app import App, open_app, tool_server
 from recoup.documents.plan_file import parse_plan
 from recoup.engine.world import Watcher
 from recoup.errors import RecoupError, SettingsError, UsageError
+from recoup.mcp import gateway_desk as desk_of_gateway
 from recoup.mcp import outside
 from recoup.mcp.bounds import ANSWER_BYTES_MAX, TEXT_CHARS_MAX, bounded
 from recoup.mcp.command import mcp as mcp_command
@@ -273,6 +274,19 @@ async def test_a_gateway_answers_as_the_ledger_does(house: Gateway, broken: str)
             two = await desk.runs(None, None, 1, one["nextCursor"])
             assert one["items"][0]["submittedAt"] > two["items"][0]["submittedAt"]
             assert "broken" in [mode["workflow"] for mode in (await desk.workflows())["items"]]
+
+
+async def test_all_pages_of_a_gateway_are_one_list(
+    house: Gateway, broken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with contextlib.aclosing(GatewayDesk(house.url, house.tokens["viewer"])) as desk:
+        attempts, workflows = await desk.attempts(broken), await desk.workflows()
+        assert len(attempts["items"]) > 1
+        monkeypatch.setattr(desk_of_gateway, "_PAGE_ITEMS", 1)
+        assert (await desk.attempts(broken), await desk.workflows()) == (attempts, workflows)
+        monkeypatch.setattr(desk_of_gateway, "_PAGES_MAX", 1)
+        cut = await desk.attempts(broken)
+        assert len(cut["items"]) == 1 and cut["nextCursor"] is not None
 
 
 async def test_with_a_gateway_the_role_of_its_token_counts(house: Gateway, broken: str) -> None:

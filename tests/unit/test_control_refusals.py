@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from recoup.kernel.controls import refusal
+from recoup.kernel.approvals import held_to, standing
+from recoup.kernel.controls import refusal, visit
 from recoup.kernel.fold import advance, submitted
 from recoup.model import events as ev
 from recoup.model.ids import ProcessIdentity
 from recoup.model.instant import Instant
-from recoup.model.plan import Plan, Repeat, RunAction, Step
+from recoup.model.plan import ApproveAction, Plan, Repeat, RunAction, Step
 from recoup.model.policy import Policy
 from recoup.model.run import RunState
 from recoup.model.storage import Control
@@ -39,6 +40,31 @@ def escalated() -> RunState:
     for fact in (begun, asked):
         advance(state, fact, NOW, state.seq + 1)
     return state
+
+
+def at_gate() -> RunState:
+    steps = (Step(id="a", action=RunAction("x")), Step(id="go", action=ApproveAction("Go on?")))
+    plan = Plan(name="w", steps=steps)
+    first = ev.RunSubmitted(
+        workflow="w", plan_digest="d", plan=plan, plan_redacted=False, inputs={}, policy_digest="p"
+    )
+    state = submitted("r", first, NOW)
+    begun = ev.RunStarted(delivery=1, epoch=1, owner=ProcessIdentity("host", "boot", 1, 1), policy_digest="p")
+    advance(state, begun, NOW, state.seq + 1)
+    perform_a(state)
+    return state
+
+
+def perform_a(state: RunState) -> None:
+    about: dict[str, Any] = {"step_id": "a", "step_index": 0, "attempt": state.steps[0].attempts + 1}
+    for fact in (
+        ev.AttemptStarted(
+            **about, delivery=1, kind="run", args_digest="d", pre_state=None, workspace=None, inline=False
+        ),
+        ev.AttemptFinished(**about, verdict="passed", duration_ms=1),
+        ev.RunWaiting(reason="Go on?", waiting_for="approval"),
+    ):
+        advance(state, fact, NOW, state.seq + 1)
 
 
 def asked(state: RunState, action: str, **more: Any) -> str | None:
@@ -82,3 +108,34 @@ def test_where_nothing_is_unknown_nothing_can_be_settled() -> None:
     assert words.startswith(
         "the run is queued: only an escalated step with an unknown outcome can be settled"
     )
+
+
+@pytest.mark.parametrize("action", ["approve", "reject"])
+def test_an_answer_that_names_a_visit_of_a_gate_counts_at_no_other(action: str) -> None:
+    state = at_gate()
+    held = held_to(standing(state, action), action)
+    assert held == visit(1, 0)
+    assert asked(state, action) is None and asked(state, action, argument=held) is None
+    back = ev.StepInvalidated(step_id="a", step_index=0, attempt=None, reason="ann went back")
+    advance(state, back, NOW, state.seq + 1)
+    perform_a(state)
+    assert asked(state, action) is None, "who names none answers where the run waits now"
+    words = asked(state, action, argument=held)
+    assert words is not None and words.startswith("the run came to go again since this was asked for")
+
+
+def test_no_other_control_names_a_visit() -> None:
+    assert held_to(standing(at_gate(), "resume"), "resume") is None
+
+
+@pytest.mark.parametrize("step_id", [None, "nowhere"])
+def test_a_run_goes_back_to_no_step_that_it_does_not_have(step_id: str | None) -> None:
+    state = queued()
+    begun = ev.RunStarted(delivery=1, epoch=1, owner=ProcessIdentity("host", "boot", 1, 1), policy_digest="p")
+    pause = ev.ControlHandled(
+        command_id="p", action="pause", outcome="accepted", reason="lunch", actor="ann", epoch=1
+    )
+    for fact in (begun, pause):
+        advance(state, fact, NOW, state.seq + 1)
+    words = asked(state, "resume_from_step", step_id=step_id)
+    assert words is not None and words.startswith(f"the run has no step {step_id}")

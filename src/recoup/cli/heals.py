@@ -296,7 +296,7 @@ async def _sure(desk: Heals, workflow: str | None) -> list[Heal]:
 async def _know_secrets(app: App, heal: Heal) -> None:
     """Nobody must be kept from saying their word because a run's files are gone or on another machine."""
     with contextlib.suppress(NotFound, SettingsError, StateError, OSError):
-        await app.hiding.of_run(await app.runs.state(await app.runs.find(heal.fact.run_id)))
+        await app.hiding.of_run_with_id(await app.runs.find(heal.fact.run_id))
 
 
 async def _audited(app: App) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
@@ -20,6 +21,7 @@ PLACE_MAX: Final = 10**18 - 1
 Place = Annotated[int, msgspec.Meta(ge=0, le=PLACE_MAX)]
 _CURSOR_CHARS_MAX: Final = 400
 Shape = TypeVar("Shape")
+Row = TypeVar("Row")
 JSON: Final = "application/json"
 
 
@@ -37,6 +39,14 @@ def document(
 
 def page(request: Request, items: Sequence[Any], next_cursor: str | None) -> Response:
     return document(request, {"items": items, "nextCursor": next_cursor})
+
+
+def cut(
+    rows: Sequence[Row], behind: Callable[[Row], Any], after: Any, limit: int
+) -> tuple[Sequence[Row], bool]:
+    """Of rows in the order of `behind`, those of a page, and whether there are more. None: from the first one on."""
+    begin = 0 if after is None else bisect_right(rows, after, key=behind)
+    return rows[begin : begin + limit], begin + limit < len(rows)
 
 
 def cursor_of(*parts: str | int) -> str:

@@ -33,6 +33,7 @@ from recoup.kernel.approvals import (
     SUBMIT,
     Approval,
     approval_document,
+    held_to,
     standing,
     state_of,
 )
@@ -104,8 +105,11 @@ async def _control(house: House, asked: ApprovalRequested, actor: str) -> str:
 
     wanted = shapes.ControlRequest.model_validate(asked.request)
     await runs.must_make_sense(house, asked.target, wanted)
-    await _must_stand_there(house, asked)
-    control = await runs.steered(house.app, asked.target, wanted, actor, asked.ref)
+    sent = await house.app.ledger.control(asked.ref)
+    if sent is None:
+        await _must_stand_there(house, asked)
+    held = held_to(asked.pinned, asked.action) if sent is None else sent.argument
+    control = await runs.steered(house.app, asked.target, wanted, actor, asked.ref, held)
     detail = await steering.detail_of(house.app, control)
     if control.outcome not in (None, steering.ACCEPTED):
         raise UsageError(f"{control.action} was {control.outcome}: {detail}", hint=steering.LOOK_AGAIN)
@@ -113,10 +117,8 @@ async def _control(house: House, asked: ApprovalRequested, actor: str) -> str:
 
 
 async def _must_stand_there(house: House, asked: ApprovalRequested) -> None:
-    """Where the run stood when it was asked for. If it was sent before, it may itself have moved the run."""
-    if await house.app.ledger.control(asked.ref) is not None:
-        return
-    now = standing(await house.app.runs.state(asked.target), asked.action)
+    """Where the run stood when it was asked for. To be asked before it is sent: it may itself move the run."""
+    now = standing(await house.states.state(asked.target), asked.action)
     if now != asked.pinned:
         raise UsageError(
             f"the run stands elsewhere by now: at {_place(now)}; it was asked for at {_place(asked.pinned)}",

@@ -118,7 +118,7 @@ async def workflow_of(app: App, run_id: str) -> str | None:
 async def _know_secrets(app: App, heal: Heal) -> None:
     """Nobody must be kept from saying their word because a run's files are gone or on another machine."""
     with contextlib.suppress(NotFound, SettingsError, StateError, OSError):
-        await app.hiding.of_run(await app.runs.state(heal.fact.run_id))
+        await app.hiding.of_run_with_id(heal.fact.run_id)
 
 
 async def shown_patch(app: App, heal: Heal) -> tuple[str, str]:

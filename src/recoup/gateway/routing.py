@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter
+from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
@@ -25,6 +26,7 @@ KEY_HEADER: Final = "Idempotency-Key"
 CSRF_HEADER: Final = "X-CSRF-Token"
 COOKIE: Final = "recoup_session"
 _KEY: Final = re.compile(r"[\x21-\x7e]{1,128}")
+_NAME_CHARS_SHOWN: Final = 80
 _CHALLENGE: Final = {"WWW-Authenticate": "Bearer"}
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -34,11 +36,13 @@ class GuardedRoute(APIRoute):
 
     def get_route_handler(self) -> Handler:
         handle, path = super().get_route_handler(), self.path_format
+        parameters = _parameters(self) if path.startswith("/api/") else None
 
         async def guarded(request: Request) -> Response:
             house = house_of(request)
             principal = _admitted(house, request, path)
             request.state.principal = principal
+            _must_be_parameters(request, parameters)
             if request.method == "POST":
                 # Now: where it is parsed, one that is too large would look like a wrong one.
                 _must_be_json(request, await request.body())
@@ -52,6 +56,29 @@ class GuardedRoute(APIRoute):
 
 def new_router(subject: str) -> APIRouter:
     return APIRouter(route_class=GuardedRoute, tags=[subject])
+
+
+def _parameters(route: APIRoute) -> frozenset[str]:
+    """What may be asked in its address, as it is described."""
+    described = (route.openapi_extra or {}).get("parameters", ())
+    taken = {one.alias for asked in _asked_of(route.dependant) for one in asked.query_params}
+    return frozenset(taken | {one["name"] for one in described if one["in"] == "query"})
+
+
+def _asked_of(asked: Dependant) -> Iterator[Dependant]:
+    yield asked
+    for one in asked.dependencies:
+        yield from _asked_of(one)
+
+
+def _must_be_parameters(request: Request, parameters: frozenset[str] | None) -> None:
+    """A filter that is misspelt must not find everything."""
+    if parameters is None:
+        return
+    for name in request.query_params:
+        if name not in parameters:
+            there_are = f"There are: {', '.join(sorted(parameters))}." if parameters else "There are none."
+            raise Refused(422, f"there is no parameter {name[:_NAME_CHARS_SHOWN]!r} here", there_are)
 
 
 def _admitted(house: House, request: Request, path: str) -> Principal | None:

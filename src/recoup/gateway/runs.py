@@ -13,7 +13,7 @@ from starlette.responses import Response
 from recoup.app import App
 from recoup.errors import InvalidPlan, NotFound, Problem, UsageError
 from recoup.gateway import shapes
-from recoup.gateway.answering import PAGE_MAX, PLACE_MAX, cursor_of, document, page, read_cursor
+from recoup.gateway.answering import PAGE_MAX, PLACE_MAX, Place, cursor_of, cut, document, page, read_cursor
 from recoup.gateway.asking import ask_first, may_wait, must_ask
 from recoup.gateway.described import answers
 from recoup.gateway.house import House, house_of, principal_of
@@ -31,7 +31,7 @@ from recoup.model.events import ApprovalRequested, Pinned
 from recoup.model.ids import run_stream
 from recoup.model.plan import Plan
 from recoup.model.run import RunState
-from recoup.model.storage import Control
+from recoup.model.storage import AttemptRow, Control
 from recoup.runs.submitting import Submitted
 
 router = new_router("runs")
@@ -81,10 +81,18 @@ async def show_steps(request: Request, run_id: str) -> Response:
 
 
 @router.get("/api/runs/{run_id}/attempts", responses=answers(shapes.AttemptList))
-async def list_attempts(request: Request, run_id: str) -> Response:
+async def list_attempts(request: Request, run_id: str, limit: Limit = 100, cursor: Cursor = None) -> Response:
+    """In the order of its steps."""
     house = house_of(request)
-    rows = await house.app.ledger.attempts(await house.run(run_id))
-    return page(request, [attempt_row_document(row) for row in rows], None)
+    after = None if cursor is None else read_cursor(cursor, tuple[Place, Place])
+    found = await house.app.ledger.attempts(await house.run(run_id))
+    rows, more = cut(found, _place_of, after, limit)
+    behind = cursor_of(*_place_of(rows[-1])) if more else None
+    return page(request, [attempt_row_document(row) for row in rows], behind)
+
+
+def _place_of(row: AttemptRow) -> tuple[int, int]:
+    return row.step_index, row.attempt
 
 
 @router.get("/api/runs/{run_id}/events", responses=answers(shapes.EventPage))
@@ -236,7 +244,7 @@ async def _control_waits(request: Request, run_id: str, wanted: shapes.ControlRe
     """Who agrees, agrees to one step, which is named."""
     if not await must_ask(request, wanted.action):
         return None
-    pinned = standing(await house_of(request).app.runs.state(run_id), wanted.action, wanted.step_id)
+    pinned = standing(await house_of(request).states.state(run_id), wanted.action, wanted.step_id)
     if wanted.action in AT_THE_STEP:
         wanted = wanted.model_copy(update={"step_id": pinned.step_id})
     return await ask_first(request, wanted.action, run_id, wanted, wanted.reason.strip(), pinned)
@@ -251,9 +259,14 @@ async def must_make_sense(house: House, run_id: str, wanted: shapes.ControlReque
 
 
 async def steered(
-    app: App, run_id: str, wanted: shapes.ControlRequest, actor: str, control_id: str | None
+    app: App,
+    run_id: str,
+    wanted: shapes.ControlRequest,
+    actor: str,
+    control_id: str | None,
+    held_to: str | None = None,
 ) -> Control:
-    """As it was answered, if it was in time. The same id again is the same control."""
+    """As it was answered, if it was in time. The same id again is the same control. `held_to`: the visit of a gate."""
     from recoup import steering
 
     wish = steering.Wish(
@@ -262,7 +275,7 @@ async def steered(
         reason=wanted.reason.strip(),
         actor=actor,
         step_id=wanted.step_id,
-        argument=FORCE if wanted.force else wanted.as_,
+        argument=FORCE if wanted.force else wanted.as_ or held_to,
         id=control_id,
     )
     sent = await steering.send(app, wish)

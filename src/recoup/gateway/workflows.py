@@ -12,11 +12,12 @@ from starlette.responses import Response
 from recoup.app import App
 from recoup.errors import NotFound
 from recoup.gateway import operating_shapes, shapes
-from recoup.gateway.answering import document, page
+from recoup.gateway.answering import cursor_of, cut, document, page, read_cursor
 from recoup.gateway.asking import ask_first, may_wait
 from recoup.gateway.described import answers
 from recoup.gateway.house import house_of, principal_of
 from recoup.gateway.routing import new_router
+from recoup.gateway.runs import Cursor, Limit
 from recoup.kernel.approvals import MODE, ROLLBACK
 from recoup.model.ids import EVERY_WORKFLOW
 from recoup.model.mode import Mode
@@ -28,10 +29,12 @@ ALL = "-"
 
 
 @router.get("/api/workflows", responses=answers(shapes.ModeList))
-async def list_workflows(request: Request) -> Response:
-    """Every workflow that has run here, with its mode."""
+async def list_workflows(request: Request, limit: Limit = 100, cursor: Cursor = None) -> Response:
+    """Every workflow that has run here, by name, with its mode."""
     app = house_of(request).app
-    return page(request, await app.modes(await app.workflows()), None)
+    after = None if cursor is None else read_cursor(cursor, tuple[str])[0]
+    names, more = cut(sorted(await app.workflows()), str, after, limit)
+    return page(request, await app.modes(names), cursor_of(names[-1]) if more else None)
 
 
 @router.get("/api/workflows/{name}/mode", responses=answers(shapes.ModeDocument))

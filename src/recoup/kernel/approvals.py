@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from recoup.kernel.controls import ACTIONS, current_step
+from recoup.kernel.controls import ACTIONS, current_step, visit
 from recoup.model import events as ev
 from recoup.model.events import Event, Pinned
 from recoup.model.instant import Instant
@@ -20,6 +20,7 @@ from recoup.model.run import RunState
 
 AT_THE_STEP: Final = frozenset({"approve", "reject", "retry_step", "hard_reset_step"})
 """Without a step's name they are about the one at which the run stands."""
+_ANSWERS: Final = frozenset({"approve", "reject"})
 _STOPPING: Final = frozenset({"pause", "takeover", "cancel"})
 MODE, ROLLBACK, SUBMIT, COMMAND = "mode", "memory_rollback", "submit", "probe_command"
 APPROVABLE: Final = frozenset(ACTIONS) | {MODE, ROLLBACK, SUBMIT, COMMAND}
@@ -71,6 +72,11 @@ def standing(state: RunState, action: str, named: str | None = None) -> Pinned:
     here = None if step is None else step.step_id
     about = named if named is not None and action in AT_THE_STEP else here
     return Pinned(step_id=about, delivery=state.delivery, invalidations=state.invalidations)
+
+
+def held_to(pinned: Pinned, action: str) -> str | None:
+    """The argument of the control itself: whoever carries it out looks once more, when nobody else can move the run."""
+    return visit(pinned.delivery, pinned.invalidations) if action in _ANSWERS else None
 
 
 def advance_approvals(approvals: Approvals, event: Event) -> None:

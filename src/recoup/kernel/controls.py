@@ -74,6 +74,12 @@ def gate(state: RunState) -> StepRecord | None:
     return step if _is_gate(state, step) else None
 
 
+def visit(delivery: int | None, invalidations: int) -> str:
+    """What an answer to a gate names, as its argument, to count at no later visit. Nobody can come there again but in
+    another delivery, or over steps that were performed anew."""
+    return f"visit-{delivery}-{invalidations}"
+
+
 def unsettled(state: RunState) -> StepRecord | None:
     """The step with an unknown outcome that an escalation is about."""
     if state.status is not RunStatus.ESCALATED or state.escalated_step is None:
@@ -204,6 +210,8 @@ def _approval(state: RunState, control: Control, _policy: Policy) -> str | None:
         return _no_gate(state)
     if control.step_id not in (None, step.step_id):
         return f"the run waits at {step.step_id}, not at {control.step_id}"
+    if control.argument not in (None, visit(state.delivery, state.invalidations)):
+        return f"the run came to {step.step_id} again since this was asked for: ask for it again"
     return None
 
 

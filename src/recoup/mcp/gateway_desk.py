@@ -14,6 +14,8 @@ from recoup.mcp.desk import Document, HealWord, Steering, Submission
 
 _TIMEOUT_S: Final = 30.0
 _NOT_FOUND: Final = 404
+_PAGE_ITEMS: Final = 500
+_PAGES_MAX: Final = 100
 
 
 class GatewayDesk:
@@ -39,7 +41,7 @@ class GatewayDesk:
         return await self._get(_path("/api/runs", run_id, "steps"))
 
     async def attempts(self, run_id: str) -> Document:
-        return await self._get(_path("/api/runs", run_id, "attempts"))
+        return await self._pages(_path("/api/runs", run_id, "attempts"))
 
     async def events(self, run_id: str, after: int, limit: int) -> Document:
         return await self._get(_path("/api/runs", run_id, "events"), after=after, limit=limit)
@@ -48,7 +50,7 @@ class GatewayDesk:
         return await self._get(_path("/api/runs", run_id, "logs", step), limit=limit_bytes, tail="true")
 
     async def workflows(self) -> Document:
-        return await self._get("/api/workflows")
+        return await self._pages("/api/workflows")
 
     async def mode(self, workflow: str) -> Document:
         return await self._get(_path("/api/workflows", workflow, "mode"))
@@ -72,6 +74,18 @@ class GatewayDesk:
             **{"as": wanted.as_, "force": wanted.force},
         }
         return await self._ask("POST", _path("/api/runs", run_id, "control"), body=said)
+
+    async def _pages(self, path: str) -> Document:
+        """One after the other, as one; with a `nextCursor` where there are more than anybody looks through."""
+        items: list[Any] = []
+        cursor = None
+        for _ in range(_PAGES_MAX):
+            found = await self._get(path, limit=_PAGE_ITEMS, cursor=cursor)
+            items += found["items"]
+            cursor = found["nextCursor"]
+            if cursor is None:
+                break
+        return {"items": items, "nextCursor": cursor}
 
     async def _get(self, path: str, **query: str | int | None) -> Document:
         return await self._ask("GET", path, {key: value for key, value in query.items() if value is not None})

@@ -114,6 +114,14 @@ class Hiding:
             await self._records.fetch_missing(state.run_id)
             return self._secrets_known(state)
 
+    async def of_run_with_id(self, run_id: str) -> Plan:
+        """The same, reading no more than can tell of a secret: the first event, unless outputs may be some, too."""
+        state = await self._records.beginning(run_id)
+        outputs = [spec for step in state.plan.steps for spec in step.outputs.values()]
+        if state.reuse_from is not None or any(spec.secret for spec in outputs):
+            state = await self._records.state(run_id)
+        return await self.of_run(state)
+
     def _secrets_known(self, state: RunState) -> Plan:
         files = self._records.files(state.run_id)
         plan = plan_of(state, files)

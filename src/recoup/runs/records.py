@@ -36,6 +36,13 @@ class Records:
     async def state(self, run_id: str) -> RunState:
         return fold(run_id, await self.events(run_id))
 
+    async def beginning(self, run_id: str) -> RunState:
+        """As it was submitted, from its first event alone: the plan, its steps and the inputs. Raises NotFound."""
+        first = await self.ledger.read(run_stream(run_id), 0, 1)
+        if not first:
+            raise NotFound(f"there is no run {run_id!r}", hint="List them: recoup runs")
+        return fold(run_id, first)
+
     async def events(self, run_id: str, after: int = 0) -> list[Event]:
         """All events of a run, in order."""
         found: list[Event] = []
