@@ -241,6 +241,37 @@ async def test_what_is_asked_often_is_found_by_an_index(postgres: PostgresServer
             assert not scanned, f"{name}: {plan}"
 
 
+async def test_a_ledger_that_was_empty_when_it_was_opened_never_goes_through_its_tables(
+    postgres: PostgresServer,
+) -> None:
+    """Plans are made once for a connection, and nobody has counted the rows for the first minute."""
+    url = postgres.prepared_database()
+    ledger, runs = await PostgresLedger.open(url), 250
+    for number in range(runs):
+        await ledger.append(facts(into(f"run:r{number}", submitted())))
+        lease = await claimed(ledger, f"r{number}")
+        await ledger.append(facts(into(f"run:r{number}", note()), lease=lease))
+        await ledger.release(lease)
+    await ledger.close()
+    with psycopg.connect(url, autocommit=True) as other:
+        await others_gone(other)
+        fetched = other.execute(
+            "SELECT relname, idx_tup_fetch + seq_tup_read FROM pg_stat_user_tables"
+            " WHERE relname IN ('runs', 'leases', 'streams')"
+        ).fetchall()
+    assert len(fetched) == 3
+    assert {table: rows for table, rows in fetched if not 0 < rows < 30 * runs} == {}
+
+
+async def others_gone(connection: psycopg.Connection[Any]) -> None:
+    """What a session has counted is known when it has ended."""
+    others = (
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
+    while connection.execute(others).fetchone() != (0,):
+        await asyncio.sleep(0.01)
+
+
 async def test_lists_of_runs_are_read_from_the_index_that_is_meant(postgres: PostgresServer) -> None:
     """Whatever is asked; on a table so small a bitmap would do as well."""
     options = "-c search_path=recoup -c enable_seqscan=off -c enable_bitmapscan=off"

@@ -49,8 +49,14 @@ _FOR_ALL = {
     "jit": "off",
 }
 """Whoever has waited for a lock must see what was written meanwhile, whatever the database or the role prefers."""
-_WRITING = {"statement_timeout": str(STATEMENT_MAX_MS), "enable_seqscan": "off"}
-"""Tables may grow a thousandfold before their statistics say so: what a writer asks is always found by an index."""
+_WRITING = {
+    "statement_timeout": str(STATEMENT_MAX_MS),
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+}
+"""Tables may grow a thousandfold before their statistics say so: what a writer asks is always found by an index, row
+for row, and never by going through a whole table that was small when the plan was made."""
 _READING = {
     "statement_timeout": str(READ_MAX_MS),
     "default_transaction_read_only": "on",

@@ -25,6 +25,10 @@ TURN_WAIT_MAX_MS = 60_000
 """For another process that migrates just now."""
 
 _LOCK = 1380270926
+_WHOLE_TABLES = "; ".join(
+    f"SET LOCAL enable_{way} TO DEFAULT" for way in ("seqscan", "hashjoin", "mergejoin")
+)
+"""A migration reads them once, from end to end."""
 
 
 async def migrate(
@@ -44,7 +48,7 @@ async def migrate(
     await connection.execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
     async with connection.transaction():
         await connection.execute(
-            f"SET LOCAL lock_timeout = {LOCK_WAIT_MAX_MS}; SET LOCAL statement_timeout = 0"
+            f"SET LOCAL lock_timeout = {LOCK_WAIT_MAX_MS}; SET LOCAL statement_timeout = 0; {_WHOLE_TABLES}".encode()
         )
         version = await schema_version(connection, address, len(scripts))
         for script in scripts[version:]:
