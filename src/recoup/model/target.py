@@ -108,8 +108,9 @@ def element_words(element: Element) -> str:
 
 def said_by(element: Element) -> str:
     """What names it to a person: the first thing that is to be read or heard."""
-    named = (element.text, element.name, element.label, element.placeholder, element.alt, element.title)
-    return next((said for said in named if said), "")
+    return (
+        element.text or element.name or element.label or element.placeholder or element.alt or element.title
+    )
 
 
 def identity_of(element: Element) -> tuple[str, ...]:

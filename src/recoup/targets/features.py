@@ -6,10 +6,9 @@ word: every machine gets the same numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
 from math import fsum, log, log1p
-from operator import eq
 from typing import Final
 
 import numpy as np
@@ -93,6 +92,8 @@ _LED: Final = [
 _UNTIL_PLACED: Final = len(COMPARED) + len(PLACED)
 _UNTIL_RELATIVE: Final = _UNTIL_PLACED + len(RELATIVE)
 _BEST: Final = [AT[name] for name in ("said_alike", "link", "id")]
+_LEADS: Final = slice(AT["said_lead"], AT["neighbours_lead"] + 1)
+_BESTS: Final = slice(AT["said_best"], AT["id_best"] + 1)
 
 
 class Wanted:
@@ -113,40 +114,45 @@ class Wanted:
 
 
 def _hint_weight(hint: str, page: Page) -> float:
-    return log1p(len(page) / (1 + page.all_attributes.count(hint)))
+    return log1p(len(page) / (1 + page.occurring(hint)))
 
 
 def features(wanted: Wanted, page: Page, candidates: Ints, same: Bools) -> Floats:
     """One row per candidate. `same` says which of them are one thing for a click, nested or on top of one another."""
-    compared = _compared(wanted, page, candidates.tolist())
-    placed = _placed(wanted.element, page.boxes[candidates])
-    nearness = _nearness(wanted.element, page)[candidates]
-    siblings = np.log(page.siblings[candidates])
-    rows = np.empty((len(candidates), len(NAMES)))
-    rows[:, : len(COMPARED)] = compared
-    rows[:, len(COMPARED) : _UNTIL_PLACED] = placed
-    rows[:, _UNTIL_PLACED:_UNTIL_RELATIVE] = _relative(compared, placed, same, siblings, nearness)
-    rows[:, _UNTIL_RELATIVE:] = _about(wanted, page)
-    return rows
+    chosen = candidates.tolist()
+    columns = np.empty((len(NAMES), len(chosen)))
+    columns[: len(COMPARED)] = _compared(wanted, page, chosen)
+    columns[len(COMPARED) : _UNTIL_PLACED] = _placed(wanted.element, page, candidates)
+    columns[AT["nearer"]] = _nearness(wanted.element, page, candidates)
+    columns[AT["siblings"]] = np.log(page.siblings(chosen))
+    _relate(columns, same)
+    columns[_UNTIL_RELATIVE:] = np.array(_about(wanted, page))[:, None]
+    return columns.T
 
 
 def _compared(wanted: Wanted, page: Page, candidates: list[int]) -> Floats:
-    """Column by column: asking one thing of all candidates is quicker than asking everything of one after the other."""
+    """Column by column: asking one thing of all candidates is quicker than asking everything of one after the other.
+
+    Many of them say the same, lead to the same place or are of the same kind: of these, one is asked for all.
+    """
     mine, element = wanted.facets, wanted.element
     its = [page.facets(index) for index in candidates]
     others = [page.elements[index] for index in candidates]
+    words = tuple(_by_words(wanted, its, page))
     columns: tuple[Iterable[float], ...] = (
-        *zip(*[_by_words(wanted, one, page) for one in its], strict=True),
+        *words[:2],
+        [not mine.faces.isdisjoint(one.faces) for one in its],
+        *words[2:],
         _agreements(element.id, [other.id for other in others]),
         _alike_ids(element.id, [other.id for other in others]),
         _agreements(element.test_id, [other.test_id for other in others]),
         _agreements(element.name_attribute, [other.name_attribute for other in others]),
-        *zip(*[_by_link(wanted, one) for one in its], strict=True),
-        [overlap(mine.classes, one.classes) if mine.classes or one.classes else 0.5 for one in its],
+        *_by_link(wanted, its),
+        _alike_sets(mine.classes, [one.classes for one in its]),
         *zip(*[_by_hints(wanted, one) for one in its], strict=True),
         [element.tag == other.tag for other in others],
         _agreements(element.role, [other.role for other in others]),
-        [kinds_alike(element, other) for other in others],
+        _alike_kinds(element, others),
         _agreements(element.type, [other.type for other in others]),
         *_by_path(mine, its),
         _agreements(element.id_xpath, [other.id_xpath for other in others]),
@@ -155,28 +161,37 @@ def _compared(wanted: Wanted, page: Page, candidates: list[int]) -> Floats:
         _agreements(mine.landmarks, [one.landmarks for one in its]),
         *zip(*[_by_neighbours(wanted, one) for one in its], strict=True),
         _agreements(element.container, [other.container for other in others]),
-        _alike_ancestors(element.ancestors, [other.ancestors for other in others]),
+        _alike_sets(element.ancestors, [other.ancestors for other in others]),
     )
     size = len(COMPARED) * len(candidates)
     flat = np.fromiter(chain.from_iterable(columns), np.float64, size)
-    return flat.reshape(len(COMPARED), len(candidates)).T
+    return flat.reshape(len(COMPARED), len(candidates))
 
 
-def _by_words(wanted: Wanted, its: Facets, page: Page) -> tuple[float, ...]:
+def _by_words(wanted: Wanted, its: Sequence[Facets], page: Page) -> Iterable[tuple[float, ...]]:
+    told = {said: _words_told(wanted, one, page) for said, one in {one.said: one for one in its}.items()}
+    return zip(*[told[one.said] for one in its], strict=True)
+
+
+def _words_told(wanted: Wanted, its: Facets, page: Page) -> tuple[float, ...]:
     mine = wanted.facets
     equal = bool(mine.said) and mine.said == its.said
-    both = mine.words & its.words
-    shared = fsum([wanted.rarity[word] for word in both]) if both else 0.0
-    strange = [] if equal else page.rarities(its.words - both)
-    whole = wanted.rarity_sum + fsum(strange)
+    both, saying = mine.words & its.words, page.saying(its)
+    shared, foreign, rarest_foreign = 0.0, saying.weight, saying.rarest
+    if equal:
+        shared, foreign, rarest_foreign = wanted.rarity_sum, 0.0, 0.0
+    elif both:
+        strange = page.rarities(its.words - both)
+        shared = fsum([wanted.rarity[word] for word in both])
+        foreign, rarest_foreign = fsum(strange), max(strange, default=0.0)
+    whole = wanted.rarity_sum + foreign
     return (
         equal,
         1.0 if equal else likeness(mine.pairs, its.pairs),
-        not mine.faces.isdisjoint(its.faces),
         shared / whole if whole else 0.0,
         shared / wanted.rarity_sum if wanted.rarity_sum else 0.0,
         wanted.rarest in both if wanted.rarest else 0.5,
-        max(strange) if strange else 0.0,
+        rarest_foreign,
         log((len(its.said) + 3) / (len(mine.said) + 3)),
         _begins_same(mine.said, its.said),
         _agree(mine.first, its.first),
@@ -184,7 +199,7 @@ def _by_words(wanted: Wanted, its: Facets, page: Page) -> tuple[float, ...]:
         not (equal or wanted.opposites.isdisjoint(its.words)) and are_opposites(mine.words, its.words),
         mine.numbers != its.numbers,
         bool(its.said),
-        log1p(len(page.speakers[its.said])) if its.said else 0.0,
+        saying.spoken,
     )
 
 
@@ -192,13 +207,19 @@ def _begins_same(mine: str, its: str) -> bool:
     return bool(mine and its) and (mine.startswith(its) or its.startswith(mine))
 
 
-def _by_link(wanted: Wanted, its: Facets) -> tuple[float, ...]:
+def _by_link(wanted: Wanted, its: Sequence[Facets]) -> Iterable[tuple[float, ...]]:
+    links = [(one.link, one.parameters) for one in its]
+    told = {link: _link_told(wanted, one) for link, one in dict(zip(links, its, strict=True)).items()}
+    return zip(*[told[link] for link in links], strict=True)
+
+
+def _link_told(wanted: Wanted, its: Facets) -> tuple[float, ...]:
     mine = wanted.facets
     if not mine.link or not its.link:
         missing = -0.5 if bool(mine.link) != bool(its.link) else 0.0
         return (missing, missing, missing, missing, 0.0, 0.0)
     equal = mine.link == its.link
-    address = 1.0 if equal else overlap(frozenset(mine.address[1:]), frozenset(its.address[1:]))
+    address = 1.0 if equal else overlap(mine.beyond, its.beyond)
     return (
         1.0 if equal else -1.0,
         address,
@@ -264,72 +285,79 @@ def _by_neighbours(wanted: Wanted, its: Facets) -> tuple[float, float]:
 
 def _common(left: tuple[str, ...], right: tuple[str, ...]) -> int:
     """How many are the same before the first that differs."""
-    return [*map(eq, left, right), False].index(False)
+    same = 0
+    for mine, its in zip(left, right, strict=False):
+        if mine != its:
+            break
+        same += 1
+    return same
 
 
-def _alike_ancestors(mine: tuple[str, ...], its: Iterable[tuple[str, ...]]) -> list[float]:
+def _alike_sets(mine: Collection[str], its: Sequence[Collection[str]]) -> list[float]:
+    """What they share among all they have; in between where there is nothing to share."""
     ours = frozenset(mine)
-    return [overlap(ours, frozenset(one)) if mine or one else 0.5 for one in its]
+    told = {one: overlap(ours, frozenset(one)) if mine or one else 0.5 for one in set(its)}
+    return [told[one] for one in its]
 
 
-def _placed(element: Element, boxes: Floats) -> Floats:
+def _alike_kinds(mine: Element, its: Sequence[Element]) -> list[bool]:
+    kinds = [(one.role, one.tag, one.type) for one in its]
+    told = {kind: kinds_alike(mine, one) for kind, one in dict(zip(kinds, its, strict=True)).items()}
+    return [told[kind] for kind in kinds]
+
+
+def _placed(element: Element, page: Page, candidates: Ints) -> Floats:
     """Where they are, against where it was; nothing is said of an element without a place."""
-    box = element.box
+    box, columns = element.box, np.zeros((len(PLACED), len(candidates)))
     if not box.width * box.height:
-        return np.zeros((len(boxes), len(PLACED)))
-    x, y, width, height = boxes.T
-    across = x + width / 2 - box.x - box.width / 2
-    down = y + height / 2 - box.y - box.height / 2
-    columns: tuple[Floats, ...] = (
-        np.log1p(np.abs(across)),
-        np.log1p(np.abs(down)),
-        np.log1p(np.hypot(across, down)),
-        (np.abs(x - box.x) < 4) * 1.0,
-        (np.abs(y - box.y) < 4) * 1.0,
-        np.log((width + 4) / (box.width + 4)),
-        np.log((height + 4) / (box.height + 4)),
-        np.log((width * height + 16) / (box.width * box.height + 16)),
-    )
-    return np.stack(columns, axis=1)
+        return columns
+    place, size = np.array([[box.x], [box.y]]), np.array([[box.width], [box.height]])
+    sides, away = page.sides[:, candidates], page.centres[:, candidates] - place - size / 2
+    far, near, larger = columns[:3], columns[3:5], columns[5:]
+    np.abs(away, out=far[:2])
+    np.hypot(away[0], away[1], out=far[2])
+    np.log1p(far, out=far)
+    near[:] = np.abs(sides[:2] - place) < 4
+    larger[:2] = (sides[2:] + 4) / (size + 4)
+    larger[2] = (sides[2] * sides[3] + 16) / (box.width * box.height + 16)
+    np.log(larger, out=larger)
+    return columns
 
 
-def _nearness(element: Element, page: Page) -> Floats:
-    """Of every element of the page: how many are nearer to the recorded place. Without a place: half of them."""
+def _nearness(element: Element, page: Page, candidates: Ints) -> Floats:
+    """How many elements of the page are nearer to the recorded place. Without a place: half of them."""
     box = element.box
     if not box.width * box.height:
-        return np.full(len(page), log1p(len(page) / 2))
-    x, y, width, height = page.boxes.T
-    away = np.hypot(x + width / 2 - box.x - box.width / 2, y + height / 2 - box.y - box.height / 2)
+        return np.full(len(candidates), log1p(len(page) / 2))
+    across, down = page.centres
+    away = np.hypot(across - box.x - box.width / 2, down - box.y - box.height / 2)
     nearer = np.empty(len(page))
     nearer[np.argsort(away, kind="stable")] = np.arange(len(page))
-    found: Floats = np.log1p(nearer)
+    found: Floats = np.log1p(nearer[candidates])
     return found
 
 
-def _relative(compared: Floats, placed: Floats, same: Bools, siblings: Floats, nearness: Floats) -> Floats:
-    said, equal = compared[:, AT["said_alike"]], compared[:, AT["said_equal"]]
-    distance = placed[:, PLACED.index("distance")]
-    columns = (
-        nearness,
-        _same_said_near(said, distance, same),
-        siblings,
-        (~same) @ equal,
-    )
-    best = np.tile(compared[:, _BEST].max(axis=0), (len(said), 1))
-    return np.hstack((_leads(compared[:, _LED], same), np.stack(columns, axis=1), best))
+def _relate(columns: Floats, same: Bools) -> None:
+    """What is told of each by the others; the columns that are compared and placed are there."""
+    others = ~same
+    said, distance = columns[AT["said_alike"]], columns[AT["distance"]]
+    columns[_LEADS] = _leads(columns[_LED], others)
+    columns[AT["same_said_near"]] = _same_said_near(said, distance, others)
+    columns[AT["said_equal_elsewhere"]] = others @ columns[AT["said_equal"]]
+    columns[_BESTS] = columns[_BEST].max(axis=1)[:, None]
 
 
-def _leads(values: Floats, same: Bools) -> Floats:
+def _leads(values: Floats, others: Bools) -> Floats:
     """By how much each is ahead of the best other thing; where there is none, of nothing."""
-    others = np.where(same[:, :, None], -np.inf, values[None, :, :]).max(axis=1)
-    leads: Floats = values - np.where(others == -np.inf, 0.0, others)
+    best = np.where(others, values[:, None, :], -np.inf).max(axis=2)
+    leads: Floats = values - np.where(best == -np.inf, 0.0, best)
     return leads
 
 
-def _same_said_near(said: Floats, distance: Floats, same: Bools) -> Floats:
-    """1 where another thing, no less alike in words, is nearer to the recorded place."""
-    rival = (said[None, :] >= said[:, None]) & ~same & (distance[None, :] < distance[:, None])
-    near: Floats = np.asarray(rival.any(axis=1), dtype=np.float64)
+def _same_said_near(said: Floats, distance: Floats, others: Bools) -> Bools:
+    """Where another thing, no less alike in words, is nearer to the recorded place."""
+    rival = (said >= said[:, None]) & others & (distance < distance[:, None])
+    near: Bools = np.asarray(rival.any(axis=1))
     return near
 
 

@@ -29,35 +29,39 @@ def shortlist(wanted: Wanted, page: Page, limit: int = SHORTLIST_MAX, *, always:
 
 
 def _likely(wanted: Wanted, page: Page) -> Floats:
-    likely = _by_words(wanted, page)
-    element = wanted.element
-    for places, value, worth in (
-        (page.ids, element.id, 2.0),
-        (page.test_ids, element.test_id, 3.0),
-        (page.name_attributes, element.name_attribute, 1.5),
-        (page.links, wanted.facets.link, 2.5),
-        (page.speakers, wanted.facets.said, 2.0),
-        (page.tags, element.tag, 0.6),
-    ):
-        likely[places.get(value, [])] += worth if value else 0.0
+    likely, element = _by_words(wanted, page), wanted.element
+    if element.id:
+        likely[page.ids.get(element.id, [])] += 2.0
+    if element.test_id:
+        likely[page.test_ids.get(element.test_id, [])] += 3.0
+    if element.name_attribute:
+        likely[page.name_attributes.get(element.name_attribute, [])] += 1.5
+    if wanted.facets.link:
+        likely[page.links.get(wanted.facets.link, [])] += 2.5
+    if wanted.facets.said:
+        likely[page.speakers.get(wanted.facets.said, [])] += 2.0
+    if element.tag in page.tags:
+        likely[page.tags[element.tag]] += 0.6
     for name in element.classes:
-        having = page.classes.get(name, [])
-        likely[having] += 0.8 / (1 + len(having) / 10)
-    return likely + _by_place(element, page.boxes)
+        if name in page.classes:
+            having = page.classes[name]
+            likely[having] += 0.8 / (1 + len(having) / 10)
+    return likely + _by_place(element, page)
 
 
 def _by_words(wanted: Wanted, page: Page) -> Floats:
     likely = np.zeros(len(page))
     for word, rarity in wanted.rarity.items():
-        likely[page.holders.get(word, [])] += 3.0 * rarity / wanted.rarity_sum
+        if word in page.holders:
+            likely[page.holders[word]] += 3.0 * rarity / wanted.rarity_sum
     return likely / (1.0 + np.maximum(0, page.lengths - len(wanted.facets.words)) / 8)
 
 
-def _by_place(element: Element, boxes: Floats) -> Floats:
+def _by_place(element: Element, page: Page) -> Floats:
     box = element.box
     if not box.width * box.height:
-        return np.zeros(len(boxes))
-    x, y, width, height = boxes.T
+        return np.zeros(len(page))
+    x, y, width, height = page.sides
     away = np.hypot(x - box.x, y - box.y)
     size = np.abs(np.log((width + 4) / (box.width + 4))) + np.abs(np.log((height + 4) / (box.height + 4)))
     nearness: Floats = 1.2 / (1 + away / 150) + 0.8 / (1 + size)
@@ -66,7 +70,7 @@ def _by_place(element: Element, boxes: Floats) -> Floats:
 
 def one_thing(page: Page, candidates: Ints) -> Bools:
     """Which of them are the same thing for a click: nested and of like size, or one on top of the other."""
-    order, end = page.order[candidates], page.end[candidates]
+    order, end = (places[candidates] for places in page.nesting)
     boxes = page.boxes[candidates]
     area = boxes[:, 2] * boxes[:, 3]
     inside = (order[:, None] <= order[None, :]) & (order[None, :] < end[:, None])

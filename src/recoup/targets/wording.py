@@ -14,10 +14,14 @@ INITIALS_MAX: Final = 60
 """In longer texts a dot ends a sentence."""
 
 _WORD: Final = re.compile(r"\w+")
+_SPACED: Final = bytes(code if re.match(r"\w", chr(code)) else ord(" ") for code in range(256))
+"""ASCII with a space for all that is in no word: several times quicker than the expression."""
 _PART: Final = re.compile(r"[A-Z]?[^\W\d_A-Z]+|[A-Z]+|\d+")
 _INITIALS: Final = re.compile(r"(?<=\b\w)\.(?=\w\b|\s|$)")
 _ADDRESS: Final = re.compile(r"^(?:https?:)?//(?:www\.)?", re.IGNORECASE)
 _ENDING: Final = re.compile(r"(?:/|\.html?|\.php|\.aspx?|\bindex)+$")
+_ENDED: Final = ("/", ".html", ".htm", ".php", ".aspx", ".asp", "index", "\n")
+"""What an address must end in to have such an ending: to look for one in each address takes longer."""
 
 
 def words_of(text: str) -> list[str]:
@@ -27,6 +31,8 @@ def words_of(text: str) -> list[str]:
         text = text.replace("'", "").replace("’", "")
     if "." in text and len(text) <= INITIALS_MAX:
         text = _INITIALS.sub("", text)
+    if text.isascii():
+        return text.encode("ascii").translate(_SPACED).decode("ascii").split()
     return _WORD.findall(text)
 
 
@@ -42,8 +48,9 @@ def link_of(href: str) -> str:
     """
     if not href or href[0] == "#" or href[-1] == "#" or href.startswith("javascript:"):
         return ""
-    plain = _ADDRESS.sub("", href).partition("#")[0].partition("?")[0].lower()
-    return _ENDING.sub("", plain) or ("/" if plain else "")
+    address = _ADDRESS.sub("", href) if "//" in href[:8] else href
+    plain = address.partition("#")[0].partition("?")[0].lower()
+    return (_ENDING.sub("", plain) if plain.endswith(_ENDED) else plain) or ("/" if plain else "")
 
 
 def parameters_of(href: str) -> frozenset[str]:
