@@ -34,7 +34,15 @@ async def measure() -> list[Figure]:
 
 
 async def kept_ms() -> float:
-    spec = ProcessSpec(argv=("true",), cwd="/", env=dict(os.environ), wall_timeout_s=60, idle_timeout_s=60)
+    spec = ProcessSpec(
+        argv=("true",),
+        cwd="/",
+        env=dict(os.environ),
+        wall_timeout_s=60,
+        idle_timeout_s=60,
+        processes_max=4_096,
+        memory_max_bytes=0,
+    )
     lifeline = LeaseLifeline(SystemClock().now().boot_us / 1e6 + 60)
     began = time.perf_counter()
     ended = await LinuxKeeper().keep(

@@ -27,6 +27,8 @@ class StepOptions(TypedDict, total=False):
     polls: bool
     max_attempts: int
     no_progress_limit: int
+    max_processes: int
+    max_memory: str | int
     rescue: Sequence[Any]
     on_empty: Sequence[Any]
     always: Sequence[Any]

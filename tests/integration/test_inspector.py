@@ -61,6 +61,14 @@ async def test_a_file_that_is_too_long_to_be_read_says_nothing_of_its_end(tmp_pa
     assert (await held(JsonCheck("long", "a"), scene(tmp_path)))[0] is None
 
 
+async def test_a_folder_is_no_file_and_nothing_of_it_stays_open(tmp_path: Path) -> None:
+    (tmp_path / "made").mkdir()
+    before = len([*Path("/proc/self/fd").iterdir()])
+    for check in (FileCheck("made", contains=TextMatch(text="a")), JsonCheck("made", "a")):
+        assert await held(check, scene(tmp_path)) == (False, "made is not a regular file")
+    assert len([*Path("/proc/self/fd").iterdir()]) == before
+
+
 @pytest.mark.parametrize(
     ("check", "wanted"),
     [

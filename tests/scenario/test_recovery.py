@@ -481,3 +481,46 @@ def test_a_new_delivery_begins_in_a_clean_workspace(cli: Cli, repo: Path) -> Non
     assert result.code == 0, result.err
     assert result.document["hardResets"] == 0
     assert result.payloads("checkpoint.restored")[0]["stepIndex"] == 0
+
+
+TAKES_TOO_MUCH = {
+    "too_many_processes": (
+        "{max_processes: 20}",
+        "for i in $(seq 60); do setsid sleep 60 & done; wait",
+        "processes at once, and the limit is 20: raise `max_processes`",
+    ),
+    "out_of_memory": (
+        "{max_memory: 64MiB}",
+        "python3 -c 'import time; held = bytearray(200 << 20); held[::4096] = held[1::4096]; time.sleep(60)'",
+        "and the limit is 67.11 MB: raise `max_memory`",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", TAKES_TOO_MUCH)
+def test_a_step_that_takes_too_much_is_killed_retried_once_and_given_up(
+    cli: Cli, repo: Path, kind: str
+) -> None:
+    limits, script, words = TAKES_TOO_MUCH[kind]
+    plan = cli.plan(f"""
+        version: 1
+        name: greedy
+        defaults: {limits}
+        steps:
+          - id: grow
+            timeout: 60s
+            run: {json.dumps(script)}
+    """)
+    began_s = time.monotonic()
+    result = cli("run", plan, "--json")
+    assert time.monotonic() - began_s < 40, "two attempts, neither up to its timeout"
+    assert result.code == 1
+    assert (result.document["status"], result.document["failureKind"]) == ("failed", kind)
+    assert result.document["failureClass"] == "unknown"
+    failed = result.payloads("task.step.attempt.failed")
+    assert [(one["failureKind"], one["failureClass"]) for one in failed] == [(kind, "unknown")] * 2
+    for said in (*(one["summary"] for one in failed), result.document["reason"]):
+        assert "killed by Recoup" in said and words in said
+    (given_up,) = result.payloads("task.self_heal.exhausted")
+    assert (given_up["failureClass"], given_up["retryable"]) == ("unknown", False)
+    assert given_up["reason"].startswith("unknown_retries_max")

@@ -552,6 +552,16 @@ def test_gemini_says_on_stderr_alone_that_it_waits_for_its_service(line: str, cl
         assert classify(facts_of(told), Policy()) is wanted
 
 
+@pytest.mark.parametrize("kind", [FailureKind.OUT_OF_MEMORY, FailureKind.TOO_MANY_PROCESSES])
+def test_an_agent_that_took_too_much_says_that_whatever_it_waited_for(kind: FailureKind) -> None:
+    listener = Listener(DIALECTS["gemini"], NOBODY)
+    listener.heed("stdout", raw([BEGIN]))
+    listener.heed("stderr", f"{next(iter(GEMINI_RETRIES))}\n".encode())
+    killed = Outcome(kind=kind, detail="killed by Recoup", outcome_known=False)
+    told = concluded(killed, listener, "gemini", Call(("gemini",), "x"))
+    assert (told.detail, classify(facts_of(told), Policy())) == ("killed by Recoup", FailureClass.UNKNOWN)
+
+
 @pytest.mark.parametrize(("words", "code", "cls"), [(*key, cls) for key, cls in GEMINI_ERRORS.items()])
 def test_geminis_last_word_and_its_exit_code_tell_what_the_service_said(
     words: str, code: int, cls: FailureClass

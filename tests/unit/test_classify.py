@@ -68,6 +68,7 @@ def test_every_kind_but_cancelled_has_a_class() -> None:
         (FailureKind.POSTCONDITION_FAILED, UNKNOWN),
         (FailureKind.EXIT_NONZERO, UNKNOWN),
         (FailureKind.OUT_OF_MEMORY, UNKNOWN),
+        (FailureKind.TOO_MANY_PROCESSES, UNKNOWN),
         (FailureKind.DISK_FULL, UNKNOWN),
         (FailureKind.RATE_LIMITED, COOLDOWN),
         (FailureKind.SECRET_UNDECLARED, CONTRACT),
@@ -179,6 +180,13 @@ def test_a_told_waiting_time_is_a_cooldown_unless_trying_again_cannot_help(
     kind: FailureKind, cls: FailureClass
 ) -> None:
     assert classify(Facts(kind=kind, exit_code=1, retry_after_s=20), DEFAULT) is cls
+
+
+@pytest.mark.parametrize("kind", [FailureKind.OUT_OF_MEMORY, FailureKind.TOO_MANY_PROCESSES])
+def test_nothing_that_was_printed_makes_a_step_that_took_too_much_a_passing_fault(kind: FailureKind) -> None:
+    said = "connection reset by peer\ntoo many requests, retry after 30"
+    facts = Facts(kind=kind, signal=9, retry_after_s=30, agent_event="claude:retry:overloaded", excerpt=said)
+    assert classify(facts, DEFAULT) is UNKNOWN
 
 
 # Words

@@ -197,6 +197,19 @@ def test_a_lost_driver_and_a_cooldown_say_nothing_about_progress() -> None:
     assert isinstance(decide(state(2, earlier=(mark_of(busy),)), busy, Policy(), NOW), Retry)
 
 
+@pytest.mark.parametrize("kind", [FailureKind.OUT_OF_MEMORY, FailureKind.TOO_MANY_PROCESSES])
+def test_a_step_that_took_too_much_twice_is_neither_reset_further_nor_delivered_again(
+    kind: FailureKind,
+) -> None:
+    """Ending alike is all that it can do: no reset gives it more."""
+    again = failure(FailureClass.UNKNOWN, kind=kind)
+    assert isinstance(decide(state(1, unknown_failures=1), again, Policy(), NOW), SoftReset)
+    decision = decide(state(2, unknown_failures=2, earlier=(mark_of(again),)), again, Policy(), NOW)
+    assert isinstance(decision, GiveUp)
+    assert (decision.cls, decision.redeliver) == (FailureClass.UNKNOWN, False)
+    assert decision.reason.startswith("unknown_retries_max")
+
+
 def test_a_step_that_polls_may_repeat_itself() -> None:
     same = failure()
     assert isinstance(decide(state(2, earlier=(mark_of(same),)), same, Policy(polls=True), NOW), SoftReset)
@@ -458,12 +471,18 @@ def test_a_step_that_asks_for_a_reset_gets_a_fresh_process() -> None:
 
 
 def test_a_step_that_asks_for_a_hard_reset_gets_one_where_that_is_possible_and_left() -> None:
-    wish = asked(FailureKind.HARD_RESET_REQUESTED)
-    assert isinstance(decide(state(), wish, Policy(), NOW), HardReset)
-    without = decide(state(can_hard_reset=False), wish, Policy(), NOW)
-    assert isinstance(without, SoftReset) and "no workspace to reset" in without.reason
-    used = decide(state(resets=1), wish, Policy(job_self_heal_max_resets=1), NOW)
-    assert isinstance(used, SoftReset) and "job_self_heal_max_resets: 1 of 1 used" in used.reason
+    wish, stuck = asked(FailureKind.HARD_RESET_REQUESTED), FailureClass.STUCK_NO_PROGRESS
+    assert decide(state(), wish, Policy(), NOW) == HardReset(
+        "the step asked for a hard reset: restore the workspace aside", stuck, 500
+    )
+    assert decide(state(can_hard_reset=False), wish, Policy(), NOW) == SoftReset(
+        "the step asked for a hard reset, and has no workspace to reset: fresh process", stuck, 500
+    )
+    assert decide(state(resets=1), wish, Policy(job_self_heal_max_resets=1), NOW) == SoftReset(
+        "the step asked for a hard reset; job_self_heal_max_resets: 1 of 1 used: fresh process, same workspace",
+        stuck,
+        500,
+    )
 
 
 def test_who_asks_again_and_again_comes_to_the_end_of_the_same_budgets() -> None:

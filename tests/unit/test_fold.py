@@ -218,6 +218,13 @@ def test_a_step_beats_its_plan_which_beats_the_policy() -> None:
     )  # fmt: skip
 
 
+def test_what_a_step_may_take_is_said_by_it_its_plan_or_the_policy() -> None:
+    step = Step(id="a", action=RunAction("x"), limits=Limits(max_processes=7))
+    plan = Plan(name="w", steps=(step,), defaults=Limits(max_processes=5, max_memory_bytes=9))
+    policy = step_policy(Policy(step_processes_max=3, step_memory_max_bytes=1), plan, step)
+    assert (policy.step_processes_max, policy.step_memory_max_bytes) == (7, 9)
+
+
 def test_a_policy_digest_names_its_content() -> None:
     assert policy_digest(Policy()) == policy_digest(Policy())
     assert policy_digest(Policy()) != policy_digest(with_limits(Policy(), Limits(max_attempts=4)))

@@ -187,6 +187,13 @@ def test_a_plan_is_made_of_plain_values() -> None:
     assert digest(msgspec.to_builtins(plan)) == digest(msgspec.to_builtins(FULL_PLAN))
 
 
+def test_a_plan_and_a_step_may_say_how_much_is_taken() -> None:
+    head = "defaults: {max_processes: 200, max_memory: 2GB}\n"
+    plan = parse_plan(plan_with("  - {run: x, max_memory: 1.5GiB}\n", head), "plan.yaml", FOLDER)
+    assert plan.defaults == Limits(max_processes=200, max_memory_bytes=2 * 10**9)
+    assert plan.steps[0].limits == Limits(max_memory_bytes=3 << 29)
+
+
 @pytest.mark.parametrize(
     ("text", "known"),
     [
@@ -541,12 +548,21 @@ steps:
             (3, "objective", NOT_FILLED_IN),
         ),
         (
+            plan_with("  - run: x\n", "defaults: {max_memory: lots}\n"),
+            (3, "defaults.max_memory", "must be a size such as 512MB, 2GB or 1.5GiB"),
+        ),
+        (
+            plan_with("  - run: x\n    max_processes: 0\n"),
+            (5, "steps[0].max_processes", "must be at least 1"),
+        ),
+        (
             plan_with("  - run: x\n    frobnicate: 1\n"),
             (
                 5,
                 "steps[0].frobnicate",
                 "unknown key: the keys here are `always`, `env`, `expect`, `id`, `idle`, `idle_timeout`, "
-                "`max_attempts`, `no_progress_limit`, `on_empty`, `outputs`, `polls`, `rebuild`, "
+                "`max_attempts`, `max_memory`, `max_processes`, `no_progress_limit`, `on_empty`, `outputs`, `polls`, "
+                "`rebuild`, "
                 "`repeat`, `rescue`, `run`, `timeout`, `title`, `when`",
             ),
         ),
@@ -852,6 +868,8 @@ KEYS = st.sampled_from(
         "idle_timeout",
         "max_attempts",
         "no_progress_limit",
+        "max_processes",
+        "max_memory",
         "idle",
         "polls",
         "required",

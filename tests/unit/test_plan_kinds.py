@@ -318,6 +318,8 @@ def test_each_problem_of_an_approval_is_told_in_plain_words(approve: str, where:
         ("idle_timeout", "5m"),
         ("max_attempts", 3),
         ("no_progress_limit", 3),
+        ("max_processes", 200),
+        ("max_memory", "2GB"),
         ("idle", "output"),
         ("polls", False),
         ("rebuild", "rerun"),

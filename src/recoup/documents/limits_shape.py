@@ -8,10 +8,13 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from recoup.documents.durations import DURATION_MAX_S, PATTERN, duration_s
 from recoup.documents.shape import Shape
+from recoup.documents.sizes import PATTERN as SIZE_PATTERN
+from recoup.documents.sizes import SIZE_MAX_BYTES, SIZE_MIN_BYTES, size_bytes
 from recoup.model.plan import Limits
 from recoup.model.policy import IdleBy
 
 ATTEMPTS_MAX = 100
+PROCESSES_MAX = 1_000_000
 
 Duration = Annotated[
     float,
@@ -21,6 +24,19 @@ Duration = Annotated[
             "anyOf": [
                 {"type": "string", "pattern": PATTERN},
                 {"type": "number", "exclusiveMinimum": 0, "maximum": DURATION_MAX_S},
+            ]
+        }
+    ),
+]
+
+Size = Annotated[
+    int,
+    BeforeValidator(size_bytes),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "pattern": SIZE_PATTERN},
+                {"type": "integer", "minimum": SIZE_MIN_BYTES, "maximum": SIZE_MAX_BYTES},
             ]
         }
     ),
@@ -58,6 +74,18 @@ class LimitsShape(Shape):
         description="The step waits for something and may fail the same way many times.",
         examples=[True],
     )
+    max_processes: int | None = Field(
+        None,
+        ge=1,
+        le=PROCESSES_MAX,
+        description="How many processes one attempt may have at once.",
+        examples=[200],
+    )
+    max_memory: Size | None = Field(
+        None,
+        description="How much memory the processes of one attempt may take together.",
+        examples=["2GB", "512MiB"],
+    )
 
     def limits(self) -> Limits:
         return Limits(
@@ -67,4 +95,6 @@ class LimitsShape(Shape):
             no_progress_limit=self.no_progress_limit,
             idle=None if self.idle is None else IdleBy(self.idle),
             polls=self.polls,
+            max_processes=self.max_processes,
+            max_memory_bytes=self.max_memory,
         )

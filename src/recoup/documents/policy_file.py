@@ -10,7 +10,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from pydantic import AfterValidator, Field, ValidationError, create_model
 
+from recoup.documents.limits_shape import PROCESSES_MAX
 from recoup.documents.shape import Shape, Text, Version
+from recoup.documents.sizes import SIZE_MAX_BYTES
 from recoup.documents.text_file import decoded, read_text
 from recoup.documents.tree import Tree, Unreadable
 from recoup.documents.wording import NO_VALUE, Finding, Vocabulary, findings, problems_of, said_beside
@@ -41,6 +43,8 @@ RANGES: dict[str, tuple[float, float]] = {
     "cooldown_default_seconds": (0, _DAY_S),
     "cooldown_max_seconds": (0, 7 * _DAY_S),
     "stop_grace_seconds": (0, 3_600),
+    "step_processes_max": (1, PROCESSES_MAX),
+    "step_memory_max_bytes": (0, SIZE_MAX_BYTES),
     "precheck_s": (0.001, 3_600),
     "check_s": (0.001, _DAY_S),
     "page_check_s": (0.1, _DAY_S),
@@ -105,6 +109,11 @@ DESCRIPTIONS: dict[str, str] = {
     "cooldown_default_seconds": "The wait after a rate limit that does not say how long.",
     "cooldown_max_seconds": "The longest wait that a rate limit may ask for.",
     "stop_grace_seconds": "How long a process may take to stop before it is killed.",
+    "step_processes_max": "How many processes one attempt may have at once.",
+    "step_memory_max_bytes": (
+        "How much memory the processes of one attempt may take together; 0: nine tenths of what the machine, or the "
+        "container, has."
+    ),
     "precheck_s": "The longest that one check may take before the first attempt.",
     "check_s": "The longest that one check may take after an attempt.",
     "page_check_s": "The longest that a check waits for what a page should show.",

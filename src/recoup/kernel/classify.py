@@ -32,8 +32,9 @@ KIND_TO_CLASS: dict[FailureKind, FailureClass] = {
     FailureKind.CONNECTION_LOST: FailureClass.TRANSIENT_RUNTIME,
     FailureKind.DRIVER_LOST: FailureClass.TRANSIENT_RUNTIME,
     FailureKind.SPAWN_FAILED: FailureClass.DETERMINISTIC_CONTRACT,
-    # A lack of memory or disk seldom passes by itself and is no fault of the plan either: one bounded retry.
+    # A lack of memory, processes or disk seldom passes by itself and is no fault of the plan either: one bounded retry.
     FailureKind.OUT_OF_MEMORY: FailureClass.UNKNOWN,
+    FailureKind.TOO_MANY_PROCESSES: FailureClass.UNKNOWN,
     FailureKind.DISK_FULL: FailureClass.UNKNOWN,
     FailureKind.RATE_LIMITED: FailureClass.COOLDOWN,
     FailureKind.EXCEPTION: FailureClass.UNKNOWN,
@@ -102,7 +103,7 @@ def _by_kind(facts: Facts, words: str) -> Explained | None:
     if facts.kind is FailureKind.IDLE_TIMEOUT and (waiting := _by_agent_event(facts)):
         # The agent did nothing because its service did not answer, and said so.
         return waiting
-    if facts.retry_after_s is not None and cls in _MAY_WAIT:
+    if facts.retry_after_s is not None and cls in _MAY_WAIT and not facts.kind.is_excess:
         return FailureClass.COOLDOWN, f"told to wait {_duration(1000 * facts.retry_after_s)}"
     return None if cls is FailureClass.UNKNOWN else (cls, f"kind {facts.kind}")
 
@@ -305,6 +306,7 @@ _HEADLINES = {
     FailureKind.DRIVER_LOST: "the driver was lost, so how the attempt ended is not known",
     FailureKind.SPAWN_FAILED: "could not be started",
     FailureKind.OUT_OF_MEMORY: "out of memory",
+    FailureKind.TOO_MANY_PROCESSES: "too many processes",
     FailureKind.DISK_FULL: "no space left",
     FailureKind.RATE_LIMITED: "rate limited",
     FailureKind.EXCEPTION: "an exception was raised",

@@ -27,6 +27,8 @@ def with_limits(policy: Policy, limits: Limits) -> Policy:
             ("step_no_progress_limit", limits.no_progress_limit),
             ("idle_by", limits.idle),
             ("polls", limits.polls),
+            ("step_processes_max", limits.max_processes),
+            ("step_memory_max_bytes", limits.max_memory_bytes),
         )
         if value is not None
     }

@@ -21,6 +21,7 @@ class FailureKind(StrEnum):
     DRIVER_LOST = "driver_lost"
     SPAWN_FAILED = "spawn_failed"
     OUT_OF_MEMORY = "out_of_memory"
+    TOO_MANY_PROCESSES = "too_many_processes"
     DISK_FULL = "disk_full"
     RATE_LIMITED = "rate_limited"
     EXCEPTION = "exception"
@@ -44,6 +45,11 @@ class FailureKind(StrEnum):
     REJECTED = "rejected"
     RESET_REQUESTED = "reset_requested"
     HARD_RESET_REQUESTED = "hard_reset_requested"
+
+    @property
+    def is_excess(self) -> bool:
+        """Killed for what it took itself, whatever it has said or waited for before."""
+        return self in (FailureKind.OUT_OF_MEMORY, FailureKind.TOO_MANY_PROCESSES)
 
 
 class FailureClass(StrEnum):

@@ -287,6 +287,8 @@ class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
     no_progress_limit: int | None = None
     idle: IdleBy | None = None
     polls: bool | None = None
+    max_processes: int | None = None
+    max_memory_bytes: int | None = None
 
 
 class Handler(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -43,6 +43,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     cooldown_default_seconds: float = 60
     cooldown_max_seconds: float = 900
     stop_grace_seconds: float = 5
+    step_processes_max: int = 4_096
+    step_memory_max_bytes: int = 0
+    """Of all processes of an attempt together; 0: nine tenths of the memory that this machine has for us."""
     precheck_s: float = 5
     check_s: float = 300
     page_check_s: float = 10

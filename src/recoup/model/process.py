@@ -18,6 +18,8 @@ class EndedBy(StrEnum):
     STOPPED = "stopped"
     LIFELINE = "lifeline"
     SPAWN_FAILED = "spawn_failed"
+    PROCESSES_MAX = "processes_max"
+    MEMORY_MAX = "memory_max"
 
 
 class ProcessSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +34,10 @@ class ProcessSpec(msgspec.Struct, frozen=True, kw_only=True):
     grace_s: float = 5
     stdin: bytes = b""
     """What it can read there, then the end of it. Held in memory only: arguments and environments are less private."""
+    processes_max: int | None = None
+    """How many processes the tree may have at once. None: nobody counts them."""
+    memory_max_bytes: int | None = None
+    """How much memory they may take together. None: nobody looks. 0: nearly all that this machine has for us."""
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,5 +54,9 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     """How many processes had to be killed after the main one was gone or told to stop."""
     out_of_memory: bool = False
     """Its command was killed, or one of its children, while the kernel killed somebody for want of memory."""
+    seen: int = 0
+    """For `processes_max` and `memory_max`: how many processes or bytes there were at least."""
+    limit: int = 0
+    """How many there might be."""
     detail: str = ""
     """For `spawn_failed`: the operating system's words. For a tree whose keeper was killed: that it was."""

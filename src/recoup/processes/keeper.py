@@ -22,7 +22,7 @@ from recoup.processes.drain import Drain
 from recoup.processes.idle import Idle
 from recoup.processes.keeper_main import UNKILLABLE_S
 from recoup.processes.keeper_process import Hold, outlast, start_keeper
-from recoup.processes.memory import kills_for_memory, with_reason
+from recoup.processes.memory import kills_for_memory, nearly_all_memory, with_reason
 from recoup.processes.shared_process import SharedStart, anchor_shell
 from recoup.processes.sweep import cannot_be_killed
 
@@ -83,6 +83,8 @@ class _Watch:
         self._over: asyncio.Future[Ended] = self._loop.create_future()
         self._reason: EndedBy | None = None
         self._session: int | None = None
+        self._limits = _limits_of(spec)
+        self._seen = 0
         self._lost = False
         self._problem: Exception | None = None
         self._started_s = self._loop.time()
@@ -101,6 +103,7 @@ class _Watch:
                 undo.callback(pulse.attach(self._idle.progress))
             self._heed(stop, undo)
             self._process.hear(self._take_message)
+            self._limit()
             self._process.say(f"go {lifeline.deadline_boot_s!r}")
             cancelled = await outlast(self._over, partial(self._stop, EndedBy.STOPPED))
             ended, cancelled_later = await self._clear_up(self._over.result())
@@ -109,6 +112,11 @@ class _Watch:
         if self._problem is not None:
             raise self._problem
         return ended
+
+    def _limit(self) -> None:
+        if any(self._limits.values()):
+            processes, memory = self._limits[EndedBy.PROCESSES_MAX], self._limits[EndedBy.MEMORY_MAX]
+            self._process.say(f"limits {processes} {memory}")
 
     def _heed(self, stop: asyncio.Event, undo: ExitStack) -> None:
         stopped = self._loop.create_task(stop.wait())
@@ -138,12 +146,14 @@ class _Watch:
                 self._session = int(pid)
             case ["activity", mark]:
                 self._idle.answer(mark)
+            case ["over", seen]:
+                self._seen = int(seen)
             case ["unkillable", *pids]:
                 self._give_up(pids)
             case ["refused", *reason]:
                 self._conclude(Ended(ended_by=EndedBy.SPAWN_FAILED, detail=" ".join(reason)))
             case ["ended", why, code, cpu_ms, killed]:
-                self._conclude(_ended(self._ended_by(why), code, int(cpu_ms), int(killed)))
+                self._conclude(self._over_limit(_ended(self._ended_by(why), code, int(cpu_ms), int(killed))))
             case None if not self._over.done():
                 self._lost = True
                 by = self._reason or EndedBy.EXIT
@@ -159,6 +169,10 @@ class _Watch:
     def _ended_by(self, why: str) -> EndedBy:
         """The keeper knows whether the command ended by itself; who stopped it, only the driver does."""
         return (self._reason or EndedBy.STOPPED) if why == "stopped" else EndedBy(why)
+
+    def _over_limit(self, ended: Ended) -> Ended:
+        limit = self._limits.get(ended.ended_by)
+        return ended if limit is None else replace(ended, seen=self._seen, limit=limit)
 
     def _give_up(self, pids: list[str]) -> None:
         self._process.forsaken = True
@@ -204,6 +218,15 @@ def _ended(ended_by: EndedBy, code: str, cpu_ms: int, killed: int) -> Ended:
     signum = -status if status is not None and status < 0 else None
     exit_code = None if signum else status
     return Ended(ended_by=ended_by, exit_code=exit_code, signal=signum, cpu_ms=cpu_ms, killed=killed)
+
+
+def _limits_of(spec: ProcessSpec) -> dict[EndedBy, int]:
+    """0: none."""
+    memory = spec.memory_max_bytes
+    return {
+        EndedBy.PROCESSES_MAX: spec.processes_max or 0,
+        EndedBy.MEMORY_MAX: nearly_all_memory() if memory == 0 else memory or 0,
+    }
 
 
 def _need_pidfds() -> None:

@@ -7,11 +7,12 @@ Standard input is the order: marshalled argv, cwd, env and stdin, because argume
 environment holds secrets. Standard output and error are the command's pipes. The channel is a SEQPACKET
 socket; on it:
 
-    driver → keeper    go DEADLINE · deadline DEADLINE · stop GRACE · activity
-    keeper → driver    ready · started PID · activity MARK · unkillable PID…
+    driver → keeper    limits PROCESSES BYTES · go DEADLINE · deadline DEADLINE · stop GRACE · activity
+    keeper → driver    ready · started PID · activity MARK · over SEEN · unkillable PID…
                        and last either refused WORDS or ended WHY CODE CPU KILLED
 
-Deadlines are points on the boot clock, so that a suspended machine cannot stretch them.
+Deadlines are points on the boot clock, so that a suspended machine cannot stretch them. A limit of 0 is none. A tree
+that is over one of them is killed at once: WHY is then processes_max or memory_max, and SEEN how much it had.
 """
 
 import ctypes
@@ -35,6 +36,10 @@ SWEEP_PAUSE_MAX_S = 1.0
 MESSAGE_BYTES_MAX = 4096
 REAPED_PER_TURN_MAX = 10_000
 FAR_FUTURE_S = 10 * 365 * 86_400.0
+LOOK_S = 0.5
+LOOK_MAX_S = 5.0
+LOOK_SHARE = 0.01
+"""Of a processor, for looking at what the tree takes: whoever has thousands of processes is looked at less often."""
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -44,6 +49,7 @@ _EXIT_STATUS = 49
 _TFD_NONBLOCK_CLOEXEC = os.O_NONBLOCK | os.O_CLOEXEC
 _TFD_TIMER_ABSTIME = 1
 CANNOT_EXECUTE = 127
+PAGE_BYTES = resource.getpagesize()
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -89,6 +95,8 @@ class Keeper:
         self.refused = ""
         self.why = ""
         self.over = False
+        self.limits = Limits(0, 0)
+        self.look_at_s = FAR_FUTURE_S
         self.lease_end_s = FAR_FUTURE_S
         self.grace_end_s = FAR_FUTURE_S
         self.killing_since_s: float | None = None
@@ -120,7 +128,7 @@ class Keeper:
     def _next_time_s(self) -> float:
         if self.killing_since_s is not None:
             return self.rounds.at_s
-        return min(self.lease_end_s - KILL_MARGIN_S, self.grace_end_s)
+        return min(self.lease_end_s - KILL_MARGIN_S, self.grace_end_s, self.look_at_s)
 
     # What happens: the driver speaks or falls silent, time passes, children end.
 
@@ -133,6 +141,8 @@ class Keeper:
 
     def _obey(self, words: list[str]) -> None:
         match words:
+            case ["limits", processes, memory]:
+                self.limits = Limits(int(processes), int(memory))
             case ["go", deadline]:
                 self.lease_end_s = float(deadline)
                 self._launch()
@@ -159,6 +169,19 @@ class Keeper:
             self._kill("lifeline")
         elif now_s >= self.grace_end_s:
             self._kill("stopped")
+        elif now_s >= self.look_at_s:
+            self._look_at_tree()
+
+    def _look_at_tree(self) -> None:
+        began_s = time.process_time()
+        over = self.limits.passed(self.pid)
+        took_s = time.process_time() - began_s
+        self.look_at_s = boot_s() + min(max(LOOK_S, took_s / LOOK_SHARE), LOOK_MAX_S)
+        if over:
+            why, seen = over
+            if not self.why:
+                self._say(f"over {seen}")
+            self._kill(why)
 
     def _count_children(self) -> None:
         quiet(self.woken)
@@ -187,6 +210,8 @@ class Keeper:
         if self.main_pid == 0:
             execute(self.order, words, self.pid)
         os.close(words)
+        if self.limits:
+            self.look_at_s = boot_s() + LOOK_S
         point_at_null(1, 2)
         self._say(f"started {self.main_pid}")
 
@@ -258,6 +283,90 @@ class Keeper:
             os.write(self.channel, message.encode("utf-8", "surrogateescape")[:MESSAGE_BYTES_MAX])
         except OSError:
             return  # a driver that is gone or frozen; the channel's end or the deadline tells
+
+
+class Limits:
+    """What a tree may take, and whether it takes more."""
+
+    def __init__(self, processes: int, memory_bytes: int) -> None:
+        self.processes = processes
+        self.memory_bytes = memory_bytes
+        self.known: set[int] = set()
+
+    def __bool__(self) -> bool:
+        return self.processes > 0 or self.memory_bytes > 0
+
+    def passed(self, root: int) -> tuple[str, int] | None:
+        """Which limit the tree below the root is over, and how much it has."""
+        pids = pids_below(root, self.processes)
+        if 0 < self.processes < len(pids):
+            return "processes_max", len(pids)
+        # One that was just forked may share all its memory with its parent until it executes something.
+        settled = [pid for pid in pids if pid in self.known]
+        self.known = set(pids)
+        taken = memory_of(settled, self.memory_bytes) if self.memory_bytes > 0 else 0
+        return ("memory_max", taken) if taken > self.memory_bytes else None
+
+
+def pids_below(root: int, enough: int = 0) -> list[int]:
+    """Everything below the root, without it. More than `enough`, if that is not 0, need not be all of them."""
+    found: dict[int, None] = {}
+    parents = [root]
+    try:
+        while parents and not 0 < enough < len(found):
+            born = [pid for pid in _children(parents.pop()) if pid not in found]
+            found.update(dict.fromkeys(born))
+            parents += born
+    except NotImplementedError:
+        return [process.pid for process in descendants(process_table(), root)]
+    return list(found)
+
+
+def _children(pid: int) -> list[int]:
+    """Of all its threads. Raises NotImplementedError where the kernel was built without the list."""
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 as above
+    except OSError:
+        return []
+    return [child for thread in threads for child in _children_of_thread(f"/proc/{pid}/task/{thread}")]
+
+
+def _children_of_thread(folder: str) -> list[int]:
+    try:
+        return [int(word) for word in _all_contents(folder + "/children").split()]
+    except OSError:
+        if os.access(folder, os.F_OK):
+            raise NotImplementedError from None
+        return []
+
+
+def memory_of(pids: list[int], enough: int) -> int:
+    """What these processes have taken together and share with nobody else, in bytes.
+
+    First by what can be read at once, in which pages that a fork has not copied yet count for both. Only where that
+    is more than `enough` does it pay to have the kernel look at each page.
+    """
+    rough = {pid: _own_bytes(pid) for pid in pids}
+    if sum(rough.values()) <= enough:
+        return sum(rough.values())
+    return sum(_fair_bytes(pid, own) for pid, own in rough.items())
+
+
+def _own_bytes(pid: int) -> int:
+    try:
+        fields = _contents(f"/proc/{pid}/statm").split()
+        return (int(fields[1]) - int(fields[2])) * PAGE_BYTES
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _fair_bytes(pid: int, otherwise: int) -> int:
+    """Each page divided by how many have it. Of others' processes the kernel does not tell."""
+    try:
+        fields = _contents(f"/proc/{pid}/smaps_rollup").split()
+        return int(fields[fields.index(b"Pss_Anon:") + 1]) << 10
+    except (OSError, ValueError, IndexError):
+        return otherwise
 
 
 class Rounds:
@@ -388,6 +497,17 @@ def _contents(path: str) -> bytes:
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.read(fd, 4096)
+    finally:
+        os.close(fd)
+
+
+def _all_contents(path: str) -> bytes:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        parts = []
+        while part := os.read(fd, 65536):
+            parts.append(part)
+        return b"".join(parts)
     finally:
         os.close(fd)
 

@@ -43,11 +43,12 @@ from recoup.model.plan import (
     UrlCheck,
     ValueCheck,
 )
-from recoup.model.process import EndedBy, ProcessSpec
+from recoup.model.process import Ended, EndedBy, ProcessSpec
 from recoup.model.target import target_words
 from recoup.ports import Keeper, Lifeline, Pages, Redactor
 from recoup.runtimes.capture import Capture
 from recoup.runtimes.shell import shell_argv
+from recoup.runtimes.taking import took_too_much
 
 _FILE_BYTES_MAX = 16 << 20
 _WORDS_MAX = 300
@@ -145,6 +146,8 @@ class WorldInspector:
                 wall_timeout_s=scene.check_timeout_s,
                 idle_timeout_s=None,
                 grace_s=1,
+                processes_max=scene.policy.step_processes_max,
+                memory_max_bytes=scene.policy.step_memory_max_bytes,
             ),
             before_exec=_at_once,
             lifeline=lifeline,
@@ -153,7 +156,7 @@ class WorldInspector:
         )
         if ended.ended_by is EndedBy.EXIT and ended.exit_code == 0:
             return "exit 0"
-        words = f"{_how(ended.ended_by, ended.exit_code, scene.check_timeout_s)}: {_last_line(said)}"
+        words = f"{_how(ended, scene.check_timeout_s)}: {_last_line(said)}"
         if ended.ended_by is EndedBy.EXIT and ended.exit_code is not None and ended.exit_code < _NO_ANSWER:
             raise _Absent(words)
         raise _NotAsked(words)
@@ -303,16 +306,22 @@ def _text_of(path: Path, name: str) -> str:
 def _beginning_of(path: Path, name: str) -> tuple[str, bool]:
     """And whether that is all. Only of a regular file: opening a pipe would wait for ever."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(path, "rb", opener=_without_waiting) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise _Absent(f"{name} is not a regular file")
+            read = file.read(_FILE_BYTES_MAX + 1)
     except FileNotFoundError:
         raise _Absent(f"{name} does not exist") from None
+    except IsADirectoryError:
+        raise _Absent(f"{name} is not a regular file") from None
     except OSError as error:
         raise _NotAsked(f"{name} cannot be read: {error.strerror}") from None
-    with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise _Absent(f"{name} is not a regular file")
-        read = file.read(_FILE_BYTES_MAX + 1)
     return read[:_FILE_BYTES_MAX].decode("utf-8", "replace"), len(read) <= _FILE_BYTES_MAX
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Given to `open`, which closes what it then finds to be a folder."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _json_value(path: Path, name: str, where: str) -> Any:
@@ -405,10 +414,12 @@ def _short(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _how(ended_by: EndedBy, exit_code: int | None, timeout_s: float) -> str:
-    if ended_by is EndedBy.WALL_TIMEOUT:
+def _how(ended: Ended, timeout_s: float) -> str:
+    if ended.ended_by is EndedBy.WALL_TIMEOUT:
         return f"took over {timeout_s:g} s"
-    return f"exit code {exit_code}" if ended_by is EndedBy.EXIT else ended_by.value
+    if ended.ended_by is EndedBy.EXIT:
+        return f"exit code {ended.exit_code}"
+    return took_too_much(ended) or ended.ended_by.value
 
 
 def _last_line(said: Capture) -> str:

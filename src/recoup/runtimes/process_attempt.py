@@ -18,12 +18,15 @@ from recoup.runtimes.capture import Capture
 from recoup.runtimes.progress_line import PROGRESS_VARIABLE, ProgressPipe, Said, one_line
 from recoup.runtimes.reset_request import RESET_VARIABLE, Request, ResetPipe
 from recoup.runtimes.step_log import StepLog
+from recoup.runtimes.taking import took_too_much
 
 _KINDS = {
     EndedBy.WALL_TIMEOUT: FailureKind.WALL_TIMEOUT,
     EndedBy.IDLE_TIMEOUT: FailureKind.IDLE_TIMEOUT,
     EndedBy.LIFELINE: FailureKind.DRIVER_LOST,
     EndedBy.SPAWN_FAILED: FailureKind.SPAWN_FAILED,
+    EndedBy.PROCESSES_MAX: FailureKind.TOO_MANY_PROCESSES,
+    EndedBy.MEMORY_MAX: FailureKind.OUT_OF_MEMORY,
 }
 _BY_THE_STEP: Final = frozenset({EndedBy.EXIT, EndedBy.STOPPED})
 """How an attempt ends that asked for it: stopped, or by itself before that."""
@@ -89,6 +92,8 @@ def _spec(order: Order, argv: tuple[str, ...], stdin: bytes, more: dict[str, str
         idle_by=order.policy.idle_by,
         grace_s=order.policy.stop_grace_seconds,
         stdin=stdin,
+        processes_max=order.policy.step_processes_max,
+        memory_max_bytes=order.policy.step_memory_max_bytes,
     )
 
 
@@ -100,7 +105,9 @@ def _outcome(ended: Ended, stdout: Capture, stderr: Capture) -> Outcome:
         kind=by if killed else kind,
         exit_code=ended.exit_code,
         signal=ended.signal,
-        detail=ended.detail or (_signal_name(ended.signal or signal.SIGKILL) if killed else ""),
+        detail=took_too_much(ended)
+        or ended.detail
+        or (_signal_name(ended.signal or signal.SIGKILL) if killed else ""),
         duration_ms=ended.duration_ms,
         idle_ms=ended.idle_ms,
         stdout=stdout.captured(),

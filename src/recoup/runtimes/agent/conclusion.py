@@ -82,7 +82,7 @@ def _failed(outcome: Outcome, trouble: Trouble, cli: str) -> Outcome:
 
 def _stopped(outcome: Outcome, waiting: Trouble | None, cli: str) -> Outcome:
     """Ended from outside. What the agent was waiting for tells why it did nothing."""
-    if waiting is None:
+    if waiting is None or (outcome.kind and outcome.kind.is_excess):
         return outcome
     words = f"the agent waited for its service: {waiting.words}"[:_WORDS_CHARS_MAX]
     event = f"{cli}:{waiting.event}:{waiting.fact}"
