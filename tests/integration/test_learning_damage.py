@@ -103,13 +103,14 @@ def assert_served(root: Path, mark: str, *words: str) -> None:
 @pytest.mark.parametrize("times", [170, pytest.param(1_000, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("name", FILES)
 def test_a_damaged_part_is_found_and_the_version_before_serves(root: Path, name: str, times: int) -> None:
-    chance = random.Random(f"{name} {times}")
+    chance, open_files = random.Random(f"{name} {times}"), len([*Path("/proc/self/fd").iterdir()])
     for _ in range(times):
         with harmed(root / "versions" / CURRENT / name, chance.choice(HARMS), chance):
             assert_served(root, "b", CURRENT)
             with pytest.raises(VersionDamaged, match=CURRENT):
                 VersionedStore(root.parent).load(WORKFLOW, CURRENT)
         assert_served(root, "c")
+    assert len([*Path("/proc/self/fd").iterdir()]) == open_files, "what is damaged is closed, too"
 
 
 @pytest.mark.parametrize("times", [160, pytest.param(1_000, marks=pytest.mark.soak)])

@@ -14,6 +14,7 @@ from tests.integration.learning_child import WORKFLOW, parts, stored
 
 from recoup.errors import LearningError, VersionDamaged
 from recoup.learning import folder as folder_module
+from recoup.learning import stamped
 from recoup.learning.folder import WorkflowFolder, folder_name
 from recoup.learning.store import VersionedStore
 
@@ -120,7 +121,7 @@ def test_files_that_may_not_be_read_are_trouble_and_not_damage(
     def refused() -> None:
         raise PermissionError(13, "Permission denied", "manifest.json")
 
-    once_before(monkeypatch, os, "fdopen", refused)
+    once_before(monkeypatch, stamped, "_only_a_file", refused)
     with pytest.raises(LearningError, match="Permission denied") as caught:
         store.current(WORKFLOW)
     assert not isinstance(caught.value, VersionDamaged)

@@ -44,8 +44,7 @@ def value_in(data: bytes, kind: type[T], what: str) -> T:
 def bytes_of(path: Path, bytes_max: int, what: str) -> bytes:
     """All of a file of our own; one that is missing, no file or too large is damage, not trouble of the machine."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(handle, "rb") as file:
+        with open(path, "rb", opener=_only_a_file) as file:
             data = file.read(bytes_max + 1)
     except OSError as error:
         if error.errno not in _GONE_OR_BAD:
@@ -54,3 +53,8 @@ def bytes_of(path: Path, bytes_max: int, what: str) -> bytes:
     if len(data) > bytes_max:
         raise VersionDamaged(f"{what} is longer than it was written")
     return data
+
+
+def _only_a_file(path: str, flags: int) -> int:
+    """Given to `open`, which closes what it then finds to be a folder."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)

@@ -13,10 +13,15 @@ PRIVATE = 0o600
 
 def read_beginning(path: Path, limit_bytes: int) -> bytes:
     """Of a regular file: anything else may make its reader wait. Raises OSError."""
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+    with open(path, "rb", opener=_at_once) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(errno.EINVAL, "is no regular file", str(path))
         return file.read(limit_bytes)
+
+
+def _at_once(path: str, flags: int) -> int:
+    """Given to `open`, which closes what it then finds to be a folder."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def write_whole(path: Path, data: bytes) -> None:
