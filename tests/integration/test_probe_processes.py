@@ -228,6 +228,14 @@ async def test_a_line_that_means_a_fault_is_noticed_at_once(tmp_path: Path) -> N
         assert escalated.fault_class == "output_pattern" and "cheese" not in escalated.reason
 
 
+async def test_a_line_that_means_health_is_noticed_at_once(tmp_path: Path) -> None:
+    """The clock stands still: nobody looks for a second time but because of the line."""
+    script = "sleep 0.3; echo listening; exec sleep 1000"
+    api = process("api", "sh", "-c", script, checks=(OutputCheck(ready="^listening$"),), settle_s=0)
+    async with ProbeHouse(tmp_path, api).running() as house:
+        await house.until(lambda: house.phase("api") == Phase.RUNNING)
+
+
 async def test_a_lost_lease_ends_everything(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     api = process("api", "sh", "-c", f"echo $$ >> {pids}; exec sleep 1000")

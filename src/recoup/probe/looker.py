@@ -47,6 +47,10 @@ class Looker:
         self._anew.set()
         self._watching.set()
 
+    def look_soon(self) -> None:
+        """There is something to see."""
+        self._anew.set()
+
     def rest(self) -> None:
         self._generation += 1
         self._watching.clear()

@@ -27,6 +27,7 @@ from recoup.model.storage import Control, ControlAck
 from recoup.ports import Ledger, Lifeline
 from recoup.probe import facts
 from recoup.probe.checks import checker_of
+from recoup.probe.checks.output import OutputChecker
 from recoup.probe.kinds import holder_of
 from recoup.probe.looker import Looker, in_mode
 from recoup.probe.minder import Minder
@@ -235,6 +236,8 @@ class Probe:
             if checker is not None:
                 look = in_mode(checker.look, check.only_in, site)
                 lookers.append(Looker(self._world, check, look, checker.begin))
+            if isinstance(checker, OutputChecker):
+                checker.is_ready = lookers[-1].look_soon
         return Minder(self._world, self._written, resource, holder, lookers, self), lookers
 
     def _site(self, resource: Resource, lifeline: LeaseLifeline, listeners: list[OutputListener]) -> Site:

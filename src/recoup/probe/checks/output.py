@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import re2
 
 from recoup.kernel.probe_health import Sign
@@ -11,7 +13,8 @@ from recoup.probe.ports import Site
 
 
 class OutputChecker:
-    """A line that means a fault is reported as soon as it is printed; the missing of one that means health, when asked.
+    """A line that means a fault is reported as soon as it is printed, and one that means health is looked for as soon
+    as it is; the missing of that one is reported when asked.
 
     The line itself is stored nowhere: it may hold anything.
     """
@@ -22,6 +25,8 @@ class OutputChecker:
         self._fault = re2.compile(check.fault.encode()) if check.fault else None
         self._ready = re2.compile(check.ready.encode()) if check.ready else None
         self._ready_boot_us: int | None = None
+        self.is_ready: Callable[[], None] = lambda: None
+        """Called at the first such line since it was begun."""
         site.listen(Lines(self._take).feed)
 
     def begin(self) -> None:
@@ -42,7 +47,10 @@ class OutputChecker:
 
     def _take(self, line: bytes) -> None:
         if self._ready is not None and self._ready.search(line):
+            is_first = self._ready_boot_us is None
             self._ready_boot_us = self._site.world.clock.now().boot_us
+            if is_first:
+                self.is_ready()
         if self._fault is not None and self._fault.search(line):
             reason = f"it printed a line like {self._check.fault!r}"
             self._site.fault(
