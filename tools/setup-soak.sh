@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What the long tests need beside the development packages: mutmut, to change the kernel's decisions one by one, strace,
-# to fail system calls one by one, and those who know what is wrong with a container file or a unit. Idempotent: a second
-# call does nothing.
+# to fail system calls one by one, those who know what is wrong with a container file or a unit, and shells that complete.
+# Idempotent: a second call does nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -26,7 +26,7 @@ if [ ! -f .bench/hadolint/stamp ] || [ "$(cat .bench/hadolint/stamp)" != "$linte
 fi
 
 missing=""
-for tool in strace faketime; do
+for tool in strace faketime zsh fish; do
     command -v "$tool" >/dev/null || missing="$missing $tool"
 done
 command -v systemd-analyze >/dev/null || missing="$missing systemd"

@@ -13,9 +13,11 @@ PLAN = "{version: 1, name: tiny, steps: [{id: a, run: 'true'}]}"
 FILES = {"pydantic", "yaml", "recoup.documents.plan_file"}
 """For reading what people write."""
 SELDOM = {
+    "click.shell_completion",
     "faiss",
     "fastapi",
     "fsspec",
+    "importlib.metadata",
     "jinja2",
     "numpy",
     "opentelemetry",
@@ -113,3 +115,20 @@ def test_a_short_command_never_looks_for_garbage(cli: Cli, plan: str) -> None:
         argv, capture_output=True, text=True, cwd=cli.folder, env=cli.environ(), timeout=60, check=True
     )
     assert told.stdout.splitlines()[-1] == "0"
+
+
+LEFT = """
+import atexit, gc
+from recoup.cli.main import main
+atexit.register(lambda: print(len(gc.get_objects())))
+main()
+"""
+
+
+def test_a_command_that_ends_leaves_nothing_to_look_through(cli: Cli, plan: str) -> None:
+    """Python goes through all that is left when it ends: tens of thousands of objects, twice."""
+    argv = [sys.executable, "-c", LEFT, "run", plan, "--quiet"]
+    told = subprocess.run(
+        argv, capture_output=True, text=True, cwd=cli.folder, env=cli.environ(), timeout=60, check=True
+    )
+    assert int(told.stdout.splitlines()[-1]) < 1_000

@@ -12,9 +12,12 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 ENTRIES_MAX = 10_000
 RUNS_MAX = 100
@@ -40,6 +43,8 @@ def complete_step(ctx: click.Context, _param: click.Parameter, incomplete: str) 
 
 def complete_plan(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Files that may be plans, where nothing else can be meant; otherwise the shell's own completion."""
+    from click.shell_completion import CompletionItem
+
     folder, _, beginning = incomplete.rpartition("/")
     with contextlib.suppress(OSError), os.scandir(f"{folder}/" if "/" in incomplete else ".") as found:
         near = [
@@ -52,6 +57,8 @@ def complete_plan(_ctx: click.Context, _param: click.Parameter, incomplete: str)
 
 
 def complete_topic(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
     from recoup.cli.topics import topics
 
     return [

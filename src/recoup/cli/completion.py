@@ -36,4 +36,6 @@ def completion(ctx: click.Context, shell: str) -> None:
 
     maker = get_completion_class(shell)
     assert maker is not None, f"click knows {shell}"
-    click.echo(maker(ctx.find_root().command, {}, "recoup", _VARIABLE).source())
+    script = maker(ctx.find_root().command, {}, "recoup", _VARIABLE).source()
+    # What is offered may hold a comma itself: the name of a plan, a sentence about a command.
+    click.echo(script.replace('string split "," $', 'string split --max 1 "," $'))
