@@ -6,11 +6,11 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -37,6 +37,38 @@ class Said:
         return json.loads(self.out)
 
 
+class Child(Protocol):
+    """A `recoup` that was started: so much of an `asyncio.subprocess.Process` as a story needs."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def returncode(self) -> int | None: ...
+    @property
+    def stdout(self) -> asyncio.StreamReader | None: ...
+    @property
+    def stderr(self) -> asyncio.StreamReader | None: ...
+    async def wait(self) -> int: ...
+    async def communicate(self) -> tuple[bytes, bytes]: ...
+    def send_signal(self, signal: int, /) -> None: ...
+    def terminate(self) -> None: ...
+    def kill(self) -> None: ...
+
+
+Launch = Callable[[Sequence[str], Mapping[str, str], Path], Awaitable[Child]]
+"""Starts `recoup` with these words and this environment, in this folder."""
+
+
+async def launched(words: Sequence[str], env: Mapping[str, str], folder: Path) -> Child:
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "recoup", *words),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        cwd=folder,
+        env=env,
+    )
+
+
 @dataclass
 class Stage:
     """Where one story is told. `short` leaves waits and repetitions out, never what is promised."""
@@ -46,6 +78,7 @@ class Stage:
     pictures: Path | None = None
     quiet: bool = False
     env: dict[str, str] = field(default_factory=dict)
+    launch: Launch = launched
     began: float = field(default_factory=time.monotonic)
 
     @property
@@ -80,15 +113,10 @@ class Stage:
             raise StoryBroken(f"recoup {' '.join(words)} ended with {said.code}:\n{said.err[-2_000:]}")
         return said
 
-    async def start(self, *words: str, env: Mapping[str, str] | None = None) -> asyncio.subprocess.Process:
+    async def start(self, *words: str, env: Mapping[str, str] | None = None) -> Child:
         """Start `recoup` and leave it running; whoever starts it ends it."""
-        return await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "recoup", *words),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            cwd=self.folder,
-            env=os.environ | {"RECOUP_HOME": str(self.home)} | self.env | dict(env or {}),
-        )
+        whole = os.environ | {"RECOUP_HOME": str(self.home)} | self.env | dict(env or {})
+        return await self.launch(words, whole, self.folder)
 
     def _show(self, text: str) -> None:
         lines = text.splitlines()
@@ -113,7 +141,7 @@ async def until(ask: Callable[[], Awaitable[T | None]], what: str, within_s: flo
     raise StoryBroken(f"waited {within_s:g} s in vain: {what}")
 
 
-async def ended(child: asyncio.subprocess.Process, grace_s: float = 5) -> None:
+async def ended(child: Child, grace_s: float = 5) -> None:
     """End a child that still runs, gently first."""
     if child.returncode is not None:
         return
@@ -127,7 +155,7 @@ async def ended(child: asyncio.subprocess.Process, grace_s: float = 5) -> None:
 
 
 async def heard(
-    child: asyncio.subprocess.Process,
+    child: Child,
     is_last: Callable[[Any], bool],
     tell_of: Callable[[Any], None] = lambda _one: None,
     within_s: float = 120,

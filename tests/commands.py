@@ -37,6 +37,7 @@ _LOADED = (
     "recoup.dispatch.postgres",
     "recoup.depot.opening",
     "recoup.depot.postgres",
+    "recoup.depot.shipping",
     "recoup.fleet.overview",
     "recoup.fleet.worker",
     "recoup.ledger.postgres.ledger",
@@ -44,6 +45,11 @@ _LOADED = (
     "recoup.reports.reporter",
     "recoup.metrics.opening",
 )
+_LOADED_FOR = {
+    "probe": ("recoup.probe.supervisor", "recoup.probe.gateway.link"),
+    "serve": ("recoup.gateway.serving", "recoup.runtimes.browser.runtime"),
+}
+"""The same, once somebody asks for that command: most never do, and these take long."""
 _READ_AT_START = ("PYTHON", "LANG", "LC_", "LD_", "COVERAGE")
 """Variables that only a new interpreter obeys begin with these."""
 
@@ -106,7 +112,7 @@ class Commands:
 @contextlib.contextmanager
 def loaded_commands() -> Iterator[Commands]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "PYTHONPATH") if name in os.environ}
     with ours, theirs:
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.commands", str(theirs.fileno())],
@@ -136,6 +142,10 @@ class Started:
         """Its id, and then how it ended."""
         self.pid = int(self._said.split()[0])
         self._process = _opened(self.pid)
+
+    def fileno(self) -> int:
+        """Can be read when it has ended, until that was asked for."""
+        return self._told
 
     def poll(self) -> int | None:
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -245,6 +255,12 @@ def load() -> None:
     gc.freeze()
 
 
+def load_for(command: Command) -> None:
+    for word in _LOADED_FOR.keys() & command.words:
+        for name in _LOADED_FOR[word]:
+            importlib.import_module(name)
+
+
 def serve(control: socket.socket) -> Command | None:
     """Forks for every command that is asked for: gives the command in the fork, and None once nobody can ask."""
     woken, waker = os.pipe()
@@ -262,13 +278,15 @@ def serve(control: socket.socket) -> Command | None:
         message, streams, _, _ = socket.recv_fds(control, MESSAGE_BYTES_MAX, 4)
         if not message:
             return None
+        command = Command(*json.loads(message))
+        load_for(command)
         child = os.fork()
         if child == 0:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             control.close()
             _take(streams[:3], [*streams[3:], woken, waker, *tell.values()])
-            return Command(*json.loads(message))
+            return command
         tell[child] = streams.pop()
         os.write(tell[child], f"{child} ".encode())
         for stream in streams:

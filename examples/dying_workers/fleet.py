@@ -3,13 +3,13 @@
 import asyncio
 import json
 import signal
-import urllib.request
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from examples.stage import Stage, ended, until
+from examples.asking import Gateway
+from examples.stage import Child, Stage, ended, until
 
 
 @dataclass
@@ -17,7 +17,7 @@ class Worker:
     """One process, and what it has said."""
 
     name: str
-    child: asyncio.subprocess.Process
+    child: Child
     notices: list[dict[str, Any]] = field(default_factory=list)
     frozen: bool = False
 
@@ -56,7 +56,7 @@ class Fleet:
     token: str
     url: str = ""
     workers: list[Worker] = field(default_factory=list)
-    _gateway: asyncio.subprocess.Process | None = None
+    _gateway: Child | None = None
     _ears: list[asyncio.Task[None]] = field(default_factory=list)
     _homes: int = 0
 
@@ -93,10 +93,10 @@ class Fleet:
         await worker.kill()
 
     async def ask(self, path: str) -> Any:
-        return json.loads(await self.page(path))
+        return await Gateway(self.url, self.token).ask(path)
 
     async def page(self, path: str) -> str:
-        return await asyncio.to_thread(self._get, path)
+        return await Gateway(self.url, self.token).page(path)
 
     async def run(self, run_id: str) -> Any:
         return await self.ask(f"/api/runs/{run_id}")
@@ -115,11 +115,6 @@ class Fleet:
             return next((worker for worker in self.workers if worker.pid in pids and not worker.frozen), None)
 
         return await until(found, f"nobody drives {run_id}")
-
-    def _get(self, path: str) -> str:
-        request = urllib.request.Request(self.url + path, headers={"Authorization": f"Bearer {self.token}"})
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return str(answer.read().decode())
 
 
 def lines_of(path: Path) -> list[list[str]]:

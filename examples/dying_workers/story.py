@@ -78,7 +78,7 @@ class Story:
     async def one_is_killed_and_one_is_frozen(self) -> None:
         self.stage.chapter("One worker is killed, another one is frozen, both in the middle of loading")
         first, second, _ = self.runs
-        await asyncio.gather(*(self.loading(run_id) for run_id in self.runs))
+        await self.loading()
         self.stage.say("   The warehouse is busy: each run has loaded three customers of six, and waits.")
         killed, frozen = await until(lambda: self.drivers(first, second), "no two workers drive the two runs")
         self.stage.say(f"   $ kill -9 {killed.pid}; kill -STOP {frozen.pid}")
@@ -218,14 +218,16 @@ class Story:
     def sent(self) -> set[str]:
         return {line[0] for line in lines_of(self.outbox)}
 
-    async def loading(self, run_id: str) -> None:
-        await until(lambda: answer(self.rows(run_id) == 3), f"{run_id} loads nothing")
+    async def loading(self) -> None:
+        """Until each run has loaded its first three customers."""
+        query = "SELECT split_part(key, '.', 1), count(*) FROM warehouse.sales GROUP BY 1"
+        async with await psycopg.AsyncConnection.connect(self.database, autocommit=True) as warehouse:
 
-    def rows(self, run_id: str) -> int:
-        query = "SELECT count(*) FROM warehouse.sales WHERE key LIKE %s"
-        with psycopg.connect(self.database) as connection:
-            row = connection.execute(query, (f"{run_id}%",)).fetchone()
-        return int(row[0]) if row else 0
+            async def all_of_them() -> bool:
+                rows = await (await warehouse.execute(query)).fetchall()
+                return dict(rows) == dict.fromkeys(self.runs, 3)
+
+            await until(all_of_them, "not every run loads")
 
     async def drivers(self, *runs: str) -> list[Worker] | None:
         """Who drives these runs, if that is a worker of its own for each."""

@@ -1,12 +1,10 @@
 """A probe brings a service and a tunnel back within its budget, and hands over once when the service flaps."""
 
 import asyncio
-import json
 import os
 import shutil
 import signal
 import sys
-import urllib.request
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -14,13 +12,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from examples.asking import Gateway
 from examples.camera import signed_in
-from examples.stage import Stage, ended, heard, until
+from examples.stage import Child, Stage, ended, heard, until
 
 TITLE = "A service flaps on a developer's machine: restarted, reconnected, and then handed over once"
 HERE = Path(__file__).parent
 FILES = ("dev.yaml", "api.py", "api.json")
-SHORT_DELAYS = "[100ms, 100ms, 100ms]"
+SHORT = {"[1s, 2s, 4s]": "[100ms, 100ms, 100ms]", "stop_grace: 2s": "stop_grace: 2s, settle: 100ms"}
+"""What the probe file says instead where seconds count."""
 RETRIES_MAX = 3
 Event = dict[str, Any]
 
@@ -28,9 +28,9 @@ Event = dict[str, Any]
 async def tell(stage: Stage) -> None:
     async with (
         _far_end() as far,
-        _gateway(stage) as gateway,
-        _probe(stage, gateway, far) as probe,
-        signed_in(stage.pictures, "flapping-service", gateway.url, gateway.operator) as camera,
+        _gateway(stage) as (gateway, token),
+        _probe(stage, gateway, token, far) as probe,
+        signed_in(stage.pictures, "flapping-service", gateway.url, gateway.token) as camera,
     ):
         await _within_the_budget(stage, probe, far)
         escalation = await _beyond_it(stage, probe, gateway)
@@ -59,6 +59,7 @@ async def _within_the_budget(stage: Stage, probe: "Probe", far: "FarEnd") -> Non
     stage.say("   the far end closes the connection")
     far.breaks()
     mended = await probe.until(_is("RecoverySucceeded", "tunnel"))
+    await until(far.is_connected, "the far end hears of a connection")
     stage.promise(
         "it was connected again, at the first retry of its own budget",
         (mended["action"], mended["retry_count"]) == ("reconnect", 1) and far.connections == 2,
@@ -70,7 +71,7 @@ async def _within_the_budget(stage: Stage, probe: "Probe", far: "FarEnd") -> Non
     )
 
 
-async def _beyond_it(stage: Stage, probe: "Probe", gateway: "Gateway") -> Event:
+async def _beyond_it(stage: Stage, probe: "Probe", gateway: Gateway) -> Event:
     stage.chapter("Somebody breaks its configuration, and it flaps")
     stage.say('   $ echo "{workers: two" > api.json')
     (stage.folder / "api.json").write_text("{workers: two\n")
@@ -93,7 +94,7 @@ async def _beyond_it(stage: Stage, probe: "Probe", gateway: "Gateway") -> Event:
     return escalations[0]
 
 
-async def _mended(stage: Stage, probe: "Probe", gateway: "Gateway", escalation: Event) -> None:
+async def _mended(stage: Stage, probe: "Probe", gateway: Gateway, escalation: Event) -> None:
     stage.chapter("An operator takes it on")
     await _decide(stage, gateway, escalation, "acknowledge", "I am looking at it")
     refused = await _ordered(stage, probe, gateway, "does it help to try once more?")
@@ -112,7 +113,7 @@ async def _mended(stage: Stage, probe: "Probe", gateway: "Gateway", escalation: 
     await _recorded(stage, gateway, reason)
 
 
-async def _recorded(stage: Stage, gateway: "Gateway", reason: str) -> None:
+async def _recorded(stage: Stage, gateway: Gateway, reason: str) -> None:
     async def resets() -> list[Event]:
         told = await gateway.ask("/api/probe/events?probe_id=dev&after=0")
         return [one for one in told["events"] if one["type"] == "BudgetReset"]
@@ -145,7 +146,7 @@ def _stopped(stage: Stage, pid: int) -> None:
     )
 
 
-async def _decide(stage: Stage, gateway: "Gateway", escalation: Event, verb: str, reason: str) -> None:
+async def _decide(stage: Stage, gateway: Gateway, escalation: Event, verb: str, reason: str) -> None:
     """By the command; where seconds count by HTTP, as the console does."""
     name = escalation["id"]
     if not stage.short:
@@ -155,7 +156,7 @@ async def _decide(stage: Stage, gateway: "Gateway", escalation: Event, verb: str
     await gateway.ask(f"/api/escalations/{quote(name)}/{verb}", {"reason": reason})
 
 
-async def _ordered(stage: Stage, probe: "Probe", gateway: "Gateway", reason: str) -> Event:
+async def _ordered(stage: Stage, probe: "Probe", gateway: Gateway, reason: str) -> Event:
     """What the probe answers to the gateway's wish for a restart."""
     stage.say("   POST /api/probes/dev/act: restart api")
     wish = {"resourceId": "api", "action": "restart", "reason": reason}
@@ -177,6 +178,10 @@ class FarEnd:
         await reader.read()
         writer.close()
 
+    async def is_connected(self) -> bool:
+        """The probe may know it before the far end does."""
+        return bool(self._writers)
+
     def breaks(self) -> None:
         while self._writers:
             self._writers.pop().close()
@@ -194,33 +199,15 @@ async def _far_end() -> AsyncIterator[FarEnd]:
         far.breaks()
 
 
-@dataclass(frozen=True)
-class Gateway:
-    """As an operator's program uses it."""
-
-    url: str
-    operator: str
-    probe: str
-
-    async def ask(self, path: str, body: Event | None = None) -> Any:
-        return await asyncio.to_thread(self._ask, path, body)
-
-    def _ask(self, path: str, body: Event | None) -> Any:
-        headers = {"Authorization": f"Bearer {self.operator}", "Content-Type": "application/json"}
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.url + path, data, headers)
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return json.load(answer)
-
-
 @asynccontextmanager
-async def _gateway(stage: Stage) -> AsyncIterator[Gateway]:
+async def _gateway(stage: Stage) -> AsyncIterator[tuple[Gateway, str]]:
+    """And the token that probes send to it."""
     stage.chapter("A gateway in the office, a probe on a developer's machine")
     stage.say("   $ recoup serve --port 0 --json")
     served = await stage.start("serve", "--port", "0", "--json")
     try:
         [told] = await heard(served, lambda one: "url" in one)
-        yield Gateway(told["url"], told["tokens"]["operator"], told["tokens"]["probe"])
+        yield Gateway(told["url"], told["tokens"]["operator"]), told["tokens"]["probe"]
     finally:
         await ended(served, grace_s=30)
 
@@ -229,7 +216,7 @@ async def _gateway(stage: Stage) -> AsyncIterator[Gateway]:
 class Probe:
     """The probe of the story, and all that it has said so far."""
 
-    child: asyncio.subprocess.Process
+    child: Child
     folder: Path
     events: list[Event] = field(default_factory=list)
 
@@ -246,16 +233,18 @@ class Probe:
 
 
 @asynccontextmanager
-async def _probe(stage: Stage, gateway: Gateway, far: FarEnd) -> AsyncIterator[Probe]:
+async def _probe(stage: Stage, gateway: Gateway, token: str, far: FarEnd) -> AsyncIterator[Probe]:
     """With a home of its own: it is another machine."""
     for name in FILES:
         shutil.copy(HERE / name, stage.folder)
     file = stage.folder / "dev.yaml"
-    written = file.read_text().replace("http://127.0.0.1:8620", gateway.url)
-    written = written.replace("127.0.0.1:9000", f"127.0.0.1:{far.port}")
-    file.write_text(written.replace("[1s, 2s, 4s]", SHORT_DELAYS) if stage.short else written)
+    instead = {"http://127.0.0.1:8620": gateway.url, "127.0.0.1:9000": f"127.0.0.1:{far.port}"}
+    written = file.read_text()
+    for words, others in (instead | (SHORT if stage.short else {})).items():
+        written = written.replace(words, others)
+    file.write_text(written)
     stage.say("   $ RECOUP_TOKEN=… recoup --home laptop probe run dev.yaml --json")
-    env = {"RECOUP_TOKEN": gateway.probe, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    env = {"RECOUP_TOKEN": token, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     child = await stage.start("--home", "laptop", "probe", "run", "dev.yaml", "--json", env=env)
     try:
         yield Probe(child, stage.folder)

@@ -10,7 +10,7 @@ from typing import Any
 
 from examples.camera import Camera, looking
 from examples.overnight_agent.model import agent
-from examples.stage import Stage, StoryBroken, ended, heard, until
+from examples.stage import Child, Stage, StoryBroken, ended, heard, until
 
 TITLE = "A coding agent is left alone: it hangs, loops, is killed and taken over, and leaves a patch"
 HERE = Path(__file__).parent
@@ -88,7 +88,7 @@ def _hang_and_loop(stage: Stage, facts: list[Event]) -> None:
     )
 
 
-async def _killed(stage: Stage, driver: asyncio.subprocess.Process, run_id: str) -> None:
+async def _killed(stage: Stage, driver: Child, run_id: str) -> None:
     stage.chapter("Three o'clock: the driver is killed")
 
     async def nothing_left() -> bool:

@@ -6,13 +6,17 @@ from pathlib import Path
 import pytest
 from examples.__main__ import names, tell
 from examples.stage import Stage
+from tests.commands import Commands
+from tests.scenario.awaited import forked
 
 WHOLE_S_MAX = 120
 
 
 @pytest.mark.parametrize("name", names())
-def test_every_promise_of_the_story_holds_in_its_short_form(name: str, tmp_path: Path) -> None:
-    tell(name, Stage(tmp_path / "story", short=True))
+def test_every_promise_of_the_story_holds_in_its_short_form(
+    name: str, tmp_path: Path, commands: Commands
+) -> None:
+    tell(name, Stage(tmp_path / "story", short=True, launch=forked(commands)))
 
 
 @pytest.mark.soak
