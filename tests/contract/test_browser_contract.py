@@ -56,7 +56,7 @@ class TestChromium(BrowserSuite):
     async def stage(self, house: BrowserHouse, site: Site) -> Stage:
         """One run for all, without anything of the test before: a browser takes longer to start than a test lasts."""
         env = {"PATH": os.environ["PATH"]}
-        await house.runtime.reset(house.run_id)
+        await house.empty()
         return Stage(house.runtime, site.url.__add__, str(house.folder), boot_s, env, house.run_id)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
 import time
@@ -12,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 import pytest_asyncio
+from playwright.async_api import Error
 
 from recoup.model.outcome import Looking, Order, Outcome, Progress, Scene
 from recoup.model.plan import BrowserAction, BrowserVerb, PageCheck
@@ -24,6 +26,7 @@ from recoup.runtimes.browser.finding import find_browser, has_library
 from recoup.runtimes.browser.limits import BrowserLimits
 from recoup.runtimes.browser.matching import Resolver
 from recoup.runtimes.browser.runtime import BrowserRuntime
+from recoup.runtimes.browser.session import Past
 from recoup.runtimes.step_log import StepLog
 from recoup.targets.resolver import PageResolver
 from recoup.testing.browser_suite import SuiteHooks
@@ -96,6 +99,19 @@ class BrowserHouse:
     def begin(self) -> None:
         self.run_id = f"run-{os.getpid()}-{next(_numbers)}"
         self.hooks = TestHooks()
+
+    async def empty(self) -> None:
+        """The same browser without cookies, storage or a page: it takes longer to start one than a test lasts."""
+        past = self.runtime._pasts[self.run_id] = Past()
+        session = self.runtime._sessions.get(self.run_id)
+        if session is None:
+            return
+        session.past = past
+        try:
+            async with asyncio.timeout(LIMITS.close_s):
+                await session.open_context(None)
+        except (Error, TimeoutError):  # a test may have ended its browser
+            await self.runtime._drop(self.run_id)
 
     def _boot_s(self) -> float:
         return boot_s() + self.ahead_s
@@ -180,7 +196,7 @@ async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Brow
 @pytest_asyncio.fixture(loop_scope="module")
 async def house(shared: BrowserHouse, site: Site) -> BrowserHouse:
     """The shared browser with nothing kept from the test before."""
-    await shared.runtime.reset(shared.run_id)
+    await shared.empty()
     shared.hooks = TestHooks()
     site.version = 1
     site.asked.clear()

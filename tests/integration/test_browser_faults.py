@@ -174,7 +174,7 @@ async def test_a_hard_reset_keeps_nothing(house: BrowserHouse, site: Site) -> No
     await house.done("goto", value=site.url + "/login")
     await house.done("goto", value=site.url + "/login")
     assert await house.words("h1") == "known"
-    await house.runtime.reset(house.run_id)
+    await house.runtime.leave(house.run_id)
     await house.done("goto", value=site.url + "/login")
     assert await house.words("h1") == "stranger"
 

@@ -363,19 +363,6 @@ class BrowserRuntime:
         found = await self.fingerprint(run_id)
         return found, "" if found else "it could not be looked at"
 
-    async def reset(self, run_id: str) -> None:
-        """A new context, nothing kept: no cookies, no storage, no page."""
-        past = self._pasts[run_id] = Past()
-        session = self._sessions.get(run_id)
-        if session is None:
-            return
-        session.past = past
-        try:
-            async with asyncio.timeout(self._limits.close_s):
-                await session.open_context(None)
-        except (Error, TimeoutError):
-            await self._drop(run_id)
-
     async def leave(self, run_id: str) -> None:
         self._pasts.pop(run_id, None)
         await self._drop(run_id)
