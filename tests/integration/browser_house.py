@@ -34,8 +34,6 @@ from recoup.testing.pages import Site
 
 LIMITS = BrowserLimits(
     open_s=4,
-    target_s=0.8,
-    heal_s=0.3,
     quiet_s=0.1,
     ready_s=3,
     act_s=2,
@@ -43,6 +41,7 @@ LIMITS = BrowserLimits(
     download_idle_s=1.2,
     settle_s=3,
 )
+POLICY = Policy(step_timeout_seconds=20, page_target_s=0.8, page_heal_s=0.3)
 FLOORS = Floors(0.72, 0.0)
 needs_browser = pytest.mark.skipif(
     not has_library() or find_browser(os.environ) is None,
@@ -120,7 +119,7 @@ class BrowserHouse:
         return StepLog(self.folder / "log", self.redactor, 1 << 20, "---")
 
     async def do(self, verb: str, target: Target | None = None, *, attempt: int = 1, **how: Any) -> Outcome:
-        policy = how.pop("policy", Policy(step_timeout_seconds=20))
+        policy = how.pop("policy", POLICY)
         looking = how.pop("looking", Looking(floors=FLOORS))
         order_more = {name: how.pop(name) for name in ("regions", "secret_values", "env") if name in how}
         order = Order(

@@ -13,6 +13,7 @@ import pytest
 from playwright.async_api import Page, async_playwright
 from tests.integration.browser_house import (
     LIMITS,
+    POLICY,
     BrowserHouse,
     Renaming,
     button,
@@ -36,7 +37,6 @@ from recoup.model.plan import (
     UrlCheck,
     ValueCheck,
 )
-from recoup.model.policy import Policy
 from recoup.model.target import Floors, HealMode, Target
 from recoup.runtimes.browser.finding import needed_browser
 from recoup.testing.pages import Site
@@ -165,6 +165,26 @@ async def test_a_heal_is_shown_before_it_is_acted_on(house: BrowserHouse, site: 
         await healing.runtime.close()
 
 
+@pytest.mark.parametrize(("wait_s", "healed"), [(0.1, True), (30, False)])
+async def test_the_policy_says_how_long_a_page_must_rest_before_something_else_is_taken(
+    house: BrowserHouse, site: Site, wait_s: float, healed: bool
+) -> None:
+    """The target comes by itself, long after everything else."""
+    late = "setTimeout(() => document.body.insertAdjacentHTML('beforeend', '<button>Approve</button>'), 2500)"
+    site.show(
+        "/late", f"<!doctype html><title>Late</title><button>Approve all</button><script>{late}</script>"
+    )
+    healing = BrowserHouse(house.folder, resolver=Renaming("Approve", "Approve all"))
+    patient = msgspec.structs.replace(POLICY, page_target_s=wait_s, page_heal_s=wait_s)
+    try:
+        await healing.done("goto", value=site.url + "/late")
+        outcome = await healing.done("click", button("Approve"), policy=patient)
+        assert outcome.seen is not None and outcome.seen.resolution is not None
+        assert outcome.seen.resolution.healed is healed
+    finally:
+        await healing.runtime.close()
+
+
 async def test_a_heal_does_without_a_picture_that_cannot_be_had_in_time(
     house: BrowserHouse, site: Site
 ) -> None:
@@ -221,7 +241,11 @@ async def test_a_trace_that_was_cut_short_does_not_keep_the_next_attempt(
     try:
         await tracing.done("goto", value=site.url + "/form")
         late = await tracing.do(
-            "wait", button("Never"), attempt=2, policy=Policy(step_timeout_seconds=1), seconds=60
+            "wait",
+            button("Never"),
+            attempt=2,
+            policy=msgspec.structs.replace(POLICY, step_timeout_seconds=1),
+            seconds=60,
         )
         assert late.kind is FailureKind.WALL_TIMEOUT and "trace.zip" in names_of(late)
         failed = await tracing.do("click", button("Never"), attempt=3)

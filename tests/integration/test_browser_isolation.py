@@ -8,12 +8,19 @@ import signal
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.integration.browser_house import FLOORS, BrowserHouse, TestHooks, button, needs_browser, site
+from tests.integration.browser_house import (
+    FLOORS,
+    POLICY,
+    BrowserHouse,
+    TestHooks,
+    button,
+    needs_browser,
+    site,
+)
 
 from recoup.model.failure import FailureKind
 from recoup.model.outcome import Looking, Order
 from recoup.model.plan import BrowserAction, BrowserVerb
-from recoup.model.policy import Policy
 from recoup.model.target import Element, Resolution, Target
 from recoup.ports import Pages, Runtime
 from recoup.targets.resolver import PageResolver
@@ -117,7 +124,7 @@ async def test_two_runs_are_driven_at_once(tmp_path: Path, site: Site) -> None:
                 action=action,
                 cwd=str(tmp_path),
                 env={"PATH": os.environ["PATH"]},
-                policy=Policy(step_timeout_seconds=30),
+                policy=POLICY,
                 looking=Looking(floors=FLOORS),
             )
             outcome = await house.runtime.perform(order, hooks)

@@ -6,8 +6,18 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
-from tests.integration.browser_house import FLOORS, BrowserHouse, button, house, needs_browser, shared, site
+from tests.integration.browser_house import (
+    FLOORS,
+    POLICY,
+    BrowserHouse,
+    button,
+    house,
+    needs_browser,
+    shared,
+    site,
+)
 
 from recoup.clock import SystemClock
 from recoup.kernel.healing import target_digest
@@ -25,7 +35,6 @@ from recoup.model.plan import (
     TextMatch,
     ValueCheck,
 )
-from recoup.model.policy import Policy
 from recoup.model.run import RunStatus
 from recoup.model.storage import Append, Draft, StreamAppend
 from recoup.model.target import HealMode, Target
@@ -97,7 +106,7 @@ def known_to_be_slow(step: Step) -> ev.TargetTimed:
 async def test_each_strategy_helps_is_proven_named_and_counted(
     house: BrowserHouse, site: Site, tmp_path: Path
 ) -> None:
-    policy = Policy(step_timeout_seconds=20, backoff_ms=50)
+    policy = msgspec.structs.replace(POLICY, backoff_ms=50)
     home = House(tmp_path, clock=SystemClock(), policy=policy, browser=house.runtime)
     site.pages["/desk"] = lambda site, _asked: Answer(desk(site))
     site.pages["/ready"] = lambda _site, _asked: is_due(home)

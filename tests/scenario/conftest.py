@@ -86,6 +86,12 @@ class Cli:
         path.write_text(textwrap.dedent(text))
         return str(path)
 
+    def obey(self, **policy: Any) -> None:
+        """Every command from now on has this policy in force."""
+        path = self.folder / "policy.json"
+        path.write_text(json.dumps(policy))
+        self.env["RECOUP_POLICY"] = str(path)
+
     def ledger(self, run: str = "last") -> Any:
         return self("ledger", run, "--json").json
 

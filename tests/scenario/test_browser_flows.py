@@ -89,6 +89,12 @@ PAGES = {
 }
 
 
+@pytest.fixture(autouse=True)
+def _pages_on_loopback(cli: Cli) -> None:
+    """What is on them is there soon, or not at all."""
+    cli.obey(page_target_s=1, page_heal_s=0.4)
+
+
 @pytest.fixture
 def site() -> Iterator[Site]:
     with Site() as one:

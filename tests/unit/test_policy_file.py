@@ -91,6 +91,7 @@ def test_numbers_inside_their_range_are_taken(name: str, share: float) -> None:
         "retry_token_refund": "retry_tokens",
         "workflow_count_min": "workflow_count_window",
         "min_confidence_normal": "min_confidence_degraded",
+        "page_heal_s": "page_target_s",
     }
     document = {name: value}
     if name in pairs:

@@ -47,6 +47,8 @@ RANGES: dict[str, tuple[float, float]] = {
     "step_memory_max_bytes": (0, SIZE_MAX_BYTES),
     "precheck_s": (0.001, 3_600),
     "check_s": (0.001, _DAY_S),
+    "page_target_s": (0, 3_600),
+    "page_heal_s": (0, 3_600),
     "page_check_s": (0.1, _DAY_S),
     "job_self_heal_max_resets": (0, 100),
     "run_retries_max": (0, 10_000),
@@ -116,6 +118,8 @@ DESCRIPTIONS: dict[str, str] = {
     ),
     "precheck_s": "The longest that one check may take before the first attempt.",
     "check_s": "The longest that one check may take after an attempt.",
+    "page_target_s": "How long a target may take to appear on a page that is at rest.",
+    "page_heal_s": "How long a page must have been at rest before something else is taken for the target.",
     "page_check_s": "The longest that a check waits for what a page should show.",
     "idle_by": "What counts as progress: output only, or also CPU time and writes in the workspace.",
     "polls": "Steps wait for something and may fail the same way many times.",
@@ -185,6 +189,7 @@ _AT_LEAST: tuple[tuple[str, str, int], ...] = (
     ("no_progress_window", "step_no_progress_limit", -1),
     ("retry_tokens", "retry_token_refund", 0),
     ("workflow_count_window", "workflow_count_min", 0),
+    ("page_target_s", "page_heal_s", 0),
     ("min_confidence_degraded", "min_confidence_normal", 0),
 )
 """The first key must not be less than the second plus so much."""

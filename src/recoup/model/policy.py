@@ -48,6 +48,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Of all processes of an attempt together; 0: nine tenths of the memory that this machine has for us."""
     precheck_s: float = 5
     check_s: float = 300
+    page_target_s: float = 5
+    page_heal_s: float = 1.5
     page_check_s: float = 10
     idle_by: IdleBy = IdleBy.OUTPUT
     polls: bool = False

@@ -115,7 +115,7 @@ class Stage:
             action=BrowserAction(verb=BrowserVerb(verb), target=target, **how),
             cwd=self.folder,
             env=self.env,
-            policy=Policy(step_timeout_seconds=20),
+            policy=Policy(step_timeout_seconds=20, page_target_s=0.8, page_heal_s=0.3),
             looking=looking or Looking(floors=FLOORS),
         )
         return await self.browser.perform(order, hooks), hooks

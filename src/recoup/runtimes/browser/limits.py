@@ -21,10 +21,6 @@ class BrowserLimits(msgspec.Struct, frozen=True, kw_only=True):
     """A page that never comes to rest is taken as it is."""
     after_s: float = 3
     """The same after an action, for the next step to begin on a page at rest."""
-    target_s: float = 5
-    """How long a target may take to appear on a page that is settled."""
-    heal_s: float = 1.5
-    """A page must have been settled for so long before something else is taken for the target."""
     ready_s: float = 5
     """How long a found target may take to be visible, enabled, still and uncovered."""
     act_s: float = 5

@@ -11,6 +11,7 @@ from playwright.async_api import ElementHandle, Error, Frame, Page
 
 from recoup.model.failure import FailureKind
 from recoup.model.outcome import Looking
+from recoup.model.policy import Policy
 from recoup.model.target import Box, Element, HealMode, Resolution, Target, element_words, target_words
 from recoup.runtimes.browser.collector import Collection, collect, is_same, recollect
 from recoup.runtimes.browser.limits import BrowserLimits
@@ -59,7 +60,7 @@ class Seeker:
         self.last: Collection | None = None
         """What the page showed when it was last looked at."""
 
-    async def find(self, target: Target, looking: Looking) -> Found:
+    async def find(self, target: Target, looking: Looking, policy: Policy) -> Found:
         """The element, or Trouble: not there, or none that is certain enough."""
         target = compared_with(target, looking)
         began_s, settled_s, waited = time.monotonic(), None, False
@@ -68,13 +69,13 @@ class Seeker:
             now_s = time.monotonic()
             rested_s = now_s - settled_s if settled_s is not None else -1
             is_due = now_s - began_s >= looking.wait_s
-            rested = rested_s >= self._limits.heal_s
+            rested = rested_s >= policy.page_heal_s
             resolution, found = await self._try(page, target, looking, rested and is_due)
             if found is not None:
                 found.took_s = time.monotonic() - began_s
                 found.waited = waited and not found.resolution.healed
                 return found
-            given_up = rested_s >= self._limits.target_s
+            given_up = rested_s >= policy.page_target_s
             if given_up and is_due:
                 raise not_found(target, resolution, looking)
             waited |= given_up or (rested and _would_be_taken(resolution, looking))

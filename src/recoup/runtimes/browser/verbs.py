@@ -86,7 +86,7 @@ class Attempt:
     """It has come back: it was done."""
 
     async def find(self) -> Found:
-        found = await self.seeker.find(self.target, self.looking)
+        found = await self.seeker.find(self.target, self.looking, self.order.policy)
         self.resolution, self.observed = found.resolution, found.element
         if self.took_s is None:
             self.took_s, self.waited = found.took_s, found.waited
@@ -184,7 +184,7 @@ async def _tab(attempt: Attempt) -> None:
         attempt.must_hold_lease("tab new")
         session.page = await session.new_page()
         return
-    page = await _tab_in_time(session, which, attempt.limits)
+    page = await _tab_in_time(attempt, which)
     if page is None:
         count = len(session.context.pages)
         raise Trouble(
@@ -195,13 +195,14 @@ async def _tab(attempt: Attempt) -> None:
     await page.bring_to_front()
 
 
-async def _tab_in_time(session: Session, which: str, limits: BrowserLimits) -> Page | None:
-    """A tab that a click opens may take its time."""
-    for _ in range(max(1, int(limits.target_s / limits.look_s))):
-        page = _tab_named(session, which)
+async def _tab_in_time(attempt: Attempt, which: str) -> Page | None:
+    """A tab that a click opens may take its time, as a target may."""
+    look_s = attempt.limits.look_s
+    for _ in range(max(1, int(attempt.order.policy.page_target_s / look_s))):
+        page = _tab_named(attempt.session, which)
         if page is not None:
             return page
-        await asyncio.sleep(limits.look_s)
+        await asyncio.sleep(look_s)
     return None
 
 
