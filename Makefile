@@ -13,8 +13,8 @@ demo: setup
 story: setup
 	@$(PY) -m examples $(NAME)
 
-test: setup
-	@$(MAKE) --no-print-directory -j 4 agents statsd browser probe compiled
+test:
+	@$(MAKE) --no-print-directory -j 4 setup agents statsd browser probe compiled
 	tools/run-tests.sh
 
 check: setup
@@ -57,7 +57,7 @@ agents:
 statsd:
 	@tools/setup-statsd.sh
 
-browser:
+browser: setup
 	@tools/setup-browser.sh
 
 # After it: Debian's packages are installed one after the other.
@@ -65,7 +65,7 @@ probe: browser
 	@tools/setup-probe.sh
 
 # Once, while the others download; each process that runs tests would do it for itself.
-compiled:
+compiled: setup
 	@[ -n "$$(find tests -name '*-pytest-*.pyc' -print -quit)" ] || $(PY) -m pytest --collect-only -q >/dev/null
 
 clean:

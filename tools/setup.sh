@@ -36,7 +36,9 @@ apt_install() {
 rm -rf .venv
 "$python" -m venv .venv
 echo "setup: installing the pinned packages (about half a minute)" >&2
-.venv/bin/python -m pip install -q --disable-pip-version-check -r requirements-dev.txt
+.venv/bin/python -m pip install -q --disable-pip-version-check --no-compile -r requirements-dev.txt
+# pip compiles with one processor; some packages hold files for other versions of Python, which do not compile.
+.venv/bin/python -m compileall -qq -j 0 .venv/lib || true
 .venv/bin/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 compile_sources
 echo "$wanted" >.setup-stamp
