@@ -17,7 +17,7 @@ from pathlib import Path
 from benchmarks.report import Figure, of_rounds, scaled
 from recoup.clock import SystemClock
 from recoup.model.probe import Budget, Phase, Resource, TcpCheck
-from recoup.processes.keeper_main import process_of, process_table
+from recoup.processes.process_table import process_of, process_table
 from recoup.testing.probe import ProbeHouse, process
 
 RESOURCES = scaled(500, 20)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.integration.browser_house import BrowserHouse, TestHooks, button
 
-from recoup.processes.keeper_main import descendants, process_table
+from recoup.processes.process_table import descendants, process_table
 
 
 async def main() -> None:

@@ -18,7 +18,7 @@ from recoup.model.failure import Facts, FailureClass, FailureKind
 from recoup.model.outcome import Outcome
 from recoup.model.policy import Policy
 from recoup.model.target import Target
-from recoup.processes.keeper_main import descendants, process_table
+from recoup.processes.process_table import descendants, process_table
 from recoup.testing.pages import Site
 
 pytestmark = [needs_browser, pytest.mark.asyncio(loop_scope="module")]

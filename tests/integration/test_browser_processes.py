@@ -18,7 +18,7 @@ import pytest
 from tests.integration.browser_house import needs_browser, site
 
 from recoup.processes.identity import identify
-from recoup.processes.keeper_main import descendants, process_table
+from recoup.processes.process_table import descendants, process_table
 from recoup.processes.sweep import sweep_run
 from recoup.testing.pages import Site
 

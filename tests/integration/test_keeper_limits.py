@@ -14,8 +14,9 @@ import pytest
 from tests.integration.test_keeper import LONG_S, Scene
 
 from recoup.model.process import Ended, EndedBy
-from recoup.processes import keeper_main
-from recoup.processes.keeper_main import Limits, memory_of, pids_below
+from recoup.processes import process_table
+from recoup.processes.keeper_main import Limits
+from recoup.processes.process_table import memory_of, pids_below
 
 MB = 1 << 20
 SOON_MS = 1000 * LONG_S / 3
@@ -181,7 +182,7 @@ async def test_without_lists_of_children_the_table_of_processes_is_read(
         await asyncio.wait_for(scene.spoke.wait(), LONG_S)
         assert scene.keeper is not None
         seen["lists"] = set(pids_below(scene.keeper.pid))
-        monkeypatch.setattr(keeper_main, "_children", _no_lists)
+        monkeypatch.setattr(process_table, "_children", _no_lists)
         seen["table"] = set(pids_below(scene.keeper.pid))
         scene.stop.set()
 

@@ -20,7 +20,7 @@ from recoup.model.process import Ended, EndedBy, ProcessSpec
 from recoup.processes import shared_process
 from recoup.processes.identity import identify, is_alive, wait_dead
 from recoup.processes.keeper import LinuxKeeper, shared_keeper
-from recoup.processes.keeper_main import Process, children_of, descendants, process_of, process_table
+from recoup.processes.process_table import Process, children_of, descendants, process_of, process_table
 
 PATIENCE_S = 20.0
 STUBBORN = "trap '' TERM HUP INT; while :; do sleep 0.05; done"

@@ -14,7 +14,7 @@ from tests.scenario.conftest import Cli, Result, kill
 from tests.scenario.test_kills import asked, run_ids
 
 from recoup.model.ids import targets_stream
-from recoup.processes.keeper_main import descendants, process_table
+from recoup.processes.process_table import descendants, process_table
 from recoup.testing.pages import Answer, Site
 
 pytestmark = needs_browser

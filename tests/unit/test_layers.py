@@ -81,7 +81,7 @@ OUTSIDE = {
     "ports": set(),
     "engine": {"msgspec"},
     "ledger": {"msgspec", "psycopg"},
-    "processes": {"msgspec", "keeper_main"},  # the guard, on a bare interpreter, knows it by this name
+    "processes": {"msgspec", "keeper_main", "process_table"},  # names of ours on a bare interpreter
     "workspace": {"msgspec"},
     "redaction": {"msgspec", "ahocorasick_rs", "hyperscan", "re2"},
     "documents": {"msgspec", "pydantic", "pydantic_core", "yaml", "re2"},

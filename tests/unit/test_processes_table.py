@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recoup.processes.keeper_main import Process, activity, descendants
+from recoup.processes.process_table import Process, activity, descendants
 
 NAMES = st.binary(max_size=15) | st.sampled_from([b") R 1 2 3", b"a b) (c", b"(sd-pam)", b")"])
 

@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     import signal
 
     from recoup.processes import keeper_main as keeping
+    from recoup.processes import process_table as table
 else:
     import _signal as signal
 
     import keeper_main as keeping
+    import process_table as table
 
 LOOK_S = 0.5
 """How often the deadline is looked at: it may have been moved, and the machine may have slept."""
@@ -80,7 +82,7 @@ def _hold(pid: int, ticks: int | None) -> int | None:
         descriptor = os.pidfd_open(pid)
     except OSError:
         return None
-    process = keeping.process_of(pid)
+    process = table.process_of(pid)
     return descriptor if process is not None and ticks in (None, process.start_ticks) else None
 
 
@@ -100,8 +102,8 @@ def _clear() -> None:
     """Kill in rounds until no child is left, hence no descendant either."""
     end_s = time.monotonic() + KILL_S
     while time.monotonic() < end_s:
-        for process in keeping.descendants(keeping.process_table(), os.getpid()):
-            keeping.send(process, signal.SIGKILL)
+        for process in table.descendants(table.process_table(), os.getpid()):
+            table.send(process, signal.SIGKILL)
         if _none_left():
             return
         time.sleep(0.01)

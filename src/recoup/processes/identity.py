@@ -15,7 +15,7 @@ from pathlib import Path
 
 from recoup.errors import KeeperError
 from recoup.model.ids import ProcessIdentity
-from recoup.processes.keeper_main import process_of
+from recoup.processes.process_table import process_of
 
 _MACHINE_ID = Path("/etc/machine-id")
 _INITIAL_PID_NAMESPACE = "pid:[4026531836]"

@@ -28,11 +28,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from recoup.processes import keeper_main as single
-    from recoup.processes.keeper_main import Order, Process
+    from recoup.processes import process_table as table
+    from recoup.processes.keeper_main import Order
+    from recoup.processes.process_table import Process
 else:
     import _signal as signal
 
     import keeper_main as single
+    import process_table as table
 
 DESCRIPTORS = 4
 TIDY_S = 30.0
@@ -104,8 +107,8 @@ class SharedKeeper:
 
     def kill_what_is_there(self) -> None:
         """The last resort of a keeper that failed itself."""
-        for process in single.descendants(single.process_table(), self.pid):
-            single.send(process, signal.SIGKILL)
+        for process in table.descendants(table.process_table(), self.pid):
+            table.send(process, signal.SIGKILL)
 
     def _next_time_s(self) -> float:
         tidy_at_s = self.tidy_at_s if self.anchors else single.FAR_FUTURE_S
@@ -179,7 +182,7 @@ class SharedKeeper:
         wanting = [tree for tree in self.trees if tree.anchor_pid and (tidying or now_s >= tree.rounds.at_s)]
         ending = now_s >= self.strays.at_s
         if wanting or ending:
-            children = single.children_of(single.process_table())
+            children = table.children_of(table.process_table())
             for tree in wanting:
                 tree.look(children, now_s)
             if ending:
@@ -199,7 +202,7 @@ class SharedKeeper:
             process
             for child in children.get(self.pid, [])
             if child.pid not in self.anchors
-            for process in [child, *single.below(children, child.pid)]
+            for process in [child, *table.below(children, child.pid)]
             if process.state not in LINGERING
         ]
         self.strays.kill(found)
@@ -295,8 +298,8 @@ class Tree:
             case ["stop", grace]:
                 self._stop(float(grace))
             case ["activity"]:
-                children = single.children_of(single.process_table())
-                self._say("activity " + single.activity(single.below(children, self.anchor_pid)))
+                children = table.children_of(table.process_table())
+                self._say("activity " + table.activity(table.below(children, self.anchor_pid)))
 
     def _lose_driver(self) -> None:
         self.keeper.close(self.channel)
@@ -312,7 +315,7 @@ class Tree:
             return
         self.keeper.close(self.main_pidfd)
         self.main_pidfd = -1
-        left = single.process_of(self.main_pid)
+        left = table.process_of(self.main_pid)
         if left is not None and self.main_status is None:
             self.main_status = left.exit_status
         if self.why:
@@ -424,10 +427,10 @@ class Tree:
     def _tell_main_group(self, signum: int) -> None:
         """Most of a tree, in one go, before the table is read."""
         if self.main_pidfd >= 0 and not self._main_is_over():
-            single.send_to_group(self.main_pid, signum, signal.SIGCONT)
+            table.send_to_group(self.main_pid, signum, signal.SIGCONT)
 
     def look(self, children: "dict[int, list[Process]]", now_s: float) -> None:
-        everybody = single.below(children, self.anchor_pid)
+        everybody = table.below(children, self.anchor_pid)
         living = [process for process in everybody if process.state not in LINGERING]
         for process in everybody:
             if process.state in LINGERING:
@@ -457,7 +460,7 @@ class Tree:
     def _tell_others(self, living: "list[Process]") -> None:
         self.to_tell = False
         others = [process for process in living if process.group != self.main_pid]
-        single.send_to_groups(others, signal.SIGTERM, signal.SIGCONT)
+        table.send_to_groups(others, signal.SIGTERM, signal.SIGCONT)
         if self.main_pidfd < 0:
             self.rounds.pause()
         else:

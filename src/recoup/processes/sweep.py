@@ -14,7 +14,7 @@ from typing import Final
 from recoup.errors import KeeperError
 from recoup.model.ids import ProcessIdentity
 from recoup.processes.identity import boot_id, host_id, wait_dead
-from recoup.processes.keeper_main import Process, descendants, process_table, send
+from recoup.processes.process_table import Process, descendants, process_table, send
 
 KEEPER_MARK: Final = "RECOUP_KEEPER"
 RUN_MARK: Final = "RECOUP_RUN_ID"
