@@ -11,13 +11,14 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import msgspec
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, Page
+from tests.integration.console_reader import Reader, browsing, signed_in
 from tests.integration.gateway_house import Gateway, gateway
 from tests.integration.heal_house import Shop, plan_file
 
@@ -27,7 +28,6 @@ from recoup.model.events import Escalated, TargetHealed
 from recoup.model.ids import run_stream, targets_stream
 from recoup.model.storage import Append, Draft, Escalation, StreamAppend
 from recoup.model.target import Box, Candidate, Element
-from recoup.runtimes.browser.finding import find_browser
 
 HOSTILE = '<img src=x onerror="document.title=1">\u202e"\'&'
 """What a run may be called, print or fail with."""
@@ -64,11 +64,18 @@ class Console:
 
     gateway: Gateway
     browser: Browser
-    context: BrowserContext
-    page: Page
+    reader: Reader
     runs: dict[str, str]
-    wrong: list[str] = field(default_factory=list)
-    """What the browser refused or did not understand."""
+
+    @property
+    def page(self) -> Page:
+        return self.reader.page
+
+    @property
+    def wrong(self) -> list[str]:
+        """What the browser refused or did not understand. Addresses that are not served are the business of whoever
+        asks; what the page itself does wrong is ours."""
+        return [words for words in self.reader.troubles if "Failed to load resource" not in words]
 
     def open(self, path: str) -> Page:
         answer = self.page.goto(self.gateway.url + path)
@@ -121,19 +128,11 @@ def console(root: Path) -> Iterator[Console]:
     with (
         _probe(root, home),
         gateway(home, "--workers", "2", env={"RECOUP_POLICY": str(root / "policy.yaml")}) as served,
-        sync_playwright() as playwright,
+        browsing() as browser,
     ):
         runs = {name: served.submit(plan) for name, plan in PLANS.items()}
-        found = find_browser(os.environ)
-        assert found is not None, "tests with it are skipped where there is none"
-        browser = playwright.chromium.launch(
-            executable_path=found.executable, args=["--no-sandbox", "--disable-gpu"]
-        )
-        context = browser.new_context(viewport={"width": 1280, "height": 860}, locale="en-GB")
-        made = Console(served, browser, context, context.new_page(), runs)
-        made.page.on("console", lambda message: _hear(made.wrong, message.type, message.text))
-        made.page.on("pageerror", lambda error: made.wrong.append(str(error)))
-        sign_in(made.page, served, "operator")
+        reader = signed_in(served, browser, viewport={"width": 1280, "height": 860}, locale="en-GB")
+        made = Console(served, browser, reader, runs)
         served.wait(runs["broken"], lambda run: run["status"] == "dead_letter")
         served.wait(runs["gate"], lambda run: run["status"] == "waiting")
         yield made
@@ -144,12 +143,6 @@ def sign_in(page: Page, served: Gateway, role: str) -> None:
     page.fill("#token", served.tokens[role])
     page.press("#token", "Enter")
     page.wait_for_url(served.url + "/settings")
-
-
-def _hear(wrong: list[str], kind: str, text: str) -> None:
-    """Addresses that are not served are the business of whoever asks; what the page itself does wrong is ours."""
-    if kind == "error" and "Failed to load resource" not in text:
-        wrong.append(text)
 
 
 @contextlib.contextmanager

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.integration.console_runs_house import Reader, append_to, browsing, needs_browser, signed_in
+from tests.integration.browser_house import needs_browser
+from tests.integration.console_reader import Reader, append_to, browsing, signed_in
 from tests.integration.gateway_house import Gateway, gateway
 
 from recoup.gateway.console import run_view

@@ -1,4 +1,4 @@
-"""A real console: one gateway and one browser for all tests of a module."""
+"""Somebody who looks at the console: one real browser, and whoever is signed in in it."""
 
 from __future__ import annotations
 
@@ -11,22 +11,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from tests.integration.gateway_house import Gateway
 
 from recoup.app import open_app
 from recoup.model.events import Payload
 from recoup.model.storage import Append, Draft, StreamAppend
-from recoup.runtimes.browser.finding import find_browser, has_library
+from recoup.runtimes.browser.finding import needed_browser
 from recoup.settings import read_settings
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Dialog, Page
 
-needs_browser = pytest.mark.skipif(
-    not has_library() or find_browser(os.environ) is None,
-    reason="there is no Chromium: recoup browser install",
-)
 NOT_OURS = ("401 (Unauthorized)", "Password forms should have")
 """What the browser itself says at the door."""
 
@@ -35,11 +30,9 @@ NOT_OURS = ("401 (Unauthorized)", "Password forms should have")
 def browsing() -> Iterator[Browser]:
     from playwright.sync_api import sync_playwright
 
-    found = find_browser(os.environ)
-    assert found is not None
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=found.executable,
+            executable_path=needed_browser(os.environ).executable,
             args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
         )
         yield browser
