@@ -6,7 +6,6 @@ import contextlib
 import secrets as randomness
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -33,16 +32,14 @@ _PREVIEW_S = 3600
 """The longest that a look at what can be reused may take."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reusing:
+class Reusing(msgspec.Struct, frozen=True):
     """The run whose proven steps a new one is to reuse, and the step from which on it must not."""
 
     run_id: str
     from_step: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LinkedRuns:
+class LinkedRuns(msgspec.Struct, frozen=True):
     """The family of a run: all that go back to the same one."""
 
     world: World

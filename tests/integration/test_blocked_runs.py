@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import errno
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -147,7 +146,7 @@ async def test_a_look_that_the_ledger_had_no_time_for_is_taken_again_at_the_next
 ) -> None:
     """Found by a storm: for a second everything could go on, although all of it was paused."""
     await house.submit(plan_of("a"))
-    house.world = dataclasses.replace(house.world, ledger=BusyAtFirst(house.ledger))
+    house.world = msgspec.structs.replace(house.world, ledger=BusyAtFirst(house.ledger))
     around = (await house.driver("run-1"))._surroundings
     await force_mode(
         *(house.ledger, house.redactor, EVERY_WORKFLOW, Mode.PAUSED),

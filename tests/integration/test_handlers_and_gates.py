@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -400,7 +399,7 @@ async def test_a_step_that_was_never_begun_owes_no_always(tmp_path: Path) -> Non
 def slow_house(root: Path) -> House:
     """Its time jumps, and no heartbeat can come in between: the lease lasts."""
     house = House(root, policy=Policy(run_timeout_seconds=100, always_grace_seconds=30))
-    house.world = dataclasses.replace(house.world, lease_ttl_s=1_000)
+    house.world = msgspec.structs.replace(house.world, lease_ttl_s=1_000)
     return house
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -333,7 +332,7 @@ async def test_a_damaged_disk_does_not_lift_a_quarantine_that_comes_meanwhile(
             return None, "a byte was flipped"
 
     house, ledger = busy
-    house.world = dataclasses.replace(house.world, recalls=Damaged(house.root / "learned"))
+    house.world = msgspec.structs.replace(house.world, recalls=Damaged(house.root / "learned"))
     await house.submit(PLAN)
     driver = await house.driver("run-1")
     ledger.first = lambda: force_mode(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import os
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from recoup.documents.policy_watch import WatchedPolicyFile
@@ -190,7 +190,7 @@ async def test_a_file_that_vanishes_changes_nothing(house: House) -> None:
 async def test_a_run_follows_at_its_next_step_and_its_decisions_name_the_policy(house: House) -> None:
     mine = Written(house, text="step_max_attempts: 1")
     await mine.generations.begin()
-    house.world = dataclasses.replace(house.world, generations=mine.generations)
+    house.world = msgspec.structs.replace(house.world, generations=mine.generations)
     failing = exits(1, RESET)
     house.world.runtimes["run"] = ScriptedRuntime({"a": [failing] * 5})  # type: ignore[index]
     state = await house.run(plan_of("a"))
@@ -229,7 +229,7 @@ async def test_a_change_that_could_not_be_told_at_once_is_told_later_and_costs_n
     await generations.begin()
     mine.write("step_max_attempts: 5")
     ledger.refusals = 1
-    house.world = dataclasses.replace(house.world, generations=generations)
+    house.world = msgspec.structs.replace(house.world, generations=generations)
     state = await house.run(plan_of("a"))
     assert (state.status, state.steps[0].attempts) == ("succeeded", 1)
     newest = await generations.current()

@@ -7,10 +7,10 @@ import os
 import signal
 import textwrap
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from recoup.clock import SystemClock
@@ -553,7 +553,7 @@ def house_of(root: Path) -> House:
         )
 
     runtimes: dict[str, Runtime] = {"python": PythonRuntime(LinuxKeeper(), open_log)}
-    house.world = replace(house.world, runtimes=runtimes)
+    house.world = msgspec.structs.replace(house.world, runtimes=runtimes)
     return house
 
 

@@ -8,11 +8,11 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from recoup.cli.completing import complete_plan, complete_run, complete_step
 from recoup.cli.control import send
@@ -146,8 +146,7 @@ def resume(
     ctx.exit(with_app(ctx, work))
 
 
-@dataclass(frozen=True, slots=True)
-class Ordered:
+class Ordered(msgspec.Struct, frozen=True):
     """What is to be run."""
 
     plan: Plan

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +43,7 @@ _NO_CHANGE = Change(None)
 _NO_OUTPUTS = Collected()
 
 
-@dataclass(slots=True)
-class Passed:
+class Passed(msgspec.Struct):
     """The step is done, and this proves it (or, unverified, does not)."""
 
     verdict: Verdict
@@ -62,16 +60,14 @@ class Passed:
     seen: Seen | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(msgspec.Struct, frozen=True):
     """A checkpoint, and what it should not hold."""
 
     snapshot: Snapshot
     secrets_found: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
-@dataclass(slots=True)
-class Failed:
+class Failed(msgspec.Struct):
     """The attempt failed, or nobody can know."""
 
     failure: Failure
@@ -89,8 +85,7 @@ class Interrupted:
 Conclusion = Passed | Failed | Interrupted
 
 
-@dataclass(slots=True)
-class StepHooks:
+class StepHooks(msgspec.Struct):
     """What the engine offers a runtime during one attempt."""
 
     lifeline: LeaseLifeline

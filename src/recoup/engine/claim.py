@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from recoup.errors import LedgerError
 from recoup.model.ids import Lease, ProcessIdentity
@@ -14,15 +15,13 @@ from recoup.ports import Holding, Ledger
 CLAIMS_MAX = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
+class Claimed(msgspec.Struct, frozen=True):
     lease: Lease
     replaced: ProcessIdentity | None
     """The owner that was lost: its lease ran out, or it is proven dead."""
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(msgspec.Struct, frozen=True):
     """Somebody else drives the run."""
 
     by: LeaseRow

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
@@ -435,7 +434,7 @@ class Driver:
         handle = await desk.world.cases.store_case(*about, evidence=failed.evidence)
         if handle is None:
             return failed
-        return dataclasses.replace(failed, evidence=(*failed.evidence, handle))
+        return msgspec.structs.replace(failed, evidence=(*failed.evidence, handle))
 
     async def _step_state(self, step: Step, record: StepRecord, failure: Failure) -> StepState:
         policy = self._desk.policy(step)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import secrets as randomness
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from recoup.engine.everywhere import Everywhere
 from recoup.engine.generations import Generations
@@ -31,8 +32,7 @@ from recoup.ports import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Watcher:
+class Watcher(msgspec.Struct, frozen=True):
     """Who looks on: told of every fact and of every piece of output, after it is stored. Must not block."""
 
     event: Callable[[Event], None] = lambda _event: None
@@ -44,8 +44,7 @@ def new_escalation_id() -> str:
     return f"esc-{randomness.token_hex(8)}"
 
 
-@dataclass(frozen=True, slots=True)
-class World:
+class World(msgspec.Struct, frozen=True):
     """What all runs of one process share."""
 
     clock: Clock
@@ -65,7 +64,7 @@ class World:
     """None: failures leave nothing but their events."""
     generations: Generations | None = None
     """None: every run keeps the policy it was submitted with."""
-    everywhere: Everywhere = field(default_factory=Everywhere)
+    everywhere: Everywhere = msgspec.field(default_factory=Everywhere)
     lease_ttl_s: float = 10
     heartbeat_s: float = 3
     control_poll_s: float = 0.25
@@ -75,8 +74,7 @@ class World:
     """A new one each time; the only chance in the engine."""
 
 
-@dataclass(slots=True)
-class Job:
+class Job(msgspec.Struct):
     """One run in the hands of one driver."""
 
     run_id: str
@@ -92,8 +90,7 @@ class Job:
     earlier: EarlierRun | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EarlierRun:
+class EarlierRun(msgspec.Struct, frozen=True):
     """The run whose proven steps the job may reuse, and the way to what it kept."""
 
     known: Earlier

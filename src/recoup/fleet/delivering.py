@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+
+import msgspec
 
 from recoup.engine.breaking import blocked_words, kept_out
 from recoup.engine.claim import Claimed, Crowded, Held, claim_within, or_released
@@ -33,8 +34,7 @@ CLOSED_S = 30.0
 """So long at most, one whose workflow lets nothing run: an operator may change their mind."""
 
 
-@dataclass(frozen=True, slots=True)
-class Left:
+class Left(msgspec.Struct, frozen=True):
     """How a run was left."""
 
     again_in_s: float | None
@@ -45,8 +45,7 @@ class Left:
     """Not worth a word: it would be said again and again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Deliveries:
+class Deliveries(msgspec.Struct, frozen=True):
     """What it takes to drive any run: handed in by whoever builds runs."""
 
     world: World
@@ -57,13 +56,13 @@ class Deliveries:
     decliner: Callable[[RunState, Policy, Claimed], Driver]
     """For a run that cannot be driven here: it needs nothing but the ledger."""
     wind_up: Callable[[RunState], Awaitable[list[str]]]
-    _full: dict[tuple[Crowd, ...], Instant] = field(default_factory=dict)
+    _full: dict[tuple[Crowd, ...], Instant] = msgspec.field(default_factory=dict)
     """When a run of all these crowds last found no room. Nobody says which of them was full."""
-    _waits: dict[str, float] = field(default_factory=dict)
+    _waits: dict[str, float] = msgspec.field(default_factory=dict)
     """How long a run that found no room was put off last."""
-    _refusals: dict[str, int] = field(default_factory=dict)
+    _refusals: dict[str, int] = msgspec.field(default_factory=dict)
     """How often a run could not be driven here, for a reason that is ours."""
-    _open: dict[tuple[str, str], Instant] = field(default_factory=dict)
+    _open: dict[tuple[str, str], Instant] = msgspec.field(default_factory=dict)
     """When a workflow last let a run go on, by the policy of that run."""
 
     async def deliver(self, run_id: str, on_driver: Callable[[Driver], None]) -> Left:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from recoup.engine.world import Job, Watcher, World
 from recoup.errors import LeaseLost
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
     from recoup.workspace.workspaces import GitWorkspaces
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Jobs:
+class Jobs(msgspec.Struct, frozen=True):
     """Makes them. Where machines share runs, what is missing here is fetched first."""
 
     world: World
@@ -105,7 +105,7 @@ class Jobs:
         if metrics is None:
             return watcher
         metrics.enter(state)
-        return dataclasses.replace(watcher, event=metrics.beside(watcher.event))
+        return msgspec.structs.replace(watcher, event=metrics.beside(watcher.event))
 
 
 def workspaces_of(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import secrets as randomness
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -35,8 +34,7 @@ if TYPE_CHECKING:
 _SECRET_GIVEN = "[secret]"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Submitted:
+class Submitted(msgspec.Struct, frozen=True):
     """A run in a queue."""
 
     run_id: str

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Final
 
 import hyperscan
+import msgspec
 import re2
 
 from recoup.redaction.matcher import Span
@@ -30,8 +30,7 @@ Hit = tuple[int, int]
 Found = tuple[list[Span], int]
 
 
-@dataclass(frozen=True, slots=True)
-class PatternReport:
+class PatternReport(msgspec.Struct, frozen=True):
     """What became of the rules, for `recoup doctor`."""
 
     package: str | None
@@ -41,7 +40,7 @@ class PatternReport:
     rules_read: int
     spanned: int
     """Compiled by both engines: searched with."""
-    left_out: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, str] = msgspec.field(default_factory=dict)
     """By name, with the reason."""
 
 
@@ -162,7 +161,7 @@ def rules_by_screen(rules: Sequence[Rule]) -> list[tuple[int, ...]]:
 
 
 def with_screen(rule: Rule) -> Rule:
-    return replace(rule, screen=on_few_lines(_screen(rule)))
+    return msgspec.structs.replace(rule, screen=on_few_lines(_screen(rule)))
 
 
 def _screen(rule: Rule) -> str:

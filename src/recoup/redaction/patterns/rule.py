@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+
+import msgspec
 
 
 class Gate(enum.Enum):
@@ -25,8 +26,7 @@ class Gate(enum.Enum):
     CREDENTIAL = "credential"
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """`pattern` is in the syntax that RE2 and Hyperscan share, over bytes. Its groups `secret…`, or else the first
     group that took part, or else the whole match, are what gets masked."""
 
