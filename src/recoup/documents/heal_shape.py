@@ -38,8 +38,6 @@ AnyHeal = Annotated[
     Annotated[HealShape, Tag(TAG + "heal")] | Annotated[Mode, Tag(TAG + "text")], branch(text_or("heal"))
 ]
 
-HEAL_EXAMPLES = ["off", "report", "apply", {"mode": "apply", "max_level": 2, "learn": "on_verified"}]
-
 
 def heal_value(written: HealShape | str | None) -> Heal:
     if written is None:

@@ -7,8 +7,9 @@ from typing import Annotated
 import msgspec
 from pydantic import AfterValidator, Field, Tag
 
-from recoup.documents.heal_shape import HEAL_EXAMPLES, AnyHeal, heal_value
+from recoup.documents.heal_shape import AnyHeal, heal_value
 from recoup.documents.other_work_shape import AgentWork, BrowserWork, PythonWork
+from recoup.documents.plan_shape import HEAL_EXAMPLES
 from recoup.documents.shape import TAG, AnyText, Shape, Text, branch, text_or
 from recoup.documents.step_shape import StepKeys, WorkStepShape, default_id
 from recoup.documents.work_shape import TITLE

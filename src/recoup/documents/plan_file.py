@@ -9,10 +9,9 @@ from typing import Any
 import msgspec
 from pydantic import ValidationError
 
-from recoup.documents.heal_shape import heal_value
 from recoup.documents.plan_itself import Origin
 from recoup.documents.plan_rules import broken_rules
-from recoup.documents.plan_shape import FolderShape, GitShape, InputShape, PlanShape
+from recoup.documents.plan_shape import PlanShape
 from recoup.documents.text_file import decoded, read_text
 from recoup.documents.tree import Tree, Unreadable, tree_of
 from recoup.documents.wording import Finding, findings, problems_of, said_beside
@@ -20,7 +19,8 @@ from recoup.documents.yaml_tree import parse_tree
 from recoup.errors import InvalidPlan
 from recoup.model.plan import Input, Plan
 from recoup.model.policy import Policy
-from recoup.model.workspace import FolderSource, GitSource, Source
+from recoup.model.target import Heal
+from recoup.model.workspace import Source
 
 _DEFAULT_POLICY = Policy()
 
@@ -116,7 +116,7 @@ def _value(shape: PlanShape, folder: Path) -> Plan:
         name=shape.name,
         steps=tuple(step.value(number) for number, step in enumerate(shape.steps, 1)),
         objective=shape.objective,
-        inputs={name: _input(given) for name, given in shape.inputs.items()},
+        inputs=_inputs(shape.inputs),
         workspace=_source(shape.workspace, folder),
         folder=str(folder),
         secrets=tuple(dict.fromkeys(shape.secrets)),
@@ -124,22 +124,23 @@ def _value(shape: PlanShape, folder: Path) -> Plan:
     # Left out when nothing is said, as in a plan made without them: both have one digest.
     if shape.defaults is not None:
         plan = msgspec.structs.replace(plan, defaults=shape.defaults.limits())
-    return plan if shape.heal is None else msgspec.structs.replace(plan, heal=heal_value(shape.heal))
+    return plan if shape.heal is None else msgspec.structs.replace(plan, heal=_heal(shape.heal))
 
 
-def _input(given: InputShape | str) -> Input:
-    return Input(default=given) if isinstance(given, str) else given.value()
+def _inputs(written: dict[str, Any]) -> dict[str, Input]:
+    if not written:
+        return {}
+    from recoup.documents.input_shape import input_value
+
+    return {name: input_value(given) for name, given in written.items()}
 
 
-def _source(workspace: GitShape | FolderShape | None, folder: Path) -> Source | None:
-    match workspace:
-        case GitShape():
-            return GitSource(_resolved(workspace.git, folder), workspace.ref)
-        case FolderShape():
-            return FolderSource(_resolved(workspace.folder, folder))
-        case None:
-            return None
+def _source(workspace: Any, folder: Path) -> Source | None:
+    source: Source | None = None if workspace is None else workspace.value(folder)
+    return source
 
 
-def _resolved(path: str, folder: Path) -> str:
-    return os.path.normpath(folder / Path(path).expanduser())
+def _heal(written: Any) -> Heal:
+    from recoup.documents.heal_shape import heal_value
+
+    return heal_value(written)

@@ -6,94 +6,36 @@ is taken as it was written. Nothing else is converted.
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, Tag, model_validator
+from pydantic import Field
 
 from recoup.documents.forms import FieldName, VariableName, WorkflowName
-from recoup.documents.heal_shape import HEAL_EXAMPLES, AnyHeal
+from recoup.documents.later import Later
 from recoup.documents.limits_shape import LimitsShape
-from recoup.documents.shape import TAG, AnyText, Shape, Text, Version, branch, text_or
+from recoup.documents.shape import AnyText, Shape, Version
 from recoup.documents.step_shape import StepShape
-from recoup.model.plan import Input
 
 NAMES_MAX = 1_000
+HEAL_EXAMPLES = ["off", "report", "apply", {"mode": "apply", "max_level": 2, "learn": "on_verified"}]
 
 
-class InputShape(Shape):
-    required: bool = Field(False, description="A run cannot begin without it.", examples=[True])
-    default: AnyText | None = Field(
-        None, description="Its value when a run gives none.", examples=["2026-11"]
-    )
-    secret: bool = Field(False, description="Keep the value encrypted and show it nowhere.", examples=[True])
+def _input() -> Any:
+    from recoup.documents.input_shape import InputOrDefault
 
-    @model_validator(mode="after")
-    def _default_makes_sense(self) -> InputShape:
-        if self.default is not None and self.secret:
-            raise ValueError("a secret has no default: remove `default` and pass the value with --input")
-        if self.default is not None and self.required:
-            raise ValueError("an input with a default is never missing: keep `required` or `default`")
-        return self
-
-    def value(self) -> Input:
-        return Input(self.required, self.default, self.secret)
+    return InputOrDefault
 
 
-InputOrDefault = Annotated[
-    Annotated[InputShape, Tag(TAG + "input")] | Annotated[AnyText, Tag(TAG + "text")],
-    branch(text_or("input")),
-]
+def _workspace() -> Any:
+    from recoup.documents.workspace_shape import WorkspaceShape
+
+    return WorkspaceShape
 
 
-def _not_option(text: str) -> str:
-    if text.startswith("-"):
-        raise ValueError("must not begin with `-`")
-    return text
+def _heal() -> Any:
+    from recoup.documents.heal_shape import AnyHeal
 
-
-def _local(path: str) -> str:
-    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://|[^/]+@[^/]+:", path):
-        raise ValueError("must be a repository on this machine: clone it first, then name its folder")
-    return path
-
-
-def _home_known(path: str) -> str:
-    try:
-        Path(path).expanduser()
-    except RuntimeError:
-        raise ValueError(
-            "begins with the home folder of somebody unknown here: write the whole path"
-        ) from None
-    return path
-
-
-class GitShape(Shape):
-    git: Annotated[Text, AfterValidator(_local), AfterValidator(_home_known)] = Field(
-        description="A repository on this machine, relative to the plan. It is cloned, never written.",
-        examples=["."],
-    )
-    ref: Annotated[Text, AfterValidator(_not_option)] | None = Field(
-        None, description="A branch, tag or commit. Default: its HEAD.", examples=["main"]
-    )
-
-
-class FolderShape(Shape):
-    folder: Annotated[Text, AfterValidator(_home_known)] = Field(
-        description="A folder, relative to the plan. It is copied, never written.", examples=["./site"]
-    )
-
-
-def _which_workspace(value: Any) -> str | None:
-    given = [key for key in ("git", "folder") if isinstance(value, dict) and key in value]
-    return f"{TAG}{given[0]}" if len(given) == 1 else None
-
-
-WorkspaceShape = Annotated[
-    Annotated[GitShape, Tag(TAG + "git")] | Annotated[FolderShape, Tag(TAG + "folder")],
-    branch(_which_workspace, "which_workspace"),
-]
+    return AnyHeal
 
 
 class PlanShape(Shape):
@@ -111,13 +53,13 @@ class PlanShape(Shape):
         description="What it is all for, in a sentence; every retry is told.",
         examples=["Every invoice of the month is approved"],
     )
-    inputs: dict[FieldName, InputOrDefault] = Field(
+    inputs: dict[FieldName, Annotated[Any, Later(_input)]] = Field(
         {},
         max_length=NAMES_MAX,
         description="Values that a run is given: ${{ inputs.NAME }}.",
         examples=[{"customer": {"required": True}, "month": "2026-11"}],
     )
-    workspace: WorkspaceShape | None = Field(
+    workspace: Annotated[Any, Later(_workspace)] | None = Field(
         None,
         description="A clone of a repository or a copy of a folder to run in. Default: the plan's folder.",
         examples=[{"git": ".", "ref": "main"}, {"folder": "./site"}],
@@ -125,7 +67,7 @@ class PlanShape(Shape):
     defaults: LimitsShape | None = Field(
         None, description="Limits of every step that says nothing else.", examples=[{"timeout": "15m"}]
     )
-    heal: AnyHeal | None = Field(
+    heal: Annotated[Any, Later(_heal)] | None = Field(
         None,
         description="What browser steps that say nothing else do where a target is not as it was.",
         examples=HEAL_EXAMPLES,

@@ -19,6 +19,7 @@ from recoup.documents.handler_shape import (
     RunHandlerShape,
 )
 from recoup.documents.heal_shape import HealShape
+from recoup.documents.input_shape import InputShape
 from recoup.documents.limits_shape import LimitsShape
 from recoup.documents.other_step_shape import (
     AgentStepShape,
@@ -29,9 +30,9 @@ from recoup.documents.other_step_shape import (
 )
 from recoup.documents.other_work_shape import AgentShape
 from recoup.documents.output_shape import DeclaredOutputShape, JsonOutputShape, RegexOutputShape
-from recoup.documents.plan_shape import FolderShape, GitShape, InputShape
 from recoup.documents.shape import TAG, Shape
 from recoup.documents.step_shape import RunStepShape
+from recoup.documents.workspace_shape import FolderShape, GitShape
 
 SHAPES: dict[str, type[Shape]] = {
     "defaults": LimitsShape,
