@@ -9,10 +9,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recoup.redaction.forms import refusal, utf8, written_forms
+from recoup.redaction.forms import refusal, written_forms
 from recoup.redaction.masking import MaskingStage
 from recoup.redaction.masks import mask_for
 from recoup.redaction.matcher import TRUNCATED_BYTES_MIN, FormMatcher
+from recoup.redaction.octets import utf8
 from recoup.redaction.redactor import SecretRedactor
 
 # Few letters, so that secrets repeat themselves, overlap and begin in each other; and all that gets escaped.

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from recoup.redaction.forms import utf8
 from recoup.redaction.masking import masked
 from recoup.redaction.matcher import FormMatcher
+from recoup.redaction.octets import utf8
 
 
 class DocumentRedactor:

@@ -13,6 +13,8 @@ from functools import lru_cache
 from itertools import pairwise, product
 from typing import Final
 
+from recoup.redaction.octets import utf8
+
 VALUE_CHARACTERS_MIN: Final = 4
 VALUE_CHARACTERS_MAX: Final = 65_536
 WHOLLY_WRITTEN_CHARACTERS_MAX: Final = 8_192
@@ -49,14 +51,6 @@ def refusal(value: str) -> str | None:
     if size > VALUE_CHARACTERS_MAX:
         return f"has {size} characters, more than {VALUE_CHARACTERS_MAX}: keep it in a file and pass its name"
     return None
-
-
-def utf8(text: str) -> bytes:
-    """Bytes that were no UTF-8 when the operating system gave them come back as they were."""
-    try:
-        return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "replace")
 
 
 def _line_endings(value: str) -> set[str]:

@@ -12,9 +12,9 @@ import msgspec
 
 from recoup.model.redacted import Redacted, sealed
 from recoup.redaction.documents import DocumentRedactor, readable
-from recoup.redaction.forms import refusal, utf8, written_forms
 from recoup.redaction.masking import MaskingStage
 from recoup.redaction.matcher import FormMatcher
+from recoup.redaction.octets import utf8
 from recoup.redaction.typed import Clean, redact_struct, says_anything
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ class SecretRedactor:
 
     def register(self, name: str, value: str) -> None:
         """A second value for a name is hidden beside the first. Open streams honour it from then on."""
+        from recoup.redaction.forms import refusal, written_forms  # its tables take a while to make
+
         if why := refusal(value):
             raise ValueError(f"the secret {name} {why}")
         forms = written_forms(value)
