@@ -10,9 +10,8 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -21,6 +20,9 @@ from recoup.ledger.holders import lock_holders
 from recoup.ledger.outcomes import Outcome, tell
 from recoup.ledger.turnstile import Turnstile
 from recoup.ledger.writer import Busy, Deed, Job, Writer
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 JOBS_MAX = 512
 ALONE_S = 0.01
@@ -121,9 +123,16 @@ class Commits:
         if done is not None:
             self._deliver(loop, done)
             return
-        self._worker = self._worker or ThreadPoolExecutor(1, "recoup-ledger")
-        waiting = loop.run_in_executor(self._worker, self._commit_in_turn)
+        waiting = loop.run_in_executor(self._waiter(), self._commit_in_turn)
         waiting.add_done_callback(lambda ended: self._deliver(loop, ended.result()))
+
+    def _waiter(self) -> ThreadPoolExecutor:
+        """Made when another process is first in the way: most commands meet none."""
+        if self._worker is None:
+            from concurrent.futures import ThreadPoolExecutor
+
+            self._worker = ThreadPoolExecutor(1, "recoup-ledger")
+        return self._worker
 
     def _deliver(self, loop: asyncio.AbstractEventLoop, done: Done) -> None:
         # One turn of the loop later, so that others run in between. Behind the callers, where there are several: their

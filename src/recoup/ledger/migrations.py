@@ -23,16 +23,17 @@ SCRIPTS = (
 
 def migrate(connection: sqlite3.Connection, path: Path, scripts: Sequence[str] | None = None) -> None:
     """All in one transaction, under SQLite's write lock; the version is read again there."""
-    scripts = [sql_file(name) for name in SCRIPTS] if scripts is None else scripts
-    if schema_version(connection, path, len(scripts)) == len(scripts):
+    newest = len(SCRIPTS if scripts is None else scripts)
+    if schema_version(connection, path, newest) == newest:
         return
+    scripts = [sql_file(name) for name in SCRIPTS] if scripts is None else scripts
     connection.execute("BEGIN IMMEDIATE")
     try:
-        for script in scripts[schema_version(connection, path, len(scripts)) :]:
+        for script in scripts[schema_version(connection, path, newest) :]:
             for statement in _statements(script):
                 connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {len(scripts)}")
+        connection.execute(f"PRAGMA user_version = {newest}")
         connection.execute("COMMIT")
     finally:
         if connection.in_transaction:

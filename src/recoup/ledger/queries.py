@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 from recoup.kernel.projection import SHAPES, Shape, Value
 
@@ -24,7 +24,7 @@ def row_writes() -> dict[str, str]:
 
 
 def sql_file(name: str) -> str:
-    return files(__package__).joinpath(name).read_text()
+    return Path(__file__).with_name(name).read_text("utf-8")
 
 
 def named_queries(text: str) -> dict[str, str]:
