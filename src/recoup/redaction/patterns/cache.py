@@ -39,15 +39,17 @@ def read_compiled(folder: Path, key: str) -> Compiled | None:
     """None when there is none that can be used, whatever the reason: it can always be made again."""
     try:
         with (folder / _name(key)).open("rb") as file:
-            if os.fstat(file.fileno()).st_uid != os.getuid():
+            about = os.fstat(file.fileno())
+            if about.st_uid != os.getuid():
                 return None
-            raw = file.read(FILE_BYTES_MAX)
+            raw = file.read(min(about.st_size, FILE_BYTES_MAX))
     except OSError:
         return None
     head = len(_MAGIC) + _DIGEST_BYTES
-    if not raw.startswith(_MAGIC) or hashlib.sha256(raw[head:]).digest() != raw[len(_MAGIC) : head]:
+    body = memoryview(raw)[head:]  # megabytes, which every start would copy twice
+    if not raw.startswith(_MAGIC) or hashlib.sha256(body).digest() != raw[len(_MAGIC) : head]:
         return None
-    return _decoded(raw[head:], key)
+    return _decoded(body, key)
 
 
 def write_compiled(folder: Path, compiled: Compiled) -> None:
@@ -83,7 +85,7 @@ def _encoded(compiled: Compiled) -> bytes:
     return msgspec.msgpack.encode(compiled)
 
 
-def _decoded(body: bytes, key: str) -> Compiled | None:
+def _decoded(body: memoryview, key: str) -> Compiled | None:
     try:
         compiled = msgspec.msgpack.decode(body, type=Compiled)
     except msgspec.DecodeError:
