@@ -15,7 +15,6 @@ import click
 import msgspec
 
 from recoup.cli.completing import complete_plan, complete_run, complete_step
-from recoup.cli.control import send
 from recoup.cli.output import json_option, print_error, print_json, settings_of, with_app, write_line
 from recoup.errors import NotFound, RecoupError, UsageError
 
@@ -197,6 +196,7 @@ async def run_new(app: App, order: Ordered, reusing: Reusing | None, *, as_json:
 async def _resume_in_place(
     app: App, state: RunState, from_step: str | None, dry_run: bool, *, as_json: bool, quiet: bool
 ) -> int:
+    from recoup.cli.control import send
     from recoup.cli.preview import print_preview, say_preview
     from recoup.kernel.reuse import in_place
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from itertools import islice
 from typing import Any
 
@@ -70,6 +69,8 @@ def said_beside(found: Sequence[Finding], further: Iterable[Finding]) -> list[Fi
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
+    from difflib import get_close_matches
+
     close = get_close_matches(word, known, n=1) if len(word) <= _SUGGESTION_CHARS_MAX else []
     return f"did you mean `{close[0]}`?" if close else ""
 

@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recoup.errors import LearningError, VersionDamaged
-from recoup.learning.codec import decode_found, decode_memory, encode_found, encode_memory
-from recoup.learning.store import VersionedStore
 from recoup.model.instant import Instant
 from recoup.model.memory import COMPONENTS, Kept, Screen, State, WhichScreen
 from recoup.model.target import Element
 
 if TYPE_CHECKING:
     from recoup.learning.index import Index
+    from recoup.learning.store import VersionedStore
     from recoup.learning.vectors import Vectoriser
     from recoup.learning.versions import Loaded
 
@@ -35,7 +34,7 @@ class Recall:
     """`sentences` is the folder of a model by which what was learned is compared; None: by its letters."""
 
     def __init__(self, base: Path, sentences: Path | None = None) -> None:
-        self._store = VersionedStore(base, wait_s=WORKFLOW_WAIT_S)
+        self._base = base
         self._sentences = sentences
         self._indexes: dict[str, Index] = {}
         self._warnings: list[str] = []
@@ -44,6 +43,13 @@ class Recall:
         """What people should know, said once."""
         said, self._warnings = self._warnings, []
         return said
+
+    @cached_property
+    def _store(self) -> VersionedStore:
+        """Made when something is to be remembered: most runs learn nothing."""
+        from recoup.learning.store import VersionedStore
+
+        return VersionedStore(self._base, wait_s=WORKFLOW_WAIT_S)
 
     @cached_property
     def _vectors(self) -> Vectoriser:
@@ -123,6 +129,7 @@ class Recall:
 
 
 def _kept(loaded: Loaded) -> tuple[Kept, Index]:
+    from recoup.learning.codec import decode_found
     from recoup.learning.index import index_from
 
     state = _state(loaded)  # first: it says which parts are missing
@@ -132,6 +139,7 @@ def _kept(loaded: Loaded) -> tuple[Kept, Index]:
 
 
 def _parts(kept: Kept, vectors: Vectoriser) -> dict[str, bytes]:
+    from recoup.learning.codec import encode_found, encode_memory
     from recoup.learning.proposals import index_of
     from recoup.learning.screens import KnownScreens
 
@@ -144,6 +152,7 @@ def _parts(kept: Kept, vectors: Vectoriser) -> dict[str, bytes]:
 
 
 def _state(loaded: Loaded) -> State:
+    from recoup.learning.codec import decode_memory
     from recoup.learning.screens import KnownScreens
 
     missing = set(COMPONENTS) - set(loaded.components)

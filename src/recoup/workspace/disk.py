@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import secrets
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -87,6 +86,8 @@ def remove_tree(path: Path) -> None:
     if path.is_symlink() or path.is_file():
         path.unlink()
     elif path.exists():
+        import shutil  # brings every compression there is, and most runs remove nothing
+
         held = path.with_name(f"{GONE}{secrets.token_hex(4)}")
         held.mkdir(mode=0o700)
         first = _moved_up(path, held)
