@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 _NAME = re.compile(r"^-- (\w+): .+$", re.MULTILINE)
 
@@ -17,4 +17,4 @@ def queries(file: str) -> dict[str, str]:
 
 
 def sql_file(name: str) -> str:
-    return files(__package__).joinpath(name).read_text()
+    return Path(__file__).with_name(name).read_text("utf-8")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import LiteralString
 
 from recoup.ledger.queries import named_queries
@@ -16,4 +16,4 @@ def queries() -> dict[str, LiteralString]:
 
 
 def sql_file(name: str) -> str:
-    return files(__package__).joinpath(name).read_text()
+    return Path(__file__).with_name(name).read_text("utf-8")
