@@ -29,7 +29,8 @@ class Family:
         forms = self.forms
         rest = data[place : place + self._longest_bytes]
         after = bisect_right(forms, rest)
-        unfinished = after < len(forms) and forms[after].startswith(rest)
+        # A rest as long as the longest form is no beginning of any.
+        unfinished = len(rest) < self._longest_bytes and after < len(forms) and forms[after].startswith(rest)
         # Any form that the data goes on with is also how the last one in order before it begins.
         at, compared = after - 1, 1
         while at >= 0 and not rest.startswith(forms[at]):

@@ -9,7 +9,9 @@ ordinary text ever has (a flood) is taken to be covered whole.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
@@ -28,6 +30,7 @@ DFA_STATES_MAX: Final = 32_768
 SCREENED_HEADS_MAX: Final = 64
 BLOCK_BYTES_MIN: Final = 1_024
 BLOCK_BYTES_MAX: Final = 32_768
+GLANCE_BYTES: Final = 128
 WINDOW_BYTES: Final = 4_096
 WINDOW_BYTES_MAX: Final = 6_144
 """So that a chunk of the usual size and what was held back before it are one window."""
@@ -57,6 +60,8 @@ class FormMatcher:
         self._screen = _screen(by_head) or self._heads
         families = by_head.values()
         self._only_forms = [family[0] if len(family) == 1 else None for family in families]
+        # What the automaton found of these need not be compared.
+        self._whole = [len(family) == 1 and len(family[0]) <= HEAD_BYTES_MAX for family in families]
         self._families = {head: Family(forms) for head, forms in enumerate(families) if len(forms) > 1}
         self.mask = mask_for(forms)
         self._sprouts = {form[:size] for size in range(1, SPROUT_BYTES_MAX + 1) for form in self._forms}
@@ -107,11 +112,12 @@ class FormMatcher:
         """Pieces of the data that hold all beginnings of forms. Clean data is passed over in large blocks."""
         view, size = memoryview(data), len(data)
         at, block_bytes = 0, min(max(size // 8, BLOCK_BYTES_MIN), BLOCK_BYTES_MAX)
+        near = size > BLOCK_BYTES_MIN  # a flood comes in pieces, too
         while at < size:
-            # Finds no overlapping heads, which is quicker, and good enough to tell that there is none.
-            found = self._screen.find_matches_as_indexes(view[at : at + block_bytes + _BEYOND])
-            if found:
-                start = max(at, at + found[0][1] - _BEYOND)
+            first = self._first_head(view[at : at + block_bytes + _BEYOND], near)
+            near = first >= 0
+            if near:
+                start = max(at, at + first - _BEYOND)
                 at = size if size - start <= WINDOW_BYTES_MAX else start + WINDOW_BYTES
                 yield start, at
                 block_bytes = BLOCK_BYTES_MIN
@@ -119,27 +125,38 @@ class FormMatcher:
                 at += block_bytes
                 block_bytes = min(8 * block_bytes, BLOCK_BYTES_MAX)
 
+    def _first_head(self, view: memoryview, near: bool) -> int:
+        """Where the first one begins, or -1. `near`: probably soon, and all of the others are not worth finding."""
+        # Finds no overlapping heads, which is quicker, and good enough to tell that there is none.
+        search = self._screen.find_matches_as_indexes
+        found = search(view[:GLANCE_BYTES]) if near else None
+        # One that begins earlier but is cut off by the end of the glance may come before what begins at its end.
+        if not found or found[0][1] > GLANCE_BYTES - HEAD_BYTES_MAX:
+            found = search(view)
+        return found[0][1] if found else -1
+
     def _find_in_window(self, data: bytes, start: int, end: int, spans: list[Span]) -> int:
         """Adds what is covered to `spans`, and returns what is pending."""
         slices, left = self._hits(data, start, end)
         size = pending = len(data)
+        whole, only_forms, add = self._whole, self._only_forms, spans.append
         for at, found in slices:
-            for head, offset, _ in found:
-                place = at + offset
+            for head, offset, stop in found:
                 if left < 0:
-                    # Hits come in the order of their ends: one that begins a little earlier may be to come.
-                    first = min(at + start for _, start, _ in found if start + _BEYOND >= offset)
-                    return min(pending, self._flood(size, first, end, spans))
-                form = self._only_forms[head]
+                    return min(pending, self._flood(size, at + _first_near(found, offset), end, spans))
+                if whole[head]:
+                    add((at + offset, at + stop))
+                    continue
+                place, form = at + offset, only_forms[head]
                 if form is None:
                     form_bytes, unfinished, compared = self._families[head].look(data, place)
                     left -= compared
                     if form_bytes:
-                        spans.append((place, place + form_bytes))
+                        add((place, place + form_bytes))
                     if unfinished and place < pending:
                         pending = place
                 elif data.startswith(form, place):
-                    spans.append((place, place + len(form)))
+                    add((place, place + len(form)))
                 elif size - len(form) < place < pending and form.startswith(data[place:]):
                     pending = place
         return pending
@@ -199,6 +216,15 @@ class FormMatcher:
         for start, end in self._windows(data):
             for at, found in self._hits(data, start, end)[0]:
                 yield from (at + offset for _, offset, _ in found)
+
+
+def _first_near(found: list[Hit], offset: int) -> int:
+    """Hits come in the order of their ends: one that begins a little earlier than that at `offset` may come later."""
+    ended = bisect_right(found, offset + HEAD_BYTES_MAX, key=_stop)
+    return min(start for _, start, _ in found[:ended] if start + _BEYOND >= offset)
+
+
+_stop: Final = itemgetter(2)
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:
