@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 
 from recoup.redaction.matcher import FormMatcher, Span, merged
 
@@ -69,7 +68,10 @@ def masked(data: bytes, matcher: FormMatcher) -> bytes:
 
 def _gaps(data: bytes, spans: Sequence[Span], until: int) -> list[bytes]:
     """What stands before, between and after the spans."""
-    if not spans:
-        return [data[:until]]
-    between = [data[end:start] for (_, end), (start, _) in pairwise(spans)]
-    return [data[: spans[0][0]], *between, data[spans[-1][1] : until]]
+    gaps: list[bytes] = []
+    at = 0
+    for start, end in spans:
+        gaps.append(data[at:start])
+        at = end
+    gaps.append(data[at:until])
+    return gaps
