@@ -6,22 +6,26 @@ However many there are, few comparisons tell.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import Final
 
 COMPARED_FORMS_MAX: Final = 256
+LOOKED_UP_SIZES_MAX: Final = 4
+"""To look forms up by their sizes is quicker than to search, if there are so few."""
 
 
 class Family:
     """Several forms with one head."""
 
-    __slots__ = ("_longest_bytes", "_parents", "forms")
+    __slots__ = ("_known", "_longest_bytes", "_parents", "_sizes", "forms")
 
     def __init__(self, forms: Sequence[bytes]) -> None:
         """`forms` are sorted."""
         self.forms = forms
         self._parents = _parents(forms)
-        self._longest_bytes = max(map(len, forms))
+        self._known = frozenset(forms)
+        self._sizes = sorted(set(map(len, forms)))
+        self._longest_bytes = self._sizes[-1]
 
     def look(self, data: bytes, place: int) -> tuple[int, bool, int]:
         """The length of the longest form here or 0, whether the data may end in the beginning of one, and how
@@ -38,15 +42,20 @@ class Family:
             compared += 1
         return len(forms[at]) if at >= 0 else 0, unfinished, compared
 
-    def standing(self, data: bytes, place: int) -> list[bytes]:
-        """Every form that stands here."""
-        rest = data[place : place + self._longest_bytes]
-        at, found = bisect_right(self.forms, rest) - 1, []
+    def standing(self, data: bytes, places: Sequence[int]) -> Set[bytes]:
+        """Every form that stands at one of the places."""
+        if len(self._sizes) <= LOOKED_UP_SIZES_MAX:
+            return self._known.intersection(data[at : at + size] for size in self._sizes for at in places)
+        # Each once: most floods repeat themselves.
+        rests = {data[place : place + self._longest_bytes] for place in places}
+        return {form for rest in rests for form in self._beginning(rest)}
+
+    def _beginning(self, rest: bytes) -> Iterator[bytes]:
+        at = bisect_right(self.forms, rest) - 1
         while at >= 0:
             if rest.startswith(self.forms[at]):
-                found.append(self.forms[at])
+                yield self.forms[at]
             at = self._parents[at]
-        return found
 
 
 def begins_one(forms: Sequence[bytes], rest: bytes) -> bool:

@@ -10,6 +10,7 @@ ordinary text ever has (a flood) is taken to be covered whole.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import Final, NamedTuple
@@ -99,8 +100,7 @@ class FormMatcher:
         for start, end in self._windows(data):
             slices, left = self._hits(data, start, end)
             if left >= 0:
-                places = ((head, at + offset) for at, heads in slices for head, offset, _ in heads)
-                found.update(form for head, place in places for form in self._standing(data, head, place))
+                found |= self._standing(data, slices, found)
             elif flood != (flood := data[start : end + self._longest_bytes]):  # most floods repeat themselves
                 floods += 1
                 if floods > FLOODS_MAX:
@@ -180,11 +180,22 @@ class FormMatcher:
         unfinished = max(first, size - self._longest_bytes + 1)
         return unfinished if unfinished < end else size
 
-    def _standing(self, data: bytes, head: int, place: int) -> Sequence[bytes]:
-        form = self._only_forms[head]
-        if form is None:
-            return self._families[head].standing(data, place)
-        return [form] if data.startswith(form, place) else []
+    def _standing(
+        self, data: bytes, slices: Iterable[tuple[int, list[Hit]]], known: Collection[bytes]
+    ) -> set[bytes]:
+        """The forms that were hit and are there, at least those that are not known."""
+        places: defaultdict[int, list[int]] = defaultdict(list)
+        for at, found in slices:
+            for head, offset, _ in found:
+                places[head].append(at + offset)
+        standing: set[bytes] = set()
+        for head, starts in places.items():
+            form = self._only_forms[head]
+            if form is None:
+                standing |= self._families[head].standing(data, starts)
+            elif form not in known and any(data.startswith(form, start) for start in starts):
+                standing.add(form)
+        return standing
 
     def _occurring_in_flood(self, data: bytes, known: Collection[bytes]) -> set[bytes]:
         """Looks for each form instead of at each place; where there are too many of them, all are taken to occur."""
