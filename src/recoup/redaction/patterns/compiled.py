@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -82,16 +82,17 @@ class PatternSet:
         """The secrets that a rule finds, and what looking at its matches is worth, counted in matches; None if its
         pattern is not there at all."""
         spanning = self._spanning[rule] or self._built(rule)
-        spans: list[Span] = []
-        at = matches = worth = 0
-        while len(data) - at >= MATCH_BYTES_MIN and (match := spanning.pattern.search(data, at)) is not None:
-            matches += 1
+        matches: list[Any] = []
+        worth = 0
+        for match in _matches(spanning.pattern, data):
             if worth >= MATCHES_MAX:
                 return [(0, len(data))], worth
-            spans += _judged(self.rules[rule].gate, spanning, data, match)
+            matches.append(match)
             start, end = match.span()
             worth += 1 + (end - start) // spanning.match_bytes
-            at = max(end, at + 1)
+        # Judged at last: of too many matches nobody asks what they are.
+        gate = self.rules[rule].gate
+        spans = [span for match in matches for span in _judged(gate, spanning, data, match)]
         return (spans, worth) if matches else None
 
     def cross_lines(self, screens: Iterable[int]) -> bool:
@@ -137,6 +138,14 @@ class _Spanning:
             if start >= 0:
                 return group, (start, end)
         return 0, match.span()
+
+
+def _matches(pattern: Any, data: bytes) -> Iterator[Any]:
+    """One after another, as long as there is enough left for a secret."""
+    found, at = pattern.finditer(data), 0
+    while len(data) - at >= MATCH_BYTES_MIN and (match := next(found, None)) is not None:
+        yield match
+        at = max(match.end(), at + 1)
 
 
 def _judged(gate: Gate, spanning: _Spanning, data: bytes, match: Any) -> list[Span]:
