@@ -67,6 +67,7 @@ class FormMatcher:
         self.mask = mask_for(forms)
         self._sprouts = {form[:size] for size in range(1, SPROUT_BYTES_MAX + 1) for form in self._forms}
         self._longest_bytes = max(map(len, forms))
+        self._letters = bytes(set[int]().union(*forms))
         self._comparisons_max = comparisons_max
 
     def find(self, data: bytes) -> Findings:
@@ -143,7 +144,7 @@ class FormMatcher:
         for at, found in slices:
             for head, offset, stop in found:
                 if left < 0:
-                    return min(pending, self._flood(size, at + _first_near(found, offset), end, spans))
+                    return min(pending, self._flood(data, at + _first_near(found, offset), end, spans))
                 if whole[head]:
                     add((at + offset, at + stop))
                     continue
@@ -174,10 +175,13 @@ class FormMatcher:
                     break
         return slices, left
 
-    def _flood(self, size: int, first: int, end: int, spans: list[Span]) -> int:
+    def _flood(self, data: bytes, first: int, end: int, spans: list[Span]) -> int:
         """Whatever begins between here and the end of the window is covered, as far as it may reach."""
+        size = len(data)
         spans.append((first, min(size, end + self._longest_bytes)))
-        unfinished = max(first, size - self._longest_bytes + 1)
+        tail = data[max(0, size - self._longest_bytes + 1) :]
+        # No form goes on over a byte that is in none of them.
+        unfinished = max(first, size - len(tail) + len(tail.rstrip(self._letters)))
         return unfinished if unfinished < end else size
 
     def _standing(
