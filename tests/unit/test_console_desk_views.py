@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from recoup.documents.plan_file import parse_plan
 from recoup.gateway.access import Principal, Role
 from recoup.gateway.console.audit_views import Wanted, audit_line, fits, since_us
 from recoup.gateway.console.escalation_views import advice_for, why_not_decide, why_not_move
@@ -35,6 +36,7 @@ from recoup.model.events import (
 from recoup.model.instant import Instant
 from recoup.model.policy import Policy
 from recoup.model.redacted import restored
+from recoup.model.run import RunState, RunStatus
 from recoup.model.storage import Arrival, RunRow
 from recoup.model.target import Box
 
@@ -180,6 +182,17 @@ def test_a_probes_escalation_comes_with_commands_that_can_be_pasted() -> None:
     assert "recoup probe reset-budget api --probe dev --reason '…'" in lines
     gone = advice_for(item(probe_id=None, run_id="r"), None, ())
     assert "forgotten" in gone.words and not gone.commands
+
+
+def test_a_step_to_be_settled_is_named_in_the_command() -> None:
+    plan = parse_plan("{version: 1, name: w, steps: [{id: pay, run: 'true'}]}", "plan.yaml", "/")
+    state = RunState("r", "w", plan, "sha256:1", False, "sha256:2", at(0), status=RunStatus.ESCALATED)
+    asked = item(probe_id=None, run_id="r", event={"stepId": "pay"})
+    lines = [one.line for one in advice_for(asked, state, ("settle", "cancel")).commands]
+    assert lines[:2] == [
+        "recoup control r settle --step pay --as done --reason '…'",
+        "recoup control r settle --step pay --as not-done --reason '…'",
+    ]
 
 
 # Probes

@@ -188,9 +188,8 @@ def _about(action: Action, fault: Fault) -> dict[str, Any]:
 
 
 def _hint(resource_id: str, step: Escalate) -> str:
-    again = f"recoup probe act {resource_id} {step.action}"
+    again = f"recoup probe act {resource_id} {step.action} --reason '...'"
     if step.limit == "final":
         return f"Look why {resource_id} ended so; then: {again}"
-    return (
-        f"Mend what is wrong with {resource_id}; then: recoup probe reset-budget {resource_id}, and {again}"
-    )
+    given_back = f"recoup probe reset-budget {resource_id} --reason '...'"
+    return f"Mend what is wrong with {resource_id}; then: {given_back}, and {again}"

@@ -61,9 +61,10 @@ def _about_a_run(item: Item, state: RunState, possible: tuple[str, ...]) -> Advi
     run_id = state.run_id
     if state.status is RunStatus.ESCALATED and "settle" in possible:
         words = "Find out whether the step was done, then say so: the run goes on from there, and repeats nothing."
+        settle = f"recoup control {run_id} settle --step {item.event.get('stepId') or 'STEP'}"
         commands = [
-            Command("It was done", f"recoup control {run_id} settle --as done --reason '…'"),
-            Command("It was not done", f"recoup control {run_id} settle --as not-done --reason '…'"),
+            Command("It was done", f"{settle} --as done --reason '…'"),
+            Command("It was not done", f"{settle} --as not-done --reason '…'"),
         ]
     elif state.status is RunStatus.DEAD_LETTER:
         words = "Every delivery was used. Mend the cause, then have it tried once more; what is proven is not repeated."
