@@ -133,6 +133,7 @@ async def test_a_pause_lets_the_attempt_end_and_stops_before_the_next(steered: S
     runtime.go.set()
     state = await driving
     assert (state.status, state.waiting_for, exit_code(state)) == (RunStatus.WAITING, "operator", 5)
+    assert state.reason.startswith("paused by ")
     assert [record.verdict for record in state.steps] == ["unverified", "unverified", "not_run"]
     assert run_document(state)["liveControl"] == {"paused": True, "takeover": False, "recovery": None}
     lease = await steered.house.ledger.lease("run-1")

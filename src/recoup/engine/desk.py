@@ -19,6 +19,7 @@ from recoup.model.ids import Lease
 from recoup.model.plan import ApproveAction, Limits, Step, kind_of
 from recoup.model.policy import Policy
 from recoup.model.run import RunState
+from recoup.model.storage import Control
 
 
 class Desk:
@@ -31,6 +32,8 @@ class Desk:
         self.lifeline = LeaseLifeline(lease.deadline_boot_s)
         self.attempts = Attempts(world, job, self.recorder, self.lifeline, halt)
         self.epoch = lease.epoch
+        self.paused_by: Control | None = None
+        """Whose pause this driver has taken; another one reads in the events whose it was."""
         job.must_hold = self._must_hold
         self._policies: dict[Limits, Policy] = {}
         self._fixed: dict[str, Arguments] = {}

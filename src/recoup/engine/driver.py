@@ -29,7 +29,7 @@ from recoup.engine.facts import (
     started,
 )
 from recoup.engine.lease import keep_lease
-from recoup.engine.operators import carry_out
+from recoup.engine.operators import carry_out, held_by
 from recoup.engine.passing import write_papers
 from recoup.engine.restoring import adopt, hard_reset, invalidate_from, last_checkpoint, restore
 from recoup.engine.surroundings import Surroundings
@@ -517,6 +517,8 @@ class Driver:
     async def _stand_by(self) -> None:
         """An operator paused the run: it is in nobody's hands until they resume it."""
         waiting = ev.RunWaiting(reason="paused: resume to go on", waiting_for="operator")
+        if self._desk.paused_by is not None:
+            waiting = held_by(self._desk.paused_by)
         await self._desk.recorder.record(waiting, release=True)
 
     # Ends and interruptions

@@ -67,10 +67,11 @@ async def _pause(desk: Desk, control: Control, driving: bool) -> None:
     """Before the next attempt; the one under way goes on."""
     busy = [record.step_id for record in desk.state.steps if record.open is not None]
     if driving:
+        desk.paused_by = control
         detail = f"when the attempt of {busy[0]} has ended" if busy else ""
         return await _accept(desk, control, detail=detail)
     # An attempt that a lost driver left open stays open: what came of it is found out when work goes on.
-    return await _accept(desk, control, _paused(control), release=True)
+    return await _accept(desk, control, held_by(control), release=True)
 
 
 async def _resume(desk: Desk, control: Control, driving: bool) -> None:
@@ -93,7 +94,7 @@ async def _takeover(desk: Desk, control: Control, driving: bool) -> None:
         desk,
         control,
         handed,
-        _paused(control),
+        held_by(control),
         cut_off=_cut_off(desk, control),
         detail=f"the workspace is {where}",
         release=True,
@@ -109,7 +110,7 @@ async def _hard_reset_step(desk: Desk, control: Control, driving: bool) -> None:
     """A paused run stays paused; the workspace is restored when it goes on."""
     cut_off = _cut_off(desk, control)
     if desk.state.paused:
-        await _accept(desk, control, _paused(control), cut_off=cut_off, release=True)
+        await _accept(desk, control, held_by(control), cut_off=cut_off, release=True)
     else:
         await _go_on(desk, control, driving, cut_off=cut_off)
 
@@ -230,7 +231,7 @@ def _cut_off(desk: Desk, control: Control) -> list[ev.Payload]:
     ]
 
 
-def _paused(control: Control) -> ev.RunWaiting:
+def held_by(control: Control) -> ev.RunWaiting:
     taken = "taken over" if control.action == "takeover" else "paused"
     reason = f"{taken} by {control.actor}: {control.reason}"
     return ev.RunWaiting(reason=reason, step_id=control.step_id, waiting_for="operator")
