@@ -99,6 +99,22 @@ def test_an_option_that_does_not_exist_is_noticed() -> None:
         parse(words_of("recoup memory forget x"))
 
 
+@pytest.mark.parametrize("path", [path for path in TREE if isinstance(TREE[path], click.Group)], ids=" ".join)
+def test_a_list_of_commands_says_of_each_what_it_does_to_the_end(path: tuple[str, ...]) -> None:
+    ctx = click.Context(TREE[path], info_name=" ".join(path), terminal_width=SCREEN_COLUMNS)
+    _, _, listed = TREE[path].get_help(ctx).partition("\nCommands:\n")
+    assert listed and not [
+        line for line in listed.splitlines() if line.endswith(("...", "…")) and " ..." not in line
+    ]
+
+
+@pytest.mark.parametrize("path", TREE, ids=" ".join)
+def test_usage_is_not_broken_in_the_midst_of_a_word(path: tuple[str, ...]) -> None:
+    ctx = click.Context(TREE[path], info_name=" ".join(path), terminal_width=SCREEN_COLUMNS)
+    whole = " ".join(TREE[path].collect_usage_pieces(ctx))
+    assert whole in " ".join(TREE[path].get_usage(ctx).split())
+
+
 @pytest.mark.parametrize("topic", topics())
 def test_a_topic_fits_on_one_screen(topic: str) -> None:
     lines = page(topic).splitlines()

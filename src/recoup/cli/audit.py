@@ -34,7 +34,7 @@ def audit() -> None:
     """
 
 
-@audit.command("export")
+@audit.command("export", short_help="Append what the files do not hold yet.")
 @click.option("--follow", "-f", is_flag=True, help="Go on as events come, until interrupted.")
 @json_option
 @click.pass_context
@@ -100,7 +100,7 @@ def verify_(ctx: click.Context, folder: Path | None, as_json: bool) -> None:
     ctx.exit(0 if report.intact else _BROKEN)
 
 
-@audit.command("show")
+@audit.command("show", short_help="Print what was exported, oldest first.")
 @click.option("--since", metavar="DURATION", help="Only what is younger than this: 90s, 15m, 1h30m, 2d.")
 @click.option("--type", "kind", metavar="TYPE", help="Only events whose type begins like this.")
 @json_option

@@ -24,7 +24,7 @@ _PATIENCE_S = 60
 
 @click.command()
 @click.argument("run_name", metavar="RUN", shell_complete=complete_run)
-@click.argument("action", type=click.Choice(_ACTIONS))
+@click.argument("action", metavar="ACTION", type=click.Choice(_ACTIONS))
 @click.option("--reason", help="Why; it is recorded. Needed but with --dry-run.")
 @click.option("--step", metavar="STEP", shell_complete=complete_step, help="The step that is meant.")
 @click.option("--as", "argument", type=click.Choice(["done", "not-done"]), help="For settle: what you found.")
@@ -170,6 +170,8 @@ async def _report(app: App, answered: Control, as_json: bool) -> int:
     else:
         words = f"{answered.action} {answered.outcome}" + (f": {detail}" if detail else "")
         click.echo(f"{words}; run {state.run_id} is {state.status}")
-        if state.status == "waiting":
+        if state.status == "waiting" and state.waiting_for == "driver" and state.queue is not None:
+            click.echo(f"  a worker of the queue {state.queue} takes it up: recoup workers")
+        elif state.status == "waiting":
             click.echo(f"  go on: recoup resume {state.run_id}")
     return 0 if answered.outcome == "accepted" else 2

@@ -51,7 +51,7 @@ def heals() -> None:
     """
 
 
-@heals.command("list")
+@heals.command("list", short_help="List heals, newest first.")
 @click.option("--workflow", help="Only heals of this workflow.")
 @click.option("--run", "run_name", metavar="RUN", shell_complete=complete_run, help="Only heals of this run.")
 @click.option("--waiting", is_flag=True, help="Only those that nobody has said anything about.")
@@ -101,7 +101,7 @@ def list_heals(
     with_app(ctx, work)
 
 
-@heals.command()
+@heals.command(short_help="Show one heal: before and after, and why.")
 @heal_argument
 @plan_option
 @click.option("--open", "opens", is_flag=True, help="Open the picture with the boxes.")
@@ -134,7 +134,7 @@ def show(ctx: click.Context, heal_name: str, plan: Path | None, opens: bool, as_
     with_app(ctx, work)
 
 
-@heals.command()
+@heals.command(short_help="Write the element that was taken into the plan.")
 @click.argument("heal_name", metavar="[HEAL]", required=False)
 @plan_option
 @click.option(
@@ -215,7 +215,7 @@ def accept(
     with_app(ctx, work)
 
 
-@heals.command()
+@heals.command(short_help="Never take that element for that target again.")
 @heal_argument
 @click.option("--reason", required=True, help="Why; it is recorded.")
 @json_option

@@ -28,7 +28,7 @@ def importing() -> None:
     """
 
 
-@importing.command()
+@importing.command(short_help="Turn a compiled plan of openchrome.")
 @click.argument("plan", type=click.Path(path_type=Path))
 @click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the plan there.")
 @click.option(

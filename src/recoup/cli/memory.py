@@ -29,7 +29,7 @@ def memory() -> None:
     """
 
 
-@memory.command()
+@memory.command(short_help="What is known now, and how often it was right.")
 @click.argument("workflow")
 @json_option
 @click.pass_context
@@ -61,7 +61,7 @@ def show(ctx: click.Context, workflow: str, as_json: bool) -> None:
     ctx.exit(with_app(ctx, work))
 
 
-@memory.command()
+@memory.command(short_help="What can be gone back to, newest first.")
 @click.argument("workflow")
 @json_option
 @click.pass_context
@@ -87,7 +87,7 @@ def versions(ctx: click.Context, workflow: str, as_json: bool) -> None:
     ctx.exit(with_app(ctx, work))
 
 
-@memory.command()
+@memory.command(short_help="What was learned between two versions.")
 @click.argument("workflow")
 @click.argument("old")
 @click.argument("new", required=False)
@@ -137,7 +137,7 @@ def snapshot(ctx: click.Context, workflow: str, reason: str) -> None:
     ctx.exit(with_app(ctx, work))
 
 
-@memory.command()
+@memory.command(short_help="Take back what was learned after a version.")
 @click.argument("workflow")
 @click.option(
     "--to", "version", metavar="VERSION", help="A version; without it, the last lessons are undone."

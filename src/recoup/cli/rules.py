@@ -26,7 +26,7 @@ def policy() -> None:
     """
 
 
-@policy.command("show")
+@policy.command("show", short_help="Print the policy that is in force here, as YAML.")
 @json_option
 @click.pass_context
 def show(ctx: click.Context, as_json: bool) -> None:
@@ -79,7 +79,7 @@ def _yaml(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-@policy.command("check")
+@policy.command("check", short_help="Say everything that is wrong with a policy file.")
 @click.argument("file", type=click.Path(path_type=Path))
 @json_option
 def check(file: Path, as_json: bool) -> None:
