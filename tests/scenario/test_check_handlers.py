@@ -24,3 +24,17 @@ def test_bash_reads_the_scripts_of_handlers_too(cli: Cli) -> None:
         "steps[0].rescue[1].run",
         "steps[0].always[1].run",
     ]
+
+
+def test_steps_are_numbered_and_handlers_are_not(cli: Cli) -> None:
+    plan = (
+        "{version: 1, name: x, steps: [{id: a, run: 'true', rescue: [{run: 'true'}]}, {id: b, run: 'true'}]}"
+    )
+    lines = cli("check", cli.plan(plan)).out.splitlines()
+    assert [line.split()[:2] for line in lines[1:4]] == [["0", "a:"], ["rescue:", "1"], ["1", "b:"]]
+
+
+def test_an_agent_that_is_not_installed_here_is_named(cli: Cli) -> None:
+    plan = cli.plan("{version: 1, name: x, steps: [{agent: {cli: codex --quiet, prompt: p}}]}")
+    notes = cli("check", plan, "--json", env={"PATH": "/usr/bin:/bin"}).json["notes"]
+    assert "codex is not on the PATH here: recoup doctor says how to get it" in notes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,13 +40,17 @@ def check(ctx: click.Context, plan: Path, as_json: bool) -> None:
     policy = read_policy_of(settings)
     parsed = read_plan_of(plan, policy)
     _check_scripts(parsed, str(plan))
-    notes = [*asyncio.run(_look_at_source(parsed, settings.home)), *_notes_on_healing(parsed, policy)]
+    notes = [
+        *asyncio.run(_look_at_source(parsed, settings.home)),
+        *_notes_on_healing(parsed, policy),
+        *_notes_on_this_machine(parsed),
+    ]
     if as_json:
         print_json(_document(parsed, notes))
         return
     click.echo(f"{plan}: {parsed.name}, {_count(len(parsed.steps), 'step')}, nothing wrong")
-    for index, line in enumerate(_lines(parsed, policy)):
-        click.echo(f"  {index}  {line}")
+    for line in _lines(parsed, policy):
+        click.echo(f"  {line}")
     for note in notes:
         click.echo(f"note: {note}")
 
@@ -80,6 +85,24 @@ def _notes_on_healing(plan: Plan, policy: Policy) -> list[str]:
     unproven = [step.id for step in applied if not step.expect]
     words = "may heal with nothing to expect: a heal would be unverified, add `expect`"
     return [f"{_some(unproven)} {words}"] if unproven else []
+
+
+def _notes_on_this_machine(plan: Plan) -> list[str]:
+    """Only notes: another machine may drive it."""
+    from recoup.cli.extras import AGENTS, EXTRAS
+    from recoup.model.plan import AgentAction, BrowserAction
+
+    actions = [work.action for _, work in _works(plan)]
+    (extra,) = (one for one in EXTRAS if one.name == "browser")
+    notes = []
+    if any(isinstance(action, BrowserAction) for action in actions) and (missing := extra.missing()):
+        how = f"{extra.command}, then recoup browser install"
+        notes.append(f"browser steps need {', '.join(missing)}, not installed here: {how}")
+    asked = dict.fromkeys(
+        action.cli.partition(" ")[0] for action in actions if isinstance(action, AgentAction)
+    )
+    absent = [name for name in asked if name in AGENTS and shutil.which(name) is None]
+    return [*notes, *(f"{name} is not on the PATH here: recoup doctor says how to get it" for name in absent)]
 
 
 def _has_target(step: Step) -> bool:
@@ -152,19 +175,19 @@ def _lines(plan: Plan, policy: Policy) -> list[str]:
     from recoup.model.plan import ApproveAction
 
     lines = []
-    for step in plan.steps:
+    for index, step in enumerate(plan.steps):
         if isinstance(step.action, ApproveAction):
-            lines.append(f"{step.id}: waits for an operator's yes or no")
+            lines.append(f"{index}  {step.id}: waits for an operator's yes or no")
             continue
         limits = step_policy(policy, plan, step)
         proof = _count(len(step.expect), "check") if step.expect else "unverified: no `expect`"
         tries = _count(limits.step_max_attempts, "attempt")
         lines.append(
-            f"{step.id}: {_done(step)}{proof}, up to {tries} of {seconds(limits.step_timeout_seconds)}"
+            f"{index}  {step.id}: {_done(step)}{proof}, up to {tries} of {seconds(limits.step_timeout_seconds)}"
         )
         for name, handlers in (("rescue", step.rescue), ("on_empty", step.on_empty), ("always", step.always)):
             if handlers:
-                lines.append(f"  {name}: {_count(len(handlers), 'handler')}")
+                lines.append(f"   {' ' * len(str(index))} {name}: {_count(len(handlers), 'handler')}")
     return lines
 
 

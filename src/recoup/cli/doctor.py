@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import click
 
 from recoup import __version__
-from recoup.cli.extras import EXTRAS, Extra
+from recoup.cli.extras import AGENTS, EXTRAS, Extra
 from recoup.cli.output import json_option, print_json
 from recoup.errors import LearningError, RecoupError
 
@@ -28,11 +28,6 @@ if TYPE_CHECKING:
 _GIT_MIN = (2, 32)
 _FREE_MIN_BYTES = 1 << 30
 _CLOCK_BACK_MAX_S = 300
-_AGENTS = {
-    "claude": "@anthropic-ai/claude-code",
-    "codex": "@openai/codex",
-    "gemini": "@google/gemini-cli",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,11 +173,11 @@ def _for_probes(_home: str | None) -> Iterator[Finding]:
 
 def _agents(_home: str | None) -> Iterator[Finding]:
     """Only plans with `agent:` steps need one."""
-    found = [name for name in _AGENTS if shutil.which(name)]
-    absent = [name for name in _AGENTS if name not in found]
+    found = [name for name in AGENTS if shutil.which(name)]
+    absent = [name for name in AGENTS if name not in found]
     yield Finding(
         *("agents", bool(found), ", ".join(found) or f"no {', '.join(absent)} on the PATH"),
-        "Install one: " + " or ".join(f"npm install -g {package}" for package in _AGENTS.values()),
+        "Install one: " + " or ".join(f"npm install -g {package}" for package in AGENTS.values()),
         without="`agent:` steps with these names fail; any other command can be named there",
         needed=False,
     )

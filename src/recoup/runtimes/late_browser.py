@@ -30,7 +30,7 @@ class LateBrowser:
         try:
             return await self._browser().perform(order, hooks)
         except ModuleNotFoundError as error:
-            return Outcome(kind=FailureKind.INVALID_INPUT, detail=_NO_LIBRARY.format(error.name))
+            return Outcome(kind=FailureKind.SPAWN_FAILED, detail=_NO_LIBRARY.format(error.name))
 
     async def examine(self, run_id: str, check: PageCheck, scene: Scene) -> tuple[bool | None, str]:
         if self._made is None:
