@@ -27,6 +27,11 @@ def test_of_a_run_that_no_worker_has_taken_it_says_who_could_and_where_to_look()
     assert "recoup workers, recoup queue, recoup mode nightly" in said and "recoup resume r1" in said
 
 
+def test_a_run_of_a_queue_that_only_waits_for_a_driver_is_taken_by_a_worker() -> None:
+    waits = standing(status=RunStatus.WAITING, waiting_for="driver", queue="special")
+    assert "a worker of the queue special takes it" in _advice(waits, driven=False)
+
+
 def test_a_run_that_was_paused_is_resumed() -> None:
     assert (
         _advice(standing(status=RunStatus.WAITING, waiting_for="operator"), driven=False)

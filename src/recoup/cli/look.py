@@ -194,7 +194,7 @@ def events(ctx: click.Context, run_name: str, follow: bool, after: int, as_json:
             for event in await app.runs.events(run_id, after):
                 say(event)
         elif not await follow_run(app, run_id, after, say):
-            click.echo(f"nobody drives this run; go on with: recoup resume {run_id}", err=True)
+            click.echo(f"nobody drives this run; {_advice(await app.runs.state(run_id), False)}", err=True)
 
     with_app(ctx, work)
 
@@ -332,7 +332,9 @@ def _print_run(app: App, state: RunState, lease: LeaseRow | None, driven: bool) 
         click.echo(f"reason    {state.reason}")
     if state.failure_class:
         click.echo(f"failure   {state.failure_kind} ({state.failure_class})")
-    click.echo(f"delivery  {state.delivery}, {state.retries} retries, {state.resets} hard resets")
+    retries = "1 retry" if state.retries == 1 else f"{state.retries} retries"
+    resets = "1 hard reset" if state.resets == 1 else f"{state.resets} hard resets"
+    click.echo(f"delivery  {state.delivery}, {retries}, {resets}")
     if state.started_at and state.updated_at:
         until = state.updated_at if state.status in _ENDED else app.world.clock.now()
         click.echo(f"time      {seconds((until.wall_us - state.started_at.wall_us) / 1e6)} since it started")
@@ -360,7 +362,8 @@ def _advice(state: RunState, driven: bool) -> str:
         return f"watch it: recoup events {run_id} --follow"
     if state.status == "waiting" and state.waiting_for == "approval":
         return f"recoup control {run_id} approve|reject --reason '...'"
-    if state.status == "queued" and state.queue is not None:
+    waits = state.status == "queued" or (state.status == "waiting" and state.waiting_for == "driver")
+    if waits and state.queue is not None:
         return _why_nobody_takes_it(state, state.queue)
     if state.retryable or state.status not in _ENDED:
         return f"recoup resume {run_id}"
