@@ -117,6 +117,7 @@ def test_everything_can_be_paused_at_once(cli: Cli) -> None:
         (("flaky", "asleep", "--reason", "x"), "no such mode"),
         (("flaky", "paused", "--reason", "x", "--for", "soon"), "duration"),
         (("flacky", "paused", "--reason", "x"), "has ever run here"),
+        (("flacky",), "has ever run here"),
         (("--reason", "x"), "belong to a MODE"),
         (("--global", "flaky", "paused", "--reason", "x"), "name none"),
     ],

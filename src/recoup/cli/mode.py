@@ -61,8 +61,8 @@ def mode(
     async def work(app: App) -> int:
         if workflow is None:
             return await _list(app, as_json)
+        await _must_be_known(app, workflow)
         if wanted is not None:
-            await _must_be_known(app, workflow)
             await app.force_mode(workflow, wanted, reason or "", getpass.getuser(), for_s)
             if trouble := await app.export_audit():
                 click.echo(f"note: {trouble}", err=True)
@@ -109,7 +109,7 @@ def _for_s(lasting: str | None) -> float | None:
 
 
 async def _must_be_known(app: App, workflow: str) -> None:
-    """A name that was mistyped must not look as if it were paused now."""
+    """A name that was mistyped must look neither well nor as if it were paused now."""
     from recoup.model.ids import EVERY_WORKFLOW
     from recoup.model.storage import RunFilter
 
