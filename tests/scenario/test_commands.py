@@ -203,3 +203,11 @@ def test_the_demo_gets_through_everything(cli: Cli) -> None:
     assert "hold the token: 0 of" in said
     ledger = json.loads(cli("--home", str(Path(cli.folder, "demo", "state")), "ledger", "last", "--json").out)
     assert [step["attempts"] for step in ledger["steps"]] == [2, 2, 3, 2, 1]
+
+
+def test_a_webhook_for_an_event_that_nobody_knows_is_added_with_a_note(cli: Cli) -> None:
+    words = ("webhooks", "add", "https://hooks.example/x", "--name")
+    known = cli(*words, "a", "--events", "Escalated,task.run.*")
+    assert (known.code, known.err) == (0, "")
+    unknown = cli(*words, "b", "--events", "escalated,Escalated")
+    assert unknown.code == 0 and "no event here is called 'escalated'" in unknown.err

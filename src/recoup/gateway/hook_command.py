@@ -54,6 +54,8 @@ def add(ctx: click.Context, url: str, events: str, name: str, reason: str | None
       recoup webhooks add https://hooks.example/x --events 'Escalated,approval.requested' --name ops
     """
     from recoup.gateway.hooks import hook_document
+    from recoup.kernel.webhooks import matches
+    from recoup.model.events import PAYLOADS
 
     kinds = tuple(dict.fromkeys(kind.strip() for kind in events.split(",") if kind.strip()))
 
@@ -63,6 +65,11 @@ def add(ctx: click.Context, url: str, events: str, name: str, reason: str | None
 
     told = _with_hooks(ctx, work)
     _print(told) if as_json else click.echo(f"{told['id']}  {told['secret']}")
+    for kind in kinds:  # not refused: a newer Recoup that shares the ledger may have more
+        if not matches([kind], PAYLOADS):
+            click.echo(
+                f"note: no event here is called {kind!r}: docs/reference/events.md lists them", err=True
+            )
 
 
 @webhooks.command("list")
