@@ -57,3 +57,10 @@ def test_the_summary_names_the_class_and_says_what_it_said() -> None:
         excerpt="Traceback (most recent call last):\n  …\nshop.Closed: not before nine\nsee the door\nnot before nine\nsee the door",
     )
     assert summarise(facts) == "shop.Closed after 20 ms: not before nine"
+
+
+def test_a_summary_does_not_say_the_same_thing_twice() -> None:
+    head = "the driver was lost, so how the attempt ended is not known"
+    assert summarise(Facts(kind=FailureKind.DRIVER_LOST, excerpt="the driver was lost")) == head
+    told = Facts(kind=FailureKind.DRIVER_LOST, excerpt="its worker was told to stop")
+    assert summarise(told) == f"{head}: its worker was told to stop"

@@ -47,7 +47,7 @@ def probe() -> None:
     """
 
 
-@probe.command()
+@probe.command(short_help="Look after everything in FILE until told to stop.")
 @file_argument
 @json_option
 @click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors.")
@@ -84,7 +84,7 @@ def run(ctx: click.Context, file: Path, as_json: bool, quiet: bool) -> None:
     with_app(ctx, work)
 
 
-@probe.command()
+@probe.command(short_help="Say everything that is wrong with a probe file.")
 @file_argument
 @json_option
 def check(file: Path, as_json: bool) -> None:
@@ -109,7 +109,7 @@ def check(file: Path, as_json: bool) -> None:
         )
 
 
-@probe.command()
+@probe.command(short_help="Show what a probe looks after, and how it stands.")
 @probe_option
 @json_option
 @click.pass_context
@@ -187,7 +187,7 @@ def events(
     with_app(ctx, work)
 
 
-@probe.command()
+@probe.command(short_help="Have the probe act on RESOURCE now.")
 @click.argument("resource")
 @click.argument("action")
 @click.option("--reason", required=True, help="Why; it is recorded.")
@@ -282,9 +282,7 @@ def _tell(ctx: click.Context, probe_name: str | None, command: Command, as_json:
             ctx.exit(UsageError.exit_code)
         return
     if answer["outcome"] != "accepted":
-        raise UsageError(
-            f"refused by {answer['rule']}: {answer['reason']}", hint="See what there is: recoup probe status"
-        )
+        raise UsageError(f"refused: {answer['reason']}", hint="See what there is: recoup probe status")
     click.echo(f"accepted: {command.kind} {command.resource_id}, see `recoup probe events`")
 
 

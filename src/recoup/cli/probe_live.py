@@ -72,9 +72,11 @@ def words_of(event: Event) -> str:
         case ev.ActionRefused():
             return f"{payload.source}: {payload.reason}"
         case ev.CommandHandled():
-            return f"{name}: {payload.command} {payload.outcome}: {payload.reason}"
+            about = f"{name}: " if name else ""
+            return f"{about}{payload.command} {payload.outcome}: {payload.reason}"
         case ev.ProbeStarted():
-            return f"{payload.resources} resources, process {payload.owner.pid}"
+            number = "1 resource" if payload.resources == 1 else f"{payload.resources} resources"
+            return f"{number}, process {payload.owner.pid}"
         case _:
             return str(getattr(payload, "reason", ""))
 

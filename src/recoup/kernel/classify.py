@@ -238,8 +238,8 @@ _UNIT_S = {
 
 def summarise(facts: Facts) -> str:
     """One sentence for people, from redacted facts; at most SUMMARY_CHARS_MAX characters."""
-    said = _what_it_said(facts)
-    sentence = f"{_headline(facts)}: {said}" if said else _headline(facts)
+    head, said = _headline(facts), _what_it_said(facts)
+    sentence = f"{head}: {said}" if said and not head.startswith(f"{said}, ") else head
     if len(sentence) > SUMMARY_CHARS_MAX:
         sentence = sentence[: SUMMARY_CHARS_MAX - 1] + "…"
     return "".join(char if char.isprintable() else " " for char in sentence)
