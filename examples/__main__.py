@@ -44,16 +44,18 @@ def main() -> int:
         return 0
     with tempfile.TemporaryDirectory(prefix="recoup-story-") as folder:
         stage = Stage((asked.keep or Path(folder)).resolve(), asked.short, asked.pictures)
-        return _told(asked.name, stage)
+        return _told(asked.name, stage, kept=asked.keep is not None)
 
 
-def _told(name: str, stage: Stage) -> int:
+def _told(name: str, stage: Stage, kept: bool) -> int:
     try:
         tell(name, stage)
     except StoryBroken as broken:
         print(f"\n{broken}", file=sys.stderr)
         return 1
     print(f"\nEverything held, in {time.monotonic() - stage.began:.0f} s.")
+    if kept and (stage.home / "ledger.db").exists():
+        print(f"Look at it: recoup --home {stage.home} runs")
     return 0
 
 

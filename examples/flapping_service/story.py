@@ -16,7 +16,7 @@ from examples.asking import Gateway
 from examples.camera import signed_in
 from examples.stage import Child, Stage, ended, heard, until
 
-TITLE = "A service flaps on a developer's machine: restarted, reconnected, and then handed over once"
+TITLE = "a service flaps on a developer's machine: restarted, reconnected, and then handed over once"
 HERE = Path(__file__).parent
 FILES = ("dev.yaml", "api.py", "api.json")
 SHORT = {"[1s, 2s, 4s]": "[100ms, 100ms, 100ms]", "stop_grace: 2s": "stop_grace: 2s, settle: 100ms"}

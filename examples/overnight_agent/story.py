@@ -12,7 +12,7 @@ from examples.camera import Camera, looking
 from examples.overnight_agent.model import agent
 from examples.stage import Child, Stage, StoryBroken, ended, heard, until
 
-TITLE = "A coding agent is left alone: it hangs, loops, is killed and taken over, and leaves a patch"
+TITLE = "a coding agent is left alone: it hangs, loops, is killed and taken over, and leaves a patch"
 HERE = Path(__file__).parent
 FILES = ("plan.yaml", "policy.yaml", "policy-short.yaml", "script.json", "by-hand.patch")
 WAITS_FOR_AN_OPERATOR = 5

@@ -176,9 +176,10 @@ async def _resume(app: App) -> int:
     from recoup.kernel.prefix import ledger_document
 
     run_id = await app.runs.find("last")
-    click.echo(click.style(f"\n$ recoup resume {run_id}", bold=True))
+    ours = f"recoup --home {app.settings.home}"
+    click.echo(click.style(f"\n$ {ours} resume {run_id}", bold=True))
     code = await drive(app, await app.runs.state(run_id), as_json=False, quiet=False)
-    click.echo(click.style(f"\n$ recoup ledger {run_id}", bold=True))
+    click.echo(click.style(f"\n$ {ours} ledger {run_id}", bold=True))
     print_ledger(ledger_document(await app.runs.state(run_id)))
     return code
 
