@@ -128,6 +128,11 @@ def test_what_makes_no_sense_is_refused_with_words(cli: Cli, args: tuple[str, ..
     assert words in refused.err
 
 
+def test_all_workflows_together_are_no_name_to_choose_from(cli: Cli) -> None:
+    assert cli("mode", "--global", "running", "--reason", "x").code == 0
+    assert "*" not in cli("mode", "flaky").err
+
+
 LATER = """
     version: 1
     name: long

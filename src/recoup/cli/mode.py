@@ -119,7 +119,8 @@ async def _must_be_known(app: App, workflow: str) -> None:
         and workflow not in known
         and not (await app.ledger.runs(RunFilter(workflow=workflow), limit=1)).rows
     ):
-        hint = f"Known: {', '.join(known[:20])}." if known else "It is known from its first run on."
+        names = [name for name in known if name != EVERY_WORKFLOW]
+        hint = f"Known: {', '.join(names[:20])}." if names else "It is known from its first run on."
         raise NotFound(f"no workflow {workflow!r} has ever run here", hint=hint)
 
 
