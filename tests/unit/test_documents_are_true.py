@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -230,3 +231,22 @@ def test_the_playbook_answers_every_symptom() -> None:
 def test_the_story_of_the_dying_workers_shows_the_plan_that_it_runs() -> None:
     [shown] = re.findall(r"```yaml\n(.*?)```", text_of("docs/stories/dying-workers.md"), re.S)
     assert shown == text_of("examples/dying_workers/pipeline/plan.yaml")
+
+
+def _options(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Each long option with its command, as a page would name it."""
+    ctx = click.Context(command)
+    for one in command.params:
+        yield from ((" ".join(path), name) for name in one.opts if name.startswith("--"))
+    for name in command.list_commands(ctx) if isinstance(command, click.Group) else ():
+        inner = command.get_command(ctx, name)
+        assert inner is not None
+        yield from _options(inner, (*path, name))
+
+
+def test_every_option_and_every_command_stands_on_some_page() -> None:
+    pages = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("src/recoup/cli/topics/*.md")]
+    said = "\n".join(page.read_text() for page in pages)
+    options = set(_options(recoup, ("recoup",)))
+    assert not [one for one in options if not re.search(rf"{one[1]}(?![\w-])", said)]
+    assert not [command for command, _ in options if command.removeprefix("recoup ") not in said]
