@@ -294,7 +294,7 @@ def test_a_step_is_tried_again_reset_and_gone_back_to(
     page.locator("#more-0 summary").click()
     assert page.locator("#more-2 [data-act]", has_text="Go back").get_attribute("aria-disabled") == "true"
     scope = reader.act("Go back to here", within="#more-0")
-    assert "a: what they did counts no more" in scope and "restored to the beginning" in scope
+    assert "a: what it did counts no more" in scope and "restored to the beginning" in scope
     house.wait(run_id, lambda run: run["frontier"]["stepId"] == "b")
     with house.client() as client:
         rows = client.get(f"/api/runs/{run_id}/attempts").json()["items"]

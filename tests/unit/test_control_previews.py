@@ -210,6 +210,9 @@ def test_going_back_names_the_steps_that_are_performed_again_and_those_that_stay
     assert seen.scope.restores == "the end of a"
     assert "b, c … f (5 steps): what they did counts no more" in words(seen)
     assert "The first 1 of 7 steps stay." in words(seen)
+    assert "f: what it did counts no more, and it is performed again." in words(
+        of(state, "resume_from_step", "f")
+    )
     first = of(state, "resume_from_step", "a")
     assert first.scope.restores == "the beginning" and "No step stays." in words(first)
     edge = of(state, "resume_from_step", "g")

@@ -238,10 +238,11 @@ def _options(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[st
     ctx = click.Context(command)
     for one in command.params:
         yield from ((" ".join(path), name) for name in one.opts if name.startswith("--"))
-    for name in command.list_commands(ctx) if isinstance(command, click.Group) else ():
-        inner = command.get_command(ctx, name)
-        assert inner is not None
-        yield from _options(inner, (*path, name))
+    if isinstance(command, click.Group):
+        for name in command.list_commands(ctx):
+            inner = command.get_command(ctx, name)
+            assert inner is not None
+            yield from _options(inner, (*path, name))
 
 
 def test_every_option_and_every_command_stands_on_some_page() -> None:

@@ -182,7 +182,12 @@ def _resume_from_step(state: RunState, control: Control, driven: bool) -> Scope:
     index = next(record.index for record in state.steps if record.step_id == control.step_id)
     ends, again = _under_way(state), state.steps[index : state.prefix_length]
     restores = _origin(state, index) if state.workspace is not None else None
-    lost = f"{_names(again)}: what they did counts no more, and they are performed again." if again else ""
+    they = (
+        "what they did counts no more, and they are"
+        if len(again) > 1
+        else "what it did counts no more, and it is"
+    )
+    lost = f"{_names(again)}: {they} performed again." if again else ""
     words = _said(
         _cut_off(ends),
         lost,
