@@ -26,4 +26,4 @@ if has_room; then
         export TMPDIR=$place
     fi
 fi
-.venv/bin/python -m pytest -n 3 --dist worksteal -m "not soak" "$@"
+.venv/bin/python -m pytest -n 4 --dist worksteal -m "not soak" "$@"
