@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -89,6 +88,8 @@ def _notes_on_healing(plan: Plan, policy: Policy) -> list[str]:
 
 def _notes_on_this_machine(plan: Plan) -> list[str]:
     """Only notes: another machine may drive it."""
+    import shutil
+
     from recoup.cli.extras import AGENTS, EXTRAS
     from recoup.model.plan import AgentAction, BrowserAction
 
