@@ -209,7 +209,7 @@ def test_going_back_names_the_steps_that_are_performed_again_and_those_that_stay
     assert seen.scope.again == ("b", "c", "d", "e", "f") and seen.scope.again_count == 5
     assert seen.scope.restores == "the end of a"
     assert "b, c … f (5 steps): what they did counts no more" in words(seen)
-    assert "The first 1 of 7 steps stay." in words(seen)
+    assert "The first of 7 steps stays." in words(seen)
     assert "f: what it did counts no more, and it is performed again." in words(
         of(state, "resume_from_step", "f")
     )
@@ -235,6 +235,7 @@ def test_an_approval_says_what_follows_and_a_rejection_that_the_run_ends() -> No
     assert "The run has then succeeded." in words(of(at_a_gate(), "approve", "ask"))
     rejected = of(at_a_gate(), "reject", "ask")
     assert rejected.scope.ends_run and "ends as failed" in words(rejected)
+    assert "The first of 2 steps stays proven" in words(rejected)
 
 
 def escalated() -> RunState:
@@ -253,10 +254,10 @@ def test_settling_says_whether_the_step_is_performed() -> None:
 
 def test_a_cancelled_run_keeps_what_is_proven() -> None:
     state = begun(*THREE)
-    assert "stay proven" not in words(of(state, "cancel"))
+    assert "proven" not in words(of(state, "cancel"))
     told(state, *passed("a", 0))
     seen = of(state, "cancel")
-    assert seen.scope.ends_run and "The first 1 of 3 steps stay proven" in words(seen)
+    assert seen.scope.ends_run and "The first of 3 steps stays proven" in words(seen)
 
 
 def test_every_control_is_listed_with_what_it_would_do_or_why_not() -> None:
@@ -287,7 +288,7 @@ def test_a_run_that_is_over_offers_nothing_but_a_new_one() -> None:
     assert (back.action, back.allowed) == ("resume_from_step", False)
     assert (anew.action, anew.step_id, anew.allowed) == ("new_run", "b", True)
     assert anew.scope.again == ("b", "c")
-    assert "The first 1 of 3 steps are reused, if they are still proven." in words(anew)
+    assert "The first of 3 steps is reused, if it is still proven." in words(anew)
     whole = previews_of_step(state, 0, Policy(), False)[1]
     assert "Nothing is reused." in words(whole)
 

@@ -97,7 +97,7 @@ def preview(state: RunState, control: Control, policy: Policy, driven: bool) -> 
 def new_run(state: RunState, index: int, driven: bool) -> Preview:
     """A run of the same plan that begins at this step, and before it reuses what is proven."""
     again, why = state.steps[index:], _why_no_new_run(state, index, driven)
-    kept = f"The first {index} of {len(state.steps)} steps are reused, if they are still proven."
+    kept = _first(state, index, "is reused, if it is still", "are reused, if they are still") + " proven."
     words = (
         f"A new run of the same plan and inputs, linked to this one, performs {_names(again)}.",
         kept if index else "Nothing is reused.",
@@ -192,7 +192,7 @@ def _resume_from_step(state: RunState, control: Control, driven: bool) -> Scope:
         _cut_off(ends),
         lost,
         f"The workspace is restored to {restores}." if restores else "The workspace is left as it is.",
-        f"The first {index} of {len(state.steps)} steps stay." if index else "No step stays.",
+        _first(state, index, "stays.", "stay.") if index else "No step stays.",
         _by_whom(state, driven),
     )
     return Scope(ends=ends, again=_listed(again), again_count=len(again), restores=restores, words=words)
@@ -209,10 +209,7 @@ def _approve(state: RunState, _control: Control, driven: bool) -> Scope:
 def _reject(state: RunState, _control: Control, _driven: bool) -> Scope:
     step = gate(state)
     assert step is not None, "only a gate can be rejected"
-    words = (
-        f"{step.step_id} fails by your word, and the run ends as failed.",
-        f"The first {state.prefix_length} steps stay proven: a new run can reuse them.",
-    )
+    words = _said(f"{step.step_id} fails by your word, and the run ends as failed.", _kept(state))
     return Scope(ends_run=True, words=words)
 
 
@@ -235,14 +232,7 @@ def _settle(state: RunState, control: Control, driven: bool) -> Scope:
 
 def _cancel(state: RunState, _control: Control, _driven: bool) -> Scope:
     ends = _under_way(state)
-    kept = (
-        f"The first {state.prefix_length} of {len(state.steps)} steps stay proven: a new run can reuse them."
-    )
-    words = _said(
-        _cut_off(ends),
-        "The run ends as cancelled. This cannot be taken back.",
-        kept if state.prefix_length else "",
-    )
+    words = _said(_cut_off(ends), "The run ends as cancelled. This cannot be taken back.", _kept(state))
     return Scope(ends=ends, ends_run=True, words=words)
 
 
@@ -313,6 +303,17 @@ def _by_whom(state: RunState, driven: bool) -> str:
     if state.queue is not None:
         return f"A worker of the queue {state.queue} takes it up."
     return f"Nobody drives it now: recoup resume {state.run_id} goes on."
+
+
+def _kept(state: RunState) -> str:
+    """What is left of a run that ends; nothing is not worth a word."""
+    proven = _first(state, state.prefix_length, "stays", "stay")
+    return f"{proven} proven, for a new run to reuse." if state.prefix_length else ""
+
+
+def _first(state: RunState, count: int, one: str, many: str) -> str:
+    total = len(state.steps)
+    return f"The first of {total} steps {one}" if count == 1 else f"The first {count} of {total} steps {many}"
 
 
 def _names(records: list[StepRecord]) -> str:
