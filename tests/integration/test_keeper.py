@@ -545,6 +545,19 @@ async def test_a_deadline_that_passed_before_the_launch_executes_nothing(scene: 
     assert not (scene.folder / "executed").exists()
 
 
+async def test_a_driver_that_never_says_go_leaves_no_keeper_beyond_its_lease(scene: Scene) -> None:
+    """It was frozen between the record of the launch and the launch: whoever replaces it waits for the keeper's end."""
+    scene.line = Line(boot_s() + 1.5)
+
+    async def frozen() -> None:
+        assert scene.keeper is not None
+        assert await wait_dead(scene.keeper, LONG_S)
+
+    ended = await scene.keep(scene.spec("touch", "executed"), frozen)
+    assert ended.ended_by is EndedBy.LIFELINE
+    assert not (scene.folder / "executed").exists()
+
+
 # Before the launch
 
 

@@ -6,8 +6,8 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Final
 
@@ -56,14 +56,27 @@ class LinuxKeeper:
         process = self._start(spec)
         try:
             identity = await process.ready()
-            if not stop.is_set():
-                await before_exec(identity)
-            if stop.is_set():
-                return Ended(ended_by=EndedBy.STOPPED)
-            kills = kills_for_memory()
-            return with_reason(await _Watch(process, spec, output).run(lifeline, stop, pulse), kills)
+            with _tied(process, lifeline):
+                if not stop.is_set():
+                    await before_exec(identity)
+                if stop.is_set():
+                    return Ended(ended_by=EndedBy.STOPPED)
+                kills = kills_for_memory()
+                return with_reason(await _Watch(process, spec, output).run(lifeline, stop, pulse), kills)
         finally:
             await process.release()
+
+
+@contextmanager
+def _tied(process: Hold, lifeline: Lifeline) -> Iterator[None]:
+    """Before anybody is told of the keeper: a driver that is frozen then, and never says go, must not leave one that
+    waits for ever. Whoever replaces the driver waits for its end."""
+    detach = lifeline.attach(lambda deadline_boot_s: process.say(f"deadline {deadline_boot_s!r}"))
+    process.say(f"deadline {lifeline.deadline_boot_s!r}")
+    try:
+        yield
+    finally:
+        detach()
 
 
 def shared_keeper() -> LinuxKeeper:
@@ -98,7 +111,6 @@ class _Watch:
     async def run(self, lifeline: Lifeline, stop: asyncio.Event, pulse: Pulse | None) -> Ended:
         with ExitStack() as undo:
             undo.callback(self._close)
-            undo.callback(lifeline.attach(self._extend))
             if pulse is not None:
                 undo.callback(pulse.attach(self._idle.progress))
             self._heed(stop, undo)
@@ -122,9 +134,6 @@ class _Watch:
         stopped = self._loop.create_task(stop.wait())
         stopped.add_done_callback(lambda task: None if task.cancelled() else self._stop(EndedBy.STOPPED))
         undo.callback(stopped.cancel)
-
-    def _extend(self, deadline_boot_s: float) -> None:
-        self._process.say(f"deadline {deadline_boot_s!r}")
 
     def _ask(self) -> Callable[[], None] | None:
         by_activity = self._spec.idle_by is IdleBy.ACTIVITY

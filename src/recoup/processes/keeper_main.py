@@ -7,7 +7,7 @@ Standard input is the order: marshalled argv, cwd, env and stdin, because argume
 environment holds secrets. Standard output and error are the command's pipes. The channel is a SEQPACKET
 socket; on it:
 
-    driver → keeper    limits PROCESSES BYTES · go DEADLINE · deadline DEADLINE · stop GRACE · activity
+    driver → keeper    deadline DEADLINE · limits PROCESSES BYTES · go DEADLINE · stop GRACE · activity
     keeper → driver    ready · started PID · activity MARK · over SEEN · unkillable PID…
                        and last either refused WORDS or ended WHY CODE CPU KILLED
 
@@ -166,12 +166,19 @@ class Keeper:
         now_s = boot_s()
         if self.killing_since_s is not None:
             self._sweep()
-        elif now_s >= self.lease_end_s - KILL_MARGIN_S and self.main_pid:
-            self._kill("lifeline")
+        elif now_s >= self.lease_end_s - KILL_MARGIN_S:
+            self._outlive_lease()
         elif now_s >= self.grace_end_s:
             self._kill("stopped")
         elif now_s >= self.look_at_s:
             self._look_at_tree()
+
+    def _outlive_lease(self) -> None:
+        """A driver that was frozen before it said go is not waited for: whoever replaces it waits for our end."""
+        if self.main_pid:
+            self._kill("lifeline")
+        else:
+            self.why, self.over = "lifeline", True
 
     def _look_at_tree(self) -> None:
         began_s = time.process_time()
@@ -199,7 +206,7 @@ class Keeper:
 
     def _launch(self) -> None:
         if boot_s() >= self.lease_end_s - KILL_MARGIN_S:
-            self.why, self.over = "lifeline", True
+            self._outlive_lease()
             return
         self.exec_words, words = os.pipe()
         os.set_blocking(self.exec_words, False)

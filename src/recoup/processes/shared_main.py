@@ -251,20 +251,27 @@ class Tree:
         self._say("ready")
 
     def next_time_s(self) -> float:
-        if self.killing_since_s is not None or not self.anchor_pid:
+        if self.killing_since_s is not None:
             return self.rounds.at_s
         return min(self.rounds.at_s, self.lease_end_s - single.KILL_MARGIN_S, self.grace_end_s)
 
     # What happens: the driver speaks or falls silent, time passes, the command or the anchor ends.
 
     def look_at_clock(self, now_s: float) -> None:
-        if not self.anchor_pid or self.killing_since_s is not None:
+        if self.over or self.killing_since_s is not None:
             return
         if now_s >= self.lease_end_s - single.KILL_MARGIN_S:
-            self._kill("lifeline")
+            self._outlive_lease()
             self.keeper.driven = False  # whoever takes the lease over waits for the end of this keeper
-        elif now_s >= self.grace_end_s:
+        elif self.anchor_pid and now_s >= self.grace_end_s:
             self._kill("stopped")
+
+    def _outlive_lease(self) -> None:
+        if self.anchor_pid:
+            self._kill("lifeline")
+        else:
+            self.why = "lifeline"
+            self.report()
 
     def note_main(self, status: int, used: resource.struct_rusage) -> None:
         self.main_status = status
@@ -332,8 +339,7 @@ class Tree:
 
     def _launch(self) -> None:
         if single.boot_s() >= self.lease_end_s - single.KILL_MARGIN_S:
-            self.why = "lifeline"
-            self.report()
+            self._outlive_lease()
             return
         try:
             self._set_sail()
