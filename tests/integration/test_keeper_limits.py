@@ -194,7 +194,7 @@ async def test_without_lists_of_children_the_table_of_processes_is_read(
 
 
 def _no_lists(_pid: int) -> list[int]:
-    raise NotImplementedError
+    raise process_table.NoLists
 
 
 def test_memory_is_what_a_process_has_to_itself() -> None:

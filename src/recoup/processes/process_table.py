@@ -18,6 +18,10 @@ _EXIT_STATUS = 49
 _PAGE_BYTES = resource.getpagesize()
 
 
+class NoLists(Exception):
+    """The kernel was built without lists of children: the whole table tells."""
+
+
 class Process:
     """One row of the process table."""
 
@@ -133,13 +137,13 @@ def pids_below(root: int, enough: int = 0) -> list[int]:
             born = [pid for pid in _children(parents.pop()) if pid not in found]
             found.update(dict.fromkeys(born))
             parents += born
-    except NotImplementedError:
+    except NoLists:
         return [process.pid for process in descendants(process_table(), root)]
     return list(found)
 
 
 def _children(pid: int) -> list[int]:
-    """Of all its threads. Raises NotImplementedError where the kernel was built without the list."""
+    """Of all its threads. Raises NoLists where the kernel was built without the list."""
     try:
         threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 as above
     except OSError:
@@ -152,7 +156,7 @@ def _children_of_thread(folder: str) -> list[int]:
         return [int(word) for word in _all_contents(folder + "/children").split()]
     except OSError:
         if os.access(folder, os.F_OK):
-            raise NotImplementedError from None
+            raise NoLists from None
         return []
 
 
