@@ -400,7 +400,8 @@ class App:
     def _open_log(self, order: Order) -> StepLog:
         path = self.runs.files(order.run_id).log_path(order.step_index)
         heading = f"--- attempt {order.attempt} of {order.step_id} at {self.world.clock.now().iso()}"
-        return StepLog(path, self.redactor, order.policy.log_bytes_max, heading)
+        aside = None if order.aside is None else Path(order.aside)
+        return StepLog(path, self.redactor, order.policy.log_bytes_max, heading, aside)
 
 
 class _LateCases:

@@ -609,6 +609,11 @@ class RunFiles(Protocol):
     @property
     def root(self) -> Path: ...
 
+    @property
+    def aside(self) -> Path | None:
+        """The folder of the driver's own. None: for somebody who drives nothing."""
+        ...
+
     def output_path(self, step_index: int, attempt: int) -> Path:
         """Where a step may write name=value lines: private, owner-only, made anew."""
         ...

@@ -17,7 +17,7 @@ from typing import Protocol
 
 import msgspec
 
-from recoup.evidence.durable import sync_directory
+from recoup.durable import sync_directory
 from recoup.evidence.folder import FolderEvidence
 from recoup.model.events import LedgerPruned
 from recoup.model.ids import run_stream

@@ -198,25 +198,22 @@ async def test_a_run_that_comes_back_does_not_go_on_in_what_it_left_there(
     assert (a.workspace(run_id) / "log").read_text() == "1\n2\n3\n"
 
 
-async def test_a_driver_whose_lease_ran_out_before_it_began_removes_nothing(
+async def test_a_driver_that_was_replaced_before_it_began_removes_nothing(
     machines: tuple[Machine, Machine], tmp_path: Path
 ) -> None:
     a, b = machines
     run_id = await a.submit(small(tmp_path))
     await a.drive(run_id, stop_after("one"))
     await b.drive(run_id)
-
-    def lost() -> None:
-        raise LeaseLost("somebody else has it")
-
     async with a.open() as app:
-        files, state = app.runs.files(run_id), await app.runs.state(run_id)
+        state = await app.runs.state(run_id)
+        files, heirs = app.runs.files(run_id).driven(99), app.runs.files(run_id).driven(100)
         before = tree_of(files.root)
         assert app.shipping is not None
         with pytest.raises(LeaseLost):
-            await app.shipping.enter(state, files, GitWorkspaces(files.root), 99, lost)
+            await app.shipping.enter(state, files, GitWorkspaces(files.root, aside=files.aside), 99)
         assert tree_of(files.root) == before
-        await app.shipping.enter(state, files, GitWorkspaces(files.root), 99)
+        await app.shipping.enter(state, heirs, GitWorkspaces(heirs.root, aside=heirs.aside), 100)
         assert not a.workspace(run_id).is_symlink()
 
 

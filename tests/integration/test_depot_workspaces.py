@@ -15,6 +15,7 @@ from recoup.depot.parcels import Parcels
 from recoup.depot.sealing import KeySeal
 from recoup.depot.workspaces import ShippedWorkspaces
 from recoup.errors import CheckpointBroken, SettingsError
+from recoup.evidence.run_folder import RunFolder
 from recoup.model.workspace import FolderSource, GitSource, Snapshot, Source
 from recoup.workspace.workspaces import GitWorkspaces
 
@@ -48,7 +49,7 @@ class Machines:
         return ShippedWorkspaces(
             GitWorkspaces(run_dir),
             run_id,
-            run_dir,
+            RunFolder(run_dir),
             lambda other: Parcels(self.depot, seal, f"runs/{other}", piece_bytes=2_000),
         )
 

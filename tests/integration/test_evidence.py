@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from recoup.durable import write_whole
 from recoup.errors import NotFound, SettingsError
-from recoup.evidence.durable import write_whole
 from recoup.evidence.folder import FolderEvidence
 from recoup.evidence.vault import Vault, vault_key
 from recoup.redaction.redactor import SecretRedactor

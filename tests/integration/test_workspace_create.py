@@ -18,7 +18,8 @@ from typing import Any
 
 import pytest
 
-from recoup.errors import LeaseLost, MachineTrouble, WorkspaceError
+from recoup.aside import enter
+from recoup.errors import MachineTrouble, WorkspaceError
 from recoup.model.workspace import Baseline, FolderSource, GitSource, Snapshot, Source
 from recoup.ports import Workspaces
 from recoup.workspace.disk import explained
@@ -290,31 +291,6 @@ def test_what_the_disk_refuses_is_explained(number: int) -> None:
     )
 
 
-@pytest.mark.parametrize("number", range(1, 6))
-async def test_whoever_loses_the_run_while_making_its_workspace_leaves_that_of_the_heir_alone(
-    tmp_path: Path, repository: Path, number: int
-) -> None:
-    """Frozen before it asks for the so-manieth time, and awake when another driver has made everything anew."""
-    made: list[Baseline] = []
-    asked = 0
-
-    def must_hold() -> None:
-        nonlocal asked
-        asked += 1
-        if asked == number:
-            made.append(asyncio.run(GitWorkspaces(tmp_path / "run").create(GitSource(str(repository)))))
-        if made:
-            raise LeaseLost("another driver has it")
-
-    frozen = GitWorkspaces(tmp_path / "run", must_hold=must_hold)
-    with pytest.raises(LeaseLost):
-        await frozen.create(GitSource(str(repository)))
-    heir, (baseline,) = GitWorkspaces(tmp_path / "run"), made
-    snapshot = Snapshot(tree=baseline.tree, manifest=baseline.manifest)
-    assert (heir.current(), await heir.matches(1, snapshot)) == (1, True)
-    assert await heir.matches(await heir.restore(snapshot), snapshot)
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
 async def test_a_full_disk_is_explained_and_the_store_stays_usable(tmp_path: Path, repository: Path) -> None:
     small = tmp_path / "small"
@@ -414,28 +390,24 @@ async def test_a_copied_repository_keeps_its_history(tmp_path: Path, repository:
 async def test_a_folder_over_the_limit_is_refused_and_nothing_stays(
     limits: dict[str, Any], tmp_path: Path
 ) -> None:
-    workspaces = GitWorkspaces(tmp_path / "run", **limits)
+    run = tmp_path / "run"
+    run.mkdir()
+    workspaces = GitWorkspaces(run, **limits, aside=enter(run, 1))
     with pytest.raises(WorkspaceError, match="too large to be copied"):
         await workspaces.create(FolderSource(str(_folder(tmp_path))))
-    assert list((tmp_path / "run").iterdir()) == []
+    assert list(run.rglob("*")) == [run / ".epoch-1"]
 
 
 async def test_creating_again_begins_from_nothing(tmp_path: Path, repository: Path) -> None:
     run = tmp_path / "run"
-    for leftover in (
-        "workspaces/.new-0000",
-        "workspaces/0001/.git",
-        "private/.store-0000",
-        "private/store.git",
-    ):
+    for leftover in ("workspaces/0001/.git", "private/store.git"):
         (run / leftover).mkdir(parents=True)
     (run / "workspaces" / "0001" / "half").write_text("x")
     (run / "private" / "other").write_text("not ours")
-    (run / ".workspace.0000").symlink_to("workspaces/0001")
-    workspaces = GitWorkspaces(run)
+    workspaces = GitWorkspaces(run, aside=enter(run, 1))
     await workspaces.create(GitSource(str(repository)))
     assert sorted(path.name for path in workspaces.path(1).iterdir()) == [".git", "README"]
-    assert sorted(path.name for path in run.iterdir()) == ["private", "workspace", "workspaces"]
+    assert sorted(path.name for path in run.iterdir()) == [".epoch-1", "private", "workspace", "workspaces"]
     assert [path.name for path in (run / "workspaces").iterdir()] == ["0001"]
     assert (run / "private" / "other").exists()
     (workspaces.path(1) / "README").write_text("changed")

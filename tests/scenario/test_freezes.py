@@ -89,10 +89,9 @@ def everything(cli: Cli, run_id: str) -> dict[str, Any]:
 
 
 def is_its_own(name: str) -> bool:
-    """A checkpoint that no event cites may be added, or stored again: its parts are named by what they hold. What is built
-    aside has a name that nobody else uses. The clock is a file that only has a time."""
-    shared = ("private/store.git/objects/", "private/manifests/", "private/clock")
-    return name.startswith((*shared, "private/.store-", "workspaces/.new-"))
+    """A checkpoint that no event cites may be added, or stored again: its parts are named by what they hold. The clock is
+    a file that only has a time."""
+    return name.startswith(("private/store.git/objects/", "private/manifests/", "private/clock"))
 
 
 def freeze_and_replace(cli: Cli, times: int, seed: int) -> None:

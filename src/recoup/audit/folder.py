@@ -15,8 +15,8 @@ from pathlib import Path
 import msgspec
 
 from recoup.audit.line import Head
+from recoup.durable import write_whole
 from recoup.errors import StateError
-from recoup.evidence.durable import write_whole
 
 _NAME = re.compile(r"audit-([0-9]{6,})\.jsonl")
 _POLL_S = 0.02

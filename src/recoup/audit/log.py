@@ -9,8 +9,8 @@ from types import TracebackType
 
 from recoup.audit.folder import AuditFolder, NotedHead, number_of
 from recoup.audit.line import LINE_BYTES_MAX, Entry, Head, chained
+from recoup.durable import OWNER_ONLY, sync_directory
 from recoup.errors import StateError
-from recoup.evidence.durable import OWNER_ONLY, sync_directory
 
 FILE_BYTES_MAX = 64 << 20
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW

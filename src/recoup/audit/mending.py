@@ -14,8 +14,8 @@ from recoup.audit.chain import Torn, last_link, links
 from recoup.audit.folder import AuditFolder, NotedHead, number_of
 from recoup.audit.line import GENESIS, BadLine, Entry, Gap, Head, chained, gap_entry
 from recoup.audit.log import AuditLog
+from recoup.durable import write_pieces
 from recoup.errors import StateError
-from recoup.evidence.durable import write_pieces
 from recoup.model.instant import Instant
 
 _PIECE_BYTES = 1 << 20

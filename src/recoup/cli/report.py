@@ -90,7 +90,7 @@ def _print(page: bytes) -> None:
 
 
 def _write(path: Path, page: bytes) -> None:
-    from recoup.evidence.durable import write_whole
+    from recoup.durable import write_whole
 
     try:
         target = path.resolve()

@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from recoup.depot.names import NAMES_MAX, checked_name, checked_prefix, checked_size, folder_of
 from recoup.depot.threads import Threads
+from recoup.durable import sync_directory, write_whole
 from recoup.errors import DepotError, NotFound
-from recoup.evidence.durable import sync_directory, write_whole
 
 T = TypeVar("T")
 

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
 import secrets
 from pathlib import Path
 
 import msgspec
 
+from recoup.aside import remove_file
 from recoup.depot.parcels import Parcels
 from recoup.depot.sealing import Altered
+from recoup.durable import make_folder, write_whole
 from recoup.errors import NotFound, StateError
-from recoup.evidence.durable import make_folder, write_whole
 from recoup.evidence.run_folder import RunFolder
 
 _TRIES_MAX = 3
@@ -103,13 +105,13 @@ def _write(files: RunFolder, belongings: Belongings, replace: bool) -> None:
     if len(belongings.secrets) > _FILES_MAX or any(not name.isalnum() for name in belongings.secrets):
         raise _damaged()
     folder = files.private / "secrets"
-    put = write_whole if replace else _add
+    put = functools.partial(write_whole, aside=files.aside) if replace else _add
     for name, data in belongings.secrets.items():
         put(folder / name, data)
     if replace:
         for path in _kept(files):
             if path.name not in belongings.secrets:
-                path.unlink(missing_ok=True)
+                remove_file(path, files.aside)
     if belongings.plan is not None:
         put(files.plan_path, belongings.plan)
 

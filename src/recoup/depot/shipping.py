@@ -14,8 +14,8 @@ from recoup.depot.patience import TIMEOUT_S, PatientDepot
 from recoup.depot.private import PrivateParcels
 from recoup.depot.sealing import KeySeal, Open
 from recoup.depot.workspaces import ShippedWorkspaces
+from recoup.durable import write_whole
 from recoup.errors import SettingsError, UsageError
-from recoup.evidence.durable import write_whole
 from recoup.evidence.folder import FolderEvidence
 from recoup.evidence.run_folder import RunFolder
 from recoup.model.plan import BrowserAction, Plan
@@ -44,7 +44,7 @@ class Shipping:
         """`sends`: False for a look that leaves nothing behind."""
         if self._seal is None:
             return inner
-        return ShippedWorkspaces(inner, run_id, files.root, self._parcels, sends=sends)
+        return ShippedWorkspaces(inner, run_id, files, self._parcels, sends=sends)
 
     def secrets(self, run_id: str, files: RunFolder, inner: Secrets, epoch: int) -> Secrets:
         """Those of a driver whose lease has this epoch."""
@@ -72,19 +72,9 @@ class Shipping:
         if self._seal is not None:
             await self._belongings(run_id, files).send(0)
 
-    async def enter(
-        self,
-        state: RunState,
-        files: RunFolder,
-        inner: GitWorkspaces | None,
-        epoch: int,
-        must_hold: Callable[[], None] = lambda: None,
-    ) -> None:
+    async def enter(self, state: RunState, files: RunFolder, inner: GitWorkspaces | None, epoch: int) -> None:
         """A driver comes to the run, with a lease of this epoch. Whatever another one has made of it since it was last
-        driven on this machine is fetched, and what lies here of its workspaces is no longer true.
-
-        `must_hold` raises if the lease is not ours any more.
-        """
+        driven on this machine is fetched, and what lies here of its workspaces is no longer true."""
         private = kept_private(state.plan, state.plan_redacted)
         if private is None:
             return
@@ -92,11 +82,9 @@ class Shipping:
         if is_stale:
             _must_not_be_handed_over(state)
             self._must_have_key(state, private)
-            must_hold()
             if inner is not None:
                 await inner.forsake()
             await self._replace(state.run_id, files)
-        must_hold()
         _note(files, [epoch] if is_stale else [state.epoch, epoch])
 
     async def fetch_missing(self, run_id: str, files: RunFolder) -> None:
@@ -206,4 +194,4 @@ def _driven(files: RunFolder, state: RunState) -> list[int]:
 
 
 def _note(files: RunFolder, epochs: list[int]) -> None:
-    write_whole(_note_path(files), msgspec.json.encode(epochs))
+    write_whole(_note_path(files), msgspec.json.encode(epochs), aside=files.aside)

@@ -13,8 +13,9 @@ import msgspec
 
 from recoup.depot.parcels import Parcels
 from recoup.depot.sealing import Altered
+from recoup.durable import write_whole
 from recoup.errors import CheckpointBroken, NotFound
-from recoup.evidence.durable import write_whole
+from recoup.evidence.run_folder import RunFolder
 from recoup.model.workspace import Adopted, Baseline, Change, Snapshot, Source
 from recoup.workspace.carrying import Load, Packed
 from recoup.workspace.disk import remove_tree
@@ -54,7 +55,7 @@ class ShippedWorkspaces:
         self,
         inner: GitWorkspaces,
         run_id: str,
-        run_dir: Path,
+        files: RunFolder,
         open_parcels: Callable[[str], Parcels],
         *,
         sends: bool = True,
@@ -63,7 +64,9 @@ class ShippedWorkspaces:
         self._inner = inner
         self._open_parcels = open_parcels
         self._parcels = open_parcels(run_id)
-        self._private = run_dir / "private"
+        self._private = files.private
+        self._own = files.aside or files.private
+        """Where is made what then gets its name."""
         self._sends = sends
         self._turn = asyncio.Lock()
         self._held: set[str] | None = None
@@ -161,7 +164,7 @@ class ShippedWorkspaces:
 
     def _sweep(self) -> None:
         """What a killed driver left."""
-        for path in self._private.glob(f"{_ASIDE}*"):
+        for path in self._own.glob(f"{_ASIDE}*"):
             with contextlib.suppress(OSError):
                 remove_tree(path)
 
@@ -210,7 +213,11 @@ class ShippedWorkspaces:
         await self._known()
         async with self._aside() as aside:
             there = ShippedWorkspaces(
-                GitWorkspaces(aside / run_id), run_id, aside / run_id, self._open_parcels, sends=False
+                GitWorkspaces(aside / run_id),
+                run_id,
+                RunFolder(aside / run_id),
+                self._open_parcels,
+                sends=False,
             )
             fetched = 0
             for snapshot in snapshots:
@@ -254,11 +261,12 @@ class ShippedWorkspaces:
     async def _note(self, chain: tuple[Link, ...]) -> None:
         """After the fact: whoever does not find it sends more than he must."""
         self._chain = chain
-        await asyncio.to_thread(write_whole, self._note_path, msgspec.json.encode(chain), durable=False)
+        data = msgspec.json.encode(chain)
+        await asyncio.to_thread(write_whole, self._note_path, data, durable=False, aside=self._own)
 
     @contextlib.asynccontextmanager
     async def _aside(self) -> AsyncIterator[Path]:
-        path = self._private / f"{_ASIDE}{secrets.token_hex(4)}"
+        path = self._own / f"{_ASIDE}{secrets.token_hex(4)}"
         path.mkdir(parents=True, mode=0o700)
         try:
             yield path

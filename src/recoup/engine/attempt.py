@@ -144,6 +144,7 @@ class Attempts:
             looking=await self.browsing.looking(step, record, arguments.action, policy, self._recorder.state),
             regions=tuple(check for check in step.expect if isinstance(check, RegionCheck)),
             secret_values=secrets_typed(self._world.redactor, arguments.action),
+            aside=self._job.aside,
         )
         performed = await self._world.runtimes[kind_of(step.action)].perform(order, self._hooks(record))
         outcome = self.browsing.explained(step, performed)
@@ -465,8 +466,6 @@ class Attempts:
         assert record.open is not None, f"step {step.id}: no attempt is open"
         attempt, files = record.open.attempt, {}
         if self._launches(step):
-            # An attempt that was never launched has its number again under an heir: its file must not be made anew.
-            self._job.must_hold()
             files["RECOUP_OUTPUT"] = str(self._job.files.output_path(record.index, attempt))
             if record.failure_summary is not None:
                 context = self._world.redactor.seal(retry_context(self._job.plan, step, record, attempt))

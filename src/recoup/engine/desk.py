@@ -11,7 +11,6 @@ from recoup.engine.attempt import Attempts
 from recoup.engine.lease import LeaseLifeline
 from recoup.engine.recorder import Recorder
 from recoup.engine.world import Job, World
-from recoup.errors import LeaseLost
 from recoup.kernel.elapsed import run_seconds_left
 from recoup.kernel.policies import step_policy
 from recoup.kernel.template import holds
@@ -34,7 +33,6 @@ class Desk:
         self.epoch = lease.epoch
         self.paused_by: Control | None = None
         """Whose pause this driver has taken; another one reads in the events whose it was."""
-        job.must_hold = self._must_hold
         self._policies: dict[Limits, Policy] = {}
         self._fixed: dict[str, Arguments] = {}
         self._secret = secret_names(job.plan)
@@ -46,14 +44,6 @@ class Desk:
     @property
     def workspace(self) -> int | None:
         return self.state.workspace_in_use
-
-    def _must_hold(self) -> None:
-        """By the clock alone: whoever was frozen knows it by that before anybody can tell it."""
-        if self.world.clock.now().boot_us / 1e6 >= self.lifeline.deadline_boot_s:
-            raise LeaseLost(
-                f"the lease of run {self.job.run_id} has run out: another driver may have the run by now",
-                hint=f"See who has it: recoup show {self.job.run_id}",
-            )
 
     def policy(self, step: Step) -> Policy:
         """One value for all steps with the same limits, so that its digest is made once."""

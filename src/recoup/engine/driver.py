@@ -405,7 +405,6 @@ class Driver:
             failed = await self._with_case(record, failed, decision.reason, policy)
         facts = failed_facts(desk, step, record, state, failed, decision)
         if desk.outside(step):
-            desk.job.must_hold()
             desk.job.files.write_attempt_state(
                 record.index, state.attempt, desk.world.redactor.seal(facts[0])
             )

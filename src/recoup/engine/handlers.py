@@ -104,6 +104,7 @@ class Handlers:
             title=handler.title or place.step.title,
             looking=exactly(arguments.action, policy),
             secret_values=secrets_typed(self._world.redactor, arguments.action),
+            aside=self._job.aside,
         )
         outcome = await self._world.runtimes[kind_of(handler.action)].perform(order, hooks)
         scene = Scene(

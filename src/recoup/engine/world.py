@@ -85,9 +85,11 @@ class Job(msgspec.Struct):
     secrets: Secrets
     workspaces: Workspaces | None
     watcher: Watcher = Watcher()
-    must_hold: Callable[[], None] = lambda: None
-    """Raises LeaseLost. Asked before files of the run are changed that an heir would find under the same name."""
     earlier: EarlierRun | None = None
+
+    @property
+    def aside(self) -> str | None:
+        return None if self.files.aside is None else str(self.files.aside)
 
 
 class EarlierRun(msgspec.Struct, frozen=True):

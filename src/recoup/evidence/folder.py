@@ -9,8 +9,8 @@ import secrets
 import time
 from pathlib import Path
 
+from recoup.durable import write_whole
 from recoup.errors import NotFound
-from recoup.evidence.durable import write_whole
 from recoup.model.redacted import Redacted
 
 _HANDLE = re.compile(r"sha256:[0-9a-f]{64}")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from recoup.evidence.durable import OWNER_ONLY, OWNER_ONLY_FOLDER, make_folder, write_whole
+from recoup.aside import enter, remove_file
+from recoup.durable import OWNER_ONLY_FOLDER, copy_whole, make_folder, write_whole
 from recoup.model.redacted import Redacted
 from recoup.ports import Redactor
 
@@ -15,8 +16,10 @@ class RunFolder:
     What lies under `artifacts/` can be made again from the ledger, except logs and patches.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, aside: Path | None = None) -> None:
         self.root = root
+        self.aside = aside
+        """The folder of the driver's own. None: for somebody who drives nothing."""
 
     @property
     def artifacts(self) -> Path:
@@ -36,6 +39,17 @@ class RunFolder:
         make_folder(self.root)
         self.root.chmod(OWNER_ONLY_FOLDER)
 
+    def driven(self, epoch: int) -> RunFolder:
+        """The same in the hands of the driver with this epoch; whoever drove before can change nothing any more.
+        Raises LeaseLost."""
+        self.make()
+        return RunFolder(self.root, enter(self.root, epoch))
+
+    def take_log(self, step_index: int) -> None:
+        """From whoever may still have it open: what they write goes to nobody."""
+        if self.log_path(step_index).is_file():
+            copy_whole(self.log_path(step_index), aside=self.aside)
+
     def log_path(self, step_index: int) -> Path:
         return self.artifacts / "logs" / "steps" / f"step-{step_index:04d}.log"
 
@@ -49,9 +63,7 @@ class RunFolder:
 
     def output_path(self, step_index: int, attempt: int) -> Path:
         path = self._output_path(step_index, attempt)
-        make_folder(path.parent)
-        path.unlink(missing_ok=True)
-        path.touch(OWNER_ONLY)
+        write_whole(path, b"", durable=False, aside=self.aside)
         return path
 
     def written_output(self, step_index: int, attempt: int) -> Path | None:
@@ -59,32 +71,32 @@ class RunFolder:
         return path if path.exists() else None
 
     def forget_output(self, step_index: int, attempt: int) -> None:
-        self._output_path(step_index, attempt).unlink(missing_ok=True)
+        remove_file(self._output_path(step_index, attempt), self.aside)
 
     def redact_log(self, step_index: int, redactor: Redactor) -> None:
         path = self.log_path(step_index)
         if path.exists():
-            write_whole(path, redactor.redact(path.read_bytes()).data)
+            write_whole(path, redactor.redact(path.read_bytes()).data, aside=self.aside)
 
     def write_patch(self, step_index: int, patch: Redacted) -> None:
-        write_whole(self.patch_path(step_index), patch.data)
+        write_whole(self.patch_path(step_index), patch.data, aside=self.aside)
 
     def write_step_state(self, step_index: int, document: Redacted) -> None:
         path = self.artifacts / "state" / "steps" / f"step-{step_index:04d}.json"
-        write_whole(path, document.data, durable=False)
+        write_whole(path, document.data, durable=False, aside=self.aside)
 
     def write_attempt_state(self, step_index: int, attempt: int, document: Redacted) -> None:
         path = self.artifacts / "state" / "self_heal" / f"attempt-{step_index:04d}-{attempt:04d}.json"
-        write_whole(path, document.data, durable=False)
+        write_whole(path, document.data, durable=False, aside=self.aside)
 
     def write_retry_context(self, step_index: int, attempt: int, document: Redacted) -> Path:
         path = self.artifacts / "state" / "retry_context" / f"step-{step_index:04d}-{attempt:04d}.json"
-        write_whole(path, document.data, durable=False)
+        write_whole(path, document.data, durable=False, aside=self.aside)
         return path
 
     def write_plan(self, plan: bytes) -> None:
         """Raw: the private folder is the one place where text need not be redacted."""
-        write_whole(self.plan_path, plan)
+        write_whole(self.plan_path, plan, aside=self.aside)
 
     def _output_path(self, step_index: int, attempt: int) -> Path:
         return self.private / "outputs" / f"step-{step_index:04d}-{attempt:04d}.env"

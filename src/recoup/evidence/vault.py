@@ -7,8 +7,9 @@ import hmac
 import os
 from pathlib import Path
 
+from recoup.aside import remove_file
+from recoup.durable import write_whole
 from recoup.errors import NotFound, SettingsError, StateError
-from recoup.evidence.durable import write_whole
 
 _NONCE_BYTES = 24
 _TAG_BYTES = 16
@@ -19,16 +20,19 @@ _WITHOUT = "Only a run that was opened to be driven has one: recoup resume RUN"
 class Vault:
     """Secret inputs and outputs of one run, each in a file of its own, under the home's key."""
 
-    def __init__(self, folder: Path, key: bytes) -> None:
+    def __init__(self, folder: Path, key: bytes, aside: Path | None = None) -> None:
+        """`aside`: the folder of the run's driver."""
         self._folder = folder
         self._key = key
+        self._aside = aside
 
     def put(self, name: str, value: str) -> None:
         # Imported late: it costs more than everything else here, and most runs have no secret values.
         from nacl.bindings import crypto_aead_xchacha20poly1305_ietf_encrypt as encrypt
 
         nonce = os.urandom(_NONCE_BYTES)
-        write_whole(self._path(name), nonce + encrypt(value.encode(), name.encode(), nonce, self._key))
+        sealed = nonce + encrypt(value.encode(), name.encode(), nonce, self._key)
+        write_whole(self._path(name), sealed, aside=self._aside)
 
     async def settle(self) -> None:
         """Every file is durable already, and there is no other driver's machine."""
@@ -58,7 +62,7 @@ class Vault:
             ) from None
 
     def forget(self, name: str) -> None:
-        self._path(name).unlink(missing_ok=True)
+        remove_file(self._path(name), self._aside)
 
     def find(self, name: str) -> str | None:
         return self.get(name) if self._path(name).exists() else None

@@ -129,6 +129,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """In the browser: parts of the page that the step expects to look afterwards as they did before."""
     secret_values: tuple[str, ...] = ()
     """Secrets that the action holds: what is typed of them must not be seen in any picture."""
+    aside: str | None = None
+    """The folder of the driver's own, for whoever opens a file of the run."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):

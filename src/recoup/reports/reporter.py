@@ -14,8 +14,8 @@ from pathlib import Path
 import msgspec
 
 from recoup import __version__
+from recoup.durable import write_whole
 from recoup.errors import NotFound, RecoupError
-from recoup.evidence.durable import write_whole
 from recoup.evidence.run_folder import RunFolder
 from recoup.model import events as ev
 from recoup.model.events import Event

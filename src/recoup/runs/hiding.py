@@ -31,7 +31,7 @@ class Hiding:
         self._key = key
 
     def vault(self, files: RunFolder) -> Vault:
-        return Vault(files.private / "secrets", self._key())
+        return Vault(files.private / "secrets", self._key(), files.aside)
 
     def register(self, name: str, value: str) -> None:
         register_secret(self._redactor, name, value)

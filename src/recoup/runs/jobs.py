@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from recoup.engine.world import Job, Watcher, World
-from recoup.errors import LeaseLost
 from recoup.evidence.run_folder import RunFolder
 from recoup.evidence.vault import NoSecrets
 from recoup.linked import LinkedRuns
@@ -37,11 +36,13 @@ class Jobs(msgspec.Struct, frozen=True):
     metrics: Callable[[], Metrics | None]
 
     async def of(self, state: RunState, watcher: Watcher, lease: Lease) -> Job:
-        files = self.records.files(state.run_id)
-        files.make()
+        files = self.records.files(state.run_id).driven(lease.epoch)
+        for record in state.steps:
+            if record.open is not None:
+                files.take_log(record.index)
         if self.shipping is not None:
             inner = workspaces_of(files) if state.plan.workspace else None
-            await self.shipping.enter(state, files, inner, lease.epoch, lambda: self._must_hold(lease))
+            await self.shipping.enter(state, files, inner, lease.epoch)
         plan = await self.hiding.of_run(state)
         watcher = self._measured(state, watcher)
         policy = await self.records.policy(state.policy_digest)
@@ -78,9 +79,7 @@ class Jobs(msgspec.Struct, frozen=True):
         )
         if plan.workspace:
             # The run may follow another policy before it takes its next checkpoint.
-            inner = workspaces_of(
-                files, lambda: job.policy.checkpoint_bytes_max, must_hold=lambda: job.must_hold()
-            )
+            inner = workspaces_of(files, lambda: job.policy.checkpoint_bytes_max)
             job.workspaces = inner
             if self.shipping is not None:
                 job.workspaces = self.shipping.workspaces(run_id, files, inner, sends=epoch is not None)
@@ -92,14 +91,6 @@ class Jobs(msgspec.Struct, frozen=True):
             return vault
         return self.shipping.secrets(run_id, files, vault, epoch)
 
-    def _must_hold(self, lease: Lease) -> None:
-        """Asked before anything is removed: a driver that was frozen since its claim may have an heir here."""
-        if self.world.clock.now().boot_us / 1e6 >= lease.deadline_boot_s:
-            raise LeaseLost(
-                f"the lease of run {lease.run_id} ran out before its driver began",
-                hint=f"Begin again: recoup resume {lease.run_id}",
-            )
-
     def _measured(self, state: RunState, watcher: Watcher) -> Watcher:
         metrics = self.metrics()
         if metrics is None:
@@ -108,12 +99,8 @@ class Jobs(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(watcher, event=metrics.beside(watcher.event))
 
 
-def workspaces_of(
-    files: RunFolder,
-    *checkpoint_bytes_max: Callable[[], int],
-    must_hold: Callable[[], None] = lambda: None,
-) -> GitWorkspaces:
+def workspaces_of(files: RunFolder, *checkpoint_bytes_max: Callable[[], int]) -> GitWorkspaces:
     # Imported late: many plans have no workspace.
     from recoup.workspace.workspaces import GitWorkspaces
 
-    return GitWorkspaces(files.root, *checkpoint_bytes_max, must_hold=must_hold)
+    return GitWorkspaces(files.root, *checkpoint_bytes_max, aside=files.aside)

@@ -7,6 +7,7 @@ from collections import deque
 from pathlib import Path
 from types import TracebackType
 
+from recoup.aside import open_to_append
 from recoup.model.redacted import Redacted
 from recoup.ports import RedactionStream, Redactor
 
@@ -19,7 +20,10 @@ class StepLog:
     """Takes raw output of two streams, writes redacted lines. The streams never share a line, so that two halves of a
     secret cannot meet in the file."""
 
-    def __init__(self, path: Path, redactor: Redactor, limit_bytes: int, heading: str) -> None:
+    def __init__(
+        self, path: Path, redactor: Redactor, limit_bytes: int, heading: str, aside: Path | None = None
+    ) -> None:
+        """`aside`: the folder of the run's driver. Raises LeaseLost."""
         self._redactor = redactor
         self._streams: dict[str, RedactionStream] = {"stdout": redactor.stream(), "stderr": redactor.stream()}
         self._tail_max = limit_bytes // _TAIL_SHARE
@@ -28,7 +32,7 @@ class StepLog:
         self._last_stream = ""
         self._at_line_start = True
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._file = open_to_append(path, aside)
         self._write(redactor.redact(heading + "\n").data)
 
     def __enter__(self) -> StepLog:

@@ -259,6 +259,8 @@ class StormWorkspaces:
 class Papers:
     """Files of a run that nobody reads."""
 
+    aside = None
+
     def __init__(self, root: Path) -> None:
         self.root = root
 

@@ -122,12 +122,13 @@ class House:
         taken = await claim(self.world, run_id)
         assert isinstance(taken, Claimed), f"{run_id} is held by {taken}"
         state = await self.state(run_id)
+        files = RunFolder(self.root / "runs" / run_id).driven(taken.lease.epoch)
         job = Job(
             run_id=run_id,
             plan=state.plan,
             policy=self.policy,
-            files=RunFolder(self.root / "runs" / run_id),
-            secrets=Vault(self.root / "runs" / run_id / "private" / "secrets", b"k" * 32),
+            files=files,
+            secrets=Vault(files.private / "secrets", b"k" * 32, files.aside),
             workspaces=workspaces,
             watcher=Watcher(event=self.seen.append),
         )

@@ -4,7 +4,6 @@ is trusted: git reads every object back, and a checkpoint counts only if all tha
 from __future__ import annotations
 
 import os
-import secrets
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -13,12 +12,13 @@ from typing import IO, NamedTuple
 
 import msgspec
 
+from recoup.durable import sync_directory, write_whole
 from recoup.errors import CheckpointBroken
 from recoup.model.workspace import Snapshot
 from recoup.workspace import manifest as manifests
 from recoup.workspace.adoption import check_whole, trees_of
 from recoup.workspace.blobs import CHUNK_BYTES
-from recoup.workspace.disk import private_folder, sync_all_below, sync_folder, write_durably
+from recoup.workspace.disk import private_folder, sync_all_below
 from recoup.workspace.git import Git, GitFailed
 from recoup.workspace.layout import Layout, Origin
 from recoup.workspace.manifest import Manifest
@@ -78,18 +78,18 @@ def unpack_anew(git: Git, layout: Layout, packed: Sequence[Packed], wanted: Snap
     for folder in (layout.private, layout.manifests, layout.workspaces):
         private_folder(folder)
     origin = packed[0].load.origin
-    aside = layout.private / f".store-{secrets.token_hex(4)}"
+    aside = layout.building("store")
     try:
         _make_store(git, aside, packed[0], origin)
         _take_in(git, Store(git, aside, origin.object_format, set()), layout, origin, packed[1:], wanted)
         sync_all_below(aside)
         layout.discard(layout.store)
-        aside.rename(layout.store)
+        layout.publish(aside, layout.store)
     except BaseException:
         layout.discard(aside)
         raise
-    sync_folder(layout.private)
-    write_durably(layout.origin, msgspec.json.encode(origin))
+    sync_directory(layout.private)
+    write_whole(layout.origin, msgspec.json.encode(origin), aside=layout.aside)
 
 
 def unpack_more(git: Git, layout: Layout, origin: Origin, packed: Sequence[Packed], wanted: Snapshot) -> None:
@@ -120,7 +120,7 @@ def _make_store(git: Git, path: Path, source: Packed, origin: Origin) -> None:
     # Where history was cut must be known before git looks at what is there.
     for name, text in (("shallow", shallow), ("packed-refs", refs)):
         if text:
-            write_durably(path / name, text)
+            write_whole(path / name, text)
     store = Store(git, path, origin.object_format, set())
     _add_pack(git, store, source.path, load.refs_bytes + load.shallow_bytes)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -10,9 +9,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from recoup.durable import sync_directory, write_whole
 from recoup.model.workspace import FolderSource, GitSource, Source
 from recoup.workspace import cloning, copying
-from recoup.workspace.disk import private_folder, sync_all_below, sync_folder, write_durably
+from recoup.workspace.disk import private_folder, sync_all_below
 from recoup.workspace.git import Git
 from recoup.workspace.layout import Layout, Origin
 from recoup.workspace.store import make_store
@@ -42,20 +42,14 @@ def prepare(git: Git, layout: Layout, source: Source, limits: SourceLimits) -> R
     )
 
 
-def build(layout: Layout, recipe: Recipe, must_hold: Callable[[], None]) -> None:
+def build(layout: Layout, recipe: Recipe) -> None:
     """Built aside, then renamed: neither the store nor the workspace is ever seen half-made."""
     for folder in (layout.private, layout.manifests, layout.workspaces):
         private_folder(folder)
-    aside = layout.private / f".store-{secrets.token_hex(4)}"
-    recipe.make_store(aside)
-    must_hold()
-    aside.rename(layout.store)
-    write_durably(layout.origin, msgspec.json.encode(recipe.origin))
-    aside = layout.aside()
-    recipe.make_workspace(aside)
-    must_hold()
-    aside.rename(layout.workspace(1))
-    sync_folder(layout.workspaces)
+    _make(layout, recipe.make_store, layout.store)
+    write_whole(layout.origin, msgspec.json.encode(recipe.origin), aside=layout.aside)
+    _make(layout, recipe.make_workspace, layout.workspace(1))
+    sync_directory(layout.workspaces)
 
 
 def clear(layout: Layout) -> None:
@@ -73,6 +67,16 @@ def clear(layout: Layout) -> None:
     layout.sweep()
     with suppress(OSError):
         layout.private.rmdir()
+
+
+def _make(layout: Layout, build: Callable[[Path], None], path: Path) -> None:
+    aside = layout.building(path.name)
+    try:
+        build(aside)
+        layout.publish(aside, path)
+    except BaseException:
+        layout.discard(aside)
+        raise
 
 
 def _clone(git: Git, layout: Layout, source: GitSource) -> Recipe:

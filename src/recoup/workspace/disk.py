@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from recoup.aside import fresh, ours, remove_file
+from recoup.durable import sync_directory
 from recoup.errors import MachineTrouble, WorkspaceError
 
 GONE = ".gone-"
@@ -36,27 +38,6 @@ def private_folder(path: Path) -> Path:
     return path
 
 
-def write_durably(path: Path, data: bytes) -> None:
-    """After this returns, a power cut leaves the whole file."""
-    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        _write_synced(aside, data)
-        aside.rename(path)
-    except BaseException:
-        aside.unlink(missing_ok=True)
-        raise
-    sync_folder(path.parent)
-
-
-def sync_folder(path: Path) -> None:
-    """Makes renames and new names in this folder durable."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
 def sync_file(path: Path) -> None:
     fd = os.open(path, os.O_RDONLY)
     try:
@@ -70,27 +51,30 @@ def sync_all_below(path: Path) -> None:
     for folder, _, names in os.walk(path):
         for name in names:
             sync_file(Path(folder, name))
-        sync_folder(Path(folder))
+        sync_directory(Path(folder))
 
 
-def point(link: Path, target: str) -> None:
-    """`link` names `target` at every instant: the old one, then the new one."""
-    aside = link.with_name(f".{link.name}.{secrets.token_hex(4)}")
-    aside.symlink_to(target)
-    aside.rename(link)
-    sync_folder(link.parent)
+def point(link: Path, target: str, aside: Path) -> None:
+    """`link` names `target` at every instant: the old one, then the new one. Raises LeaseLost."""
+    made = fresh(aside, link.name)
+    with ours(aside):
+        made.symlink_to(target)
+        made.rename(link)
+    sync_directory(link.parent)
 
 
-def remove_tree(path: Path) -> None:
-    """If it is there; also what a step made read-only, and folders deeper than paths can be long."""
+def remove_tree(path: Path, aside: Path | None = None) -> None:
+    """If it is there; also what a step made read-only, and folders deeper than paths can be long. `aside`: the folder
+    of a driver. Raises LeaseLost."""
     if path.is_symlink() or path.is_file():
-        path.unlink()
+        remove_file(path, aside)
     elif path.exists():
         import shutil  # brings every compression there is, and most runs remove nothing
 
-        held = path.with_name(f"{GONE}{secrets.token_hex(4)}")
-        held.mkdir(mode=0o700)
-        first = _moved_up(path, held)
+        held = (aside or path.parent) / f"{GONE}{secrets.token_hex(4)}"
+        with ours(aside):
+            held.mkdir(mode=0o700)
+            first = _moved_up(path, held)
         try:
             shutil.rmtree(first)
         except (OSError, RecursionError):
@@ -116,14 +100,6 @@ def _remove_folders(first: Path, held: Path) -> None:
 def _moved_up(folder: Path, held: Path) -> Path:
     folder.chmod(0o700)
     return folder.rename(held / secrets.token_hex(8))
-
-
-def _write_synced(path: Path, data: bytes) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(fd, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(fd)
 
 
 def _explanation(doing: str, error: OSError) -> WorkspaceError:

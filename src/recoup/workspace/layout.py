@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import secrets
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
+from recoup.aside import LEFT, fresh, ours, unclaimed
+from recoup.durable import sync_directory
 from recoup.errors import WorkspaceError
-from recoup.workspace.disk import GONE, remove_tree, sync_folder
-
-_BUILDING = ".new-"
+from recoup.workspace.disk import private_folder, remove_tree
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -25,8 +24,11 @@ class Origin(msgspec.Struct, frozen=True):
 class Layout:
     """The paths of one run's workspaces and private store."""
 
-    def __init__(self, run_dir: Path) -> None:
+    def __init__(self, run_dir: Path, aside: Path | None = None) -> None:
+        """`aside`: the folder of the driver's own."""
         self.run_dir = run_dir
+        self.aside = aside or unclaimed(run_dir)
+        self._is_claimed = aside is not None
         self.workspaces = run_dir / "workspaces"
         self.pointer = run_dir / "workspace"
         self.private = run_dir / "private"
@@ -53,25 +55,35 @@ class Layout:
                 hint="Run the plan again; this run cannot be resumed in place.",
             ) from None
 
-    def aside(self) -> Path:
-        """A name beside the workspaces; as deep as they are, so that relative paths in it stay true."""
-        return self.workspaces / f"{_BUILDING}{secrets.token_hex(4)}"
+    def enter(self) -> None:
+        """Whoever drives has entered; a look at checkpoints needs a place too."""
+        if not self._is_claimed:
+            private_folder(self.aside)
+
+    def leave(self) -> None:
+        if not self._is_claimed:
+            with suppress(OSError):
+                self.aside.rmdir()
+
+    def building(self, name: str) -> Path:
+        """Where something is built; as deep as a workspace, so that relative paths in it stay true."""
+        return fresh(self.aside, name)
+
+    def publish(self, built: Path, path: Path) -> None:
+        """Give it its name. Raises LeaseLost."""
+        with ours(self.aside):
+            built.rename(path)
 
     def discard(self, path: Path) -> None:
-        """At once out of the way, then removed; what stays behind is for `sweep`."""
+        """At once out of the way, then removed; what stays behind is for `sweep`. Raises LeaseLost."""
         # A step that ran as somebody else may have left what we cannot remove. That must not end the run.
         with suppress(OSError):
-            remove_tree(path)
+            remove_tree(path, self.aside)
 
     def sweep(self) -> None:
         """Remove what a killed driver left. Only the holder of the run's lease may do this."""
         leftovers = [
-            *self.workspaces.glob(f"{_BUILDING}*"),
-            *self.workspaces.glob(f"{GONE}*"),
-            *self.private.glob(f"{GONE}*"),
-            *self.private.glob(".store-*"),
-            *self.run_dir.glob(".workspace.*"),
-            *self.run_dir.glob(f"{GONE}*"),
+            *self.aside.glob(f"{LEFT}*"),
             *self.manifests.glob(".*"),
             *self.store.glob("objects/pack/tmp_*"),
         ]
@@ -82,4 +94,4 @@ class Layout:
         """A killed driver may have renamed what we find here, and not made that durable."""
         for folder in (self.store / "objects" / "pack", self.manifests, self.workspaces):
             if folder.is_dir():
-                sync_folder(folder)
+                sync_directory(folder)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
+from recoup.durable import write_whole
 from recoup.errors import CheckpointBroken
-from recoup.workspace.disk import write_durably
 
 VERSION = 1
 MANIFEST_BYTES_MAX = 512 << 20
@@ -54,7 +54,7 @@ def save(folder: Path, encoded: bytes, saved: set[str]) -> str:
     digest = digest_of(encoded)
     path = _path(folder, digest)
     if digest not in saved or not path.is_file():
-        write_durably(path, encoded)
+        write_whole(path, encoded)
         saved.add(digest)
     return digest
 

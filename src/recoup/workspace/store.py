@@ -12,9 +12,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
+from recoup.durable import sync_directory, write_whole
 from recoup.errors import CheckpointBroken, WorkspaceError
 from recoup.workspace.blobs import CHUNK_BYTES, moved
-from recoup.workspace.disk import private_folder, sync_file, sync_folder, write_durably
+from recoup.workspace.disk import private_folder, sync_file
 from recoup.workspace.git import Conversation, Git, GitFailed
 from recoup.workspace.pack import FileSource, PackWriter
 
@@ -27,7 +28,7 @@ _ID = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 def make_store(git: Git, path: Path, object_format: str) -> None:
     git.run("init", "--quiet", "--bare", "--template=", f"--object-format={object_format}", path)
-    write_durably(private_folder(path / "info") / "attributes", ATTRIBUTES)
+    write_whole(private_folder(path / "info") / "attributes", ATTRIBUTES)
 
 
 class Store:
@@ -100,7 +101,7 @@ class Store:
             # The index makes the pack visible, so it comes last.
             aside.rename(made[3])
             index.rename(made[2])
-            sync_folder(folder)
+            sync_directory(folder)
         except BaseException:
             # Also what is visible already: it may not be durable, and would be taken for stored next time.
             for path in made:

@@ -11,6 +11,8 @@ from typing import TypeVar
 
 import msgspec
 
+from recoup.aside import ours
+from recoup.durable import sync_directory
 from recoup.errors import CheckpointBroken, WorkspaceError
 from recoup.model.workspace import Adopted, Baseline, Change, GitSource, Snapshot, Source
 from recoup.workspace import adoption, carrying, checkpoint, cloning, creation, diff, restore
@@ -19,7 +21,7 @@ from recoup.workspace.blobs import BlobIds
 from recoup.workspace.carrying import Load, Packed
 from recoup.workspace.checkpoint import Place
 from recoup.workspace.creation import Recipe, SourceLimits
-from recoup.workspace.disk import explained, point, sync_folder
+from recoup.workspace.disk import explained, point
 from recoup.workspace.git import Git
 from recoup.workspace.ignore import Tracked
 from recoup.workspace.layout import Layout, Origin
@@ -44,18 +46,18 @@ class GitWorkspaces:
         source_bytes_max: int = 16 << 30,
         entries_max: int = 1_000_000,
         git_timeout_s: float = 600,
-        must_hold: Callable[[], None] = lambda: None,
+        aside: Path | None = None,
     ) -> None:
         """`checkpoint_bytes_max` is asked anew for each checkpoint where it can change meanwhile.
 
-        `must_hold` raises if the run is not ours any more: it is asked whenever something is removed or gets its name.
+        `aside`: the folder of the run's driver; without it, another driver that comes is not noticed.
         """
-        self._layout = Layout(run_dir.absolute())
+        self._aside = aside
+        self._layout = Layout(run_dir.absolute(), aside)
         self._checkpoint_bytes_max = checkpoint_bytes_max
         self._source_limits = SourceLimits(source_bytes_max, entries_max)
         self._entries_max = entries_max
         self._git_timeout_s = git_timeout_s
-        self._must_hold = must_hold
         self._known_objects: set[str] = set()
         self._saved_manifests: set[str] = set()
         self._ids: dict[int, BlobIds] = {}
@@ -146,7 +148,7 @@ class GitWorkspaces:
         git = Git(self._git_timeout_s)
 
         def explaining() -> T:
-            with explained(doing):
+            with ours(self._aside), explained(doing):
                 return work(git)
 
         task = asyncio.ensure_future(asyncio.to_thread(explaining))
@@ -161,23 +163,21 @@ class GitWorkspaces:
 
     def _create(self, git: Git, source: Source) -> Baseline:
         recipe = creation.prepare(git, self._layout, source, self._source_limits)
-        self._must_hold()
+        self._layout.enter()
         creation.clear(self._layout)
         try:
             return self._create_by(git, recipe)
         except BaseException:
-            # Whoever was frozen meanwhile fails here because an heir has begun anew: that is not ours to clear.
-            self._must_hold()
             with suppress(OSError):
                 creation.clear(self._layout)
+            self._layout.leave()
             raise
 
     def _create_by(self, git: Git, recipe: Recipe) -> Baseline:
-        creation.build(self._layout, recipe, self._must_hold)
+        creation.build(self._layout, recipe)
         self._forget()
         taken = self._snapshot(git, 1)
-        self._must_hold()
-        point(self._layout.pointer, "workspaces/0001")
+        point(self._layout.pointer, "workspaces/0001", self._layout.aside)
         return Baseline(
             tree=taken.tree,
             manifest=taken.manifest,
@@ -208,17 +208,16 @@ class GitWorkspaces:
             raise CheckpointBroken(
                 f"the manifest belongs to the tree {manifest.work.tree}, not to {snapshot.tree}"
             )
-        aside = self._layout.aside()
+        aside = self._layout.building("workspace")
         ids = BlobIds(manifest.object_format)
         try:
             self._build(git, manifest, aside, ids)
             number = max(self._layout.numbers(), default=0) + 1
-            self._must_hold()
-            aside.rename(self._layout.workspace(number))
+            self._layout.publish(aside, self._layout.workspace(number))
         except BaseException:
             self._layout.discard(aside)
             raise
-        sync_folder(self._layout.workspaces)
+        sync_directory(self._layout.workspaces)
         self._ids[number] = ids
         return number
 
@@ -269,20 +268,20 @@ class GitWorkspaces:
             carrying.unpack_more(git, self._layout, self._origin(), packed, wanted)
 
     def _forsake(self) -> None:
+        self._layout.enter()
         for number in self._layout.numbers():
-            self._must_hold()
             self._layout.discard(self.path(number))
             if self.path(number).exists():
                 raise WorkspaceError(
                     f"an old workspace cannot be removed: {self.path(number)}",
                     hint="Remove it by hand, then resume the run.",
                 )
-        self._layout.pointer.unlink(missing_ok=True)
+        self._layout.discard(self._layout.pointer)
         self._ids.clear()
         # Or a power cut would bring them back.
         for folder in (self._layout.workspaces, self._layout.run_dir):
             if folder.is_dir():
-                sync_folder(folder)
+                sync_directory(folder)
 
     def _left_out(self, snapshot: Snapshot) -> set[bytes]:
         try:
@@ -295,11 +294,10 @@ class GitWorkspaces:
     def _swap(self, number: int, keep: int) -> None:
         if not self.path(number).is_dir():
             raise WorkspaceError(f"there is no workspace {number}: {self.path(number)}")
-        self._must_hold()
-        point(self._layout.pointer, f"workspaces/{self.path(number).name}")
+        self._layout.enter()
+        point(self._layout.pointer, f"workspaces/{self.path(number).name}", self._layout.aside)
         older = [each for each in self._layout.numbers() if each < number]
         for each in older[: max(len(older) - keep, 0)]:
-            self._must_hold()
             self._layout.discard(self.path(each))
             self._ids.pop(each, None)
 
@@ -323,7 +321,7 @@ class GitWorkspaces:
 
     def _sweep_once(self) -> None:
         if not self._is_swept:
-            self._must_hold()
+            self._layout.enter()
             self._layout.sweep()
             self._layout.settle()
             self._is_swept = True

@@ -3,31 +3,43 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
+from recoup.aside import fresh, ours
+
 OWNER_ONLY = 0o600
 OWNER_ONLY_FOLDER = 0o700
+_PIECE_BYTES = 1 << 20
 
 
-def write_whole(path: Path, data: bytes, *, durable: bool = True) -> None:
-    """Temp file, fsync, rename, directory fsync. Without `durable` only the rename: for what can be made again."""
-    write_pieces(path, (data,), durable=durable)
+def write_whole(path: Path, data: bytes, *, durable: bool = True, aside: Path | None = None) -> None:
+    """Temp file, fsync, rename, directory fsync. Without `durable` only the rename: for what can be made again.
+    `aside`: the folder of a driver, which makes it there. Raises LeaseLost."""
+    write_pieces(path, (data,), durable=durable, aside=aside)
 
 
-def write_pieces(path: Path, pieces: Iterable[bytes], *, durable: bool = True) -> None:
+def write_pieces(
+    path: Path, pieces: Iterable[bytes], *, durable: bool = True, aside: Path | None = None
+) -> None:
     """The same, for what need not be in memory as a whole."""
     make_folder(path.parent)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        _write(temporary, pieces, durable)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    temporary = fresh(aside or path.parent, path.name)
+    with ours(aside):
+        try:
+            _write(temporary, pieces, durable)
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
     if durable:
         sync_directory(path.parent)
+
+
+def copy_whole(path: Path, *, aside: Path | None = None) -> None:
+    """A copy takes the place of the file."""
+    with path.open("rb") as file:
+        write_pieces(path, iter(lambda: file.read(_PIECE_BYTES), b""), aside=aside)
 
 
 def make_folder(path: Path) -> None:

@@ -1,0 +1,122 @@
+"""A driver's own folder within the folder of its run, named by the epoch of its lease.
+
+Whatever a driver makes of the run's files lies there until it gets its name, and whatever it removes is moved there
+first. Who comes after it on this machine takes that folder away before it does anything else. So a driver that was
+frozen for longer than its lease, between whichever two calls, can name and remove nothing when it wakes: the rename
+finds no folder there. No clock could tell it so in time; here the kernel of the system puts the two renames in order.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from recoup.errors import LeaseLost, RecoupError
+
+LEFT = "left-"
+"""What drivers before this one left: moved here, so that it is out of their reach."""
+_NAME = ".epoch-"
+_OWNER_ONLY = 0o700
+_OWNER_ONLY_FILE = 0o600
+_TRIES_MAX = 10
+_APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+
+
+def unclaimed(run_dir: Path) -> Path:
+    """For whoever holds no lease: nobody takes it away."""
+    return run_dir / ".aside"
+
+
+def enter(run_dir: Path, epoch: int) -> Path:
+    """The folder of the driver with this epoch. It stays when the driver goes, for one that went before and does not
+    know it. Raises LeaseLost."""
+    own = run_dir / f"{_NAME}{epoch}"
+    # First ours, then a look at the others: of two who enter, at least one sees the other.
+    with ours(own):
+        own.mkdir(_OWNER_ONLY, exist_ok=True)
+    others = {int(path.name.removeprefix(_NAME)) for path in run_dir.glob(f"{_NAME}*")} - {epoch}
+    if max(others, default=0) > epoch:
+        with suppress(OSError):
+            own.rmdir()
+        raise _lost(own)
+    for other in others:
+        with ours(own):
+            _take_away(run_dir / f"{_NAME}{other}", own / f"{LEFT}{other}")
+    return own
+
+
+@contextmanager
+def ours(aside: Path | None) -> Iterator[None]:
+    """What fails inside while the folder is gone fails because the run has another driver. Raises LeaseLost."""
+    try:
+        yield
+    except (OSError, RecoupError):
+        if aside is not None and not aside.is_dir():
+            raise _lost(aside) from None
+        raise
+
+
+def fresh(folder: Path, name: str) -> Path:
+    """A path that nobody else uses."""
+    return folder / f".{name}.{secrets.token_hex(4)}.tmp"
+
+
+def remove_file(path: Path, aside: Path | None = None) -> None:
+    """If it is there. Raises LeaseLost."""
+    if aside is None:
+        path.unlink(missing_ok=True)
+        return
+    gone = fresh(aside, path.name)
+    with ours(aside):
+        if path.is_symlink() or path.exists():
+            path.rename(gone)
+            gone.unlink()
+
+
+def open_to_append(path: Path, aside: Path | None = None) -> int:
+    """A file that may be there. Opened by a name in the folder: who has lost that opens nothing. Raises LeaseLost."""
+    if aside is None:
+        return os.open(path, _APPEND, _OWNER_ONLY_FILE)
+    name, is_there = fresh(aside, path.name), path.exists()
+    with ours(aside):
+        if is_there:
+            name.hardlink_to(path)
+        opened = os.open(name, _APPEND, _OWNER_ONLY_FILE)
+        try:
+            name.unlink() if is_there else name.rename(path)
+        except BaseException:
+            os.close(opened)
+            raise
+    return opened
+
+
+def _take_away(theirs: Path, left: Path) -> None:
+    """A file stands in its place from then on: whoever makes missing folders, as git does, must not make this one."""
+    for number in range(_TRIES_MAX):
+        if not theirs.is_dir():
+            return
+        moved = left.with_name(f"{left.name}-{number}")
+        theirs.rename(moved)
+        _empty(moved)
+        with suppress(FileExistsError):
+            os.close(os.open(theirs, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _OWNER_ONLY_FILE))
+    assert not theirs.is_dir(), f"{theirs} comes back as often as it is taken away"
+
+
+def _empty(left: Path) -> None:
+    """Folders in it, which a step may have made hard to remove, are for the room that made them."""
+    for path in left.iterdir():
+        if path.is_symlink() or not path.is_dir():
+            path.unlink()
+    with suppress(OSError):
+        left.rmdir()
+
+
+def _lost(own: Path) -> LeaseLost:
+    return LeaseLost(
+        f"run {own.parent.name} has another driver by now, since this one stood still for longer than its lease",
+        hint=f"See who has it: recoup show {own.parent.name}",
+    )
