@@ -19,10 +19,12 @@ from recoup.model.outcome import Artifact, Order, Outcome, Scene, Seen
 from recoup.model.plan import BrowserAction, BrowserVerb, PageCheck
 from recoup.model.target import Element, Fingerprint, target_words
 from recoup.ports import Hooks, Lifeline
+from recoup.runtimes.browser.acting import Attempt
 from recoup.runtimes.browser.checks import PageChecks, picture_of, region_key
 from recoup.runtimes.browser.driver import PlaywrightDriver
 from recoup.runtimes.browser.finding import needed_browser
 from recoup.runtimes.browser.fingerprints import fingerprint
+from recoup.runtimes.browser.going import load
 from recoup.runtimes.browser.guarding import MakeGuard
 from recoup.runtimes.browser.limits import BrowserLimits
 from recoup.runtimes.browser.matching import Resolver, Sketch
@@ -39,7 +41,7 @@ from recoup.runtimes.browser.trouble import (
     of_error,
     why_not_started,
 )
-from recoup.runtimes.browser.verbs import LEAVES_ALONE, Attempt, load, perform
+from recoup.runtimes.browser.verbs import LEAVES_ALONE, perform
 from recoup.runtimes.step_log import StepLog
 
 _REPEATABLE: Final = LEAVES_ALONE | {BrowserVerb.GOTO, BrowserVerb.TAB, BrowserVerb.HOVER}
