@@ -57,6 +57,8 @@ SUBMIT_TURNS = scaled(3, 1)
 APPENDED = scaled(60, 10)
 LIST_BAR_MS, EVENT_BAR_MS, SUBMIT_BAR = 100, 150, 200
 PAINT_BAR_MS = 300.0
+SEARCH_BAR_MS = 2000
+LOG_LINES = 50_000
 PAINTS = scaled(15, 3)
 PAGES = ("/", "/runs", "/runs?status=failed", "/workflows", "/audit")
 _PAINTED = "() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
@@ -82,6 +84,7 @@ def measured(folder: Path) -> list[Row]:
         figures += lists(gateway, home)
         doing("pages in a browser")
         figures += asyncio.run(paints(gateway))
+        figures += asyncio.run(log_search(gateway, home))
         doing("submissions")
         figures += submissions(gateway, folder)
         doing("events, from the append to who listens")
@@ -331,6 +334,37 @@ async def _paint(page: Page, gateway: Gateway, path: str) -> Figure:
         took.append(float(await found.json_value()))
     name = f"first paint of {path}: p50 of {PAINTS}"
     return of_rounds(name, took, "ms", PAINT_BAR_MS, at_most=True)
+
+
+async def log_search(gateway: Gateway, home: Path) -> list[Row]:
+    """From the last letter typed until the page says how often the word stands in the part that it shows."""
+    found = find_browser(os.environ) if has_library() else None
+    if found is None:
+        return []
+    took = []
+    async with _browsing(gateway, found.executable) as context:
+        order = {"plan": PLAN, "queue": "nobody"}
+        made = await context.request.post(f"{gateway.url}/api/runs", data=order, headers=gateway.headers)
+        run_id = (await made.json())["runId"]
+        _write_log(home / "runs" / run_id / "artifacts" / "logs" / "steps" / "step-0000.log")
+        page = await context.new_page()
+        await page.goto(f"{gateway.url}/runs/{run_id}?view=log")
+        await page.locator(".log-lines", has_text=f"line {LOG_LINES - 1}").wait_for()
+        for number in range(PAINTS):
+            word = f"{LOG_LINES - 1 - number} of the log"
+            began_s = time.perf_counter()
+            await page.fill("#log-find", word)
+            await page.wait_for_function(
+                "word => document.querySelector('.log-lines .found mark')?.textContent === word", arg=word
+            )
+            took.append(1000 * (time.perf_counter() - began_s))
+    name = f"a word found in a log of {LOG_LINES:,} lines: p50 of {PAINTS}"
+    return [of_rounds(name, took, "ms", SEARCH_BAR_MS, at_most=True)]
+
+
+def _write_log(path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    path.write_text("".join(f"\x1b[32mline\x1b[0m {number} of the log\n" for number in range(LOG_LINES)))
 
 
 @contextlib.asynccontextmanager
