@@ -55,9 +55,9 @@ def pause_s(failed: int, chance: float, told_s: float | None = None) -> float:
 
 
 def again_s(in_vain: int) -> float:
-    """Until the next question, after so many in a row that brought nothing new. A command is sent again until what became
-    of it has reached the gateway, which is soon: the one behind it must not wait for long. But a gateway may never wait
-    itself before it answers."""
+    """Until the next question, after so many in a row that brought nothing new. A command is sent again until what
+    became of it has reached the gateway, which is soon: the one behind it must not wait for long. But a gateway may
+    never wait itself before it answers."""
     return min(AGAIN_S_MAX, AGAIN_S * 2 ** min(in_vain - 1, 10)) if in_vain else 0.0
 
 
