@@ -33,7 +33,7 @@ class Story:
     def __init__(self, stage: Stage, database: str) -> None:
         self.stage, self.database = stage, database
         self.runs: dict[str, str] = {}
-        self.lease_s, heartbeat_s = (2.5, 0.6) if stage.short else (5.0, 1.0)
+        self.lease_s, heartbeat_s = (2.0, 0.25) if stage.short else (5.0, 1.0)
         self.pace_s = 0.0 if stage.short else 0.4
         self.fleet = Fleet(stage, secrets.token_urlsafe(32))
         self.journal, self.outbox, self.gates = (

@@ -19,7 +19,7 @@ from examples.stage import Child, Stage, ended, heard, until
 TITLE = "a service flaps on a developer's machine: restarted, reconnected, and then handed over once"
 HERE = Path(__file__).parent
 FILES = ("dev.yaml", "api.py", "api.json")
-SHORT = {"[1s, 2s, 4s]": "[100ms, 100ms, 100ms]", "stop_grace: 2s": "stop_grace: 2s, settle: 100ms"}
+SHORT = {"[1s, 2s, 4s]": "[10ms, 10ms, 10ms]", "stop_grace: 2s": "stop_grace: 2s, settle: 10ms"}
 """What the probe file says instead where seconds count."""
 RETRIES_MAX = 3
 Event = dict[str, Any]

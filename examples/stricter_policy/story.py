@@ -35,7 +35,7 @@ async def tell(stage: Stage) -> None:
 def hurry(stage: Stage) -> None:
     """The same policies with shorter waits."""
     for file in map(stage.folder.joinpath, POLICIES):
-        file.write_text(file.read_text().replace("backoff_ms: 50", "backoff_ms: 10"))
+        file.write_text(file.read_text().replace("backoff_ms: 50", "backoff_ms: 5\nbackoff_cap_ms: 5"))
 
 
 async def last_week(stage: Stage, gateway: Gateway, days: tuple[str, ...]) -> None:

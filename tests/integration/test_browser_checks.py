@@ -39,6 +39,7 @@ from recoup.model.plan import (
 )
 from recoup.model.target import Floors, HealMode, Target
 from recoup.runtimes.browser.finding import needed_browser
+from recoup.runtimes.browser.seeking import Seeker
 from recoup.testing.pages import Site
 
 pytestmark = [needs_browser, pytest.mark.asyncio(loop_scope="module")]
@@ -183,6 +184,21 @@ async def test_the_policy_says_how_long_a_page_must_rest_before_something_else_i
         assert outcome.seen.resolution.healed is healed
     finally:
         await healing.runtime.close()
+
+
+async def test_a_page_that_has_come_to_rest_is_looked_at_again_without_a_pause(
+    house: BrowserHouse, site: Site
+) -> None:
+    site.version = 2
+    await house.done("goto", value=site.url + "/invoices")
+    seldom = msgspec.structs.replace(LIMITS, look_s=60)
+    resolver = Renaming("Approve", "Approve invoice")
+    seeker = Seeker(house.runtime._sessions[house.run_id], resolver, seldom)
+    policy = msgspec.structs.replace(POLICY, page_heal_s=0)
+    looking = Looking(floors=Floors(0.7, 0))
+    async with asyncio.timeout(30):
+        found = await seeker.find(button("Approve", near="INV-1002"), looking, policy)
+    assert found.resolution.healed
 
 
 async def test_a_heal_does_without_a_picture_that_cannot_be_had_in_time(

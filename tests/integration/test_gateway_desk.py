@@ -36,6 +36,7 @@ from recoup.model.events import Event
 from recoup.model.ids import commands_stream, reported_stream, senders_stream
 from recoup.redaction.redactor import SecretRedactor
 from recoup.settings import read_settings
+from recoup.testing.clock import HandClock
 from recoup.testing.gateway_suite import command, escalation, event, handled
 
 PROBE = """\
@@ -299,6 +300,19 @@ async def test_a_command_that_is_ordered_at_one_gateway_reaches_a_probe_that_wai
 async def test_who_waits_is_not_kept_when_the_gateway_ends(tmp_path: Path) -> None:
     async with desks(tmp_path / "ledger.db") as (one, _, _ledger), asyncio.timeout(PATIENCE_S):
         assert await one.waiting("p", 1, 30, lambda: True) == []
+
+
+async def test_who_waits_already_is_let_go_at_once_when_the_gateway_ends(tmp_path: Path) -> None:
+    ledger, clock, ends = SqliteLedger(tmp_path / "ledger.db"), HandClock(), asyncio.Event()
+    desk = ProbeDesk(ledger, SecretRedactor(), clock)
+    async with asyncio.timeout(PATIENCE_S):
+        waiting = asyncio.create_task(desk.waiting("p", 1, 30, ends.is_set))
+        while not clock.waited_s:
+            await asyncio.sleep(0)
+        ends.set()
+        desk.wake()
+        assert await waiting == []
+    await ledger.close()
 
 
 async def test_secrets_that_the_gateway_knows_are_not_kept_and_the_event_is_still_known_again(

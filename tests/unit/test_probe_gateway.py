@@ -15,6 +15,7 @@ from recoup.kernel.probe_gateway import (
     TEXT_MAX,
     TOLD_S_MAX,
     Unreadable,
+    again_s,
     event_line,
     fitting,
     pause_s,
@@ -239,6 +240,12 @@ def test_pauses_grow_to_a_minute_and_are_only_lengthened(
     assert delay <= pause <= max(delay * 1.2, TOLD_S_MAX)
     assert told_s is None or pause >= min(told_s, TOLD_S_MAX)
     assert pause_s(failed, 0) == delay
+
+
+def test_a_command_is_asked_for_soon_after_the_one_before_it_and_nobody_is_asked_without_end() -> None:
+    assert again_s(0) == 0
+    assert again_s(1) <= 0.1, "the one before it is sent again, as what became of it is on its way"
+    assert sum(again_s(in_vain) for in_vain in range(1, 1_001)) > 990, "a gateway that never waits itself"
 
 
 def test_a_problem_has_our_code_or_none() -> None:

@@ -126,6 +126,11 @@ class ProbeDesk:
             if found:
                 return found
 
+    def wake(self) -> None:
+        """Whoever waits looks again: the gateway may be about to end."""
+        for card in self._cards.values():
+            _wake(card)
+
     async def order(
         self, body: bytes | Mapping[str, Any], by: str, approval_ref: str | None = None
     ) -> ProbeCommandOrdered:

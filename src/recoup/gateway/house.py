@@ -87,6 +87,11 @@ class House:
     def hooks(self) -> Hooks:
         return Hooks(self.app)
 
+    def wake(self) -> None:
+        """Those whose answers wait for something: nothing more comes here."""
+        if "probes" in self.__dict__:
+            self.probes.wake()
+
     async def tell_of_tokens(self, *facts: TokenPayload) -> None:
         """Recorded, and so in the audit."""
         await tell_of_tokens(self.app.ledger, self.app.redactor, self.app.world.clock, facts)

@@ -88,7 +88,7 @@ async def serve(
         worker = await _worker(app, setup, say)
         tokens = await first_tokens(house, setup)
         opened(Opened(_url(setup, listening), tokens, few_streams(house.streams_max)))
-        with asked_to_end(_end(server, worker)):
+        with asked_to_end(_end(server, house, worker)):
             async with asyncio.TaskGroup() as tasks:
                 serving = tasks.create_task(server.serve([listening]))
                 couriers = tasks.create_task(house.hooks.work())
@@ -199,11 +199,12 @@ async def _worker(app: App, setup: Setup, say: Callable[[Notice], None]) -> Work
     return Worker(app.driving.deliveries(), await app.dispatch(), shift, say, app.chores)
 
 
-def _end(server: uvicorn.Server, worker: Worker | None) -> Callable[[int], None]:
+def _end(server: uvicorn.Server, house: House, worker: Worker | None) -> Callable[[int], None]:
     """The first time lets answers and runs end; the second does not wait for them."""
 
     def end(times: int) -> None:
         server.should_exit, server.force_exit = True, times > 1
+        house.wake()
         if worker is not None:
             worker.drain()
 

@@ -28,6 +28,7 @@ ASKED: dict[str, CommandKind] = {
 MALFORMED = "malformed_command"
 RETRIES = Budget(delays_s=(1, 2, 5, 15, 30, 60), jitter=0.2)
 TOLD_S_MAX = 600.0
+AGAIN_S, AGAIN_S_MAX = 0.05, 1.0
 TEXT_MAX = 4_000
 WORDS_MAX = 1_000
 _DEPTH_MAX = 8
@@ -51,6 +52,13 @@ def pause_s(failed: int, chance: float, told_s: float | None = None) -> float:
     """After so many failures in a row, with jitter upwards; longer if the gateway has asked for it, within a limit."""
     backoff_s = delay_s(failed, RETRIES) * (1 + RETRIES.jitter * chance)
     return max(backoff_s, min(told_s or 0.0, TOLD_S_MAX))
+
+
+def again_s(in_vain: int) -> float:
+    """Until the next question, after so many in a row that brought nothing new. A command is sent again until what
+    became of it has reached the gateway, which is soon: the one behind it must not wait for long. But a gateway may
+    never wait itself before it answers."""
+    return min(AGAIN_S_MAX, AGAIN_S * 2 ** min(in_vain - 1, 10)) if in_vain else 0.0
 
 
 def refuse_address(url: str) -> str | None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from recoup.errors import LeaseLost, LedgerError
-from recoup.kernel.probe_gateway import Unreadable, pause_s, read_command
+from recoup.kernel.probe_gateway import Unreadable, again_s, pause_s, read_command
 from recoup.model.probe_wire import COMMANDS_PATH, Commands
 from recoup.probe.gateway.client import GatewayClient, Unreachable
 from recoup.probe.ports import Commanded
@@ -21,8 +21,6 @@ from recoup.probe.recorder import ProbeRecorder
 from recoup.probe.world import ProbeWorld
 
 WAIT_S: Final = 20.0
-PAUSE_S: Final = 1.0
-"""Between two questions when the first brought nothing new: not every gateway waits before it answers."""
 
 
 class Listener:
@@ -34,7 +32,7 @@ class Listener:
         self._client = client
         self._commanded = commanded
         self._under_way: set[str] = set()
-        self._failed = 0
+        self._failed = self._in_vain = 0
 
     async def listen(self) -> None:
         """Until cancelled. Raises LeaseLost."""
@@ -54,7 +52,8 @@ class Listener:
             self._failed += 1
             return pause_s(self._failed, self._world.chance())
         self._failed = 0
-        return 0 if any(new) else PAUSE_S
+        self._in_vain = 0 if any(new) else self._in_vain + 1
+        return again_s(self._in_vain)
 
     async def _ask(self) -> Sequence[Mapping[str, Any]]:
         state = self._recorder.state

@@ -82,7 +82,8 @@ class Seeker:
             if settled_s is None:
                 await settle(page, self._session.traffic, self._limits, self._limits.settle_s)
                 settled_s = time.monotonic()
-            await asyncio.sleep(self._limits.look_s)
+            else:
+                await asyncio.sleep(self._limits.look_s)
 
     async def matches(self, page: Page, target: Target) -> list[Element]:
         """All that are exactly as the target is written."""
