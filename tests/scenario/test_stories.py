@@ -13,7 +13,6 @@ from recoup.testing.postgres import VARIABLE
 
 WHOLE_S_MAX = 120
 ON_POSTGRES = ("dying_workers",)
-
 """In their short form they have a database of their own, on the server that other tests have too."""
 
 
