@@ -54,6 +54,7 @@ _WRITING = {
     "enable_seqscan": "off",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
+    "plan_cache_mode": "force_generic_plan",
 }
 """Tables may grow a thousandfold before their statistics say so: what a writer asks is always found by an index, row
 for row, and never by going through a whole table that was small when the plan was made."""

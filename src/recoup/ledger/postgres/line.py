@@ -29,11 +29,6 @@ class Line:
         self._names: dict[str, bytes] = {}
         self._numbers = itertools.count()
 
-    async def ask(self, sql: str, values: tuple[Any, ...]) -> str | None:
-        """The first value of the first row. Raises psycopg.Error."""
-        (result,) = await self.ask_all([(sql, values)])
-        return _first(result)
-
     async def ask_all(self, statements: Sequence[Statement]) -> list[PGresult]:
         """All of them or none, unless a transaction is under way. Raises psycopg.Error."""
         connection = self.connection
@@ -94,11 +89,6 @@ def _good(results: list[PGresult]) -> list[PGresult]:
         if result.status not in (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK):
             raise error_from_result(result, encoding="utf-8")
     return results
-
-
-def _first(result: PGresult) -> str | None:
-    value = result.get_value(0, 0) if result.ntuples else None
-    return None if value is None else bytes(value).decode()
 
 
 def _sent(value: Any) -> bytes | None:
