@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -148,3 +149,25 @@ async def test_a_long_stream_is_read_to_its_end(postgres: PostgresServer, count:
         range(1, min(count, 200) + 1)
     )
     await ledger.close()
+
+
+async def test_a_wait_is_cut_off_at_its_own_time_whatever_an_earlier_one_was_given(
+    postgres: PostgresServer,
+) -> None:
+    for earlier_s, own_s in ((0.05, 0.2), (60.0, 0.2)):
+        async with a_line(postgres) as line:
+            line.cutting_off.begin(earlier_s)
+            line.cutting_off.end()
+            began_s = time.monotonic()
+            line.cutting_off.begin(own_s)
+            with pytest.raises(psycopg.OperationalError):
+                await line.ask_all([("SELECT pg_sleep(%s)", (20,))])
+            assert own_s <= time.monotonic() - began_s < 10
+
+
+async def test_whoever_has_his_answer_is_not_cut_off(postgres: PostgresServer) -> None:
+    async with a_line(postgres) as line:
+        line.cutting_off.begin(0.05)
+        line.cutting_off.end()
+        await line.ask_all([("SELECT pg_sleep(%s)", (0.2,))])
+        assert await asked(line, COUNT, ()) == "0"

@@ -14,7 +14,7 @@ from psycopg.errors import error_from_result
 from psycopg.pq import ConnStatus, ExecStatus
 from psycopg.pq.abc import PGconn, PGresult
 
-from recoup.ledger.postgres.connecting import Connection
+from recoup.ledger.postgres.connecting import Connection, CuttingOff
 from recoup.ledger.postgres.text import escaped
 
 Statement = tuple[str, tuple[Any, ...]]
@@ -26,6 +26,7 @@ class Line:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
+        self.cutting_off = CuttingOff(connection)
         self._names: dict[str, bytes] = {}
         self._numbers = itertools.count()
 

@@ -176,8 +176,11 @@ class Writer:
         latest_s = max(ticket.away_until_s for ticket in tickets)
         end_s = min(latest_s, time.monotonic() + self._busy_max_s)
         line = await self._connected(end_s)
-        with cut_off_after(line.connection, end_s - time.monotonic()):
+        line.cutting_off.begin(end_s - time.monotonic())
+        try:
             return await self._transact(line, [ticket.job for ticket in tickets])
+        finally:
+            line.cutting_off.end()
 
     def _give_up(self, tickets: list[Ticket], error: Exception, locked: bool, pause_s: float) -> None:
         """Those whose time is over."""
@@ -332,6 +335,7 @@ class Writer:
     async def _discard(self) -> None:
         line, self._line, self._backend = self._line, None, None
         if line:
+            line.cutting_off.stop()
             with contextlib.suppress(psycopg.Error, OSError):
                 await line.connection.close()
 
