@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -34,6 +35,13 @@ async def a_line(postgres: PostgresServer) -> AsyncIterator[Line]:
         await connection.close()
 
 
+async def asked(line: Line, sql: str, values: tuple[Any, ...]) -> str | None:
+    """The first value of the first row."""
+    (result,) = await line.ask_all([(sql, values)])
+    value = result.get_value(0, 0)
+    return None if value is None else bytes(value).decode()
+
+
 async def test_values_arrive_as_they_are(postgres: PostgresServer) -> None:
     async with a_line(postgres) as line:
         for _ in range(2):  # prepared, and when it is
@@ -42,7 +50,7 @@ async def test_values_arrive_as_they_are(postgres: PostgresServer) -> None:
                 await line.connection.execute("SELECT words, data FROM kept ORDER BY number")
             ).fetchall()
             assert rows == [(None, None), ("ünï ' \\ % \x00 \x10", b"\x00\xff\\")]
-            assert await line.ask("SELECT %s::float8 + 0.5", (1.25,)) == "1.75"
+            assert await asked(line, "SELECT %s::float8 + 0.5", (1.25,)) == "1.75"
             await line.connection.execute("TRUNCATE kept")
 
 
@@ -53,11 +61,11 @@ async def test_one_trip_is_one_transaction_whatever_fails_in_it(postgres: Postgr
             trip.insert(place, (f"SELECT 1 / %s::int, {place}", (0,)))
             with pytest.raises(psycopg.errors.DivisionByZero):
                 await line.ask_all(trip)
-            assert await line.ask(COUNT, ()) == "0"
+            assert await asked(line, COUNT, ()) == "0"
         with pytest.raises(psycopg.errors.UndefinedTable):
             await line.ask_all([(ADD, (1, "", b"")), ("SELECT FROM nowhere", ())])
         await line.ask_all([(ADD, (number, "", b"")) for number in (1, 2)])
-        assert await line.ask(COUNT, ()) == "2"
+        assert await asked(line, COUNT, ()) == "2"
 
 
 async def test_a_transaction_that_failed_is_rolled_back_and_what_is_prepared_stays(
@@ -68,11 +76,11 @@ async def test_a_transaction_that_failed_is_rolled_back_and_what_is_prepared_sta
         with pytest.raises(psycopg.errors.UniqueViolation):
             await line.ask_all([(ADD, (1, "", b"")), ("COMMIT", ())])
         await line.rollback()
-        assert await line.ask(COUNT, ()) == "0"
-        prepared = await line.ask(OURS, ())
+        assert await asked(line, COUNT, ()) == "0"
+        prepared = await asked(line, OURS, ())
         await line.ask_all([("BEGIN", ()), (ADD, (1, "", b"")), ("COMMIT", ())])
-        assert await line.ask(OURS, ()) == prepared == "5"
-        assert await line.ask(COUNT, ()) == "1"
+        assert await asked(line, OURS, ()) == prepared == "5"
+        assert await asked(line, COUNT, ()) == "1"
 
 
 async def test_more_than_the_sockets_can_hold_gets_through(postgres: PostgresServer) -> None:
@@ -141,3 +149,25 @@ async def test_a_long_stream_is_read_to_its_end(postgres: PostgresServer, count:
         range(1, min(count, 200) + 1)
     )
     await ledger.close()
+
+
+async def test_a_wait_is_cut_off_at_its_own_time_whatever_an_earlier_one_was_given(
+    postgres: PostgresServer,
+) -> None:
+    for earlier_s, own_s in ((0.05, 0.2), (60.0, 0.2)):
+        async with a_line(postgres) as line:
+            line.cutting_off.begin(earlier_s)
+            line.cutting_off.end()
+            began_s = time.monotonic()
+            line.cutting_off.begin(own_s)
+            with pytest.raises(psycopg.OperationalError):
+                await line.ask_all([("SELECT pg_sleep(%s)", (20,))])
+            assert own_s <= time.monotonic() - began_s < 10
+
+
+async def test_whoever_has_his_answer_is_not_cut_off(postgres: PostgresServer) -> None:
+    async with a_line(postgres) as line:
+        line.cutting_off.begin(0.05)
+        line.cutting_off.end()
+        await line.ask_all([("SELECT pg_sleep(%s)", (0.2,))])
+        assert await asked(line, COUNT, ()) == "0"

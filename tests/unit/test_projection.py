@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import NoneType
+from typing import cast
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from recoup.kernel.controls import is_over
 from recoup.kernel.fold import fold
-from recoup.kernel.projection import PROJECTED, SHAPES, Shape, changes, rebuild, with_attempts
+from recoup.kernel.projection import (
+    PROJECTED,
+    SHAPES,
+    RowChange,
+    Shape,
+    attempt_changes,
+    changes,
+    rebuild,
+    with_attempts,
+)
 from recoup.model import events as ev
 from recoup.model.events import PAYLOADS, Event, Payload
 from recoup.model.failure import Facts, FailureClass, FailureKind
@@ -240,6 +251,52 @@ def test_stored_rows_of_attempts_are_brought_up_to_date_by_what_is_about_attempt
     at = START.plus_s(9)
     (row,) = with_attempts(rows, "run:r", [(at, fact) for fact in facts])
     assert (row.state, row.ended_at_us) == ("failed", at.wall_us)
+
+
+def launched(attempt: int = 1) -> ev.AttemptLaunched:
+    return ev.AttemptLaunched(step_id="s", step_index=0, attempt=attempt, keeper=OWNER)
+
+
+def finished(attempt: int = 1) -> ev.AttemptFinished:
+    return ev.AttemptFinished(
+        step_id="s", step_index=0, attempt=attempt, verdict="passed", duration_ms=1, exit_code=0
+    )
+
+
+_OF_TWO = st.sampled_from([make(n) for make in (started, launched, finished, failed) for n in (1, 2)])
+
+
+@given(st.lists(_OF_TWO), st.lists(_OF_TWO))
+def test_changes_of_attempts_come_to_the_same_end_in_fewer(
+    before: list[Payload], payloads: list[Payload]
+) -> None:
+    stored_rows = rebuild(events(before))
+    facts = [(event.at, event.payload) for event in events(payloads)]
+    few = list(attempt_changes("run:r", facts))
+    assert len(few) <= len(facts)
+    assert _applied(stored_rows.attempts, few) == with_attempts(stored_rows.attempts, "run:r", facts)
+
+
+def test_an_attempt_that_starts_and_finishes_is_one_change() -> None:
+    facts = [(START, fact) for fact in (started(1), launched(1), finished(1))]
+    (change,) = attempt_changes("run:r", facts)
+    assert change.shape.inserts
+
+
+def _applied(rows: Sequence[AttemptRow], few: Sequence[RowChange]) -> list[AttemptRow]:
+    """As a database would."""
+    table = {(row.run_id, row.step_index, row.attempt): msgspec.structs.asdict(row) for row in rows}
+    for change in few:
+        width = len(change.shape.columns)
+        key = cast("tuple[str, int, int]", change.values[width:])
+        values = dict(zip(change.shape.columns, change.values[:width], strict=True)) | dict(
+            change.shape.fixed
+        )
+        if change.shape.inserts:
+            table.setdefault(key, dict(zip(change.shape.key, key, strict=True)))
+        if key in table:
+            table[key] |= values
+    return [AttemptRow(**row) for _, row in sorted(table.items())]
 
 
 @pytest.mark.parametrize("wrong", [(0, 10, 0), (10, 10, 1), (0, BUCKETS_MAX + 1, 1)])

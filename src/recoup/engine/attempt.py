@@ -142,7 +142,7 @@ class Attempts:
             retry_context=self._retry_context(step, record, place.attempt),
             session_id=record.session_id,
             looking=await self.browsing.looking(step, record, arguments.action, policy, self._recorder.state),
-            regions=tuple(check for check in step.expect if isinstance(check, RegionCheck)),
+            regions=tuple([check for check in step.expect if isinstance(check, RegionCheck)]),
             secret_values=secrets_typed(self._world.redactor, arguments.action),
             aside=self._job.aside,
         )

@@ -27,6 +27,8 @@ class Desk:
     def __init__(self, world: World, job: Job, state: RunState, lease: Lease, halt: asyncio.Event) -> None:
         self.world = world
         self.job = job
+        self.state = state
+        """One value for as long as the run is in hand: the recorder advances it."""
         self.recorder = Recorder(world, job, state, lease)
         self.lifeline = LeaseLifeline(lease.deadline_boot_s)
         self.attempts = Attempts(world, job, self.recorder, self.lifeline, halt)
@@ -36,10 +38,6 @@ class Desk:
         self._policies: dict[Limits, Policy] = {}
         self._fixed: dict[str, Arguments] = {}
         self._secret = secret_names(job.plan)
-
-    @property
-    def state(self) -> RunState:
-        return self.recorder.state
 
     @property
     def workspace(self) -> int | None:

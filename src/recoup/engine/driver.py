@@ -75,6 +75,7 @@ class Driver:
         self._halt = asyncio.Event()
         """Set when the current attempt or wait must end: a control, an interruption, a lost lease."""
         self._desk = Desk(world, job, state, lease, self._halt)
+        self.state = state
         self._surroundings = Surroundings(self._desk)
         self._replaced = replaced
         self._driving = False
@@ -84,10 +85,6 @@ class Driver:
         self._lost = False
         self._interrupted: str | None = None
         self._broken: BaseException | None = None
-
-    @property
-    def state(self) -> RunState:
-        return self._desk.state
 
     @property
     def interrupting(self) -> bool:

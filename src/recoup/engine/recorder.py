@@ -66,11 +66,14 @@ class Recorder:
         at: Instant | None = None,
     ) -> bool:
         """All of it in one transaction, or nothing. True: the tail was appended too."""
-        async with self._turn:
+        await self._turn.acquire()  # `async with` costs twice as much
+        try:
             beside = self._beside(results, targets)
             return await self._record(
                 facts, results, beside, tail, acks, release, at or self._world.clock.now()
             )
+        finally:
+            self._turn.release()
 
     def extend(self, deadline_boot_s: float) -> None:
         """The lease was renewed."""
@@ -110,7 +113,7 @@ class Recorder:
                 lease=self.lease,
                 acks=tuple(acks),
                 policies=bodies,
-                escalations=tuple(self._escalation(fact) for fact in facts if isinstance(fact, Escalated)),
+                escalations=tuple([self._escalation(fact) for fact in facts if isinstance(fact, Escalated)]),
                 tail=(StreamAppend(stream, tail_drafts, self.state.seq + len(drafts)),)
                 if tail_drafts
                 else (),
@@ -123,10 +126,10 @@ class Recorder:
         self.released |= release
         self.claimed_by, self.refusal = appended.claimed_by, appended.refusal
         stored = drafts + tail_drafts if appended.tail_appended else drafts
-        for draft in stored:
-            event = Event(stream, self.state.seq + 1, now, draft.type, draft.fact(), draft.payload.data)
-            advance(self.state, event.payload, event.at, event.seq)
-            self._job.watcher.event(event)
+        for seq, draft in enumerate(stored, self.state.seq + 1):
+            fact = draft.fact()
+            advance(self.state, fact, now, seq)
+            self._job.watcher.event(Event(stream, seq, now, draft.type, fact, draft.payload.data))
         if appended.added:
             self._show_added(appended, len(drafts) + sum(len(part.drafts) for part in beside), now)
         return appended.tail_appended and bool(tail_drafts)

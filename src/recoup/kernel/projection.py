@@ -5,7 +5,7 @@ A change depends on its event alone: rows can be rebuilt from the events at any 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -114,6 +114,15 @@ _ATTEMPT_FINISHED = Shape(
     columns=("verdict", "ended_at_us", "diff_hash"),
     fixed={"state": "finished"},
 )
+_ATTEMPT_DONE = Shape(
+    name="attempt_done",
+    table="attempts",
+    key=_ATTEMPT,
+    columns=(*_ATTEMPT_STARTED.columns, *_ATTEMPT_FINISHED.columns),
+    fixed={"state": "finished", "failure_kind": None, "failure_class": None, "failure_signature": None},
+    inserts=True,
+)
+"""Start and finish at once."""
 _ATTEMPT_FAILED = Shape(
     name="attempt_failed",
     table="attempts",
@@ -168,6 +177,7 @@ SHAPES = (
     _ATTEMPT_STARTED,
     _ATTEMPT_LAUNCHED,
     _ATTEMPT_FINISHED,
+    _ATTEMPT_DONE,
     _ATTEMPT_FAILED,
     _CHECKPOINT_STORED,
     _CHECKPOINT_INVALID,
@@ -188,6 +198,27 @@ def changes(stream: str, at: Instant, payload: Payload) -> tuple[RowChange, ...]
         return ()
     change = projector(stream[4:], at.wall_us, payload)
     return (change, RowChange(_GONE_ON, (stream,))) if isinstance(payload, _GOING_ON) else (change,)
+
+
+def attempt_changes(stream: str, facts: Iterable[tuple[Instant, Payload]]) -> Iterator[RowChange]:
+    """To the same end as the changes of each fact about attempts of a run, in fewer: most attempts finish soon after
+    they have started. Rows do not depend on each other, so that only the order within one of them counts."""
+    begun: dict[tuple[Value, ...], list[RowChange]] = {}
+    for at, payload in facts:
+        for change in changes(stream, at, payload):
+            key = change.values[len(change.shape.columns) :]
+            if change.shape is _ATTEMPT_STARTED:
+                begun[key] = [change]  # all columns anew: whatever was there before does not matter
+            elif change.shape is _ATTEMPT_FINISHED and key in begun:
+                start = begun.pop(key)[0]
+                yield RowChange(_ATTEMPT_DONE, start.values[: len(start.shape.columns)] + change.values)
+            elif change.shape is _ATTEMPT_LAUNCHED and key in begun:
+                begun[key].append(change)  # whoever finishes does not ask for it
+            else:
+                yield from begun.pop(key, ())
+                yield change
+    for kept in begun.values():
+        yield from kept
 
 
 class Cached(msgspec.Struct, frozen=True):

@@ -76,16 +76,16 @@ def _write_events(
     positions: list[Position] = []
     starts: list[int] = []
     heeded: list[tuple[str, Draft]] = []
+    stamp = (at.wall_us, at.boot_us, at.boot_id)
     for part in parts:
-        place = _taken(transaction, part)
+        place, stream = _taken(transaction, part), part.stream
         starts.append(place)
-        for draft in part.drafts:
-            place += 1
-            text = stored(draft.payload).decode()
-            rows.append((place, at.wall_us, at.boot_us, at.boot_id, draft.type, text))
-            positions.append(Position(part.stream, seq_of(place), draft.type))
-            if draft.type in HEEDED:
-                heeded.append((part.stream, draft))
+        for seq, draft in enumerate(part.drafts, seq_of(place) + 1):
+            place, kind = place + 1, draft.type
+            rows.append((place, *stamp, kind, stored(draft.payload).decode()))
+            positions.append(Position(stream, seq, kind))
+            if kind in HEEDED:
+                heeded.append((stream, draft))
     transaction.add_events(rows, positions)
     for part, start in zip(parts, starts, strict=True):
         keep_cached_rows(transaction, part, start, at)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from recoup.kernel.projection import ATTEMPTED, PROJECTED, changes
+from recoup.kernel.projection import ATTEMPTED, PROJECTED, attempt_changes, changes
 from recoup.kernel.workflow import fold_workflow, rebuild_workflow
 from recoup.ledger.transacting import Transacting, seq_of
 from recoup.model.events import AttemptFailed, AttemptFinished
@@ -68,9 +68,7 @@ def workflow_after(
 
 def write_attempts(transaction: Transacting, stream: str, end: int) -> None:
     """Up to the place `end`. Where a run has no row of its own all is written again the next time: to the same end."""
-    for at, payload in transaction.unwritten_attempts(stream, end):
-        for change in changes(stream, at, payload):
-            transaction.write_row(change)
+    transaction.write_rows(attempt_changes(stream, transaction.unwritten_attempts(stream, end)))
     transaction.attempts_written(stream, end)
 
 

@@ -52,6 +52,10 @@ class Transacting(Protocol):
 
     def write_row(self, change: RowChange) -> None: ...
 
+    def write_rows(self, changes: Iterable[RowChange]) -> None:
+        """In their order."""
+        ...
+
     def note_attempt(self, stream: str, at: Instant, draft: Draft) -> None:
         """Its row is written later."""
         ...

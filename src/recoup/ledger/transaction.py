@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 
 from recoup.kernel.deeds import Claim
 from recoup.kernel.projection import RowChange
@@ -119,6 +120,10 @@ class Transaction:
 
     def write_row(self, change: RowChange) -> None:
         self.execute(_WRITES[change.shape.name], change.values)
+
+    def write_rows(self, changes: Iterable[RowChange]) -> None:
+        for name, alike in groupby(changes, key=lambda change: change.shape.name):
+            self.executemany(_WRITES[name], [change.values for change in alike])
 
     def note_attempt(self, stream: str, at: Instant, draft: Draft) -> None:
         unwritten = self._unwritten.get(stream)

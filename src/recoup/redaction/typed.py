@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping
 from functools import cache
+from operator import attrgetter
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
@@ -27,7 +28,16 @@ def redact_struct(document: msgspec.Struct, clean: Clean) -> Any:
 
 def says_anything(document: msgspec.Struct) -> bool:
     """Whether any part of it that may hold free text holds something: most facts are structure alone."""
-    return any([getattr(document, name) for name in texts_of(type(document))])  # noqa: C419 - twice as fast
+    return any(_texts_in(type(document))(document))
+
+
+@cache
+def _texts_in(struct: type[msgspec.Struct]) -> Callable[[msgspec.Struct], tuple[Any, ...]]:
+    """Takes out what stands in those fields. Made once for each type: it is asked of every fact."""
+    names = texts_of(struct)
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda document: tuple([getattr(document, name) for name in names])
 
 
 @cache

@@ -54,6 +54,7 @@ _WRITING = {
     "enable_seqscan": "off",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
+    "plan_cache_mode": "force_generic_plan",
 }
 """Tables may grow a thousandfold before their statistics say so: what a writer asks is always found by an index, row
 for row, and never by going through a whole table that was small when the plan was made."""
@@ -135,6 +136,41 @@ def cut_off_after(connection: Connection, seconds: float) -> Iterator[None]:
         yield
     finally:
         cutting.cancel()
+
+
+class CuttingOff:
+    """The same for a connection that is asked again and again: one timer runs on, where one for each answer would be
+    set and taken back thousands of times for nothing."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._until_s: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._until_s = until_s = loop.time() + max(0.0, seconds)
+        if self._timer is None or self._timer.when() > until_s:
+            self.stop()
+            self._timer = loop.call_at(until_s, self._look, loop)
+
+    def end(self) -> None:
+        """The answer has come."""
+        self._until_s = None
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = None
+        if self._until_s is None:
+            return
+        if loop.time() < self._until_s:
+            self._timer = loop.call_at(self._until_s, self._look, loop)
+        else:
+            _cut_off(self._connection)
 
 
 async def _make_durable(connection: Connection, within_s: float) -> None:

@@ -14,7 +14,7 @@ from psycopg.errors import error_from_result
 from psycopg.pq import ConnStatus, ExecStatus
 from psycopg.pq.abc import PGconn, PGresult
 
-from recoup.ledger.postgres.connecting import Connection
+from recoup.ledger.postgres.connecting import Connection, CuttingOff
 from recoup.ledger.postgres.text import escaped
 
 Statement = tuple[str, tuple[Any, ...]]
@@ -26,13 +26,9 @@ class Line:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
+        self.cutting_off = CuttingOff(connection)
         self._names: dict[str, bytes] = {}
         self._numbers = itertools.count()
-
-    async def ask(self, sql: str, values: tuple[Any, ...]) -> str | None:
-        """The first value of the first row. Raises psycopg.Error."""
-        (result,) = await self.ask_all([(sql, values)])
-        return _first(result)
 
     async def ask_all(self, statements: Sequence[Statement]) -> list[PGresult]:
         """All of them or none, unless a transaction is under way. Raises psycopg.Error."""
@@ -94,11 +90,6 @@ def _good(results: list[PGresult]) -> list[PGresult]:
         if result.status not in (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK):
             raise error_from_result(result, encoding="utf-8")
     return results
-
-
-def _first(result: PGresult) -> str | None:
-    value = result.get_value(0, 0) if result.ntuples else None
-    return None if value is None else bytes(value).decode()
 
 
 def _sent(value: Any) -> bytes | None:

@@ -264,6 +264,9 @@ class Picture:
     def write_row(self, change: RowChange) -> None:
         self.rows.append(change)
 
+    def write_rows(self, changes: Iterable[RowChange]) -> None:
+        self.rows.extend(changes)
+
     def note_attempt(self, stream: str, at: Instant, draft: Draft) -> None:
         facts = self._unwritten_of(stream)
         self._set(self.unwritten, stream, (*facts, (at, draft.fact())))

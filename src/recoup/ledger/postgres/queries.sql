@@ -7,11 +7,10 @@
 -- take_numbers: see that the numbers of events go on above all that there are
 SELECT settle_numbers();
 
--- append_if_unchanged: a transaction of events alone, if what they were decided by is still so
-SELECT append_if_unchanged(%s::json);
-
--- append_or_fail: events, if what they were decided by is still so
-SELECT append_or_fail(%s::json);
+-- append_unless_changed: events, if what they were decided by is still so
+SELECT append_unless_changed(
+    %s::text[], %s::bigint[], %s::bigint[], %s::text[], %s::bigint[], %s::text[], %s::json
+);
 
 -- gather: lock, and tell what there is
 SELECT gather(%s::json)::text;

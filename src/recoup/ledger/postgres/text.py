@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from psycopg import adapters
 from psycopg.abc import Buffer
 from psycopg.adapt import AdaptersMap, Dumper, Loader
@@ -18,6 +20,19 @@ def escaped(text: str) -> str:
     if _ESCAPE not in text and "\x00" not in text:
         return text
     return text.replace(_ESCAPE, _ESCAPE * 2).replace("\x00", _NUL)
+
+
+def text_array(texts: Iterable[str]) -> str:
+    """As a literal of the server."""
+    return "{" + ",".join([f'"{_quoted(text)}"' for text in texts]) + "}"
+
+
+def number_array(numbers: Iterable[int]) -> str:
+    return "{" + ",".join(map(str, numbers)) + "}"
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def text_adapters() -> AdaptersMap:

@@ -29,6 +29,7 @@ from recoup.ledger.postgres.jobs import AppendJob, Job
 from recoup.ledger.postgres.line import Line, Statement
 from recoup.ledger.postgres.picture import Memory, Picture
 from recoup.ledger.postgres.queries import queries
+from recoup.ledger.postgres.text import number_array, text_array
 from recoup.model.events import decode_payload
 from recoup.model.ids import workflow_stream
 from recoup.model.instant import Instant
@@ -175,8 +176,11 @@ class Writer:
         latest_s = max(ticket.away_until_s for ticket in tickets)
         end_s = min(latest_s, time.monotonic() + self._busy_max_s)
         line = await self._connected(end_s)
-        with cut_off_after(line.connection, end_s - time.monotonic()):
+        line.cutting_off.begin(end_s - time.monotonic())
+        try:
             return await self._transact(line, [ticket.job for ticket in tickets])
+        finally:
+            line.cutting_off.end()
 
     def _give_up(self, tickets: list[Ticket], error: Exception, locked: bool, pause_s: float) -> None:
         """Those whose time is over."""
@@ -331,6 +335,7 @@ class Writer:
     async def _discard(self) -> None:
         line, self._line, self._backend = self._line, None, None
         if line:
+            line.cutting_off.stop()
             with contextlib.suppress(psycopg.Error, OSError):
                 await line.connection.close()
 
@@ -357,11 +362,18 @@ def _decided(picture: Picture, job: Job[Any]) -> Outcome:
 
 
 async def _written_if_unchanged(line: Line, picture: Picture) -> bool:
-    batch, writes = _batch(picture), picture.all_writes()
-    if not writes:
-        return await line.ask(_Q["append_if_unchanged"], (batch,)) == "t"
+    names = sorted(picture.before)
+    decided_by = (
+        text_array(names),
+        number_array(picture.before[name] for name in names),
+        number_array(picture.ends[name] for name in names),
+        text_array(picture.relied_on),
+        number_array(picture.relied_on.values()),
+        text_array(picture.quiet),
+    )
+    append = (_Q["append_unless_changed"], (*decided_by, _encode(_added(picture, names)).decode()))
     try:
-        await line.ask_all([(_Q["append_or_fail"], (batch,)), *writes])
+        await line.ask_all([append, *picture.all_writes()])
     except psycopg.Error as error:
         if error.sqlstate != _CHANGED:
             raise
@@ -377,21 +389,16 @@ def _writes(picture: Picture) -> list[Statement]:
 
 def _batch(picture: Picture) -> str:
     names = sorted(picture.before)
+    ends = [picture.ends[name] for name in names]
+    return _encode({"names": names, "ends": ends, "events": _added(picture, names)}).decode()
+
+
+def _added(picture: Picture, names: Sequence[str]) -> list[dict[str, Any]]:
     places = {name: place for place, name in enumerate(names, 1)}
-    events = [
+    return [
         {"n": places[at.stream], "q": at.seq, "w": row[1], "b": row[2], "i": row[3], "k": row[4], "p": row[5]}
         for at, row in picture.events
     ]
-    batch = {
-        "names": names,
-        "starts": [picture.before[name] for name in names],
-        "ends": [picture.ends[name] for name in names],
-        "events": events,
-        "leased": list(picture.relied_on),
-        "epochs": list(picture.relied_on.values()),
-        "quiet": list(picture.quiet),
-    }
-    return _encode(batch).decode()
 
 
 async def _refolded(connection: Connection, workflow: str) -> Any:
