@@ -93,7 +93,14 @@ Deed = Callable[[Path, Path], Awaitable[object]]
 """What a driver does in a run's folder, with its own folder in it."""
 
 
-async def frozen_at_every_call(prepared: Callable[[int], Awaitable[Path]], deed: Deed) -> int:
+async def _unchecked(_run: Path) -> None: ...
+
+
+async def frozen_at_every_call(
+    prepared: Callable[[int], Awaitable[Path]],
+    deed: Deed,
+    check: Callable[[Path], Awaitable[None]] = _unchecked,
+) -> int:
     """How many calls there were. The heir does the same deed while the driver stands still."""
     for call in range(1, CALLS_MAX):
         run = await prepared(call)
@@ -114,6 +121,7 @@ async def frozen_at_every_call(prepared: Callable[[int], Awaitable[Path]], deed:
             assert not was_lost
             return call - 1
         assert everything(run) == left[0], f"frozen before call {call}"
+        await check(run)
     raise AssertionError("it never came to its end")
 
 
@@ -159,6 +167,28 @@ async def test_whoever_was_replaced_while_restoring_and_swapping_takes_no_worksp
         await workspaces.swap(await workspaces.restore(stored[run]), keep=0)
 
     assert await frozen_at_every_call(prepared, deed) > 5
+
+
+async def test_whoever_was_replaced_while_storing_a_checkpoint_leaves_that_of_the_heir_whole(
+    tmp_path: Path, repository: Path
+) -> None:
+    stored: dict[str, Snapshot] = {}
+
+    async def prepared(call: int) -> Path:
+        run = _folder(tmp_path / f"run-{call}")
+        workspaces = GitWorkspaces(run)
+        await workspaces.create(GitSource(str(repository)))
+        (workspaces.path(1) / "made").write_text("by the step\n")
+        return run
+
+    async def deed(run: Path, own: Path) -> None:
+        stored[own.name] = await GitWorkspaces(run, aside=own).snapshot(1)
+
+    async def check(run: Path) -> None:
+        heir = GitWorkspaces(run, aside=run / ".epoch-2")
+        assert await heir.matches(await heir.restore(stored[".epoch-2"]), stored[".epoch-2"])
+
+    assert await frozen_at_every_call(prepared, deed, check) > 4
 
 
 async def test_whoever_was_replaced_while_writing_papers_writes_none_over_those_of_the_heir(
