@@ -42,9 +42,13 @@ def enter(run_dir: Path, epoch: int) -> Path:
         with suppress(OSError):
             own.rmdir()
         raise _lost(own)
-    for other in others:
-        with ours(own):
-            _take_away(run_dir / f"{_NAME}{other}", own / f"{LEFT}{other}")
+    with ours(own):
+        for other in others:
+            _take_away(run_dir / f"{_NAME}{other}", own)
+        for left in _all_left(own):
+            # Whoever was ended between taking a folder away and barring its name has left that to us.
+            _bar(run_dir / f"{_NAME}{left.name.split('-')[1]}")
+            _empty(left)
     return own
 
 
@@ -93,22 +97,43 @@ def open_to_append(path: Path, aside: Path | None = None) -> int:
     return opened
 
 
-def _take_away(theirs: Path, left: Path) -> None:
-    """A file stands in its place from then on: whoever makes missing folders, as git does, must not make this one."""
-    for number in range(_TRIES_MAX):
+def _take_away(theirs: Path, own: Path) -> None:
+    for _ in range(_TRIES_MAX):
         if not theirs.is_dir():
             return
-        moved = left.with_name(f"{left.name}-{number}")
-        theirs.rename(moved)
-        _empty(moved)
-        with suppress(FileExistsError):
-            os.close(os.open(theirs, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _OWNER_ONLY_FILE))
+        _move(theirs, own / f"{LEFT}{theirs.name.removeprefix(_NAME)}-{secrets.token_hex(4)}")
+        _bar(theirs)
     assert not theirs.is_dir(), f"{theirs} comes back as often as it is taken away"
+
+
+def _move(theirs: Path, left: Path) -> None:
+    try:
+        theirs.rename(left)
+    except FileNotFoundError:
+        # One that entered before us, and stood still, may have taken it a moment ago: then it comes with that one's.
+        if theirs.is_dir():
+            raise
+
+
+def _all_left(own: Path) -> Iterator[Path]:
+    """Also what they had of others, brought up beside theirs: or it would lie deeper with each who comes."""
+    pending = list(own.glob(f"{LEFT}*"))
+    while pending:
+        left = pending.pop()
+        pending += [inner.rename(own / inner.name) for inner in left.glob(f"{LEFT}*")]
+        yield left
+
+
+def _bar(theirs: Path) -> None:
+    """A file stands in its place from then on: whoever makes missing folders, as git does, must not make this one."""
+    with suppress(FileExistsError):
+        os.close(os.open(theirs, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _OWNER_ONLY_FILE))
 
 
 def _empty(left: Path) -> None:
     """Folders in it, which a step may have made hard to remove, are for the room that made them."""
-    for path in left.iterdir():
+    # Or the file itself, if another one barred the name between our look and our move.
+    for path in left.iterdir() if left.is_dir() else (left,):
         if path.is_symlink() or not path.is_dir():
             path.unlink()
     with suppress(OSError):

@@ -29,6 +29,10 @@ CALLS_MAX = 400
 REDACTOR = SecretRedactor()
 
 
+def killed() -> None:
+    """Instead of what others do meanwhile: there is no waking."""
+
+
 class Freezer:
     """Stops whoever is about to make such a call for the so-manieth time, until somebody else has done their work."""
 
@@ -43,6 +47,8 @@ class Freezer:
         self._left -= 1
         if self._left == 0:
             meanwhile, self._meanwhile = self._meanwhile, None
+            if meanwhile is killed:
+                raise KeyboardInterrupt
             other = threading.Thread(target=meanwhile)
             other.start()
             other.join()
@@ -57,7 +63,9 @@ class Freezer:
 
 
 def _writes(event: str, args: tuple[Any, ...], folder: str) -> bool:
-    if event == "open" and not (isinstance(args[2], int) and args[2] & (os.O_WRONLY | os.O_RDWR)):
+    if event == "open" and not (
+        isinstance(args[2], int) and args[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+    ):
         return False
     return any(
         os.fsdecode(path).startswith(folder)
@@ -259,6 +267,42 @@ def test_what_drivers_left_is_gone_when_the_next_one_has_entered(tmp_path: Path)
         assert list(own.iterdir()) == []
         (own / ".half-written").write_text("x")
         (own / ".a-link").symlink_to("nowhere")
+
+
+def test_whoever_is_killed_while_it_enters_leaves_no_way_for_those_before_it(tmp_path: Path) -> None:
+    for call in range(1, CALLS_MAX):
+        run = _folder(tmp_path / f"run-{call}")
+        first, was_killed = enter(run, 1), False
+        with FREEZER.freezing(call, run, killed):
+            try:
+                enter(run, 2)
+            except KeyboardInterrupt:
+                was_killed = True
+        assert list(enter(run, 3).iterdir()) == []
+        with pytest.raises(NotADirectoryError):
+            (first / ".made-by-git").mkdir(parents=True)
+        if not was_killed:
+            assert call > 4
+            return
+    raise AssertionError("it never came to its end")
+
+
+@pytest.mark.parametrize("bars", [False, True], ids=["taken", "and barred"])
+def test_whoever_enters_while_another_does_misses_nothing_that_it_takes(tmp_path: Path, bars: bool) -> None:
+    run = _folder(tmp_path / "run")
+    enter(run, 1)
+    second = _folder(run / ".epoch-2")
+
+    def takes() -> None:
+        """It looked before the third came, and stood still since."""
+        (run / ".epoch-1").rename(second / "left-1-0000")
+        if bars:
+            (run / ".epoch-1").touch()
+
+    with FREEZER.freezing(2, run, takes):
+        own = enter(run, 3)
+    assert list(own.iterdir()) == []
+    assert [path.is_file() for path in (run / ".epoch-1", run / ".epoch-2")] == [True, True]
 
 
 async def test_what_was_half_built_goes_with_the_first_checkpoint(tmp_path: Path, repository: Path) -> None:
