@@ -37,7 +37,7 @@ def enter(run_dir: Path, epoch: int) -> Path:
     # First ours, then a look at the others: of two who enter, at least one sees the other.
     with ours(own):
         own.mkdir(_OWNER_ONLY, exist_ok=True)
-    others = {int(path.name.removeprefix(_NAME)) for path in run_dir.glob(f"{_NAME}*")} - {epoch}
+    others = _epochs(run_dir) - {epoch}
     if max(others, default=0) > epoch:
         with suppress(OSError):
             own.rmdir()
@@ -50,6 +50,11 @@ def enter(run_dir: Path, epoch: int) -> Path:
             _bar(run_dir / f"{_NAME}{left.name.split('-')[1]}")
             _empty(left)
     return own
+
+
+def newest_epoch(run_dir: Path) -> int:
+    """Of all who have entered; 0 before the first."""
+    return max(_epochs(run_dir), default=0)
 
 
 @contextmanager
@@ -95,6 +100,10 @@ def open_to_append(path: Path, aside: Path | None = None) -> int:
             os.close(opened)
             raise
     return opened
+
+
+def _epochs(run_dir: Path) -> set[int]:
+    return {int(path.name.removeprefix(_NAME)) for path in run_dir.glob(f"{_NAME}*")}
 
 
 def _take_away(theirs: Path, own: Path) -> None:

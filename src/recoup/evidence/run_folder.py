@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from recoup.aside import enter, remove_file
+from recoup.aside import enter, newest_epoch, remove_file
 from recoup.durable import OWNER_ONLY_FOLDER, copy_whole, make_folder, write_whole
 from recoup.model.redacted import Redacted
 from recoup.ports import Redactor
@@ -38,6 +38,11 @@ class RunFolder:
         """What is inside is made when something is written there: most runs need little of it."""
         make_folder(self.root)
         self.root.chmod(OWNER_ONLY_FOLDER)
+
+    @property
+    def newest_epoch(self) -> int:
+        """Of all who have driven it here; 0 before the first."""
+        return newest_epoch(self.root)
 
     def driven(self, epoch: int) -> RunFolder:
         """The same in the hands of the driver with this epoch; whoever drove before can change nothing any more.
