@@ -35,8 +35,10 @@ def enter(run_dir: Path, epoch: int) -> Path:
     know it. Raises LeaseLost."""
     own = run_dir / f"{_NAME}{epoch}"
     # First ours, then a look at the others: of two who enter, at least one sees the other.
-    with ours(own):
+    try:
         own.mkdir(_OWNER_ONLY, exist_ok=True)
+    except FileExistsError:
+        raise _lost(own) from None
     others = _epochs(run_dir) - {epoch}
     if max(others, default=0) > epoch:
         with suppress(OSError):
