@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from recoup.aside import enter, newest_epoch, remove_file
+from recoup.aside import enter, newest, newest_epoch, remove_file
 from recoup.durable import OWNER_ONLY_FOLDER, copy_whole, make_folder, write_whole
 from recoup.errors import StateError
 from recoup.model.redacted import Redacted
@@ -53,6 +53,10 @@ class RunFolder:
             return RunFolder(self.root, enter(self.root, epoch))
         except OSError as error:
             raise StateError.of(error) from error
+
+    def after_the_last(self) -> RunFolder:
+        """The same as its last driver left it: who writes after the next one has entered writes nothing."""
+        return RunFolder(self.root, newest(self.root))
 
     def take_log(self, step_index: int) -> None:
         """From whoever may still have it open: what they write goes to nobody. Raises LeaseLost, StateError."""
