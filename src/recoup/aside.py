@@ -35,17 +35,35 @@ def enter(run_dir: Path, epoch: int) -> Path:
     know it. Raises LeaseLost."""
     own = run_dir / f"{_NAME}{epoch}"
     # First ours, then a look at the others: of two who enter, at least one sees the other.
-    with ours(own):
+    try:
         own.mkdir(_OWNER_ONLY, exist_ok=True)
-    others = {int(path.name.removeprefix(_NAME)) for path in run_dir.glob(f"{_NAME}*")} - {epoch}
+    except FileExistsError:
+        raise _lost(own) from None
+    others = _epochs(run_dir) - {epoch}
     if max(others, default=0) > epoch:
         with suppress(OSError):
             own.rmdir()
         raise _lost(own)
-    for other in others:
-        with ours(own):
-            _take_away(run_dir / f"{_NAME}{other}", own / f"{LEFT}{other}")
+    with ours(own):
+        for other in others:
+            _take_away(run_dir / f"{_NAME}{other}", own)
+        for left in _all_left(own):
+            # Whoever was ended between taking a folder away and barring its name has left that to us.
+            _bar(run_dir / f"{_NAME}{left.name.split('-')[1]}")
+            _empty(left)
     return own
+
+
+def newest_epoch(run_dir: Path) -> int:
+    """Of all who have entered; 0 before the first."""
+    return max(_epochs(run_dir), default=0)
+
+
+def newest(run_dir: Path) -> Path | None:
+    """The folder of whoever entered last, for one who writes about the run and drives it no more. It goes when the next
+    one enters. None: nobody has."""
+    epoch = newest_epoch(run_dir)
+    return run_dir / f"{_NAME}{epoch}" if epoch else None
 
 
 @contextmanager
@@ -93,22 +111,47 @@ def open_to_append(path: Path, aside: Path | None = None) -> int:
     return opened
 
 
-def _take_away(theirs: Path, left: Path) -> None:
-    """A file stands in its place from then on: whoever makes missing folders, as git does, must not make this one."""
-    for number in range(_TRIES_MAX):
+def _epochs(run_dir: Path) -> set[int]:
+    return {int(path.name.removeprefix(_NAME)) for path in run_dir.glob(f"{_NAME}*")}
+
+
+def _take_away(theirs: Path, own: Path) -> None:
+    for _ in range(_TRIES_MAX):
         if not theirs.is_dir():
             return
-        moved = left.with_name(f"{left.name}-{number}")
-        theirs.rename(moved)
-        _empty(moved)
-        with suppress(FileExistsError):
-            os.close(os.open(theirs, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _OWNER_ONLY_FILE))
+        _move(theirs, own / f"{LEFT}{theirs.name.removeprefix(_NAME)}-{secrets.token_hex(4)}")
+        _bar(theirs)
     assert not theirs.is_dir(), f"{theirs} comes back as often as it is taken away"
+
+
+def _move(theirs: Path, left: Path) -> None:
+    try:
+        theirs.rename(left)
+    except FileNotFoundError:
+        # One that entered before us, and stood still, may have taken it a moment ago: then it comes with that one's.
+        if theirs.is_dir():
+            raise
+
+
+def _all_left(own: Path) -> Iterator[Path]:
+    """Also what they had of others, brought up beside theirs: or it would lie deeper with each who comes."""
+    pending = list(own.glob(f"{LEFT}*"))
+    while pending:
+        left = pending.pop()
+        pending += [inner.rename(own / inner.name) for inner in left.glob(f"{LEFT}*")]
+        yield left
+
+
+def _bar(theirs: Path) -> None:
+    """A file stands in its place from then on: whoever makes missing folders, as git does, must not make this one."""
+    with suppress(FileExistsError):
+        os.close(os.open(theirs, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _OWNER_ONLY_FILE))
 
 
 def _empty(left: Path) -> None:
     """Folders in it, which a step may have made hard to remove, are for the room that made them."""
-    for path in left.iterdir():
+    # Or the file itself, if another one barred the name between our look and our move.
+    for path in left.iterdir() if left.is_dir() else (left,):
         if path.is_symlink() or not path.is_dir():
             path.unlink()
     with suppress(OSError):

@@ -9,9 +9,11 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -215,6 +217,31 @@ async def test_a_driver_that_was_replaced_before_it_began_removes_nothing(
         assert tree_of(files.root) == before
         await app.shipping.enter(state, heirs, GitWorkspaces(heirs.root, aside=heirs.aside), 100)
         assert not a.workspace(run_id).is_symlink()
+
+
+async def test_the_log_of_an_attempt_that_was_left_is_copied_beside_the_event_loop(
+    machines: tuple[Machine, Machine], tmp_path: Path
+) -> None:
+    """Or the leases of other runs in the same worker would run out meanwhile: a log may be large."""
+    a, _ = machines
+    run_id = await a.submit(plan_at(tmp_path, "{id: one, run: 'echo begun; test -e done || sleep 600'}"))
+
+    def stop(_app: App, driver: Driver, event: Event) -> None:
+        if isinstance(event.payload, ev.AttemptLaunched):
+            driver.interrupt("enough for now")
+
+    await a.drive(run_id, stop)
+    (tmp_path / "done").touch()
+    log, threads = a.home / "runs" / run_id / "artifacts/logs/steps/step-0000.log", set[threading.Thread]()
+
+    def hear(event: str, args: tuple[Any, ...]) -> None:
+        if event == "os.rename" and str(args[1]) == str(log):
+            threads.add(threading.current_thread())
+
+    sys.addaudithook(hear)
+    assert (await a.drive(run_id)).status == "succeeded"
+    assert threads
+    assert threading.main_thread() not in threads
 
 
 async def test_a_run_stays_in_its_workspace_where_it_was_driven_last(

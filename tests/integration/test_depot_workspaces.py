@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,10 @@ import pytest
 from recoup.depot import workspaces as shipped
 from recoup.depot.folder import FolderDepot
 from recoup.depot.parcels import Parcels
+from recoup.depot.private import PrivateParcels
 from recoup.depot.sealing import KeySeal
 from recoup.depot.workspaces import ShippedWorkspaces
-from recoup.errors import CheckpointBroken, SettingsError
+from recoup.errors import CheckpointBroken, LeaseLost, SettingsError
 from recoup.evidence.run_folder import RunFolder
 from recoup.model.workspace import FolderSource, GitSource, Snapshot, Source
 from recoup.workspace.workspaces import GitWorkspaces
@@ -29,9 +31,11 @@ class Watched(FolderDepot):
     def __init__(self, root: Path) -> None:
         super().__init__(root)
         self.read: list[str] = []
+        self.hear: Callable[[], object] = lambda: None
 
     async def get(self, name: str) -> bytes:
         self.read.append(name)
+        self.hear()
         return await super().get(name)
 
 
@@ -42,16 +46,21 @@ class Machines:
         self._root = root
         self.depot = Watched(root / "depot")
 
-    def at(self, name: str, run_id: str = RUN, seal: KeySeal = SEAL) -> ShippedWorkspaces:
+    def at(
+        self, name: str, run_id: str = RUN, seal: KeySeal = SEAL, files: RunFolder | None = None
+    ) -> ShippedWorkspaces:
         """A new driver on that machine."""
-        run_dir = self.run_dir(name, run_id)
-        (run_dir / "private").mkdir(parents=True, exist_ok=True)
+        files = files or RunFolder(self.run_dir(name, run_id))
+        files.private.mkdir(parents=True, exist_ok=True)
         return ShippedWorkspaces(
-            GitWorkspaces(run_dir),
+            GitWorkspaces(files.root, aside=files.aside),
             run_id,
-            RunFolder(run_dir),
-            lambda other: Parcels(self.depot, seal, f"runs/{other}", piece_bytes=2_000),
+            files,
+            lambda other: self.parcels(other, seal),
         )
+
+    def parcels(self, run_id: str, seal: KeySeal = SEAL) -> Parcels:
+        return Parcels(self.depot, seal, f"runs/{run_id}", piece_bytes=2_000)
 
     def run_dir(self, name: str, run_id: str = RUN) -> Path:
         return self._root / name / run_id
@@ -286,3 +295,27 @@ async def test_what_a_killed_driver_left_on_its_way_is_cleared(machines: Machine
     await here.snapshot(1)
     assert not left.exists()
     assert await here.restore(first) == 2
+
+
+async def test_a_driver_that_was_replaced_is_told_so_when_it_sends(
+    machines: Machines, repository: Path
+) -> None:
+    frozen = machines.at("a", files=RunFolder(machines.run_dir("a")).driven(1))
+    await two_steps(frozen, FolderSource(str(repository)))
+    RunFolder(machines.run_dir("a")).driven(2)
+    (frozen.path(1) / "more").write_text("1")
+    with pytest.raises(LeaseLost):
+        await frozen.snapshot(1)
+
+
+async def test_what_a_driver_fetches_lies_in_its_own_folder_meanwhile(machines: Machines) -> None:
+    """Or nobody would ever remove what a killed one leaves of it: the plan, as it is to be run."""
+    sender, files = RunFolder(machines.run_dir("a")), RunFolder(machines.run_dir("b")).driven(1)
+    sender.write_plan(b"as it is to be run" * 1_000)
+    await PrivateParcels(machines.parcels(RUN), sender).send(0)
+    half_there = set[str]()
+    machines.depot.hear = lambda: half_there.update(
+        path.parent.name for path in files.root.rglob("*") if path.is_file()
+    )
+    assert await PrivateParcels(machines.parcels(RUN), files).fetch(replace=True)
+    assert half_there == {".epoch-1"}

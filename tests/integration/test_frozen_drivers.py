@@ -29,6 +29,10 @@ CALLS_MAX = 400
 REDACTOR = SecretRedactor()
 
 
+def killed() -> None:
+    """Instead of what others do meanwhile: there is no waking."""
+
+
 class Freezer:
     """Stops whoever is about to make such a call for the so-manieth time, until somebody else has done their work."""
 
@@ -43,6 +47,8 @@ class Freezer:
         self._left -= 1
         if self._left == 0:
             meanwhile, self._meanwhile = self._meanwhile, None
+            if meanwhile is killed:
+                raise KeyboardInterrupt
             other = threading.Thread(target=meanwhile)
             other.start()
             other.join()
@@ -57,7 +63,9 @@ class Freezer:
 
 
 def _writes(event: str, args: tuple[Any, ...], folder: str) -> bool:
-    if event == "open" and not (isinstance(args[2], int) and args[2] & (os.O_WRONLY | os.O_RDWR)):
+    if event == "open" and not (
+        isinstance(args[2], int) and args[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+    ):
         return False
     return any(
         os.fsdecode(path).startswith(folder)
@@ -93,7 +101,14 @@ Deed = Callable[[Path, Path], Awaitable[object]]
 """What a driver does in a run's folder, with its own folder in it."""
 
 
-async def frozen_at_every_call(prepared: Callable[[int], Awaitable[Path]], deed: Deed) -> int:
+async def _unchecked(_run: Path) -> None: ...
+
+
+async def frozen_at_every_call(
+    prepared: Callable[[int], Awaitable[Path]],
+    deed: Deed,
+    check: Callable[[Path], Awaitable[None]] = _unchecked,
+) -> int:
     """How many calls there were. The heir does the same deed while the driver stands still."""
     for call in range(1, CALLS_MAX):
         run = await prepared(call)
@@ -114,6 +129,7 @@ async def frozen_at_every_call(prepared: Callable[[int], Awaitable[Path]], deed:
             assert not was_lost
             return call - 1
         assert everything(run) == left[0], f"frozen before call {call}"
+        await check(run)
     raise AssertionError("it never came to its end")
 
 
@@ -159,6 +175,28 @@ async def test_whoever_was_replaced_while_restoring_and_swapping_takes_no_worksp
         await workspaces.swap(await workspaces.restore(stored[run]), keep=0)
 
     assert await frozen_at_every_call(prepared, deed) > 5
+
+
+async def test_whoever_was_replaced_while_storing_a_checkpoint_leaves_that_of_the_heir_whole(
+    tmp_path: Path, repository: Path
+) -> None:
+    stored: dict[str, Snapshot] = {}
+
+    async def prepared(call: int) -> Path:
+        run = _folder(tmp_path / f"run-{call}")
+        workspaces = GitWorkspaces(run)
+        await workspaces.create(GitSource(str(repository)))
+        (workspaces.path(1) / "made").write_text("by the step\n")
+        return run
+
+    async def deed(run: Path, own: Path) -> None:
+        stored[own.name] = await GitWorkspaces(run, aside=own).snapshot(1)
+
+    async def check(run: Path) -> None:
+        heir = GitWorkspaces(run, aside=run / ".epoch-2")
+        assert await heir.matches(await heir.restore(stored[".epoch-2"]), stored[".epoch-2"])
+
+    assert await frozen_at_every_call(prepared, deed, check) > 4
 
 
 async def test_whoever_was_replaced_while_writing_papers_writes_none_over_those_of_the_heir(
@@ -229,6 +267,42 @@ def test_what_drivers_left_is_gone_when_the_next_one_has_entered(tmp_path: Path)
         assert list(own.iterdir()) == []
         (own / ".half-written").write_text("x")
         (own / ".a-link").symlink_to("nowhere")
+
+
+def test_whoever_is_killed_while_it_enters_leaves_no_way_for_those_before_it(tmp_path: Path) -> None:
+    for call in range(1, CALLS_MAX):
+        run = _folder(tmp_path / f"run-{call}")
+        first, was_killed = enter(run, 1), False
+        with FREEZER.freezing(call, run, killed):
+            try:
+                enter(run, 2)
+            except KeyboardInterrupt:
+                was_killed = True
+        assert list(enter(run, 3).iterdir()) == []
+        with pytest.raises(NotADirectoryError):
+            (first / ".made-by-git").mkdir(parents=True)
+        if not was_killed:
+            assert call > 4
+            return
+    raise AssertionError("it never came to its end")
+
+
+@pytest.mark.parametrize("bars", [False, True], ids=["taken", "and barred"])
+def test_whoever_enters_while_another_does_misses_nothing_that_it_takes(tmp_path: Path, bars: bool) -> None:
+    run = _folder(tmp_path / "run")
+    enter(run, 1)
+    second = _folder(run / ".epoch-2")
+
+    def takes() -> None:
+        """It looked before the third came, and stood still since."""
+        (run / ".epoch-1").rename(second / "left-1-0000")
+        if bars:
+            (run / ".epoch-1").touch()
+
+    with FREEZER.freezing(2, run, takes):
+        own = enter(run, 3)
+    assert list(own.iterdir()) == []
+    assert [path.is_file() for path in (run / ".epoch-1", run / ".epoch-2")] == [True, True]
 
 
 async def test_what_was_half_built_goes_with_the_first_checkpoint(tmp_path: Path, repository: Path) -> None:

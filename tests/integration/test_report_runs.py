@@ -19,6 +19,7 @@ from recoup.evidence.run_folder import RunFolder
 from recoup.kernel.fold import fold
 from recoup.kernel.modes import calls_for_report
 from recoup.model.failure import Facts, Failure, FailureClass, FailureKind
+from recoup.model.instant import Instant
 from recoup.model.mode import Mode
 from recoup.model.plan import RunAction, Step
 from recoup.model.redacted import Redacted
@@ -61,6 +62,26 @@ async def test_the_report_of_a_run_lies_among_its_artifacts(tmp_path: Path) -> N
     again = await reporter_of(house).write_report("run-1")
     assert again.path is not None
     assert again.path.read_text() == page
+    await house.ledger.close()
+
+
+async def test_a_report_that_was_frozen_on_its_way_is_not_put_in_the_place_of_a_newer_one(
+    tmp_path: Path,
+) -> None:
+    house = await failed_house(tmp_path)
+    files = RunFolder(house.root / "runs" / "run-1")
+
+    class Frozen(Reporter):
+        async def html(self, run_id: str, until: Instant | None = None) -> str:
+            page = await super().html(run_id, until)
+            files.driven(files.newest_epoch + 1)
+            await reporter_of(house).write_report(run_id)
+            return page + "of an hour ago"
+
+    frozen = Frozen(house.ledger, house.world.evidence, house.redactor, lambda _: files)
+    written = await frozen.write_report("run-1")
+    assert "another driver" in written.problem
+    assert "of an hour ago" not in (files.artifacts / "report.html").read_text()
     await house.ledger.close()
 
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from tests.scenario.conftest import Cli
 
+INODES_MAX = 60
 PLAN = """
     version: 1
     name: reference
@@ -38,3 +44,33 @@ def test_a_run_whose_git_was_killed_can_be_resumed(cli: Cli, repo: Path, tmp_pat
     assert cli("resume", run["runId"]).code == 0
     (run,) = cli("runs", "--json").json
     assert run["status"] == "succeeded"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+def test_a_run_on_a_full_disk_is_told_so_and_can_be_cancelled(cli: Cli) -> None:
+    """The ledger may lie elsewhere: then the sender needs nothing of the run's folder."""
+    plan = cli.plan("""
+        version: 1
+        name: full
+        steps: [{id: a, run: 'true'}, {id: b, approve: Go on?}]
+    """)
+    with small_disk(cli.home / "runs") as disk:
+        assert cli("run", plan).code == 5
+        with contextlib.suppress(OSError):
+            for number in range(INODES_MAX):
+                (disk / f"filling-{number}").touch()
+        paused = cli("control", "last", "pause", "--reason", "later")
+        assert "No space left" in paused.err
+        assert cli("control", "last", "cancel", "--reason", "enough").code == 0
+    assert cli("show", "last", "--json").json["status"] == "cancelled"
+
+
+@contextlib.contextmanager
+def small_disk(path: Path) -> Iterator[Path]:
+    path.mkdir(parents=True)
+    options = f"size=1m,nr_inodes={INODES_MAX}"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", path], check=True)
+    try:
+        yield path
+    finally:
+        subprocess.run(["umount", path], check=True)

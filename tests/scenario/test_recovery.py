@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import signal
+import sqlite3
 import time
 from pathlib import Path
 
@@ -244,6 +246,36 @@ def test_cancel_without_a_driver_is_carried_out_by_its_sender(cli: Cli) -> None:
     again = cli("control", "last", "cancel", "--reason", "again")
     assert again.code == 2
     assert "already" in again.out
+
+
+def test_a_run_goes_on_with_a_ledger_that_was_restored_from_a_backup(cli: Cli) -> None:
+    """Its folder has seen drivers of whom the ledger does not know any more."""
+    plan = cli.plan("""
+        version: 1
+        name: restored
+        steps: [{id: a, run: 'true'}, {id: b, approve: Go on?}]
+    """)
+    assert cli("submit", plan).code == 0
+    backup, ledger = cli.folder / "backup.db", cli.home / "ledger.db"
+    with contextlib.closing(sqlite3.connect(ledger)) as database:
+        database.execute(f"VACUUM INTO '{backup}'")
+    assert cli("worker", "--until-idle").code == 0
+    for action in ("pause", "resume", "pause"):
+        cli("control", "last", action, "--reason", "later")
+
+    def restore() -> None:
+        for beside in cli.home.glob("ledger.db-*"):
+            beside.unlink()
+        shutil.copy(backup, ledger)
+
+    restore()
+    told = cli("worker", "--until-idle", "--json")
+    assert "another driver" not in told.out, told.out
+    assert cli("show", "last", "--json").json["status"] == "waiting"
+    restore()
+    answer = cli("control", "last", "cancel", "--reason", "enough", "--json")
+    assert answer.code == 0, answer.err
+    assert answer.json["run"]["status"] == "cancelled"
 
 
 def test_ctrl_c_stops_cleanly_and_the_run_can_be_resumed(cli: Cli) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from recoup.aside import remove_file
+from recoup.aside import fresh, ours, remove_file
 from recoup.depot.parcels import Parcels
 from recoup.depot.sealing import Altered
 from recoup.durable import make_folder, write_whole
@@ -72,16 +72,18 @@ class PrivateParcels:
         return None
 
     async def _received(self, name: str) -> bytes:
+        """Through the driver's own folder: what a killed one leaves of it is removed by whoever comes next."""
         self._files.make()
         make_folder(self._files.private)
-        path = self._files.private / f".carried-{secrets.token_hex(8)}"
-        try:
-            await self._parcels.receive(name, path)
-            return await asyncio.to_thread(path.read_bytes)
-        except Altered:
-            raise _damaged() from None
-        finally:
-            path.unlink(missing_ok=True)
+        path = fresh(self._files.aside or self._files.private, "carried")
+        with ours(self._files.aside):
+            try:
+                await self._parcels.receive(name, path)
+                return await asyncio.to_thread(path.read_bytes)
+            except Altered:
+                raise _damaged() from None
+            finally:
+                path.unlink(missing_ok=True)
 
 
 def _damaged() -> StateError:

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
+from recoup.aside import ours
 from recoup.depot.parcels import Parcels
 from recoup.depot.sealing import Altered
 from recoup.durable import write_whole
@@ -65,6 +66,7 @@ class ShippedWorkspaces:
         self._open_parcels = open_parcels
         self._parcels = open_parcels(run_id)
         self._private = files.private
+        self._claimed = files.aside
         self._own = files.aside or files.private
         """Where is made what then gets its name."""
         self._sends = sends
@@ -267,7 +269,8 @@ class ShippedWorkspaces:
     @contextlib.asynccontextmanager
     async def _aside(self) -> AsyncIterator[Path]:
         path = self._own / f"{_ASIDE}{secrets.token_hex(4)}"
-        path.mkdir(parents=True, mode=0o700)
+        with ours(self._claimed):
+            path.mkdir(parents=True, mode=0o700)
         try:
             yield path
         finally:

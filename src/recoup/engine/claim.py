@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 
-from recoup.errors import LedgerError
+from recoup.errors import LeaseLost, LedgerError
 from recoup.model.ids import Lease, ProcessIdentity
 from recoup.model.storage import Crowd, LeaseRow
 from recoup.ports import Holding, Ledger
@@ -58,6 +58,22 @@ async def claim_within(world: Holding, run_id: str, crowds: Sequence[Crowd]) -> 
         assert row is not None or crowds, f"run {run_id}: a claim was refused without a lease"
         return Crowded() if row is None or row.owner is None else Held(row)
     return Claimed(lease, lease.replaced)
+
+
+async def claim_above(world: Holding, taken: Claimed, epoch: int) -> Claimed:
+    """The same under an epoch higher than this one, which the run's folder has seen: a ledger that was restored from a
+    backup does not know it any more, and gives it again. Raises LeaseLost."""
+    lease = taken.lease
+    while lease.epoch <= epoch:
+        now, wanted = world.clock.now(), (lease.run_id, lease.owner, lease.ttl_s)
+        higher = await world.ledger.claim(*wanted, now, over_epoch=lease.epoch)
+        if higher is None:
+            raise LeaseLost(
+                f"run {lease.run_id} has another driver by now",
+                hint=f"See who has it: recoup show {lease.run_id}",
+            )
+        lease = higher
+    return Claimed(lease, taken.replaced)
 
 
 @contextlib.asynccontextmanager

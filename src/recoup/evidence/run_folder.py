@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from recoup.aside import enter, remove_file
+from recoup.aside import enter, newest, newest_epoch, remove_file
 from recoup.durable import OWNER_ONLY_FOLDER, copy_whole, make_folder, write_whole
+from recoup.errors import StateError
 from recoup.model.redacted import Redacted
 from recoup.ports import Redactor
 
@@ -39,16 +40,31 @@ class RunFolder:
         make_folder(self.root)
         self.root.chmod(OWNER_ONLY_FOLDER)
 
+    @property
+    def newest_epoch(self) -> int:
+        """Of all who have driven it here; 0 before the first."""
+        return newest_epoch(self.root)
+
     def driven(self, epoch: int) -> RunFolder:
         """The same in the hands of the driver with this epoch; whoever drove before can change nothing any more.
-        Raises LeaseLost."""
-        self.make()
-        return RunFolder(self.root, enter(self.root, epoch))
+        Raises LeaseLost, StateError."""
+        try:
+            self.make()
+            return RunFolder(self.root, enter(self.root, epoch))
+        except OSError as error:
+            raise StateError.of(error) from error
+
+    def after_the_last(self) -> RunFolder:
+        """The same as its last driver left it: who writes after the next one has entered writes nothing."""
+        return RunFolder(self.root, newest(self.root))
 
     def take_log(self, step_index: int) -> None:
-        """From whoever may still have it open: what they write goes to nobody."""
-        if self.log_path(step_index).is_file():
-            copy_whole(self.log_path(step_index), aside=self.aside)
+        """From whoever may still have it open: what they write goes to nobody. Raises LeaseLost, StateError."""
+        try:
+            if self.log_path(step_index).is_file():
+                copy_whole(self.log_path(step_index), aside=self.aside)
+        except OSError as error:
+            raise StateError.of(error) from error
 
     def log_path(self, step_index: int) -> Path:
         return self.artifacts / "logs" / "steps" / f"step-{step_index:04d}.log"

@@ -146,9 +146,10 @@ class Reporter:
         )
 
     async def _write(self, run_id: str) -> Written:
-        page = await self.html(run_id)
-        path = self._folder_of(run_id).artifacts / "report.html"
-        await asyncio.to_thread(write_whole, path, page.encode(), durable=False)
+        # Before the page is made: whoever stands still meanwhile must not put it in the place of a newer one.
+        files = self._folder_of(run_id).after_the_last()
+        page, path = await self.html(run_id), files.artifacts / "report.html"
+        await asyncio.to_thread(write_whole, path, page.encode(), durable=False, aside=files.aside)
         return Written(path)
 
     async def report(self, run_id: str, until: Instant | None = None) -> Report:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from recoup.engine.breaking import blocked_words, kept_out
-from recoup.engine.claim import Claimed, Held, claim, or_released
+from recoup.engine.claim import Claimed, Held, claim, claim_above, or_released
 from recoup.engine.driver import Driver
 from recoup.engine.entry import is_redelivery
 from recoup.engine.generations import Generations
@@ -72,7 +72,10 @@ class Driving:
             events = await self._records.events(run_id)
             return fold(run_id, events) if events else None
 
-        async def driver(state: RunState, taken: Claimed) -> Driver:
+        async def driver(state: RunState, claimed: Claimed) -> Driver:
+            taken = await self._above(claimed)
+            if taken.lease != claimed.lease:
+                state = await self._records.state(state.run_id)
             job = await self._jobs.of(state, watcher(state), taken.lease)
             return Driver(self._world, job, state, taken.lease, taken.replaced, vouched=True)
 
@@ -84,7 +87,7 @@ class Driving:
 
     async def carry_out(self, control: Control) -> RunState | None:
         """Carry out the controls of a run that nobody drives. None: somebody does, or did a moment ago."""
-        taken = await claim(self._world, control.run_id)
+        taken = await self._claimed(control.run_id)
         if isinstance(taken, Held):
             return None
         async with or_released(self._world.ledger, taken.lease):
@@ -151,7 +154,7 @@ class Driving:
         return lease
 
     async def _driver(self, run_id: str, watcher: Watcher) -> Driver:
-        taken = await claim(self._world, run_id)
+        taken = await self._claimed(run_id)
         if isinstance(taken, Held):
             raise UsageError(_held_words(run_id, taken), hint=f"Watch it: recoup events {run_id} --follow")
         async with or_released(self._world.ledger, taken.lease):
@@ -168,6 +171,14 @@ class Driving:
                     await self._answered(driver)
                 raise
         return driver
+
+    async def _claimed(self, run_id: str) -> Claimed | Held:
+        taken = await claim(self._world, run_id)
+        return taken if isinstance(taken, Held) else await self._above(taken)
+
+    async def _above(self, taken: Claimed) -> Claimed:
+        """All who have driven it here were before us, also those of whom the ledger does not know."""
+        return await claim_above(self._world, taken, self._records.files(taken.lease.run_id).newest_epoch)
 
     async def _answered(self, driver: Driver) -> RunState:
         """A run may end by an answer too: by a wish, or because its driver was lost once too often."""

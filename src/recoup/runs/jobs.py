@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,8 @@ class Jobs(msgspec.Struct, frozen=True):
         files = self.records.files(state.run_id).driven(lease.epoch)
         for record in state.steps:
             if record.open is not None:
-                files.take_log(record.index)
+                # Beside the event loop, which has the leases of other runs to renew: a log may be large.
+                await asyncio.to_thread(files.take_log, record.index)
         if self.shipping is not None:
             inner = workspaces_of(files) if state.plan.workspace else None
             await self.shipping.enter(state, files, inner, lease.epoch)

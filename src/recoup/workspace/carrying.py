@@ -94,7 +94,8 @@ def unpack_anew(git: Git, layout: Layout, packed: Sequence[Packed], wanted: Snap
 
 def unpack_more(git: Git, layout: Layout, origin: Origin, packed: Sequence[Packed], wanted: Snapshot) -> None:
     """Into the store that is there."""
-    _take_in(git, Store(git, layout.store, origin.object_format, set()), layout, origin, packed, wanted)
+    store = Store(git, layout.store, origin.object_format, set(), layout.aside)
+    _take_in(git, store, layout, origin, packed, wanted)
 
 
 def _take_in(

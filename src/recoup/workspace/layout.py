@@ -70,8 +70,9 @@ class Layout:
         return fresh(self.aside, name)
 
     def publish(self, built: Path, path: Path) -> None:
-        """Give it its name. Raises LeaseLost."""
+        """Give it its name, also where the folder that it belongs in was removed. Raises LeaseLost."""
         with ours(self.aside):
+            private_folder(path.parent)
             built.rename(path)
 
     def discard(self, path: Path) -> None:

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
+from recoup.aside import remove_file
 from recoup.durable import sync_directory, write_whole
 from recoup.errors import CheckpointBroken, WorkspaceError
 from recoup.workspace.blobs import CHUNK_BYTES, moved
@@ -34,12 +35,16 @@ def make_store(git: Git, path: Path, object_format: str) -> None:
 class Store:
     """Objects in, objects out, every one checked against its id."""
 
-    def __init__(self, git: Git, path: Path, object_format: str, known: set[str]) -> None:
-        """`known`: ids that were seen in the store or made durable in it; outlives this object."""
+    def __init__(
+        self, git: Git, path: Path, object_format: str, known: set[str], aside: Path | None = None
+    ) -> None:
+        """`known`: ids that were seen in the store or made durable in it; outlives this object. `aside`: the folder of
+        the driver that adds to it."""
         self._git = git
         self._path = path
         self._format = object_format
         self._known = known
+        self._aside = aside
 
     def git(self, *args: str | bytes | Path, stdin: bytes = b"") -> bytes:
         return self._git.run(f"--git-dir={self._path}", *args, stdin=stdin)
@@ -89,7 +94,7 @@ class Store:
         return self.git("cat-file", f"--batch-check={fields}", stdin=questions).splitlines() if ids else []
 
     def _keep(self, write: Callable[[Path], str]) -> None:
-        """`write` makes the pack and returns its name."""
+        """`write` makes the pack and returns its name. Raises LeaseLost."""
         folder = self._path / "objects" / "pack"
         aside = folder / f"tmp_pack_{secrets.token_hex(8)}"
         index = folder / f"tmp_idx_{secrets.token_hex(8)}"
@@ -103,9 +108,10 @@ class Store:
             index.rename(made[2])
             sync_directory(folder)
         except BaseException:
-            # Also what is visible already: it may not be durable, and would be taken for stored next time.
+            # Also what is visible already: it may not be durable, and would be taken for stored next time. But once we
+            # were replaced, a pack of that name may be the heir's.
             for path in made:
-                path.unlink(missing_ok=True)
+                remove_file(path, self._aside)
             raise
 
     def _packed(self, aside: Path, blobs: Mapping[str, FileSource], trees: Mapping[str, bytes]) -> str:

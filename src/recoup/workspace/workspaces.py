@@ -308,7 +308,8 @@ class GitWorkspaces:
         return Place(root, self._layout, origin, ids, self._indexes, self._saved_manifests, self._entries_max)
 
     def _store(self, git: Git) -> Store:
-        return Store(git, self._layout.store, self._origin().object_format, self._known_objects)
+        layout, object_format = self._layout, self._origin().object_format
+        return Store(git, layout.store, object_format, self._known_objects, layout.aside)
 
     def _origin(self) -> Origin:
         try:
