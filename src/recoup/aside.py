@@ -8,6 +8,7 @@ finds no folder there. No clock could tell it so in time; here the kernel of the
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from collections.abc import Iterator
@@ -18,6 +19,8 @@ from recoup.errors import LeaseLost, RecoupError
 
 LEFT = "left-"
 """What drivers before this one left: moved here, so that it is out of their reach."""
+BARRED_MAX = 1_000
+"""So many claims later nobody stands still any more who was before them."""
 _NAME = ".epoch-"
 _OWNER_ONLY = 0o700
 _OWNER_ONLY_FILE = 0o600
@@ -47,6 +50,8 @@ def enter(run_dir: Path, epoch: int) -> Path:
     with ours(own):
         for other in others:
             _take_away(run_dir / f"{_NAME}{other}", own)
+            if other < epoch - BARRED_MAX:
+                (run_dir / f"{_NAME}{other}").unlink()
         for left in _all_left(own):
             # Whoever was ended between taking a folder away and barring its name has left that to us.
             _bar(run_dir / f"{_NAME}{left.name.split('-')[1]}")
@@ -100,8 +105,8 @@ def open_to_append(path: Path, aside: Path | None = None) -> int:
         return os.open(path, _APPEND, _OWNER_ONLY_FILE)
     name, is_there = fresh(aside, path.name), path.exists()
     with ours(aside):
-        if is_there:
-            name.hardlink_to(path)
+        if is_there and not _linked(path, name):
+            return os.open(path, _APPEND, _OWNER_ONLY_FILE)
         opened = os.open(name, _APPEND, _OWNER_ONLY_FILE)
         try:
             name.unlink() if is_there else name.rename(path)
@@ -111,8 +116,20 @@ def open_to_append(path: Path, aside: Path | None = None) -> int:
     return opened
 
 
+def _linked(path: Path, name: Path) -> bool:
+    """False: this disk has one name for each file."""
+    try:
+        name.hardlink_to(path)
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS):
+            raise
+        return False
+    return True
+
+
 def _epochs(run_dir: Path) -> set[int]:
-    return {int(path.name.removeprefix(_NAME)) for path in run_dir.glob(f"{_NAME}*")}
+    names = [path.name.removeprefix(_NAME) for path in run_dir.glob(f"{_NAME}*")]
+    return {int(name) for name in names if name.isdecimal()}
 
 
 def _take_away(theirs: Path, own: Path) -> None:

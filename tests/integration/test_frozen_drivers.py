@@ -4,6 +4,7 @@ Awake again it changes nothing that its heir has."""
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import sys
 import threading
@@ -15,13 +16,17 @@ from typing import Any
 import pytest
 from tests.integration.test_workspace_create import commit_all, git
 
-from recoup.aside import enter
-from recoup.errors import LeaseLost
+from recoup.aside import BARRED_MAX, enter
+from recoup.engine.claim import Claimed, claim, claim_above
+from recoup.errors import LeaseLost, StateError
 from recoup.evidence.run_folder import RunFolder
 from recoup.evidence.vault import Vault
 from recoup.model.workspace import GitSource, Snapshot
 from recoup.redaction.redactor import SecretRedactor
 from recoup.runtimes.step_log import StepLog
+from recoup.testing.clock import FakeClock
+from recoup.testing.house import House, plan_of
+from recoup.testing.runtime import ScriptedRuntime
 from recoup.workspace.workspaces import GitWorkspaces
 
 CALLS = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.symlink", "os.link", "open"}
@@ -321,3 +326,41 @@ def _folder(path: Path) -> Path:
 def _log(files: RunFolder, own: Path | None) -> None:
     with suppress(OSError), StepLog(files.log_path(0), REDACTOR, 1 << 20, f"--- {own and own.name}", own):
         pass
+
+
+def test_names_of_drivers_that_went_long_ago_do_not_pile_up(tmp_path: Path) -> None:
+    run = _folder(tmp_path / "run")
+    for epoch in (1, 2, 3, BARRED_MAX + 3):
+        enter(run, epoch)
+    assert sorted(path.name for path in run.iterdir()) == [f".epoch-{BARRED_MAX + 3}", ".epoch-3"]
+
+
+def test_a_name_that_is_no_epoch_is_left_alone(tmp_path: Path) -> None:
+    run = _folder(tmp_path / "run")
+    (run / ".epoch-1 (copy)").mkdir()
+    enter(run, 1)
+    assert enter(run, 2).is_dir()
+    assert (run / ".epoch-1 (copy)").is_dir()
+
+
+def test_a_log_goes_on_where_files_have_one_name_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    files = RunFolder(tmp_path / "run").driven(1)
+    _log(files, files.aside)
+    monkeypatch.setattr(os, "link", refused)
+    _log(files, files.aside)
+    assert files.log_path(0).read_text() == "--- .epoch-1\n" * 2
+
+
+async def test_a_folder_that_was_driven_under_far_higher_epochs_is_not_this_ledgers(tmp_path: Path) -> None:
+    house = House(tmp_path, ScriptedRuntime(), FakeClock())
+    taken = await claim(house.world, await house.submit(plan_of("a")))
+    assert isinstance(taken, Claimed)
+    with pytest.raises(StateError, match=r"under epoch 5000, .* knows of 1 only"):
+        await claim_above(house.world, taken, 5_000)
+    assert (await claim_above(house.world, taken, 3)).lease.epoch == 4
+    await house.ledger.close()

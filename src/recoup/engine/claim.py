@@ -7,12 +7,13 @@ from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 
-from recoup.errors import LeaseLost, LedgerError
+from recoup.errors import LeaseLost, LedgerError, StateError
 from recoup.model.ids import Lease, ProcessIdentity
 from recoup.model.storage import Crowd, LeaseRow
 from recoup.ports import Holding, Ledger
 
 CLAIMS_MAX = 100
+_FORGOTTEN_MAX = 1_000
 
 
 class Claimed(msgspec.Struct, frozen=True):
@@ -62,8 +63,13 @@ async def claim_within(world: Holding, run_id: str, crowds: Sequence[Crowd]) -> 
 
 async def claim_above(world: Holding, taken: Claimed, epoch: int) -> Claimed:
     """The same under an epoch higher than this one, which the run's folder has seen: a ledger that was restored from a
-    backup does not know it any more, and gives it again. Raises LeaseLost."""
+    backup does not know it any more, and gives it again. Raises LeaseLost, StateError."""
     lease = taken.lease
+    if epoch - lease.epoch > _FORGOTTEN_MAX:
+        raise StateError(
+            f"run {lease.run_id} was driven here under epoch {epoch}, and its ledger knows of {lease.epoch} only",
+            hint="See that RECOUP_DATABASE and RECOUP_HOME belong together.",
+        )
     while lease.epoch <= epoch:
         now, wanted = world.clock.now(), (lease.run_id, lease.owner, lease.ttl_s)
         higher = await world.ledger.claim(*wanted, now, over_epoch=lease.epoch)
