@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,10 @@ def made_errors(path: Path) -> Iterator[tuple[Path, ast.Call, type[RecoupError]]
             yield path, node, ERRORS[node.func.id]
 
 
-MADE = [made for path in sorted(SOURCE.rglob("*.py")) for made in made_errors(path)]
+@cache
+def all_made() -> list[tuple[Path, ast.Call, type[RecoupError]]]:
+    """Asked for when a test needs it: to read the whole source is too much for who only collects tests."""
+    return [made for path in sorted(SOURCE.rglob("*.py")) for made in made_errors(path)]
 
 
 def says_what_to_do(call: ast.Call, kind: type[RecoupError]) -> bool:
@@ -37,12 +41,12 @@ def says_what_to_do(call: ast.Call, kind: type[RecoupError]) -> bool:
 
 
 def test_every_error_says_what_to_do() -> None:
-    silent = [f"{path}:{call.lineno}" for path, call, kind in MADE if not says_what_to_do(call, kind)]
+    silent = [f"{path}:{call.lineno}" for path, call, kind in all_made() if not says_what_to_do(call, kind)]
     assert not silent, f"say it with hint=: {silent}"
 
 
 def test_no_hint_is_empty() -> None:
-    for path, call, _ in MADE:
+    for path, call, _ in all_made():
         for one in call.keywords:
             blank = isinstance(one.value, ast.Constant) and not one.value.value
             assert one.arg != "hint" or not blank, f"{path}:{call.lineno}"
