@@ -175,8 +175,27 @@ def test_the_browser_is_found_in_a_fixed_order(tmp_path: Path) -> None:
     assert needed_browser(environ).executable == chrome
     chromium = program(tmp_path / "bin", "chromium")
     assert needed_browser(environ).executable == chromium
+    shell = program(tmp_path / "bin", "chromium-headless-shell")
+    assert needed_browser(environ).executable == shell
+    assert needed_browser(environ, window=True).executable == chromium
     assert needed_browser({**environ, "RECOUP_BROWSER": "chrome"}).executable == chrome
     assert needed_browser({**environ, "RECOUP_BROWSER": own}).executable == own
     for wrong in ("netscape", str(tmp_path / "nothing"), "msedge"):
         with pytest.raises(SettingsError, match="RECOUP_BROWSER"):
             find_browser({**environ, "RECOUP_BROWSER": wrong})
+
+
+@pytest.mark.parametrize(
+    "path", ["chrome-linux/headless_shell", "chrome-headless-shell-linux64/chrome-headless-shell"]
+)
+def test_a_shell_that_was_downloaded_is_preferred_unless_a_window_is_wanted(
+    tmp_path: Path, path: str
+) -> None:
+    environ = {"PATH": str(tmp_path / "bin"), "PLAYWRIGHT_BROWSERS_PATH": str(tmp_path)}
+    shell = program(tmp_path, f"chromium_headless_shell-1234/{path}")
+    assert needed_browser(environ).executable == shell
+    with pytest.raises(SettingsError, match="recoup browser install --window"):
+        needed_browser(environ, window=True)
+    whole = program(tmp_path, "chromium-1234/chrome-linux64/chrome")
+    assert needed_browser(environ).executable == shell
+    assert needed_browser(environ, window=True).executable == whole

@@ -21,22 +21,24 @@ def browser() -> None:
 
 
 @browser.command()
+@click.option("--window", is_flag=True, help="One that can show a window, as `recoup record` needs.")
 @json_option
-def install(as_json: bool) -> None:
+def install(window: bool, as_json: bool) -> None:
     """Find Chromium or Chrome, and install Chromium if there is none.
 
-    Taken is what RECOUP_BROWSER names (a path, or chromium, chrome, chrome-beta, msedge), or Chromium or Chrome of this
-    system, or one that Playwright has downloaded. If there is none: as root Debian's package, otherwise Playwright's.
+    Taken is what RECOUP_BROWSER names (a path, or headless-shell, chromium, chrome, chrome-beta, msedge), or Chromium's
+    headless shell, Chromium or Chrome of this system, or one that Playwright has downloaded. If there is none: as root
+    Debian's package, otherwise Playwright's.
 
     \b
     Examples:
       recoup browser install
-      recoup browser install --json
+      recoup browser install --window --json
     """
     from recoup.errors import SettingsError
     from recoup.runtimes.browser.finding import browser_version, has_library, install_browser
 
-    found = install_browser(os.environ, lambda words: click.echo(words, err=True))
+    found = install_browser(os.environ, lambda words: click.echo(words, err=True), window=window)
     version = browser_version(found)
     if version is None:
         raise SettingsError(

@@ -17,16 +17,20 @@ from recoup.errors import SettingsError
 
 VARIABLE: Final = "RECOUP_BROWSER"
 _CHANNELS: Final = {
+    "headless-shell": ("chromium-headless-shell", "chrome-headless-shell"),
     "chromium": ("chromium", "chromium-browser"),
     "chrome": ("google-chrome-stable", "google-chrome"),
     "chrome-beta": ("google-chrome-beta",),
     "chrome-unstable": ("google-chrome-unstable",),
     "msedge": ("microsoft-edge-stable", "microsoft-edge"),
 }
-_SYSTEM: Final = ("chromium", "chrome")
-"""Channels that are taken without being asked for, in this order."""
-_OWN: Final = "chromium-*/chrome-linux*/chrome"
-"""Where the automation library keeps those that it downloads."""
+_SHELL: Final = "headless-shell"
+_SYSTEM: Final = (_SHELL, "chromium", "chrome")
+"""Channels that are taken without being asked for, in this order. The first can show no window."""
+_OWN: Final = ("chromium_headless_shell-*/chrome-*/*headless*shell", "chromium-*/chrome-linux*/chrome")
+"""Where the automation library keeps those that it downloads, likewise."""
+_BEHIND: Final = {"/usr/bin/chromium-headless-shell": "/usr/lib/chromium/chromium-headless-shell"}
+"""Debian's script waits for the program instead of becoming it: whoever killed the script would leave the browser."""
 _INSTALL_S: Final = 900
 _VERSION_S: Final = 20
 
@@ -38,22 +42,27 @@ class FoundBrowser:
     """How it was found, in words."""
 
 
-def find_browser(environ: Mapping[str, str]) -> FoundBrowser | None:
-    """The one that is asked for, or the first there is. Raises SettingsError if the former is not there."""
+def find_browser(environ: Mapping[str, str], *, window: bool = False) -> FoundBrowser | None:
+    """The one that is asked for, or the first there is. Raises SettingsError if the former is not there.
+
+    `window`: it must be able to show one."""
     wanted = environ.get(VARIABLE, "").strip()
     if wanted:
         return _wanted(wanted, environ)
-    for channel in _SYSTEM:
+    for channel in _SYSTEM[window:]:
         if executable := _channel(channel, environ):
             return FoundBrowser(executable, "installed on this system")
-    own = _downloaded(environ)
+    own = next(filter(None, (_downloaded(pattern, environ) for pattern in _OWN[window:])), None)
     return FoundBrowser(own, "downloaded by Playwright") if own else None
 
 
-def needed_browser(environ: Mapping[str, str]) -> FoundBrowser:
-    found = find_browser(environ)
+def needed_browser(environ: Mapping[str, str], *, window: bool = False) -> FoundBrowser:
+    found = find_browser(environ, window=window)
     if found is None:
-        raise SettingsError("there is no Chromium on this machine", hint="Get one: recoup browser install")
+        what, how = ("Chromium that can show a window", " --window") if window else ("Chromium", "")
+        raise SettingsError(
+            f"there is no {what} on this machine", hint=f"Get one: recoup browser install{how}"
+        )
     return found
 
 
@@ -72,16 +81,18 @@ def browser_version(found: FoundBrowser) -> str | None:
     return said.stdout.strip() or None
 
 
-def install_browser(environ: Mapping[str, str], say: Callable[[str], None]) -> FoundBrowser:
+def install_browser(
+    environ: Mapping[str, str], say: Callable[[str], None], *, window: bool = False
+) -> FoundBrowser:
     """Get one if there is none: Debian's package where that may be installed, the automation library's otherwise."""
-    found = find_browser(environ)
+    found = find_browser(environ, window=window)
     if found is not None:
         return found
     tried: list[str] = []
-    for words, commands in _ways():
+    for words, commands in _ways(window):
         say(words)
         problem = _run_all(commands, environ)
-        found = find_browser(environ)
+        found = find_browser(environ, window=window)
         if found is not None:
             return found
         tried.append(f"{' '.join(commands[-1])}: {problem or 'no browser was found afterwards'}")
@@ -91,15 +102,24 @@ def install_browser(environ: Mapping[str, str], say: Callable[[str], None]) -> F
     )
 
 
-def _ways() -> list[tuple[str, list[list[str]]]]:
+def _ways(window: bool) -> list[tuple[str, list[list[str]]]]:
     ways: list[tuple[str, list[list[str]]]] = []
     if os.geteuid() == 0 and shutil.which("apt-get"):
-        install = ["apt-get", "install", "-qq", "-y", "--no-install-recommends", "chromium"]
-        ways.append(
-            ("installing Debian's package chromium (about 40 s)", [["apt-get", "update", "-qq"], install])
-        )
+        # Older Debians have no package of the shell alone.
+        for package in ("chromium-headless-shell", "chromium")[window:]:
+            install = ["apt-get", "install", "-qq", "-y", "--no-install-recommends", package]
+            words = f"installing Debian's package {package} (about 40 s)"
+            ways.append((words, [["apt-get", "update", "-qq"], install]))
     if has_library():
-        download = [sys.executable, "-m", "playwright", "install", "chromium"]
+        # With `--only-shell` it leaves out the other, which is twice as large.
+        download = [
+            sys.executable,
+            "-m",
+            "playwright",
+            "install",
+            *([] if window else ["--only-shell"]),
+            "chromium",
+        ]
         ways.append(("downloading Playwright's Chromium", [download]))
     return ways
 
@@ -137,10 +157,14 @@ def _wanted(wanted: str, environ: Mapping[str, str]) -> FoundBrowser:
 
 def _channel(name: str, environ: Mapping[str, str]) -> str | None:
     path = environ.get("PATH")
-    return next(filter(None, (shutil.which(program, path=path) for program in _CHANNELS.get(name, ()))), None)
+    found = next(
+        filter(None, (shutil.which(program, path=path) for program in _CHANNELS.get(name, ()))), None
+    )
+    behind = _BEHIND.get(found or "")
+    return behind if behind and os.access(behind, os.X_OK) else found
 
 
-def _downloaded(environ: Mapping[str, str]) -> str | None:
+def _downloaded(pattern: str, environ: Mapping[str, str]) -> str | None:
     folder = environ.get("PLAYWRIGHT_BROWSERS_PATH") or Path(environ.get("HOME", "/"), ".cache/ms-playwright")
-    found = sorted(str(path) for path in Path(folder).glob(_OWN) if os.access(path, os.X_OK))
+    found = sorted(str(path) for path in Path(folder).glob(pattern) if os.access(path, os.X_OK))
     return found[-1] if found else None

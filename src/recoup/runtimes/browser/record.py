@@ -45,7 +45,7 @@ async def watch(
     wanted: Wanted, describe: Describe, environ: Mapping[str, str], opened: Callable[[], None]
 ) -> Watched:
     """Until the window is closed, Ctrl-C, the end of the script, or a limit; `opened` is called when it may begin."""
-    found = needed_browser(environ)
+    found = needed_browser(environ, window=not wanted.headless)
     if not wanted.headless and not (environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY")):
         raise SettingsError(
             "there is no display to open a browser on",
