@@ -7,6 +7,7 @@ starts a new interpreter instead.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import importlib
@@ -17,8 +18,9 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -241,7 +243,25 @@ def main(control: socket.socket) -> None:
         from recoup.cli.main import main as recoup
 
         become(command)
+        end_as_a_command_does(recoup)
+
+
+def end_as_a_command_does(recoup: Callable[[], None]) -> None:
+    """But for the last part of an interpreter's end, which takes every module apart: in a fork that copies them all."""
+    code: object = None
+    try:
         recoup()
+    except SystemExit as end:
+        code = end.code
+    assert code is None or isinstance(code, int), "whatever else an interpreter would print"
+    threading._shutdown()  # type: ignore[attr-defined]  # it waits for threads, and for what they have registered
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        code = code or 120
+    os._exit(code or 0)
 
 
 def load() -> None:
