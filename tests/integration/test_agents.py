@@ -11,7 +11,6 @@ import os
 import secrets
 import shutil
 import socket
-import subprocess
 import urllib.request
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from tests.repositories import new_repository
 
 from recoup.clock import SystemClock
 from recoup.model import events as ev
@@ -111,19 +111,9 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     house = House(tmp_path / "house", clock=SystemClock(), policy=Policy(backoff_ms=1, stop_grace_seconds=1))
     made = Bench(house, tmp_path, quiet(tmp_path))
     house.world.runtimes["agent"] = AgentRuntime(LinuxKeeper(), made.open_log)  # type: ignore[index]
-    repository(tmp_path / "repo")
+    new_repository(tmp_path / "repo", {"README": "hello\n"})
     yield made
     await house.ledger.close()
-
-
-def repository(path: Path) -> None:
-    path.mkdir()
-    (path / "README").write_text("hello\n")
-    identity = ("-c", "user.name=A", "-c", "user.email=a@localhost")
-    for words in (("init", "-q", "-b", "main"), ("add", "-A"), (*identity, "commit", "-q", "-m", "first")):
-        subprocess.run(
-            ["git", "-C", str(path), *words], check=True, env={"PATH": os.environ["PATH"], "HOME": str(path)}
-        )
 
 
 def quiet(folder: Path) -> dict[str, str]:

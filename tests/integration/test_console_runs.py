@@ -6,7 +6,6 @@ import base64
 import importlib
 import re
 import socket
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 from tests.integration.browser_house import needs_browser
 from tests.integration.console_reader import Reader, append_to, browsing, signed_in
 from tests.integration.gateway_house import Gateway, gateway
+from tests.repositories import new_repository
 
 from recoup.gateway.console import run_view
 from recoup.gateway.control_shapes import ControlPreviews
@@ -76,12 +76,7 @@ def broken(house: Gateway) -> str:
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("origin")
-    (folder / "a.txt").write_text("one\n")
-    git = ["git", "-c", "user.email=a@example.org", "-c", "user.name=a"]
-    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
-        subprocess.run([*git, *words], cwd=folder, check=True)
-    return folder
+    return new_repository(tmp_path_factory.mktemp("origin"), {"a.txt": "one\n"})
 
 
 def at_work(house: Gateway, plan: str = SLOW, step: str = "b") -> str:

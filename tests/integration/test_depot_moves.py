@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.repositories import git, new_repository
 
 from recoup.app import App, open_app
 from recoup.documents.plan_file import parse_plan
@@ -89,12 +90,8 @@ class Machine:
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    repository = tmp_path / "repository"
-    (repository / "src").mkdir(parents=True)
-    (repository / "src" / "main.txt").write_text("first\n")
-    git = ["git", "-C", str(repository), "-c", "user.name=n", "-c", "user.email=e@x"]
-    for words in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-qm", "first"], ["tag", "v1"]):
-        subprocess.run([*git, *words], check=True)
+    repository = new_repository(tmp_path / "repository", {"src/main.txt": "first\n"})
+    git(repository, "tag", "v1")
     return repository
 
 

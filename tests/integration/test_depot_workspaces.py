@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.repositories import git, new_repository
 
 from recoup.depot import workspaces as shipped
 from recoup.depot.folder import FolderDepot
@@ -76,14 +77,9 @@ def machines(tmp_path: Path) -> Machines:
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("source") / "repository"
-    path.mkdir()
-    (path / "one").write_text("1\n")
-    (path / "noise").write_bytes(os.urandom(3_000))
-    git = ["git", "-C", str(path), "-c", "user.name=n", "-c", "user.email=e@x"]
-    for words in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-qm", "first"]):
-        subprocess.run([*git, *words], check=True)
-    subprocess.run([*git, "branch", "other"], check=True)
+    files: dict[str, str | bytes] = {"one": "1\n", "noise": os.urandom(3_000)}
+    path = new_repository(tmp_path_factory.mktemp("source") / "repository", files)
+    git(path, "branch", "other")
     return path
 
 
@@ -107,11 +103,9 @@ def contents(path: Path) -> dict[str, bytes | None]:
 
 def source_of(kind: str, repository: Path, folder: Path) -> Source:
     if kind == "shallow":
-        more = ["-c", "user.name=n", "-c", "user.email=e@x", "commit", "-q", "--allow-empty", "-m", "second"]
-        subprocess.run(["git", "clone", "-q", str(repository), str(folder / "full")], check=True)
-        subprocess.run(["git", "-C", str(folder / "full"), *more], check=True)
-        args = ["git", "clone", "-q", "--depth", "1", f"file://{folder}/full", str(folder / "shallow")]
-        subprocess.run(args, check=True)
+        git(folder, "clone", "-q", str(repository), "full")
+        git(folder / "full", "commit", "-q", "--allow-empty", "-m", "second")
+        git(folder, "clone", "-q", "--depth", "1", f"file://{folder}/full", "shallow")
         return GitSource(str(folder / "shallow"))
     return FolderSource(str(repository)) if kind == "folder" else GitSource(str(repository))
 

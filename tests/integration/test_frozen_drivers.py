@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.integration.test_workspace_create import commit_all, git
+from tests.repositories import new_repository
 
 from recoup.aside import BARRED_MAX, enter
 from recoup.engine.claim import Claimed, claim, claim_above
@@ -144,12 +144,7 @@ async def _done(deed: Deed, run: Path, own: Path) -> None:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    path = tmp_path / "users"
-    path.mkdir()
-    git(path, "init", "--quiet", "--initial-branch=main")
-    (path / "README").write_text("first\n")
-    commit_all(path, "first")
-    return path
+    return new_repository(tmp_path / "users", {"README": "first\n"})
 
 
 async def test_whoever_was_replaced_while_making_a_workspace_leaves_that_of_the_heir_alone(

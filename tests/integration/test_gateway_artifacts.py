@@ -11,6 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 from tests.integration.gateway_house import Gateway, gateway
+from tests.repositories import new_repository
 
 from recoup.evidence.folder import FolderEvidence
 from recoup.gateway.artifact_shapes import AttemptDetail
@@ -44,11 +45,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
 @pytest.fixture(scope="module")
 def run_id(house: Gateway, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A run whose second step failed once; each has changed a file."""
-    repo = tmp_path_factory.mktemp("repo")
-    (repo / "file.txt").write_text("first\n")
-    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "begin"]):
-        named = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
-        subprocess.run(["git", "-C", str(repo), *named, *words], check=True)
+    repo = new_repository(tmp_path_factory.mktemp("repo"), {"file.txt": "first\n"})
     found = house.submit(PLAN.replace("REPO", str(repo)))
     house.wait(found, lambda run: run["status"] == "succeeded")
     return found

@@ -22,8 +22,8 @@ from tests.integration.test_agents import (
     codex,
     needs_claude,
     needs_codex,
-    repository,
 )
+from tests.repositories import new_repository
 
 from recoup.app import tool_server
 from recoup.clock import SystemClock
@@ -126,7 +126,7 @@ def stand_in(bench: Bench, name: str) -> AgentAction:
 async def test_a_step_that_asks_for_a_hard_reset_goes_on_in_a_fresh_workspace(tmp_path: Path) -> None:
     """Any process of the step may ask; the attempt ends, and the next one finds nothing of what this one did."""
     (tmp_path / "house").mkdir()
-    repository(tmp_path / "repo")
+    new_repository(tmp_path / "repo", {"README": "hello\n"})
     house = House(tmp_path / "house", clock=SystemClock(), policy=Policy(backoff_ms=1, stop_grace_seconds=1))
 
     def open_log(_order: Any) -> StepLog:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
 import shlex
 import shutil
 import sqlite3
-import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from tests.repositories import commit_all, git, new_repository
 
 from recoup.clock import SystemClock
 from recoup.engine.claim import Claimed, claim
@@ -371,7 +370,7 @@ async def test_a_step_that_must_be_rebuilt_is_performed_again_after_the_restore(
 ) -> None:
     house = git_house
     (source / ".gitignore").write_text("deps/\n")
-    subprocess.run(["git", "init", "-q", str(source)], check=True, env=git_env())
+    git(source, "init", "-q")
     plan = plan_of(source, step("deps", "write deps/x 1", rebuild=Rebuild.RERUN), step("b"), step("c"))
     await failed_at(house, plan, "c")
     state = await house.go(plan, "two", reuse="one")
@@ -450,13 +449,13 @@ async def test_a_changed_source_invalidates_everything(house: Linked, source: Pa
 
 async def test_a_new_commit_invalidates_everything(git_house: Linked, source: Path) -> None:
     house = git_house
-    commit(source, "first")
+    new_repository(source, {})
     plan = msgspec.structs.replace(abc(source), workspace=GitSource(str(source)))
     await failed_at(house, plan, "c")
     state = await house.go(plan, "two", reuse="one")
     assert reused(state) == ["a", "b"]
     (source / "README").write_text("changed\n")
-    commit(source, "second")
+    commit_all(source, "second")
     await house.go(plan, "three", reuse="one")
     assert "another commit" in await reason_of_end(house, "three")
 
@@ -960,20 +959,3 @@ async def test_a_driver_that_is_lost_anywhere_in_between_changes_nothing(
     assert sorted(path.name for path in house.workspace("two").iterdir()) == ["README", "a", "b", "c"]
     assert len(reused(state)) == (2 if breaks else 3)
     assert fold("two", await house.ledger.read(run_stream("two"))) == state
-
-
-def git_env() -> dict[str, str]:
-    names = {f"GIT_{who}_{what}": "a" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    return {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1", **names}
-
-
-def git(store: Path, *words: str, stdin: bytes = b"") -> str:
-    done = subprocess.run(
-        ["git", f"--git-dir={store}", *words], check=True, capture_output=True, input=stdin, env=git_env()
-    )
-    return done.stdout.decode()
-
-
-def commit(folder: Path, message: str) -> None:
-    for words in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-q", "-m", message]):
-        subprocess.run(["git", "-C", str(folder), *words], check=True, capture_output=True, env=git_env())

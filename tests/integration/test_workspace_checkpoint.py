@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.repositories import commit_all, git, new_repository
 
 from recoup.errors import CheckpointBroken, WorkspaceError
 from recoup.model.workspace import Baseline, FolderSource, GitSource, Snapshot
@@ -23,20 +24,6 @@ from recoup.workspace.workspaces import GitWorkspaces
 
 Scene = Callable[[Path], None]
 Picture = dict[bytes, tuple[str, int, bytes]]
-
-
-def git(folder: Path, *args: str) -> bytes:
-    """As a step would run it: with the configuration that it finds."""
-    who = {
-        f"GIT_{role}_{what}": "step@example" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
-    }
-    environment = {**os.environ, **who, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
-    return subprocess.run(["git", *args], cwd=folder, env=environment, check=True, capture_output=True).stdout
-
-
-def commit_all(folder: Path, message: str) -> None:
-    git(folder, "add", "--all")
-    git(folder, "commit", "--quiet", "--message", message)
 
 
 def picture(root: Path) -> Picture:
@@ -66,16 +53,12 @@ def _seen(path: bytes) -> tuple[str, int, bytes]:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    path = tmp_path / "users"
-    path.mkdir()
-    git(path, "init", "--quiet", "--initial-branch=main")
-    (path / "README").write_text("hello\n")
+    files = {"README": "hello\n", "src/a.txt": "one\ntwo\n", ".gitignore": "*.log\nbuild/\n"}
+    path = new_repository(tmp_path / "users", files)
     (path / "tool.sh").write_text("#!/bin/sh\n")
     (path / "tool.sh").chmod(0o755)
-    (path / "src").mkdir()
-    (path / "src" / "a.txt").write_text("one\ntwo\n")
-    (path / ".gitignore").write_text("*.log\nbuild/\n")
-    commit_all(path, "first")
+    git(path, "add", "tool.sh")
+    git(path, "commit", "--quiet", "--amend", "--message", "first")
     git(path, "branch", "side")
     git(path, "tag", "v1")
     return path
@@ -364,10 +347,10 @@ async def test_an_index_in_several_files_comes_back(repository: Path, workspaces
     git(folder, "add", "README")
     copy = await restored(workspaces, await workspaces.snapshot(1))
     assert picture(copy) == picture(folder)
-    assert git(copy, "status", "--porcelain") == b"M  README\n"
+    assert git(copy, "status", "--porcelain") == "M  README"
 
 
-def _git_facts(folder: Path) -> list[bytes]:
+def _git_facts(folder: Path) -> list[str]:
     questions = (
         "status --porcelain=v2 --branch",
         "for-each-ref",
@@ -381,11 +364,11 @@ def _git_facts(folder: Path) -> list[bytes]:
 async def test_a_step_can_read_the_whole_history(repository: Path, workspaces: GitWorkspaces) -> None:
     await workspaces.create(GitSource(str(repository)))
     folder = workspaces.path(1)
-    assert git(folder, "log", "--oneline", "side").count(b"\n") == 1
-    assert git(folder, "describe", "--tags").strip() == b"v1"
-    assert git(folder, "remote") == b""
+    assert len(git(folder, "log", "--oneline", "side").splitlines()) == 1
+    assert git(folder, "describe", "--tags") == "v1"
+    assert git(folder, "remote") == ""
     assert not (folder / ".git" / "hooks").exists()
-    assert git(folder, "status", "--porcelain") == b""
+    assert git(folder, "status", "--porcelain") == ""
 
 
 async def test_what_is_in_the_store_is_what_git_finds_there(
@@ -669,7 +652,7 @@ async def test_a_run_folder_that_was_moved_still_works(tmp_path: Path, repositor
     (tmp_path / "run").rename(tmp_path / "moved")
     workspaces = GitWorkspaces(tmp_path / "moved")
     assert workspaces.current() == 1
-    assert git(workspaces.path(1), "log", "--oneline").count(b"\n") == 1
+    assert len(git(workspaces.path(1), "log", "--oneline").splitlines()) == 1
     assert await workspaces.matches(1, Snapshot(tree=baseline.tree, manifest=baseline.manifest))
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.repositories import commit_all, git, new_repository
 
 from recoup.aside import enter
 from recoup.errors import MachineTrouble, WorkspaceError
@@ -26,30 +27,9 @@ from recoup.workspace.disk import explained
 from recoup.workspace.workspaces import GitWorkspaces
 
 
-def git(folder: Path, *args: str) -> str:
-    who = {
-        f"GIT_{role}_{what}": "user@example" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
-    }
-    environment = {**os.environ, **who, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
-    done = subprocess.run(
-        ["git", *args], cwd=folder, env=environment, check=True, capture_output=True, text=True
-    )
-    return done.stdout.strip()
-
-
-def commit_all(folder: Path, message: str) -> str:
-    git(folder, "add", "--all")
-    git(folder, "commit", "--quiet", "--message", message)
-    return git(folder, "rev-parse", "HEAD")
-
-
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    path = tmp_path / "users"
-    path.mkdir()
-    git(path, "init", "--quiet", "--initial-branch=main")
-    (path / "README").write_text("first\n")
-    commit_all(path, "first")
+    path = new_repository(tmp_path / "users", {"README": "first\n"})
     git(path, "branch", "side")
     git(path, "tag", "--annotate", "--message", "v1", "v1")
     (path / "README").write_text("second\n")

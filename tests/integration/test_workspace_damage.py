@@ -3,41 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
 import zlib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.repositories import git, new_repository
 
 from recoup.errors import CheckpointBroken
 from recoup.model.workspace import GitSource, Snapshot
 from recoup.workspace.workspaces import GitWorkspaces
 
 
-def git(folder: Path, *args: str, stdin: bytes = b"") -> str:
-    who = {
-        f"GIT_{role}_{what}": "user@example" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
-    }
-    environment = {**os.environ, **who, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
-    done = subprocess.run(
-        ["git", *args], cwd=folder, env=environment, check=True, capture_output=True, input=stdin
-    )
-    return done.stdout.decode().strip()
-
-
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    path = tmp_path / "users"
-    path.mkdir()
-    git(path, "init", "--quiet", "--initial-branch=main")
-    for number in range(5):
-        (path / f"file{number}").write_text(f"{number}\n" * 100)
-    git(path, "add", "--all")
-    git(path, "commit", "--quiet", "--message", "first")
-    return path
+    return new_repository(tmp_path / "users", {f"file{number}": f"{number}\n" * 100 for number in range(5)})
 
 
 @pytest.fixture

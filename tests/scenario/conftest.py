@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import textwrap
 import time
 from collections.abc import Iterator
@@ -15,15 +14,7 @@ from typing import Any
 
 import pytest
 from tests.commands import Commands, Started, new_interpreter
-
-GIT_AUTHOR = {
-    "GIT_AUTHOR_NAME": "A",
-    "GIT_AUTHOR_EMAIL": "a@localhost",
-    "GIT_COMMITTER_NAME": "A",
-    "GIT_COMMITTER_EMAIL": "a@localhost",
-    "GIT_CONFIG_GLOBAL": os.devnull,
-    "GIT_CONFIG_NOSYSTEM": "1",
-}
+from tests.repositories import new_repository
 
 
 @dataclass
@@ -114,25 +105,7 @@ def cli(tmp_path: Path, commands: Commands) -> Iterator[Cli]:
 @pytest.fixture
 def repo(cli: Cli) -> Path:
     """A small repository beside the plan."""
-    path = cli.folder / "repo"
-    path.mkdir()
-    (path / "README").write_text("hello\n")
-    git(path, "init", "-q", "-b", "main")
-    commit(path, "first")
-    return path
-
-
-def git(path: Path, *words: str) -> str:
-    env = {"PATH": os.environ["PATH"], "HOME": str(path), **GIT_AUTHOR}
-    return subprocess.run(
-        ["git", "-C", str(path), *words], check=True, capture_output=True, text=True, env=env
-    ).stdout.strip()
-
-
-def commit(path: Path, message: str) -> str:
-    git(path, "add", "-A")
-    git(path, "commit", "-q", "-m", message)
-    return git(path, "rev-parse", "HEAD")
+    return new_repository(cli.folder / "repo", {"README": "hello\n"})
 
 
 def wait_for(path: Path, seconds: float = 60, text: str = "") -> None:

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.scenario.conftest import Cli, git
+from tests.repositories import git
+from tests.scenario.conftest import Cli
 
 GOOD = "{version: 1, name: good, steps: [{id: a, run: 'true'}]}"
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from tests.integration.browser_house import needs_browser
 from tests.integration.heal_house import Shop, plan_file
-from tests.scenario.conftest import Cli, git
+from tests.repositories import git
+from tests.scenario.conftest import Cli
 from tests.scenario.test_kills import asked
 
 from recoup.model.events import TargetLearned, TargetRejected

@@ -11,7 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.scenario.conftest import Cli, git, kill, wait_for
+from tests.repositories import git
+from tests.scenario.conftest import Cli, kill, wait_for
 
 
 def test_a_hanging_step_is_soft_reset_and_succeeds(cli: Cli, repo: Path) -> None:

@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 
 import msgspec
-from tests.scenario.conftest import Cli, commit, kill, wait_for
+from tests.repositories import commit_all
+from tests.scenario.conftest import Cli, kill, wait_for
 from tests.scenario.test_kills import run_ids, state_of
 
 from recoup.ledger.sqlite import SqliteLedger
@@ -150,7 +151,7 @@ def test_a_secret_in_the_plan_stays_hidden_when_the_environment_has_lost_it(cli:
 
 def commit_other(repo: Path) -> None:
     (repo / "more").write_text("more\n")
-    commit(repo, "more")
+    commit_all(repo, "more")
 
 
 SLOW = PLAN.replace("cat report", 'touch "$MENDED.begun"; sleep 30; cat report')

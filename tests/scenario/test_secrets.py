@@ -13,7 +13,8 @@ import stat
 import urllib.parse
 from pathlib import Path
 
-from tests.scenario.conftest import Cli, commit
+from tests.repositories import commit_all
+from tests.scenario.conftest import Cli
 
 
 def forms(secret: str) -> dict[str, bytes]:
@@ -108,7 +109,7 @@ def test_no_runtime_lets_a_secret_out_in_any_form(cli: Cli, repo: Path) -> None:
     }
     (repo / "careless.py").write_text(CARELESS)
     (repo / "agent.sh").write_text(AGENT)
-    commit(repo, "careless")
+    commit_all(repo, "careless")
     plan = cli.plan("""
         version: 1
         name: careless-everywhere
