@@ -201,11 +201,11 @@ class Recording:
             self.remarks.append(words)
 
     async def _name_frame(self, done: _Done, frame: Frame) -> None:
-        """A frame of another origin is found by its name, its id or its address."""
+        """A frame of another origin is found by its name, its id or its address, as the element that holds it has them:
+        some browsers call an id a name. If that is gone already, what this browser says must do."""
         name = frame.name
-        if not name:
-            with suppress(Error):
-                name = _frame_css(await (await frame.frame_element()).evaluate(_HOLDER))
+        with suppress(Error):
+            name = _frame_words(await (await frame.frame_element()).evaluate(_HOLDER))
         if not name or done.action.target is None:
             self._remark(
                 "something was done in a frame that has neither a name nor an address: say which (`frame`)"
@@ -329,12 +329,16 @@ def _outer(frame: Frame, up: int) -> Frame:
     return frame
 
 
-def _frame_css(holder: dict[str, str]) -> str:
+def _frame_words(holder: dict[str, str]) -> str:
+    if holder["name"]:
+        return holder["name"]
     attribute = next((name for name in ("id", "src") if holder[name]), None)
     return f"iframe[{attribute}={json.dumps(holder[attribute], ensure_ascii=False)}]" if attribute else ""
 
 
-_HOLDER: Final = "(node) => ({id: node.id, src: node.getAttribute('src') || ''})"
+_HOLDER: Final = (
+    "(node) => ({name: node.getAttribute('name') || '', id: node.id, src: node.getAttribute('src') || ''})"
+)
 
 
 def _deed(done: _Done, secrets: Sequence[str]) -> Deed:
