@@ -20,6 +20,7 @@ from recoup.model.mode import Mode
 from recoup.model.outcome import Outcome
 from recoup.model.policy import Policy
 from recoup.model.run import RunState, RunStatus, WorkflowState
+from recoup.model.storage import Head
 from recoup.testing.clock import FakeClock
 from recoup.testing.house import House, plan_of
 from recoup.testing.runtime import SUCCESS, ScriptedRuntime, exits
@@ -208,7 +209,7 @@ async def test_of_all_workflows_only_those_in_which_something_happened_are_read_
     async def read_after(seconds: float) -> set[str]:
         later(house, seconds)
         ledger.asked = []
-        await everywhere.pause_if_due(ledger, house.redactor, house.policy, "digest", house.clock.now())
+        await everywhere.pause_if_due(ledger, house.redactor, house.policy, "digest", house.clock)
         return set(ledger.asked) - {EVERY_WORKFLOW}
 
     assert await read_after(0) == {"x", "y", "z"}
@@ -218,6 +219,25 @@ async def test_of_all_workflows_only_those_in_which_something_happened_are_read_
     assert await read_after(0.5) == set(), "it was looked at half a second ago"
     assert await read_after(1) == {"y"}
     assert await read_after(house.policy.global_fail_window_s) == set()
+    await ledger.close()
+
+
+@pytest.mark.parametrize(("frozen_s", "mode"), [(0.5, Mode.PAUSED), (90, Mode.RUNNING)])
+async def test_who_was_frozen_while_counting_stops_nobody_for_what_is_long_past(
+    house: House, frozen_s: float, mode: Mode
+) -> None:
+    class Freezing(SqliteLedger):
+        async def heads(self, prefix: str = "") -> list[Head]:
+            found = await super().heads(prefix)
+            later(house, frozen_s)
+            return found
+
+    policy = Policy(global_pause=True, global_fail_max_in_window=3)
+    for name in "xyz":
+        await Runs(house, name).ends(BROKEN)
+    ledger = Freezing(house.root / "ledger.db")
+    await Everywhere().pause_if_due(ledger, house.redactor, policy, "digest", house.clock)
+    assert (await ledger.workflow_state(EVERY_WORKFLOW)).health.mode is mode
     await ledger.close()
 
 

@@ -14,7 +14,7 @@ from recoup.model.instant import Instant
 from recoup.model.mode import Health, Refusal
 from recoup.model.policy import Policy
 from recoup.model.storage import Append, StreamAppend
-from recoup.ports import Ledger, Redactor
+from recoup.ports import Clock, Ledger, Redactor
 
 _POLICIES_MAX = 100
 LOOK_S = 1.0
@@ -36,14 +36,14 @@ class Everywhere:
         self._seen: dict[str, Seen] = {}
 
     async def look(
-        self, ledger: Ledger, redactor: Redactor, policy: Policy, digest: str, now: Instant
+        self, ledger: Ledger, redactor: Redactor, policy: Policy, digest: str, clock: Clock
     ) -> Seen:
         """What any run of this process has seen under this policy, if that is not older than `LOOK_S`."""
-        seen = self._seen.get(digest)
+        now, seen = clock.now(), self._seen.get(digest)
         if seen is not None and elapsed_s(seen.at, now, LOOK_S) < LOOK_S:
             return seen
         if policy.global_pause:
-            await self.pause_if_due(ledger, redactor, policy, digest, now)
+            await self.pause_if_due(ledger, redactor, policy, digest, clock)
         seen = Seen(now, await kept_out_everywhere(ledger, redactor, policy, now))
         if len(self._seen) >= _POLICIES_MAX:
             self._seen.clear()
@@ -51,16 +51,18 @@ class Everywhere:
         return seen
 
     async def pause_if_due(
-        self, ledger: Ledger, redactor: Redactor, policy: Policy, digest: str, now: Instant
+        self, ledger: Ledger, redactor: Redactor, policy: Policy, digest: str, clock: Clock
     ) -> None:
-        """Counts over all workflows. Whoever notices first says so."""
+        """Counts over all workflows. Whoever notices first says so; whoever took long over it counts again next time:
+        a process that was frozen must not stop everybody for failures that are long past."""
+        now = clock.now()
         if self._looked_at is not None and elapsed_s(self._looked_at, now, LOOK_S) < LOOK_S:
             return
         self._looked_at = now
         everywhere = await ledger.workflow_state(EVERY_WORKFLOW)
         healths = await self._healths(ledger, policy.global_fail_window_s, now)
         change = next_global_mode(everywhere.health, healths, policy, now, digest)
-        if change is None:
+        if change is None or elapsed_s(now, clock.now(), LOOK_S) >= LOOK_S:
             return
         told = StreamAppend(
             workflow_stream(EVERY_WORKFLOW), (stored_draft(redactor, change),), everywhere.seq

@@ -52,12 +52,12 @@ class Surroundings:
             # What an attempt came to waits to be recorded, and must not be lost for this. The next look is at the next
             # occasion: nothing may begin on the word of one that saw nothing.
             await self._follow_the_policy()
-            self._looked_at, self.refusal = await self._look(now)
+            self._looked_at, self.refusal = await self._look()
 
-    async def _look(self, now: Instant) -> Seen:
+    async def _look(self) -> Seen:
         world, policy = self._desk.world, self._desk.job.policy
         digest = self._desk.recorder.digest_of(policy)
-        return await world.everywhere.look(world.ledger, world.redactor, policy, digest, now)
+        return await world.everywhere.look(world.ledger, world.redactor, policy, digest, world.clock)
 
     async def stop_the_run(self) -> bool:
         await self.look()

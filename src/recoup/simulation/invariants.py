@@ -305,31 +305,49 @@ def _why_stopped(change: ev.WorkflowModeChanged, event: Event, start: Event, fre
 
 
 def nothing_begins_while_everything_is_paused(record: Record) -> Iterator[str]:
-    """It is looked at once a second, and an attempt that ends then may be followed by one that was about to begin."""
+    """It is looked at once a second, and an attempt that ends then may be followed by one that was about to begin.
+
+    Whoever pauses everything may be frozen before that is in the ledger: it counts from its arrival there, which was not
+    before whatever had arrived by then."""
     told = [
-        one.event
+        one
         for one in record.workflows.get(EVERY_WORKFLOW, [])
         if isinstance(one.event.payload, ev.WorkflowModeChanged)
     ]
-    for index, event in enumerate(told):
+    for index, arrived in enumerate(told):
+        event = arrived.event
         change = event.payload
         assert isinstance(change, ev.WorkflowModeChanged)
         if not change.mode.stops:
             continue
         until_us = event.at.boot_us + round((change.for_s or 1e9) * 1e6)
         if index + 1 < len(told):
-            after = told[index + 1].at
+            after = told[index + 1].event.at
             until_us = min(until_us, after.boot_us if after.boot_id == event.at.boot_id else until_us)
             if after.boot_id != event.at.boot_id:
                 continue
+        in_force_us = max(event.at.boot_us, _latest_us(record, event.at.boot_id, arrived.number))
         for run_id, events in record.runs.items():
             for one in events:
                 start, at = one.event.payload, one.event.at
                 if not isinstance(start, ev.AttemptStarted) or start.kind == "approve":
                     continue
-                within = event.at.boot_us + 2_000_000 < at.boot_us < until_us
+                within = in_force_us + 2_000_000 < at.boot_us < until_us
                 if at.boot_id == event.at.boot_id and within:
                     yield f"run {run_id}, event {one.event.seq}: {start.step_id} is begun"
+
+
+def _latest_us(record: Record, boot_id: str, before: int) -> int:
+    """The time of the last event of that boot which arrived before the one with this number."""
+    return max(
+        (
+            one.event.at.boot_us
+            for events in record.runs.values()
+            for one in events
+            if one.number < before and one.event.at.boot_id == boot_id
+        ),
+        default=0,
+    )
 
 
 def nothing_begins_after_a_cancel_or_a_pause(record: Record) -> Iterator[str]:
