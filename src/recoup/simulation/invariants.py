@@ -307,8 +307,8 @@ def _why_stopped(change: ev.WorkflowModeChanged, event: Event, start: Event, fre
 def nothing_begins_while_everything_is_paused(record: Record) -> Iterator[str]:
     """It is looked at once a second, and an attempt that ends then may be followed by one that was about to begin.
 
-    Whoever pauses everything may be frozen before that is in the ledger: it counts from its arrival there, which was not
-    before whatever had arrived by then."""
+    Whoever pauses everything may be frozen before that is in the ledger: it counts from its arrival there, which was
+    not before whatever had arrived by then."""
     told = [
         one
         for one in record.workflows.get(EVERY_WORKFLOW, [])
