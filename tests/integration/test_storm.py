@@ -22,6 +22,7 @@ from recoup.ledger import appending
 from recoup.model.run import StepState
 from recoup.simulation import storms
 from recoup.simulation.storm import Ended, Size, Storm, small
+from recoup.simulation.virtual_loop import VirtualClock, VirtualLoop
 
 STORMS = 120
 SHARDS = 4
@@ -224,3 +225,12 @@ def test_an_engine_that_reuses_what_was_never_done_is_found_out(
     for objection in ("_not_good_there", "_not_proven", "_no_way_back"):
         monkeypatch.setattr(reuse, objection, lambda *_: None)
     assert "what_is_reused_was_proven" in found(folder, LINKED)
+
+
+def test_no_storm_sets_a_clock_to_before_1970() -> None:
+    clock = VirtualClock(VirtualLoop())
+    for _ in range(9):
+        clock.jump_wall(-10 * 365 * 86_400)
+    assert clock.now().wall_us == 0
+    clock.jump_wall(3_600)
+    assert clock.now().wall_us == 3_600_000_000

@@ -138,7 +138,8 @@ class VirtualClock:
         return Instant(self._wall_us + now_us, now_us - self._booted_us, f"boot-{self._boots}")
 
     def jump_wall(self, seconds: float) -> None:
-        self._wall_us += round(seconds * 1e6)
+        """No kernel lets its clock be set to a time before 1970."""
+        self._wall_us = max(self._wall_us + round(seconds * 1e6), -self._loop.now_us)
 
     def reboot(self) -> None:
         self._boots += 1
