@@ -453,3 +453,9 @@ async def until_it_differs(marker: Callable[[], Awaitable[int]], before: int) ->
     async with asyncio.timeout(10):
         while await marker() == before:
             await asyncio.sleep(0.01)
+
+
+def test_a_server_of_the_tests_leaves_no_shared_memory_when_it_is_killed(mortal: PostgresServer) -> None:
+    with psycopg.connect(mortal.url) as connection:
+        row = connection.execute("SHOW dynamic_shared_memory_type").fetchone()
+    assert row == ("mmap",), "elsewhere than in its folder, which is removed with it"

@@ -177,6 +177,8 @@ class _OwnServer:
             f"unix_socket_directories={self._root}",
         ]
         settings += ["shared_buffers=32MB", "max_connections=200", *(() if self._durable else _QUICK)]
+        # In the data folder, which is removed: what a server that is killed has elsewhere stays for good.
+        settings.append("dynamic_shared_memory_type=mmap")
         command: list[str | Path] = [
             self._bin / "postgres",
             "-D",
