@@ -19,8 +19,14 @@ from recoup.kernel.breaker import Ruling, rule
 from recoup.kernel.decide import decide
 from recoup.kernel.step_state import step_state
 from recoup.ledger import appending
+from recoup.model import events as ev
+from recoup.model.events import Event, Payload
+from recoup.model.ids import EVERY_WORKFLOW
+from recoup.model.instant import Instant
+from recoup.model.mode import Mode
 from recoup.model.run import StepState
 from recoup.simulation import storms
+from recoup.simulation.invariants import Arrived, Record, nothing_begins_while_everything_is_paused
 from recoup.simulation.storm import Ended, Size, Storm, small
 from recoup.simulation.virtual_loop import VirtualClock, VirtualLoop
 
@@ -178,6 +184,45 @@ def test_an_engine_that_ignores_the_mode_is_found_out(folder: Path, monkeypatch:
     monkeypatch.setattr(breaking, "rule", careless)
     monkeypatch.setattr(breaking, "refused", lambda *_: None)
     assert "nothing_begins_in_a_stopped_workflow" in found(folder, ROUGH)
+
+
+@pytest.mark.parametrize(
+    ("begun_s", "seen_before", "told"),
+    [
+        (13.0, False, True),
+        (11.5, False, False),
+        (31.0, True, False),
+        (34.0, True, True),
+    ],
+    ids=["late", "about to begin", "before the pause had arrived", "after it had"],
+)
+def test_what_begins_under_a_pause_of_everything_is_found_out(
+    begun_s: float, seen_before: bool, told: bool
+) -> None:
+    """It is dated to the tenth second; where another event was before it in the ledger, it arrived after the thirtieth."""
+    pause = ev.WorkflowModeChanged(mode=Mode.PAUSED, previous=Mode.RUNNING, reason="too many")
+    start = ev.AttemptStarted(
+        step_id="a",
+        step_index=0,
+        attempt=1,
+        delivery=1,
+        kind="run",
+        args_digest="d",
+        pre_state=None,
+        workspace=None,
+        inline=False,
+    )
+    runs = {"one": [arrived(3, begun_s, start)]}
+    if seen_before:
+        runs["other"] = [arrived(1, 30.5, start)]
+    record = Record(runs=runs, workflows={EVERY_WORKFLOW: [arrived(2, 10, pause)]}, policies={})
+    found = [words for words in nothing_begins_while_everything_is_paused(record) if "one" in words]
+    assert bool(found) is told
+
+
+def arrived(number: int, second: float, payload: Payload) -> Arrived:
+    at = Instant(round(second * 1e6), round(second * 1e6), "boot-1")
+    return Arrived(number, Event("stream", number, at, payload.TYPE, payload, b"{}"))
 
 
 def test_an_engine_that_repeats_what_is_done_is_found_out(

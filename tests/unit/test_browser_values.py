@@ -16,6 +16,7 @@ from recoup.model.failure import Facts, FailureClass, FailureKind
 from recoup.model.outcome import Looking
 from recoup.model.policy import Policy
 from recoup.model.target import Box, Element, Floors, Target
+from recoup.runtimes.browser import finding
 from recoup.runtimes.browser.checks import glob
 from recoup.runtimes.browser.finding import find_browser, needed_browser
 from recoup.runtimes.browser.fingerprints import NAMES_MAX, fingerprint, normalised
@@ -199,3 +200,29 @@ def test_a_shell_that_was_downloaded_is_preferred_unless_a_window_is_wanted(
     whole = program(tmp_path, "chromium-1234/chrome-linux64/chrome")
     assert needed_browser(environ).executable == shell
     assert needed_browser(environ, window=True).executable == whole
+
+
+@pytest.mark.parametrize(
+    ("window", "packages", "words"),
+    [
+        (False, ["chromium-headless-shell", "chromium"], ["install", "--only-shell", "chromium"]),
+        (True, ["chromium"], ["install", "chromium"]),
+    ],
+)
+def test_what_is_installed_can_show_a_window_only_if_one_is_wanted(
+    monkeypatch: pytest.MonkeyPatch, window: bool, packages: list[str], words: list[str]
+) -> None:
+    """Debian's packages first, as root; then what the automation library downloads. Nothing of it is run here."""
+    tried: list[list[str]] = []
+
+    def refused(commands: list[list[str]], _environ: object) -> str:
+        tried.append(commands[-1])
+        return "no"
+
+    monkeypatch.setattr(finding, "_run_all", refused)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr("shutil.which", lambda name, path=None: name if name == "apt-get" else None)
+    with pytest.raises(SettingsError, match="no browser could be installed"):
+        finding.install_browser({"HOME": "/nowhere"}, lambda _: None, window=window)
+    assert [one[-1] for one in tried[:-1]] == packages
+    assert tried[-1][-len(words) :] == words

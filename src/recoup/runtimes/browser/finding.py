@@ -24,8 +24,7 @@ _CHANNELS: Final = {
     "chrome-unstable": ("google-chrome-unstable",),
     "msedge": ("microsoft-edge-stable", "microsoft-edge"),
 }
-_SHELL: Final = "headless-shell"
-_SYSTEM: Final = (_SHELL, "chromium", "chrome")
+_SYSTEM: Final = ("headless-shell", "chromium", "chrome")
 """Channels that are taken without being asked for, in this order. The first can show no window."""
 _OWN: Final = ("chromium_headless_shell-*/chrome-*/*headless*shell", "chromium-*/chrome-linux*/chrome")
 """Where the automation library keeps those that it downloads, likewise."""
