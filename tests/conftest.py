@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from tests.commands import Commands, loaded_commands
 
 if TYPE_CHECKING:
     from recoup.testing.postgres import PostgresServer
 
-settings.register_profile("busy", deadline=None)  # how long an example takes says how busy the machine is
+# How long an example, or making one, takes says how busy the machine is.
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
 
 gc.disable()  # while tests are collected: all that is loaded then stays, and looking through it takes a third of the time
