@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from recoup.kernel.breaker import (
     BOOTS_MAX,
     CAUSES_MAX,
+    ELSEWHERE_MAX,
     FAILURES_MAX,
     STEPS_MAX,
     Ruling,
@@ -494,6 +495,43 @@ def test_failures_from_before_an_operator_let_all_go_do_not_pause_them_again() -
     everywhere.now = NOW.plus_s(60)
     everywhere.append(WorkflowModeChanged(mode=Mode.RUNNING, previous=Mode.PAUSED, reason="mended"))
     assert next_global_mode(everywhere.health, healths, GLOBAL, NOW.plus_s(61)) is None
+
+
+def test_failures_that_paused_all_do_not_so_again_when_a_clock_was_set_back_since() -> None:
+    """By their dates they have yet to come, so that time cannot tell them from new ones."""
+    healths = failing("abc", 10, NOW)
+    everywhere = Workflow()
+    everywhere.now = NOW
+    change = next_global_mode(everywhere.health, healths, GLOBAL, NOW)
+    assert change is not None
+    everywhere.append(change)
+    everywhere.now = Instant(NOW.wall_us - HOUR_US, 1_000_000, "boot-2")
+    everywhere.append(WorkflowModeChanged(mode=Mode.RUNNING, previous=Mode.PAUSED, reason="mended"))
+    later = everywhere.now.plus_s(60)
+    assert next_global_mode(everywhere.health, healths, GLOBAL, later) is None
+    fewer = {**healths, **failing("d", 10, NOW), **failing("e", 10, NOW)}
+    assert next_global_mode(everywhere.health, fewer, GLOBAL, later) is None
+    others = {**fewer, **failing("f", 10, NOW)}
+    again = next_global_mode(everywhere.health, others, GLOBAL, later)
+    assert again is not None
+    assert again.causes_elsewhere.keys() == set("def")
+
+
+def test_of_each_workflow_it_is_remembered_how_far_its_failures_have_paused_all() -> None:
+    def paused(**causes: tuple[int, ...]) -> WorkflowModeChanged:
+        return WorkflowModeChanged(
+            mode=Mode.PAUSED, previous=Mode.RUNNING, reason="too many", causes_elsewhere=causes
+        )
+
+    first = fold_health(Health(), paused(a=(3, 7), b=(2,), c=()), NOW, 1)
+    assert list(first.counted_elsewhere.items()) == [("a", 7), ("b", 2)]
+    second = fold_health(first, paused(a=(9,)), NOW, 2)
+    assert list(second.counted_elsewhere.items()) == [("b", 2), ("a", 9)], "the latest last"
+    let_go = WorkflowModeChanged(mode=Mode.RUNNING, previous=Mode.PAUSED, reason="mended")
+    assert fold_health(second, let_go, NOW, 3).counted_elsewhere == second.counted_elsewhere
+    many = paused(**{f"w{number}": (number,) for number in range(ELSEWHERE_MAX)})
+    full = fold_health(second, many, NOW, 4).counted_elsewhere
+    assert full == {f"w{number}": number for number in range(ELSEWHERE_MAX)}, "the earliest are forgotten"
 
 
 def test_what_is_paused_already_or_held_by_an_operator_is_not_paused() -> None:

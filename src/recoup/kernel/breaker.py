@@ -32,6 +32,8 @@ ROLLBACK_S = 60.0
 """A rollback is done in moments; if nobody does it, the workflow goes on degraded and the next driver does."""
 CAUSES_MAX = 20
 """Of a pause of all workflows: events of each that are named, and workflows."""
+ELSEWHERE_MAX = 1_000
+"""Workflows of which it is remembered how far their failures have led to such a pause."""
 
 _replace = msgspec.structs.replace
 
@@ -170,7 +172,9 @@ def next_global_mode(
     failed = {
         name: seqs
         for name, health in healths.items()
-        if (seqs := _counted_globally(health, since, now, window_s))
+        if (
+            seqs := _counted_globally(health, everywhere.counted_elsewhere.get(name, 0), since, now, window_s)
+        )
     }
     total = sum(map(len, failed.values()))
     if total < policy.global_fail_max_in_window or len(failed) < policy.global_workflows_min:
@@ -268,6 +272,7 @@ def _entered(health: Health, payload: WorkflowModeChanged, moment: Moment) -> He
         causes=payload.causes,
         streaks={} if spent else health.streaks,
         counted_from=moment.seq if spent else health.counted_from,
+        counted_elsewhere=_with_latest(health.counted_elsewhere, payload.causes_elsewhere),
         recent="" if spent else health.recent,
         clean=0,
         permits=(),
@@ -275,6 +280,14 @@ def _entered(health: Health, payload: WorkflowModeChanged, moment: Moment) -> He
         if health.lesson and payload.mode is Mode.ROLLBACK
         else health.lesson,
     )
+
+
+def _with_latest(counted: dict[str, int], causes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
+    if not causes:
+        return counted
+    known = {name: seq for name, seq in counted.items() if name not in causes}
+    known |= {name: seqs[-1] for name, seqs in causes.items() if seqs}
+    return dict(list(known.items())[-ELSEWHERE_MAX:])
 
 
 def _quarantine(
@@ -329,11 +342,12 @@ def _counts(health: Health, failure: FailedResult, window_s: float, now: Instant
 
 
 def _counted_globally(
-    health: Health, since: Instant | None, now: Instant, window_s: float
+    health: Health, after: int, since: Instant | None, now: Instant, window_s: float
 ) -> tuple[int, ...]:
-    """Within the window, and not before all workflows were last let go: that is of another stream, so time tells."""
+    """Within the window, and not before all workflows were last let go: that is of another stream, so time tells.
+    Where a clock was set back it does not, so none counts up to the one (`after`) that led to an earlier pause."""
     counted_s = window_s if since is None else elapsed_s(since, now, window_s)
-    recent = (failure.moment for failure in health.failures)
+    recent = [failure.moment for failure in health.failures if failure.moment.seq > after]
     return tuple([moment.seq for moment in recent if _age_s(health, moment, now, window_s) < counted_s])
 
 

@@ -80,6 +80,8 @@ class Health(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The last ones, oldest first."""
     counted_from: int = 0
     """Failures up to this sequence led to an earlier mode and count no more."""
+    counted_elsewhere: dict[str, int] = {}
+    """The same of each workflow whose failures led to a pause of all of them."""
     recent: str = ""
     """The last step results, oldest first: `x` failed, `.` did not."""
     clean: int = 0

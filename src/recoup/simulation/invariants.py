@@ -350,6 +350,19 @@ def _latest_us(record: Record, boot_id: str, before: int) -> int:
     )
 
 
+def no_failure_pauses_everything_twice(record: Record) -> Iterator[str]:
+    """Whoever lets all workflows go has dealt with what paused them, whatever the clocks say of it."""
+    last: dict[str, int] = {}
+    for one in record.workflows.get(EVERY_WORKFLOW, []):
+        change = one.event.payload
+        if not isinstance(change, ev.WorkflowModeChanged):
+            continue
+        for name, seqs in change.causes_elsewhere.items():
+            if min(seqs) <= last.get(name, 0):
+                yield f"event {one.event.seq}: {name} had failed so before ({min(seqs)})"
+            last[name] = max(seqs)
+
+
 def nothing_begins_after_a_cancel_or_a_pause(record: Record) -> Iterator[str]:
     for run_id, events in record.runs.items():
         cancelled = paused = False
@@ -467,6 +480,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     what_must_not_be_repeated_is_done_once,
     nothing_begins_in_a_stopped_workflow,
     nothing_begins_while_everything_is_paused,
+    no_failure_pauses_everything_twice,
     nothing_begins_after_a_cancel_or_a_pause,
     nothing_follows_an_end,
     gates_are_opened_by_operators,
