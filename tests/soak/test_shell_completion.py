@@ -20,9 +20,10 @@ ANSWER_S = 30.0
 KEY = b"\x14"
 SETTING_UP = (
     "PS1='> '; autoload -Uz compinit; compinit -u -D; "
-    'source script.zsh; told() { print -r -- "$BUFFER" >> told; BUFFER=; }; '
+    'source script.zsh; told() { zle expand-or-complete; zle -R; print -r -- "$BUFFER" >> told; BUFFER=; }; '
     "zle -N told; bindkey '^T' told; print -r -- ready >> told\n"
 )
+"""One key does what Tab does, shows what there is to show, and only then tells: zsh shows nothing while more is typed."""
 ONE_ANSWER = {
     "recoup res": "resume",
     "recoup memory roll": "rollback",
@@ -118,7 +119,7 @@ def test_fish_offers_all_that_can_follow_with_whole_sentences(folder: Path) -> N
 
 
 class Zsh:
-    """One that somebody types into; on a key it writes down the line as it is, and empties it."""
+    """One that somebody types into; on a key it completes the line, writes it down, and empties it."""
 
     def __init__(self, folder: Path, terminal: int) -> None:
         self._told = folder / "told"
@@ -130,17 +131,20 @@ class Zsh:
     def completed(self, line: str) -> tuple[str, str]:
         """What becomes of the line on Tab, and what was shown meanwhile."""
         before = len(self._lines())
-        os.write(self._terminal, line.encode() + b"\t" + KEY)
+        os.write(self._terminal, line.encode() + KEY)
         shown = self._next_line(before)
         return self._lines()[-1], shown
 
     def _next_line(self, before: int) -> str:
         shown, deadline_s = "", time.monotonic() + ANSWER_S
-        while len(self._lines()) == before:
-            assert time.monotonic() < deadline_s, f"zsh did not answer; it showed {shown!r}"
-            if select.select([self._terminal], [], [], 0.05)[0]:
+        while not (answered := len(self._lines()) > before) or self._has_more():
+            assert answered or time.monotonic() < deadline_s, f"zsh did not answer; it showed {shown!r}"
+            if self._has_more():
                 shown += os.read(self._terminal, 65_536).decode("utf-8", "replace")
         return shown
+
+    def _has_more(self) -> bool:
+        return bool(select.select([self._terminal], [], [], 0.05)[0])
 
     def _lines(self) -> list[str]:
         return self._told.read_text().splitlines()
