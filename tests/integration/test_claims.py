@@ -36,7 +36,7 @@ def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return server.fresh_database()
 
 
-def histories(where: str, processes: int, runs: int, times: int) -> dict[int, list[Call]]:
+def histories(where: str, met: Path, processes: int, runs: int, times: int) -> dict[int, list[Call]]:
     """By run. All begin at the same moment."""
     children = [
         subprocess.Popen(
@@ -44,7 +44,7 @@ def histories(where: str, processes: int, runs: int, times: int) -> dict[int, li
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "LEDGER": where},
+            env={**os.environ, "LEDGER": where, "MET": str(met)},
         )
         for _ in range(processes)
     ]
@@ -89,8 +89,8 @@ def explain(calls: list[Call]) -> None:
         )
 
 
-def check(where: str, processes: int, runs: int, times: int) -> None:
-    found = histories(where, processes, runs, times)
+def check(where: str, met: Path, processes: int, runs: int, times: int) -> None:
+    found = histories(where, met, processes, runs, times)
     assert set(found) == set(range(runs)), "each run was had"
     for calls in found.values():
         explain(calls)
@@ -101,14 +101,14 @@ def check(where: str, processes: int, runs: int, times: int) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_claims_of_many_processes_are_those_of_one_lock_after_the_other(where: str) -> None:
-    check(where, processes=4, runs=4, times=5)
+def test_claims_of_many_processes_are_those_of_one_lock_after_the_other(where: str, tmp_path: Path) -> None:
+    check(where, tmp_path / "met", processes=4, runs=4, times=5)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_eight_processes_claim_ten_thousand_runs(where: str) -> None:
-    check(where, processes=8, runs=10_000, times=1)
+def test_eight_processes_claim_ten_thousand_runs(where: str, tmp_path: Path) -> None:
+    check(where, tmp_path / "met", processes=8, runs=10_000, times=1)
 
 
 @pytest.mark.parametrize(
