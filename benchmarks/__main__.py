@@ -36,6 +36,7 @@ NAMES = (
     "keeper_cost",
     "workspace",
     "start_up",
+    "stories",
     "control_latency",
     "redaction_floods",
     "redaction_patterns",

@@ -48,8 +48,14 @@ _LOADED = (
     "recoup.metrics.opening",
 )
 _LOADED_FOR = {
+    "heals": ("recoup.cli.heal_accepting",),
     "probe": ("recoup.probe.supervisor", "recoup.probe.gateway.link"),
-    "serve": ("recoup.gateway.serving", "recoup.runtimes.browser.runtime"),
+    "serve": (
+        "recoup.gateway.serving",
+        "recoup.learning.screens",
+        "recoup.metrics.collector",
+        "recoup.runtimes.browser.runtime",
+    ),
 }
 """The same, once somebody asks for that command: most never do, and these take long."""
 _READ_AT_START = ("PYTHON", "LANG", "LC_", "LD_", "COVERAGE")

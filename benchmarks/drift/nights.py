@@ -37,9 +37,14 @@ from recoup.testing.house import House
 
 DAY_US: Final = 86_400_000_000
 WORKFLOW: Final = "order-a-lamp"
-LIMITS: Final = BrowserLimits(quiet_s=0.05, look_s=0.05, after_s=1)
+LIMITS: Final = BrowserLimits(look_s=0.05, after_s=1)
 POLICY: Final = Policy(
-    step_timeout_seconds=60, backoff_ms=1, page_target_s=0.5, page_heal_s=0.2, page_check_s=5
+    step_timeout_seconds=60,
+    backoff_ms=1,
+    page_quiet_s=0.05,
+    page_target_s=0.5,
+    page_heal_s=0.2,
+    page_check_s=5,
 )
 """For pages on loopback, which are there at once."""
 

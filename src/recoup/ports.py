@@ -15,7 +15,7 @@ from recoup.model.instant import Instant
 from recoup.model.memory import Kept, Screen, State, WhichScreen
 from recoup.model.outcome import Collected, Examined, Order, Outcome, Progress, Scene
 from recoup.model.plan import Check, Output, PageCheck
-from recoup.model.policy import WrittenPolicy
+from recoup.model.policy import Policy, WrittenPolicy
 from recoup.model.process import Ended, ProcessSpec
 from recoup.model.redacted import Redacted
 from recoup.model.run import RunState, StepRecord, WorkflowState
@@ -564,7 +564,9 @@ class Pages(Protocol):
         """What is needed to come back to the current page: its address, cookies and storage. Secret."""
         ...
 
-    async def restore(self, run_id: str, kept: bytes, lifeline: Lifeline) -> tuple[Fingerprint | None, str]:
+    async def restore(
+        self, run_id: str, kept: bytes, policy: Policy, lifeline: Lifeline
+    ) -> tuple[Fingerprint | None, str]:
         """Open a browser there again, and say what it shows. None: it cannot be had back, and why."""
         ...
 

@@ -34,14 +34,13 @@ from recoup.testing.pages import Site
 
 LIMITS = BrowserLimits(
     open_s=4,
-    quiet_s=0.1,
     ready_s=3,
     act_s=2,
     after_s=1,
     download_idle_s=1.2,
     settle_s=3,
 )
-POLICY = Policy(step_timeout_seconds=20, page_target_s=0.8, page_heal_s=0.3)
+POLICY = Policy(step_timeout_seconds=20, page_quiet_s=0.1, page_target_s=0.8, page_heal_s=0.3)
 FLOORS = Floors(0.72, 0.0)
 needs_browser = pytest.mark.skipif(
     not has_library() or find_browser(os.environ) is None,

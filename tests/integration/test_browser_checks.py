@@ -186,6 +186,28 @@ async def test_the_policy_says_how_long_a_page_must_rest_before_something_else_i
         await healing.runtime.close()
 
 
+@pytest.mark.parametrize(
+    ("quiet_s", "every_ms", "times", "shown"),
+    [(1.2, 500, 2, "2 times"), (0.05, 400, 1_000_000, "times")],
+    ids=["a page that does its work in bursts", "a page that never stands still for long"],
+)
+async def test_the_policy_says_how_long_a_page_must_be_quiet_to_be_at_rest(
+    house: BrowserHouse, site: Site, quiet_s: float, every_ms: int, times: int, shown: str
+) -> None:
+    """Nothing ends the wait but a page at rest: the limit is beyond what the test may take."""
+    burst = "const at = document.querySelector('p'); let n = 0; const burst = () => { at.textContent = ++n + ' times';"
+    again = f"if (n < {times}) setTimeout(burst, {every_ms}); }}; setTimeout(burst, {every_ms});"
+    site.show("/bursts", f"<!doctype html><title>Bursts</title><p>0 times</p><script>{burst}{again}</script>")
+    patient = BrowserHouse(house.folder, msgspec.structs.replace(LIMITS, after_s=600))
+    policy = msgspec.structs.replace(POLICY, page_quiet_s=quiet_s)
+    try:
+        async with asyncio.timeout(30):
+            await patient.done("goto", value=site.url + "/bursts", policy=policy)
+        assert shown in await patient.words("p")
+    finally:
+        await patient.runtime.close()
+
+
 async def test_a_page_that_has_come_to_rest_is_looked_at_again_without_a_pause(
     house: BrowserHouse, site: Site
 ) -> None:

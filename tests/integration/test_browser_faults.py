@@ -10,7 +10,16 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.integration.browser_house import LIMITS, BrowserHouse, button, house, needs_browser, shared, site
+from tests.integration.browser_house import (
+    LIMITS,
+    POLICY,
+    BrowserHouse,
+    button,
+    house,
+    needs_browser,
+    shared,
+    site,
+)
 
 from recoup.errors import LeaseLost
 from recoup.kernel.classify import classify
@@ -185,7 +194,7 @@ async def test_a_run_goes_on_elsewhere_with_its_cookies_and_storage(house: Brows
     assert kept is not None and before is not None
     await house.runtime.leave(house.run_id)
     assert await house.runtime.keep(house.run_id) is None
-    found, why = await house.runtime.restore(house.run_id, kept, house.hooks.lifeline)
+    found, why = await house.runtime.restore(house.run_id, kept, POLICY, house.hooks.lifeline)
     assert (found, why) == (before, "")
     outcome = await house.done("read", Target(css="h1"), into="who")
     assert outcome.outputs == {"who": "known"}
@@ -201,8 +210,8 @@ async def test_a_form_does_not_come_back_empty_as_if_nothing_had_been_typed(
     await house.done("click", Target(test_id="send"))
     sent = await house.runtime.keep(house.run_id)
     assert typed is not None and sent is not None
-    assert (await house.runtime.restore(house.run_id, typed, house.hooks.lifeline))[0] is None
-    assert (await house.runtime.restore(house.run_id, sent, house.hooks.lifeline))[0] is not None
+    assert (await house.runtime.restore(house.run_id, typed, POLICY, house.hooks.lifeline))[0] is None
+    assert (await house.runtime.restore(house.run_id, sent, POLICY, house.hooks.lifeline))[0] is not None
 
 
 async def test_without_a_browser_the_step_says_what_to_do(house: BrowserHouse) -> None:

@@ -333,7 +333,7 @@ class Browsing:
         if kept is None:
             self._elsewhere = "its page is gone, and nothing was kept of it"
             return
-        found, why = await pages.restore(run_id, base64.b64decode(kept), self._lifeline)
+        found, why = await pages.restore(run_id, base64.b64decode(kept), self._job.policy, self._lifeline)
         self._elsewhere = f"its page is gone: {why}" if found is None else why_another_page(wanted, found)
 
     async def lost(self, step: Step, record: StepRecord, state: RunState) -> tuple[int, str] | None:

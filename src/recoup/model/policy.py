@@ -48,6 +48,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Of all processes of an attempt together; 0: nine tenths of the memory that this machine has for us."""
     precheck_s: float = 5
     check_s: float = 300
+    page_quiet_s: float = 0.25
     page_target_s: float = 5
     page_heal_s: float = 1.5
     page_check_s: float = 10

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from recoup.model.failure import FailureKind
 from recoup.model.outcome import Order, Outcome, Scene
 from recoup.model.plan import PageCheck
+from recoup.model.policy import Policy
 from recoup.model.target import Fingerprint
 from recoup.ports import Hooks, Lifeline
 
@@ -43,9 +44,11 @@ class LateBrowser:
     async def keep(self, run_id: str) -> bytes | None:
         return await self._made.keep(run_id) if self._made else None
 
-    async def restore(self, run_id: str, kept: bytes, lifeline: Lifeline) -> tuple[Fingerprint | None, str]:
+    async def restore(
+        self, run_id: str, kept: bytes, policy: Policy, lifeline: Lifeline
+    ) -> tuple[Fingerprint | None, str]:
         try:
-            return await self._browser().restore(run_id, kept, lifeline)
+            return await self._browser().restore(run_id, kept, policy, lifeline)
         except ModuleNotFoundError as error:
             return None, _NO_LIBRARY.format(error.name)
 

@@ -25,6 +25,7 @@ from recoup.model.plan import (
     UrlCheck,
     ValueCheck,
 )
+from recoup.model.policy import Policy
 from recoup.model.target import (
     Box,
     Element,
@@ -135,8 +136,10 @@ class ScriptedBrowser:
     async def keep(self, run_id: str) -> bytes | None:
         return self._at[run_id].encode() if run_id in self._at else None
 
-    async def restore(self, run_id: str, kept: bytes, lifeline: Lifeline) -> tuple[Fingerprint | None, str]:
-        del lifeline
+    async def restore(
+        self, run_id: str, kept: bytes, policy: Policy, lifeline: Lifeline
+    ) -> tuple[Fingerprint | None, str]:
+        del policy, lifeline
         url = kept.decode()
         if url not in self.site.pages:
             return None, "it could not be opened again"

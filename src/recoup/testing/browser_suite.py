@@ -242,7 +242,7 @@ class BrowserSuite:
         await stage.browser.leave(stage.run_id)
         assert await stage.browser.fingerprint(stage.run_id) is None
         lifeline = LeaseLifeline(stage.boot_s() + _LEASE_S)
-        assert await stage.browser.restore(stage.run_id, kept, lifeline) == (shown.page, "")
+        assert await stage.browser.restore(stage.run_id, kept, Policy(), lifeline) == (shown.page, "")
         assert await stage.holds(TitleCheck(TextMatch(text="Done"))) is True
 
     async def test_runs_have_pages_of_their_own(self, stage: Stage) -> None:

@@ -70,9 +70,8 @@ class PageChecks:
                 page = await self._session.current()
                 if not settled:
                     left_s = max(self._limits.look_s, end_s - time.monotonic())
-                    await settle(
-                        page, self._session.traffic, self._limits, min(left_s, self._limits.settle_s)
-                    )
+                    most_s = min(left_s, self._limits.settle_s)
+                    await settle(page, self._session.traffic, scene.policy, most_s)
                     settled = True
                 answer = await self._look_in_time(check, page)
             except Trouble as trouble:

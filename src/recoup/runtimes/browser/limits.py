@@ -13,8 +13,6 @@ class BrowserLimits(msgspec.Struct, frozen=True, kw_only=True):
     close_s: float = 5
     restore_s: float = 30
     """How long it may take to come back to a page."""
-    quiet_s: float = 0.25
-    """Without a new request and without a change of the page: it is settled."""
     pending_s: float = 3
     """A request that takes longer is one of those that are kept open, and keeps nobody waiting."""
     settle_s: float = 10

@@ -87,7 +87,7 @@ async def _value(attempt: Attempt, found: Found) -> Any:
 
 async def screenshot(attempt: Attempt) -> None:
     page = await attempt.session.current()
-    await settle(page, attempt.session.traffic, attempt.limits, attempt.limits.settle_s)
+    await settle(page, attempt.session.traffic, attempt.order.policy, attempt.limits.settle_s)
     node = None
     if attempt.action.target is not None:
         node = (await attempt.find()).node

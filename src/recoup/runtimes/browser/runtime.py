@@ -17,6 +17,7 @@ from recoup.model.failure import FailureKind
 from recoup.model.memory import Screen
 from recoup.model.outcome import Artifact, Order, Outcome, Scene, Seen
 from recoup.model.plan import BrowserAction, BrowserVerb, PageCheck
+from recoup.model.policy import Policy
 from recoup.model.target import Element, Fingerprint, target_words
 from recoup.ports import Hooks, Lifeline
 from recoup.runtimes.browser.acting import Attempt
@@ -169,7 +170,7 @@ class BrowserRuntime:
             await perform(attempt)
             page = await session.current()
             if attempt.action.verb not in LEAVES_ALONE:
-                await settle(page, session.traffic, self._limits, self._limits.after_s)
+                await settle(page, session.traffic, attempt.order.policy, self._limits.after_s)
             _heed_dialogs(attempt)
             seen = await self._seen(attempt, page)
             if attempt.action.verb not in LEAVES_ALONE:
@@ -347,7 +348,9 @@ class BrowserRuntime:
             data = json.dumps([past.url, past.touched, None]).encode()
         return data
 
-    async def restore(self, run_id: str, kept: bytes, lifeline: Lifeline) -> tuple[Fingerprint | None, str]:
+    async def restore(
+        self, run_id: str, kept: bytes, policy: Policy, lifeline: Lifeline
+    ) -> tuple[Fingerprint | None, str]:
         url, touched, storage = json.loads(kept)
         await self._drop(run_id)
         past = self._pasts[run_id] = Past(storage=storage)
@@ -358,7 +361,7 @@ class BrowserRuntime:
             page = await session.current()
             past.url = url
             await load(page, url, self._limits.restore_s)
-            await settle(page, session.traffic, self._limits, self._limits.settle_s)
+            await settle(page, session.traffic, policy, self._limits.settle_s)
         except (KeeperError, SettingsError, Error, TimeoutError, Trouble) as error:
             await self._forget_lost(run_id, error)
             return None, f"it could not be opened again ({first_line(error)})"

@@ -80,7 +80,7 @@ class Seeker:
                 raise not_found(target, resolution, looking)
             waited |= given_up or (rested and _would_be_taken(resolution, looking))
             if settled_s is None:
-                await settle(page, self._session.traffic, self._limits, self._limits.settle_s)
+                await settle(page, self._session.traffic, policy, self._limits.settle_s)
                 settled_s = time.monotonic()
             else:
                 await asyncio.sleep(self._limits.look_s)

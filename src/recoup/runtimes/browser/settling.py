@@ -8,7 +8,7 @@ from typing import Final
 
 from playwright.async_api import Error, Page
 
-from recoup.runtimes.browser.limits import BrowserLimits
+from recoup.model.policy import Policy
 from recoup.runtimes.browser.traffic import Traffic
 from recoup.runtimes.browser.trouble import is_changed_page
 
@@ -21,18 +21,20 @@ _QUIET: Final = """([quietMs, mostMs]) => new Promise((tell) => {
     timer = setTimeout(end, quietMs, true);
 })"""
 _SLICE_S: Final = 1.0
-"""A page is asked for no longer than this at once: it may have gone on to another document without telling."""
+"""A page is asked for no longer than its rest and this at once: it may have gone on to another document untold."""
 _PAUSE_S: Final = 0.05
 
 
-async def settle(page: Page, traffic: Traffic, limits: BrowserLimits, most_s: float) -> bool:
-    """Wait until no navigation is under way, no request has begun for a while, and the page has not changed for a
-    while. False: it did not come to rest in time."""
+async def settle(page: Page, traffic: Traffic, policy: Policy, most_s: float) -> bool:
+    """Wait until no navigation is under way, and for `page_quiet_s` no request has begun and the page has not changed.
+    False: it did not come to rest in time."""
+    quiet_s = policy.page_quiet_s
     end_s = time.monotonic() + most_s
     while (left_s := end_s - time.monotonic()) > 0:
         try:
             await page.wait_for_load_state("domcontentloaded", timeout=1000 * left_s)
-            if await _is_quiet(page, limits.quiet_s, min(left_s, _SLICE_S)) and traffic.is_quiet():
+            slice_s = min(left_s, quiet_s + _SLICE_S)
+            if await _is_quiet(page, quiet_s, slice_s) and traffic.is_quiet(quiet_s):
                 return True
         except Error as error:
             if page.is_closed() or not (is_changed_page(error) or "Timeout" in str(error)):

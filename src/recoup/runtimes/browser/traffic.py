@@ -39,12 +39,12 @@ class Traffic:
         """Something came that is no request any more: a download grows."""
         self._last_s = time.monotonic()
 
-    def is_quiet(self) -> bool:
-        """No request has begun just now, and none is awaited."""
+    def is_quiet(self, quiet_s: float) -> bool:
+        """No request has begun for so long, and none is awaited."""
         now_s = time.monotonic()
         young_s = now_s - self._limits.pending_s
         awaited = any(began_s > young_s for began_s in self._under_way.values())
-        return not awaited and now_s - self._last_begun_s >= self._limits.quiet_s
+        return not awaited and now_s - self._last_begun_s >= quiet_s
 
     def responses(self, since_s: float) -> list[tuple[str, int]]:
         """Address and status of those that came since then."""
