@@ -141,7 +141,7 @@ class BrowserHouse:
 
     async def examine(self, check: PageCheck, check_timeout_s: float = 2) -> tuple[bool | None, str]:
         scene = Scene(
-            run_id=self.run_id, cwd=str(self.folder), env={}, policy=Policy(), check_timeout_s=check_timeout_s
+            run_id=self.run_id, cwd=str(self.folder), env={}, policy=POLICY, check_timeout_s=check_timeout_s
         )
         return await self.runtime.examine(self.run_id, check, scene)
 

@@ -50,6 +50,7 @@ def run_again(cli: Cli, site: Site, **inputs: str) -> Any:
     """The plan is right, and runs to its end, on a site that forgot what was asked before."""
     assert cli("check", "made.yaml").code == 0
     site.asked.clear()
+    cli.obey(page_quiet_s=0.1)
     given = [word for name, value in inputs.items() for word in ("--input", f"{name}={value}")]
     done = cli("run", "made.yaml", *given, "--json", timeout=120)
     assert done.code == 0, done.err

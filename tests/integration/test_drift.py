@@ -102,6 +102,7 @@ async def test_a_poisoned_memory_is_taken_back_without_a_person(tmp_path: Path) 
     policy = Policy(
         step_timeout_seconds=60,
         backoff_ms=1,
+        page_quiet_s=0.05,
         page_target_s=0.5,
         page_heal_s=0.2,
         page_check_s=1,

@@ -92,7 +92,7 @@ PAGES = {
 @pytest.fixture(autouse=True)
 def _pages_on_loopback(cli: Cli) -> None:
     """What is on them is there soon, or not at all."""
-    cli.obey(page_target_s=1, page_heal_s=0.4)
+    cli.obey(page_quiet_s=0.1, page_target_s=1, page_heal_s=0.4)
 
 
 @pytest.fixture

@@ -146,7 +146,7 @@ def site() -> Iterator[Site]:
 
 @needs_browser
 def test_after_a_heal_was_accepted_the_changed_page_needs_none(cli: Cli, site: Site) -> None:
-    cli.obey(page_target_s=1, page_heal_s=0.4)
+    cli.obey(page_quiet_s=0.1, page_target_s=1, page_heal_s=0.4)
     path = Path(
         cli.plan(
             f"""

@@ -54,6 +54,8 @@ RENAMED: Final = ("Agree", "Approve", 0.9)
 """A name that is on no page, the name of the button that it is taken for, and how surely."""
 FLOORS: Final = Floors(0.72, 0.0)
 _LEASE_S: Final = 60.0
+_POLICY: Final = Policy(step_timeout_seconds=20, page_quiet_s=0.1, page_target_s=0.8, page_heal_s=0.3)
+"""For pages on loopback."""
 _numbers: Final = itertools.count(1)
 
 
@@ -115,7 +117,7 @@ class Stage:
             action=BrowserAction(verb=BrowserVerb(verb), target=target, **how),
             cwd=self.folder,
             env=self.env,
-            policy=Policy(step_timeout_seconds=20, page_target_s=0.8, page_heal_s=0.3),
+            policy=_POLICY,
             looking=looking or Looking(floors=FLOORS),
         )
         return await self.browser.perform(order, hooks), hooks
@@ -126,7 +128,7 @@ class Stage:
         return outcome
 
     async def holds(self, check: PageCheck) -> bool | None:
-        scene = Scene(run_id=self.run_id, cwd=self.folder, env={}, policy=Policy(), check_timeout_s=0.5)
+        scene = Scene(run_id=self.run_id, cwd=self.folder, env={}, policy=_POLICY, check_timeout_s=0.5)
         return (await self.browser.examine(self.run_id, check, scene))[0]
 
     def another_run(self) -> Stage:
@@ -242,7 +244,7 @@ class BrowserSuite:
         await stage.browser.leave(stage.run_id)
         assert await stage.browser.fingerprint(stage.run_id) is None
         lifeline = LeaseLifeline(stage.boot_s() + _LEASE_S)
-        assert await stage.browser.restore(stage.run_id, kept, Policy(), lifeline) == (shown.page, "")
+        assert await stage.browser.restore(stage.run_id, kept, _POLICY, lifeline) == (shown.page, "")
         assert await stage.holds(TitleCheck(TextMatch(text="Done"))) is True
 
     async def test_runs_have_pages_of_their_own(self, stage: Stage) -> None:
