@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import msgspec
 import pytest
 from benchmarks.drift import chart, repairs, right
 from benchmarks.drift.nights import (
@@ -12,6 +13,7 @@ from benchmarks.drift.nights import (
     EXACT,
     FORGETTING,
     LEARNING,
+    POLICY,
     WORKFLOW,
     Arm,
     Night,
@@ -31,7 +33,6 @@ from recoup.model import events as ev
 from recoup.model.ids import targets_stream, workflow_stream
 from recoup.model.mode import Mode
 from recoup.model.plan import BrowserAction
-from recoup.model.policy import Policy
 from recoup.model.storage import Append, Draft, StreamAppend
 from recoup.model.target import Element
 
@@ -99,12 +100,8 @@ async def test_over_thirty_releases_nothing_is_healed_wrongly_and_learning_helps
 async def test_a_poisoned_memory_is_taken_back_without_a_person(tmp_path: Path) -> None:
     """Twenty wrong entries, and a plan without a recorded description that would contradict them."""
     first, drifted = releases()[0], releases()[6]
-    policy = Policy(
-        step_timeout_seconds=60,
-        backoff_ms=1,
-        page_quiet_s=0.05,
-        page_target_s=0.5,
-        page_heal_s=0.2,
+    policy = msgspec.structs.replace(
+        POLICY,
         page_check_s=1,
         regression_window_steps=6,
         workflow_fail_max_in_window=50,
