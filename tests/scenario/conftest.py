@@ -16,6 +16,8 @@ import pytest
 from tests.commands import Commands, Started, new_interpreter
 from tests.repositories import new_repository
 
+from recoup.ledger.holders import lock_holders
+
 
 @dataclass
 class Result:
@@ -85,6 +87,14 @@ class Cli:
 
     def ledger(self, run: str = "last") -> Any:
         return self("ledger", run, "--json").json
+
+    def freeze(self, driver: Started) -> None:
+        """Not with the lock of the database in its hand: then nobody writes until it wakes, as the page of faults says."""
+        driver.send_signal(signal.SIGSTOP)
+        while driver.pid in lock_holders(self.home / "ledger.db"):
+            driver.send_signal(signal.SIGCONT)
+            time.sleep(0.02)
+            driver.send_signal(signal.SIGSTOP)
 
     def run_dir(self, run_id: str) -> Path:
         return self.home / "runs" / run_id

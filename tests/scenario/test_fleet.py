@@ -159,7 +159,7 @@ def test_a_frozen_worker_loses_its_run_and_says_so_when_it_wakes(fleet: Fleet) -
     second = fleet.worker(number=2)
     assert eventually(lambda: len(fleet.cli("workers", "--json").json) == 2)
     fleet.go.touch()
-    first.send_signal(signal.SIGSTOP)
+    fleet.cli.freeze(first)
     assert eventually(lambda: "c" in fleet.lines()), "how soon is measured by the benchmarks"
     fleet.until(run_id, "succeeded")
     first.send_signal(signal.SIGCONT)

@@ -326,7 +326,7 @@ def test_a_frozen_driver_is_replaced_and_refused_when_it_wakes(cli: Cli) -> None
     """)
     driver = cli.start("run", plan, "--json")
     wait_for(pids)
-    driver.send_signal(signal.SIGSTOP)
+    cli.freeze(driver)
     try:
         deadline = time.monotonic() + 60
         result = cli("resume", "last", "--json")

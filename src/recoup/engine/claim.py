@@ -13,6 +13,7 @@ from recoup.model.storage import Crowd, LeaseRow
 from recoup.ports import Holding, Ledger
 
 CLAIMS_MAX = 100
+AGAIN_MAX = 3
 _FORGOTTEN_MAX = 1_000
 
 
@@ -45,7 +46,11 @@ async def claim(world: Holding, run_id: str) -> Claimed | Held:
 
 
 async def claim_within(world: Holding, run_id: str, crowds: Sequence[Crowd]) -> Claimed | Held | Crowded:
-    """The same, if there is room for one more run."""
+    """The same, if there is room for one more run.
+
+    A lease counts from before it was asked for, and a claim may wait for its turn for as long as a lease lasts: behind
+    somebody who is frozen. Then it is made again, now that the way is free, so that nobody begins with a lease that is
+    over."""
     wanted = (run_id, world.census.own_identity(), world.lease_ttl_s)
     lease = await world.ledger.claim(*wanted, world.clock.now(), crowds=crowds)
     if lease is None:
@@ -55,10 +60,29 @@ async def claim_within(world: Holding, run_id: str, crowds: Sequence[Crowd]) -> 
                 return Held(before)
             lease = await world.ledger.claim(*wanted, world.clock.now(), before.epoch, crowds)
     if lease is None:
-        row = await world.ledger.lease(run_id)
-        assert row is not None or crowds, f"run {run_id}: a claim was refused without a lease"
-        return Crowded() if row is None or row.owner is None else Held(row)
-    return Claimed(lease, lease.replaced)
+        return await _refusal(world, run_id, crowds)
+    replaced = lease.replaced
+    for _ in range(AGAIN_MAX):
+        if not _is_stale(world, lease):
+            break
+        async with or_released(world.ledger, lease):
+            again = await world.ledger.claim(*wanted, world.clock.now(), lease.epoch, crowds)
+        if again is None:  # it was over, and others have it, or its place
+            await world.ledger.release(lease)
+            return await _refusal(world, run_id, crowds)
+        lease = again
+    return Claimed(lease, replaced)
+
+
+async def _refusal(world: Holding, run_id: str, crowds: Sequence[Crowd]) -> Held | Crowded:
+    row = await world.ledger.lease(run_id)
+    assert row is not None or crowds, f"run {run_id}: a claim was refused without a lease"
+    return Crowded() if row is None or row.owner is None else Held(row)
+
+
+def _is_stale(world: Holding, lease: Lease) -> bool:
+    """It took longer than a heartbeat to come by. Two of them fit into a lease, and what keepers keep in hand."""
+    return world.clock.now().boot_us / 1e6 > lease.deadline_boot_s - lease.ttl_s + world.heartbeat_s
 
 
 async def claim_above(world: Holding, taken: Claimed, epoch: int) -> Claimed:
