@@ -16,7 +16,6 @@ from urllib.parse import urlsplit
 
 import pytest
 from tests.integration.gateway_house import Gateway, gateway
-from tests.integration.impatient_gateway_child import PATIENCE
 from tests.integration.stream_house import Client, Crowd, cpu_s, crowd, rss_bytes, write
 
 from recoup.gateway.access import Role
@@ -189,7 +188,7 @@ async def test_who_does_not_read_is_dropped_and_comes_back_without_loss(tmp_path
         run_id = await a_run(house)
         ledger = SqliteLedger(house.home / "ledger.db")
         path = f"/api/runs/{run_id}/events/stream"
-        before = rss_bytes(house.process.pid)
+        before, open_before = rss_bytes(house.process.pid), sockets(house.process.pid)
         async with crowd(house) as watching, contextlib.AsyncExitStack() as closing:
             deaf = [closing.enter_context(unread(house, path)) for _ in range(20)]
             events: list[int] = []
@@ -198,7 +197,8 @@ async def test_who_does_not_read_is_dropped_and_comes_back_without_loss(tmp_path
             await until(lambda: len(events) == 5_001)
             grown = rss_bytes(house.process.pid) - before
             assert grown < 60_000_000, "the ring, and a buffer for each"
-            await asyncio.sleep(7 * PATIENCE.send_s_max)  # whoever does not read is not told either
+            # Whoever does not read is not told either: the gateway has only that of the other one left.
+            await until(lambda: sockets(house.process.pid) <= open_before + 1)
             seen = [await asyncio.to_thread(read_all, one) for one in deaf]
             assert all(0 < len(one) < 5_001 for one in seen), "each was cut off"
             rest: list[int] = []
@@ -206,6 +206,15 @@ async def test_who_does_not_read_is_dropped_and_comes_back_without_loss(tmp_path
             await until(lambda: rest and rest[-1] == 5_001)
             assert seen[0] + rest == list(range(1, 5_002))
         await ledger.close()
+
+
+def sockets(pid: int) -> int:
+    """How many a process has open."""
+    found = 0
+    for one in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            found += str(one.readlink()).startswith("socket:")
+    return found
 
 
 def unread(house: Gateway, path: str) -> socket.socket:
