@@ -19,8 +19,11 @@ _FORGOTTEN_MAX = 1_000
 
 class Claimed(msgspec.Struct, frozen=True):
     lease: Lease
-    replaced: ProcessIdentity | None
-    """The owner that was lost: its lease ran out, or it is proven dead."""
+
+    @property
+    def replaced(self) -> ProcessIdentity | None:
+        """The owner that was lost: its lease ran out, or it is proven dead."""
+        return self.lease.replaced
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -61,23 +64,30 @@ async def claim_within(world: Holding, run_id: str, crowds: Sequence[Crowd]) -> 
             lease = await world.ledger.claim(*wanted, world.clock.now(), before.epoch, crowds)
     if lease is None:
         return await _refusal(world, run_id, crowds)
-    replaced = lease.replaced
     for _ in range(AGAIN_MAX):
         if not _is_stale(world, lease):
             break
-        async with or_released(world.ledger, lease):
-            again = await world.ledger.claim(*wanted, world.clock.now(), lease.epoch, crowds)
-        if again is None:  # it was over, and others have it, or its place
-            await world.ledger.release(lease)
+        again = await _again(world, lease, crowds)
+        if again is None:
+            # It was over, and others have it, or its place. It stays as it is: who comes next must see that an owner
+            # was lost, if one was before us.
             return await _refusal(world, run_id, crowds)
         lease = again
-    return Claimed(lease, replaced)
+    return Claimed(lease)
 
 
 async def _refusal(world: Holding, run_id: str, crowds: Sequence[Crowd]) -> Held | Crowded:
     row = await world.ledger.lease(run_id)
     assert row is not None or crowds, f"run {run_id}: a claim was refused without a lease"
-    return Crowded() if row is None or row.owner is None else Held(row)
+    is_ours = row is not None and row.owner == world.census.own_identity()
+    return Crowded() if row is None or row.owner is None or is_ours else Held(row)
+
+
+async def _again(world: Holding, lease: Lease, crowds: Sequence[Crowd] = ()) -> Lease | None:
+    """Our own under the next epoch. Whom we replaced is whom we replaced at first."""
+    wanted = (lease.run_id, lease.owner, lease.ttl_s)
+    higher = await world.ledger.claim(*wanted, world.clock.now(), lease.epoch, crowds)
+    return higher and msgspec.structs.replace(higher, replaced=lease.replaced)
 
 
 def _is_stale(world: Holding, lease: Lease) -> bool:
@@ -95,15 +105,14 @@ async def claim_above(world: Holding, taken: Claimed, epoch: int) -> Claimed:
             hint="See that RECOUP_DATABASE and RECOUP_HOME belong together.",
         )
     while lease.epoch <= epoch:
-        now, wanted = world.clock.now(), (lease.run_id, lease.owner, lease.ttl_s)
-        higher = await world.ledger.claim(*wanted, now, over_epoch=lease.epoch)
+        higher = await _again(world, lease)
         if higher is None:
             raise LeaseLost(
                 f"run {lease.run_id} has another driver by now",
                 hint=f"See who has it: recoup show {lease.run_id}",
             )
         lease = higher
-    return Claimed(lease, taken.replaced)
+    return Claimed(lease)
 
 
 @contextlib.asynccontextmanager
