@@ -19,16 +19,6 @@ can_execute() {
     printf '#!/bin/sh\n' >"$1/try" && chmod +x "$1/try" && "$1/try" 2>/dev/null
 }
 
-# Pytest translates every test file once and keeps it. In a fresh clone four processes would each do that for all of them.
-translate() {
-    compgen -G "tests/scenario/__pycache__/test_*-pytest-*.pyc" >/dev/null && return
-    for part in "tests/unit" "tests/integration tests/scenario tests/contract tests/replay"; do
-        # shellcheck disable=SC2086  # several folders
-        .venv/bin/python -m pytest -q -n 0 --collect-only $part >/dev/null 2>&1 &
-    done
-    wait # what is wrong with a file is told by the tests themselves
-}
-
 if has_room; then
     place=$(mktemp -d "$memory/rXXXXXX")
     trap 'rm -rf "$place"' EXIT
@@ -36,5 +26,5 @@ if has_room; then
         export TMPDIR=$place
     fi
 fi
-translate
+
 .venv/bin/python -m pytest -n 4 --dist worksteal -m "not soak" "$@"

@@ -254,10 +254,8 @@ def test_a_policy_that_contradicts_itself_is_refused(text: str, words: str) -> N
 def test_no_key_of_the_policy_is_without_somebody_who_heeds_it() -> None:
     source = Path(recoup.__file__).parent
     heeding = [path for path in source.rglob("*.py") if path.name not in ("policy.py", "policy_file.py")]
-    read = {
-        node.attr
-        for path in heeding
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Attribute)
-    }
-    assert set(Policy.__struct_fields__) - read == set()
+    unread = set(Policy.__struct_fields__)
+    for text in (path.read_text() for path in heeding):
+        if any(f".{key}" in text for key in unread):  # to take all of them apart would take seconds
+            unread -= {node.attr for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Attribute)}
+    assert unread == set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import string
 from collections.abc import Iterable
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from recoup.model.ident import Ident
 from recoup.redaction.masks import MASK
-from recoup.redaction.patterns.catalogue import pattern_set
+from recoup.redaction.patterns.catalogue import default_cache, pattern_set
 from recoup.redaction.patterns.compiled import PatternSet
 from recoup.redaction.patterns.stage import WINDOW_BYTES, PatternStage
 from recoup.redaction.redactor import SecretRedactor
@@ -25,7 +26,9 @@ CHANCE = random.Random(17)
 
 @cache
 def patterns() -> PatternSet:
-    return pattern_set(None)
+    return pattern_set(
+        default_cache(os.environ)
+    )  # to compile them takes seconds, and each test process would
 
 
 def word(size: int, alphabet: str = LETTERS) -> str:
