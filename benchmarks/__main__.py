@@ -107,20 +107,22 @@ def _measured(name: str, place: str, results: Results) -> Section:
     about, busy_cores = about_of(name), machine.busy_cores()
     expected = f" (took {before.took_s:.0f} s the last time)" if before else ""
     print(f"\n{place} {name}{expected}: {about.splitlines()[0]}", flush=True)
-    began = time.monotonic()
+    pace_ms, began = machine.pace_ms(), time.monotonic()
     (figures, left_out), failed = _in_a_process(name)
+    took_s = time.monotonic() - began
     return Section(
         name=name,
         about=about,
         command=f"python -m benchmarks {name}",
         measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        took_s=round(time.monotonic() - began, 1),
+        took_s=round(took_s, 1),
         machine=machine.machine(),
         busy_cores=busy_cores,
         versions=machine.versions(),
         figures=figures,
         left_out=left_out,
         failed=failed,
+        pace_ms=(pace_ms, machine.pace_ms()),
     )
 
 

@@ -14,6 +14,8 @@ HEAD = """# Benchmarks
 Written by `make bench`, from `docs/benchmarks.json`; not by hand. `python -m benchmarks NAME` measures one table again
 and writes the page anew. Figures are medians; *spread* is the lowest and the highest of the repetitions. A *bar* is
 what we hold ourselves to, on a machine that does nothing else. *Ahead* is a ratio, turned so that below 1 we lose.
+*Pace* is how long the same small piece of work took just before a benchmark and just after it: where it is higher, the
+machine was slower, by its neighbours on the same host, and so are all figures in seconds; ratios are not.
 """
 
 
@@ -59,17 +61,18 @@ def _summary(sections: Sequence[Section], names: Sequence[str]) -> str:
     rows = [_summary_row(name, known.get(name)) for name in names]
     took_s = sum(section.took_s for section in sections)
     end = f"\nAll of it took {took_s / 60:.0f} minutes.\n" if sections else ""
-    return "## In short\n" + _table(("benchmark", "bars met", "took"), rows) + end
+    return "## In short\n" + _table(("benchmark", "bars met", "took", "pace"), rows) + end
 
 
-def _summary_row(name: str, section: Section | None) -> tuple[str, str, str]:
+def _summary_row(name: str, section: Section | None) -> tuple[str, str, str, str]:
     if section is None:
-        return name, "not run: not yet", ""
-    link = f"[{name}](#{name})"
+        return name, "not run: not yet", "", ""
+    link, took = f"[{name}](#{name})", f"{section.took_s:.0f} s"
     if section.failed or not section.figures:
-        return link, f"not run: {_reason(section)}", f"{section.took_s:.0f} s"
+        return link, f"not run: {_reason(section)}", took, ""
     bars = [met for figure in section.figures for met in _verdicts(figure)]
-    return link, f"{sum(bars)} of {len(bars)}" if bars else "no bars", f"{section.took_s:.0f} s"
+    pace = " and ".join(f"{ms:.1f}" for ms in section.pace_ms)
+    return link, f"{sum(bars)} of {len(bars)}" if bars else "no bars", took, f"{pace} ms" if pace else ""
 
 
 def _reason(section: Section) -> str:

@@ -31,6 +31,8 @@ class Section(msgspec.Struct, frozen=True):
     figures: tuple[Figure, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     failed: str = ""
+    pace_ms: tuple[float, ...] = ()
+    """How long the same small piece of work took just before it, and just after."""
 
     @property
     def missed(self) -> int:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from benchmarks import machine
 from benchmarks.__main__ import KEPT, NAMES, about_of
 from benchmarks.machine import Machine
 from benchmarks.page import page
@@ -134,6 +135,16 @@ def test_one_that_was_never_run_is_named() -> None:
 def test_figures_of_a_busy_machine_carry_a_warning() -> None:
     assert "busy (1.7 cores in use)" in page_of(section("runs", Figure("a run", 1, "ms"), busy_cores=1.7))
     assert "busy" not in page_of(section("runs", Figure("a run", 1, "ms"), busy_cores=0.3))
+
+
+def test_how_fast_the_machine_was_is_told_beside_the_bars_that_were_met() -> None:
+    told = page_of(section("runs", Figure("a run", 1, "ms"), pace_ms=(4.04, 7.96)))
+    assert "| [runs](#runs) | no bars | 12 s | 4.0 and 8.0 ms |" in told
+    assert "| [runs](#runs) | no bars | 12 s |  |" in page_of(section("runs", Figure("a run", 1, "ms")))
+
+
+def test_the_pace_is_that_of_work_which_is_really_done() -> None:
+    assert 0.5 < machine.pace_ms() < 500
 
 
 def test_a_section_from_another_machine_says_which() -> None:
