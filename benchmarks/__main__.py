@@ -63,6 +63,7 @@ Told = tuple[tuple[Figure, ...], tuple[LeftOut, ...]]
 
 def main() -> int:
     asked = _arguments()
+    stop_when_told()
     kept = PLACE / "quick" / KEPT.name if asked.quick else KEPT
     PLACE.mkdir(exist_ok=True)
     if asked.quick:
@@ -138,12 +139,16 @@ def _in_a_process(name: str) -> tuple[Told, str]:
     with tempfile.TemporaryDirectory(dir=PLACE) as folder:
         path = Path(folder, "told.json")
         child = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.one", name, path], cwd=ROOT, stderr=subprocess.PIPE, text=True
+            [sys.executable, "-m", "benchmarks.one", name, path],
+            cwd=ROOT,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,  # Ctrl-C reaches it once, through us
         )
         errors: list[str] = []
         reading = threading.Thread(target=_pass_on, args=(child, errors), daemon=True)
         reading.start()
-        failed = _ended(child)
+        failed = ended(child)
         reading.join(END_S)
         if not failed and child.returncode:
             failed = f"it failed: {last_words(''.join(errors))}"
@@ -157,19 +162,32 @@ def _pass_on(child: subprocess.Popen[str], errors: list[str]) -> None:
         errors.append(line)
 
 
-def _ended(child: subprocess.Popen[str]) -> str:
-    """Interrupted rather than killed when it takes too long, so that it stops what it started."""
+def stop_when_told() -> None:
+    """By Ctrl-C or by `kill`, also as a job in the background, which a shell lets ignore the former."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+
+
+def ended(child: subprocess.Popen[str]) -> str:
+    """Interrupted rather than killed when it takes too long, or when we are stopped: so it stops what it started."""
     try:
         child.wait(EACH_MAX_S)
         return ""
     except subprocess.TimeoutExpired:
-        child.send_signal(signal.SIGINT)
+        _interrupt(child)
+    except BaseException:
+        _interrupt(child)
+        raise
+    return f"not done after {EACH_MAX_S} s"
+
+
+def _interrupt(child: subprocess.Popen[str]) -> None:
+    child.send_signal(signal.SIGINT)
     try:
         child.wait(END_S)
     except subprocess.TimeoutExpired:
         child.kill()
         child.wait()
-    return f"not done after {EACH_MAX_S} s"
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,6 +16,7 @@ from benchmarks.results import split
 
 
 def main(name: str, path: Path) -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background would ignore it
     rows: list[Row] = []
     run: Iterable[Row] = importlib.import_module(f"benchmarks.{name}").run()
     for row in run:
