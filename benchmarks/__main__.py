@@ -48,6 +48,7 @@ NAMES = (
     "retention",
     "probe",
     "gateway",
+    "streams",
     "browser",
     "locators",
     "healing_cost",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +22,7 @@ from recoup.ports import Ledger
 from recoup.redaction.redactor import SecretRedactor
 from recoup.testing.ledger_suite import START
 
+TINY = "{version: 1, name: tiny, steps: [{id: a, run: 'true'}]}"
 seal = SecretRedactor().seal
 
 
@@ -125,3 +128,53 @@ def rss_bytes(pid: int) -> int:
 def cpu_s(pid: int) -> float:
     user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
     return (int(user) + int(system)) / 100
+
+
+async def a_run(house: Gateway) -> str:
+    """That nobody drives."""
+    return await asyncio.to_thread(lambda: house.submit(TINY, queue="nobody"))
+
+
+async def until(happened: Any, seconds: float = 20) -> None:
+    async with asyncio.timeout(seconds):
+        while not happened():
+            await asyncio.sleep(0.005)
+
+
+async def all_are_told(house: Gateway, ledger: Ledger, count: int) -> tuple[float, list[float]]:
+    """Bytes for each who watches, and how long each of a few events took to each of them."""
+    run_id = await a_run(house)
+    paths = [f"/api/runs/{run_id}/events/stream", "/api/events/stream", "/api/stream", "/api/runs/stream"]
+    told: Counter[Client] = Counter()
+    took_s: list[float] = []
+    sent_s = time.monotonic()
+
+    def seen(client: Client, event: str, _place: str, data: Any) -> None:
+        if event != "place" and run_id in (data.get("runId"), data.get("run")):
+            told[client] += 1
+            took_s.append(time.monotonic() - sent_s)
+
+    async with crowd(house) as watching:
+        place = await asyncio.to_thread(last_place, house)
+        await watching.join(2, "/api/stream")
+        before = rss_bytes(house.process.pid)
+        for path in paths:
+            begin = "1" if "/events/stream" in path and "runs" in path else place
+            await watching.join(count // len(paths), path, seen, begin)
+        each = (rss_bytes(house.process.pid) - before) / count
+        await asyncio.sleep(0.2)
+        for _ in range(3):
+            told.clear()
+            took_s.clear()
+            sent_s = time.monotonic()
+            await write(ledger, run_id, 1)
+            await until(lambda: len(told) == count)
+            await asyncio.sleep(0.15)
+    return each, sorted(took_s)
+
+
+def last_place(house: Gateway) -> str:
+    """Of the event that came last."""
+    with house.client() as client, client.stream("GET", "/api/stream") as answer:
+        line = next(line for line in answer.iter_lines() if line.startswith("id: "))
+    return line.removeprefix("id: ")

@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from tests.integration.gateway_house import Gateway, gateway
-from tests.integration.stream_house import Client, Crowd, cpu_s, crowd, rss_bytes, write
+from tests.integration.stream_house import Client, Crowd, a_run, all_are_told, crowd, rss_bytes, until, write
 
 from recoup.gateway.access import Role
 from recoup.gateway.book import Book
@@ -27,7 +26,6 @@ from recoup.ledger.sqlite import SqliteLedger
 from recoup.ports import Ledger
 from recoup.testing.postgres import PostgresServer
 
-TINY = "{version: 1, name: tiny, steps: [{id: a, run: 'true'}]}"
 STREAM_BYTES_MAX = 60_000
 """Of memory, for one who only watches; measured: 27,000."""
 BURST = 20_000
@@ -52,56 +50,6 @@ async def watching(house: Gateway) -> AsyncIterator[Crowd]:
         yield made
 
 
-async def a_run(house: Gateway) -> str:
-    """That nobody drives."""
-    return await asyncio.to_thread(lambda: house.submit(TINY, queue="nobody"))
-
-
-async def until(happened: Any, seconds: float = 20) -> None:
-    async with asyncio.timeout(seconds):
-        while not happened():
-            await asyncio.sleep(0.005)
-
-
-async def all_are_told(house: Gateway, ledger: Ledger, count: int) -> tuple[float, list[float]]:
-    """Bytes for each who watches, and how long each of a few events took to each of them."""
-    run_id = await a_run(house)
-    paths = [f"/api/runs/{run_id}/events/stream", "/api/events/stream", "/api/stream", "/api/runs/stream"]
-    told: Counter[Client] = Counter()
-    took_s: list[float] = []
-    sent_s = time.monotonic()
-
-    def seen(client: Client, event: str, _place: str, data: Any) -> None:
-        if event != "place" and run_id in (data.get("runId"), data.get("run")):
-            told[client] += 1
-            took_s.append(time.monotonic() - sent_s)
-
-    async with crowd(house) as watching:
-        place = await asyncio.to_thread(last_place, house)
-        await watching.join(2, "/api/stream")
-        before = rss_bytes(house.process.pid)
-        for path in paths:
-            begin = "1" if "/events/stream" in path and "runs" in path else place
-            await watching.join(count // len(paths), path, seen, begin)
-        each = (rss_bytes(house.process.pid) - before) / count
-        await asyncio.sleep(0.2)
-        for _ in range(3):
-            told.clear()
-            took_s.clear()
-            sent_s = time.monotonic()
-            await write(ledger, run_id, 1)
-            await until(lambda: len(told) == count)
-            await asyncio.sleep(0.15)
-    return each, sorted(took_s)
-
-
-def last_place(house: Gateway) -> str:
-    """Of the event that came last."""
-    with house.client() as client, client.stream("GET", "/api/stream") as answer:
-        line = next(line for line in answer.iter_lines() if line.startswith("id: "))
-    return line.removeprefix("id: ")
-
-
 async def test_an_event_reaches_everybody_soon_and_each_costs_little(house: Gateway, ledger: Ledger) -> None:
     each_bytes, took_s = await all_are_told(house, ledger, 200)
     assert each_bytes < STREAM_BYTES_MAX
@@ -109,20 +57,13 @@ async def test_an_event_reaches_everybody_soon_and_each_costs_little(house: Gate
 
 
 @pytest.mark.soak
-async def test_a_thousand_watch_and_cost_next_to_nothing_while_nothing_happens(
-    house: Gateway, ledger: Ledger
-) -> None:
+async def test_a_thousand_watch_and_all_are_told(house: Gateway, ledger: Ledger) -> None:
+    """How soon, and what they cost while nothing happens, is measured by the benchmark `streams`."""
     each_bytes, took_s = await all_are_told(house, ledger, 1_000)
     assert each_bytes < STREAM_BYTES_MAX
-    assert took_s[len(took_s) // 2] < 0.15
-    assert took_s[-1] < 1
-    async with crowd(house) as watching:
-        await watching.join(1_000, "/api/stream")
-        before_s = cpu_s(house.process.pid)
-        await asyncio.sleep(10)
-        assert cpu_s(house.process.pid) - before_s < 1, "of ten seconds"
-        with house.client() as client:
-            assert client.get("/api/runs").status_code == 200
+    assert len(took_s) >= 1_000
+    with house.client() as client:
+        assert client.get("/api/runs").status_code == 200
 
 
 async def test_a_burst_arrives_completely_and_in_order_while_consoles_hear_little_of_it(
