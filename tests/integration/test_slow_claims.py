@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,7 +16,6 @@ from recoup.engine.claim import AGAIN_MAX, Claimed, Crowded, Held, claim, claim_
 from recoup.errors import LedgerBusy
 from recoup.ledger.sqlite import SqliteLedger
 from recoup.model.ids import Lease, ProcessIdentity
-from recoup.model.instant import Instant
 from recoup.model.storage import Crowd
 from recoup.testing.clock import FakeClock
 from recoup.testing.house import House, plan_of
@@ -37,19 +37,11 @@ class SlowLedger(SqliteLedger):
         self.refused = 0
         """Which claim gets no turn at all."""
 
-    async def claim(
-        self,
-        run_id: str,
-        owner: ProcessIdentity,
-        ttl_s: float,
-        now: Instant,
-        over_epoch: int | None = None,
-        crowds: Sequence[Crowd] = (),
-    ) -> Lease | None:
+    async def claim(self, *asked: Any, **more: Any) -> Lease | None:
         self.claims += 1
         if self.claims == self.refused:
             raise LedgerBusy("no turn at the ledger", hint="Try again.")
-        lease = await super().claim(run_id, owner, ttl_s, now, over_epoch, crowds)
+        lease = await super().claim(*asked, **more)
         if self.takes_s:
             self.clock.advance(self.takes_s.pop(0))
             then, self.then = self.then, None

@@ -26,9 +26,8 @@ CHANCE = random.Random(17)
 
 @cache
 def patterns() -> PatternSet:
-    return pattern_set(
-        default_cache(os.environ)
-    )  # to compile them takes seconds, and each test process would
+    """From the cache: to compile them takes seconds, and each test process would."""
+    return pattern_set(default_cache(os.environ))
 
 
 def word(size: int, alphabet: str = LETTERS) -> str:
