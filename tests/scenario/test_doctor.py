@@ -122,3 +122,21 @@ def test_every_extra_of_the_package_is_examined() -> None:
         found = [name for module in extra.modules for name in by_module[module.split(".")[0]]]
         of_modules = {name.lower().replace("_", "-") for name in found}
         assert wanted <= of_modules, extra.name
+
+
+def test_a_browser_driver_that_does_not_start_is_a_clear_failure(cli: Cli) -> None:
+    node = Path(
+        cli.plan(
+            "#!/bin/sh\necho 'node: error while loading shared libraries: libx.so.1' >&2; exit 127", "node"
+        )
+    )
+    node.chmod(0o755)
+    env = {"PLAYWRIGHT_NODEJS_PATH": str(node)}
+    found = findings(cli("doctor", "--json", env=env).out)["playwright"]
+    assert not found["ok"]
+    assert "recoup browser install" in found["advice"]
+    plan = cli.plan("{version: 1, name: b, steps: [{id: a, browser: {goto: 'http://127.0.0.1:1/'}}]}")
+    result = cli("run", plan, env=env)
+    assert result.code == 1
+    assert "recoup browser install" in result.err
+    assert "Traceback" not in result.err

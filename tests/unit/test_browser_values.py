@@ -18,7 +18,7 @@ from recoup.model.policy import Policy
 from recoup.model.target import Box, Element, Floors, Target
 from recoup.runtimes.browser import finding
 from recoup.runtimes.browser.checks import glob
-from recoup.runtimes.browser.finding import find_browser, needed_browser
+from recoup.runtimes.browser.finding import driver_hint, driver_trouble, find_browser, needed_browser
 from recoup.runtimes.browser.fingerprints import NAMES_MAX, fingerprint, normalised
 from recoup.runtimes.browser.trouble import of_error, of_status, was_performed, why_not_ready
 from recoup.targets.resolver import PageResolver
@@ -226,3 +226,42 @@ def test_what_is_installed_can_show_a_window_only_if_one_is_wanted(
         finding.install_browser({"HOME": "/nowhere"}, lambda _: None, window=window)
     assert [one[-1] for one in tried[:-1]] == packages
     assert tried[-1][-len(words) :] == words
+
+
+def driver_without_a_library(folder: Path) -> dict[str, str]:
+    """An environment whose Playwright driver ends as one does on a system that lacks a library."""
+    node = folder / "node"
+    node.write_text(
+        "#!/bin/sh\necho 'node: error while loading shared libraries: libx.so.1: no such file' >&2\nexit 127\n"
+    )
+    node.chmod(0o755)
+    return {"PLAYWRIGHT_NODEJS_PATH": str(node)}
+
+
+def test_a_driver_that_lacks_a_library_is_named_with_the_package(tmp_path: Path) -> None:
+    trouble = driver_trouble(driver_without_a_library(tmp_path))
+    assert trouble == "node: error while loading shared libraries: libx.so.1: no such file"
+    assert "libatomic1" in driver_hint(trouble)
+
+
+def test_a_driver_that_starts_has_no_trouble(tmp_path: Path) -> None:
+    assert driver_trouble({}) is None
+    assert "is not" in str(driver_trouble({"PLAYWRIGHT_NODEJS_PATH": str(tmp_path / "is not there")}))
+
+
+def test_installing_installs_the_libraries_of_the_driver(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    environ = driver_without_a_library(tmp_path)
+
+    def install(commands: list[list[str]], _environ: object) -> None:
+        if commands[-1][:2] == ["apt-get", "install"] and "libatomic1" in commands[-1]:
+            (tmp_path / "node").write_text("#!/bin/sh\nexit 0\n")
+
+    monkeypatch.setattr(finding, "_run_all", install)
+    monkeypatch.setattr(finding, "_may_use_apt", lambda: False)
+    with pytest.raises(SettingsError, match=r"libx\.so\.1"):
+        finding.install_driver_libraries(environ, lambda _: None)
+    monkeypatch.setattr(finding, "_may_use_apt", lambda: True)
+    finding.install_driver_libraries(environ, lambda _: None)
+    assert driver_trouble(environ) is None

@@ -36,9 +36,18 @@ def install(window: bool, as_json: bool) -> None:
       recoup browser install --window --json
     """
     from recoup.errors import SettingsError
-    from recoup.runtimes.browser.finding import browser_version, has_library, install_browser
+    from recoup.runtimes.browser.finding import (
+        browser_version,
+        has_library,
+        install_browser,
+        install_driver_libraries,
+    )
 
-    found = install_browser(os.environ, lambda words: click.echo(words, err=True), window=window)
+    def say(words: str) -> None:
+        click.echo(words, err=True)
+
+    found = install_browser(os.environ, say, window=window)
+    install_driver_libraries(os.environ, say)
     version = browser_version(found)
     if version is None:
         raise SettingsError(

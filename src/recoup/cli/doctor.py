@@ -200,9 +200,12 @@ def _patterns(_home: str | None) -> Iterator[Finding]:
 
 def _chromium(_home: str | None) -> Iterator[Finding]:
     """Only plans with `browser:` steps need one."""
-    from recoup.runtimes.browser.finding import find_browser
+    from recoup.runtimes.browser.finding import driver_hint, driver_trouble, find_browser
 
     without = "`browser:` steps and `recoup record` do not work"
+    trouble = driver_trouble(os.environ)
+    if trouble is not None:
+        yield Finding("playwright", False, trouble, driver_hint(trouble), without, needed=False)
     try:
         found = find_browser(os.environ)
     except RecoupError as error:

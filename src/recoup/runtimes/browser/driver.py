@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from contextlib import suppress
 
 from playwright.async_api import Error, Playwright, async_playwright
 
 from recoup.errors import KeeperError
+from recoup.runtimes.browser.finding import driver_hint, driver_trouble
 
 
 class PlaywrightDriver:
@@ -37,10 +39,10 @@ class PlaywrightDriver:
         try:
             async with asyncio.timeout(self._launch_s):
                 return await async_playwright().start()
-        except (Error, OSError, TimeoutError) as error:
+        except Exception as error:  # Playwright raises a bare one when its driver dies
+            trouble = await asyncio.to_thread(driver_trouble, os.environ) or repr(error)
             raise KeeperError(
-                f"the browser automation could not be started: {error!r}",
-                hint="Reinstall it: pip install --force-reinstall 'recoup[browser]'",
+                f"the browser automation could not be started: {trouble}", hint=driver_hint(trouble)
             ) from error
 
     async def _stop(self) -> None:

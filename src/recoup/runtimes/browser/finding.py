@@ -30,6 +30,8 @@ _OWN: Final = ("chromium_headless_shell-*/chrome-*/*headless*shell", "chromium-*
 """Where the automation library keeps those that it downloads, likewise."""
 _BEHIND: Final = {"/usr/bin/chromium-headless-shell": "/usr/lib/chromium/chromium-headless-shell"}
 """Debian's script waits for the program instead of becoming it: whoever killed the script would leave the browser."""
+_DRIVER_PACKAGES: Final = ("libatomic1",)
+"""Debian's packages with the libraries that Playwright's driver needs and a minimal system lacks."""
 _INSTALL_S: Final = 900
 _VERSION_S: Final = 20
 
@@ -80,6 +82,37 @@ def browser_version(found: FoundBrowser) -> str | None:
     return said.stdout.strip() or None
 
 
+def driver_trouble(environ: Mapping[str, str]) -> str | None:
+    """Why Playwright's driver, a Node program of its own, does not start; None if it does or is not installed."""
+    node = _driver(environ)
+    if node is None:
+        return None
+    try:
+        subprocess.run([node, "--version"], capture_output=True, timeout=_VERSION_S, check=True)
+    except subprocess.CalledProcessError as error:
+        return _last_line(error.stderr.decode(errors="replace")) or f"exit code {error.returncode}"
+    except (OSError, subprocess.SubprocessError) as error:
+        return str(error)
+    return None
+
+
+def driver_hint(trouble: str) -> str:
+    if "shared librar" in trouble:
+        return f"Install the library that is missing: recoup browser install (Debian: {' '.join(_DRIVER_PACKAGES)})"
+    return "Reinstall it: pip install --force-reinstall 'recoup[browser]'"
+
+
+def install_driver_libraries(environ: Mapping[str, str], say: Callable[[str], None]) -> None:
+    """Makes Playwright's driver start, or raises SettingsError with the reason why it does not."""
+    trouble = driver_trouble(environ)
+    if trouble is not None and _may_use_apt():
+        say(f"installing {' '.join(_DRIVER_PACKAGES)}, which Playwright's driver needs")
+        _run_all(_apt_commands(*_DRIVER_PACKAGES), environ)
+        trouble = driver_trouble(environ)
+    if trouble is not None:
+        raise SettingsError(f"Playwright's driver does not start: {trouble}", hint=driver_hint(trouble))
+
+
 def install_browser(
     environ: Mapping[str, str], say: Callable[[str], None], *, window: bool = False
 ) -> FoundBrowser:
@@ -103,12 +136,10 @@ def install_browser(
 
 def _ways(window: bool) -> list[tuple[str, list[list[str]]]]:
     ways: list[tuple[str, list[list[str]]]] = []
-    if os.geteuid() == 0 and shutil.which("apt-get"):
+    if _may_use_apt():
         # Older Debians have no package of the shell alone.
         for package in ("chromium-headless-shell", "chromium")[window:]:
-            install = ["apt-get", "install", "-qq", "-y", "--no-install-recommends", package]
-            words = f"installing Debian's package {package} (about 40 s)"
-            ways.append((words, [["apt-get", "update", "-qq"], install]))
+            ways.append((f"installing Debian's package {package} (about 40 s)", _apt_commands(package)))
     if has_library():
         # With `--only-shell` it leaves out the other, which is twice as large.
         download = [
@@ -121,6 +152,25 @@ def _ways(window: bool) -> list[tuple[str, list[list[str]]]]:
         ]
         ways.append(("downloading Playwright's Chromium", [download]))
     return ways
+
+
+def _may_use_apt() -> bool:
+    return os.geteuid() == 0 and shutil.which("apt-get") is not None
+
+
+def _apt_commands(*packages: str) -> list[list[str]]:
+    install = ["apt-get", "install", "-qq", "-y", "--no-install-recommends", *packages]
+    return [["apt-get", "update", "-qq"], install]
+
+
+def _driver(environ: Mapping[str, str]) -> str | None:
+    """The Node program that Playwright starts."""
+    spec = importlib.util.find_spec("playwright")
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    return environ.get("PLAYWRIGHT_NODEJS_PATH") or str(
+        Path(spec.submodule_search_locations[0], "driver", "node")
+    )
 
 
 def _run_all(commands: list[list[str]], environ: Mapping[str, str]) -> str | None:
@@ -139,9 +189,12 @@ def _run_all(commands: list[list[str]], environ: Mapping[str, str]) -> str | Non
         except (OSError, subprocess.TimeoutExpired) as error:
             return str(error)
         if done.returncode:
-            lines = (done.stderr or done.stdout).strip().splitlines()
-            return lines[-1] if lines else f"exit code {done.returncode}"
+            return _last_line(done.stderr or done.stdout) or f"exit code {done.returncode}"
     return None
+
+
+def _last_line(output: str) -> str:
+    return output.strip().rpartition("\n")[2]
 
 
 def _wanted(wanted: str, environ: Mapping[str, str]) -> FoundBrowser:
