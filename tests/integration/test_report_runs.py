@@ -26,11 +26,11 @@ from recoup.model.redacted import Redacted
 from recoup.model.run import RunStatus
 from recoup.redaction.redactor import SecretRedactor
 from recoup.reports.reporter import Reporter
+from recoup.runtimes.browser.finding import needed_browser
 from recoup.testing.house import House, plan_of
 from recoup.testing.runtime import ScriptedRuntime, exits
 
 HOSTILE = "<script>document.title='owned'</script>\x1b[31m\u202e"
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
 def reporter_of(house: House) -> Reporter:
@@ -302,16 +302,14 @@ def test_the_command_says_what_is_wrong(home: Path, tmp_path: Path) -> None:
     assert "Leave one out" in recoup(home, "report", "last", "--output", "-", "--json", code=2)
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
 @pytest.mark.parametrize("width", [390, 1280])
 async def test_a_browser_shows_the_page_and_runs_nothing_in_it(tmp_path: Path, width: int) -> None:
     house = await failed_house(tmp_path)
     written = await reporter_of(house).write_report("run-1")
     await house.ledger.close()
-    assert CHROMIUM is not None
     assert written.path is not None
     argv = [
-        CHROMIUM,
+        needed_browser(os.environ).executable,
         "--headless=new",
         "--no-sandbox",
         "--disable-gpu",

@@ -193,7 +193,8 @@ def merge_in_progress(folder: Path) -> None:
     git(folder, "checkout", "--quiet", "main")
     (folder / "README").write_text("theirs\n")
     commit_all(folder, "theirs")
-    subprocess.run(["git", "merge", "side"], cwd=folder, capture_output=True)
+    with pytest.raises(subprocess.CalledProcessError):  # a conflict
+        git(folder, "merge", "side")
     assert (folder / ".git" / "MERGE_HEAD").exists()
 
 
