@@ -1,8 +1,9 @@
 # make demo    set up, then watch a plan get through a hang, a loop and a leak (under a minute)
 # make test    set up, then every test but the long ones
+# make fresh   the same two in a clean Debian root with a clone of HEAD, as a newcomer has it (needs root)
 # make story   set up, then say which stories there are; NAME=... tells one
 # make bench   set up, then measure everything beside its peers and write docs/benchmarks.md (half an hour, on a quiet machine)
-.PHONY: demo story test check coverage bench soak format setup clean agents statsd browser probe compiled
+.PHONY: demo story test fresh check coverage bench soak format setup clean agents statsd browser node debian compiled
 PY := .venv/bin/python
 # The tests start hundreds of processes: what one of them has compiled the others need not compile again.
 export PYTHONDONTWRITEBYTECODE =
@@ -14,8 +15,11 @@ story: setup
 	@$(PY) -m examples $(NAME)
 
 test:
-	@$(MAKE) --no-print-directory -j 4 setup agents statsd browser probe compiled
-	tools/run-tests.sh
+	@$(MAKE) --no-print-directory -j 4 setup agents statsd browser debian compiled
+	tools/run-tests.sh $(PYTEST_ARGS)
+
+fresh:
+	tools/fresh-machine
 
 check: setup
 	$(PY) -m ruff format --check .
@@ -37,10 +41,8 @@ bench: setup
 	$(PY) -m benchmarks
 
 soak: setup
+	@$(MAKE) --no-print-directory agents statsd browser debian
 	tools/setup-soak.sh
-	@tools/setup-agents.sh
-	@tools/setup-browser.sh
-	@tools/setup-probe.sh
 	$(PY) tools/mutation_score.py
 	$(PY) -m pytest -n 2 -m soak --timeout 3600
 
@@ -51,18 +53,22 @@ format: setup
 setup:
 	@tools/setup.sh
 
-agents:
-	@tools/setup-agents.sh
+node: setup
+	@tools/setup-node.sh
 
-statsd:
-	@tools/setup-statsd.sh
+# The versions that the tests were written against; 800 MB.
+agents: node
+	@tools/setup-npm.sh .agents @anthropic-ai/claude-code@2.1.197 @openai/codex@0.166.0 @google/gemini-cli@0.61.0
 
-browser: setup
-	@tools/setup-browser.sh
+statsd: node
+	@tools/setup-npm.sh .bench/statsd --omit=optional statsd@0.9.0
 
-# After it: Debian's packages are installed one after the other.
-probe: browser
-	@tools/setup-probe.sh
+debian:
+	@tools/setup-debian.sh
+
+# After the other packages: apt-get runs once at a time.
+browser: setup debian
+	@.venv/bin/recoup browser install >/dev/null
 
 # Once, while the others download; each process that runs tests would do it for itself. What is wrong with a file is told
 # by the tests.

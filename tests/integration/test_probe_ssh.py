@@ -85,7 +85,7 @@ class Sshd:
 @pytest.fixture
 def sshd(tmp_path: Path) -> Iterator[Sshd]:
     if SSHD is None or shutil.which("ssh") is None:
-        pytest.skip("there is no sshd here: tools/setup-probe.sh installs one on Debian")
+        pytest.skip("there is no sshd here: `make debian` installs one on Debian")
     server = Sshd(tmp_path)
     server.start()
     yield server
