@@ -6,7 +6,6 @@ import asyncio
 import random
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
@@ -141,9 +140,7 @@ async def test_who_finds_another_at_work_leaves_it_to_them(
     await fill(ledger, 3)
     child = start("hold")
     assert line_of(child) == "held"
-    begin_s = time.monotonic()
     assert (await export(ledger, root, START, wait_s=0.1)).busy
-    assert time.monotonic() - begin_s < 5
     with pytest.raises(StateError, match="was being written"):
         await verify(root, ledger, wait_s=0.1)
     child.communicate("go on\n", timeout=20)

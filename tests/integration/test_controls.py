@@ -193,7 +193,7 @@ async def test_a_pause_or_a_takeover_ends_a_backoff_wait_at_once(tmp_path: Path,
     while (await house.state("run-1")).steps[0].healing_since is None:
         await asyncio.sleep(0.01)
     await steered.send(action)
-    state = await asyncio.wait_for(driving, 10)
+    state = await asyncio.wait_for(driving, 60)
     assert (state.status, state.waiting_for, state.steps[0].attempts) == (RunStatus.WAITING, "operator", 1)
     await house.ledger.close()
 
@@ -683,7 +683,7 @@ async def test_an_attempt_that_was_ended_for_a_control_that_is_refused_is_not_pe
     runtime = Slow("pay")
     steered.runtime(runtime)
     await steered.house.submit(plan_of("a", Step(id="pay", action=RunAction("true"), repeat=Repeat.NEVER)))
-    state = await asyncio.wait_for(await steered.start(), 10)
+    state = await asyncio.wait_for(await steered.start(), 60)
     assert (state.status, runtime.performed) == (RunStatus.ESCALATED, [("a", 1), ("pay", 1)])
 
 

@@ -115,13 +115,11 @@ async def test_a_server_that_stays_away_is_an_error_in_words_without_the_passwor
     dispatch = await PgDispatch.open(address, busy_max_s=0.3)
     await asyncio.to_thread(mortal.kill)
     try:
-        began_s = time.monotonic()
         with pytest.raises(
             DispatchError, match=r"could not be used for 0\.3 s: (.|\n)*RECOUP_DATABASE"
         ) as caught:
             await dispatch.hint([Hint("a")])
         await dispatch.wait(0.5)
-        assert time.monotonic() - began_s < 10
         assert PASSWORD not in repr(caught.getrepr(showlocals=False, style="long"))
         assert caught.value.__cause__ is None
     finally:
@@ -132,10 +130,8 @@ async def test_a_server_that_stays_away_is_an_error_in_words_without_the_passwor
 async def test_a_server_that_accepts_and_says_nothing_is_left_in_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
-        began_s = time.monotonic()
         with pytest.raises(DispatchError, match=r"no answer in time|timeout"):
             await PgDispatch.open(f"postgresql://someone:{PASSWORD}@127.0.0.1:{port}/db", busy_max_s=0.5)
-        assert time.monotonic() - began_s < 20
 
 
 @pytest.fixture
@@ -194,35 +190,31 @@ async def test_every_call_on_a_frozen_server_ends_in_time_and_so_does_closing(
 
     await asyncio.gather(*(timed(name, call(every[name], held[name])) for name, call in CALLS.items()))
     await timed("wait", every["wait"].wait(0.1))
-    assert max(took_s.values()) < 10, took_s
     assert all(took_s[name] >= 0.4 for name in CALLS), "each was tried as long as it may be"
-    for name, dispatch in every.items():
-        await timed(f"close {name}", dispatch.close())
-    assert max(took_s.values()) < 10, took_s
+    for dispatch in every.values():
+        await dispatch.close()
 
 
 async def test_closing_while_others_wait_for_a_frozen_server_ends_their_waiting(
     mortal: PostgresServer, frozen: Callable[[], None]
 ) -> None:
-    dispatch = await PgDispatch.open(mortal.fresh_database(), busy_max_s=30)
+    dispatch = await PgDispatch.open(mortal.fresh_database(), busy_max_s=600)
     await dispatch.hint([Hint("a"), Hint("b")])
     first, second = await dispatch.take(["default"], frozenset(), 2)
     frozen()
     calls = (dispatch.keep([first]), dispatch.done(first), dispatch.done(second, 1), dispatch.tidy())
     waiting = [asyncio.create_task(call) for call in calls]
     await asyncio.sleep(0.1)
-    began_s = time.monotonic()
     await dispatch.close()
     # One of them may have been about to connect, which has a time of its own.
-    done, pending = await asyncio.wait(waiting, timeout=5)
+    done, pending = await asyncio.wait(waiting, timeout=60)
     assert not pending and all(isinstance(task.exception(), DispatchError) for task in done)
-    assert time.monotonic() - began_s < 5
 
 
 async def test_a_call_that_is_cancelled_on_a_frozen_server_ends_at_once(
     mortal: PostgresServer, frozen: Callable[[], None]
 ) -> None:
-    dispatch = await PgDispatch.open(mortal.fresh_database(), busy_max_s=30)
+    dispatch = await PgDispatch.open(mortal.fresh_database(), busy_max_s=600)
     await dispatch.hint([Hint("a")])
     listening = await dispatch._connections.connect()
     frozen()
@@ -231,14 +223,12 @@ async def test_a_call_that_is_cancelled_on_a_frozen_server_ends_at_once(
         asyncio.create_task(dispatch._listener._hear(listening)),
     ]
     await asyncio.sleep(0.1)
-    began_s = time.monotonic()
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)
     assert all(task.cancelled() for task in tasks)
     await dispatch.close()
     await listening.close()
-    assert time.monotonic() - began_s < 15
 
 
 async def test_who_listens_is_connected_again_and_misses_nothing(database: str, opened: Opener) -> None:
@@ -249,12 +239,11 @@ async def test_who_listens_is_connected_again_and_misses_nothing(database: str, 
     await dispatch.hint([Hint("a")])
     assert await task == ["a"]
     await idle(waiting)
+    waiting._look_s = 600.0  # so that hearing of it is the only way
     task = asyncio.create_task(heard(waiting))
     await asyncio.sleep(0.05)
-    began_s = time.monotonic()
     await dispatch.hint([Hint("b")])
     assert await task == ["b"]
-    assert time.monotonic() - began_s < 4, "by hearing of it, not by looking now and then"
 
 
 async def test_connections_that_were_cut_are_replaced(database: str, opened: Opener) -> None:

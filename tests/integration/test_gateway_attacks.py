@@ -450,7 +450,7 @@ def test_who_asks_for_much_and_reads_nothing_is_cut_off(impatient: Gateway) -> N
     with connected(impatient) as line:
         line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         line.settimeout(5)
-        deadline_s = time.monotonic() + 8
+        deadline_s = time.monotonic() + 60
         try:
             while time.monotonic() < deadline_s:
                 line.sendall(asking * 10)

@@ -115,7 +115,7 @@ class Scene:
     async def file(self, name: str) -> str:
         """What a process of the tree has written, as soon as it is there."""
         path = self.folder / name
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not (path.exists() and path.read_text().endswith("\n")):
                 await asyncio.sleep(0.01)
         return path.read_text().strip()
@@ -347,7 +347,7 @@ async def test_term_reaches_the_whole_tree_and_the_grace_is_used(scene: Scene) -
     script = 'setsid bash -c "$(cat gentle)" child & exec bash -c "$(cat gentle)" main'
     running = asyncio.create_task(scene.bash(script, grace_s=5))
     while scene.text["stdout"].count(b"up") < 2:
-        await asyncio.wait_for(scene.spoke.wait(), 10)
+        await asyncio.wait_for(scene.spoke.wait(), 60)
         scene.spoke.clear()
     scene.stop.set()
     ended = await running
@@ -369,7 +369,7 @@ async def test_a_pipe_in_a_strangers_hand_does_not_hold_the_attempt(
     pid = int(await scene.file("pid"))
     held = os.open(f"/proc/{pid}/fd/1", os.O_WRONLY)
     try:
-        assert (await asyncio.wait_for(running, 10)).exit_code == 0
+        assert (await asyncio.wait_for(running, 60)).exit_code == 0
     finally:
         os.close(held)
 
@@ -483,7 +483,7 @@ async def test_a_driver_killed_before_it_said_go_has_executed_nothing(scene: Sce
 
 async def test_signals_meant_for_the_driver_do_not_move_the_keeper(scene: Scene) -> None:
     running = asyncio.create_task(scene.bash("echo up; sleep 0.3; exit 4"))
-    await asyncio.wait_for(scene.spoke.wait(), 10)
+    await asyncio.wait_for(scene.spoke.wait(), 60)
     assert scene.keeper is not None
     for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         os.kill(scene.keeper.pid, signum)
@@ -532,7 +532,7 @@ async def test_silence_until_a_second_before_the_deadline_kills_the_tree(scene: 
 async def test_an_extended_deadline_lets_the_tree_go_on(scene: Scene) -> None:
     scene.line = Line(boot_s() + 1.6)
     running = asyncio.create_task(scene.bash("echo up; sleep 1; exit 5"))
-    await asyncio.wait_for(scene.spoke.wait(), 10)
+    await asyncio.wait_for(scene.spoke.wait(), 60)
     scene.line.extend(boot_s() + 60)
     assert (await running).exit_code == 5
     assert scene.line.listeners == []
@@ -701,9 +701,9 @@ async def test_a_flood_delays_no_timer_and_fills_no_memory(scene: Scene) -> None
 
 async def test_a_flood_does_not_drown_the_stop(scene: Scene) -> None:
     running = asyncio.create_task(scene.bash("exec yes"))
-    await asyncio.wait_for(scene.spoke.wait(), 10)
+    await asyncio.wait_for(scene.spoke.wait(), 60)
     scene.stop.set()
-    assert (await asyncio.wait_for(running, 10)).ended_by is EndedBy.STOPPED
+    assert (await asyncio.wait_for(running, 60)).ended_by is EndedBy.STOPPED
 
 
 def resident_bytes() -> int:

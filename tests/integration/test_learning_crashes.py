@@ -139,5 +139,5 @@ def test_waiting_for_another_writer_has_an_end(base: Path, start: Starter) -> No
     ):
         stored(VersionedStore(base, wait_s=0.05), "e")
     assert seen(base)[0] == parts("d"), "readers wait for nobody"
-    holder.communicate("\n", timeout=10)
+    holder.communicate("\n", timeout=60)
     assert stored(VersionedStore(base), "e") == "v000005"

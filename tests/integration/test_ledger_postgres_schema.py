@@ -464,7 +464,7 @@ async def test_only_without_a_shared_database_is_another_boot_an_earlier_one(
 
 async def until_somebody_waits(url: str) -> None:
     asked = "SELECT FROM pg_locks WHERE NOT granted AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = %s)"
-    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection, asyncio.timeout(10):
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection, asyncio.timeout(60):
         while not (await connection.execute(asked, (connection.info.dbname,))).rowcount:
             await asyncio.sleep(0.01)
 

@@ -30,7 +30,7 @@ async def ask(server: MetricsServer, request: bytes = GET) -> bytes:
     reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
     writer.write(request)
     with contextlib.suppress(ConnectionError):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             answer = await reader.read()
         writer.close()
         return answer
@@ -49,7 +49,7 @@ async def come(server: MetricsServer) -> socket.socket:
     return one
 
 
-async def is_shown_out(one: socket.socket, within_s: float = 1.0) -> bool:
+async def is_shown_out(one: socket.socket, within_s: float = 60.0) -> bool:
     try:
         async with asyncio.timeout(within_s):
             return await asyncio.get_running_loop().sock_recv(one, 1) == b""
@@ -115,8 +115,8 @@ async def test_who_asks_nothing_and_who_does_not_read_are_left_in_time(
     silent, deaf = await come(server), await come(server)
     await asyncio.get_running_loop().sock_sendall(deaf, GET)
     before = len(descriptors())
-    assert await is_shown_out(silent, 5)
-    async with asyncio.timeout(5):
+    assert await is_shown_out(silent)
+    async with asyncio.timeout(60):
         while len(descriptors()) > before - 2:
             await asyncio.sleep(0.02)
     for one in (silent, deaf):

@@ -126,10 +126,10 @@ async def test_how_long_it_wants_to_be_left_alone(written: bytes, seconds: float
 
 async def test_a_request_that_waits_is_given_up_at_once() -> None:
     async with answering(b"", then_hang=True) as url:
-        asking = asyncio.create_task(GatewayClient(url, "t").get(EVENTS_PATH, {}, wait_s=30))
+        asking = asyncio.create_task(GatewayClient(url, "t").get(EVENTS_PATH, {}, wait_s=600))
         await asyncio.sleep(0.05)
         asking.cancel()
-        done, _ = await asyncio.wait({asking}, timeout=5)
+        done, _ = await asyncio.wait({asking}, timeout=60)
         assert done and asking.cancelled()
 
 

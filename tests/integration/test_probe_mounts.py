@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -116,14 +115,12 @@ async def test_a_mount_command_that_hangs_holds_nobody_up(tmp_path: Path) -> Non
         "{id: scratch, mount: {path: nowhere, command: [sleep, '4711'], timeout: 300ms}},"
         "{id: other, endpoint: {file: where, address: '127.0.0.1:1'}}]}"
     )
-    began_s = time.monotonic()
     async with house_of(tmp_path, text).running() as house:
         await runs(house, "other")
         await recovers(house, "scratch")
         fault = last_fault(house, "scratch")
         assert (fault.fault_class, fault.error_code) == ("mount_missing", "wall_timeout")
         assert house.phase("other") == Phase.RUNNING
-    assert time.monotonic() - began_s < 20
     assert not [one for one in processes_below(os.getpid()) if "4711" in one.argv]
 
 

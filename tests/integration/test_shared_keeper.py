@@ -231,9 +231,8 @@ async def test_nothing_of_one_tree_is_open_in_another(yard: Yard) -> None:
     for pid in (main, await anchor_of(main)):
         opened = {link.name for link in Path(f"/proc/{pid}/fd").iterdir()}
         assert {name for name in opened if name != "255"} == {"0", "1", "2"}  # 255 is bash's own
-    began_s = time.monotonic()
     ends = await asyncio.gather(*others)
-    assert time.monotonic() - began_s < 20 and {ended.exit_code for ended in ends} == {0}
+    assert {ended.exit_code for ended in ends} == {0}
     yard.stop.set()
     await lasting
 

@@ -192,8 +192,8 @@ class WorkerSuite:
         await ledger.keep_worker(worker("b", runs=("r1",), draining=True), START.plus_s(3))
         seen = await other.workers(START.plus_s(3))
         assert [one.worker for one in seen] == [worker("a"), worker("b", runs=("r1",), draining=True)]
-        assert 2.5 < seen[0].silent_s < 10
-        assert seen[1].silent_s < 2
+        assert seen[0].silent_s > 2.5
+        assert seen[0].silent_s - seen[1].silent_s > 2.5
         await ledger.forget_worker("a")
         assert [one.worker.worker_id for one in await other.workers(START.plus_s(3))] == ["b"]
 
