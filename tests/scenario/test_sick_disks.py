@@ -1,0 +1,172 @@
+"""Disks that are full or read-only: never taken for a fault of the work. Each test mounts disks of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.scenario.conftest import Cli
+from tests.scenario.test_fleet import Fleet, eventually, notices
+
+if TYPE_CHECKING:
+    from recoup.testing.postgres import PostgresServer
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a disk")
+RUNS = 24
+GIT_PLAN = """
+    version: 1
+    name: cloned
+    workspace: {git: ./repo}
+    steps:
+      - {id: a, run: 'echo a > a; echo "a $RECOUP_RUN_ID" >> "$JOURNAL"', repeat: never}
+      - {id: b, run: 'cat a > b; echo "b $RECOUP_RUN_ID" >> "$JOURNAL"', repeat: never}
+"""
+
+
+@contextlib.contextmanager
+def disk(path: Path, options: str) -> Iterator[Path]:
+    path.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", path], check=True)
+    try:
+        yield path
+    finally:
+        subprocess.run(["umount", "--lazy", path], check=True)
+
+
+def remount(path: Path, options: str) -> None:
+    """Waits for whoever is in the middle of a write: then a disk cannot become read-only."""
+    deadline = time.monotonic() + 30
+    while subprocess.run(["mount", "-o", f"remount,{options}", path], capture_output=True).returncode:
+        assert time.monotonic() < deadline, "the disk stays busy"
+        time.sleep(0.001)
+
+
+def fill(path: Path) -> Path:
+    filling = path / "filling"
+    with contextlib.suppress(OSError), filling.open("wb") as file:
+        while True:
+            file.write(bytes(1 << 16))
+    return filling
+
+
+def one_run(cli: Cli) -> Any:
+    return cli("show", "last", "--json").json
+
+
+@pytest.mark.parametrize("kilobytes", [200, 280, 360, 440])
+def test_a_home_without_room_never_ends_a_run(cli: Cli, repo: Path, tmp_path: Path, kilobytes: int) -> None:
+    """The ledger has room and the files of the run have not: git fails in whichever of its writes."""
+    cli.env["JOURNAL"] = str(tmp_path / "journal")
+    plan = cli.plan(GIT_PLAN)
+    with disk(cli.home / "runs", f"size={kilobytes}k") as runs:
+        first = cli("run", plan)
+        assert first.code in (0, 75), first.out + first.err
+        assert "Traceback" not in first.err
+        assert one_run(cli)["status"] in ("running", "queued", "succeeded"), one_run(cli)
+        remount(runs, "size=64m")
+        if first.code == 75:
+            assert one_run(cli)["exitCode"] == 75
+            settled(cli, cli("resume", "last").code)
+    assert one_run(cli)["status"] == "succeeded"
+    assert sorted(line.split()[0] for line in (tmp_path / "journal").read_text().splitlines()) == ["a", "b"]
+
+
+def settled(cli: Cli, code: int) -> None:
+    """A step that ended while its checkpoint found no room goes to a person, who looks and answers."""
+    for _ in range(3):
+        if code != 5:
+            break
+        assert cli("control", "last", "settle", "--as", "done", "--reason", "the journal says so").code == 0
+        code = cli("resume", "last").code
+    assert code == 0
+
+
+def test_a_worker_on_a_full_disk_leaves_all_runs_to_the_healthy_one(
+    cli: Cli, repo: Path, tmp_path: Path, postgres: PostgresServer
+) -> None:
+    fleet = Fleet(cli, tmp_path, postgres.prepared_database())
+    cli.env["RECOUP_KEY"] = "shared by all machines " * 3
+    plan = cli.plan(GIT_PLAN)
+    with disk(tmp_path / "home-1", "size=16m") as home:
+        sick = fleet.worker(number=1)  # well at first, so that it takes runs and fails
+        assert eventually(lambda: len(cli("workers", "--json").json) == 1)
+        filling = fill(home)
+        ids = [fleet.submit(plan) for _ in range(RUNS)]
+        assert eventually(lambda: cli("workers", "--json").json[0]["state"] == "troubled")
+        assert "takes no runs" in cli("workers").out
+        healthy = fleet.worker("--until-idle", number=2)
+        notices(healthy, timeout=400)
+        assert {fleet.state(run_id)["status"] for run_id in ids} == {"succeeded"}
+        assert {fleet.state(run_id)["delivery"] for run_id in ids} == {1}, "nothing was spent"
+        assert sorted(fleet.lines()) == sorted(f"{step} {run_id}" for run_id in ids for step in "ab")
+        assert eventually(lambda: cli("workers", "--json").json[0]["state"] == "troubled")
+        filling.unlink()
+        assert eventually(lambda: cli("workers", "--json").json[0]["state"] == "working", 120)
+        assert fleet.until(fleet.submit(plan), "succeeded", 120)["delivery"] == 1
+        sick.terminate()
+        events = [notice["event"] for notice in notices(sick)]
+        assert events.index("trouble") < events.index("recovered")
+
+
+def read_only_at(cli: Cli, home: Path, plan: str, delay_s: float) -> None:
+    """The disk turns read-only that long after the run began: it stops and says so, and goes on when it can."""
+    driver = cli.start("run", plan, "--quiet")
+    deadline = time.monotonic() + delay_s
+    while time.monotonic() < deadline and driver.poll() is None:
+        time.sleep(0.005)
+    remount(home, "ro")
+    try:
+        out, err = driver.communicate(timeout=120)
+    finally:
+        remount(home, "rw")
+    assert "Traceback" not in err, err
+    assert driver.returncode in (0, 75), (driver.returncode, out, err)
+    if driver.returncode == 75:
+        assert err.strip(), "it stopped without a word"
+        code = cli("resume", "last").code if cli("runs", "--json").json else cli("run", plan).code
+        settled(cli, code)
+
+
+STEPS = 6
+READ_ONLY_PLAN = """
+    version: 1
+    name: long
+    workspace: {git: ./repo}
+    steps:
+""" + "".join(
+    f"      - {{id: s{n}, run: 'sleep 0.1; echo {n} >> \"$JOURNAL\"; echo {n} >> all', repeat: never}}\n"
+    for n in range(STEPS)
+)
+
+
+def read_only_trials(cli: Cli, tmp_path: Path, delays_s: list[float]) -> None:
+    for number, delay_s in enumerate(delays_s):
+        journal, home = tmp_path / f"journal-{number}", tmp_path / f"disk-{number}"
+        journal.touch()
+        cli.env["JOURNAL"], cli.home = str(journal), home / "home"
+        with disk(home, "size=64m"):
+            read_only_at(cli, home, cli.plan(READ_ONLY_PLAN), delay_s)
+            assert one_run(cli)["status"] == "succeeded"
+            workspace = cli.run_dir(one_run(cli)["runId"]) / "workspace"
+            assert (workspace / "all").read_text().split() == [str(n) for n in range(STEPS)]
+        assert journal.read_text().split() == [str(n) for n in range(STEPS)], "lost or repeated"
+
+
+def test_a_disk_that_turns_read_only_stops_the_run_and_it_goes_on(
+    cli: Cli, repo: Path, tmp_path: Path
+) -> None:
+    read_only_trials(cli, tmp_path, [0.9, 1.4])
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3000)
+def test_a_disk_that_turns_read_only_at_many_instants_loses_and_repeats_nothing(
+    cli: Cli, repo: Path, tmp_path: Path
+) -> None:
+    read_only_trials(cli, tmp_path, [0.05 * n for n in range(60)])
