@@ -166,10 +166,9 @@ class StateError(RecoupError):
     @classmethod
     def of(cls, error: OSError) -> StateError:
         where = f" ({error.filename})" if error.filename else ""
-        hint = _HINTS.get(error.errno or 0, "Check the disk and its permissions: recoup doctor.")
         return cls(
             f"the state folder cannot be used: {error.strerror or error}{where}",
-            hint=f"{hint} Then resume the run.",
+            hint=f"{hint_for(error)} Then resume the run.",
         )
 
 
@@ -229,6 +228,11 @@ def is_trouble(error: BaseException) -> bool:
     )
 
 
+def hint_for(error: OSError) -> str:
+    """What to do about an error of the system, by its number."""
+    return _HINTS.get(error.errno or 0, "Check the disk and its permissions: recoup doctor.")
+
+
 _FREE_SPACE = "Free some space or raise the quota."
 _RAISE_FILES = "Raise the limit on open files (ulimit -n), or end what holds them."
 _GIVE_RIGHTS = "Give this user the right to write there, or set RECOUP_HOME to another folder."
@@ -243,7 +247,6 @@ _HINTS = {
     errno.EROFS: "Mount the disk so that it can be written.",
     errno.EIO: "Check the disk: it cannot be read or written.",
 }
-"""What to do about an error of the system, by its number."""
 
 
 def _count(problems: int) -> str:

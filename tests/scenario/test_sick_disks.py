@@ -82,7 +82,10 @@ def settled(cli: Cli, code: int) -> None:
     for _ in range(3):
         if code != 5:
             break
-        assert cli("control", "last", "settle", "--as", "done", "--reason", "the journal says so").code == 0
+        journal = Path(cli.env["JOURNAL"]).read_text().split()
+        step = one_run(cli)["frontier"]["stepId"]
+        done = "done" if step.removeprefix("s") in journal else "not-done"
+        assert cli("control", "last", "settle", "--step", step, "--as", done, "--reason", "looked").code == 0
         code = cli("resume", "last").code
     assert code == 0
 
@@ -112,6 +115,46 @@ def test_a_worker_on_a_full_disk_leaves_all_runs_to_the_healthy_one(
         sick.terminate()
         events = [notice["event"] for notice in notices(sick)]
         assert events.index("trouble") < events.index("recovered")
+
+
+def test_a_step_that_fails_on_a_full_disk_of_its_own_says_so(cli: Cli, tmp_path: Path) -> None:
+    """Its folder is on another disk than the state folder: the table of classes decides."""
+    with disk(tmp_path / "small", "size=2m") as small:
+        plan = small / "plan.yaml"
+        plan.write_text("{version: 1, name: own, steps: [{id: a, run: 'cat /dev/zero > filling'}]}")
+        result = cli("run", str(plan), "--json")
+    assert result.code == 1, result.err
+    kinds = [fact["failureKind"] for fact in result.payloads("task.step.attempt.failed")]
+    assert kinds == ["disk_full"] * 2
+    assert result.document["failureClass"] == "unknown"
+
+
+def test_a_step_that_fills_the_disk_of_the_state_folder_spends_nothing_and_not_for_ever(
+    cli: Cli, repo: Path
+) -> None:
+    plan = cli.plan("""
+        version: 1
+        name: filling
+        workspace: {git: ./repo}
+        steps: [{id: a, run: 'cat /dev/zero > filling'}]
+    """)
+    with disk(cli.home / "runs", "size=8m"):
+        first = cli("run", plan, "--json")
+        assert (first.code, first.document["machineTrouble"]) == (75, True), first.err
+        (spared,) = first.payloads("task.step.attempt.failed")
+        assert (spared["failureKind"], spared["spared"]) == ("disk_full", True)
+        codes = [cli("resume", "last").code for _ in range(4)]
+        assert codes[:2] == [75, 75] and codes[-1] != 75, "it fills the disk itself: it has failed"
+
+
+def test_a_state_folder_that_is_read_only_at_the_start_is_no_wrong_setting(cli: Cli) -> None:
+    plan = cli.plan("{version: 1, name: plain, steps: [{id: a, run: 'true'}]}")
+    with disk(cli.home, "size=8m") as home:
+        remount(home, "ro")
+        result = cli("run", plan)
+        assert result.code == 75, result.err
+        remount(home, "rw")
+        assert cli("run", plan).code == 0
 
 
 def read_only_at(cli: Cli, home: Path, plan: str, delay_s: float) -> None:
