@@ -47,10 +47,8 @@ class HostMachine:
         return shortage(Path(folder))
 
     def is_home_disk(self, folder: str) -> bool:
-        try:
-            return Path(folder).stat().st_dev == self._home.stat().st_dev
-        except OSError:
-            return True  # the folder is gone with the run that it belonged to: ours
+        place = Path(folder).absolute()
+        return place.is_relative_to(self._home.absolute()) or _device(place) in _devices(self._home)
 
     def behind(self, error: Exception) -> str | None:
         return lack_behind(error)
@@ -66,8 +64,23 @@ def lack_behind(error: Exception) -> str | None:
 
 
 def home_trouble(home: Path) -> str | None:
-    """Why the state folder cannot be used now; None if a synced probe write into it works."""
-    return write_trouble(home) if home.is_dir() else f"{home} is gone"
+    """Why the state folder cannot be used now; None if a synced probe write into it works, and into the folder of runs
+    where that is on a disk of its own."""
+    if not home.is_dir():
+        return f"{home} is gone"
+    trouble = write_trouble(home)
+    return write_trouble(home / "runs") if trouble is None and len(_devices(home)) > 1 else trouble
+
+
+def _devices(home: Path) -> set[int | None]:
+    return {_device(home), _device(home / "runs")} - {None}
+
+
+def _device(folder: Path) -> int | None:
+    try:
+        return folder.stat().st_dev
+    except OSError:
+        return None
 
 
 def write_trouble(folder: Path) -> str | None:

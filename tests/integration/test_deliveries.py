@@ -310,7 +310,7 @@ async def test_a_run_that_meets_trouble_on_machines_that_are_well_ends_as_a_dead
     house = Crew(tmp_path, FullDisk(), policy=Policy(step_max_attempts=1, delivery_max=2))
     await house.queue("r")
     deliveries = house.deliveries()
-    lefts = []
+    lefts: list[Left] = []
     while not lefts or lefts[-1].again_in_s is not None:
         lefts.append(await deliveries.deliver("r", lambda _driver: None))
         assert len(lefts) < 20

@@ -26,6 +26,7 @@ import time
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
+    from typing import NoReturn
 else:
     import _signal as signal  # the public module spends 7 ms of every attempt on enums
 if TYPE_CHECKING or __package__:
@@ -409,7 +410,7 @@ def refusal(error: OSError) -> str:
     return f"E{error.errno or 0} {os_words(error)}"
 
 
-def cannot_begin(error: OSError) -> None:
+def cannot_begin(error: OSError) -> "NoReturn":
     """Before there is a tree: a line on stderr for the driver, which reads it if `ready` never comes."""
     os.write(2, os_words(error).encode("utf-8", "surrogateescape"))
     os._exit(CANNOT_EXECUTE)
