@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import secrets as randomness
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -32,6 +33,7 @@ from recoup.kernel.modes import calls_for_report, mode_document
 from recoup.learning.recall import Recall
 from recoup.ledger.sqlite import SqliteLedger
 from recoup.linked import LinkedRuns
+from recoup.machine import HostMachine
 from recoup.memories import Memories
 from recoup.model.dispatch import Hint
 from recoup.model.events import Event
@@ -367,6 +369,7 @@ class App:
             lease_ttl_s=self.settings.lease_s,
             heartbeat_s=self.settings.heartbeat_s,
             worker=self.worker_id,
+            machine=HostMachine(self.settings.home),
         )
 
     def _browser_runtime(self) -> BrowserRuntime:
@@ -494,13 +497,23 @@ def open_shipping(settings: Settings) -> Shipping | None:
 
 
 def make_home(home: Path) -> None:
+    """Raises SettingsError for a folder that another setting must name, and StateError for one that the machine cannot
+    write now."""
     try:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
         probe = home / f".write-{randomness.token_hex(4)}"
         probe.touch()
         probe.unlink()
     except OSError as error:
+        if error.errno not in _WRONG_HOME:
+            raise StateError.of(error) from None
         raise SettingsError(
             f"the state folder {home} cannot be written: {error.strerror}",
-            hint="Free some space or mend its permissions, or name another folder: RECOUP_HOME or --home.",
+            hint="Fix its permissions, or name another folder: RECOUP_HOME or --home.",
         ) from None
+
+
+_WRONG_HOME = frozenset(
+    {errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL}
+)
+"""Errors that stay until somebody changes the setting or the folder."""

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from recoup.errors import LeaseLost, RecoupError
+from recoup.errors import LeaseLost, RecoupError, StateError
 
 LEFT = "left-"
 """What drivers before this one left: moved here, so that it is out of their reach."""
@@ -73,13 +73,14 @@ def newest(run_dir: Path) -> Path | None:
 
 @contextmanager
 def ours(aside: Path | None) -> Iterator[None]:
-    """What fails inside while the folder is gone fails because the run has another driver. Raises LeaseLost."""
+    """What fails inside while the folder is gone fails because the run has another driver, or because the whole folder
+    of the run was removed. Raises LeaseLost, StateError."""
     try:
         yield
     except (OSError, RecoupError):
-        if aside is not None and not aside.is_dir():
-            raise _lost(aside) from None
-        raise
+        if aside is None or aside.is_dir():
+            raise
+        raise (_lost(aside) if _has_heir(aside) else _removed(aside)) from None
 
 
 def fresh(folder: Path, name: str) -> Path:
@@ -96,7 +97,17 @@ def remove_file(path: Path, aside: Path | None = None) -> None:
     with ours(aside):
         if path.is_symlink() or path.exists():
             path.rename(gone)
-            gone.unlink()
+            _remove(gone)
+
+
+def _remove(path: Path) -> None:
+    """A step may have put a folder in the place of a file: what of it cannot be removed is for the next sweep."""
+    if path.is_symlink() or not path.is_dir():
+        path.unlink()
+        return
+    import shutil  # brings every compression there is, and hardly any run needs it
+
+    shutil.rmtree(path, ignore_errors=True)
 
 
 def open_to_append(path: Path, aside: Path | None = None) -> int:
@@ -173,6 +184,19 @@ def _empty(left: Path) -> None:
             path.unlink()
     with suppress(OSError):
         left.rmdir()
+
+
+def _has_heir(own: Path) -> bool:
+    """Another driver that entered left a trace: a folder with a higher epoch, or a file in the place of ours."""
+    epoch = own.name.removeprefix(_NAME)
+    return own.exists() or (epoch.isdecimal() and newest_epoch(own.parent) > int(epoch))
+
+
+def _removed(own: Path) -> StateError:
+    return StateError(
+        f"files of run {own.parent.name} were removed while it was driven: {own} is gone",
+        hint="Was the state folder removed or unmounted? Put it back, then resume the run.",
+    )
 
 
 def _lost(own: Path) -> LeaseLost:

@@ -9,30 +9,38 @@
     │   ├── WaitsForOperator   a person must settle something first                    exit 5
     │   └── WorkflowBlocked    the mode of the workflow lets nothing begin             exit 4
     ├── SettingsError          environment or recoup.toml                              exit 2
-    ├── WorkspaceError         the source cannot be cloned, or the store is damaged    exit 3
-    │   ├── MachineTrouble     a full disk, or git was killed: it may work the next time
-    │   └── CheckpointBroken   one checkpoint is missing or altered
-    ├── StateError             the state folder is full, read-only or damaged          exit 1
+    ├── WorkspaceError         the source cannot be cloned or copied                   exit 3
+    │   ├── WorkspaceRuined    a step left a workspace that cannot be stored           exit 1
+    │   ├── MachineTrouble     a full disk, or git was killed: it may work later       exit 75
+    │   └── CheckpointBroken   one checkpoint is missing or altered                    exit 75
+    ├── StateError             the state folder is full, read-only or damaged          exit 75
     │   ├── DepotError         what other machines must find cannot be stored or read
     │   └── LearningError      what was learned cannot be stored, found or gone back to
     │       └── VersionDamaged one version of it is missing or altered
-    ├── KeeperError            a process keeper could not be started or died           exit 1
-    ├── DispatchError          the queue of hints cannot be used                       exit 1
-    └── LedgerError            the database is gone, full or locked                    exit 1
-        ├── LedgerTooNew       written by a newer version
+    ├── KeeperError            a process keeper could not be started or died           exit 75
+    ├── DispatchError          the queue of hints cannot be used                       exit 75
+    └── LedgerError            the database is gone, full or locked                    exit 75
+        ├── LedgerTooNew       written by a newer version                              exit 1
         ├── LedgerBusy         no turn within the limit
-        ├── Conflict           expected another sequence: somebody appended meanwhile
+        ├── Conflict           expected another sequence: somebody appended meanwhile  exit 1
         └── LeaseLost          a higher epoch holds the run: stop at once
+
+Exit 75 says that nothing is wrong with the plan, the policy or the settings: the same command may work later, and a
+service manager should start it again.
 
 Each says what happened, where, and what to do next.
 """
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import msgspec
+
+EXIT_TROUBLE: Final = 75
+"""EX_TEMPFAIL: the machine or the database is at fault, and a retry may work."""
 
 
 class RecoupError(Exception):
@@ -132,15 +140,27 @@ class WorkspaceError(RecoupError):
     advice = "See that the source and the state folder can be used: recoup doctor; then resume the run."
 
 
+class WorkspaceRuined(WorkspaceError):
+    """A step left a workspace that cannot be stored: gone, replaced, or endless to read. Restoring it may help."""
+
+    exit_code = 1
+
+
 class MachineTrouble(WorkspaceError):
-    """The disk is full or fails, or git was killed: nothing is wrong with the source, and it may work the next time."""
+    """The disk is full or fails, a limit of the machine is reached, or git was killed. Nothing is wrong with the
+    source, and it may work later."""
+
+    exit_code = EXIT_TROUBLE
+    advice = "Check the disk, the memory and the limits of this machine: recoup doctor; then resume the run."
 
 
 class CheckpointBroken(WorkspaceError):
+    exit_code = EXIT_TROUBLE
     advice = "The run goes back to the last checkpoint that is whole: recoup resume RUN. Look after the disk."
 
 
 class StateError(RecoupError):
+    exit_code = EXIT_TROUBLE
     advice = "See that the state folder can be used and has room: recoup doctor; then resume the run."
 
     @classmethod
@@ -148,7 +168,7 @@ class StateError(RecoupError):
         where = f" ({error.filename})" if error.filename else ""
         return cls(
             f"the state folder cannot be used: {error.strerror or error}{where}",
-            hint="Free some space or mend its permissions, then resume the run.",
+            hint=f"{hint_for(error)} Then resume the run.",
         )
 
 
@@ -169,18 +189,22 @@ class VersionDamaged(LearningError):
 
 
 class KeeperError(RecoupError):
+    exit_code = EXIT_TROUBLE
     advice = "See that this machine can keep processes: recoup doctor; then resume the run."
 
 
 class DispatchError(RecoupError):
+    exit_code = EXIT_TROUBLE
     advice = "Runs are safe in the ledger. See that the queue's file or database can be used: recoup doctor"
 
 
 class LedgerError(RecoupError):
+    exit_code = EXIT_TROUBLE
     advice = "See that the database can be used: recoup doctor; then try again."
 
 
 class LedgerTooNew(LedgerError):
+    exit_code = 1
     advice = "Install the version of Recoup that wrote it, or a newer one."
 
 
@@ -189,11 +213,40 @@ class LedgerBusy(LedgerError):
 
 
 class Conflict(LedgerError):
+    exit_code = 1
     advice = "Somebody else was faster; nothing was changed. Look again, then decide."
 
 
 class LeaseLost(LedgerError):
     advice = "Another driver goes on with the run: recoup show RUN"
+
+
+def is_trouble(error: BaseException) -> bool:
+    """Whether the machine or the database is at fault and not the work: such an error spends nothing of a run."""
+    return isinstance(error, OSError | MemoryError) or (
+        isinstance(error, RecoupError) and error.exit_code == EXIT_TROUBLE
+    )
+
+
+def hint_for(error: OSError) -> str:
+    """What to do about an error of the system, by its number."""
+    return _HINTS.get(error.errno or 0, "Check the disk and its permissions: recoup doctor.")
+
+
+_FREE_SPACE = "Free some space or raise the quota."
+_RAISE_FILES = "Raise the limit on open files (ulimit -n), or end what holds them."
+_GIVE_RIGHTS = "Give this user the right to write there, or set RECOUP_HOME to another folder."
+_HINTS = {
+    errno.ENOSPC: _FREE_SPACE,
+    errno.EDQUOT: _FREE_SPACE,
+    errno.EMFILE: _RAISE_FILES,
+    errno.ENFILE: _RAISE_FILES,
+    errno.ENOMEM: "Free some memory.",
+    errno.EACCES: _GIVE_RIGHTS,
+    errno.EPERM: _GIVE_RIGHTS,
+    errno.EROFS: "Mount the disk so that it can be written.",
+    errno.EIO: "Check the disk: it cannot be read or written.",
+}
 
 
 def _count(problems: int) -> str:

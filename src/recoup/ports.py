@@ -59,6 +59,26 @@ class Clock(Protocol):
         ...
 
 
+class Machine(Protocol):
+    """What the machine says about itself when something has failed. Nothing is concluded from anybody's words."""
+
+    async def trouble(self) -> str | None:
+        """Why the state folder cannot be written now, in words; None if a synced probe write works."""
+        ...
+
+    def full(self, folder: str) -> str | None:
+        """Why the disk of the folder takes no more, in words; None if it has room. Writes nothing."""
+        ...
+
+    def is_home_disk(self, folder: str) -> bool:
+        """Whether the folder is on the disk of the state folder."""
+        ...
+
+    def behind(self, error: Exception) -> str | None:
+        """Which lack of the machine an error of the interpreter speaks of: memory, threads. None: of neither."""
+        ...
+
+
 class Ledger(Protocol):
     """The append-only record, and the coordination rows beside it (leases, controls, escalations)."""
 
@@ -381,7 +401,9 @@ class Workspaces(Protocol):
         """The number that the pointer names."""
         ...
 
-    async def snapshot(self, number: int) -> Snapshot: ...
+    async def snapshot(self, number: int) -> Snapshot:
+        """Raises WorkspaceRuined for what a step left that cannot be stored, and MachineTrouble."""
+        ...
 
     async def change(self, before: str, after: str) -> Change:
         """The difference between two stored trees."""
@@ -402,6 +424,10 @@ class Workspaces(Protocol):
         ...
 
     async def matches(self, number: int, snapshot: Snapshot) -> bool: ...
+
+    async def damage(self, number: int) -> str | None:
+        """Why git cannot use the repository that was cloned there any more, in words; None if it can."""
+        ...
 
     async def adopt(self, run_dir: Path, snapshots: Sequence[Snapshot]) -> Adopted:
         """Bring checkpoints of another run over into this store, durably; ends before the first that is broken."""

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from recoup.dispatch.local import LocalDispatch
@@ -14,11 +15,20 @@ from recoup.engine.claim import Claimed
 from recoup.engine.driver import Driver
 from recoup.engine.forcing import force_mode
 from recoup.engine.world import Job
-from recoup.errors import NotFound, SettingsError, StateError
+from recoup.errors import MachineTrouble, NotFound, SettingsError, StateError
 from recoup.evidence.run_folder import RunFolder
 from recoup.evidence.vault import NoSecrets
-from recoup.fleet.delivering import CLOSED_S, CROWDED_S, DUE_MAX_S, REFUSALS_MAX, Deliveries, Left
-from recoup.fleet.worker import Shift, Worker
+from recoup.fleet.delivering import (
+    CLOSED_S,
+    CROWDED_S,
+    DUE_MAX_S,
+    REFUSALS_MAX,
+    TROUBLES_MAX,
+    Deliveries,
+    Left,
+)
+from recoup.fleet.overview import worker_document
+from recoup.fleet.worker import PROBES_UNTIL_IDLE, Notice, Shift, Worker
 from recoup.kernel.fold import fold
 from recoup.model import events as ev
 from recoup.model.dispatch import Hint, Taken
@@ -269,27 +279,123 @@ async def test_a_delivery_that_could_not_begin_is_followed_by_one_that_does(hous
 
     await house.queue("r")
     first = await house.deliveries(once).deliver("r", lambda _driver: None)
-    assert "no space left" in first.words
-    house.time.advance(15)
+    assert "no space left" in first.words and first.trouble
+    assert first.again_in_s == 0, "another worker may take it at once"
     second = await house.deliveries(once).deliver("r", lambda _driver: None)
     assert second.state is not None
-    assert (second.state.status, second.state.delivery, second.state.begun) == (RunStatus.SUCCEEDED, 2, True)
+    assert (second.state.status, second.state.delivery, second.state.begun) == (RunStatus.SUCCEEDED, 1, True)
 
 
-async def test_trouble_in_the_middle_spends_the_delivery_and_frees_the_run(tmp_path: Path) -> None:
-    class Broken(ScriptedRuntime):
-        async def perform(self, order: object, hooks: object) -> Outcome:
-            raise StateError("no space left on device")
+class FullDisk(ScriptedRuntime):
+    async def perform(self, order: object, hooks: object) -> Outcome:
+        raise StateError("no space left on device")
 
-    house = Crew(tmp_path, Broken(), policy=ONE_TRY)
+
+async def test_trouble_in_the_middle_spends_nothing_and_frees_the_run(tmp_path: Path) -> None:
+    house = Crew(tmp_path, FullDisk(), policy=ONE_TRY)
     await house.queue("r")
     left = await house.deliver()
-    assert left.state is not None
-    assert (left.state.status, left.state.retryable) == (RunStatus.FAILED, True)
-    assert left.again_in_s == pytest.approx(15, abs=1)
+    assert left.state is not None and "no space left" in left.trouble
+    assert (left.state.status, left.state.delivery) == (RunStatus.RUNNING, 1)
+    assert (left.state.in_trouble, left.state.troubles, left.again_in_s) == (True, 1, 0)
     row = await house.ledger.lease("r")
     assert row is not None and row.owner is None
     await house.ledger.close()
+
+
+async def test_a_run_that_meets_trouble_on_machines_that_are_well_ends_as_a_dead_letter(
+    tmp_path: Path,
+) -> None:
+    """It may be the trouble itself. Otherwise it would be taken for ever."""
+    house = Crew(tmp_path, FullDisk(), policy=Policy(step_max_attempts=1, delivery_max=2))
+    await house.queue("r")
+    deliveries = house.deliveries()
+    lefts: list[Left] = []
+    while not lefts or lefts[-1].again_in_s is not None:
+        lefts.append(await deliveries.deliver("r", lambda _driver: None))
+        assert len(lefts) < 20
+        house.time.advance(lefts[-1].again_in_s or 0)
+    assert lefts[-1].state is not None and lefts[-1].state.status is RunStatus.DEAD_LETTER
+    assert [bool(left.trouble) for left in lefts[:TROUBLES_MAX]] == [True] * TROUBLES_MAX
+    await house.ledger.close()
+
+
+async def test_a_run_never_pays_while_the_machine_is_known_to_be_in_trouble(tmp_path: Path) -> None:
+    house = Crew(tmp_path, FullDisk(), policy=Policy(step_max_attempts=1, delivery_max=1))
+    house.world = msgspec.structs.replace(house.world, machine=ScriptedMachine("the disk is full"))
+    await house.queue("r")
+    for _ in range(3 * TROUBLES_MAX):
+        left = await house.deliver()
+        assert left.trouble and left.state is not None and left.state.delivery == 1
+    await house.ledger.close()
+
+
+class ScriptedMachine:
+    """Says what it was told to, and counts how often it was asked."""
+
+    def __init__(self, words: str | None) -> None:
+        self.words = words
+        self.probes = 0
+
+    async def trouble(self) -> str | None:
+        self.probes += 1
+        return self.words
+
+    def full(self, folder: str) -> str | None:
+        del folder
+        return None
+
+    def is_home_disk(self, folder: str) -> bool:
+        del folder
+        return True
+
+    def behind(self, error: Exception) -> str | None:
+        del error
+        return None
+
+
+async def test_a_worker_in_trouble_takes_nothing_until_a_probe_write_works(house: Crew) -> None:
+    machine = ScriptedMachine("the disk is full")
+    house.world = msgspec.structs.replace(house.world, machine=machine)
+    await house.queue("r")
+    dispatch = LocalDispatch(house.root / "queue.db", house.clock)
+    await dispatch.hint([Hint("r", "q")])
+    notices: list[Notice] = []
+
+    def say(notice: Notice) -> None:
+        notices.append(notice)
+        if len(notices) == 2:  # in trouble, and known to be
+            assert notice.event == "trouble" and "the disk is full" in notice.words
+
+    shift = Shift(worker_id="w", queues=("q",), until_idle=True)
+    worker = Worker(house.deliveries(), dispatch, shift, say)
+    working = asyncio.create_task(worker.work())
+    while machine.probes < 3:
+        await asyncio.sleep(0)
+        assert worker.runs == ()
+    (row,) = await house.ledger.workers(house.clock.now())
+    assert worker_document(row, 10)["state"] == "troubled"
+    assert worker_document(row, 10)["trouble"] == "the disk is full"
+    machine.words = None
+    await asyncio.wait_for(working, 60)
+    assert [n.event for n in notices if n.event in ("trouble", "recovered", "taken")] == [
+        *("trouble", "recovered", "taken")
+    ]
+    await dispatch.close()
+
+
+async def test_a_worker_that_should_end_when_idle_ends_in_trouble_instead_of_waiting_for_ever(
+    house: Crew,
+) -> None:
+    machine = ScriptedMachine("the disk is full")
+    house.world = msgspec.structs.replace(house.world, machine=machine)
+    await house.queue("r")
+    dispatch = LocalDispatch(house.root / "queue.db", house.clock)
+    shift = Shift(worker_id="w", queues=("q",), until_idle=True)
+    with pytest.raises(MachineTrouble, match="the disk is full"):
+        await asyncio.wait_for(Worker(house.deliveries(), dispatch, shift, lambda _: None).work(), 60)
+    assert machine.probes == 1 + PROBES_UNTIL_IDLE
+    await dispatch.close()
 
 
 async def test_a_gate_frees_the_slot_and_an_answer_makes_the_run_wanted_again(house: Crew) -> None:

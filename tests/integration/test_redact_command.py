@@ -126,7 +126,7 @@ def test_a_full_disk_is_said() -> None:
         done = subprocess.run(
             ARGV, input=b"text", stdout=full, stderr=subprocess.PIPE, timeout=60, env=environ()
         )
-    assert done.returncode == 1
+    assert done.returncode == 75
     assert b"No space left" in done.stderr
     assert b"Traceback" not in done.stderr
 

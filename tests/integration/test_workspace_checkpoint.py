@@ -536,7 +536,7 @@ async def test_a_workspace_that_is_gone_is_an_error_that_says_so(
 ) -> None:
     baseline = await workspaces.create(GitSource(str(repository)))
     shutil.rmtree(workspaces.path(1))
-    with pytest.raises(WorkspaceError, match="the workspace is gone"):
+    with pytest.raises(WorkspaceError, match="the workspace cannot be stored"):
         await workspaces.snapshot(1)
     snapshot = Snapshot(tree=baseline.tree, manifest=baseline.manifest)
     assert not await workspaces.matches(1, snapshot)

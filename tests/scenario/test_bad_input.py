@@ -117,7 +117,7 @@ def test_a_database_that_is_not_one(cli: Cli) -> None:
     cli.home.mkdir()
     (cli.home / "ledger.db").write_text("this is not a database, it only has its name\n" * 100)
     result = cli("run", cli.plan(GOOD))
-    assert result.code == 1
+    assert result.code == 75
     assert "Traceback" not in result.err
     assert "ledger.db" in result.err
 
@@ -183,7 +183,7 @@ def test_a_full_disk_stops_the_run_with_words_and_it_goes_on_when_there_is_room(
           - {{id: three, run: "head -c 1500000 /dev/urandom > bigger"}}
     """)
     result = cli("run", plan)
-    assert result.code == 130, result.err
+    assert result.code == 75, result.err
     assert "Traceback" not in result.err
     assert "space" in (result.err + result.out).lower() or "full" in (result.err + result.out).lower()
     subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)

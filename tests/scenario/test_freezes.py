@@ -70,7 +70,9 @@ def replaced(cli: Cli, run_id: str, driver: Started) -> bool:
     while (result := cli("resume", run_id, "--json")).code == 2:
         assert time.monotonic() < deadline, result.err
         time.sleep(0.2)
-    if result.code == 1 and (f"Process {driver.pid} holds it" in result.err or "stayed locked" in result.err):
+    if result.code == 75 and (
+        f"Process {driver.pid} holds it" in result.err or "stayed locked" in result.err
+    ):
         return False
     assert result.code == 0, result.out + result.err
     return True

@@ -37,7 +37,7 @@ def test_a_run_whose_git_was_killed_can_be_resumed(cli: Cli, repo: Path, tmp_pat
     cli.env["PATH"] = f"{programs}:{cli.environ()['PATH']}"
     plan = cli.plan(PLAN.format(repo=repo))
     first = cli("run", plan)
-    assert first.code == 130, first.err
+    assert first.code == 75, first.err
     assert "it was killed" in first.err and "resume" in first.err
     (run,) = cli("runs", "--json").json
     assert run["status"] not in ("failed", "succeeded")

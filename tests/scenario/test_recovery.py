@@ -339,7 +339,7 @@ def test_a_frozen_driver_is_replaced_and_refused_when_it_wakes(cli: Cli) -> None
     finally:
         driver.send_signal(signal.SIGCONT)
     _, err = driver.communicate(timeout=60)
-    assert driver.returncode == 1
+    assert driver.returncode == 75, "nothing of the plan has failed"
     assert "another driver" in err
     assert cli("events", "last", "--json").lines[-1]["seq"] == head
     assert result.document["takeovers"] == 1

@@ -76,7 +76,8 @@ def test_every_kind_but_cancelled_has_a_class() -> None:
         (FailureKind.INVALID_INPUT, CONTRACT),
         (FailureKind.SPAWN_FAILED, CONTRACT),
         (FailureKind.TOOL_DENIED, POLICY),
-        (FailureKind.WORKSPACE_BROKEN, REPO),
+        (FailureKind.WORKSPACE_BROKEN, UNKNOWN),
+        (FailureKind.MACHINE_TROUBLE, TRANSIENT),
     ],
 )
 def test_a_kind_without_more_facts_has_the_class_of_the_design(kind: FailureKind, cls: FailureClass) -> None:

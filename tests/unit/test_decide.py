@@ -491,3 +491,12 @@ def test_who_asks_again_and_again_comes_to_the_end_of_the_same_budgets() -> None
     assert isinstance(spent, GiveUp) and spent.redeliver
     never = msgspec.structs.replace(wish, outcome_known=False)
     assert isinstance(decide(state(may_repeat=False), never, Policy(), NOW), Escalate)
+
+
+def test_a_broken_workspace_gets_one_hard_reset_and_is_then_given_up_for_good() -> None:
+    broken = failure(FailureClass.UNKNOWN, kind=FailureKind.WORKSPACE_BROKEN)
+    assert isinstance(decide(state(), broken, Policy(), NOW), HardReset)
+    again = decide(state(2, unknown_failures=2, resets=1), broken, Policy(), NOW)
+    assert isinstance(again, GiveUp) and not again.redeliver
+    without = decide(state(can_hard_reset=False), broken, Policy(), NOW)
+    assert isinstance(without, GiveUp) and not without.redeliver

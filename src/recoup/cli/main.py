@@ -126,7 +126,7 @@ def main() -> NoReturn:
     gc.set_threshold(OBJECTS_LOADED)
     gc.callbacks.append(_loaded)
     _leave_plugins_out()
-    from recoup.errors import RecoupError, StateError
+    from recoup.errors import MachineTrouble, RecoupError, StateError
 
     try:
         code = recoup.main(standalone_mode=False)
@@ -142,8 +142,15 @@ def main() -> NoReturn:
     except (RecoupError, OSError) as error:
         from recoup.cli.output import print_error
 
-        # The disk may fail anywhere: whoever reads this can mend that, and not our program.
+        # The disk may fail anywhere: people can fix that, and our program cannot.
         sys.exit(print_error(StateError.of(error) if isinstance(error, OSError) else error))
+    except (MemoryError, RuntimeError) as error:
+        from recoup.cli.output import print_error
+        from recoup.machine import lack_behind
+
+        if (lack := lack_behind(error)) is None:
+            raise
+        sys.exit(print_error(MachineTrouble(lack)))
     finally:
         gc.freeze()  # at the end Python would look through all that was ever loaded once more: a tenth of a short run
 

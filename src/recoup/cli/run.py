@@ -76,8 +76,8 @@ def run(
 
     \b
     Exit codes: 0 succeeded, 1 failed, 3 invalid plan, 4 blocked by the mode of its workflow (`recoup mode`),
-    5 waits for an operator, 6 cancelled, 75 exhausted but worth another delivery (`recoup resume`),
-    130 interrupted (`recoup resume`).
+    5 waits for an operator, 6 cancelled, 75 exhausted but worth another delivery, or trouble of the machine such as
+    a full disk (`recoup resume`), 130 interrupted (`recoup resume`).
 
     \b
     Examples:

@@ -172,7 +172,8 @@ def _line(one: SeenWorker, late_s: float) -> str:
     row = one.worker
     what = f"{','.join(row.queues)} ({','.join(row.capabilities) or 'no capabilities'})"
     load = f"{len(row.runs)}/{row.concurrency}"
-    return f"{row.worker_id:<32} {worker_state(one, late_s):<9} {load:>7}  {what}  seen {seconds(one.silent_s)} ago"
+    line = f"{row.worker_id:<32} {worker_state(one, late_s):<9} {load:>7}  {what}  seen {seconds(one.silent_s)} ago"
+    return f"{line}\n    takes no runs until a probe write works: {row.trouble}" if row.trouble else line
 
 
 def _tell(notice: Notice, as_json: bool) -> None:

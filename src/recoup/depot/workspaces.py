@@ -114,6 +114,9 @@ class ShippedWorkspaces:
     async def matches(self, number: int, snapshot: Snapshot) -> bool:
         return await self._inner.matches(number, snapshot)
 
+    async def damage(self, number: int) -> str | None:
+        return await self._inner.damage(number)
+
     async def adopt(self, run_dir: Path, snapshots: Sequence[Snapshot]) -> Adopted:
         """From the other run's folder as far as that has them, then from its parcels; and sent as our own."""
         adopted = await self._inner.adopt(run_dir, snapshots)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from recoup.dispatch.queries import queries, sql_file
-from recoup.errors import DispatchError
+from recoup.errors import DispatchError, hint_for
 from recoup.model.instant import Instant
 
 BUSY_MAX_MS = 5_000
@@ -106,9 +106,12 @@ class QueueFile:
         return all(self._identity) and self._identity == _identity(self._path)
 
     def _error(self, error: sqlite3.Error | OSError) -> DispatchError:
+        what = (
+            hint_for(error) if isinstance(error, OSError) else "Make its folder writable and free some space."
+        )
         return DispatchError(
             f"the queue {self._path} cannot be used: {error}",
-            hint="Make its folder writable and free some space. The file may be deleted at any time: it is made anew.",
+            hint=f"{what} The file may be deleted at any time: a new one is made.",
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ from recoup.engine.lease import LeaseLifeline
 from recoup.engine.papers import retry_context
 from recoup.engine.recorder import Recorder
 from recoup.engine.world import Job, World
+from recoup.errors import CheckpointBroken, WorkspaceRuined
 from recoup.model.events import AgentReport, AttemptLaunched, CheckResult, HandlerResult
-from recoup.model.failure import Failure, FailureKind
+from recoup.model.failure import Failure, FailureClass, FailureKind
 from recoup.model.ids import ProcessIdentity
 from recoup.model.outcome import Collected, Order, Outcome, Progress, Scene, Seen
 from recoup.model.plan import (
@@ -41,6 +43,13 @@ _SECRET_SEARCH_BYTES = 64 << 20
 _EVIDENCE_END_BYTES = 2048
 _NO_CHANGE = Change(None)
 _NO_OUTPUTS = Collected()
+_NEEDS_ROOM = frozenset(
+    {FailureKind.EXIT_NONZERO, FailureKind.SIGNALLED, FailureKind.EXCEPTION, FailureKind.AGENT_ERROR}
+)
+"""How a command fails that could not write what it had to."""
+TROUBLES_MAX = 3
+"""Number of interruptions by a full disk, without a step that passed between them, after which a step that fails on a
+full disk has failed: it may be the one that fills it."""
 
 
 class Passed(msgspec.Struct):
@@ -58,6 +67,8 @@ class Passed(msgspec.Struct):
     agent: AgentReport | None = None
     handlers: tuple[HandlerResult, ...] = ()
     seen: Seen | None = None
+    files_lost: bool = False
+    """Its workspace was lost with it: the run goes on without the files that the step changed."""
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -82,7 +93,14 @@ class Interrupted:
     """The driver asked for the end; nothing is concluded."""
 
 
-Conclusion = Passed | Failed | Interrupted
+class Troubled(msgspec.Struct, frozen=True):
+    """The command failed because the machine is in trouble: nothing is learned about the step, and nothing is spent."""
+
+    words: str
+    outcome_known: bool = True
+
+
+Conclusion = Passed | Failed | Interrupted | Troubled
 
 
 class StepHooks(msgspec.Struct):
@@ -165,7 +183,10 @@ class Attempts:
         await self._learn_secret_outputs(step, record, scene)
         if handled.outcome is None:
             return await self._not_helped(record, handled, policy)
-        return _recovered(await self._verify(step, record, handled.outcome, scene), handled)
+        verified = self._unless_ruined(
+            self._verify(step, record, handled.outcome, scene), step, record, handled.outcome, policy
+        )
+        return _recovered(await verified, handled)
 
     async def always(self, step: Step, record: StepRecord, policy: Policy) -> Handled | None:
         """After the step, however it ended. None: the driver asked for the end."""
@@ -175,10 +196,52 @@ class Attempts:
         return await self._handlers.perform(step.always, place, state, self._hooks(record), grace_s)
 
     async def conclude(self, step: Step, record: StepRecord, outcome: Outcome, scene: Scene) -> Conclusion:
-        """What came of the attempt. Secret outputs become known first, so that nothing of them is stored."""
+        """What came of the attempt."""
         if self._launches(step) and not _is_folder(scene.cwd):
             words = f"the folder {scene.cwd} that the step ran in is gone or was replaced"
-            return await self._failed(record, outcome, FailureKind.WORKSPACE_BROKEN, words, scene.policy)
+            return self._ruined(step, outcome, words, scene.policy)
+        concluded = self._concluded(step, record, outcome, scene)
+        return await self._unless_ruined(concluded, step, record, outcome, scene.policy)
+
+    async def _unless_ruined(
+        self,
+        concluding: Coroutine[Any, Any, Conclusion],
+        step: Step,
+        record: StepRecord,
+        outcome: Outcome,
+        policy: Policy,
+    ) -> Conclusion:
+        """A workspace that cannot be stored fails the attempt, whatever else it came to. And words of git about a
+        repository that the attempt itself has destroyed are no verdict on the source."""
+        try:
+            conclusion = await concluding
+        except (WorkspaceRuined, CheckpointBroken) as error:
+            return self._ruined(step, outcome, error.message, policy)
+        if isinstance(conclusion, Failed) and conclusion.failure.cls is FailureClass.DETERMINISTIC_REPO:
+            damage = await self._damage(record)
+            if damage is not None:
+                return self._ruined(step, outcome, f"{damage}: {conclusion.failure.summary}", policy)
+        return conclusion
+
+    def _ruined(self, step: Step, outcome: Outcome, words: str, policy: Policy) -> Failed:
+        """Without a look at what changed: there is nothing left that could be looked at."""
+        from recoup.engine.failing import failure_of
+
+        if step.repeat is Repeat.NEVER and outcome.kind is None and exit_expected(step, outcome):
+            # It ended well, so it may have been done, and only what it left is lost.
+            outcome = msgspec.structs.replace(outcome, outcome_known=False)
+        kind = FailureKind.WORKSPACE_BROKEN
+        failure = failure_of(self._world.redactor, outcome, kind, words, _NO_CHANGE, policy)
+        return Failed(failure, agent=outcome.agent, seen=outcome.seen)
+
+    async def _damage(self, record: StepRecord) -> str | None:
+        workspace = self._workspace_of(record)
+        if self._job.workspaces is None or workspace is None:
+            return None
+        return await self._job.workspaces.damage(workspace)
+
+    async def _concluded(self, step: Step, record: StepRecord, outcome: Outcome, scene: Scene) -> Conclusion:
+        """Secret outputs become known first, so that nothing of them is stored."""
         await self._learn_secret_outputs(step, record, scene)
         if outcome.kind is FailureKind.TOOL_DENIED and step.expect:
             # It may have found another way: a step is done when its postconditions hold.
@@ -191,14 +254,28 @@ class Attempts:
                 if outcome.outcome_known
                 else await self.already_done(step, record, scene.policy, scene.env)
             )
-            return done or await self._failed(record, outcome, outcome.kind, outcome.detail, scene.policy)
+            return done or await self._by_itself(step, record, outcome, outcome.kind, scene)
         if not exit_expected(step, outcome):
-            return await self._failed(record, outcome, FailureKind.EXIT_NONZERO, outcome.detail, scene.policy)
+            return await self._by_itself(step, record, outcome, FailureKind.EXIT_NONZERO, scene)
         if step.on_empty:
             collected = await self._world.inspector.collect(step.outputs, scene)
             if is_empty(step, outcome, collected):
                 return await self._filled(step, record, scene)
         return await self._verify(step, record, outcome, scene)
+
+    async def _by_itself(
+        self, step: Step, record: StepRecord, outcome: Outcome, kind: FailureKind, scene: Scene
+    ) -> Failed | Troubled:
+        """The command itself failed. On a full disk that is no wonder, and on ours it is no fault of the step."""
+        machine = self._world.machine
+        words = machine.full(scene.cwd) if machine is not None and kind in _NEEDS_ROOM else None
+        if machine is None or words is None:
+            return await self._failed(record, outcome, kind, outcome.detail, scene.policy)
+        may_repeat = outcome.outcome_known or step.repeat is Repeat.SAFE
+        is_ours = machine.is_home_disk(scene.cwd) and self._recorder.state.troubles < TROUBLES_MAX
+        if is_ours and may_repeat:
+            return Troubled(f"step {step.id} failed, and {words}", outcome.outcome_known)
+        return await self._failed(record, outcome, FailureKind.DISK_FULL, words, scene.policy)
 
     async def _filled(self, step: Step, record: StepRecord, scene: Scene) -> Conclusion:
         """It ended well with nothing to show; its handlers are to make good for that."""
@@ -267,11 +344,13 @@ class Attempts:
         self, step: Step, record: StepRecord, policy: Policy, env: dict[str, str], why: str
     ) -> Conclusion:
         """An attempt whose driver is gone: done all the same, or failed with an unknown outcome."""
-        done = await self.already_done(step, record, policy, env)
-        if done:
-            return done
+        with contextlib.suppress(WorkspaceRuined, CheckpointBroken):  # then nobody can say that it was done
+            done = await self.already_done(step, record, policy, env)
+            if done:
+                return done
         outcome = Outcome(outcome_known=False, detail=why)
-        return await self._failed(record, outcome, FailureKind.DRIVER_LOST, outcome.detail, policy)
+        failed = self._failed(record, outcome, FailureKind.DRIVER_LOST, outcome.detail, policy)
+        return await self._unless_ruined(failed, step, record, outcome, policy)
 
     async def settled(
         self, step: Step, record: StepRecord, policy: Policy, env: dict[str, str]
@@ -280,10 +359,16 @@ class Attempts:
         collected = await self._wanted_outputs(step, self._scene_of_lost(record, policy, env))
         if collected is None:
             return None
-        passed = await self._passed(record, Verdict.UNVERIFIED, collected, (), Outcome(), "operator")
+        how = (record, Verdict.UNVERIFIED, collected, (), Outcome(), "operator")
+        try:
+            passed = await self._passed(*how)
+        except (WorkspaceRuined, CheckpointBroken):
+            return Passed(Verdict.UNVERIFIED, outputs=collected, settled_by="operator", files_lost=True)
         if record.verdict is Verdict.INVALIDATED:
             # Other steps have worked in that workspace since: it is not what this step left behind.
             passed.snapshot, passed.change = None, _NO_CHANGE
+        else:
+            passed.files_lost = passed.snapshot is None and self._workspace_of(record) is not None
         return passed
 
     async def _wanted_outputs(self, step: Step, scene: Scene) -> Collected | None:
@@ -405,13 +490,16 @@ class Attempts:
         return Failed(failure, evidence, change, outcome.agent, seen=outcome.seen)
 
     async def _change(self, record: StepRecord) -> tuple[Change, Snapshot | None]:
-        workspace = record.open.workspace if record.open else self._recorder.state.workspace_in_use
+        workspace = self._workspace_of(record)
         if self._job.workspaces is None or workspace is None or record.pre_state is None:
             return _NO_CHANGE, None
         if not _is_folder(str(self._job.workspaces.path(workspace))):
             return _NO_CHANGE, None
         snapshot = await self._job.workspaces.snapshot(workspace)
         return await self._job.workspaces.change(record.pre_state, snapshot.tree), snapshot
+
+    def _workspace_of(self, record: StepRecord) -> int | None:
+        return record.open.workspace if record.open else self._recorder.state.workspace_in_use
 
     async def kept(self, record: StepRecord) -> Kept | None:
         """Of the workspace in which work goes on, after handlers of a step that is done."""
@@ -491,6 +579,9 @@ class Attempts:
     def folder(self) -> str:
         """Where work goes on."""
         return self._cwd(self._recorder.state.workspace_in_use)
+
+    def has_folder(self) -> bool:
+        return _is_folder(self.folder())
 
     def _cwd(self, workspace: int | None) -> str:
         if self._job.workspaces is None or workspace is None:

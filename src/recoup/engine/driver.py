@@ -10,7 +10,15 @@ from typing import TypeVar
 import msgspec
 
 from recoup.engine.arguments import Arguments, environment_of
-from recoup.engine.attempt import Conclusion, Failed, Interrupted, Passed, world_checks
+from recoup.engine.attempt import (
+    Conclusion,
+    Failed,
+    Interrupted,
+    Kept,
+    Passed,
+    Troubled,
+    world_checks,
+)
 from recoup.engine.controls import watch_controls
 from recoup.engine.desk import Desk
 from recoup.engine.ending import begun_elsewhere, cannot_start, out_of_time, settle_first, skip
@@ -34,7 +42,14 @@ from recoup.engine.passing import write_papers
 from recoup.engine.restoring import adopt, hard_reset, invalidate_from, last_checkpoint, restore
 from recoup.engine.surroundings import Surroundings
 from recoup.engine.world import Job, World
-from recoup.errors import LeaseLost, LedgerError, StateError
+from recoup.errors import (
+    LeaseLost,
+    LedgerError,
+    MachineTrouble,
+    StateError,
+    WorkspaceRuined,
+    is_trouble,
+)
 from recoup.kernel.controls import pre_empts, refusal
 from recoup.kernel.decide import decide
 from recoup.kernel.elapsed import elapsed_s
@@ -111,6 +126,17 @@ class Driver:
 
         return await self._attended(say_so)
 
+    async def give_back(self, words: str) -> RunState:
+        """This machine is in trouble: nothing was begun and nothing is spent, and another one may take the run."""
+
+        async def say_so() -> None:
+            await self._take_over()
+            await self._handle_controls()
+            if self._going():
+                await self._give_back(words, trouble=True)
+
+        return await self._attended(say_so)
+
     async def answer(self) -> RunState:
         """Deal with the controls that wait, and nothing else; for a sender where no driver lives."""
         return await self._attended(self._answer)
@@ -132,11 +158,12 @@ class Driver:
         except Exception as error:
             # The disk may be full, the store damaged, or this program wrong: leave the run resumable if that can
             # still be written, and let the error be seen.
+            problem = self._explained(error)
             with contextlib.suppress(LedgerError):
-                await self._give_back(str(error) or type(error).__name__)
-            if isinstance(error, OSError):
-                raise StateError.of(error) from error
-            raise
+                await self._give_back(str(problem) or type(problem).__name__, trouble=is_trouble(problem))
+            if problem is error:
+                raise
+            raise problem from error
         finally:
             detach()
             for task in background:
@@ -145,6 +172,14 @@ class Driver:
             if desk.world.pages is not None:
                 await desk.world.pages.leave(desk.job.run_id)
         return self.state
+
+    def _explained(self, error: Exception) -> Exception:
+        """What the system or the interpreter refused, as an error of the machine."""
+        if isinstance(error, OSError):
+            return StateError.of(error)
+        machine = self._desk.world.machine
+        lack = machine.behind(error) if machine is not None else None
+        return error if lack is None else MachineTrouble(lack)
 
     async def _work(self) -> None:
         await self._take_over()
@@ -324,9 +359,23 @@ class Driver:
                 await self._pass(step, record, conclusion)
             case Failed():
                 await self._fail(step, record, conclusion)
+            case Troubled():
+                await self._stop_in_trouble(record, conclusion)
             case Interrupted():
                 await self._halted()
                 await self._stopped_for_nothing(step, record)
+
+    async def _stop_in_trouble(self, record: StepRecord, troubled: Troubled) -> None:
+        """The attempt ends and costs nothing; the run waits until the machine is well, or for another one."""
+        is_main = record.open is not None and record.open.phase == "main"
+        spared = not_concluded(
+            *(record, FailureKind.DISK_FULL, troubled.words),
+            not_begun=not is_main,
+            spared=True,
+            outcome_known=troubled.outcome_known,
+        )
+        await self._desk.recorder.record(spared)
+        raise MachineTrouble(troubled.words, hint="Free some space, then resume the run.")
 
     async def _stopped_for_nothing(self, step: Step, record: StepRecord) -> None:
         """What the attempt was ended for was refused in the end. It had begun, so it is not simply performed again."""
@@ -491,8 +540,22 @@ class Driver:
         if handled is None:
             await self._halted()
         else:
-            kept = await desk.attempts.kept(record) if is_good(record) else None
+            kept, ruin = await self._kept(record)
             await desk.recorder.record(*always_facts(desk, step, record, handled, kept))
+            if ruin is not None:
+                await restore(
+                    desk, f"always of {step.id} left a workspace that cannot be used: {ruin}", current=True
+                )
+
+    async def _kept(self, record: StepRecord) -> tuple[Kept | None, str | None]:
+        """What handlers of a step that is done have left, or why that cannot be stored."""
+        desk = self._desk
+        try:
+            kept = await desk.attempts.kept(record) if is_good(record) else None
+        except WorkspaceRuined as error:
+            return None, error.message
+        gone = desk.workspace is not None and not desk.attempts.has_folder()
+        return kept, f"{desk.attempts.folder()} is gone" if gone else None
 
     async def _at_gate(self, step: Step, record: StepRecord) -> None:
         """The run waits for an operator's yes or no, in nobody's hands."""
@@ -572,11 +635,10 @@ class Driver:
         if self._interrupted is not None and self._going():
             await self._give_back(self._interrupted)
 
-    async def _give_back(self, reason: str) -> None:
+    async def _give_back(self, reason: str, *, trouble: bool = False) -> None:
         if not self._desk.recorder.released:
-            await self._desk.recorder.record(
-                ev.RunInterrupted(reason=reason, epoch=self._desk.epoch), release=True
-            )
+            interrupted = ev.RunInterrupted(reason=reason, epoch=self._desk.epoch, machine_trouble=trouble)
+            await self._desk.recorder.record(interrupted, release=True)
 
     async def _handle_controls(self, *, beside_an_attempt: bool = False) -> None:
         async with self._hearing:

@@ -11,9 +11,9 @@ from recoup.engine.arguments import environment_of
 from recoup.engine.attempt import Conclusion
 from recoup.engine.desk import Desk
 from recoup.engine.facts import escalated, not_concluded, run_failed
-from recoup.engine.restoring import workspace_broken
+from recoup.engine.restoring import restore, workspace_broken
 from recoup.engine.reusing import find_reuse, go_on_from_reused, keep_secret_outputs, reuse_facts
-from recoup.errors import MachineTrouble, WorkspaceError
+from recoup.errors import MachineTrouble, WorkspaceError, WorkspaceRuined
 from recoup.kernel.prefix import frontier
 from recoup.model import events as ev
 from recoup.model.failure import FailureClass, FailureKind
@@ -116,8 +116,11 @@ async def _see_what_changed(desk: Desk) -> None:
     """An operator had the workspace: what they left is recorded, and work goes on from there."""
     before, number, workspaces = desk.state.handed_over, desk.workspace, desk.job.workspaces
     if before is None or number is None or workspaces is None or not workspaces.path(number).is_dir():
-        return
-    snapshot = await workspaces.snapshot(number)
+        return None
+    try:
+        snapshot = await workspaces.snapshot(number)
+    except WorkspaceRuined as error:
+        return await restore(desk, f"what the operator left cannot be stored: {error.message}", current=True)
     change = await workspaces.change(before, snapshot.tree)
     patch = await workspaces.patch(before, snapshot.tree, desk.job.policy.patch_bytes_max)
     redacted = desk.world.redactor.redact(patch)
@@ -136,6 +139,7 @@ async def _see_what_changed(desk: Desk) -> None:
             kept=not desk.state.restore_pending,
         )
     )
+    return None
 
 
 def _from_step(desk: Desk) -> list[ev.Payload]:

@@ -18,7 +18,7 @@ from recoup.model.failure import Facts, Failure, FailureClass, FailureKind
 from recoup.model.plan import Repeat, Step, kind_of
 from recoup.model.run import GivenUp, RunState, StepRecord, StepState, Verdict
 from recoup.model.storage import Control
-from recoup.model.workspace import Snapshot
+from recoup.model.workspace import Missing, Snapshot
 
 
 def started(
@@ -79,11 +79,16 @@ def passed_facts(
             page=passed.seen.page if passed.seen else None,
         )
     ]
+    about: dict[str, Any] = {"step_id": step.id, "step_index": record.index, "attempt": attempt}
+    if passed.files_lost:
+        facts.append(ev.CheckpointIncomplete(**about, missing=(_FILES_LOST,), missing_count=1))
     if phase == "rebuild" or passed.snapshot is None or desk.workspace is None:
         return facts
-    about: dict[str, Any] = {"step_id": step.id, "step_index": record.index, "attempt": attempt}
     kept = Kept(passed.snapshot, passed.secrets_found)
     return facts + _checkpoint_facts(about, kept, desk.workspace, passed.change.hash)
+
+
+_FILES_LOST = Missing(".", "the workspace of the step is lost, and with it every file that the step changed")
 
 
 def _checkpoint_facts(
@@ -307,9 +312,15 @@ def invalidated(state: RunState, index: int, reason: str) -> list[ev.StepInvalid
 
 
 def not_concluded(
-    record: StepRecord, kind: FailureKind, why: str, *, not_begun: bool, spared: bool = False
+    record: StepRecord,
+    kind: FailureKind,
+    why: str,
+    *,
+    not_begun: bool,
+    spared: bool = False,
+    outcome_known: bool = False,
 ) -> ev.AttemptFailed:
-    """An open attempt ends without anything being learned from it."""
+    """An open attempt ends without anything being learned from it. `outcome_known`: but that it was not done."""
     assert record.open is not None
     return ev.AttemptFailed(
         step_id=record.step_id,
@@ -321,7 +332,7 @@ def not_concluded(
         reason=why,
         facts=Facts(kind=kind),
         summary=why,
-        outcome_known=not_begun,
+        outcome_known=not_begun or outcome_known,
         not_begun=not_begun,
         spared=spared,
         phase=_phase(record),

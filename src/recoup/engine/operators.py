@@ -184,6 +184,7 @@ async def _settle(desk: Desk, control: Control, driving: bool) -> None:
     control = msgspec.structs.replace(control, step_id=record.step_id)
     step = desk.job.plan.steps[record.index]
     facts: list[ev.Payload] = []
+    words = f"{step.id} was settled as {control.argument}"
     if control.argument == "done":
         try:
             env = environment_of(desk.world, desk.job, step, desk.arguments(step), record.attempts, {})
@@ -194,7 +195,9 @@ async def _settle(desk: Desk, control: Control, driving: bool) -> None:
             return await _refuse(desk, control, "an output of the step that another one needs cannot be had")
         await write_papers(desk, step, record, passed)
         facts = passed_facts(desk, step, record, passed)
-    await _go_on(desk, control, driving, *facts, words=f"{step.id} was settled as {control.argument}")
+        if passed.files_lost:
+            words += ", without the files that it changed: the workspace that it worked in is lost"
+    await _go_on(desk, control, driving, *facts, words=words)
     return None
 
 

@@ -22,6 +22,7 @@ from recoup.ports import (
     Evidence,
     Inspector,
     Ledger,
+    Machine,
     Pages,
     Recalls,
     Redactor,
@@ -70,6 +71,8 @@ class World(msgspec.Struct, frozen=True):
     control_poll_s: float = 0.25
     worker: str | None = None
     """What this process is called where drivers are listed."""
+    machine: Machine | None = None
+    """None: nobody asks it, and no failure is its fault."""
     escalation_id: Callable[[], str] = new_escalation_id
     """A new one each time; the only chance in the engine."""
 

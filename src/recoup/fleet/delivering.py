@@ -10,7 +10,7 @@ from recoup.engine.breaking import blocked_words, kept_out
 from recoup.engine.claim import Claimed, Crowded, Held, claim_within, or_released
 from recoup.engine.driver import Driver
 from recoup.engine.world import World
-from recoup.errors import LeaseLost, LedgerError, RecoupError, SettingsError
+from recoup.errors import LeaseLost, LedgerError, RecoupError, SettingsError, is_trouble
 from recoup.kernel.backoff import due_in_s
 from recoup.kernel.controls import is_over
 from recoup.kernel.elapsed import elapsed_s
@@ -30,6 +30,9 @@ _REMEMBERED_MAX = 10_000
 OPEN_S = 0.25
 """How long it is taken for granted that a workflow which let one run go on lets others."""
 _OPEN_MAX = 1_000
+TROUBLES_MAX = 3
+"""Number of times that a run may meet trouble of a machine, without a step that passed between them, before it spends a
+delivery for it: where a probe write works, the run itself may be the trouble."""
 CLOSED_S = 30.0
 """So long at most, one whose workflow lets nothing run: an operator may change their mind."""
 
@@ -43,6 +46,8 @@ class Left(msgspec.Struct, frozen=True):
     state: RunState | None = None
     quiet: bool = False
     """Not worth a word: it would be said again and again."""
+    trouble: str = ""
+    """Why this machine could not drive it. The run has spent nothing, and another worker may take it at once."""
 
 
 class Deliveries(msgspec.Struct, frozen=True):
@@ -120,19 +125,40 @@ class Deliveries(msgspec.Struct, frozen=True):
             except SettingsError as error:
                 return await self._not_here(state, policy, taken, error)
             except Exception as error:  # noqa: BLE001 whatever keeps a run from this machine: the run says so
-                return await self._declined(state, policy, taken, error)
+                return await self._not_begun(state, policy, taken, error)
         on_driver(driver)
         try:
             state = await driver.drive()
         except (LeaseLost, LedgerError):
             raise
         except Exception as error:  # noqa: BLE001 the driver has given the run back
-            return await self._in_trouble(driver.state.run_id, policy, error)
+            return await self._stopped(driver.state, policy, error)
         return await self._left(state)
 
+    async def _not_begun(self, state: RunState, policy: Policy, taken: Claimed, error: Exception) -> Left:
+        """No driver could be made for it here."""
+        if not await self._is_the_machine(state.troubles + 1, error):
+            return await self._declined(state, policy, taken, error)
+        state = await self.decliner(state, policy, taken).give_back(_words(error))
+        return Left(0.0, f"not driven here: {_words(error)}", state, trouble=_words(error))
+
+    async def _stopped(self, state: RunState, policy: Policy, error: Exception) -> Left:
+        """Its driver raised an error, and has given the run back if it could."""
+        if await self._is_the_machine(state.troubles, error):
+            return Left(0.0, f"{state.status}: {_words(error)}", state, trouble=_words(error))
+        return await self._in_trouble(state.run_id, policy, error)
+
+    async def _is_the_machine(self, troubles: int, error: Exception) -> bool:
+        """Whether the machine is at fault. A run that meets such trouble again and again while this machine is well has
+        to pay for it, or it would be taken for ever. `troubles`: how often, with this one."""
+        machine = self.world.machine
+        if not is_trouble(error) and (machine is None or machine.behind(error) is None):
+            return False
+        return troubles <= TROUBLES_MAX or (machine is not None and await machine.trouble() is not None)
+
     async def _in_trouble(self, run_id: str, policy: Policy, error: Exception) -> Left:
-        """The disk is full, or this program is wrong: the delivery counts, so that the run does not come again and
-        again."""
+        """This program is wrong, or the run meets trouble wherever it goes: the delivery counts, so that the run does
+        not come again and again."""
         taken = await claim_within(self.world, run_id, ())
         state = await self.state(run_id)
         if not isinstance(taken, Claimed) or state is None:

@@ -44,6 +44,7 @@ def worker_document(one: SeenWorker, late_s: float) -> dict[str, Any]:
         "host": row.identity.host,
         "pid": row.identity.pid,
         "state": worker_state(one, late_s),
+        "trouble": row.trouble or None,
         "silentS": round(one.silent_s, 1),
         "queues": list(row.queues),
         "capabilities": list(row.capabilities),
@@ -57,4 +58,6 @@ def worker_document(one: SeenWorker, late_s: float) -> dict[str, Any]:
 def worker_state(one: SeenWorker, late_s: float) -> str:
     if one.silent_s > late_s:
         return "silent"
-    return "draining" if one.worker.draining else "working"
+    if one.worker.draining:
+        return "draining"
+    return "troubled" if one.worker.trouble else "working"

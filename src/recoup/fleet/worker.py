@@ -12,7 +12,7 @@ import msgspec
 
 from recoup.engine.driver import Driver
 from recoup.engine.entry import is_redelivery
-from recoup.errors import DispatchError, LeaseLost, LedgerError, RecoupError
+from recoup.errors import DispatchError, LeaseLost, LedgerError, MachineTrouble, RecoupError
 from recoup.fleet.delivering import Deliveries, Left
 from recoup.fleet.queued import hint_of
 from recoup.fleet.sweeping import Sweeper
@@ -35,6 +35,11 @@ LOST_S = 0.5
 SWEEP_S = 10.0
 """Between two looks for runs that want a driver and have no hint."""
 CHORES_S = 5.0
+PROBE_S = 1.0
+PROBE_MAX_S = 60.0
+"""Before a worker in trouble makes its next probe write: twice as long each time, up to the limit."""
+PROBES_UNTIL_IDLE = 6
+"""Number of probe writes after which a worker that should end when it is idle ends in trouble instead."""
 STOP_S = 20.0
 """For drivers to stop their steps, beyond the grace time."""
 
@@ -47,7 +52,7 @@ class Notice(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Something that people who watch a worker want to know."""
 
     event: str
-    """started | taken | left | lost | trouble | draining | stopped."""
+    """started | taken | left | lost | trouble | recovered | draining | stopped."""
     words: str
     run_id: str | None = None
     workflow: str | None = None
@@ -96,6 +101,10 @@ class Worker:
         self._taken: dict[str, Taken] = {}
         self._not_before_us: dict[str, int] = {}
         self._troubles: dict[str, int] = {}
+        self._trouble = ""
+        """Why this machine cannot drive runs now; nothing is taken while it stands here."""
+        self._probes = 0
+        """Probe writes made since a run was last driven without trouble: the next one comes later each time."""
         self._room = asyncio.Event()
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -141,7 +150,11 @@ class Worker:
     # Taking
 
     async def _take_all(self) -> None:
+        await self._examine()
         while not self._stop.is_set():
+            if self._trouble:
+                await self._recover()
+                continue
             try:
                 found = await self._take_some()
             except (DispatchError, LedgerError) as error:
@@ -149,6 +162,36 @@ class Worker:
                 continue
             if not found and self._shift.until_idle and not self._tasks and not await self._is_work_left():
                 return
+
+    async def _examine(self) -> None:
+        """Whether this machine can drive runs at all, by a probe write."""
+        words = await self._machine_trouble()
+        if words is not None:
+            self._fall_ill(words)
+
+    async def _machine_trouble(self) -> str | None:
+        machine = self._world.machine
+        return None if machine is None else await machine.trouble()
+
+    def _fall_ill(self, words: str) -> None:
+        if not self._trouble:
+            self._tell("trouble", f"this worker takes no runs until a probe write works: {words}")
+        self._trouble = words
+
+    async def _recover(self) -> None:
+        """Wait, then make a probe write; less and less often."""
+        delay_s = min(PROBE_MAX_S, PROBE_S * 2 ** min(self._probes, 20))
+        if await self._world.clock.wait(self._stop, delay_s):
+            return
+        self._probes += 1
+        words = await self._machine_trouble()
+        if words is None:
+            self._trouble = ""
+            self._tell("recovered", "a probe write works: this worker takes runs again")
+        elif self._shift.until_idle and self._probes >= PROBES_UNTIL_IDLE:
+            raise MachineTrouble(f"this worker cannot drive runs: {words}")
+        else:
+            self._trouble = words
 
     async def _take_some(self) -> bool:
         room = self._room_left
@@ -173,8 +216,8 @@ class Worker:
     async def _begin_hinted(self, room: int) -> bool:
         taken = await self._dispatch.take(self._shift.queues, self._shift.capabilities, room)
         for one in taken:
-            if self._stop.is_set():
-                await self._dispatch.done(one, 0)  # told to stop meanwhile: it is another worker's
+            if self._stop.is_set() or self._trouble:
+                await self._dispatch.done(one, 0)  # told to stop, or ill since: it is another worker's
             elif one.hint.run_id in self._tasks:
                 await self._dispatch.done(one)  # it is looked at again when it is left
             else:
@@ -207,7 +250,7 @@ class Worker:
         except Exception as error:  # noqa: BLE001 one run must not end the worker
             left = self._troubled(run_id, f"{type(error).__name__}: {error}")
         finally:
-            self._drivers.pop(run_id, None)
+            self._judge(left, was_driven=self._drivers.pop(run_id, None) is not None)
             self._leaving.add(self._tasks.pop(run_id))
             self._room.set()
             self._put_off(run_id, left)
@@ -216,6 +259,13 @@ class Worker:
                 self._tell("left", left.words, run_id=run_id, state=left.state, seconds=round(took_s, 3))
             await self._hand_back(run_id, left)
 
+    def _judge(self, left: Left, *, was_driven: bool) -> None:
+        """What a delivery says about this machine."""
+        if left.trouble:
+            self._fall_ill(left.trouble)
+        elif was_driven and left.state is not None:
+            self._probes = 0
+
     async def _delivered(self, run_id: str) -> Left:
         try:
             return await self._deliveries.deliver(run_id, lambda driver: self._attach(run_id, driver))
@@ -223,6 +273,7 @@ class Worker:
             self._tell("lost", f"{error.message}; its processes were stopped", run_id=run_id)
             return Left(None, "another worker goes on with it")
         except RecoupError as error:
+            await self._examine()  # the ledger may lie on the disk that is full
             return self._troubled(run_id, error.message)
 
     def _troubled(self, run_id: str, words: str) -> Left:
@@ -261,6 +312,8 @@ class Worker:
 
     async def _take_up_lost(self) -> None:
         """Without waiting for a hint: theirs may be held by the one who is gone."""
+        if self._trouble:
+            return
         for lost in await self._sweeper.lost():
             run_id, now_us = lost.run.run_id, self._world.clock.now().boot_us
             if self._stop.is_set() or run_id in self._tasks or self._not_before_us.get(run_id, 0) > now_us:
@@ -286,6 +339,7 @@ class Worker:
             started_at=self._started_at,
             runs=tuple(self._tasks),
             draining=self._stop.is_set(),
+            trouble=self._trouble,
         )
         await self._world.ledger.keep_worker(row, self._world.clock.now())
 

@@ -36,6 +36,8 @@ KIND_TO_CLASS: dict[FailureKind, FailureClass] = {
     FailureKind.OUT_OF_MEMORY: FailureClass.UNKNOWN,
     FailureKind.TOO_MANY_PROCESSES: FailureClass.UNKNOWN,
     FailureKind.DISK_FULL: FailureClass.UNKNOWN,
+    # A system call refused for a reason of the machine's: it may work in a moment, or on another machine.
+    FailureKind.MACHINE_TROUBLE: FailureClass.TRANSIENT_RUNTIME,
     FailureKind.RATE_LIMITED: FailureClass.COOLDOWN,
     FailureKind.EXCEPTION: FailureClass.UNKNOWN,
     FailureKind.AGENT_ERROR: FailureClass.UNKNOWN,
@@ -44,7 +46,8 @@ KIND_TO_CLASS: dict[FailureKind, FailureClass] = {
     FailureKind.OUTPUT_INVALID: FailureClass.DETERMINISTIC_CONTRACT,
     FailureKind.SECRET_UNDECLARED: FailureClass.DETERMINISTIC_CONTRACT,
     FailureKind.INVALID_INPUT: FailureClass.DETERMINISTIC_CONTRACT,
-    FailureKind.WORKSPACE_BROKEN: FailureClass.DETERMINISTIC_REPO,
+    # Restoring the checkpoint may help, once: see `decide`. What destroys its workspace twice will do so again.
+    FailureKind.WORKSPACE_BROKEN: FailureClass.UNKNOWN,
     FailureKind.TARGET_NOT_FOUND: FailureClass.TRANSIENT_RUNTIME,
     FailureKind.LOW_CONFIDENCE: FailureClass.TRANSIENT_RUNTIME,
     FailureKind.RUNTIME_DRIFT: FailureClass.TRANSIENT_RUNTIME,
@@ -308,6 +311,7 @@ _HEADLINES = {
     FailureKind.OUT_OF_MEMORY: "out of memory",
     FailureKind.TOO_MANY_PROCESSES: "too many processes",
     FailureKind.DISK_FULL: "no space left",
+    FailureKind.MACHINE_TROUBLE: "the machine could not start it",
     FailureKind.RATE_LIMITED: "rate limited",
     FailureKind.EXCEPTION: "an exception was raised",
     FailureKind.AGENT_ERROR: "the agent reported an error",

@@ -69,6 +69,8 @@ def _within_time(state: StepState, decision: Decision, policy: Policy, now: Inst
 
 def _recovery(state: StepState, failure: Failure, cls: FailureClass, policy: Policy) -> Decision:
     delay_ms = backoff_ms(state.attempts_in_delivery, policy)
+    if failure.kind is FailureKind.WORKSPACE_BROKEN:
+        return _after_destruction(state, cls, policy, delay_ms)
     if _stuck(state, failure, policy):
         return _after_no_progress(state, cls, policy, delay_ms)
     if failure.kind is FailureKind.HARD_RESET_REQUESTED:
@@ -96,6 +98,17 @@ def _after_no_progress(state: StepState, cls: FailureClass, policy: Policy, dela
             exhausted=True,
         )
     return HardReset(f"{repeated}: restore the workspace aside", cls, delay_ms)
+
+
+def _after_destruction(state: StepState, cls: FailureClass, policy: Policy, delay_ms: int) -> Decision:
+    """Nothing can be done in what is left: it is restored, or the step has failed."""
+    broken = "the workspace is broken"
+    if not state.can_hard_reset:
+        return GiveUp(f"{broken}, and there is no checkpoint of it", cls, redeliver=False, exhausted=True)
+    if state.resets >= policy.job_self_heal_max_resets:
+        used = f"job_self_heal_max_resets: {state.resets} of {policy.job_self_heal_max_resets} used"
+        return GiveUp(f"{broken}; {used}", cls, redeliver=False, exhausted=True)
+    return HardReset(f"{broken}: restore the last checkpoint", cls, delay_ms)
 
 
 def _as_asked(state: StepState, cls: FailureClass, policy: Policy, delay_ms: int) -> Decision:

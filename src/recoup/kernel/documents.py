@@ -27,7 +27,7 @@ def exit_code(state: RunState) -> int | None:
     if state.status is RunStatus.FAILED and state.retryable:
         return EXIT_RETRYABLE
     if state.interrupted and not state.status.is_terminal:
-        return EXIT_INTERRUPTED
+        return EXIT_RETRYABLE if state.in_trouble else EXIT_INTERRUPTED
     return _EXIT_CODES.get(state.status)
 
 
@@ -48,6 +48,7 @@ def run_document(state: RunState) -> dict[str, Any]:
         "frontier": None if edge is None else msgspec.to_builtins(edge),
         "stepCount": len(state.steps),
         "interrupted": state.interrupted,
+        "machineTrouble": state.in_trouble,
         "submittedAt": state.submitted_at.iso(),
         "updatedAt": state.updated_at.iso() if state.updated_at else None,
         "epoch": state.epoch,

@@ -116,6 +116,8 @@ def _advance_run(state: RunState, payload: ev.Payload, at: Instant) -> None:
             state.takeovers += 1
         case ev.RunInterrupted():
             state.interrupted = True
+            state.in_trouble = payload.machine_trouble
+            state.troubles += payload.machine_trouble
             state.reason = payload.reason
         case ev.RunWaiting():
             state.status, state.reason = RunStatus.WAITING, payload.reason
@@ -173,6 +175,7 @@ def _begin_delivery(state: RunState, delivery: int, epoch: int) -> None:
     state.delivery, state.epoch = delivery, epoch
     state.status, state.reason = RunStatus.RUNNING, ""
     state.interrupted, state.retryable, state.waiting_until = False, False, None
+    state.in_trouble = False
     state.failure_class, state.failure_kind = None, None
     state.escalation_id, state.escalated_step = None, None
     state.waiting_for = None
@@ -286,6 +289,7 @@ def _finish(state: RunState, step: StepRecord, payload: ev.AttemptFinished) -> N
     if phase in BESIDE:
         _done_beside(state, step, phase)
         return
+    state.troubles = 0
     step.verdict = Verdict(payload.verdict)
     step.outputs, step.secret_outputs = payload.outputs, payload.secret_outputs
     step.evidence, step.changed_files = payload.evidence, payload.changed_files

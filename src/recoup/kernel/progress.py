@@ -9,8 +9,11 @@ from recoup.model.run import Mark
 
 def says_something(kind: FailureKind, cls: FailureClass) -> bool:
     """Whether a failure can show a lack of progress: a lost driver and a service that asked us to wait cannot. Nor can
-    one that took too much: however it is reset, it would take the same again."""
-    return kind is not FailureKind.DRIVER_LOST and not kind.is_excess and cls is not FailureClass.COOLDOWN
+    one that took too much, or that destroyed its workspace: however it is reset, it would do the same again."""
+    return kind not in _SAYS_NOTHING and not kind.is_excess and cls is not FailureClass.COOLDOWN
+
+
+_SAYS_NOTHING = frozenset({FailureKind.DRIVER_LOST, FailureKind.WORKSPACE_BROKEN})
 
 
 def mark_of(failure: Failure) -> Mark:

@@ -295,7 +295,7 @@ def _gone_from_checkpoint(earlier: Earlier, step: Step, index: int) -> str | Non
     if gaps is None or _is_rebuilt(earlier, index):
         return None
     paths = [posixpath.normpath(path) for path in _paths_left(step)]
-    for missing in gaps.missing:
+    for missing in (each for each in gaps.missing if not each.stored):
         place = missing.path.rstrip("/")
         if any(path == place or path.startswith(f"{place}/") for path in paths):
             return f"its checkpoint does not hold {missing.path}, which it must leave: {missing.why}"

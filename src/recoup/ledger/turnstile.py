@@ -12,7 +12,7 @@ import os
 import time
 from pathlib import Path
 
-from recoup.errors import LedgerError
+from recoup.errors import LedgerError, hint_for
 
 _POLL_S = 0.0005
 _DISTRUST_S = 10.0
@@ -69,8 +69,8 @@ def _lock_file(path: Path) -> int:
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        hint = "Make the folder writable for this user, or choose another place with RECOUP_HOME."
-        raise LedgerError(f"the lock file {path} cannot be opened: {error.strerror}", hint=hint) from error
+        words = f"the lock file {path} cannot be opened: {error.strerror}"
+        raise LedgerError(words, hint=hint_for(error)) from error
 
 
 def _locked_by(descriptor: int, deadline_s: float) -> bool:

@@ -229,6 +229,8 @@ def _result_of(payload: ev.AttemptFailed) -> Result:
             return Result.CANCELLATION
         case FailureKind.DRIVER_LOST | FailureKind.SPAWN_FAILED | FailureKind.WORKSPACE_BROKEN:
             return Result.ERROR
+        case FailureKind.MACHINE_TROUBLE:
+            return Result.ERROR
         case _:
             return Result.FAILURE
 

@@ -160,11 +160,13 @@ class RunTakenOver(Payload, frozen=True, kw_only=True):
 
 
 class RunInterrupted(Payload, frozen=True, kw_only=True):
-    """The driver was told to stop (Ctrl-C, draining); the run can be resumed in place."""
+    """The driver was told to stop (Ctrl-C, draining), or its machine is in trouble; the run can be resumed in place."""
 
     TYPE: ClassVar[str] = "task.run.interrupted"
     reason: str
     epoch: int
+    machine_trouble: bool = False
+    """A full disk, a lack of memory: not the fault of the run, which spends nothing for it."""
 
 
 class RunSucceeded(Payload, frozen=True, kw_only=True):

@@ -23,6 +23,7 @@ class FailureKind(StrEnum):
     OUT_OF_MEMORY = "out_of_memory"
     TOO_MANY_PROCESSES = "too_many_processes"
     DISK_FULL = "disk_full"
+    MACHINE_TROUBLE = "machine_trouble"
     RATE_LIMITED = "rate_limited"
     EXCEPTION = "exception"
     AGENT_ERROR = "agent_error"

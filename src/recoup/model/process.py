@@ -58,5 +58,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     """For `processes_max` and `memory_max`: how many processes or bytes there were at least."""
     limit: int = 0
     """How many there might be."""
+    errno: int = 0
+    """For `spawn_failed`: the number of the operating system's error; 0 if there is none."""
     detail: str = ""
     """For `spawn_failed`: the operating system's words. For a tree whose keeper was killed: that it was."""

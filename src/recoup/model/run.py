@@ -198,6 +198,10 @@ class RunState(msgspec.Struct):
     """What the run was told for all its steps."""
     takeovers: int = 0
     interrupted: bool = False
+    in_trouble: bool = False
+    """Interrupted because the machine of its driver was in trouble."""
+    troubles: int = 0
+    """How often that happened since a step last passed."""
     reason: str = ""
     failure_class: FailureClass | None = None
     failure_kind: FailureKind | None = None

@@ -291,6 +291,8 @@ class WorkerRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     runs: tuple[str, ...] = ()
     """The runs that it drives."""
     draining: bool = False
+    trouble: str = ""
+    """Why its machine cannot drive runs now: it takes nothing until a probe write works."""
 
 
 class SeenWorker(msgspec.Struct, frozen=True):

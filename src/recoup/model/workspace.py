@@ -23,11 +23,13 @@ class FolderSource(msgspec.Struct, frozen=True, tag="folder"):
 Source = GitSource | FolderSource
 
 
-class Missing(msgspec.Struct, frozen=True):
+class Missing(msgspec.Struct, frozen=True, omit_defaults=True):
     """Something in the workspace that a checkpoint could not store."""
 
     path: str
     why: str
+    stored: bool = False
+    """Its contents are in the checkpoint; only something else about it is not."""
 
 
 class Baseline(msgspec.Struct, frozen=True, rename="camel"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator
@@ -30,6 +31,7 @@ SILENCE_S: Final = UNKILLABLE_S + 5
 """How long after the grace a keeper may take to report the end of its tree; then it is killed itself."""
 DRAIN_S: Final = 2.0
 """How long the pipes may stay open when the tree is gone: somebody outside may have been handed one."""
+_ERRNO: Final = re.compile(r"E[0-9]{1,6}")
 KEEPER_LOST: Final = "the keeper of the process tree was killed"
 
 
@@ -160,7 +162,7 @@ class _Watch:
             case ["unkillable", *pids]:
                 self._give_up(pids)
             case ["refused", *reason]:
-                self._conclude(Ended(ended_by=EndedBy.SPAWN_FAILED, detail=" ".join(reason)))
+                self._conclude(_refused(reason))
             case ["ended", why, code, cpu_ms, killed]:
                 self._conclude(self._over_limit(_ended(self._ended_by(why), code, int(cpu_ms), int(killed))))
             case None if not self._over.done():
@@ -219,6 +221,12 @@ class _Watch:
             timer.cancel()
         for drain in self._drains:
             drain.close()
+
+
+def _refused(reason: list[str]) -> Ended:
+    """As the keeper writes it: `E5 Input/output error: bash`, or words without a number."""
+    number, *words = reason if _ERRNO.fullmatch(reason[0] if reason else "") else ["E0", *reason]
+    return Ended(ended_by=EndedBy.SPAWN_FAILED, detail=" ".join(words), errno=int(number[1:]))
 
 
 def _ended(ended_by: EndedBy, code: str, cpu_ms: int, killed: int) -> Ended:

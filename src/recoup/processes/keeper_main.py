@@ -26,6 +26,7 @@ import time
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
+    from typing import NoReturn
 else:
     import _signal as signal  # the public module spends 7 ms of every attempt on enums
 if TYPE_CHECKING or __package__:
@@ -60,8 +61,11 @@ Order = tuple[list[bytes], bytes, dict[bytes, bytes], bytes]
 def main() -> None:
     order = _take_order()
     shed_signals()
-    prctl(PR_SET_CHILD_SUBREAPER, 1)
-    keeper = Keeper(int(sys.argv[-1]), order)
+    try:
+        prctl(PR_SET_CHILD_SUBREAPER, 1)
+        keeper = Keeper(int(sys.argv[-1]), order)
+    except OSError as error:
+        cannot_begin(error)
     try:
         keeper.run()
     except BaseException:
@@ -213,7 +217,7 @@ class Keeper:
         try:
             self.main_pid = os.fork()
         except OSError as error:
-            self.refused, self.why, self.over = os_words(error), "exit", True
+            self.refused, self.why, self.over = refusal(error), "exit", True
             return
         if self.main_pid == 0:
             execute(self.order, words, self.pid)
@@ -363,7 +367,7 @@ def execute(order: Order, words: int, parent_pid: int) -> None:
             _feed(stdin)
             _exec(argv, env)
     except OSError as error:
-        os.write(words, os_words(error).encode("utf-8", "surrogateescape"))
+        os.write(words, refusal(error).encode("utf-8", "surrogateescape"))
     except (ValueError, IndexError) as error:
         os.write(words, str(error).encode("utf-8", "surrogateescape"))
     finally:
@@ -399,6 +403,17 @@ def _exec(argv: list[bytes], env: dict[bytes, bytes]) -> None:
 def os_words(error: OSError) -> str:
     name = os.fsdecode(error.filename) if error.filename else ""
     return f"{error.strerror}: {name}" if name else str(error.strerror)
+
+
+def refusal(error: OSError) -> str:
+    """What a driver is told: the number of the error, so that nobody has to read the words, and the words."""
+    return f"E{error.errno or 0} {os_words(error)}"
+
+
+def cannot_begin(error: OSError) -> "NoReturn":
+    """Before there is a tree: a line on stderr for the driver, which reads it if `ready` never comes."""
+    os.write(2, os_words(error).encode("utf-8", "surrogateescape"))
+    os._exit(CANNOT_EXECUTE)
 
 
 def _take_order() -> Order:

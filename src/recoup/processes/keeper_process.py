@@ -174,8 +174,11 @@ def did_not_start(stderr: int) -> KeeperError:
         words = os.read(stderr, STARTUP_WORDS_BYTES_MAX).decode("utf-8", "replace").strip()
     except OSError:
         words = ""
-    hint = "Check that this interpreter starts, and that the machine is not out of memory or processes."
-    return KeeperError(f"the process keeper did not start: {sys.executable} {words}".strip(), hint=hint)
+    hint = (
+        "Check that this interpreter starts, and that the machine is not out of memory, files or processes."
+    )
+    last = words.splitlines()[-1].strip() if words else "it did not say why"
+    return KeeperError(f"the process keeper did not start ({sys.executable}): {last}", hint=hint)
 
 
 def start_keeper(spec: ProcessSpec) -> KeeperProcess:

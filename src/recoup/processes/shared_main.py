@@ -52,8 +52,11 @@ def main() -> None:
     control = _socket.socket(fileno=os.dup(0))
     single.point_at_null(0, 1)
     single.shed_signals()
-    single.prctl(single.PR_SET_CHILD_SUBREAPER, 1)
-    keeper = SharedKeeper(control, os.fsencode(shell), os.fsencode(script))
+    try:
+        single.prctl(single.PR_SET_CHILD_SUBREAPER, 1)
+        keeper = SharedKeeper(control, os.fsencode(shell), os.fsencode(script))
+    except OSError as error:
+        single.cannot_begin(error)
     try:
         keeper.run()
     except BaseException:
@@ -344,7 +347,7 @@ class Tree:
         try:
             self._set_sail()
         except OSError as error:
-            self.refused = single.os_words(error)
+            self.refused = single.refusal(error)
         if not self.anchor_pid:
             self.report()
         elif self.main_pid:
@@ -402,7 +405,7 @@ class Tree:
             os.dup2(gate, 0)
             os.execve(self.keeper.shell, [b"recoup-anchor", b"-c", self.keeper.script], {})
         except OSError as error:
-            os.write(words, single.os_words(error).encode("utf-8", "surrogateescape"))
+            os.write(words, single.refusal(error).encode("utf-8", "surrogateescape"))
         finally:
             os._exit(single.CANNOT_EXECUTE)
 

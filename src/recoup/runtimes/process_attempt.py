@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from recoup.machine import TROUBLE_ERRORS
 from recoup.model.failure import FailureKind
 from recoup.model.ids import ProcessIdentity
 from recoup.model.outcome import Order, Outcome, Progress
@@ -99,6 +100,8 @@ def _spec(order: Order, argv: tuple[str, ...], stdin: bytes, more: dict[str, str
 
 def _outcome(ended: Ended, stdout: Capture, stderr: Capture) -> Outcome:
     kind = _KINDS.get(ended.ended_by)
+    if kind is FailureKind.SPAWN_FAILED and ended.errno in TROUBLE_ERRORS:
+        kind = FailureKind.MACHINE_TROUBLE
     killed = ended.ended_by is EndedBy.EXIT and (ended.signal is not None or ended.out_of_memory)
     by = FailureKind.OUT_OF_MEMORY if ended.out_of_memory else FailureKind.SIGNALLED
     return Outcome(
@@ -112,7 +115,7 @@ def _outcome(ended: Ended, stdout: Capture, stderr: Capture) -> Outcome:
         idle_ms=ended.idle_ms,
         stdout=stdout.captured(),
         stderr=stderr.captured(),
-        outcome_known=not killed and (kind is None or kind is FailureKind.SPAWN_FAILED),
+        outcome_known=not killed and (kind is None or ended.ended_by is EndedBy.SPAWN_FAILED),
         interrupted=ended.ended_by is EndedBy.STOPPED,
     )
 

@@ -238,6 +238,10 @@ class StormWorkspaces:
     async def matches(self, number: int, snapshot: Snapshot) -> bool:
         return self._contents[number] == self._stored[snapshot.tree]
 
+    async def damage(self, number: int) -> str | None:
+        del number
+        return None
+
     async def adopt(self, run_dir: Path, snapshots: Sequence[Snapshot]) -> Adopted:
         other = self._of_run(run_dir.name)
         for count, snapshot in enumerate(snapshots):

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from recoup.errors import WorkspaceError
+from recoup.errors import WorkspaceRuined
 from recoup.workspace.git import Git
 from recoup.workspace.index import INDEX_BYTES_MAX, without_status
 
@@ -25,7 +25,7 @@ _CHANGED_MEANWHILE = {errno.ENOENT, errno.ELOOP, errno.ENOTDIR, errno.ENXIO, err
 StatKey = tuple[int, int, int, int, int, int]
 
 
-class Moved(WorkspaceError):
+class Moved(WorkspaceRuined):
     """Something changed while it was being read: look again."""
 
 

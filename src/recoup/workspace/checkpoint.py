@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Collection
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from typing import NamedTuple, TypeVar
 
+from recoup.machine import TROUBLE_ERRORS
 from recoup.model.workspace import Missing, Snapshot
 from recoup.workspace import manifest as manifests
 from recoup.workspace.blobs import Blob, BlobIds, Looking, Moved
-from recoup.workspace.git import Git
+from recoup.workspace.git import Git, GitFailed, unless_in_trouble
 from recoup.workspace.ignore import Tracked, read_index
 from recoup.workspace.layout import Layout, Origin
 from recoup.workspace.manifest import Manifest, StoredFolder
@@ -19,7 +20,7 @@ from recoup.workspace.names import joined, shown, text_of
 from recoup.workspace.pack import FileSource
 from recoup.workspace.store import Store
 from recoup.workspace.trees import EXECUTABLE, FILE, LINK, Leaf, plant
-from recoup.workspace.walk import REPOSITORIES_MAX, Area, Gap, IndexReader, Walk, Walker, Why
+from recoup.workspace.walk import REPOSITORIES_MAX, Area, Gap, IndexReader, Walk, Walker, Why, ruined
 
 MISSING_MAX = 100
 LOOKS_MAX = 3
@@ -118,13 +119,32 @@ def _take(git: Git, place: Place, store: Store, bytes_max: int) -> Snapshot:
 
 def _look(git: Git, place: Place) -> Sight:
     looking = place.ids.look(git, place.root, _tick_ns(place.layout))
-    index_reader = _index_reader(git, place, looking)
-    walk = Walker(place.root, git, place.layout.store, index_reader, place.entries_max).walk()
+    with _by_a_step(place):
+        walk = _walk(git, place, looking)
     sight = Sight(place.root, walk, {})
     for area in (walk.work, *walk.git_folders.values()):
         _see(area, sight, looking)
     place.ids.remember(looking)
     return sight
+
+
+def _walk(git: Git, place: Place, looking: Looking) -> Walk:
+    index_reader = _index_reader(git, place, looking)
+    return Walker(place.root, git, place.layout.store, index_reader, place.entries_max).walk()
+
+
+@contextmanager
+def _by_a_step(place: Place) -> Iterator[None]:
+    """What cannot be read on a machine that is well was left so by a step. Raises WorkspaceRuined, MachineTrouble."""
+    try:
+        with unless_in_trouble(place.layout.run_dir):
+            yield
+    except GitFailed as error:
+        raise ruined(place.root, error.stderr or error.message) from error
+    except OSError as error:
+        if error.errno in TROUBLE_ERRORS:
+            raise
+        raise ruined(place.root, f"{error.strerror or error}") from error
 
 
 def _tick_ns(layout: Layout) -> int:
@@ -211,7 +231,10 @@ def _limit_gaps(new: dict[str, _NewFile], left_out: set[str]) -> list[Gap]:
 
 
 def named(gaps: list[Gap]) -> tuple[Missing, ...]:
-    return tuple(Missing(shown(gap.path), gap.detail) for gap in sorted(gaps)[:MISSING_MAX])
+    return tuple(
+        Missing(shown(gap.path), gap.detail, stored=gap.why is Why.LINKED)
+        for gap in sorted(gaps)[:MISSING_MAX]
+    )
 
 
 def _stored(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from recoup.errors import WorkspaceError
+from recoup.machine import write_trouble
 from recoup.model.workspace import GitSource
 from recoup.workspace.disk import sync_all_below
-from recoup.workspace.git import USERS_UMASK, Git, GitFailed
+from recoup.workspace.git import USERS_UMASK, Git, GitFailed, in_our_place, trouble_below, unless_in_trouble
 from recoup.workspace.layout import Layout, Origin
 from recoup.workspace.store import PINNED, make_store
 
@@ -59,11 +62,22 @@ def pin(git: Git, repository: Repository, ref: str | None) -> Origin:
     return Origin(repository.object_format, commit, _branch(git, repository, name))
 
 
+@contextmanager
+def reading_the_source() -> Iterator[None]:
+    """Nothing of ours is touched meanwhile: what git says is about the source."""
+    try:
+        yield
+    except GitFailed as error:
+        hint = "Does `git status` work there?"
+        raise WorkspaceError(f"the source cannot be read: {error.message}", hint=hint) from None
+
+
 def count_uncommitted(git: Git, source: GitSource) -> int:
     """Changed and new files of the work tree, if it is the source's HEAD that will be cloned."""
-    repository = find(git, source)
-    if pin(git, repository, source.ref).commit != pin(git, repository, None).commit:
-        return 0
+    with reading_the_source():
+        repository = find(git, source)
+        if pin(git, repository, source.ref).commit != pin(git, repository, None).commit:
+            return 0
     try:
         said = git.run(
             "-C", repository.path, "status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=all"
@@ -75,7 +89,8 @@ def count_uncommitted(git: Git, source: GitSource) -> int:
 
 def clone_store(git: Git, repository: Repository, origin: Origin, path: Path) -> None:
     """All branches and tags, and the pinned commit even if none of them reaches it."""
-    make_store(git, path, origin.object_format)
+    with in_our_place(path.parent):
+        make_store(git, path, origin.object_format)
     try:
         git.run(
             f"--git-dir={path}",
@@ -90,13 +105,28 @@ def clone_store(git: Git, repository: Repository, origin: Origin, path: Path) ->
             ),
         )
     except GitFailed as error:
-        raise _not_fetched(git, repository, error) from None
-    git.run(f"--git-dir={path}", "pack-refs", "--all", "--prune")
+        raise _not_fetched(git, repository, path.parent, error) from None
+    with in_our_place(path.parent):
+        git.run(f"--git-dir={path}", "pack-refs", "--all", "--prune")
     sync_all_below(path)
 
 
 def check_out(git: Git, layout: Layout, origin: Origin, path: Path) -> None:
     """Borrows its objects from the store: no remote, no hooks, conversions as the commit says."""
+    with in_our_place(path.parent):
+        _make_repository(git, layout, origin, path)
+    try:
+        # Asked while what was written still lies there: removed, it would leave room that nobody had.
+        with unless_in_trouble(path.parent):
+            _in(git, path, "read-tree", "--reset", "-u", "HEAD")
+    except GitFailed as error:
+        raise WorkspaceError(
+            f"the commit {origin.commit} cannot be checked out: {error.stderr}",
+            hint="Does `git checkout` work in a fresh clone of it?",
+        ) from None
+
+
+def _make_repository(git: Git, layout: Layout, origin: Origin, path: Path) -> None:
     git.run(
         "init", "--quiet", "--template=", f"--object-format={origin.object_format}", path, umask=USERS_UMASK
     )
@@ -108,7 +138,6 @@ def check_out(git: Git, layout: Layout, origin: Origin, path: Path) -> None:
         (inside / "shallow").write_bytes(shallow.read_bytes())
     _copy_refs(git, layout, origin, inside)
     _point_head(git, origin, inside)
-    _in(git, path, "read-tree", "--reset", "-u", "HEAD")
 
 
 def _copy_refs(git: Git, layout: Layout, origin: Origin, inside: Path) -> None:
@@ -191,7 +220,10 @@ def _no_commit(git: Git, repository: Repository, ref: str | None) -> WorkspaceEr
     return WorkspaceError(f"there is no commit {ref!r} in {repository.path}", hint=known)
 
 
-def _not_fetched(git: Git, repository: Repository, error: GitFailed) -> WorkspaceError:
+def _not_fetched(git: Git, repository: Repository, ours: Path, error: GitFailed) -> WorkspaceError:
+    """A fetch reads the source and writes our store. Only a source that cannot be read on its own is to blame."""
+    if write_trouble(ours) is not None or _can_be_read(git, repository):
+        return trouble_below(ours, error.message)
     if _is_partial(git, repository):
         return WorkspaceError(
             f"{repository.path} is a partial clone and lacks objects",
@@ -200,6 +232,20 @@ def _not_fetched(git: Git, repository: Repository, error: GitFailed) -> Workspac
     return WorkspaceError(
         f"{repository.path} cannot be cloned: {error.stderr}", hint="Does `git fsck` find it in order?"
     )
+
+
+def _can_be_read(git: Git, repository: Repository) -> bool:
+    """All that a fetch would send, packed for nobody: nothing is written anywhere."""
+    try:
+        with git.talking("-C", repository.path, "pack-objects", "--all", "--quiet", "--stdout") as talk:
+            assert talk.stdin is not None, "talking() always writes unless it is given a file"
+            talk.stdin.close()
+            while talk.stdout.read(1 << 20):
+                git.go_on()
+            talk.finished()
+    except (WorkspaceError, BrokenPipeError):
+        return False
+    return True
 
 
 def _is_partial(git: Git, repository: Repository) -> bool:

@@ -13,7 +13,7 @@ from recoup.durable import sync_directory, write_whole
 from recoup.model.workspace import FolderSource, GitSource, Source
 from recoup.workspace import cloning, copying
 from recoup.workspace.disk import private_folder, sync_all_below
-from recoup.workspace.git import Git
+from recoup.workspace.git import Git, in_our_place
 from recoup.workspace.layout import Layout, Origin
 from recoup.workspace.store import make_store
 from recoup.workspace.walk import Gap
@@ -37,9 +37,12 @@ class Recipe(NamedTuple):
 
 def prepare(git: Git, layout: Layout, source: Source, limits: SourceLimits) -> Recipe:
     """All that can be wrong with the source is found before anything is written."""
-    return (
-        _clone(git, layout, source) if isinstance(source, GitSource) else _copy(git, layout, source, limits)
-    )
+    with cloning.reading_the_source():
+        return (
+            _clone(git, layout, source)
+            if isinstance(source, GitSource)
+            else _copy(git, layout, source, limits)
+        )
 
 
 def build(layout: Layout, recipe: Recipe) -> None:
@@ -102,5 +105,6 @@ def _copy(git: Git, layout: Layout, source: FolderSource, limits: SourceLimits) 
 
 
 def _empty_store(git: Git, path: Path) -> None:
-    make_store(git, path, "sha1")
+    with in_our_place(path.parent):
+        make_store(git, path, "sha1")
     sync_all_below(path)

@@ -12,24 +12,22 @@ from pathlib import Path
 from recoup.aside import fresh, ours, remove_file
 from recoup.durable import sync_directory
 from recoup.errors import MachineTrouble, WorkspaceError
+from recoup.machine import FULL_ERRORS, LIMIT_ERRORS, TROUBLE_ERRORS
 
 GONE = ".gone-"
 DISK_FULL_HINT = "Free some space (or raise the quota), then resume the run."
 
-_FULL = {errno.ENOSPC, errno.EDQUOT}
 _REFUSED = {errno.EACCES, errno.EPERM}
-_LACK = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN}
-_TROUBLE = _LACK | {errno.EIO, errno.EROFS, errno.ESTALE, errno.ETIMEDOUT}
-"""Of the machine: nothing is wrong with what was asked for."""
 
 
 @contextmanager
-def explained(doing: str) -> Iterator[None]:
-    """Turns an OSError into a sentence with what to do next."""
+def explained(doing: str, own: Path | None = None) -> Iterator[None]:
+    """Turns an OSError into a sentence with what to do next. What fails below `own` fails in our own store, which is
+    never the source's fault."""
     try:
         yield
     except OSError as error:
-        raise _explanation(doing, error) from error
+        raise _explanation(doing, error, own) from error
 
 
 def private_folder(path: Path) -> Path:
@@ -102,18 +100,30 @@ def _moved_up(folder: Path, held: Path) -> Path:
     return folder.rename(held / secrets.token_hex(8))
 
 
-def _explanation(doing: str, error: OSError) -> WorkspaceError:
+def _explanation(doing: str, error: OSError, own: Path | None) -> WorkspaceError:
     where = f" ({os.fsdecode(error.filename)})" if isinstance(error.filename, str | bytes) else ""
-    if error.errno in _FULL:
+    if error.errno in FULL_ERRORS:
         return MachineTrouble(f"{doing}: the disk is full{where}", hint=DISK_FULL_HINT)
-    if error.errno in _TROUBLE:
-        return MachineTrouble(
-            f"{doing}: {error.strerror}{where}",
-            hint="See that the disk is sound and writable, and that memory and files are left. Then resume the run.",
+    words = f"{doing}: {error.strerror or error}{where}"
+    ours = own is not None and _is_below(error.filename, own)
+    if error.errno in TROUBLE_ERRORS or ours:
+        return MachineTrouble(words, hint=_hint(error))
+    return WorkspaceError(words, hint=_RIGHTS_HINT if error.errno in _REFUSED else "")
+
+
+def _is_below(name: object, folder: Path) -> bool:
+    """An error without a name comes from a file that was open already: of those we write, all are ours."""
+    return not isinstance(name, str | bytes) or Path(os.fsdecode(name)).is_relative_to(folder)
+
+
+def _hint(error: OSError) -> str:
+    if error.errno in LIMIT_ERRORS:
+        return (
+            "Raise the limit on open files, processes or memory, or end what holds them. Then resume the run."
         )
     if error.errno in _REFUSED:
-        return WorkspaceError(
-            f"{doing}: {error.strerror}{where}",
-            hint="Give this user the right to do that, or set RECOUP_HOME to a folder that is writable.",
-        )
-    return WorkspaceError(f"{doing}: {error.strerror or error}{where}")
+        return _RIGHTS_HINT
+    return "See that the disk is sound and writable. Then resume the run."
+
+
+_RIGHTS_HINT = "Give this user the right to do that, or set RECOUP_HOME to a folder that is writable."

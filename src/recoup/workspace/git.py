@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from recoup.errors import MachineTrouble, WorkspaceError
+from recoup.machine import is_full, write_trouble
 from recoup.workspace.disk import DISK_FULL_HINT
 
 STDERR_BYTES_MAX = 2_000
@@ -33,7 +34,7 @@ _OVERRIDES = (
     "-c",
     "core.attributesFile=/dev/null",
 )
-# Said of the machine, not of the repository: from these nobody may conclude that anything is damaged.
+# A hint, and never more: what git says about the machine clears the source, what it does not say blames nobody.
 _DISK_FULL = ("No space left on device", "Disk quota exceeded")
 _MACHINE = (
     "Out of memory",
@@ -50,7 +51,8 @@ _PASSED_ON = ("PATH", "TMPDIR", "LD_LIBRARY_PATH")
 
 
 class GitFailed(WorkspaceError):
-    """git itself gave up; `stderr` is why. Never that it was killed, or that the machine was too small."""
+    """git itself gave up; `stderr` is why. Never that it was killed. Whose fault it is depends on what it was to do:
+    see `in_our_place`."""
 
     def __init__(self, verb: str, code: int, stderr: str) -> None:
         super().__init__(f"git {verb} failed ({code}): {stderr or 'it did not say why'}")
@@ -172,7 +174,7 @@ class Git:
         try:
             return process.communicate(stdin, timeout=self.timeout_s)
         except subprocess.TimeoutExpired:
-            raise WorkspaceError(
+            raise MachineTrouble(
                 f"git {verb(args)} did not end within {self.timeout_s:g} s",
                 hint="Is the disk or the repository on a slow or broken file system? Then resume the run.",
             ) from None
@@ -239,24 +241,55 @@ def verb(args: Sequence[str | bytes | Path]) -> str:
 
 
 def failure(name: str, code: int, stderr: bytes) -> WorkspaceError:
-    said = stderr.decode("utf-8", "replace").strip()[-STDERR_BYTES_MAX:]
-    if any(words in said for words in _DISK_FULL):
+    """Of a git that reads: killed, or short of something, it says nothing about what it read."""
+    words = stderr.decode("utf-8", "replace").strip()[-STDERR_BYTES_MAX:]
+    if any(hint in words for hint in _DISK_FULL):
         return MachineTrouble(f"git {name}: the disk is full", hint=DISK_FULL_HINT)
-    if code < 0 or any(words in said for words in _MACHINE):
+    if code < 0 or any(hint in words for hint in _MACHINE):
         return MachineTrouble(
-            f"git {name} could not finish ({code}): {said or 'it was killed, or took too long'}",
+            f"git {name} could not finish ({code}): {words or 'it was killed, or took too long'}",
             hint="Is the machine short of memory, files or time, or its disk unsound? Then resume the run.",
         )
-    return GitFailed(name, code, said)
+    return GitFailed(name, code, words)
+
+
+@contextmanager
+def in_our_place(folder: Path) -> Iterator[None]:
+    """Around git commands that write below `folder`, which is ours. A failure there is never the source's fault: the
+    machine is asked at once, before anything is cleared away and makes room again. Raises MachineTrouble."""
+    try:
+        yield
+    except GitFailed as error:
+        raise trouble_below(folder, error.message) from error
+
+
+@contextmanager
+def unless_in_trouble(folder: Path) -> Iterator[None]:
+    """The same where the caller knows what else a failure can mean: GitFailed is left to it if the machine is well."""
+    try:
+        yield
+    except GitFailed as error:
+        if write_trouble(folder) is None:
+            raise
+        raise trouble_below(folder, error.message) from error
+
+
+def trouble_below(folder: Path, what: str) -> MachineTrouble:
+    words = write_trouble(folder)
+    if words is None:
+        return MachineTrouble(
+            what, hint="Check the disk of the state folder: recoup doctor. Then resume the run."
+        )
+    return MachineTrouble(f"{what}; {words}", hint=DISK_FULL_HINT if is_full(words) else "")
 
 
 def _program() -> str:
-    found = shutil.which("git")
-    if found is None:
-        raise WorkspaceError(
+    path = shutil.which("git")
+    if path is None:
+        raise MachineTrouble(
             "git was not found", hint="Install git 2.32 or later and see that it is on the PATH."
         )
-    return found
+    return path
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

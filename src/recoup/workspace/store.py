@@ -15,9 +15,17 @@ from typing import Final
 from recoup.aside import remove_file
 from recoup.durable import sync_directory, write_whole
 from recoup.errors import CheckpointBroken, WorkspaceError
+from recoup.machine import write_trouble
 from recoup.workspace.blobs import CHUNK_BYTES, moved
 from recoup.workspace.disk import private_folder, sync_file
-from recoup.workspace.git import Conversation, Git, GitFailed
+from recoup.workspace.git import (
+    Conversation,
+    Git,
+    GitFailed,
+    in_our_place,
+    trouble_below,
+    unless_in_trouble,
+)
 from recoup.workspace.pack import FileSource, PackWriter
 
 PINNED: Final = "refs/recoup/pinned"
@@ -47,7 +55,8 @@ class Store:
         self._aside = aside
 
     def git(self, *args: str | bytes | Path, stdin: bytes = b"") -> bytes:
-        return self._git.run(f"--git-dir={self._path}", *args, stdin=stdin)
+        with unless_in_trouble(self._path):
+            return self._git.run(f"--git-dir={self._path}", *args, stdin=stdin)
 
     def talking(self, *args: str) -> AbstractContextManager[Conversation]:
         return self._git.talking(f"--git-dir={self._path}", *args)
@@ -70,7 +79,8 @@ class Store:
         """Durable when this returns. Raises Moved if a file is not what its id says any more."""
         if not blobs and not trees:
             return
-        self._keep(lambda aside: self._packed(aside, blobs, trees))
+        with in_our_place(self._path):
+            self._keep(lambda aside: self._packed(aside, blobs, trees))
         self._known.update(blobs, trees)
 
     def add_pack(self, chunks: Iterable[bytes]) -> None:
@@ -90,8 +100,17 @@ class Store:
                     yield self._content(talk, id_)
 
     def _checked(self, fields: str, ids: Sequence[str]) -> list[bytes]:
+        """One line for each id, in their order. Raises MachineTrouble."""
+        if not ids:
+            return []
         questions = "\n".join([*ids, ""]).encode()
-        return self.git("cat-file", f"--batch-check={fields}", stdin=questions).splitlines() if ids else []
+        with in_our_place(self._path):
+            answers = self.git("cat-file", f"--batch-check={fields}", stdin=questions).splitlines()
+        if len(answers) != len(ids):
+            raise trouble_below(
+                self._path, f"git cat-file gave {len(answers)} answers to {len(ids)} questions"
+            )
+        return answers
 
     def _keep(self, write: Callable[[Path], str]) -> None:
         """`write` makes the pack and returns its name. Raises LeaseLost."""
@@ -164,9 +183,11 @@ class Store:
         if header:
             return CheckpointBroken(f"an object of the store is not what it should be: {id_}")
         error = talk.ended_early()
-        if isinstance(error, GitFailed):
-            return CheckpointBroken(f"an object of the store is damaged: {id_}: {error.stderr}")
-        return error
+        if not isinstance(error, GitFailed):
+            return error
+        if write_trouble(self._path) is not None:
+            return trouble_below(self._path, error.message)
+        return CheckpointBroken(f"an object of the store is damaged: {id_}: {error.stderr}")
 
 
 def _size(line: bytes) -> int:

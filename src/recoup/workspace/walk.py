@@ -15,7 +15,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from recoup.errors import WorkspaceError
+from recoup.errors import WorkspaceRuined
 from recoup.workspace.blobs import chunks_of, moved
 from recoup.workspace.git import Git
 from recoup.workspace.ignore import NOTHING_TRACKED, IgnoreRules, Tracked
@@ -36,8 +36,9 @@ class Why(IntEnum):
     SPECIAL = 3
     SUBMODULE = 4
     POINTER = 5
-    LOCK = 6
-    IGNORED = 7
+    LINKED = 6
+    LOCK = 7
+    IGNORED = 8
 
 
 class Gap(NamedTuple):
@@ -118,7 +119,17 @@ class Walker:
             level = [_Spot(b"", self._repository(b"", None, NOTHING_TRACKED), False)]
             while level:
                 level = self._descend(level)
+        self._name_hard_links()
         return self._found
+
+    def _name_hard_links(self) -> None:
+        """A checkpoint stores contents and no inodes: one file with two names is restored as two files."""
+        first: dict[tuple[int, int], bytes] = {}
+        for path, status in self._found.work.files.items():
+            if status.st_nlink > 1 and stat.S_ISREG(status.st_mode):
+                other = first.setdefault((status.st_dev, status.st_ino), path)
+                if other is not path:
+                    self._gap(Why.LINKED, path, f"a hard link to {shown(other)}; a restore makes it a copy")
 
     def _descend(self, level: list[_Spot]) -> list[_Spot]:
         listed = [self._entered(spot) for spot in level]
@@ -280,6 +291,8 @@ class Walker:
         except FileNotFoundError:
             raise moved(full) from None
         except OSError as error:
+            if not path:
+                raise ruined(self._root, f"it cannot be read: {error.strerror}") from None
             self._gap(Why.UNREADABLE, path + b"/", f"unreadable: {error.strerror}")
             return {}
         self._count(len(children))
@@ -291,7 +304,7 @@ class Walker:
     def _count(self, entries: int) -> None:
         self._left -= entries
         if self._left < 0:
-            raise WorkspaceError(
+            raise WorkspaceRuined(
                 f"{os.fsdecode(self._root)} holds more than {self._entries_max} files and folders",
                 hint="Name folders that can be made again in .gitignore.",
             )
@@ -334,21 +347,21 @@ def _workspace_status(root: bytes) -> os.stat_result:
     try:
         status = os.lstat(root)
     except OSError as error:
-        raise _gone(root, error.strerror) from None
+        raise ruined(root, error.strerror) from None
     if not stat.S_ISDIR(status.st_mode):
-        raise _gone(root, "it is not a folder any more")
+        raise ruined(root, "it is not a folder any more")
     return status
 
 
-def _gone(root: bytes, why: str | None) -> WorkspaceError:
-    return WorkspaceError(
-        f"the workspace is gone: {os.fsdecode(root)}: {why}",
+def ruined(root: bytes, why: str | None) -> WorkspaceRuined:
+    return WorkspaceRuined(
+        f"the workspace cannot be stored: {os.fsdecode(root)}: {why}",
         hint="Resume the run: it restores the last checkpoint.",
     )
 
 
-def _endless_rules(folder: bytes) -> WorkspaceError:
-    return WorkspaceError(
+def _endless_rules(folder: bytes) -> WorkspaceRuined:
+    return WorkspaceRuined(
         f"{shown(joined(folder, b'.gitignore'))} is not a regular file: reading it could last for ever",
         hint="Remove it.",
     )

@@ -13,16 +13,16 @@ import msgspec
 
 from recoup.aside import ours
 from recoup.durable import sync_directory
-from recoup.errors import CheckpointBroken, WorkspaceError
+from recoup.errors import CheckpointBroken, WorkspaceError, WorkspaceRuined
 from recoup.model.workspace import Adopted, Baseline, Change, GitSource, Snapshot, Source
-from recoup.workspace import adoption, carrying, checkpoint, cloning, creation, diff, restore
+from recoup.workspace import adoption, carrying, checkpoint, cloning, creation, diff, restore, soundness
 from recoup.workspace import manifest as manifests
 from recoup.workspace.blobs import BlobIds
 from recoup.workspace.carrying import Load, Packed
 from recoup.workspace.checkpoint import Place
 from recoup.workspace.creation import Recipe, SourceLimits
 from recoup.workspace.disk import explained, point
-from recoup.workspace.git import Git
+from recoup.workspace.git import Git, in_our_place
 from recoup.workspace.ignore import Tracked
 from recoup.workspace.layout import Layout, Origin
 from recoup.workspace.manifest import Manifest
@@ -113,6 +113,10 @@ class GitWorkspaces:
             "cannot look at the workspace", lambda git: self._matches(git, number, snapshot)
         )
 
+    async def damage(self, number: int) -> str | None:
+        """Only of a repository that we cloned: a folder that was copied need not be one."""
+        return await self._do("cannot look at the workspace", lambda git: self._damage(git, number))
+
     async def adopt(self, run_dir: Path, snapshots: Sequence[Snapshot]) -> Adopted:
         if not snapshots:
             return Adopted(0)
@@ -145,10 +149,10 @@ class GitWorkspaces:
         await self._do("cannot swap the workspace", lambda _: self._swap(number, keep))
 
     async def _do(self, doing: str, work: Callable[[Git], T]) -> T:
-        git = Git(self._git_timeout_s)
+        git, own = Git(self._git_timeout_s), self._layout.run_dir
 
         def explaining() -> T:
-            with ours(self._aside), explained(doing):
+            with ours(self._aside), explained(doing, own), in_our_place(own):
                 return work(git)
 
         task = asyncio.ensure_future(asyncio.to_thread(explaining))
@@ -237,18 +241,29 @@ class GitWorkspaces:
             restore.lay_out(store, manifest, place.root)
         except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
             raise CheckpointBroken(f"the checkpoint contradicts itself: {error}") from None
-        restore.verify(git, place, manifest)
+        try:
+            restore.verify(git, place, manifest)
+        except WorkspaceRuined as error:
+            raise CheckpointBroken(error.message) from None
 
     def _matches(self, git: Git, number: int, snapshot: Snapshot) -> bool:
         if self.path(number).is_symlink() or not self.path(number).is_dir():
             return False
         place = self._place(number)
-        sight = checkpoint.look(git, place)
+        try:
+            sight = checkpoint.look(git, place)
+        except WorkspaceRuined:
+            return False
         if _is(checkpoint.describe(sight, place.origin).manifest, snapshot):
             return True
         # A checkpoint that left something out can only be compared in what it holds.
         left_out = self._left_out(snapshot)
         return bool(left_out) and _is(checkpoint.describe(sight, place.origin, left_out).manifest, snapshot)
+
+    def _damage(self, git: Git, number: int) -> str | None:
+        if self._origin().commit is None:
+            return None
+        return soundness.damage(git, self._layout.store, self.path(number))
 
     def _adopt(self, git: Git, other: Layout, snapshots: Sequence[Snapshot]) -> Adopted:
         self._sweep_once()
@@ -312,12 +327,13 @@ class GitWorkspaces:
         return Store(git, layout.store, object_format, self._known_objects, layout.aside)
 
     def _origin(self) -> Origin:
+        """Raises CheckpointBroken: whatever is to be restored is lost with it, unless it is kept elsewhere."""
         try:
             return msgspec.json.decode(self._layout.origin.read_bytes(), type=Origin)
-        except (OSError, msgspec.MsgspecError) as error:
-            raise WorkspaceError(
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError, msgspec.MsgspecError) as error:
+            raise CheckpointBroken(
                 f"the private store of the run is gone or damaged: {self._layout.origin}: {error}",
-                hint="Run the plan again; this run cannot be resumed in place.",
+                hint="Start a new run of the plan.",
             ) from None
 
     def _sweep_once(self) -> None:

@@ -19,7 +19,7 @@ _TONES: Final = {
     **dict.fromkeys(("failed", "dead_letter", "rejected", "unhealthy", "quarantined", "refused", "spent"), "bad"),
     **dict.fromkeys(
         ("escalated", "waiting", "blocked", "degraded", "paused", "invalidated", "silent", "open", "pending",
-         "rollback", "recovering", "draining", "unverified", "report"), "warn"),
+         "rollback", "recovering", "draining", "troubled", "unverified", "report"), "warn"),
     **dict.fromkeys(("running", "started", "launched", "acknowledged", "assigned"), "live"),
 }  # fmt: skip
 

@@ -25,7 +25,7 @@ _RESETS: Final = frozenset({FailureKind.RESET_REQUESTED, FailureKind.HARD_RESET_
 
 def concluded(outcome: Outcome, listener: Listener, cli: str, call: Call) -> Outcome:
     """The outcome in the agent's terms: its own words in the place of its events, and a kind where it failed."""
-    if outcome.kind is FailureKind.SPAWN_FAILED:
+    if outcome.kind in (FailureKind.SPAWN_FAILED, FailureKind.MACHINE_TROUBLE):
         return replace(outcome, detail=_how_to_start(outcome.detail, listener.dialect, call))
     story = listener.story
     trouble = _trouble(outcome, listener, call)
