@@ -460,7 +460,7 @@ def environment_redactor(environ: Mapping[str, str]) -> SecretRedactor:
 @contextlib.asynccontextmanager
 async def open_app(settings: Settings, environ: Mapping[str, str]) -> AsyncIterator[App]:
     make_home(settings.home)
-    ledger = await open_ledger(settings.database)
+    ledger = await open_ledger(settings.database, settings.home)
     app = App(settings, environ, ledger)
     try:
         yield app
@@ -469,7 +469,8 @@ async def open_app(settings: Settings, environ: Mapping[str, str]) -> AsyncItera
         await ledger.close()
 
 
-async def open_ledger(database: Path | DatabaseUrl) -> Ledger:
+async def open_ledger(database: Path | DatabaseUrl, home: Path | None = None) -> Ledger:
+    """`home`: where processes keep what was acknowledged to them."""
     if isinstance(database, Path):
         return SqliteLedger(database)
     try:
@@ -478,7 +479,8 @@ async def open_ledger(database: Path | DatabaseUrl) -> Ledger:
         raise SettingsError(
             f"a PostgreSQL database needs the package {error.name}", hint="pip install 'recoup[postgres]'"
         ) from None
-    return await PostgresLedger.open(database.url)
+    witness = None if home is None else home / "witness"
+    return await PostgresLedger.open(database.url, witness=witness)
 
 
 def open_shipping(settings: Settings) -> Shipping | None:

@@ -299,6 +299,31 @@ class SeenWorker(msgspec.Struct, frozen=True):
     """Since it said so."""
 
 
+class Loss(msgspec.Struct, frozen=True, kw_only=True):
+    """Commits that the database had acknowledged and does not have any more."""
+
+    id: str
+    evidence: str
+    """acknowledged: an event is missing | failover: the server is on another timeline, and may have lost some."""
+    detail: str
+    runs: int
+    """How many runs were not over then."""
+    noticed_at: str
+    stream: str | None = None
+    seq: int | None = None
+    """The event that was acknowledged."""
+    found_seq: int | None = None
+    """Where its stream ended when that was noticed."""
+
+
+class Suspicion(msgspec.Struct, frozen=True):
+    """A loss may have taken events of a run."""
+
+    loss: Loss
+    age_s: float
+    """Since it was noticed."""
+
+
 class AttemptRow(msgspec.Struct, frozen=True):
     run_id: str
     step_index: int
