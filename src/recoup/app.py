@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from recoup.clock import SystemClock
+from recoup.clock import SharedClock, SystemClock
 from recoup.documents.policy_watch import WatchedPolicyFile
 from recoup.engine.forcing import force_mode, known_workflows
 from recoup.engine.generations import Generations
@@ -82,8 +82,11 @@ _AUDIT_EVENTS_MAX = 50_000
 class App:
     """One process's Recoup: a ledger, a redactor, runtimes, and the runs in its home."""
 
-    def __init__(self, settings: Settings, environ: Mapping[str, str], ledger: Ledger) -> None:
+    def __init__(
+        self, settings: Settings, environ: Mapping[str, str], ledger: Ledger, clock: SystemClock | None = None
+    ) -> None:
         self.settings = settings
+        self._clock = clock or SystemClock()
         self.worker_id = f"{os.uname().nodename}-{os.getpid()}-{randomness.token_hex(2)}"
         """Whoever drives runs here; also where no worker is listed under it."""
         self._recall = Recall(settings.home / "learning", settings.sentences)
@@ -103,7 +106,7 @@ class App:
         self._opening = asyncio.Lock()
         self.runs = Records(ledger, settings.home, self.shipping)
         self.hiding = Hiding(self.redactor, environ, self.runs, self._vault_key)
-        self.generations = Generations(ledger, self.redactor, SystemClock(), self._policy_file())
+        self.generations = Generations(ledger, self.redactor, self._clock, self._policy_file())
         self.browsers = LateBrowser(self._browser_runtime)
         self.world = self._world()
         linked = LinkedRuns(self.world, self.runs.events, self.runs.files, self.hiding.vault)
@@ -347,7 +350,7 @@ class App:
     def _world(self) -> World:
         keeper = LinuxKeeper()
         return World(
-            clock=SystemClock(),
+            clock=self._clock,
             ledger=self.ledger,
             redactor=self.redactor,
             evidence=self.evidence,
@@ -460,8 +463,9 @@ def environment_redactor(environ: Mapping[str, str]) -> SecretRedactor:
 @contextlib.asynccontextmanager
 async def open_app(settings: Settings, environ: Mapping[str, str]) -> AsyncIterator[App]:
     make_home(settings.home)
-    ledger = await open_ledger(settings.database, settings.home)
-    app = App(settings, environ, ledger)
+    clock = SystemClock() if isinstance(settings.database, Path) else SharedClock()
+    ledger = await open_ledger(settings.database, settings.home, clock)
+    app = App(settings, environ, ledger, clock)
     try:
         yield app
     finally:
@@ -469,8 +473,10 @@ async def open_app(settings: Settings, environ: Mapping[str, str]) -> AsyncItera
         await ledger.close()
 
 
-async def open_ledger(database: Path | DatabaseUrl, home: Path | None = None) -> Ledger:
-    """`home`: where processes keep what was acknowledged to them."""
+async def open_ledger(
+    database: Path | DatabaseUrl, home: Path | None = None, clock: SystemClock | None = None
+) -> Ledger:
+    """`home`: where processes keep what was acknowledged to them. `clock`: follows the database's, if it can."""
     if isinstance(database, Path):
         return SqliteLedger(database)
     try:
@@ -480,7 +486,8 @@ async def open_ledger(database: Path | DatabaseUrl, home: Path | None = None) ->
             f"a PostgreSQL database needs the package {error.name}", hint="pip install 'recoup[postgres]'"
         ) from None
     witness = None if home is None else home / "witness"
-    return await PostgresLedger.open(database.url, witness=witness)
+    follow = clock.follow if isinstance(clock, SharedClock) else None
+    return await PostgresLedger.open(database.url, witness=witness, clock=follow)
 
 
 def open_shipping(settings: Settings) -> Shipping | None:

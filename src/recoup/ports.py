@@ -56,6 +56,11 @@ class Clock(Protocol):
 
     def now(self) -> Instant: ...
 
+    @property
+    def ahead_s(self) -> float:
+        """How far this machine's wall clock is ahead of the one that all machines count by; negative: behind it."""
+        ...
+
     async def wait(self, wake: asyncio.Event, timeout_s: float | None) -> bool:
         """True as soon as `wake` is set, False when the time has passed."""
         ...

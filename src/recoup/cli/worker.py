@@ -167,12 +167,14 @@ def workers(ctx: click.Context, as_json: bool) -> None:
 
 
 def _line(one: SeenWorker, late_s: float) -> str:
-    from recoup.fleet.overview import worker_state
+    from recoup.fleet.overview import clock_words, worker_state
 
     row = one.worker
     what = f"{','.join(row.queues)} ({','.join(row.capabilities) or 'no capabilities'})"
     load = f"{len(row.runs)}/{row.concurrency}"
-    return f"{row.worker_id:<32} {worker_state(one, late_s):<9} {load:>7}  {what}  seen {seconds(one.silent_s)} ago"
+    line = f"{row.worker_id:<32} {worker_state(one, late_s):<9} {load:>7}  {what}  seen {seconds(one.silent_s)} ago"
+    wrong = clock_words(row.clock_ahead_s)
+    return f"{line}  {wrong} of the database's: set it right" if wrong else line
 
 
 def _tell(notice: Notice, as_json: bool) -> None:

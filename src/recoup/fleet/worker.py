@@ -288,6 +288,7 @@ class Worker:
             started_at=self._started_at,
             runs=tuple(self._tasks),
             draining=self._stop.is_set(),
+            clock_ahead_s=round(self._world.clock.ahead_s, 3),
         )
         await self._world.ledger.keep_worker(row, self._world.clock.now())
 

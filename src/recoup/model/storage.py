@@ -291,6 +291,8 @@ class WorkerRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     runs: tuple[str, ...] = ()
     """The runs that it drives."""
     draining: bool = False
+    clock_ahead_s: float = 0.0
+    """Its machine's wall clock, compared with the database's."""
 
 
 class SeenWorker(msgspec.Struct, frozen=True):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,14 +66,27 @@ _REMEMBERED_MAX = 1_000
 _EVERYTHING = 1 << 40
 _BEGINNING_EVENTS = 200
 """As many as `events_of` gives: runs with fewer are read in one question with others."""
+_READING_MAX_S = 1.0
+_BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _Q = queries()
+
+Follow = Callable[[int, int], None]
+"""Hears the database's wall clock, and this machine's boot clock at the same moment; both in microseconds."""
 
 
 class PostgresLedger:
     """The `Ledger` of the ports on PostgreSQL. Writes are grouped (writer.py); reads have connections of their own."""
 
-    def __init__(self, url: str, *, busy_max_s: float = BUSY_MAX_S, witness: Path | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        busy_max_s: float = BUSY_MAX_S,
+        witness: Path | None = None,
+        clock: Follow | None = None,
+    ) -> None:
         """Connects to nothing yet: see `open`."""
+        self._follow = clock
         self._address = address_of(url)
         self.name = self._address.name
         self._reader = Reader(self._address, busy_max_s)
@@ -87,17 +101,24 @@ class PostgresLedger:
 
     @classmethod
     async def open(
-        cls, url: str, *, busy_max_s: float = BUSY_MAX_S, witness: Path | None = None
+        cls,
+        url: str,
+        *,
+        busy_max_s: float = BUSY_MAX_S,
+        witness: Path | None = None,
+        clock: Follow | None = None,
     ) -> PostgresLedger:
         """Makes or migrates the schema as needed. `witness`: the folder in which processes of this home keep what was
-        acknowledged to them. Raises LedgerError, LedgerTooNew, LedgerBusy, SettingsError."""
-        ledger = cls(url, busy_max_s=busy_max_s, witness=witness)
+        acknowledged to them. `clock` hears what the database's shows. Raises LedgerError, LedgerTooNew, LedgerBusy,
+        SettingsError."""
+        ledger = cls(url, busy_max_s=busy_max_s, witness=witness, clock=clock)
         try:
             connection = await connect(ledger._address, writes=True)
             try:
                 await require_utf8(connection, ledger._address)
                 await migrate(connection, ledger._address)
                 await connection.execute(_Q["take_numbers"])
+                await ledger._read_clock(connection)
             finally:
                 await connection.close()
         except (psycopg.Error, OSError) as error:
@@ -168,6 +189,16 @@ class PostgresLedger:
     async def keep_worker(self, worker: WorkerRow, now: Instant) -> None:  # noqa: ARG002
         await self._writer.commit(RowJob("keep_worker", (worker.worker_id, encode_worker(worker))))
         self._acknowledgements.write_soon()
+        if self._follow is not None:
+            await self._reader.ask(self._read_clock)
+
+    async def _read_clock(self, connection: Connection) -> None:
+        """Half of the way there and back is taken off. An answer that took long says too little."""
+        asked_s = time.clock_gettime(_BOOT_CLOCK)
+        ((wall_us,),) = await _rows(connection, "wall_clock", ())
+        answered_s = time.clock_gettime(_BOOT_CLOCK)
+        if self._follow is not None and answered_s - asked_s < _READING_MAX_S:
+            self._follow(wall_us, round((asked_s + answered_s) / 2 * 1e6))
 
     async def forget_worker(self, worker_id: str) -> None:
         await self._writer.commit(RowJob("forget_worker", (worker_id,)))

@@ -8,7 +8,10 @@
 SELECT settle_numbers();
 
 -- ledger_id: which ledger this is, whichever server has it
-SELECT ledger_id FROM ledger_identity;
+SELECT ledger_id FROM ledger_identity WHERE only_one;
+
+-- wall_clock: the time here, which all machines of a fleet count by
+SELECT (extract(epoch FROM db_now()) * 1000000)::bigint;
 
 -- this_server: the cluster, its timeline, and whether a standby confirms each commit
 SELECT (SELECT system_identifier::text FROM pg_control_system()),
@@ -34,7 +37,7 @@ SELECT EXISTS (
 
 -- untold_losses: those that the stream `ledger` does not have yet
 SELECT id, evidence, stream, seq, found_seq, detail, runs, to_char(noticed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
-FROM losses WHERE NOT told ORDER BY noticed_at;
+FROM losses WHERE NOT told ORDER BY id;
 
 -- tell_loss: the stream `ledger` has it
 UPDATE losses SET told = true WHERE id = %s;
