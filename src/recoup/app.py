@@ -6,10 +6,10 @@ import asyncio
 import contextlib
 import os
 import secrets as randomness
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from recoup.clock import SharedClock, SystemClock
@@ -18,8 +18,11 @@ from recoup.engine.forcing import force_mode, known_workflows
 from recoup.engine.generations import Generations
 from recoup.engine.world import World
 from recoup.errors import (
+    DispatchAway,
     DispatchError,
     InvalidProbe,
+    LedgerAway,
+    LedgerBusy,
     LedgerError,
     NotFound,
     Problem,
@@ -71,6 +74,7 @@ if TYPE_CHECKING:
     from recoup.retention import Retention
     from recoup.runtimes.browser.runtime import BrowserRuntime
 
+T = TypeVar("T")
 _OWN_SECRETS = frozenset({"RECOUP_KEY", "RECOUP_TOKEN", "RECOUP_DATABASE", "RECOUP_EVIDENCE"})
 _PER_ATTEMPT = frozenset({"RECOUP_RETRY_CONTEXT", "RECOUP_OUTPUT", "RECOUP_PROGRESS", "RECOUP_RESET"})
 _AUDIT_WAIT_S = 0.5
@@ -461,16 +465,30 @@ def environment_redactor(environ: Mapping[str, str]) -> SecretRedactor:
 
 
 @contextlib.asynccontextmanager
-async def open_app(settings: Settings, environ: Mapping[str, str]) -> AsyncIterator[App]:
+async def open_app(
+    settings: Settings, environ: Mapping[str, str], waiting: Callable[[str], None] | None = None
+) -> AsyncIterator[App]:
+    """`waiting`: for a process that stays. It waits for a database that is away, and says so. Asked to end meanwhile,
+    it exits."""
     make_home(settings.home)
     clock = SystemClock() if isinstance(settings.database, Path) else SharedClock()
-    ledger = await open_ledger(settings.database, settings.home, clock)
+    ledger = await _when_there(lambda: open_ledger(settings.database, settings.home, clock), waiting)
     app = App(settings, environ, ledger, clock)
     try:
+        if waiting is not None:
+            await _when_there(app.dispatch, waiting)
         yield app
     finally:
         await app.close()
         await ledger.close()
+
+
+async def _when_there(opened: Callable[[], Awaitable[T]], waiting: Callable[[str], None] | None) -> T:
+    if waiting is None:
+        return await opened()
+    from recoup.standing import when_there
+
+    return await when_there(opened, (LedgerAway, LedgerBusy, DispatchAway), waiting)
 
 
 async def open_ledger(

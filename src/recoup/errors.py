@@ -18,7 +18,9 @@
     │       └── VersionDamaged one version of it is missing or altered
     ├── KeeperError            a process keeper could not be started or died           exit 1
     ├── DispatchError          the queue of hints cannot be used                       exit 1
+    │   └── DispatchAway       it cannot be reached at the moment                      exit 75
     └── LedgerError            the database is gone, full or locked                    exit 1
+        ├── LedgerAway         it cannot be reached at the moment                      exit 75
         ├── LedgerTooNew       written by a newer version
         ├── LedgerBusy         no turn within the limit
         ├── Conflict           expected another sequence: somebody appended meanwhile
@@ -176,8 +178,20 @@ class DispatchError(RecoupError):
     advice = "Runs are safe in the ledger. See that the queue's file or database can be used: recoup doctor"
 
 
+class DispatchAway(DispatchError):
+    """The queue cannot be reached at the moment."""
+
+    exit_code = 75
+
+
 class LedgerError(RecoupError):
     advice = "See that the database can be used: recoup doctor; then try again."
+
+
+class LedgerAway(LedgerError):
+    """The database cannot be reached at the moment."""
+
+    exit_code = 75
 
 
 class LedgerTooNew(LedgerError):
