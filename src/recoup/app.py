@@ -7,20 +7,23 @@ import contextlib
 import errno
 import os
 import secrets as randomness
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from recoup.clock import SystemClock
+from recoup.clock import SharedClock, SystemClock
 from recoup.documents.policy_watch import WatchedPolicyFile
 from recoup.engine.forcing import force_mode, known_workflows
 from recoup.engine.generations import Generations
 from recoup.engine.world import World
 from recoup.errors import (
+    DispatchAway,
     DispatchError,
     InvalidProbe,
+    LedgerAway,
+    LedgerBusy,
     LedgerError,
     NotFound,
     Problem,
@@ -73,6 +76,7 @@ if TYPE_CHECKING:
     from recoup.retention import Retention
     from recoup.runtimes.browser.runtime import BrowserRuntime
 
+T = TypeVar("T")
 _OWN_SECRETS = frozenset({"RECOUP_KEY", "RECOUP_TOKEN", "RECOUP_DATABASE", "RECOUP_EVIDENCE"})
 _PER_ATTEMPT = frozenset({"RECOUP_RETRY_CONTEXT", "RECOUP_OUTPUT", "RECOUP_PROGRESS", "RECOUP_RESET"})
 _AUDIT_WAIT_S = 0.5
@@ -84,8 +88,11 @@ _AUDIT_EVENTS_MAX = 50_000
 class App:
     """One process's Recoup: a ledger, a redactor, runtimes, and the runs in its home."""
 
-    def __init__(self, settings: Settings, environ: Mapping[str, str], ledger: Ledger) -> None:
+    def __init__(
+        self, settings: Settings, environ: Mapping[str, str], ledger: Ledger, clock: SystemClock | None = None
+    ) -> None:
         self.settings = settings
+        self._clock = clock or SystemClock()
         self.worker_id = f"{os.uname().nodename}-{os.getpid()}-{randomness.token_hex(2)}"
         """Whoever drives runs here; also where no worker is listed under it."""
         self._recall = Recall(settings.home / "learning", settings.sentences)
@@ -105,7 +112,7 @@ class App:
         self._opening = asyncio.Lock()
         self.runs = Records(ledger, settings.home, self.shipping)
         self.hiding = Hiding(self.redactor, environ, self.runs, self._vault_key)
-        self.generations = Generations(ledger, self.redactor, SystemClock(), self._policy_file())
+        self.generations = Generations(ledger, self.redactor, self._clock, self._policy_file())
         self.browsers = LateBrowser(self._browser_runtime)
         self.world = self._world()
         linked = LinkedRuns(self.world, self.runs.events, self.runs.files, self.hiding.vault)
@@ -349,7 +356,7 @@ class App:
     def _world(self) -> World:
         keeper = LinuxKeeper()
         return World(
-            clock=SystemClock(),
+            clock=self._clock,
             ledger=self.ledger,
             redactor=self.redactor,
             evidence=self.evidence,
@@ -461,18 +468,36 @@ def environment_redactor(environ: Mapping[str, str]) -> SecretRedactor:
 
 
 @contextlib.asynccontextmanager
-async def open_app(settings: Settings, environ: Mapping[str, str]) -> AsyncIterator[App]:
+async def open_app(
+    settings: Settings, environ: Mapping[str, str], waiting: Callable[[str], None] | None = None
+) -> AsyncIterator[App]:
+    """`waiting`: for a process that stays. It waits for a database that is away, and says so. Asked to end meanwhile,
+    it exits."""
     make_home(settings.home)
-    ledger = await open_ledger(settings.database)
-    app = App(settings, environ, ledger)
+    clock = SystemClock() if isinstance(settings.database, Path) else SharedClock()
+    ledger = await _when_there(lambda: open_ledger(settings.database, settings.home, clock), waiting)
+    app = App(settings, environ, ledger, clock)
     try:
+        if waiting is not None:
+            await _when_there(app.dispatch, waiting)
         yield app
     finally:
         await app.close()
         await ledger.close()
 
 
-async def open_ledger(database: Path | DatabaseUrl) -> Ledger:
+async def _when_there(opened: Callable[[], Awaitable[T]], waiting: Callable[[str], None] | None) -> T:
+    if waiting is None:
+        return await opened()
+    from recoup.standing import when_there
+
+    return await when_there(opened, (LedgerAway, LedgerBusy, DispatchAway), waiting)
+
+
+async def open_ledger(
+    database: Path | DatabaseUrl, home: Path | None = None, clock: SystemClock | None = None
+) -> Ledger:
+    """`home`: where processes keep what was acknowledged to them. `clock`: follows the database's, if it can."""
     if isinstance(database, Path):
         return SqliteLedger(database)
     try:
@@ -481,7 +506,9 @@ async def open_ledger(database: Path | DatabaseUrl) -> Ledger:
         raise SettingsError(
             f"a PostgreSQL database needs the package {error.name}", hint="pip install 'recoup[postgres]'"
         ) from None
-    return await PostgresLedger.open(database.url)
+    witness = None if home is None else home / "witness"
+    follow = clock.follow if isinstance(clock, SharedClock) else None
+    return await PostgresLedger.open(database.url, witness=witness, clock=follow)
 
 
 def open_shipping(settings: Settings) -> Shipping | None:

@@ -19,7 +19,9 @@
     │       └── VersionDamaged one version of it is missing or altered
     ├── KeeperError            a process keeper could not be started or died           exit 75
     ├── DispatchError          the queue of hints cannot be used                       exit 75
+    │   └── DispatchAway       it cannot be reached at the moment
     └── LedgerError            the database is gone, full or locked                    exit 75
+        ├── LedgerAway         it cannot be reached at the moment
         ├── LedgerTooNew       written by a newer version                              exit 1
         ├── LedgerBusy         no turn within the limit
         ├── Conflict           expected another sequence: somebody appended meanwhile  exit 1
@@ -198,9 +200,17 @@ class DispatchError(RecoupError):
     advice = "Runs are safe in the ledger. See that the queue's file or database can be used: recoup doctor"
 
 
+class DispatchAway(DispatchError):
+    """The queue cannot be reached at the moment."""
+
+
 class LedgerError(RecoupError):
     exit_code = EXIT_TROUBLE
     advice = "See that the database can be used: recoup doctor; then try again."
+
+
+class LedgerAway(LedgerError):
+    """The database cannot be reached at the moment."""
 
 
 class LedgerTooNew(LedgerError):

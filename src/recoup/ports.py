@@ -36,12 +36,14 @@ from recoup.model.storage import (
     HeldRun,
     History,
     LeaseRow,
+    Loss,
     Place,
     RunCount,
     RunFilter,
     RunPage,
     SeenWorker,
     Span,
+    Suspicion,
     Wanting,
     WorkerRow,
 )
@@ -53,6 +55,11 @@ class Clock(Protocol):
     """Time, and waiting for it."""
 
     def now(self) -> Instant: ...
+
+    @property
+    def ahead_s(self) -> float:
+        """How far this machine's wall clock is ahead of the one that all machines count by; negative: behind it."""
+        ...
 
     async def wait(self, wake: asyncio.Event, timeout_s: float | None) -> bool:
         """True as soon as `wake` is set, False when the time has passed."""
@@ -153,6 +160,27 @@ class Ledger(Protocol):
 
     async def workers(self, now: Instant) -> list[SeenWorker]:
         """In the order of their ids; those that have been silent for a day are forgotten."""
+        ...
+
+    async def witness(self) -> None:
+        """Keep, durably and outside the database, what it has acknowledged so far: asked before a step that must not be
+        repeated is executed. Raises OSError."""
+        ...
+
+    async def untold_losses(self) -> list[Loss]:
+        """Losses of acknowledged commits that the stream `ledger` does not name yet."""
+        ...
+
+    async def tell_loss(self, loss: Loss) -> None:
+        """The stream `ledger` names it now."""
+        ...
+
+    async def suspicion(self, run_id: str) -> Suspicion | None:
+        """The loss that may have taken events of this run. Every lease that was granted before it is void."""
+        ...
+
+    async def end_suspicion(self, run_id: str, loss: Loss) -> None:
+        """The run itself names it now."""
         ...
 
     async def send_control(self, control: Control) -> bool:

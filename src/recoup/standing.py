@@ -6,14 +6,22 @@ import asyncio
 import contextlib
 import errno
 import os
+import random
 import resource
 import signal
 import socket
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TypeVar
 
-from recoup.errors import UsageError
+from recoup.errors import RecoupError, UsageError
 
 INTERRUPTED = 130
+PAUSE_S = 0.2
+PAUSE_MAX_S = 10.0
+SAY_EVERY_S = 60.0
+"""How often somebody who reads the log is told that the wait goes on."""
+T = TypeVar("T")
 _INSTEAD = {
     errno.EADDRNOTAVAIL: "Say --host 127.0.0.1, or an address that `ip address` lists.",
     errno.EACCES: "Ports below 1024 are for root: choose a higher one, such as --port 8620.",
@@ -41,6 +49,38 @@ def asked_to_end(ask: Callable[[int], None]) -> Iterator[None]:
     finally:
         for number in numbers:
             loop.remove_signal_handler(number)
+
+
+async def when_there(
+    opened: Callable[[], Awaitable[T]], away: tuple[type[RecoupError], ...], say: Callable[[str], None]
+) -> T:
+    """What `opened` returns, as soon as what it needs can be reached: it is called again, less and less often. Asked to
+    end meanwhile, the process exits with 0."""
+    ending = asyncio.Event()
+    with asked_to_end(lambda _times: ending.set()):
+        pause_s, said_s = PAUSE_S, -SAY_EVERY_S
+        while True:
+            try:
+                return await _unless(ending, opened())
+            except away as error:
+                if time.monotonic() - said_s >= SAY_EVERY_S:
+                    say(f"waiting: {error.message}. {error.what_to_do}")
+                    said_s = time.monotonic()
+            await _unless(ending, asyncio.sleep(pause_s * random.uniform(0.5, 1)))
+            pause_s = min(pause_s * 2, PAUSE_MAX_S)
+
+
+async def _unless(ending: asyncio.Event, work: Awaitable[T]) -> T:
+    working, told = asyncio.ensure_future(work), asyncio.ensure_future(ending.wait())
+    try:
+        await asyncio.wait({working, told}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise SystemExit(0)
+        return working.result()
+    finally:
+        told.cancel()
+        if not working.done():
+            working.cancel()
 
 
 def listening_at(

@@ -308,7 +308,9 @@ async def test_what_lists_and_histories_need_is_found_in_a_ledger_of_version_1(
         )
         for column in ("state", "raised_at_us", "assignee", "gone_on", "said"):
             other.execute(f"ALTER TABLE escalations DROP COLUMN {column} CASCADE".encode())
-        other.execute("DROP FUNCTION append_unless_changed; UPDATE ledger_version SET version = 1")
+        other.execute("DROP TABLE ledger_identity, server_seen, losses, suspect_runs")
+        other.execute("DROP FUNCTION append_unless_changed, note_loss, note_server")
+        other.execute("UPDATE ledger_version SET version = 1")
     ledger = await PostgresLedger.open(url)
     assert ((await ledger.runs(limit=500)).rows, await ledger.history(span), await ledger.inbox()) == before
     await assert_cached_rows_equal_a_rebuild(ledger)

@@ -27,7 +27,7 @@ MAY_IMPORT = {
     "ports": {"model"},
     "clock": {"model", "ports"},
     "engine": {"model", "kernel", "ports", "errors"},
-    "ledger": {"model", "kernel", "ports", "errors"},
+    "ledger": {"model", "kernel", "ports", "errors", "durable"},
     "evidence": {"model", "kernel", "ports", "errors", "aside", "durable"},
     "audit": {"model", "ports", "errors", "durable"},
     "depot": {"model", "ports", "errors", "aside", "durable", "evidence", "workspace"},

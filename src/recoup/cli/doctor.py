@@ -283,6 +283,8 @@ def _clock(settings: Settings) -> Finding:
     ledger = settings.database
     changed_s = ledger.stat().st_mtime if isinstance(ledger, Path) and ledger.exists() else 0.0
     back_s = changed_s - time.time()
+    if not isinstance(ledger, Path):
+        return _clock_of_fleet(ledger)
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     behind = f", {back_s:.0f} s before the last change of {ledger}: it was set back"
     return Finding(
@@ -291,6 +293,33 @@ def _clock(settings: Settings) -> Finding:
         without="times in events and reports are wrong, and certificates may be refused",
         needed=False,
     )
+
+
+def _clock_of_fleet(database: DatabaseUrl) -> Finding:
+    """Machines that share a database count by its clock; what a step reads from its own machine's clock stays wrong."""
+    from recoup.fleet.overview import clock_words
+
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    try:
+        ahead_s = asyncio.run(_clock_ahead_s(database))
+    except RecoupError:
+        return Finding("clock", True, f"{now}, not compared with the database's: it is away", needed=False)
+    wrong = clock_words(ahead_s)
+    return Finding(
+        *("clock", not wrong, f"{now}, {wrong or f'{ahead_s:+.3f} s'} compared with the database's"),
+        "Set it right, and keep it so: timedatectl set-ntp true",
+        without="steps and their files have wrong times, and certificates may be refused",
+        needed=False,
+    )
+
+
+async def _clock_ahead_s(database: DatabaseUrl) -> float:
+    from recoup.app import open_ledger
+    from recoup.clock import SharedClock
+
+    clock = SharedClock()
+    await (await open_ledger(database, clock=clock)).close()
+    return clock.ahead_s
 
 
 def _sentences(folder: Path) -> Finding:

@@ -60,14 +60,19 @@ def settings_of(ctx: click.Context) -> Settings:
     return read_settings(os.environ, Path.cwd(), (ctx.find_root().obj or {}).get("home"))
 
 
-def with_app(ctx: click.Context, work: Callable[[Any], Awaitable[Answer]]) -> Answer:
-    """Open the application for one piece of work."""
+def with_app(
+    ctx: click.Context,
+    work: Callable[[Any], Awaitable[Answer]],
+    waiting: Callable[[str], None] | None = None,
+) -> Answer:
+    """Open the application for one piece of work. `waiting` hears that the database is away and is waited for; without
+    it the command fails."""
     from recoup.app import open_app
 
     settings = settings_of(ctx)
 
     async def inside() -> Answer:
-        async with open_app(settings, os.environ) as app:
+        async with open_app(settings, os.environ, waiting) as app:
             return await work(app)
 
     return asyncio.run(inside())

@@ -6,9 +6,11 @@ import re
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from time import time_ns
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from recoup.cli.completing import complete_plan, complete_run
 from recoup.cli.output import json_option, print_json, settings_of, with_app, write_line
@@ -97,6 +99,11 @@ def submit(
         from recoup.linked import Reusing
         from recoup.model.target import HealMode
 
+        wanted = queued
+        if at is not None:
+            wanted = msgspec.structs.replace(
+                queued, not_before_us=_time_us(at, app.world.clock.now().wall_us)
+            )
         reusing: Reusing | None = None
         source = str(plan.absolute())
         if reuse_name is not None:
@@ -110,7 +117,7 @@ def submit(
             say_preview(reuse, quiet=as_json)
         told = None if heal is None else HealMode(heal)
         _print(
-            await app.submitting.submit_queued(parsed, given, source, queued, reusing, told), queue, as_json
+            await app.submitting.submit_queued(parsed, given, source, wanted, reusing, told), queue, as_json
         )
         return 0
 
@@ -129,17 +136,17 @@ def queued_of(
         queue=queue,
         priority=priority,
         needs=tuple(sorted(needs_of(plan) | set(needs))),
-        not_before_us=0 if at is None else _time_us(at),
+        not_before_us=0 if at is None else _time_us(at, time_ns() // 1000),
         dedup_key=dedup_key,
     )
     queued.hint("x")
     return queued
 
 
-def _time_us(at: str) -> int:
-    now = datetime.now(UTC)
+def _time_us(at: str, now_us: int) -> int:
+    """`now_us` by the clock that workers count by."""
     if later := _LATER.fullmatch(at):
-        return round((now.timestamp() + int(later[1]) * _UNIT_S[later[2]]) * 1e6)
+        return now_us + round(int(later[1]) * _UNIT_S[later[2]] * 1e6)
     try:
         time = datetime.fromisoformat(at)
     except ValueError:

@@ -133,7 +133,7 @@ def worker(
                 with asked_to_end(_drain(one, grace_s + STOP_S)):
                     await one.work()
 
-    with_app(ctx, work)
+    with_app(ctx, work, lambda words: _tell(Notice("trouble", words), as_json))
     if announcer.is_stuck:
         os._exit(0)  # Python would wait for what it still has to say
 
@@ -167,12 +167,14 @@ def workers(ctx: click.Context, as_json: bool) -> None:
 
 
 def _line(one: SeenWorker, late_s: float) -> str:
-    from recoup.fleet.overview import worker_state
+    from recoup.fleet.overview import clock_words, worker_state
 
     row = one.worker
     what = f"{','.join(row.queues)} ({','.join(row.capabilities) or 'no capabilities'})"
     load = f"{len(row.runs)}/{row.concurrency}"
     line = f"{row.worker_id:<32} {worker_state(one, late_s):<9} {load:>7}  {what}  seen {seconds(one.silent_s)} ago"
+    if wrong := clock_words(row.clock_ahead_s):
+        line = f"{line}  {wrong} of the database's: set it right"
     return f"{line}\n    takes no runs until a probe write works: {row.trouble}" if row.trouble else line
 
 

@@ -33,7 +33,12 @@ class ObjectStoreDepot:
     async def put(self, name: str, data: bytes) -> None:
         checked_name(name)
         checked_size(name, data)
-        await self._call(lambda files, root: files.pipe_file(f"{root}/{name}", data))
+
+        def write(files: Any, root: str) -> None:
+            files.pipe_file(f"{root}/{name}", data)
+            _must_be_there(files, f"{root}/{name}", name, len(data))
+
+        await self._call(write)
 
     async def get(self, name: str) -> bytes:
         checked_name(name)
@@ -84,6 +89,8 @@ class ObjectStoreDepot:
     def _explained(self, work: Callable[[Any, str], T]) -> T:
         try:
             return work(*self._open())
+        except DepotError:
+            raise
         except Exception as error:  # noqa: BLE001 every library behind fsspec has errors of its own
             raise DepotError(
                 f"the depot at {self._scheme}:// cannot be used: {_said(error, self._url)}",
@@ -96,6 +103,21 @@ class ObjectStoreDepot:
             files, root = self._fsspec.core.url_to_fs(self._url, **options)
             self._opened = files, str(root).rstrip("/")
         return self._opened
+
+
+def _must_be_there(files: Any, path: str, name: str, size_bytes: int) -> None:
+    """What the ledger will rely on is looked at once: an acknowledgement alone is a promise."""
+    files.invalidate_cache()
+    try:
+        stored_bytes = files.info(path).get("size")
+    except FileNotFoundError:
+        stored_bytes = None
+    if stored_bytes != size_bytes:
+        found = "does not have it" if stored_bytes is None else f"has {stored_bytes} of {size_bytes} bytes"
+        raise DepotError(
+            f"the depot acknowledged {name} and {found}",
+            hint="See to the store that RECOUP_EVIDENCE names, then resume the run.",
+        )
 
 
 def _library(scheme: str) -> Any:

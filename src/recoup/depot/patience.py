@@ -39,20 +39,24 @@ class PatientDepot:
         await self._depot.close()
 
     async def _patiently(self, doing: str, call: Callable[[], Awaitable[T]]) -> T:
+        refusals: list[DepotError] = []
         try:
             async with asyncio.timeout(self._timeout_s):
-                return await _again(call)
+                return await _again(call, refusals)
         except TimeoutError:
+            what = "could not be used" if refusals else "did not answer"
+            why = f": {refusals[-1].message}" if refusals else ""
             raise DepotError(
-                f"the depot did not answer within {self._timeout_s:g} s ({doing})",
+                f"the depot {what} within {self._timeout_s:g} s ({doing}){why}",
                 hint="See that what RECOUP_EVIDENCE or RECOUP_DATABASE names can be reached, then resume the run.",
             ) from None
 
 
-async def _again(call: Callable[[], Awaitable[T]]) -> T:
+async def _again(call: Callable[[], Awaitable[T]], refusals: list[DepotError]) -> T:
     for pause_s in _PAUSES_S:
         try:
             return await call()
-        except DepotError:
+        except DepotError as error:
+            refusals.append(error)
             await asyncio.sleep(pause_s * random.uniform(0.5, 1.5))
     return await call()

@@ -17,7 +17,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row
 
-from recoup.errors import DispatchError, SettingsError
+from recoup.errors import DispatchAway, DispatchError, SettingsError
 
 CONNECT_MAX_S = 3
 STATEMENT_MAX_MS = 10_000
@@ -165,7 +165,7 @@ class Connections:
             await connection.close()
 
     def _gave_up(self, error: BaseException, max_s: float) -> DispatchError:
-        return DispatchError(
+        return DispatchAway(
             f"the queue in PostgreSQL could not be used for {max_s:g} s: {self.words(error)}",
             hint="Check that the server runs and RECOUP_DATABASE is right. Nothing is lost: runs are in the ledger.",
         )

@@ -38,6 +38,7 @@ from recoup.model.policy import Policy
 from recoup.model.redacted import Redacted
 from recoup.model.run import StepRecord, Verdict
 from recoup.model.workspace import Change, Snapshot
+from recoup.ports import Ledger
 
 _SECRET_SEARCH_BYTES = 64 << 20
 _EVIDENCE_END_BYTES = 2048
@@ -113,11 +114,17 @@ class StepHooks(msgspec.Struct):
     index: int
     attempt: int
     job: Job
+    ledger: Ledger
+    once: bool
+    """The step must not be repeated."""
 
     async def launched(self, keeper: ProcessIdentity) -> None:
         await self.recorder.record(
             AttemptLaunched(step_id=self.step_id, step_index=self.index, attempt=self.attempt, keeper=keeper)
         )
+        if self.once:
+            # A database that loses this event is noticed by it: it is known elsewhere before the step begins.
+            await self.ledger.witness()
 
     def said(self, stream: str, chunk: Redacted) -> None:
         self.job.watcher.said(self.index, stream, chunk)
@@ -164,6 +171,8 @@ class Attempts:
             secret_values=secrets_typed(self._world.redactor, arguments.action),
             aside=self._job.aside,
         )
+        if step.repeat is Repeat.NEVER and not self._launches(step):
+            await self._world.ledger.witness()
         performed = await self._world.runtimes[kind_of(step.action)].perform(order, self._hooks(record))
         outcome = self.browsing.explained(step, performed)
         if outcome.interrupted:
@@ -564,7 +573,10 @@ class Attempts:
     def _hooks(self, record: StepRecord) -> StepHooks:
         assert record.open is not None
         about = (record.step_id, record.index, record.open.attempt)
-        return StepHooks(self._lifeline, self._stop, self._recorder, *about, self._job)
+        once = self._job.plan.steps[record.index].repeat is Repeat.NEVER
+        return StepHooks(
+            self._lifeline, self._stop, self._recorder, *about, self._job, self._world.ledger, once
+        )
 
     def _retry_context(self, step: Step, record: StepRecord, attempt: int) -> dict[str, Any] | None:
         if record.failure_summary is None or not isinstance(step.action, AgentAction):

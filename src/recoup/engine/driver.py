@@ -37,6 +37,7 @@ from recoup.engine.facts import (
     started,
 )
 from recoup.engine.lease import keep_lease
+from recoup.engine.losses import record_loss
 from recoup.engine.operators import carry_out, held_by
 from recoup.engine.passing import write_papers
 from recoup.engine.restoring import adopt, hard_reset, invalidate_from, last_checkpoint, restore
@@ -183,6 +184,8 @@ class Driver:
 
     async def _work(self) -> None:
         await self._take_over()
+        if self._going():
+            await record_loss(self._desk)
         await self._handle_controls()
         if self._going() and not await self._surroundings.stop_the_first_delivery(self._vouched):
             await self._enter()
@@ -412,6 +415,8 @@ class Driver:
         """The start of the first step, if it may launch at once: it shares a commit with the start of the run."""
         step, record = self._desk.job.plan.steps[0], self.state.steps[0]
         if self._halt.is_set() or not self._surroundings.seen or not self._may_launch_at_once(step):
+            return ()
+        if record.to_settle:
             return ()
         try:
             arguments = self._desk.arguments(step)

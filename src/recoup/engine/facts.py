@@ -397,6 +397,8 @@ def escalated(
 def to_be_settled(desk: Desk, record: StepRecord, reason: str) -> ev.Escalated:
     """It was done and is good no longer. A person says whether that counts, or whether it is to be done once more."""
     words = f"step {record.step_id} must not be repeated, and what it left behind is lost: {reason}"
+    if record.lost:
+        words = f"step {record.step_id} must not be repeated, and it is unknown whether it was done: {record.lost}"
     return escalated(desk, words, settle_hint(desk, record), record)
 
 

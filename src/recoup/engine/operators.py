@@ -17,12 +17,14 @@ from recoup.engine.facts import (
     started,
 )
 from recoup.engine.passing import write_papers
+from recoup.engine.restoring import last_checkpoint
 from recoup.errors import WorkspaceError
 from recoup.kernel.controls import gate, refusal, unsettled
 from recoup.kernel.template import TemplateError
 from recoup.model import events as ev
 from recoup.model.failure import Facts, FailureClass, FailureKind
-from recoup.model.run import RunStatus
+from recoup.model.plan import Step
+from recoup.model.run import RunStatus, StepRecord
 from recoup.model.storage import Control, ControlAck
 
 _REJECTED = FailureClass.DETERMINISTIC_POLICY
@@ -187,6 +189,7 @@ async def _settle(desk: Desk, control: Control, driving: bool) -> None:
     words = f"{step.id} was settled as {control.argument}"
     if control.argument == "done":
         try:
+            record, facts = _lost_attempt(desk, step, record)
             env = environment_of(desk.world, desk.job, step, desk.arguments(step), record.attempts, {})
         except TemplateError as error:
             return await _refuse(desk, control, str(error))
@@ -194,11 +197,20 @@ async def _settle(desk: Desk, control: Control, driving: bool) -> None:
         if passed is None:
             return await _refuse(desk, control, "an output of the step that another one needs cannot be had")
         await write_papers(desk, step, record, passed)
-        facts = passed_facts(desk, step, record, passed)
+        facts += passed_facts(desk, step, record, passed)
         if passed.files_lost:
             words += ", without the files that it changed: the workspace that it worked in is lost"
     await _go_on(desk, control, driving, *facts, words=words)
     return None
+
+
+def _lost_attempt(desk: Desk, step: Step, record: StepRecord) -> tuple[StepRecord, list[ev.Payload]]:
+    """Where events of the run were lost, the start of the attempt may be among them: it is recorded with its end."""
+    if not record.lost:
+        return record, []
+    pre_state = None if desk.job.workspaces is None else last_checkpoint(desk.state)[1].tree
+    start = started(desk, step, record, desk.arguments(step), pre_state)
+    return msgspec.structs.replace(record, attempts=record.attempts + 1, pre_state=pre_state), [start]
 
 
 async def _go_on(

@@ -10,6 +10,8 @@ from recoup.ports import Dispatch, Ledger
 
 LISTED_MAX: Final = 20
 ABSENT_HEARTBEATS: Final = 3
+CLOCK_OFF_MAX_S: Final = 5.0
+"""A wall clock that differs more from the database's is worth a warning."""
 
 
 async def queue_document(ledger: Ledger, dispatch: Dispatch, now: Instant) -> dict[str, Any]:
@@ -52,7 +54,20 @@ def worker_document(one: SeenWorker, late_s: float) -> dict[str, Any]:
         "runs": list(row.runs),
         "version": row.version,
         "startedAt": row.started_at.iso(),
+        "clockAheadS": row.clock_ahead_s,
+        "clockWrong": is_clock_wrong(row.clock_ahead_s),
     }
+
+
+def is_clock_wrong(ahead_s: float) -> bool:
+    return abs(ahead_s) > CLOCK_OFF_MAX_S
+
+
+def clock_words(ahead_s: float) -> str:
+    """How far it is off, or "" where that is not worth a word."""
+    if not is_clock_wrong(ahead_s):
+        return ""
+    return f"clock {abs(ahead_s):.0f} s {'ahead' if ahead_s > 0 else 'behind'}"
 
 
 def worker_state(one: SeenWorker, late_s: float) -> str:

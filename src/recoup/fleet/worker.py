@@ -12,6 +12,7 @@ import msgspec
 
 from recoup.engine.driver import Driver
 from recoup.engine.entry import is_redelivery
+from recoup.engine.losses import tell_losses
 from recoup.errors import DispatchError, LeaseLost, LedgerError, MachineTrouble, RecoupError
 from recoup.fleet.delivering import Deliveries, Left
 from recoup.fleet.queued import hint_of
@@ -133,6 +134,7 @@ class Worker:
             asyncio.create_task(self._again_and_again(self._take_up_lost, LOST_S)),
             asyncio.create_task(self._again_and_again(self._sweeper.redeliver, SWEEP_S)),
             asyncio.create_task(self._again_and_again(self._do_chores, CHORES_S)),
+            asyncio.create_task(self._again_and_again(self._tell_losses, CHORES_S)),
         ]
         try:
             await self._take_all()
@@ -340,12 +342,18 @@ class Worker:
             runs=tuple(self._tasks),
             draining=self._stop.is_set(),
             trouble=self._trouble,
+            clock_ahead_s=round(self._world.clock.ahead_s, 3),
         )
         await self._world.ledger.keep_worker(row, self._world.clock.now())
 
     async def _do_chores(self) -> None:
         for words in await self._chores():
             self._tell("trouble", words)
+
+    async def _tell_losses(self) -> None:
+        for loss in await tell_losses(self._world):
+            runs = "1 run was not over" if loss.runs == 1 else f"{loss.runs} runs were not over"
+            self._tell("trouble", f"the database lost acknowledged events: {loss.detail}; {runs}")
 
     async def _again_and_again(self, work: Callable[[], Awaitable[object]], every_s: float) -> None:
         while True:

@@ -111,7 +111,9 @@ def serve(
     must_be_safe(setup)
 
     async def work() -> None:
-        async with open_app(settings, os.environ) as app:
+        async with open_app(
+            settings, os.environ, lambda words: click.echo(f"recoup: {words}", err=True)
+        ) as app:
             await serve_until_told(app, setup, lambda opened: _opened(opened, as_json), _trouble)
 
     asyncio.run(work())

@@ -122,10 +122,17 @@ def begin_anew(step: StepRecord) -> None:
 
 
 def _settled(state: RunState, handled: ControlHandled) -> None:
-    """Either way: as done it need not begin, as not done it may."""
-    for step in state.steps:
-        if step.step_id == handled.step_id:
-            step.to_settle = False
+    """Either way: as done it need not begin, as not done it may. Where events were lost, a step that was not done says
+    that none after it was."""
+    settled = next((step for step in state.steps if step.step_id == handled.step_id), None)
+    if settled is None:
+        return
+    was_lost = bool(settled.lost)
+    settled.to_settle, settled.lost = False, ""
+    if was_lost and handled.argument == "not-done":
+        for later in state.steps[settled.index + 1 :]:
+            if later.lost:
+                later.to_settle, later.lost = False, ""
 
 
 def _not_given_up(state: RunState) -> None:

@@ -46,6 +46,8 @@ def look_back(state: RunState, plan: Plan, events: Iterable[Event]) -> Earlier:
     for record in state.steps:
         if record.open is not None and record.open.launched and record.open.phase in ENDS_THE_STEP:
             words[record.step_id] = _MAYBE_DONE
+        if record.lost and not is_good(record):
+            words[record.step_id] = _MAYBE_DONE
     performed = {
         record.step_id: (Deed(state.run_id, words[record.step_id], record.args_digest),)
         for record in state.steps

@@ -13,7 +13,7 @@ from recoup.model import events as ev
 from recoup.model.events import Event
 from recoup.model.failure import FailureClass
 from recoup.model.instant import Instant
-from recoup.model.plan import Rebuild, Repeat, kind_of
+from recoup.model.plan import ApproveAction, Rebuild, Repeat, kind_of
 from recoup.model.run import (
     Base,
     GivenUp,
@@ -119,6 +119,8 @@ def _advance_run(state: RunState, payload: ev.Payload, at: Instant) -> None:
             state.in_trouble = payload.machine_trouble
             state.troubles += payload.machine_trouble
             state.reason = payload.reason
+        case ev.RunEventsLost():
+            _lose_events(state, payload)
         case ev.RunWaiting():
             state.status, state.reason = RunStatus.WAITING, payload.reason
             state.waiting_until, state.waiting_for = payload.until, payload.waiting_for
@@ -143,6 +145,13 @@ def _advance_run(state: RunState, payload: ev.Payload, at: Instant) -> None:
             _build_on(state, payload)
         case _:
             _end_run(state, payload)
+
+
+def _lose_events(state: RunState, payload: ev.RunEventsLost) -> None:
+    """Whatever is not known to have passed may have been begun, and done, in what was lost."""
+    for step, record in zip(state.plan.steps, state.steps, strict=True):
+        if step.repeat is Repeat.NEVER and not is_good(record) and not isinstance(step.action, ApproveAction):
+            record.to_settle, record.lost = True, payload.reason
 
 
 def _restore(state: RunState, payload: ev.CheckpointRestored) -> None:

@@ -353,9 +353,9 @@ def _refusal(
 
 
 def repeated(earlier: Earlier, step: Step, digest: str | None) -> Deed | None:
-    """With other arguments it is another deed; where those are not known yet, it may be the same."""
+    """With other arguments it is another deed; where those are not known, here or there, it may be the same."""
     deeds = earlier.performed.get(step.id, ())
-    return next((deed for deed in deeds if digest is None or digest == deed.args_digest), None)
+    return next((deed for deed in deeds if digest is None or deed.args_digest in (None, digest)), None)
 
 
 def _whole_reason(reuse: StepReuse, edge: StepReuse) -> str:

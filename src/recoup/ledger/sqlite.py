@@ -43,12 +43,14 @@ from recoup.model.storage import (
     HeldRun,
     History,
     LeaseRow,
+    Loss,
     Place,
     RunCount,
     RunFilter,
     RunPage,
     SeenWorker,
     Span,
+    Suspicion,
     Wanting,
     WorkerRow,
 )
@@ -146,6 +148,21 @@ class SqliteLedger:
             if silent_s >= FORGOTTEN_S:
                 await self.forget_worker(worker.worker_id)
         return [SeenWorker(worker, silent_s) for worker, silent_s in seen if silent_s < FORGOTTEN_S]
+
+    async def witness(self) -> None:
+        """A file that loses commits has its own mark beside it."""
+
+    async def untold_losses(self) -> list[Loss]:
+        return []
+
+    async def tell_loss(self, loss: Loss) -> None:
+        """There is none."""
+
+    async def suspicion(self, run_id: str) -> Suspicion | None:  # noqa: ARG002
+        return None
+
+    async def end_suspicion(self, run_id: str, loss: Loss) -> None:
+        """There is none."""
 
     async def send_control(self, control: Control) -> bool:
         return await self._commits.commit(Deed(lambda tx: _send(tx, control)))

@@ -110,5 +110,7 @@ def lease_ran_out(lease: Lease) -> LeaseLost:
 
 def lease_lost(lease: Lease, held: int | None) -> LeaseLost:
     now = "nobody holds it now" if held is None else f"epoch {held} holds it now"
+    if held is not None and held < lease.epoch:
+        now = f"the database knows of epoch {held} only: it lost commits that it had acknowledged"
     hint = f"Stop at once: another driver may go on. `recoup show {lease.run_id}` says who drives the run."
     return LeaseLost(f"run {lease.run_id}: the lease under epoch {lease.epoch} is lost, {now}", hint=hint)

@@ -169,6 +169,21 @@ class RunInterrupted(Payload, frozen=True, kw_only=True):
     """A full disk, a lack of memory: not the fault of the run, which spends nothing for it."""
 
 
+class RunEventsLost(Payload, frozen=True, kw_only=True):
+    """The database lost events that it had acknowledged, perhaps some of this run. A step that must not be repeated and
+    has not passed may have been done: it waits for a person."""
+
+    TYPE: ClassVar[str] = "task.run.events_lost"
+    loss_id: Ident
+    evidence: str
+    """acknowledged | failover."""
+    reason: str
+    acknowledged_seq: int | None = None
+    """The last event of this run that is known to have been acknowledged."""
+    found_seq: int | None = None
+    """The last event of it that the database had."""
+
+
 class RunSucceeded(Payload, frozen=True, kw_only=True):
     TYPE: ClassVar[str] = "task.run.succeeded"
     known_good_prefix_length: int
@@ -1037,6 +1052,23 @@ class LedgerPruned(Payload, frozen=True, kw_only=True):
     """On the wall clock."""
 
 
+class LedgerEventsLost(Payload, frozen=True, kw_only=True):
+    """In the stream `ledger`: the database lost events that it had acknowledged, or may have. Every run that was not
+    over says so, too, when it is driven the next time."""
+
+    TYPE: ClassVar[str] = "ledger.events_lost"
+    loss_id: Ident
+    evidence: str
+    """acknowledged: an event is missing | failover: the server is on another timeline."""
+    reason: str
+    noticed_at: str
+    runs: int
+    """How many runs were not over."""
+    lost_stream: Ident | None = None
+    acknowledged_seq: int | None = None
+    found_seq: int | None = None
+
+
 PAYLOADS: dict[str, type[Payload]] = {
     payload.TYPE: payload
     for payload in (
@@ -1048,6 +1080,7 @@ PAYLOADS: dict[str, type[Payload]] = {
         RunResumed,
         RunTakenOver,
         RunInterrupted,
+        RunEventsLost,
         RunSucceeded,
         RunFailed,
         RunDeadLettered,
@@ -1088,6 +1121,7 @@ PAYLOADS: dict[str, type[Payload]] = {
         PolicyGeneration,
         PolicyRefused,
         LedgerPruned,
+        LedgerEventsLost,
         ProbeStarted,
         ProbeStopped,
         PhaseChanged,

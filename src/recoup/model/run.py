@@ -145,6 +145,8 @@ class StepRecord(msgspec.Struct):
     """What the run's page was when the step had been done in the browser."""
     to_settle: bool = False
     """It was done, must not be done twice, and was invalidated: it may not begin before an operator has settled it."""
+    lost: str = ""
+    """Why nobody knows whether it was done: events of the run were lost. "" when an operator has settled it."""
 
 
 class RunState(msgspec.Struct):

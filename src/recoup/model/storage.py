@@ -293,12 +293,39 @@ class WorkerRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     draining: bool = False
     trouble: str = ""
     """Why its machine cannot drive runs now: it takes nothing until a probe write works."""
+    clock_ahead_s: float = 0.0
+    """Its machine's wall clock, compared with the database's."""
 
 
 class SeenWorker(msgspec.Struct, frozen=True):
     worker: WorkerRow
     silent_s: float
     """Since it said so."""
+
+
+class Loss(msgspec.Struct, frozen=True, kw_only=True):
+    """Commits that the database had acknowledged and does not have any more."""
+
+    id: str
+    evidence: str
+    """acknowledged: an event is missing | failover: the server is on another timeline, and may have lost some."""
+    detail: str
+    runs: int
+    """How many runs were not over then."""
+    noticed_at: str
+    stream: str | None = None
+    seq: int | None = None
+    """The event that was acknowledged."""
+    found_seq: int | None = None
+    """Where its stream ended when that was noticed."""
+
+
+class Suspicion(msgspec.Struct, frozen=True):
+    """A loss may have taken events of a run."""
+
+    loss: Loss
+    age_s: float
+    """Since it was noticed."""
 
 
 class AttemptRow(msgspec.Struct, frozen=True):

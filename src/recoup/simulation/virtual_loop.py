@@ -137,6 +137,11 @@ class VirtualClock:
         now_us = self._loop.now_us
         return Instant(self._wall_us + now_us, now_us - self._booted_us, f"boot-{self._boots}")
 
+    @property
+    def ahead_s(self) -> float:
+        """Machines of a storm have one clock each, and none that all count by."""
+        return 0.0
+
     def jump_wall(self, seconds: float) -> None:
         """No kernel lets its clock be set to a time before 1970."""
         self._wall_us = max(self._wall_us + round(seconds * 1e6), -self._loop.now_us)

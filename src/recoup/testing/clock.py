@@ -32,6 +32,11 @@ class FakeClock:
     def now(self) -> Instant:
         return Instant(self._wall_us, self._boot_us, self._boot_id)
 
+    @property
+    def ahead_s(self) -> float:
+        """It is the one that all count by."""
+        return 0.0
+
     def advance(self, seconds: float) -> None:
         self._wall_us += round(seconds * 1e6)
         self._boot_us += round(seconds * 1e6)

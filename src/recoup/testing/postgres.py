@@ -72,7 +72,7 @@ class PostgresServer:
         if self._emptied is None:
             self._emptied = self.prepared_database()
         with psycopg.connect(self._emptied, autocommit=True) as connection:
-            kept = ["numbering", "ledger_version"]
+            kept = ["numbering", "ledger_version", "ledger_identity"]
             tables = connection.execute(
                 "SELECT tablename FROM pg_tables WHERE schemaname = 'recoup' AND NOT tablename = ANY (%s)",
                 (kept,),
@@ -98,6 +98,21 @@ class PostgresServer:
 
     def start(self) -> None:
         assert self._own, f"the server at {VARIABLE} is not ours to start"
+        self._own.start()
+
+    def save(self, folder: Path) -> None:
+        """A copy of all its data as it is now. The server is restarted for it."""
+        assert self._own, f"the data of the server at {VARIABLE} is not ours"
+        self._own.kill()
+        self._own.copy_to(folder)
+        self._own.start()
+
+    def put_back(self, folder: Path, *, promoted: bool = False) -> None:
+        """Start again from a copy, as if everything since had never been. `promoted`: on a new timeline, as a standby
+        that takes over."""
+        assert self._own, f"the data of the server at {VARIABLE} is not ours"
+        self._own.kill()
+        self._own.copy_from(folder, promoted=promoted)
         self._own.start()
 
     def drop_databases(self) -> None:
@@ -204,6 +219,21 @@ class _OwnServer:
                 os.kill(pid, signal.SIGKILL)
         for pid in backends:
             _wait_until_gone(pid)
+
+    def copy_to(self, folder: Path) -> None:
+        shutil.copytree(self._data, folder)
+
+    def copy_from(self, folder: Path, *, promoted: bool) -> None:
+        shutil.rmtree(self._data)
+        shutil.copytree(folder, self._data)
+        if promoted:
+            (self._data / "recovery.signal").touch()
+            with (self._data / "postgresql.auto.conf").open("a") as settings:
+                settings.write("restore_command = 'false'\n")
+        if self._user is not None:
+            for path in (self._data, *self._data.rglob("*")):
+                shutil.chown(path, self._user)
+        self._data.chmod(0o700)
 
     def remove(self) -> None:
         self.kill()

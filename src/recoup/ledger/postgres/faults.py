@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import psycopg
 
-from recoup.errors import LedgerBusy, LedgerError
+from recoup.errors import LedgerAway, LedgerBusy, LedgerError
 from recoup.ledger.postgres.connecting import Address
 
 _WORDS = {
@@ -22,6 +22,10 @@ _WORDS = {
     "53300": ("it has no connection left", "Raise max_connections, or run fewer workers."),
     "XX": ("it is damaged", "Stop every Recoup process and look into the server's log."),
 }
+_SILENT = (
+    "Something accepts connections there and does not answer: see that it is PostgreSQL, and that it is neither frozen "
+    "nor overloaded (pg_isready, pg_stat_activity). What was running can be resumed then."
+)
 _PASSING = ("08", "40", "53300", "55P03", "57P01", "57P02", "57P03", "57P05", "57014", "25P03", "58")
 """Classes of trouble that may be over the next time: connection, deadlock, lock, restart, timeouts."""
 
@@ -30,11 +34,13 @@ def ledger_error(error: Exception, address: Address) -> LedgerError:
     state = _state(error)
     for code, (what, hint) in _WORDS.items():
         if state.startswith(code):
-            return LedgerError(
-                f"the ledger {address.name} failed: {what} ({_said(error, address)})", hint=hint
-            )
+            kind = LedgerAway if is_passing(error) else LedgerError
+            return kind(f"the ledger {address.name} failed: {what} ({_said(error, address)})", hint=hint)
+    if isinstance(error, TimeoutError):
+        return LedgerAway(f"the ledger {address.name} failed: no answer in time", hint=_SILENT)
     hint = "See that the server runs and can be reached; what was running can be resumed then."
-    return LedgerError(f"the ledger {address.name} failed: {_said(error, address)}", hint=hint)
+    kind = LedgerAway if is_passing(error) else LedgerError
+    return kind(f"the ledger {address.name} failed: {_said(error, address)}", hint=hint)
 
 
 def ledger_busy(error: Exception | None, address: Address, waited_s: float) -> LedgerBusy:

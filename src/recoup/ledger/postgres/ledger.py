@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -18,6 +20,7 @@ from recoup.ledger.postgres.forgetting import ended_runs, forget
 from recoup.ledger.postgres.jobs import AppendJob, ClaimJob, ReleaseJob, RenewJob, RowJob, SendJob
 from recoup.ledger.postgres.listening import Listener, Teller
 from recoup.ledger.postgres.lists import run_count, run_history, run_page
+from recoup.ledger.postgres.losses import Acknowledgements, loss_of
 from recoup.ledger.postgres.migrations import migrate, require_utf8
 from recoup.ledger.postgres.queries import queries
 from recoup.ledger.postgres.reader import Reader
@@ -46,12 +49,14 @@ from recoup.model.storage import (
     HeldRun,
     History,
     LeaseRow,
+    Loss,
     Place,
     RunCount,
     RunFilter,
     RunPage,
     SeenWorker,
     Span,
+    Suspicion,
     Wanting,
     WorkerRow,
 )
@@ -61,14 +66,27 @@ _REMEMBERED_MAX = 1_000
 _EVERYTHING = 1 << 40
 _BEGINNING_EVENTS = 200
 """As many as `events_of` gives: runs with fewer are read in one question with others."""
+_READING_MAX_S = 1.0
+_BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _Q = queries()
+
+Follow = Callable[[int, int], None]
+"""Hears the database's wall clock, and this machine's boot clock at the same moment; both in microseconds."""
 
 
 class PostgresLedger:
     """The `Ledger` of the ports on PostgreSQL. Writes are grouped (writer.py); reads have connections of their own."""
 
-    def __init__(self, url: str, *, busy_max_s: float = BUSY_MAX_S) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        busy_max_s: float = BUSY_MAX_S,
+        witness: Path | None = None,
+        clock: Follow | None = None,
+    ) -> None:
         """Connects to nothing yet: see `open`."""
+        self._follow = clock
         self._address = address_of(url)
         self.name = self._address.name
         self._reader = Reader(self._address, busy_max_s)
@@ -77,19 +95,30 @@ class PostgresLedger:
         self._inboxes = Together(self._reader, "waiting_controls")
         self._listener = Listener(self._address)
         self._teller = Teller(self._reader)
-        self._writer = Writer(self._address, busy_max_s, self._teller.written)
         self._states: dict[str, WorkflowState] = {}
+        self._acknowledgements = Acknowledgements(witness, self._states.clear)
+        self._writer = Writer(self._address, busy_max_s, self._teller.written, self._acknowledgements)
 
     @classmethod
-    async def open(cls, url: str, *, busy_max_s: float = BUSY_MAX_S) -> PostgresLedger:
-        """Makes or migrates the schema as needed. Raises LedgerError, LedgerTooNew, LedgerBusy, SettingsError."""
-        ledger = cls(url, busy_max_s=busy_max_s)
+    async def open(
+        cls,
+        url: str,
+        *,
+        busy_max_s: float = BUSY_MAX_S,
+        witness: Path | None = None,
+        clock: Follow | None = None,
+    ) -> PostgresLedger:
+        """Makes or migrates the schema as needed. `witness`: the folder in which processes of this home keep what was
+        acknowledged to them. `clock` hears what the database's shows. Raises LedgerError, LedgerTooNew, LedgerBusy,
+        SettingsError."""
+        ledger = cls(url, busy_max_s=busy_max_s, witness=witness, clock=clock)
         try:
             connection = await connect(ledger._address, writes=True)
             try:
                 await require_utf8(connection, ledger._address)
                 await migrate(connection, ledger._address)
                 await connection.execute(_Q["take_numbers"])
+                await ledger._read_clock(connection)
             finally:
                 await connection.close()
         except (psycopg.Error, OSError) as error:
@@ -159,6 +188,17 @@ class PostgresLedger:
 
     async def keep_worker(self, worker: WorkerRow, now: Instant) -> None:  # noqa: ARG002
         await self._writer.commit(RowJob("keep_worker", (worker.worker_id, encode_worker(worker))))
+        self._acknowledgements.write_soon()
+        if self._follow is not None:
+            await self._reader.ask(self._read_clock)
+
+    async def _read_clock(self, connection: Connection) -> None:
+        """Half of the way there and back is taken off. An answer that took long says too little."""
+        asked_s = time.clock_gettime(_BOOT_CLOCK)
+        ((wall_us,),) = await _rows(connection, "wall_clock", ())
+        answered_s = time.clock_gettime(_BOOT_CLOCK)
+        if self._follow is not None and answered_s - asked_s < _READING_MAX_S:
+            self._follow(wall_us, round((asked_s + answered_s) / 2 * 1e6))
 
     async def forget_worker(self, worker_id: str) -> None:
         await self._writer.commit(RowJob("forget_worker", (worker_id,)))
@@ -170,6 +210,22 @@ class PostgresLedger:
         if any(one.silent_s >= FORGOTTEN_S for one in seen):
             await self._writer.commit(RowJob("forget_silent_workers", (FORGOTTEN_S,)))
         return [one for one in seen if one.silent_s < FORGOTTEN_S]
+
+    async def witness(self) -> None:
+        await self._acknowledgements.write()
+
+    async def untold_losses(self) -> list[Loss]:
+        return [loss_of(row) for row in await self._reader.rows("untold_losses")]
+
+    async def tell_loss(self, loss: Loss) -> None:
+        await self._writer.commit(RowJob("tell_loss", (loss.id,)))
+
+    async def suspicion(self, run_id: str) -> Suspicion | None:
+        row = await self._reader.row("suspicion", (run_id,))
+        return None if row is None else Suspicion(loss_of(row), row[-1])
+
+    async def end_suspicion(self, run_id: str, loss: Loss) -> None:
+        await self._writer.commit(RowJob("end_suspicion", (run_id, loss.id)))
 
     async def send_control(self, control: Control) -> bool:
         return await self._writer.commit(SendJob(control))
@@ -248,6 +304,7 @@ class PostgresLedger:
 
     async def close(self) -> None:
         await self._writer.close()
+        self._acknowledgements.write_soon()
         await self._teller.close()
         await self._listener.close()
         await self._beginnings.close()

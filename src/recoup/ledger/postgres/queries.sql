@@ -7,6 +7,50 @@
 -- take_numbers: see that the numbers of events go on above all that there are
 SELECT settle_numbers();
 
+-- ledger_id: which ledger this is, whichever server has it
+SELECT ledger_id FROM ledger_identity WHERE only_one;
+
+-- wall_clock: the time here, which all machines of a fleet count by
+SELECT (extract(epoch FROM db_now()) * 1000000)::bigint;
+
+-- this_server: the cluster, its timeline, and whether a standby confirms each commit
+SELECT (SELECT system_identifier::text FROM pg_control_system()),
+    ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::bigint,
+    current_setting('synchronous_standby_names') <> ''
+        AND current_setting('synchronous_commit') IN ('on', 'remote_apply');
+
+-- note_server: remember which server it is; true when that shows that commits may have been lost
+SELECT note_server(%s::text, %s::bigint, %s::boolean);
+
+-- note_loss: commits that were acknowledged are gone; true unless that was noticed before
+SELECT note_loss('acknowledged', %s::text, %s::bigint, %s::bigint, %s::text);
+
+-- stamp_at: when the fact at a place was recorded, and where its stream ends; no row for an unknown stream
+SELECT streams.last_seq, events.wall_us, events.boot_us, events.boot_id
+FROM streams LEFT JOIN events ON events.stream_id = streams.id AND events.seq = %s WHERE streams.name = %s;
+
+-- pruned_since: whether anything was forgotten after a moment
+SELECT EXISTS (
+    SELECT FROM events WHERE events.stream_id = (SELECT id FROM streams WHERE name = 'ledger')
+    AND events.type = 'ledger.pruned' AND events.wall_us >= %s
+);
+
+-- untold_losses: those that the stream `ledger` does not have yet
+SELECT id, evidence, stream, seq, found_seq, detail, runs, to_char(noticed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
+FROM losses WHERE NOT told ORDER BY id;
+
+-- tell_loss: the stream `ledger` has it
+UPDATE losses SET told = true WHERE id = %s;
+
+-- suspicion: the loss that may concern a run, and how long ago it was noticed
+SELECT losses.id, losses.evidence, losses.stream, losses.seq, losses.found_seq, losses.detail, losses.runs,
+    to_char(losses.noticed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+    greatest(0, extract(epoch FROM db_now() - suspect_runs.marked_at))::float8
+FROM suspect_runs JOIN losses ON losses.id = suspect_runs.loss_id WHERE suspect_runs.run_id = %s;
+
+-- end_suspicion: the run itself says so now
+DELETE FROM suspect_runs WHERE run_id = %s AND loss_id = %s;
+
 -- append_unless_changed: events, if what they were decided by is still so
 SELECT append_unless_changed(
     %s::text[], %s::bigint[], %s::bigint[], %s::text[], %s::bigint[], %s::text[], %s::json

@@ -27,6 +27,7 @@ from recoup.ledger.postgres.connecting import Address, Connection, connect, cut_
 from recoup.ledger.postgres.faults import is_lock, is_passing, ledger_busy, ledger_error
 from recoup.ledger.postgres.jobs import AppendJob, Job
 from recoup.ledger.postgres.line import Line, Statement
+from recoup.ledger.postgres.losses import Acknowledgements
 from recoup.ledger.postgres.picture import Memory, Picture
 from recoup.ledger.postgres.queries import queries
 from recoup.ledger.postgres.text import number_array, text_array
@@ -88,8 +89,15 @@ class Backend(msgspec.Struct, frozen=True):
 class Writer:
     """The queue, the connection behind it, and what this process remembers. Belongs to one event loop."""
 
-    def __init__(self, address: Address, busy_max_s: float, written: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        address: Address,
+        busy_max_s: float,
+        written: Callable[[], None],
+        acknowledgements: Acknowledgements,
+    ) -> None:
         self._address = address
+        self._acknowledgements = acknowledgements
         self._busy_max_s = busy_max_s
         self._written = written
         self._waiting: deque[Ticket] = deque()
@@ -283,7 +291,7 @@ class Writer:
             self._memory.forget()
             return None
         self._distrusted = 0
-        self._memory.keep(picture)
+        self._keep(picture)
         return outcomes
 
     def _decided_by_memory(self, jobs: Sequence[Job[Any]]) -> tuple[Picture, list[Outcome]] | None:
@@ -311,8 +319,12 @@ class Writer:
         outcomes = [refused.get(place) or _decided(picture, job) for place, job in enumerate(jobs)]
         self._sent = Sent(jobs, outcomes, picture, gathered.xid)
         await line.ask_all([*_writes(picture), _COMMIT])
-        self._memory.keep(picture)
+        self._keep(picture)
         return outcomes
+
+    def _keep(self, picture: Picture) -> None:
+        self._memory.keep(picture)
+        self._acknowledgements.add(picture)
 
     # The connection
 
@@ -327,6 +339,7 @@ class Writer:
             self._line = Line(connection)
             with cut_off_after(connection, left_s):
                 await connection.execute(_Q["take_numbers"])
+                await self._acknowledgements.compare(connection)
                 row = await _one(connection, "this_backend")
             assert row is not None, "a session sees itself"
             self._backend = Backend(*row)
