@@ -20,7 +20,7 @@ MAY_IMPORT = {
     "errors": set(),
     "files": set(),
     "inside": {"errors"},
-    "aside": {"errors"},
+    "aside": {"errors", "files"},
     "durable": {"aside", "files"},
     "step_function": set(),
     "kernel": {"model"},

@@ -6,9 +6,12 @@ import errno
 import os
 import stat
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING
 
 from recoup.files.held import is_held
+
+if TYPE_CHECKING:
+    from io import BufferedReader
 
 Name = str | bytes | Path
 
@@ -47,7 +50,7 @@ def open_named(path: Name, *, follow_links: bool = True, pipes: bool = False) ->
         os.close(handle)
 
 
-def opened(path: Name, *, pipes: bool = False) -> BinaryIO:
+def opened(path: Name, *, pipes: bool = False) -> BufferedReader:
     """The file, to be read and closed. Raises OSError as `open_named` does."""
     return os.fdopen(open_named(path, pipes=pipes), "rb")
 
