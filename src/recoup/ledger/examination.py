@@ -35,19 +35,22 @@ def examine(path: Path) -> str:
 
 
 def _examined(path: Path) -> str:
-    marked = read_mark(path)
     try:
-        with _reading(path) as connection:
-            schema_version(connection, path)
-            complete = _is_sound(connection, path)
-            require_whole(connection, path, marked)
-            _require_known_runs(connection, path)
+        return _read(path)
     except sqlite3.Error:
         if not _is_in_use(path):
             raise
-        # Another process opened it meanwhile: read it again, now with the locks.
-        with _reading(path) as connection:
-            complete = _is_sound(connection, path)
+    # Another process may have opened it meanwhile: now SQLite's locks are asked.
+    return _read(path)
+
+
+def _read(path: Path) -> str:
+    marked = read_mark(path)  # before the database: it is never ahead of that
+    with _reading(path) as connection:
+        schema_version(connection, path)
+        complete = _is_sound(connection, path)
+        require_whole(connection, path, marked)
+        _require_known_runs(connection, path)
     return "" if complete else f" (checked for {CHECK_MAX_S:g} s, not to its end)"
 
 

@@ -36,24 +36,30 @@ def require_whole(connection: sqlite3.Connection, path: Path, marked: Marked | N
     """Raises LedgerError if this is not the ledger that was marked, or if it ends before the mark. Changes nothing."""
     if marked is None or not marked.number:
         return
+    # A ledger without an identity may be what is left of this one: it was in the log that is gone.
+    ledger_id, number = identity_of(connection), last_number(connection)
+    if number < marked.number and ledger_id in (None, marked.ledger_id):
+        raise _shortened(path, number, marked.number)
+    if ledger_id != marked.ledger_id:
+        raise _of_another_home(path)
+
+
+def _shortened(path: Path, number: int, marked: int) -> LedgerError:
+    hint = (
+        f"Put {path.name}-wal back if it was removed, or restore the whole folder from a backup. If you restored an"
+        f" older copy on purpose, accept it by removing {mark_path(path)}; what was recorded since then is lost."
+    )
+    what = f"has lost events: it ends with number {number}, but {marked} was recorded"
+    return LedgerError(f"the ledger {path} {what}", hint=hint)
+
+
+def _of_another_home(path: Path) -> LedgerError:
     mark = mark_path(path)
-    if identity_of(connection) != marked.ledger_id:
-        hint = (
-            "Restore the ledger that belongs here. If you put this one here on purpose, remove"
-            f" {mark}; what the other one recorded is lost."
-        )
-        raise LedgerError(f"the ledger {path} is another one than {mark.name} names", hint=hint)
-    number = last_number(connection)
-    if number < marked.number:
-        hint = (
-            f"Put {path.name}-wal back if it was removed, or restore the whole folder from a backup. If you restored an"
-            f" older copy on purpose, accept it by removing {mark}; what was recorded since then is lost."
-        )
-        raise LedgerError(
-            f"the ledger {path} has lost events: it ends with number {number}, but"
-            f" {marked.number} was recorded",
-            hint=hint,
-        )
+    hint = (
+        f"Restore the ledger that belongs here. If you put this one here on purpose, remove {mark}; what the other one"
+        " recorded is lost."
+    )
+    return LedgerError(f"the ledger {path} is another one than {mark.name} names", hint=hint)
 
 
 def last_number(connection: sqlite3.Connection) -> int:
