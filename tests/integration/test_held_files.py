@@ -180,6 +180,20 @@ async def test_nothing_is_acknowledged_once_the_log_of_the_ledger_is_gone(tmp_pa
     await ledger.close()
 
 
+async def test_a_log_without_a_name_is_not_copied_into_the_database(tmp_path: Path) -> None:
+    """Others have written to the database since; SQLite copies a large log at the end of a commit."""
+    path = tmp_path / "ledger.db"
+    ledger = SqliteLedger(path)
+    await ledger.append(facts(into("run:a", note())))
+    (tmp_path / "ledger.db-wal").unlink()
+    before = path.stat().st_mtime_ns, path.stat().st_size
+    with pytest.raises(LedgerError, match="removed or replaced"):
+        await ledger.append(facts(into("run:a", *[note("x" * 20_000)] * 400)))
+    assert (path.stat().st_mtime_ns, path.stat().st_size) == before
+    await ledger.close()
+    assert (path.stat().st_mtime_ns, path.stat().st_size) == before
+
+
 async def test_a_log_that_another_process_made_meanwhile_is_left_alone(tmp_path: Path) -> None:
     """SQLite would copy its own log into the database when it closes, and then delete that of the other one by name."""
     path, log = tmp_path / "ledger.db", tmp_path / "ledger.db-wal"

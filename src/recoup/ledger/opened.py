@@ -40,9 +40,16 @@ class OpenedFile:
             undone.pop_all()
 
     def require_in_place(self) -> None:
-        """Raises LedgerError: what is written now would be lost. Asked before and after every commit."""
+        """Raises LedgerError: what is written now would be lost. Asked before every commit."""
         try:
             self._held.require_in_place()
+        except Replaced as replaced:
+            raise replaced_error(replaced.path) from None
+
+    def require_log(self) -> None:
+        """Raises LedgerError: what was written last is lost. Asked after every commit."""
+        try:
+            self._held.require_log()
         except Replaced as replaced:
             raise replaced_error(replaced.path) from None
 

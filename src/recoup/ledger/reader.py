@@ -41,7 +41,7 @@ class Reader:
     def ask(self, question: Callable[[sqlite3.Connection], T]) -> T:
         try:
             if self._connection is not None and self._held is not None:
-                self._held.require_in_place()
+                self._held.require_log()
             return question(self._connection or self._opened())
         except Replaced as replaced:
             raise replaced_error(replaced.path) from None

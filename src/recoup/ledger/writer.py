@@ -75,7 +75,7 @@ class Writer:
             _roll_back(transaction)
             raise
         # Nothing is acknowledged that went into a file without a name.
-        file.require_in_place()
+        file.require_log()
         if transaction.number is not None:
             file.reach(transaction.number)
         return outcomes
