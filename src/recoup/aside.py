@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from recoup.errors import LeaseLost, RecoupError, StateError
+from recoup.files.named import require_no_database
 
 LEFT = "left-"
 """What drivers before this one left: moved here, so that it is out of their reach."""
@@ -112,6 +113,7 @@ def _remove(path: Path) -> None:
 
 def open_to_append(path: Path, aside: Path | None = None) -> int:
     """A file that may be there. Opened by a name in the folder: who has lost that opens nothing. Raises LeaseLost."""
+    require_no_database(path)
     if aside is None:
         return os.open(path, _APPEND, _OWNER_ONLY_FILE)
     name, is_there = fresh(aside, path.name), path.exists()

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from recoup.aside import fresh, ours
+from recoup.files.named import opened
 
 OWNER_ONLY = 0o600
 OWNER_ONLY_FOLDER = 0o700
@@ -38,7 +39,7 @@ def write_pieces(
 
 def copy_whole(path: Path, *, aside: Path | None = None) -> None:
     """A copy takes the place of the file."""
-    with path.open("rb") as file:
+    with opened(path) as file:
         write_pieces(path, iter(lambda: file.read(_PIECE_BYTES), b""), aside=aside)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from recoup.errors import SettingsError
+from recoup.files.named import read_named
 
 NAMES = (
     "RECOUP_HOME",
@@ -150,7 +151,7 @@ def _read_toml(path: Path) -> dict[str, str]:
     import tomllib
 
     try:
-        content = tomllib.loads(path.read_text())
+        content = tomllib.loads(read_named(path).decode())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingsError(
             f"{path} cannot be read: {error}", hint="It must be a TOML file in UTF-8."

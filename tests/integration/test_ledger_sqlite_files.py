@@ -121,6 +121,7 @@ async def test_all_files_are_the_owners_alone(path: Path) -> None:
         "ledger.db",
         "ledger.db-shm",
         "ledger.db-wal",
+        "ledger.mark",
         "ledger.turn",
         "ledger.write",
     ]
@@ -436,7 +437,7 @@ def test_the_database_of_another_program_is_refused_and_kept(path: Path) -> None
 
 def test_a_folder_in_its_place_is_refused(path: Path) -> None:
     path.mkdir(parents=True)
-    with pytest.raises(LedgerError, match="cannot be opened"):
+    with pytest.raises(LedgerError, match="not a regular file"):
         SqliteLedger(path)
 
 

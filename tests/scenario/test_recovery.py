@@ -268,6 +268,8 @@ def test_a_run_goes_on_with_a_ledger_that_was_restored_from_a_backup(cli: Cli) -
         for beside in cli.home.glob("ledger.db-*"):
             beside.unlink()
         shutil.copy(backup, ledger)
+        assert "has lost events" in cli("runs").err, "nobody goes on with an older ledger by accident"
+        (cli.home / "ledger.mark").unlink()
 
     restore()
     told = cli("worker", "--until-idle", "--json")

@@ -91,6 +91,10 @@ def verify_(ctx: click.Context, folder: Path | None, as_json: bool) -> None:
     async def compare(app: App) -> Verified:
         return await verify(root, app.ledger)
 
+    if folder is None and isinstance(settings.database, Path):
+        from recoup.ledger.loss import require_present
+
+        require_present(settings.database)
     beside = folder is None and settings.database.exists()
     report = with_app(ctx, compare) if beside else asyncio.run(verify(root))
     if as_json:

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from recoup.files.named import read_named
+
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
@@ -76,9 +78,8 @@ def _runs(ctx: click.Context) -> list[str]:
 def _steps(run: Path) -> Iterator[str]:
     with contextlib.suppress(OSError):
         for log in sorted((run / "artifacts" / "logs" / "steps").glob("step-*.log"))[:STEPS_MAX]:
-            with log.open("rb") as file:
-                if found := _LOG_HEAD.match(file.read(_HEAD_BYTES)):
-                    yield found[1].decode(errors="replace")
+            if found := _LOG_HEAD.match(read_named(log, _HEAD_BYTES)):
+                yield found[1].decode(errors="replace")
 
 
 def _home(ctx: click.Context) -> Path:

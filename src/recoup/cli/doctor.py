@@ -41,6 +41,8 @@ class Finding:
     """What does not work without it."""
     needed: bool = True
     """Recoup cannot run plans without it."""
+    mark: str = ""
+    """Printed in front of it, where "MISS" would be wrong."""
 
 
 @click.command()
@@ -49,8 +51,8 @@ class Finding:
 def doctor(ctx: click.Context, as_json: bool) -> None:
     """Say what this machine can and cannot do. Exit code 1: something that is needed is missing.
 
-    For each part that is missing (MISS: needed; note: optional) it says what does not work without it, and how to
-    get it.
+    For each part that is missing (MISS: needed; note: optional) or damaged (FAIL) it says what does not work, and
+    what to do.
 
     \b
     Examples:
@@ -76,7 +78,7 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
 
 
 def _say(finding: Finding) -> None:
-    mark = "ok  " if finding.ok else "MISS" if finding.needed else "note"
+    mark = "ok  " if finding.ok else finding.mark or ("MISS" if finding.needed else "note")
     click.echo(f"{mark}  {finding.name:<10} {finding.detail}")
     if not finding.ok:
         more = [f"without it: {finding.without}" if finding.without else "", finding.advice]
@@ -337,10 +339,20 @@ def _sentences(folder: Path) -> Finding:
 
 def _database(database: Path | DatabaseUrl) -> Finding:
     if isinstance(database, Path):
-        made = "" if database.exists() else " (made with the first run)"
-        return Finding("database", True, f"{database}{made}")
+        return _ledger_file(database)
     without = "nothing can be recorded"
     return _tried("database", str(database), lambda: asyncio.run(_open_and_close(database)), without)
+
+
+def _ledger_file(path: Path) -> Finding:
+    from recoup.ledger.examination import examine
+
+    try:
+        detail = examine(path)
+    except RecoupError as error:
+        without = "what was recorded is missing or cannot be trusted"
+        return Finding("database", False, error.message, error.what_to_do, without, mark="FAIL")
+    return Finding("database", True, f"{path}{detail}")
 
 
 async def _open_and_close(database: DatabaseUrl) -> None:

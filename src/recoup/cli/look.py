@@ -14,6 +14,7 @@ import click
 from recoup.cli.completing import complete_run, complete_step
 from recoup.cli.output import json_option, print_json, seconds, with_app, write_line
 from recoup.errors import NotFound, UsageError
+from recoup.files.named import read_named
 from recoup.model.failure import FailureClass
 from recoup.model.ids import run_stream
 from recoup.model.run import RunStatus
@@ -256,7 +257,7 @@ def logs(ctx: click.Context, run_name: str, step: str | None, as_json: bool) -> 
         state = await app.runs.state(await app.runs.find(run_name))
         for index in _steps(state, step):
             path = app.runs.files(state.run_id).log_path(index)
-            text = path.read_text("utf-8", "replace") if path.exists() else ""
+            text = read_named(path).decode("utf-8", "replace") if path.exists() else ""
             if as_json:
                 print_json({"stepId": state.steps[index].step_id, "stepIndex": index, "log": text})
             elif text or step is not None:

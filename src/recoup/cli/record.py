@@ -16,6 +16,7 @@ import click
 from recoup.cli.importing import write_new
 from recoup.cli.output import json_option, print_json, settings_of, write_line
 from recoup.errors import SettingsError, UsageError
+from recoup.files.named import read_named
 
 if TYPE_CHECKING:
     from recoup.runtimes.browser.record import Wanted, Watched
@@ -98,8 +99,7 @@ def _needs_library() -> None:
 
 def _read(file: Path) -> bytes:
     try:
-        with file.open("rb") as source:
-            text = source.read(SCRIPT_BYTES_MAX + 1)
+        text = read_named(file, SCRIPT_BYTES_MAX + 1, pipes=True)
     except OSError as error:
         raise UsageError(
             f"{file} cannot be read: {error.strerror}", hint="Name a file for --script."

@@ -12,6 +12,7 @@ from recoup.depot.names import NAMES_MAX, checked_name, checked_prefix, checked_
 from recoup.depot.threads import Threads
 from recoup.durable import sync_directory, write_whole
 from recoup.errors import DepotError, NotFound
+from recoup.files.named import read_named
 
 T = TypeVar("T")
 
@@ -90,7 +91,7 @@ class FolderDepot:
 
 def _read(path: Path) -> bytes | None:
     try:
-        return path.read_bytes()
+        return read_named(path)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
 

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from recoup.dispatch.queries import queries, sql_file
 from recoup.errors import DispatchError, hint_for
+from recoup.files.held import HeldDatabase
 from recoup.model.instant import Instant
 
 BUSY_MAX_MS = 5_000
@@ -39,6 +40,7 @@ class QueueFile:
         self._path = path
         self._busy_max_ms = busy_max_ms
         self._connection: sqlite3.Connection | None = None
+        self._held: HeldDatabase | None = None
         self._identity: tuple[tuple[int, ...], ...] = ()
         self.openings = 0
 
@@ -63,9 +65,12 @@ class QueueFile:
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
+        held, self._held = self._held, None
         if connection is not None:
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
+        if held is not None:
+            held.release()
 
     def _usable(self, now: Instant) -> sqlite3.Connection:
         # Somebody deleted the file: what is written to the one that has no name any more nobody else would see.
@@ -75,6 +80,7 @@ class QueueFile:
             with _alone(self._path, self._busy_max_ms > 0):
                 self._connection = _opened_or_anew(self._path, self._busy_max_ms, now)
                 self._identity = _identity(self._path)
+                self._held = _held(self._path)
             self.openings += 1
         return self._connection
 
@@ -212,6 +218,16 @@ def _make(connection: sqlite3.Connection, now: Instant) -> None:
     connection.execute(_Q["begin_marks"], (now.boot_id, secrets.randbits(48)))
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def _held(path: Path) -> HeldDatabase | None:
+    """None: somebody deleted the file at this moment; the next question finds that out."""
+    try:
+        held = HeldDatabase(path)
+    except OSError:
+        return None
+    held.opened()
+    return held
 
 
 def _identity(path: Path) -> tuple[tuple[int, ...], ...]:

@@ -14,6 +14,7 @@ from recoup.documents.target_splice import respelled
 from recoup.documents.text_file import decoded
 from recoup.documents.tree import Unreadable
 from recoup.errors import InvalidPlan, NotFound, UsageError
+from recoup.files.named import read_named
 from recoup.model.plan import BrowserAction, Plan
 from recoup.model.policy import Policy
 from recoup.model.target import Target
@@ -38,8 +39,7 @@ class PlanText(msgspec.Struct, frozen=True):
 def read_plan_text(path: Path, policy: Policy) -> PlanText:
     """Raises InvalidPlan, NotFound."""
     try:
-        with path.open("rb") as file:
-            raw = file.read(policy.plan_bytes_max + 1)
+        raw = read_named(path, policy.plan_bytes_max + 1)
     except OSError as error:
         raise NotFound(
             f"the plan {path} cannot be read: {error.strerror}", hint="Say where it is now: --plan FILE"

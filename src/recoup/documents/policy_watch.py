@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
-import os
-import stat
 import time
 from pathlib import Path
 
+from recoup.files.named import read_named
 from recoup.model.policy import WrittenPolicy
 
 QUIET_S = 0.5
@@ -44,7 +42,8 @@ class WatchedPolicyFile:
         from recoup.errors import InvalidPolicy
 
         try:
-            raw = _bytes_of(self._path, POLICY_BYTES_MAX + 1)
+            # Not from a pipe: it would make every run wait for whoever writes to it.
+            raw = read_named(self._path, POLICY_BYTES_MAX + 1)
         except OSError as error:
             return WrittenPolicy("", None, f"{self._path} cannot be read: {error.strerror}")
         digest = hashlib.sha256(raw).hexdigest()
@@ -60,18 +59,6 @@ class WatchedPolicyFile:
             return None
         # Tools that unpack or synchronise set the time of the content; nobody sets that of the change.
         return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
-
-
-def _bytes_of(path: Path, bytes_max: int) -> bytes:
-    """Of a plain file: a pipe would make every run wait for whoever writes to it."""
-    with open(path, "rb", opener=_at_once) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "this is not a plain file")
-        return file.read(bytes_max)
-
-
-def _at_once(name: str, flags: int) -> int:
-    return os.open(name, flags | os.O_NONBLOCK)
 
 
 def _is_old(stamp: _Stamp) -> bool:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from recoup.documents.tree import Unreadable
+from recoup.files.named import DatabaseInUse, read_named
 
 
 def read_text(path: Path, bytes_max: int) -> str:
     """Raises Unreadable."""
     try:
-        with path.open("rb") as file:
-            content = file.read(bytes_max + 1)
+        content = read_named(path, bytes_max + 1, pipes=True)
     except (OSError, ValueError) as error:
         raise Unreadable(_why_unreadable(error)) from None
     return decoded(content, bytes_max)
@@ -48,6 +48,8 @@ def _why_unreadable(error: OSError | ValueError) -> str:
             return "this is a folder: name the file inside it"
         case PermissionError():
             return "this file may not be read: check its permissions"
+        case DatabaseInUse():
+            return str(error.strerror)
         case OSError():
             return f"this file cannot be read: {error.strerror}"
         case _:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from recoup.durable import write_whole
 from recoup.errors import NotFound
+from recoup.files.named import read_named
 from recoup.model.redacted import Redacted
 
 _HANDLE = re.compile(r"sha256:[0-9a-f]{64}")
@@ -39,7 +40,7 @@ class FolderEvidence:
                 f"{handle!r} is not an evidence handle", hint="Handles look like sha256:<64 hex digits>."
             )
         try:
-            data = self._path(handle).read_bytes()
+            data = read_named(self._path(handle))
         except FileNotFoundError:
             raise NotFound(
                 f"evidence {handle} is gone", hint="It was pruned, or belongs to another home."

@@ -7,6 +7,7 @@ from pathlib import Path
 from recoup.aside import enter, newest, newest_epoch, remove_file
 from recoup.durable import OWNER_ONLY_FOLDER, copy_whole, make_folder, write_whole
 from recoup.errors import StateError
+from recoup.files.named import read_named
 from recoup.model.redacted import Redacted
 from recoup.ports import Redactor
 
@@ -92,7 +93,7 @@ class RunFolder:
     def redact_log(self, step_index: int, redactor: Redactor) -> None:
         path = self.log_path(step_index)
         if path.exists():
-            write_whole(path, redactor.redact(path.read_bytes()).data, aside=self.aside)
+            write_whole(path, redactor.redact(read_named(path)).data, aside=self.aside)
 
     def write_patch(self, step_index: int, patch: Redacted) -> None:
         write_whole(self.patch_path(step_index), patch.data, aside=self.aside)

@@ -7,7 +7,6 @@ would be, and every request can afford it.
 from __future__ import annotations
 
 import hashlib
-import os
 import secrets
 import sqlite3
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from typing import Final
 import msgspec
 
 from recoup.errors import NotFound, StateError, UsageError
+from recoup.gateway.database import open_database
 from recoup.gateway.finishing import Answer, Finishing
 from recoup.tokens import Principal, Role, given, known
 from recoup.tokens import hash_of as _hash
@@ -31,7 +31,6 @@ SESSIONS_OF_TOKEN_MAX: Final = 20
 _COUNTED_EVERY: Final = 100
 """Answers."""
 _PREFIX: Final = "recoup"
-_BUSY_S: Final = 5.0
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS tokens (
     id TEXT PRIMARY KEY, name TEXT NOT NULL, role TEXT NOT NULL, hash TEXT NOT NULL UNIQUE,
@@ -71,16 +70,13 @@ class Book:
     def __init__(self, path: Path, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
         try:
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-            path.chmod(0o600)
-            self._db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)
-            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db = open_database(path)
             self._db.executescript(_SCHEMA)
             self._add_location()
         except (OSError, sqlite3.Error) as error:
             raise StateError(
                 f"{path} cannot be used: {error}",
-                hint="Mend its permissions; or remove it, and new tokens are made.",
+                hint="Fix its permissions, or restore it from a backup.",
             ) from None
         self._given: Principal | None = None
         self._given_hash = ""

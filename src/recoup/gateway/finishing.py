@@ -6,13 +6,13 @@ Otherwise every answer would stop the event loop for as long as a disk takes.
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-_BUSY_S: Final = 5.0
+from recoup.gateway.database import open_database
+
 _KEEP: Final = "UPDATE answers SET status = ?, media = ?, body = ?, location = ? WHERE key = ?"
 
 
@@ -36,7 +36,7 @@ class Finishing:
     """Group commit for one file, on a connection of its own. Belongs to one event loop."""
 
     def __init__(self, path: Path) -> None:
-        self._db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+        self._db = open_database(path, threads=True)
         self._ready: list[_Ready] = []
         self._task: asyncio.Task[None] | None = None
 

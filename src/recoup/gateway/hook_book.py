@@ -16,10 +16,10 @@ import msgspec
 
 from recoup.errors import NotFound, StateError, UsageError
 from recoup.evidence.vault import Vault
+from recoup.gateway.database import open_database
 from recoup.kernel.webhooks import is_hidden, shown_hook
 
 WEBHOOKS_MAX: Final = 50
-_BUSY_S: Final = 5.0
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS webhooks (
     id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, url TEXT NOT NULL, kinds TEXT NOT NULL, made_at TEXT NOT NULL,
@@ -53,11 +53,10 @@ class HookBook:
     def __init__(self, path: Path, vault: Vault) -> None:
         self._vault = vault
         try:
-            self._db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)
-            path.chmod(0o600)
+            self._db = open_database(path)
             self._db.executescript(_SCHEMA)
         except (OSError, sqlite3.Error) as error:
-            raise StateError(f"{path} cannot be used: {error}", hint="Mend its permissions.") from None
+            raise StateError(f"{path} cannot be used: {error}", hint="Fix its permissions.") from None
 
     def close(self) -> None:
         self._db.close()

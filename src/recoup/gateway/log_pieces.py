@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from recoup.files.named import opened
+
 LOG_BYTES_MAX: Final = 256_000
 _HEADING: Final = re.compile(rb"^--- attempt (\d{1,9}) of [^\n]{1,400} at ([0-9TZ:.-]{10,40})$", re.MULTILINE)
 
@@ -15,7 +17,7 @@ _HEADING: Final = re.compile(rb"^--- attempt (\d{1,9}) of [^\n]{1,400} at ([0-9T
 def log_piece(path: Path, offset: int, limit: int) -> tuple[int, bytes]:
     """From there, whole characters; from the beginning where the log is shorter than that: it was begun anew."""
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             begin = offset if offset <= path.stat().st_size else 0
             file.seek(begin)
             return begin, whole(file.read(limit))
@@ -39,7 +41,7 @@ def attempt_section(path: Path, attempt: int, begun: Mapping[int, str]) -> tuple
 
     A step may print such a line itself: one counts only if its attempt was `begun`, not later than it says."""
     try:
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as log:
+        with opened(path) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as log:
             places = [
                 (int(found[1]), found.start())
                 for found in _HEADING.finditer(log)

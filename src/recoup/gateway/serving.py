@@ -16,6 +16,7 @@ import uvicorn
 from recoup import __version__
 from recoup.app import App
 from recoup.errors import UsageError
+from recoup.files.named import require_no_database
 from recoup.fleet.worker import Notice, Shift, Worker
 from recoup.gateway.access import Role
 from recoup.gateway.book import Book, new_token_id
@@ -72,6 +73,8 @@ async def serve(
 ) -> None:
     """Until a signal comes."""
     must_be_safe(setup)
+    for name in filter(None, (setup.tls_cert, setup.tls_key)):
+        require_no_database(name)
     listening = listening_at(setup.host, setup.port, _BACKLOG, bound_buffers)
     book = Book(app.settings.home / "gateway.db", lambda: app.world.clock.now().wall_us / 1e6)
     house = House(

@@ -14,6 +14,7 @@ from recoup.documents.page_keys import NAMING
 from recoup.documents.plan_change import PlanText, with_target
 from recoup.documents.recorded_plan import literal
 from recoup.errors import StateError, UsageError
+from recoup.files.named import read_named
 from recoup.heals.desk import Heal, forgotten
 from recoup.kernel.healing import target_digest
 from recoup.kernel.memory import tells_enough
@@ -125,7 +126,7 @@ def replace_plan(before: PlanText, after: PlanText) -> None:
     path = before.path.resolve()
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        if path.read_bytes() != before.raw:
+        if read_named(path, len(before.raw) + 1) != before.raw:
             raise UsageError(
                 f"{before.path} was changed meanwhile: it was left as it is",
                 hint="Say it again, for the file as it is.",

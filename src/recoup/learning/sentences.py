@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from recoup.errors import LearningError
+from recoup.files.named import opened
 from recoup.learning.vectors import HASHING, TEXT_CHARS_MAX, Vector, Vectoriser, fields_of
 from recoup.model.target import Element
 
@@ -112,7 +113,7 @@ def _digest(folder: Path) -> str:
                 hint=f"Choose one with at most {MODEL_BYTES_MAX:,}.",
             )
         for name in FILES:
-            with (folder / name).open("rb") as file:
+            with opened(folder / name) as file:
                 total.update(hashlib.file_digest(file, "sha256").digest())
     except OSError as error:
         raise LearningError(

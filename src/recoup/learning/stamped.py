@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from recoup.errors import VersionDamaged
+from recoup.files.named import NotRegular, open_named
 
 _MARK: Final = b"\n"
 _HEX: Final = 64
@@ -44,8 +45,10 @@ def value_in(data: bytes, kind: type[T], what: str) -> T:
 def bytes_of(path: Path, bytes_max: int, what: str) -> bytes:
     """All of a file of our own; one that is missing, no file or too large is damage, not trouble of the machine."""
     try:
-        with open(path, "rb", opener=_only_a_file) as file:
+        with os.fdopen(open_named(path, follow_links=False), "rb") as file:
             data = file.read(bytes_max + 1)
+    except NotRegular as error:
+        raise VersionDamaged(f"{what} cannot be read: {error.strerror}") from error
     except OSError as error:
         if error.errno not in _GONE_OR_BAD:
             raise
@@ -53,8 +56,3 @@ def bytes_of(path: Path, bytes_max: int, what: str) -> bytes:
     if len(data) > bytes_max:
         raise VersionDamaged(f"{what} is longer than it was written")
     return data
-
-
-def _only_a_file(path: str, flags: int) -> int:
-    """Given to `open`, which closes what it then finds to be a folder."""
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from recoup.errors import LedgerBusy, LedgerError
 from recoup.ledger.faults import is_busy, ledger_error
+from recoup.ledger.loss import require_present, require_whole
+from recoup.ledger.mark import Marked
 from recoup.ledger.migrations import migrate, schema_version
 
 OPEN_MAX_S = 10.0
@@ -28,13 +30,21 @@ _PRAGMAS = (
 )
 
 
-def open_writer(path: Path) -> sqlite3.Connection:
-    """Creates and migrates as needed. Afterwards it never waits for a lock: its user decides where."""
+def create_missing(path: Path) -> None:
+    """Makes an empty file where no ledger has ever been. Raises LedgerError."""
+    require_present(path)
     _make_private(path)
+
+
+def open_writer(path: Path, marked: Marked | None = None) -> sqlite3.Connection:
+    """Creates and migrates as needed. Afterwards it never waits for a lock: its user decides where.
+
+    Raises LedgerError; nothing has changed then if the ledger is not the one that was `marked`, or a part of it."""
+    create_missing(path)
     deadline_s = time.monotonic() + OPEN_MAX_S
     while True:
         try:
-            return _prepared(path)
+            return _prepared(path, marked)
         except sqlite3.Error as error:
             if not is_busy(error):
                 raise ledger_error(error, path) from error
@@ -48,11 +58,13 @@ def open_writer(path: Path) -> sqlite3.Connection:
 
 
 def open_reader(path: Path) -> sqlite3.Connection:
-    """For a file that a writer has opened before."""
+    """For a file that a writer has opened before. Closing it never removes the log: it may not lock for writing."""
     try:
-        connection = _connect(path)
+        connection = _connect(path, "ro")
         connection.execute(f"PRAGMA busy_timeout = {READ_WAIT_MAX_MS}")
         connection.execute("PRAGMA query_only = ON")
+        # Reads something: only then SQLite opens the log, and locks the database until the connection is closed.
+        connection.execute("PRAGMA schema_version").fetchone()
     except sqlite3.Error as error:
         raise ledger_error(error, path) from error
     return connection
@@ -82,10 +94,11 @@ def _sync(folder: Path) -> None:
             os.close(descriptor)
 
 
-def _prepared(path: Path) -> sqlite3.Connection:
+def _prepared(path: Path, marked: Marked | None) -> sqlite3.Connection:
     connection = _connect(path)
     try:
         schema_version(connection, path)
+        require_whole(connection, path, marked)
         if connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
             hint = "Choose a place on a local disk with RECOUP_HOME."
             raise LedgerError(f"the ledger {path} cannot have a write-ahead log there", hint=hint)
@@ -98,10 +111,10 @@ def _prepared(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def _connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
     # Every use is by one thread at a time; which one changes (see commits.py).
     return sqlite3.connect(
-        f"{path.as_uri()}?mode=rw",
+        f"{path.as_uri()}?mode={mode}",
         uri=True,
         timeout=0,
         isolation_level=None,

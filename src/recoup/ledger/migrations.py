@@ -20,11 +20,18 @@ SCRIPTS = (
 )
 """The script at index n leads from version n to version n + 1."""
 
+_IDENTITY = (
+    "CREATE TABLE IF NOT EXISTS ledger_identity (id TEXT NOT NULL)",
+    "INSERT INTO ledger_identity SELECT lower(hex(randomblob(16)))"
+    " WHERE NOT EXISTS (SELECT 1 FROM ledger_identity)",
+)
+"""Not a version of its own: earlier versions of Recoup need not know it, and can still open the ledger."""
+
 
 def migrate(connection: sqlite3.Connection, path: Path, scripts: Sequence[str] | None = None) -> None:
     """All in one transaction, under SQLite's write lock; the version is read again there."""
     newest = len(SCRIPTS if scripts is None else scripts)
-    if schema_version(connection, path, newest) == newest:
+    if schema_version(connection, path, newest) == newest and identity_of(connection):
         return
     scripts = [sql_file(name) for name in SCRIPTS] if scripts is None else scripts
     connection.execute("BEGIN IMMEDIATE")
@@ -32,6 +39,8 @@ def migrate(connection: sqlite3.Connection, path: Path, scripts: Sequence[str] |
         for script in scripts[schema_version(connection, path, newest) :]:
             for statement in _statements(script):
                 connection.execute(statement)
+        for statement in _IDENTITY:
+            connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {newest}")
         connection.execute("COMMIT")
@@ -57,6 +66,14 @@ def schema_version(connection: sqlite3.Connection, path: Path, newest: int = len
             hint="Upgrade Recoup, or choose another place with RECOUP_HOME or RECOUP_DATABASE.",
         )
     return int(version)
+
+
+def identity_of(connection: sqlite3.Connection) -> str | None:
+    """What tells this ledger from every other one. None: an earlier version made it."""
+    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'ledger_identity'").fetchone() is None:
+        return None
+    row = connection.execute("SELECT id FROM ledger_identity").fetchone()
+    return None if row is None else str(row[0])
 
 
 def _is_empty(connection: sqlite3.Connection) -> bool:

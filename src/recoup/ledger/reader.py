@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from recoup.errors import LedgerError
+from recoup.files.held import HeldDatabase, Replaced
 from recoup.ledger.connection import open_reader
 from recoup.ledger.faults import ledger_error, spoils_the_connection
+from recoup.ledger.opened import replaced_error
 from recoup.ledger.queries import queries
 from recoup.model.run import WorkflowState
 
@@ -23,6 +25,7 @@ class Reader:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._connection: sqlite3.Connection | None = None
+        self._held: HeldDatabase | None = None
         self._openings = 0
         self._closed = False
         self.states: dict[str, WorkflowState] = {}
@@ -37,7 +40,11 @@ class Reader:
 
     def ask(self, question: Callable[[sqlite3.Connection], T]) -> T:
         try:
+            if self._connection is not None and self._held is not None:
+                self._held.require_log()
             return question(self._connection or self._opened())
+        except Replaced as replaced:
+            raise replaced_error(replaced.path) from None
         except sqlite3.Error as error:
             if spoils_the_connection(error):
                 self._discard()
@@ -59,14 +66,22 @@ class Reader:
 
     def _discard(self) -> None:
         connection, self._connection = self._connection, None
+        held, self._held = self._held, None
         self.states.clear()
         if connection:
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
+        if held:
+            held.release()
 
     def _opened(self) -> sqlite3.Connection:
         if self._closed:
             raise LedgerError(f"the ledger {self._path} was closed", hint="Open it again.")
+        try:
+            self._held = HeldDatabase(self._path)
+        except OSError:
+            raise Replaced(str(self._path)) from None
         self._connection = open_reader(self._path)
+        self._held.opened()
         self._openings += 1
         return self._connection

@@ -10,6 +10,7 @@ from recoup.kernel.deeds import Claim
 from recoup.kernel.projection import RowChange
 from recoup.ledger.appending import stored
 from recoup.ledger.folds import encode_state
+from recoup.ledger.loss import last_number
 from recoup.ledger.places import find_last_place, find_stream
 from recoup.ledger.queries import queries, row_writes
 from recoup.ledger.stored_folds import attempt_facts, attempts_seq, family_of, workflow_state
@@ -31,7 +32,7 @@ class Transaction:
 
     __slots__ = (
         *("_epochs", "_places", "_quiet", "_states", "_unwritten", "_version"),
-        *("connection", "execute", "executemany"),
+        *("connection", "execute", "executemany", "number"),
     )
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -45,6 +46,8 @@ class Transaction:
         self._states: dict[str, WorkflowState] = {}
         self._unwritten: dict[str, list[tuple[Instant, Payload]]] = {}
         """Of a run's stream: the facts about attempts since their rows were written last."""
+        self.number: int | None = None
+        """Of the newest event, where it is known."""
 
     def begin(self) -> None:
         self.execute("BEGIN IMMEDIATE")
@@ -60,6 +63,7 @@ class Transaction:
         self._quiet.clear()
         self._states.clear()
         self._unwritten.clear()
+        self.number = None
 
     # Leases and controls
 
@@ -107,7 +111,9 @@ class Transaction:
         self._places[stream] = place
 
     def add_events(self, rows: Sequence[EventRow], _positions: Sequence[Position]) -> None:
+        number = last_number(self.connection) if self.number is None else self.number
         self.executemany(_Q["add_event"], rows)
+        self.number = number + len(rows)
 
     def _find_last_place(self, stream: str) -> int:
         stream_id = find_stream(self.connection, stream)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,8 +11,9 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from recoup.errors import LedgerError
-from recoup.ledger.connection import WAL_KEPT_BYTES, open_writer
+from recoup.ledger.connection import WAL_KEPT_BYTES
 from recoup.ledger.faults import is_busy, is_io, ledger_error, spoils_the_connection, spoils_the_transaction
+from recoup.ledger.opened import OpenedFile
 from recoup.ledger.outcomes import Outcome
 from recoup.ledger.transaction import Transaction
 from recoup.ledger.wal import Log
@@ -52,16 +52,16 @@ class Writer:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._name = str(path)
         self._log = Log(path)
         self._begun = 0
-        self._file_id: tuple[int, int] | None = None
+        self._file: OpenedFile | None = None
         self._transaction: Transaction | None = None
         self._opened()
 
     def transact(self, jobs: Sequence[Job[Any]]) -> list[Outcome]:
-        """Raises Busy, or LedgerError: then none of the jobs was done."""
-        transaction = self._opened()
+        """Raises Busy, or LedgerError: then none of the jobs was done, or what they did was lost with the log."""
+        file, transaction = self._opened()
+        file.require_in_place()
         outcomes: list[Outcome] = []
         try:
             self._begin(transaction)
@@ -74,24 +74,22 @@ class Writer:
         except BaseException:
             _roll_back(transaction)
             raise
+        # Nothing is acknowledged that went into a file without a name.
+        file.require_log()
+        if transaction.number is not None:
+            file.reach(transaction.number)
         return outcomes
 
     def close(self) -> None:
-        if self._transaction and self._begun and self._log.size_bytes() > WAL_KEPT_BYTES:
-            with contextlib.suppress(sqlite3.Error):
-                self._transaction.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        if self._file and self._begun and self._log.size_bytes() > WAL_KEPT_BYTES:
+            self._file.shorten_log()
         self._discard()
 
-    def _opened(self) -> Transaction:
-        if self._file_id and _file_id(self._name) != self._file_id:
-            # SQLite would go on writing to the file that has no name any more.
-            self._discard()
-            hint = "Put it back if you can; what was running can be resumed only with it."
-            raise LedgerError(f"the ledger {self._path} was removed or replaced while in use", hint=hint)
-        if self._transaction is None:
-            self._transaction = Transaction(open_writer(self._path))
-            self._file_id = _file_id(self._name)
-        return self._transaction
+    def _opened(self) -> tuple[OpenedFile, Transaction]:
+        if self._file is None or self._transaction is None:
+            self._file = OpenedFile(self._path)
+            self._transaction = Transaction(self._file.connection)
+        return self._file, self._transaction
 
     def _begin(self, transaction: Transaction) -> None:
         transaction.begin()
@@ -117,7 +115,7 @@ class Writer:
         # connection reads what is there; a full checkpoint makes that durable in the main file and empties
         # the log.
         with contextlib.suppress(sqlite3.Error, LedgerError):
-            transaction = self._opened()
+            _, transaction = self._opened()
             busy, *_ = transaction.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             if not busy:
                 cause = ledger_error(error, self._path)
@@ -127,10 +125,9 @@ class Writer:
         raise LedgerError(f"the ledger {self._path} could not confirm its last commit ({error})", hint=hint)
 
     def _discard(self) -> None:
-        transaction, self._transaction = self._transaction, None
-        if transaction:
-            with contextlib.suppress(sqlite3.Error):
-                transaction.connection.close()
+        file, self._file, self._transaction = self._file, None, None
+        if file:
+            file.close()
 
 
 def _perform(transaction: Transaction, jobs: Sequence[Job[Any]], outcomes: list[Outcome]) -> None:
@@ -166,11 +163,3 @@ def _settled(transaction: Transaction, job: Job[Any], outcome: Outcome, cause: L
     if outcome.error or job.is_written(transaction, outcome.value):
         return outcome
     return Outcome(error=cause)
-
-
-def _file_id(path: str) -> tuple[int, int] | None:
-    try:
-        status = os.stat(path)  # noqa: PTH116 - asked at every commit; three times as fast as Path.stat
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino

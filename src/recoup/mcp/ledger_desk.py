@@ -11,6 +11,7 @@ import msgspec
 from recoup import steering
 from recoup.app import App
 from recoup.errors import NotFound, UsageError
+from recoup.files.named import opened
 from recoup.fleet.queued import Queued
 from recoup.heals.desk import Heals
 from recoup.kernel.controls import FORCE
@@ -75,7 +76,7 @@ class LedgerDesk:
         offset, path = files.log_tail(index, limit_bytes), files.log_path(index)
         raw = b""
         if path.is_file():
-            with path.open("rb") as file:
+            with opened(path) as file:
                 file.seek(offset)
                 raw = file.read(limit_bytes)
         return {

@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from recoup.app import App
 from recoup.errors import SettingsError, UsageError
+from recoup.files.held import HeldDatabase
 from recoup.mcp.desk import Desk
 from recoup.mcp.gateway_desk import GatewayDesk
 from recoup.mcp.ledger_desk import LedgerDesk
@@ -89,6 +90,7 @@ class _Tokens:
                 hint="Make one: recoup tokens make operator --name NAME (or viewer, who may only look)",
             )
         self._database: sqlite3.Connection | None = None
+        self._held: HeldDatabase | None = None
 
     def __enter__(self) -> _Tokens:
         return self
@@ -96,14 +98,22 @@ class _Tokens:
     def __exit__(self, *_raised: object) -> None:
         if self._database is not None:
             self._database.close()
+        if self._held is not None:
+            self._held.release()
 
     def who(self, token: str) -> Principal | None:
         hashed = hash_of(token)
         if self._given is not None and secrets.compare_digest(hashed, self._given[0]):
             return self._given[1]
         if self._database is None and self._path.is_file():
-            self._database = sqlite3.connect(f"{self._path.as_uri()}?mode=ro", uri=True)
+            self._open()
         return None if self._database is None else known(self._database, hashed)
+
+    def _open(self) -> None:
+        self._held = HeldDatabase(self._path)
+        self._database = sqlite3.connect(f"{self._path.as_uri()}?mode=ro", uri=True)
+        self._database.execute("PRAGMA schema_version").fetchone()
+        self._held.opened()
 
 
 class _Guarded:

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import stat
 from pathlib import Path
+
+from recoup.files.named import read_named
 
 PRIVATE = 0o600
 
 
 def read_beginning(path: Path, limit_bytes: int) -> bytes:
     """Of a regular file: anything else may make its reader wait. Raises OSError."""
-    with open(path, "rb", opener=_at_once) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "is no regular file", str(path))
-        return file.read(limit_bytes)
-
-
-def _at_once(path: str, flags: int) -> int:
-    """Given to `open`, which closes what it then finds to be a folder."""
-    return os.open(path, flags | os.O_NONBLOCK)
+    return read_named(path, limit_bytes)
 
 
 def write_whole(path: Path, data: bytes) -> None:

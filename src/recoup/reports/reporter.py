@@ -17,6 +17,7 @@ from recoup import __version__
 from recoup.durable import write_whole
 from recoup.errors import NotFound, RecoupError
 from recoup.evidence.run_folder import RunFolder
+from recoup.files.named import opened, read_named
 from recoup.model import events as ev
 from recoup.model.events import Event
 from recoup.model.failure import Failure
@@ -256,8 +257,7 @@ def _operator_patches(events: Sequence[Event]) -> list[str]:
 def _file_reader(path: Path) -> Callable[[], Awaitable[Cut]]:
     def read() -> Cut:
         try:
-            with path.open("rb") as file:
-                body = file.read(_PATCH_BYTES_MAX + 1)
+            body = read_named(path, _PATCH_BYTES_MAX + 1)
         except OSError:
             return b"", False
         return body[:_PATCH_BYTES_MAX], len(body) > _PATCH_BYTES_MAX
@@ -267,7 +267,7 @@ def _file_reader(path: Path) -> Callable[[], Awaitable[Cut]]:
 
 def _log_tail(path: Path) -> tuple[bytes, int]:
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - LOG_BYTES_MAX))
             return file.read(LOG_BYTES_MAX), size

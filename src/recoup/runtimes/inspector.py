@@ -6,15 +6,14 @@ from __future__ import annotations
 import asyncio
 import fnmatch
 import json
-import os
 import re
-import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from recoup.files.named import DatabaseInUse, NotRegular, read_named
 from recoup.kernel.canonical import canonical_json
 from recoup.model.events import CheckResult
 from recoup.model.ids import ProcessIdentity
@@ -306,22 +305,16 @@ def _text_of(path: Path, name: str) -> str:
 def _beginning_of(path: Path, name: str) -> tuple[str, bool]:
     """And whether that is all. Only of a regular file: opening a pipe would wait for ever."""
     try:
-        with open(path, "rb", opener=_without_waiting) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise _Absent(f"{name} is not a regular file")
-            read = file.read(_FILE_BYTES_MAX + 1)
+        read = read_named(path, _FILE_BYTES_MAX + 1)
     except FileNotFoundError:
         raise _Absent(f"{name} does not exist") from None
-    except IsADirectoryError:
+    except (IsADirectoryError, NotRegular):
         raise _Absent(f"{name} is not a regular file") from None
+    except DatabaseInUse as database:
+        raise _Absent(f"{name} was not read: {database.strerror}") from None
     except OSError as error:
         raise _NotAsked(f"{name} cannot be read: {error.strerror}") from None
     return read[:_FILE_BYTES_MAX].decode("utf-8", "replace"), len(read) <= _FILE_BYTES_MAX
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    """Given to `open`, which closes what it then finds to be a folder."""
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _json_value(path: Path, name: str, where: str) -> Any:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from recoup.errors import WorkspaceRuined
+from recoup.files.named import NotRegular, open_named
 from recoup.workspace.git import Git
 from recoup.workspace.index import INDEX_BYTES_MAX, without_status
 
@@ -154,15 +155,13 @@ def index_content(path: bytes) -> bytes | None:
 def _opened(path: bytes) -> int:
     try:
         # Not to follow a link, and not to wait for a pipe, that has taken the file's place.
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        return open_named(path, follow_links=False)
+    except NotRegular:
+        raise moved(path) from None
     except OSError as error:
         if error.errno in _CHANGED_MEANWHILE:
             raise moved(path) from None
         raise
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise moved(path)
-    return fd
 
 
 def _target(path: bytes) -> bytes:

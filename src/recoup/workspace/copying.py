@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from recoup.errors import WorkspaceError
+from recoup.files.named import open_named
 from recoup.model.workspace import FolderSource
 from recoup.workspace.blobs import CHUNK_BYTES
 from recoup.workspace.git import Git
@@ -98,9 +99,7 @@ class Copier:
         if self._bytes_left < 0:
             raise _too_large(self._source, f"{self._bytes_max} bytes")
         try:
-            fd = os.open(
-                joined(self._source, path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            )
+            fd = open_named(joined(self._source, path), follow_links=False)
         except OSError as error:
             self._unreadable(path, error)
             return

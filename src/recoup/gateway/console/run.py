@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from recoup.app import App
 from recoup.errors import NotFound, RecoupError
+from recoup.files.named import opened, read_named
 from recoup.gateway.access import Role
 from recoup.gateway.artifacts import reporting
 from recoup.gateway.console import comparing, run_view
@@ -328,8 +329,7 @@ def _size(path: Path) -> int:
 
 def _beginning(path: Path) -> tuple[str, bool]:
     try:
-        with path.open("rb") as file:
-            body = file.read(_PATCH_BYTES_MAX + 1)
+        body = read_named(path, _PATCH_BYTES_MAX + 1)
     except OSError:
         return "", False
     return body[:_PATCH_BYTES_MAX].decode("utf-8", "replace"), len(body) > _PATCH_BYTES_MAX
@@ -337,7 +337,7 @@ def _beginning(path: Path) -> tuple[str, bool]:
 
 def _end(path: Path) -> str:
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             file.seek(max(0, _size(path) - _TAIL_BYTES_MAX))
             return file.read(_TAIL_BYTES_MAX).decode("utf-8", "replace")
     except OSError:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from recoup.files.named import require_no_database
 from recoup.probe.ports import Letter, NotDelivered
 
 LOOKED_BACK_BYTES = 1 << 20
@@ -28,6 +29,7 @@ class FileOutbox:
 
     def _append(self, letter: Letter) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        require_no_database(self._path)
         with self._path.open("ab+") as file:
             end = file.seek(0, os.SEEK_END)
             file.seek(max(0, end - LOOKED_BACK_BYTES))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from playwright.async_api import Error
 
+from recoup.files.named import read_named
 from recoup.model.outcome import Artifact
 from recoup.runtimes.browser.limits import BrowserLimits
 from recoup.runtimes.browser.session import Session
@@ -47,6 +48,6 @@ def _taken(path: Path, limit_bytes: int) -> Artifact | None:
     if not path.is_file():
         return None
     size = path.stat().st_size
-    data = path.read_bytes() if size <= limit_bytes else b""
+    data = read_named(path) if size <= limit_bytes else b""
     path.unlink()
     return Artifact("trace.zip", "application/zip", data) if data else None

@@ -1,0 +1,84 @@
+"""The ledger's file as one process has it open, and what keeps its commits from being lost."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from pathlib import Path
+
+from recoup.errors import LedgerError
+from recoup.files.held import HeldDatabase, Replaced
+from recoup.ledger.connection import create_missing, open_writer
+from recoup.ledger.loss import last_number
+from recoup.ledger.mark import Mark
+from recoup.ledger.migrations import identity_of
+
+
+class OpenedFile:
+    """Raises LedgerError.
+
+    SQLite removes the log when the last connection closes, and asks the POSIX locks whether it is the last. A process
+    that lost its locks would go on writing into a log without a name. So nobody removes the log while another process
+    holds the lock on the mark.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with contextlib.ExitStack() as undone:
+            create_missing(path)
+            self._mark = Mark(path)
+            undone.callback(self._mark.close)
+            self._mark.join()
+            marked = self._mark.read()
+            self._held = _held(path)
+            undone.callback(self._held.release)
+            self.connection = open_writer(path, marked)
+            undone.callback(self.connection.close)
+            self._held.guard()
+            self._held.opened()
+            self._mark.begin(identity_of(self.connection) or "", last_number(self.connection), marked)
+            undone.pop_all()
+
+    def require_in_place(self) -> None:
+        """Raises LedgerError: what is written now would be lost. Asked before every commit."""
+        try:
+            self._held.require_in_place()
+        except Replaced as replaced:
+            raise replaced_error(replaced.path) from None
+
+    def require_log(self) -> None:
+        """Raises LedgerError: what was written last is lost. Asked after every commit."""
+        try:
+            self._held.require_log()
+        except Replaced as replaced:
+            raise replaced_error(replaced.path) from None
+
+    def reach(self, number: int) -> None:
+        """The event with this number is durable."""
+        self._mark.reach(number)
+
+    def shorten_log(self) -> None:
+        """Copies the log into the database and empties it, if nobody reads. Not from a log that was replaced."""
+        with contextlib.suppress(sqlite3.Error, LedgerError):
+            self.require_in_place()
+            self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def close(self) -> None:
+        may_remove_log = self._held.is_in_place() and self._mark.is_last()
+        self._held.close(self.connection, may_remove_log=may_remove_log)
+        self._mark.close()
+
+
+def replaced_error(path: str) -> LedgerError:
+    hint = (
+        "Stop every Recoup process on this home, then look with `recoup doctor` and `recoup runs` at what was recorded"
+        " before you repeat anything. What was running can be resumed."
+    )
+    return LedgerError(f"the ledger's file {path} was removed or replaced while in use", hint=hint)
+
+
+def _held(path: Path) -> HeldDatabase:
+    try:
+        return HeldDatabase(path)
+    except OSError as error:
+        raise replaced_error(str(path)) from error
