@@ -85,7 +85,7 @@ def _require_no_loss(path: Path) -> None:
     # Looked at again: another process may have made them meanwhile, after the file.
     if signs and not size_bytes(path):
         raise StateError(
-            f"{path} is missing or empty, but there was one: {', '.join(signs)} exist beside it",
+            f"{path} is missing or empty, but there was one; still there: {', '.join(signs)}",
             hint=f"Restore it from a backup; or move {' and '.join(signs)} away to start over: then new tokens"
             " are made, and webhooks must be added again.",
         )

@@ -28,7 +28,7 @@ def require_present(path: Path) -> None:
             f" in another database, set RECOUP_DATABASE. To start over without them, move away: {', '.join(signs)}."
         )
         raise LedgerError(
-            f"the ledger {path} {what}, but there was one: {', '.join(signs)} exist beside it", hint=hint
+            f"the ledger {path} {what}, but there was one; still there: {', '.join(signs)}", hint=hint
         )
 
 
