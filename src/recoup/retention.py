@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -204,7 +205,7 @@ class Retention:
 
     async def _remove_evidence(self, cited: set[str], before_us: int, pruned: Pruned, told: Told) -> None:
         """Of what forgotten runs cited, and of what is old here: what no event cites any more."""
-        age_s = max(0.0, (self._clock.now().wall_us - before_us) / 1e6)
+        age_s = max(0.0, time.time() - self._clock.ahead_s - before_us / 1e6)
         here = await asyncio.to_thread(self._evidence.older_than, age_s)
         for handle in sorted(await self._uncited(here | cited, told)):
             size_bytes = self._evidence.remove(handle, age_s)

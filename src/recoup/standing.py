@@ -20,7 +20,7 @@ INTERRUPTED = 130
 PAUSE_S = 0.2
 PAUSE_MAX_S = 10.0
 SAY_EVERY_S = 60.0
-"""How often somebody who reads the log is told that the wait goes on."""
+"""Time between two lines in the log while the wait goes on."""
 T = TypeVar("T")
 _INSTEAD = {
     errno.EADDRNOTAVAIL: "Say --host 127.0.0.1, or an address that `ip address` lists.",
