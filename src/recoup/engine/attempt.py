@@ -50,6 +50,8 @@ class Passed(msgspec.Struct):
     duration_ms: int = 0
     exit_code: int | None = None
     outputs: Collected = _NO_OUTPUTS
+    private_outputs: tuple[str, ...] = ()
+    """Those of the plain ones whose originals are in the private store."""
     evidence: tuple[str, ...] = ()
     change: Change = _NO_CHANGE
     snapshot: Snapshot | None = None
@@ -434,8 +436,11 @@ class Attempts:
         return tuple((path, names) for path, names in found if names)
 
     def _undeclared(self, collected: Collected) -> str | None:
-        """An output that holds a registered secret and is not declared secret, in words; None when there is none."""
+        """An output that holds a registered secret and is not declared secret, or has a name that no record can show,
+        in words; None when there is none."""
         for name, value in collected.plain.items():
+            if self._world.redactor.masked_in(name):
+                return "the name of an output looks like a secret and would be masked in records: rename the output"
             held = self._world.redactor.found_in(msgspec.json.encode(value))
             if held or self._world.redactor.found_in(str(value).encode()):
                 return (

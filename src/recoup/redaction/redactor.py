@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
-from recoup.model.redacted import Redacted, sealed
-from recoup.redaction.documents import DocumentRedactor, readable
+from recoup.model.redacted import DocumentPath, Redacted, sealed
+from recoup.redaction.documents import DocumentRedactor, differences, readable
 from recoup.redaction.masking import MaskingStage
 from recoup.redaction.matcher import FormMatcher
 from recoup.redaction.octets import utf8
@@ -81,6 +81,15 @@ class SecretRedactor:
         if isinstance(document, msgspec.Struct):
             return sealed(self._encode(redact_struct(document, _one_after_another(stages))))
         return sealed(self._encode(_one_after_another(stages)(msgspec.json.decode(encoded))))
+
+    def masked_in(self, document: Any) -> tuple[DocumentPath, ...]:
+        """Every part is examined on its own, without a first look at the whole: what else an event holds decides
+        whether `seal` looks closer, so the answer must not depend on it."""
+        clean = _one_after_another([stage.clean for stage in self._document_stages()])
+        written = msgspec.to_builtins(document, str_keys=True)
+        if isinstance(document, msgspec.Struct):
+            return tuple(differences(written, redact_struct(document, clean)))
+        return tuple(differences(written, clean(written)))
 
     def stream(self) -> ChainedStream:
         stages: list[Stage] = [MaskingStage(self._built_matcher)]
