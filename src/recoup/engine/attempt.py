@@ -145,7 +145,7 @@ class Attempts:
             session_id=record.session_id,
             looking=await self.browsing.looking(step, record, arguments.action, policy, self._recorder.state),
             regions=tuple([check for check in step.expect if isinstance(check, RegionCheck)]),
-            secret_values=secrets_typed(self._world.redactor, arguments.action),
+            secret_values=secrets_typed(self._world.redactor, arguments),
             aside=self._job.aside,
         )
         performed = await self._world.runtimes[kind_of(step.action)].perform(order, self._hooks(record))
@@ -473,10 +473,20 @@ class Attempts:
         if self._launches(step):
             files["RECOUP_OUTPUT"] = str(self._job.files.output_path(record.index, attempt))
             if record.failure_summary is not None:
-                context = self._world.redactor.seal(retry_context(self._job.plan, step, record, attempt))
-                path = self._job.files.write_retry_context(record.index, attempt, context)
-                files["RECOUP_RETRY_CONTEXT"] = str(path)
+                files["RECOUP_RETRY_CONTEXT"] = str(self._write_retry_context(step, record, attempt))
         return Place(step, record.index, attempt, self._cwd(record.open.workspace), files, policy)
+
+    def _write_retry_context(self, step: Step, record: StepRecord, attempt: int) -> Path:
+        """For people redacted. The step gets the plan's own words: where redaction changes those, in a private file."""
+        files, context = self._job.files, retry_context(self._job.plan, step, record, attempt)
+        redacted = self._world.redactor.seal(context)
+        shown, original = (
+            files.write_retry_context(record.index, attempt, redacted),
+            msgspec.json.encode(context),
+        )
+        if redacted.data == original:
+            return shown
+        return files.write_private_retry_context(record.index, attempt, original)
 
     def _hooks(self, record: StepRecord) -> StepHooks:
         assert record.open is not None
@@ -486,9 +496,8 @@ class Attempts:
     def _retry_context(self, step: Step, record: StepRecord, attempt: int) -> dict[str, Any] | None:
         if record.failure_summary is None or not isinstance(step.action, AgentAction):
             return None
-        context = self._world.redactor.seal(retry_context(self._job.plan, step, record, attempt))
-        told: dict[str, Any] = msgspec.json.decode(context.data)
-        return told
+        context: dict[str, Any] = msgspec.to_builtins(retry_context(self._job.plan, step, record, attempt))
+        return context
 
     def _launches(self, step: Step) -> bool:
         return not self._world.runtimes[kind_of(step.action)].inline

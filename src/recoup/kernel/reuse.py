@@ -27,6 +27,7 @@ from recoup.model.plan import (
     Step,
     kind_of,
 )
+from recoup.model.redacted import holds_mask
 from recoup.model.run import RunState, StepRecord, Verdict
 from recoup.model.workspace import Baseline
 
@@ -299,6 +300,8 @@ def _gone_from_checkpoint(earlier: Earlier, step: Step, index: int) -> str | Non
         place = missing.path.rstrip("/")
         if any(path == place or path.startswith(f"{place}/") for path in paths):
             return f"its checkpoint does not hold {missing.path}, which it must leave: {missing.why}"
+        if paths and holds_mask(place):
+            return f"its checkpoint does not hold {missing.path}, a masked name that may be of a file it must leave"
     if paths and gaps.missing_count > len(gaps.missing):
         return f"its checkpoint lacks {gaps.missing_count} paths, more than are named"
     return None

@@ -91,6 +91,16 @@ class SecretRedactor:
             return tuple(differences(written, redact_struct(document, clean)))
         return tuple(differences(written, clean(written)))
 
+    def looks_like(self, text: str) -> str:
+        """What `masked_in` takes a text for, in words."""
+        if names := self.found_in(utf8(text)):
+            return f"the value of {', '.join(names)}"
+        if self._patterns is not None:
+            from recoup.redaction.patterns.naming import looks_like
+
+            return f"a value that looks like {looks_like(self._patterns, utf8(text)) or 'a secret'}"
+        return "a value that looks like a secret"
+
     def stream(self) -> ChainedStream:
         stages: list[Stage] = [MaskingStage(self._built_matcher)]
         if self._patterns is not None:

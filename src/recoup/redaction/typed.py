@@ -14,7 +14,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
 
-from recoup.model.ident import STRUCTURAL
+from recoup.model.ident import NAMED_BY_KEY, STRUCTURAL
 from recoup.redaction.documents import free_key
 
 Clean = Callable[[Any], Any]
@@ -82,8 +82,30 @@ def _walk_entries(node: dict[Any, Any], key_type: Any, value_type: Any, clean: C
     walked: dict[Any, Any] = {}
     for key, one in node.items():
         name = free_key(clean(key), walked) if key_type is str else key
-        walked[name] = _walk(one, value_type, clean)
+        walked[name] = _walk_named(key, _walk(one, value_type, clean), value_type, clean)
     return walked
+
+
+def _walk_named(key: Any, node: Any, annotation: Any, clean: Clean) -> Any:
+    """With the texts whose meaning their struct's key says redacted together with it."""
+    if not (
+        isinstance(annotation, type) and issubclass(annotation, msgspec.Struct) and isinstance(node, dict)
+    ):
+        return node
+    texts = {field: node[field] for field in _named_by_key(annotation) if isinstance(node.get(field), str)}
+    return {**node, **{field: next(iter(clean({key: text}).values())) for field, text in texts.items()}}
+
+
+@cache
+def _named_by_key(struct: type[msgspec.Struct]) -> tuple[str, ...]:
+    return tuple(name for name, annotation in _fields(struct).items() if _is_marked(annotation, NAMED_BY_KEY))
+
+
+def _is_marked(annotation: Any, mark: str) -> bool:
+    if get_origin(annotation) in (Union, UnionType):
+        return any(_is_marked(part, mark) for part in get_args(annotation))
+    metas = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
+    return any(isinstance(meta, msgspec.Meta) and bool((meta.extra or {}).get(mark)) for meta in metas)
 
 
 @cache
@@ -93,8 +115,7 @@ def _fields(struct: type[msgspec.Struct]) -> Mapping[str, Any]:
 
 def _is_structural(annotation: Any) -> bool:
     if get_origin(annotation) is Annotated:
-        metas = get_args(annotation)[1:]
-        return any(isinstance(meta, msgspec.Meta) and (meta.extra or {}).get(STRUCTURAL) for meta in metas)
+        return _is_marked(annotation, STRUCTURAL)
     return isinstance(annotation, type) and issubclass(annotation, enum.Enum)
 
 
