@@ -10,7 +10,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from recoup.desk.approvals import new_ref
-from recoup.errors import UsageError
 from recoup.gateway.answering import document
 from recoup.gateway.described import Responses
 from recoup.gateway.desk_shapes import Approval
@@ -18,7 +17,6 @@ from recoup.gateway.house import house_of, principal_of
 from recoup.gateway.routing import KEY_HEADER
 from recoup.kernel.approvals import approval_document, needs_approval
 from recoup.model.events import ApprovalRequested, Pinned
-from recoup.ports import Redactor
 
 _NOTHING: Final = Pinned()
 
@@ -51,7 +49,6 @@ async def ask_first(
         if isinstance(wanted, dict)
         else wanted.model_dump(mode="json", by_alias=True, exclude_unset=True)
     )
-    _must_be_recordable(house.app.redactor, body)
     asked = ApprovalRequested(
         ref=_ref(request),
         by=principal.actor,
@@ -67,18 +64,6 @@ async def ask_first(
     await house.app.chores()
     told = approval_document(approval, house.app.world.clock.now())
     return document(request, told, status=202, headers={"Location": f"/api/approvals/{approval.ref}"})
-
-
-def _must_be_recordable(redactor: Redactor, body: dict[str, Any]) -> None:
-    """What is approved is carried out as it was recorded, and records are redacted. Raises UsageError."""
-    masked = [path for path in redactor.masked_in(body) if path[:1] != ("reason",)]
-    if masked:
-        where = ".".join(map(str, masked[0]))
-        raise UsageError(
-            f"{where} holds text that is masked in records, so the request cannot wait for approval: it would be "
-            "carried out with the masked text",
-            hint="Submit the plan by planPath, and let steps read such values where the workers are.",
-        )
 
 
 def _ref(request: Request) -> str:
