@@ -31,6 +31,7 @@ from recoup.model.events import AttemptFinished
 from recoup.model.plan import Plan
 from recoup.model.run import RunState
 from recoup.settings import read_settings
+from recoup.testing.postgres import PostgresServer
 
 URL = "postgres://" + "user:" + "pass" + "@localhost:5432/foobar"
 INTEGRITY = (
@@ -84,7 +85,7 @@ def readable(text: str) -> bool:
     return "\0" not in text and "${{" not in text and "$${{" not in text
 
 
-texts = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=40)
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
 written = st.one_of(
     texts, st.builds(lambda before, seed, after: before + seed + after, texts, st.sampled_from(SEEDS), texts)
 ).filter(readable)
@@ -414,9 +415,16 @@ async def test_a_retry_is_told_the_plans_own_words_and_people_the_masked_ones(tm
 # Other machines
 
 
-async def test_another_machine_gets_the_originals_through_the_depot(tmp_path: Path) -> None:
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+async def test_another_machine_gets_the_originals_through_the_depot(
+    tmp_path: Path, database: str, request: pytest.FixtureRequest
+) -> None:
     (tmp_path / "shared").mkdir()
-    a, b = Machine(tmp_path, "a"), Machine(tmp_path, "b")
+    shared = {}
+    if database == "postgresql":
+        server: PostgresServer = request.getfixturevalue("postgres")
+        shared = {"RECOUP_DATABASE": server.prepared_database(), "RECOUP_EVIDENCE": ""}
+    a, b = Machine(tmp_path, "a", **shared), Machine(tmp_path, "b", **shared)
     run_id = await a.submit(parse_plan(PLAN, "plan", tmp_path), url=URL)
 
     def halt(_app: App, driver: Any, event: Any) -> None:

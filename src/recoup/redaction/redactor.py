@@ -15,7 +15,7 @@ from recoup.redaction.documents import DocumentRedactor, differences, readable
 from recoup.redaction.masking import MaskingStage
 from recoup.redaction.matcher import FormMatcher
 from recoup.redaction.octets import utf8
-from recoup.redaction.typed import Clean, redact_struct, says_anything
+from recoup.redaction.typed import Clean, named_pairs, redact_struct, says_anything
 
 if TYPE_CHECKING:
     from recoup.redaction.patterns.compiled import PatternSet
@@ -75,7 +75,10 @@ class SecretRedactor:
             encoded = self._encode(readable(msgspec.to_builtins(document, str_keys=True)))
         if isinstance(document, msgspec.Struct) and not says_anything(document):
             return sealed(encoded)
-        stages = [stage.clean for stage in self._document_stages() if not stage.is_clean(encoded)]
+        looked_at = [encoded]
+        if isinstance(document, msgspec.Struct):
+            looked_at += map(self._encode, named_pairs(document))
+        stages = [stage.clean for stage in self._document_stages() if not all(map(stage.is_clean, looked_at))]
         if not stages:
             return sealed(encoded)
         if isinstance(document, msgspec.Struct):

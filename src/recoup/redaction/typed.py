@@ -6,7 +6,7 @@ What was stored can therefore always be read back, whatever was registered as a 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from operator import attrgetter
 from types import NoneType, UnionType
@@ -29,6 +29,36 @@ def redact_struct(document: msgspec.Struct, clean: Clean) -> Any:
 def says_anything(document: msgspec.Struct) -> bool:
     """Whether any part of it that may hold free text holds something: most facts are structure alone."""
     return any(_texts_in(type(document))(document))
+
+
+def named_pairs(document: msgspec.Struct) -> Iterator[dict[str, str]]:
+    """The texts whose meaning the key of their struct says, each with that key. In the encoded document the two stand
+    apart."""
+    for name in _holders_of_named(type(document)):
+        value = getattr(document, name)
+        if isinstance(value, msgspec.Struct):
+            yield from named_pairs(value)
+        elif isinstance(value, dict):
+            for key, one in value.items():
+                struct: type[msgspec.Struct] = type(one)
+                texts = (getattr(one, field) for field in _named_by_key(struct))
+                yield from ({key: text} for text in texts if isinstance(text, str))
+
+
+@cache
+def _holders_of_named(struct: type[msgspec.Struct]) -> tuple[str, ...]:
+    return tuple(field.name for field in msgspec.structs.fields(struct) if _holds_named(field.type))
+
+
+def _holds_named(annotation: Any) -> bool:
+    if get_origin(annotation) is dict:
+        annotation = get_args(annotation)[1]
+        return _is_struct(annotation) and bool(_named_by_key(annotation))
+    return _is_struct(annotation) and bool(_holders_of_named(annotation))
+
+
+def _is_struct(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, msgspec.Struct)
 
 
 @cache
