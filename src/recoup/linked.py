@@ -10,8 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from recoup.engine.arguments import digest_now
+from recoup.engine.arguments import digests_now
 from recoup.engine.lease import LeaseLifeline
+from recoup.engine.originals import private_references
 from recoup.engine.reusing import find_reuse
 from recoup.engine.world import EarlierRun, Job, World
 from recoup.errors import NotFound, UsageError
@@ -80,7 +81,10 @@ class LinkedRuns(msgspec.Struct, frozen=True):
             return
         async for relative in self._relatives(state.run_id):
             for step in left:
-                if repeated(relative, step, digest_now(step, job, state)):
+                digests = digests_now(
+                    step, job, state, self.world.redactor, private_then=private_references(relative.state)
+                )
+                if repeated(relative, step, digests):
                     other = relative.state.run_id
                     raise UsageError(
                         f"{step.id} was done, or may have been, in run {other}, which is linked to this one, "
@@ -122,6 +126,6 @@ def _private_plan(files: RunFolder) -> bytes:
         return files.plan_path.read_bytes()
     except FileNotFoundError:
         raise NotFound(
-            "the plan of this run holds a secret and is kept on the machine that began it",
-            hint="Resume it there.",
+            "the original of this run's plan is not here: records hold a redacted one, which is never executed",
+            hint="Resume it on the machine that began it, or set RECOUP_KEY to the same text on all machines.",
         ) from None

@@ -17,7 +17,7 @@ from recoup.model.outcome import Collected, Examined, Order, Outcome, Progress, 
 from recoup.model.plan import Check, Output, PageCheck
 from recoup.model.policy import Policy, WrittenPolicy
 from recoup.model.process import Ended, ProcessSpec
-from recoup.model.redacted import Redacted
+from recoup.model.redacted import DocumentPath, Redacted
 from recoup.model.run import RunState, StepRecord, WorkflowState
 from recoup.model.storage import (
     COUNTED_MAX,
@@ -338,6 +338,11 @@ class Redactor(Protocol):
 
     def seal(self, document: Any) -> Redacted:
         """The document (a msgspec struct or plain data) as JSON with every string in it redacted."""
+        ...
+
+    def masked_in(self, document: Any) -> tuple[DocumentPath, ...]:
+        """Where the document (a struct or plain data) holds text that a record of it may show differently, in any
+        event that carries it. Whatever `seal` changes is among these."""
         ...
 
     def picture(self, image: bytes) -> Redacted:
@@ -693,3 +698,7 @@ class RunFiles(Protocol):
     def write_attempt_state(self, step_index: int, attempt: int, document: Redacted) -> None: ...
 
     def write_retry_context(self, step_index: int, attempt: int, document: Redacted) -> Path: ...
+
+    def write_private_retry_context(self, step_index: int, attempt: int, document: bytes) -> Path:
+        """The same for the step alone, with the plan's original words."""
+        ...

@@ -107,6 +107,19 @@ async def test_a_flow_ends_and_what_was_found_exactly_is_remembered_once_it_is_p
     assert len(await facts(house, ev.TargetObserved, targets_stream("workflow"))) == 1, "nothing new"
 
 
+async def test_an_element_that_records_mask_is_observed_once_and_not_in_every_run(tmp_path: Path) -> None:
+    """The page always differs from the record; that is not news."""
+    secret = "word-" + "in-the-link"
+    element = msgspec.structs.replace(APPROVE, href=f"/go?t={secret}")
+    house = House(tmp_path, browser=ScriptedBrowser(site(element, TOTAL)))
+    house.redactor.register("word", secret)
+    for run_id in ("run-1", "run-2", "run-3"):
+        await house.run(PLAN, run_id)
+    (observed,) = await facts(house, ev.TargetObserved, targets_stream("workflow"))
+    assert secret not in observed.element.href
+    await house.ledger.close()
+
+
 async def test_a_target_that_changed_is_healed_proven_and_told(house: House) -> None:
     browser(house).site.pages = site(CONFIRM, TOTAL).pages
     browser(house).guesses = {"Approve": Guess("Confirm", 0.9)}

@@ -376,10 +376,10 @@ async def test_what_needs_a_key_is_not_fit_for_the_fleet_without_one(tmp_path: P
     with_workspace, plain = small(tmp_path), plan_at(tmp_path, "{id: a, run: 'true'}")
     async with keyless.open() as app:
         assert app.shipping is not None
-        app.shipping.must_be_fit(plain, redacted=False)
-        for plan, redacted in ((with_workspace, False), (plain, True)):
+        app.shipping.must_be_fit(plain, None)
+        for plan, private in ((with_workspace, None), (plain, "text that is redacted")):
             with pytest.raises(SettingsError, match="RECOUP_KEY"):
-                app.shipping.must_be_fit(plan, redacted)
+                app.shipping.must_be_fit(plan, private)
     run_id = await keyless.submit(with_workspace)
     assert (await keyless.drive(run_id)).status == "succeeded"
     assert not (tmp_path / "shared" / "depot").exists(), "nothing private leaves the machine"

@@ -62,8 +62,8 @@ def _methods_of_suites(module: ast.Module) -> list[str]:
     ]
 
 
-def test_all_faults_are_there_in_order() -> None:
-    assert len(PARTS) >= 34
+def test_the_faults_are_numbered_in_order() -> None:
+    assert len(PARTS) >= 37
     assert [part.split()[0] for part in PARTS] == [f"F{number}" for number in range(1, len(PARTS) + 1)]
 
 

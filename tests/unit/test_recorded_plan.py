@@ -91,3 +91,16 @@ def test_an_address_is_expected_as_far_as_it_is_sure() -> None:
     assert expected("https://a.example/search?q=1") == [{"url": "**/search?**"}]
     assert expected("https://a.example/app#/items") == [{"url": "**/app#/items"}]
     assert expected("https://a.example/") is None
+
+
+def test_an_address_or_option_that_looks_like_a_secret_becomes_an_input() -> None:
+    """Masked in the plan it would be a different address."""
+    goto = Deed(action=BrowserAction(verb=BrowserVerb.GOTO, value=f"https://x.example/?t={HIDDEN}"))
+    field = Target(label="Account")
+    select = Deed(action=BrowserAction(verb=BrowserVerb.SELECT, target=field, values=(HIDDEN, "plain")))
+    plan = recorded_plan("p", [goto, goto, select], lambda text: text.replace(HIDDEN, "[redacted]"))
+    assert plan["inputs"] == {"address": {"required": True}, "account": {"required": True}}
+    steps = plan_from_data(plan).steps
+    actions = [step.action for step in steps if isinstance(step.action, BrowserAction)]
+    assert actions[0].value == actions[1].value == "${{ inputs.address }}"
+    assert actions[2].values == ("${{ inputs.account }}", "plain")

@@ -162,3 +162,16 @@ def test_keys_of_a_struct_that_become_equal_keep_their_values_apart() -> None:
     redactor.register("SECOND", SECRET.upper())
     sealed = redactor.seal(Numbered({SECRET: 1, SECRET.upper(): 2}))
     assert sorted(msgspec.json.decode(sealed.data)["by_name"].values()) == [1, 2]
+
+
+def test_the_default_of_an_input_is_redacted_together_with_its_name() -> None:
+    from recoup.app import environment_redactor
+    from recoup.model.plan import Input, Plan, RunAction, Step
+
+    word = "Tr0ub4dor" + "3xyz99"
+    inputs = {"password": Input(default=word), "colour": Input(default=word)}
+    plan = Plan(name="p", steps=(Step(id="a", action=RunAction("true")),), inputs=inputs)
+    redactor = environment_redactor({})
+    assert redactor.masked_in(plan) == (("inputs", "password", "default"),)
+    stored = msgspec.json.decode(redactor.seal(plan).data, type=Plan)
+    assert stored.inputs["password"].default == "[redacted]" and stored.inputs["colour"].default == word

@@ -322,7 +322,7 @@ PAY = plan_of(step("a"), step("pay", repeat=Repeat.NEVER), step("c"))
 
 
 def test_a_step_that_is_done_and_must_not_be_repeated_is_never_performed_again() -> None:
-    same = {"pay": args(PAY.steps[1])}
+    same = {"pay": {args(PAY.steps[1])}}
     for answer in (
         reuse(all_done(PAY), PAY, from_step="a", later_digests=same),
         reuse(all_done(PAY), replaced(0, env={"A": "1"})(PAY), later_digests=same),
@@ -334,7 +334,7 @@ def test_a_step_that_is_done_and_must_not_be_repeated_is_never_performed_again()
 
 
 def test_with_other_arguments_it_is_another_deed() -> None:
-    answer = reuse(all_done(PAY), PAY, from_step="a", later_digests={"pay": "sha256:another customer"})
+    answer = reuse(all_done(PAY), PAY, from_step="a", later_digests={"pay": {"sha256:another customer"}})
     assert answer.refusal is None
 
 
@@ -349,7 +349,7 @@ def test_an_unknown_outcome_of_such_a_step_is_not_tried_again_either() -> None:
 
 def test_what_another_run_that_goes_on_from_the_same_one_has_done_is_done() -> None:
     here = told(PAY, *performed(PAY, 0), started(PAY, 1, pre_state="t1"), failed(PAY, 1))
-    answer = reuse(with_family(here, [all_done(PAY)]), PAY, later_digests={"pay": args(PAY.steps[1])})
+    answer = reuse(with_family(here, [all_done(PAY)]), PAY, later_digests={"pay": {args(PAY.steps[1])}})
     assert "pay was done in run old and must not be repeated" in (answer.refusal or "")
 
 

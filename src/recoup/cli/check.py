@@ -15,6 +15,7 @@ from recoup.cli.output import json_option, print_json, seconds, settings_of
 from recoup.errors import InvalidPlan, Problem
 
 if TYPE_CHECKING:
+    from recoup.cli.masked_values import MaskedValue
     from recoup.model.plan import Handler, Plan, Step
     from recoup.model.policy import Policy
 
@@ -33,6 +34,7 @@ def check(ctx: click.Context, plan: Path, as_json: bool) -> None:
     Example:
       recoup check plan.yaml
     """
+    from recoup.cli.masked_values import masked_values
     from recoup.cli.run import read_plan_of, read_policy_of
 
     settings = settings_of(ctx)
@@ -44,8 +46,10 @@ def check(ctx: click.Context, plan: Path, as_json: bool) -> None:
         *_notes_on_healing(parsed, policy),
         *_notes_on_this_machine(parsed),
     ]
+    masked = masked_values(parsed, plan, policy)
+    notes += [value.note for value in masked]
     if as_json:
-        print_json(_document(parsed, notes))
+        print_json(_document(parsed, notes, masked))
         return
     click.echo(f"{plan}: {parsed.name}, {_count(len(parsed.steps), 'step')}, nothing wrong")
     for line in _lines(parsed, policy):
@@ -156,7 +160,7 @@ def _works(plan: Plan) -> Iterator[tuple[str, Step | Handler]]:
             yield from ((f"steps[{index}].{key}[{n}]", handler) for n, handler in enumerate(handlers))
 
 
-def _document(plan: Plan, notes: list[str]) -> dict[str, Any]:
+def _document(plan: Plan, notes: list[str], masked: list[MaskedValue]) -> dict[str, Any]:
     import msgspec
 
     from recoup.kernel.canonical import digest
@@ -168,6 +172,7 @@ def _document(plan: Plan, notes: list[str]) -> dict[str, Any]:
         "planDigest": digest(msgspec.to_builtins(plan)),
         "problems": [],
         "notes": notes,
+        "masked": msgspec.to_builtins(masked),
     }
 
 

@@ -16,6 +16,7 @@ from recoup.heals.accepting import accepted_text, must_be_unchanged, replace_pla
 from recoup.heals.desk import Heal, Heals
 from recoup.kernel.reviewing import SURE_MIN, HealState, Word, heal_document
 from recoup.model.policy import Policy
+from recoup.ports import Redactor
 
 
 def plan_path(heal: Heal, plan: Path | None) -> Path:
@@ -29,8 +30,11 @@ def plan_path(heal: Heal, plan: Path | None) -> Path:
 class Accepting:
     """Some heals on their way into their plans. `one`: what cannot be accepted is an error, not left alone."""
 
-    def __init__(self, desk: Heals, policy: Policy, plan: Path | None, *, one: bool) -> None:
+    def __init__(
+        self, desk: Heals, policy: Policy, plan: Path | None, redactor: Redactor, *, one: bool
+    ) -> None:
         self._desk = desk
+        self._redactor = redactor
         self._policy = policy
         self._plan = plan
         self._one = one
@@ -53,7 +57,7 @@ class Accepting:
             if path not in self._before:
                 self._before[path] = read_plan_text(path, self._policy)
             if not self._one:
-                must_be_unchanged(heal, self._before[path])
+                must_be_unchanged(heal, self._before[path], self._redactor)
             text = self._after.get(path, self._before[path])
             self._after[path] = accepted_text(heal, text, self._policy)
             self.heals.append(heal)

@@ -197,7 +197,7 @@ def accept(
 
         desk = _desk(app)
         found = await _sure(desk, workflow) if sure else [await _found(app, heal_name or "")]
-        accepting = Accepting(desk, await _policy(app), plan, one=not sure)
+        accepting = Accepting(desk, await _policy(app), plan, app.redactor, one=not sure)
         accepting.prepare(found)
         if not as_json:
             accepting.show()

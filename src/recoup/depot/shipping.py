@@ -49,24 +49,25 @@ class Shipping:
     def secrets(self, run_id: str, files: RunFolder, inner: Secrets, epoch: int) -> Secrets:
         """Those of a driver whose lease has this epoch."""
         if self._seal is None:
-            return inner
+            return _ShippedSecrets(inner, files, epoch)
         belongings = self._belongings(run_id, files)
-        return _ShippedSecrets(inner, lambda: belongings.send(epoch))
+        return _ShippedSecrets(inner, files, epoch, lambda: belongings.send(epoch))
 
     # The life of a run
 
-    def must_be_fit(self, plan: Plan, redacted: bool) -> None:
-        """Another machine can drive it. Raises SettingsError."""
-        what = kept_private(plan, redacted)
+    def must_be_fit(self, plan: Plan, private: str | None) -> None:
+        """Another machine can drive it. `private`: what of its submission is in the private store only, in words.
+        Raises SettingsError."""
+        what = kept_private(plan, private)
         if self._seal is None and what is not None:
             raise SettingsError(
                 f"{plan.name} has {what}, and without RECOUP_KEY nothing of that may leave this machine",
                 hint=f"{_SET_KEY} Or drive it here: recoup run.",
             )
 
-    async def submitted(self, run_id: str, files: RunFolder, plan: Plan, redacted: bool) -> None:
+    async def submitted(self, run_id: str, files: RunFolder, plan: Plan, private: str | None) -> None:
         """Before the ledger knows the run: what it keeps for itself is sent, and this machine is up to date."""
-        if kept_private(plan, redacted) is None:
+        if kept_private(plan, private) is None:
             return
         _note(files, [0])
         if self._seal is not None:
@@ -75,7 +76,7 @@ class Shipping:
     async def enter(self, state: RunState, files: RunFolder, inner: GitWorkspaces | None, epoch: int) -> None:
         """A driver comes to the run, with a lease of this epoch. Whatever another one has made of it since it was last
         driven on this machine is fetched, and what lies here of its workspaces is no longer true."""
-        private = kept_private(state.plan, state.plan_redacted)
+        private = kept_private(state.plan, _private_now(state))
         if private is None:
             return
         is_stale = state.epoch not in _driven(files, state)
@@ -132,10 +133,15 @@ class Shipping:
 
 
 class _ShippedSecrets:
-    """The vault of a run, sent when it is settled."""
+    """The vault of a run, sent when it is settled. Without a key nothing is sent: then only this machine can drive
+    the run, and the note says that it is this one."""
 
-    def __init__(self, inner: Secrets, send: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self, inner: Secrets, files: RunFolder, epoch: int, send: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
         self._inner = inner
+        self._files = files
+        self._epoch = epoch
         self._send = send
 
     def put(self, name: str, value: str) -> None:
@@ -143,7 +149,11 @@ class _ShippedSecrets:
 
     async def settle(self) -> None:
         await self._inner.settle()
-        await self._send()
+        if not _note_path(self._files).exists():
+            # Its plan promised nothing private; an output turned out to be.
+            _note(self._files, [self._epoch])
+        if self._send is not None:
+            await self._send()
 
     def get(self, name: str) -> str:
         return self._inner.get(name)
@@ -155,12 +165,20 @@ class _ShippedSecrets:
         return self._inner.mac(value)
 
 
-def kept_private(plan: Plan, redacted: bool) -> str | None:
+def _private_now(state: RunState) -> str | None:
+    """What records of the run show redacted, in words."""
+    if state.plan_redacted or state.private_inputs:
+        return "text that records show redacted"
+    steps = [record.step_id for record in state.steps if record.private_outputs]
+    return f"an output of {steps[0]} that records show redacted" if steps else None
+
+
+def kept_private(plan: Plan, private: str | None) -> str | None:
     """What of it no other machine may have unless it is encrypted, in words. None: nothing."""
     if plan.workspace is not None:
         return "a workspace"
-    if redacted:
-        return "a secret in its plan"
+    if private is not None:
+        return private
     if any(isinstance(step.action, BrowserAction) for step in plan.steps):
         return "a browser"
     outputs = [output for step in plan.steps for output in step.outputs.values()]

@@ -56,11 +56,20 @@ class _Inputs:
         self.data: dict[str, Any] = {}
         self._names = _Names()
         self._secrets: dict[int | str, str] = {}
+        self._texts: dict[str, str] = {}
 
     def secret(self, which: int | str, target: Target | None) -> str:
         if which not in self._secrets:
             self._secrets[which] = self._new(target, "secret", {"required": True, "secret": True})
         return _reference(self._secrets[which])
+
+    def text(self, value: str, target: Target | None, otherwise: str) -> str:
+        """For a text that looks like a secret where none may stand: a masked one would be a different text."""
+        if self.clean(value) == value:
+            return literal(value)
+        if value not in self._texts:
+            self._texts[value] = self._new(target, otherwise, {"required": True})
+        return _reference(self._texts[value])
 
     def file(self, target: Target | None) -> str:
         return _reference(self._new(target, "file", {"required": True}))
@@ -90,9 +99,10 @@ def _filled(deed: Deed, inputs: _Inputs) -> BrowserAction:
     action, clean = deed.action, inputs.clean
     target = None if action.target is None else _clean_target(action.target, clean)
     value = _value(deed, inputs)
-    values = tuple(literal(clean(one)) for one in action.values)
     if action.verb is BrowserVerb.UPLOAD:
         values = tuple(inputs.file(action.target) for _ in action.values)
+    else:
+        values = tuple(inputs.text(option, action.target, "option") for option in action.values)
     dialog = action.dialog
     if dialog is not None and dialog.text is not None:
         dialog = msgspec.structs.replace(dialog, text=literal(clean(dialog.text)))
@@ -107,6 +117,8 @@ def _value(deed: Deed, inputs: _Inputs) -> str | None:
         return None
     if deed.action.verb is BrowserVerb.FILL and inputs.clean(value) != value:
         return inputs.secret(value, deed.action.target)
+    if deed.action.verb is BrowserVerb.GOTO:
+        return inputs.text(value, None, "address")
     return literal(inputs.clean(value))
 
 

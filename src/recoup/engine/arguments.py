@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from enum import Enum
 from typing import Any
 
 import msgspec
 
+from recoup.engine.originals import INPUTS, Originals, outputs_of
 from recoup.engine.world import Job, World
 from recoup.kernel.canonical import digest, digest_of_texts
 from recoup.kernel.template import (
@@ -29,8 +33,10 @@ from recoup.model.plan import (
     RunAction,
     Step,
 )
-from recoup.model.run import RunState
+from recoup.model.redacted import MASK
+from recoup.model.run import RunState, StepRecord
 from recoup.model.target import SHORT
+from recoup.ports import Redactor
 
 Outputs = Mapping[str, Mapping[str, Any]]
 
@@ -41,75 +47,170 @@ class Arguments(msgspec.Struct, frozen=True):
     action: Action
     env: dict[str, str]
     digest: str
+    plain_digest: str | None = None
+    """Of arguments with private values: the digest that a record has if nothing in them was private then. Never
+    stored: the values could be guessed from it."""
+
+
+class Fresh(msgspec.Struct, frozen=True):
+    """Outputs that are not folded yet, by step."""
+
+    values: Outputs = {}
+    """As steps get them."""
+    recorded: Outputs = {}
+    """As records have them, where that differs."""
+    private: frozenset[str] = frozenset()
+    """The references among them whose values are private."""
+
+
+class View(Enum):
+    """What a scope gives for values that records must not show. Secret values are declared so in the plan; private ones
+    are those that redaction changes."""
+
+    ORIGINAL = "original"
+    """What steps get."""
+    DIGEST = "digest"
+    """Keyed hashes: values can be told apart and not guessed."""
+    PLAIN_DIGEST = "plain_digest"
+    """Keyed hashes of secret values, private ones as they are."""
+    RECORDED = "recorded"
+    """Keyed hashes of secret values, private ones as records have them."""
 
 
 class Scope(Mapping[str, Any]):
-    """Every name that a template may use, looked up when it is used. `fresh`: outputs that are not folded yet."""
+    """Every name that a template may use, looked up when it is used."""
 
     def __init__(
-        self, job: Job, state: RunState, fresh: Outputs | None = None, *, masked: bool = False
+        self,
+        job: Job,
+        state: RunState,
+        fresh: Fresh | None = None,
+        view: View = View.ORIGINAL,
+        private_too: frozenset[str] = frozenset(),
     ) -> None:
+        """`private_too`: references that count as private here whatever redaction makes of them now."""
         self._job = job
         self._state = state
-        self._fresh = fresh or {}
-        self._masked = masked
-        """Secret values are told apart but not shown: for digests."""
+        self._fresh = fresh or Fresh()
+        self._view = view
+        self._private_too = private_too
 
     def __getitem__(self, name: str) -> Any:
-        value, secret = self._find(name.split("."), name)
-        return self._job.secrets.mac(str(value)) if secret and self._masked else value
-
-    def __iter__(self) -> Iterator[str]:
-        yield from ("run.id", "run.workflow")
-        yield from (f"inputs.{name}" for name in self._job.plan.inputs)
-        for record in self._state.steps:
-            names = (*record.outputs, *record.secret_outputs, *self._fresh.get(record.step_id, ()))
-            yield from (f"steps.{record.step_id}.outputs.{name}" for name in names)
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-    def _find(self, parts: list[str], name: str) -> tuple[Any, bool]:
+        parts = name.split(".")
         match parts:
             case ["run", "id"]:
-                return self._job.run_id, False
+                return self._job.run_id
             case ["run", "workflow"]:
-                return self._state.workflow, False
+                return self._state.workflow
             case ["inputs", *rest]:
                 return self._input(".".join(rest), name)
             case ["steps", *_]:
                 return self._output(name)
         raise KeyError(name)
 
-    def _input(self, key: str, name: str) -> tuple[Any, bool]:
-        spec, value = self._job.plan.inputs[key], self._state.inputs.get(key)
-        if spec.secret and value is not None:
-            return self._job.secrets.get(name), True
-        return value or "", spec.secret
+    def __iter__(self) -> Iterator[str]:
+        yield from ("run.id", "run.workflow")
+        yield from (f"inputs.{name}" for name in self._job.plan.inputs)
+        for record in self._state.steps:
+            names = (*record.outputs, *record.secret_outputs, *self._fresh.values.get(record.step_id, ()))
+            yield from (f"steps.{record.step_id}.outputs.{name}" for name in names)
 
-    def _output(self, name: str) -> tuple[Any, bool]:
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def seen_as(self, view: View) -> Scope:
+        return Scope(self._job, self._state, self._fresh, view, self._private_too)
+
+    def is_private(self, name: str) -> bool:
+        if name in self._private_too or name in self._fresh.private:
+            return True
         step_id, _, key = name.removeprefix("steps.").rpartition(".outputs.")
-        record = next((one for one in self._state.steps if one.step_id == step_id), None)
+        if not step_id:
+            return name.removeprefix("inputs.") in self._state.private_inputs
+        record = self._record(step_id)
+        return record is not None and key in (record.private_outputs or ())
+
+    def _record(self, step_id: str) -> StepRecord | None:
+        return next((record for record in self._state.steps if record.step_id == step_id), None)
+
+    def _input(self, key: str, name: str) -> Any:
+        spec, value = self._job.plan.inputs[key], self._state.inputs.get(key)
+        if spec.secret:
+            return self._secret(self._job.secrets.get(name) if value is not None else "")
+        if key in self._state.private_inputs:
+            return self._private(lambda: Originals(self._job.secrets).get(INPUTS, key), lambda: value)
+        return self._plain(name, value or "")
+
+    def _output(self, name: str) -> Any:
+        step_id, _, key = name.removeprefix("steps.").rpartition(".outputs.")
+        record = self._record(step_id)
         if record is None:
             raise KeyError(name)
         declared = self._job.plan.steps[record.index].outputs.get(key)
         secret = declared is not None and declared.secret
-        if key in self._fresh.get(step_id, {}):
-            return self._fresh[step_id][key], secret
+        if key in self._fresh.values.get(step_id, {}):
+            return self._fresh_output(name, step_id, key, secret)
         if key in record.secret_outputs:
-            return self._job.secrets.get(name), True
-        return record.outputs[key], secret
+            return self._secret(self._job.secrets.get(name))
+        if key in (record.private_outputs or ()):
+            entry, recorded = outputs_of(step_id), record.outputs[key]
+            return self._private(lambda: Originals(self._job.secrets).get(entry, key), lambda: recorded)
+        return self._secret(record.outputs[key]) if secret else self._plain(name, record.outputs[key])
+
+    def _fresh_output(self, name: str, step_id: str, key: str, secret: bool) -> Any:
+        value = self._fresh.values[step_id][key]
+        if secret:
+            return self._secret(value)
+        if name in self._fresh.private:
+            recorded = self._fresh.recorded.get(step_id, {})
+            return self._private(lambda: value, lambda: recorded.get(key, _NOT_SHOWN))
+        return self._plain(name, value)
+
+    def _secret(self, value: Any) -> Any:
+        return value if self._view is View.ORIGINAL else self._job.secrets.mac(str(value))
+
+    def _private(self, original: Callable[[], Any], recorded: Callable[[], Any]) -> Any:
+        if self._view is View.RECORDED:
+            return recorded()
+        return self._hashed(original()) if self._view is View.DIGEST else original()
+
+    def _plain(self, name: str, value: Any) -> Any:
+        hashed = self._view is View.DIGEST and name in self._private_too
+        return self._hashed(value) if hashed else value
+
+    def _hashed(self, value: Any) -> str:
+        """A text and another value that is written like it are told apart."""
+        return self._job.secrets.mac(
+            value if isinstance(value, str) else f"json:{json.dumps(value, sort_keys=True)}"
+        )
+
+
+_NOT_SHOWN = MASK.decode()
 
 
 def arguments_of(
-    step: Step | Handler, job: Job, state: RunState, secret: frozenset[str], fresh: Outputs | None = None
+    step: Step | Handler, job: Job, state: RunState, secret: frozenset[str], fresh: Fresh | None = None
 ) -> Arguments:
     """Raises TemplateError when a reference has no value."""
-    action, env = _substituted(step, Scope(job, state, fresh), secret)
-    shown_action, shown_env = action, env
+    scope = Scope(job, state, fresh)
+    action, env = _substituted(step, scope, secret)
+    if any(map(scope.is_private, names_in(step))):
+        return Arguments(action, env, _private_digest(step, scope), _plain_digest(step, scope, secret))
     if secret:
-        shown_action, shown_env = _substituted(step, Scope(job, state, fresh, masked=True), secret)
-    return Arguments(action, env, _digest(shown_action, shown_env))
+        return Arguments(action, env, _plain_digest(step, scope, secret))
+    return Arguments(action, env, _digest(action, env))
+
+
+def _plain_digest(step: Step | Handler, scope: Scope, secret: frozenset[str]) -> str:
+    return _digest(*_substituted(step, scope.seen_as(View.PLAIN_DIGEST), secret))
+
+
+def _private_digest(step: Step | Handler, scope: Scope) -> str:
+    """Of the step as it is written beside its values: a keyed hash cannot stand wherever the value can, such as where
+    bash calculates."""
+    hashed = scope.seen_as(View.DIGEST)
+    values = {name: hashed[name] for name in names_in(step)}
+    return digest({"action": msgspec.to_builtins(step.action), "env": step.env, "values": values})
 
 
 def fixed_arguments(step: Step) -> Arguments | None:
@@ -119,12 +220,29 @@ def fixed_arguments(step: Step) -> Arguments | None:
     return Arguments(step.action, step.env, _digest(step.action, step.env))
 
 
-def digest_now(step: Step, job: Job, state: RunState) -> str | None:
-    """Of what it would be given; None: not known before the steps before it have run."""
+def digests_now(
+    step: Step,
+    job: Job,
+    state: RunState,
+    redactor: Redactor,
+    fresh: Fresh | None = None,
+    private_then: frozenset[str] = frozenset(),
+) -> frozenset[str] | None:
+    """Every digest under which the arguments that it would be given may be recorded: as they are now; with the values
+    that were private when they were recorded (`private_then`); and by a version that ran the redacted text. None: not
+    known before the steps before it have run."""
+    secret = secret_names(job.plan)
     try:
-        return arguments_of(step, job, state, secret_names(job.plan)).digest
+        arguments = arguments_of(step, job, state, secret, fresh)
     except TemplateError:
         return None
+    digests = {arguments.digest, arguments.plain_digest or arguments.digest}
+    if any(name in private_then for name in names_in(step)):
+        digests.add(_private_digest(step, Scope(job, state, fresh, private_too=private_then)))
+    with suppress(TemplateError):
+        redacted = msgspec.json.decode(redactor.seal(step).data, type=Step)
+        digests.add(_digest(*_substituted(redacted, Scope(job, state, fresh, View.RECORDED), secret)))
+    return frozenset(digests)
 
 
 def _digest(action: Action, env: dict[str, str]) -> str:
@@ -243,7 +361,8 @@ def _substituted(step: Step | Handler, scope: Scope, secret: frozenset[str]) -> 
             return _substituted_browser(browser, scope, secret), env
         case ApproveAction(message):
             _refuse_secrets((message,), secret)
-            return ApproveAction(substitute(message, scope)), env
+            # A message is shown and recorded, never executed.
+            return ApproveAction(substitute(message, scope.seen_as(View.RECORDED))), env
 
 
 def _substituted_browser(action: BrowserAction, scope: Scope, secret: frozenset[str]) -> BrowserAction:

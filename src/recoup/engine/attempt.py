@@ -60,6 +60,8 @@ class Passed(msgspec.Struct):
     duration_ms: int = 0
     exit_code: int | None = None
     outputs: Collected = _NO_OUTPUTS
+    private_outputs: tuple[str, ...] = ()
+    """Those of the plain ones whose originals are in the private store."""
     evidence: tuple[str, ...] = ()
     change: Change = _NO_CHANGE
     snapshot: Snapshot | None = None
@@ -168,7 +170,7 @@ class Attempts:
             session_id=record.session_id,
             looking=await self.browsing.looking(step, record, arguments.action, policy, self._recorder.state),
             regions=tuple([check for check in step.expect if isinstance(check, RegionCheck)]),
-            secret_values=secrets_typed(self._world.redactor, arguments.action),
+            secret_values=secrets_typed(self._world.redactor, arguments),
             aside=self._job.aside,
         )
         if step.repeat is Repeat.NEVER and not self._launches(step):
@@ -531,8 +533,11 @@ class Attempts:
         return tuple((path, names) for path, names in found if names)
 
     def _undeclared(self, collected: Collected) -> str | None:
-        """An output that holds a registered secret and is not declared secret, in words; None when there is none."""
+        """An output that holds a registered secret and is not declared secret, or has a name that no record can show,
+        in words; None when there is none."""
         for name, value in collected.plain.items():
+            if self._world.redactor.masked_in(name):
+                return "the name of an output looks like a secret and would be masked in records: rename the output"
             held = self._world.redactor.found_in(msgspec.json.encode(value))
             if held or self._world.redactor.found_in(str(value).encode()):
                 return (
@@ -565,10 +570,20 @@ class Attempts:
         if self._launches(step):
             files["RECOUP_OUTPUT"] = str(self._job.files.output_path(record.index, attempt))
             if record.failure_summary is not None:
-                context = self._world.redactor.seal(retry_context(self._job.plan, step, record, attempt))
-                path = self._job.files.write_retry_context(record.index, attempt, context)
-                files["RECOUP_RETRY_CONTEXT"] = str(path)
+                files["RECOUP_RETRY_CONTEXT"] = str(self._write_retry_context(step, record, attempt))
         return Place(step, record.index, attempt, self._cwd(record.open.workspace), files, policy)
+
+    def _write_retry_context(self, step: Step, record: StepRecord, attempt: int) -> Path:
+        """For people redacted. The step gets the plan's own words: where redaction changes those, in a private file."""
+        files, context = self._job.files, retry_context(self._job.plan, step, record, attempt)
+        redacted = self._world.redactor.seal(context)
+        shown, original = (
+            files.write_retry_context(record.index, attempt, redacted),
+            msgspec.json.encode(context),
+        )
+        if redacted.data == original:
+            return shown
+        return files.write_private_retry_context(record.index, attempt, original)
 
     def _hooks(self, record: StepRecord) -> StepHooks:
         assert record.open is not None
@@ -581,9 +596,8 @@ class Attempts:
     def _retry_context(self, step: Step, record: StepRecord, attempt: int) -> dict[str, Any] | None:
         if record.failure_summary is None or not isinstance(step.action, AgentAction):
             return None
-        context = self._world.redactor.seal(retry_context(self._job.plan, step, record, attempt))
-        told: dict[str, Any] = msgspec.json.decode(context.data)
-        return told
+        context: dict[str, Any] = msgspec.to_builtins(retry_context(self._job.plan, step, record, attempt))
+        return context
 
     def _launches(self, step: Step) -> bool:
         return not self._world.runtimes[kind_of(step.action)].inline

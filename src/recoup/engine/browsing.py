@@ -53,6 +53,7 @@ from recoup.model.target import FORMAT, TIMING, Element, HealMode, Resolution, T
 from recoup.ports import Lifeline, Redactor
 
 if TYPE_CHECKING:
+    from recoup.engine.arguments import Arguments
     from recoup.engine.world import Job, World
 
 PAGE_KEY = "browser.page"
@@ -198,13 +199,17 @@ class Browsing:
         target, kept = _written(step), list[ev.Payload]()
         if self._known is None or seen.observed is None or not self._learns():
             return kept
-        if self._known.observed(step.id, target) != seen.observed:
+        if self._known.observed(step.id, target) != self._as_recorded(seen.observed):
             kept.append(
                 ev.TargetObserved(**about, target_digest=target_digest(target), element=seen.observed)
             )
         if seen.took_ms is not None and self._known.waits.is_worth_telling(_key(step), seen.took_ms):
             kept.append(ev.TargetTimed(**about, target_digest=target_digest(target), took_ms=seen.took_ms))
         return [*kept, *self._screen(step, seen, about)]
+
+    def _as_recorded(self, element: Element) -> Element:
+        """Elements that earlier runs observed are known by their records alone, which are redacted."""
+        return msgspec.json.decode(self._world.redactor.seal(element).data, type=Element)
 
     def _screen(self, step: Step, seen: Seen, about: dict[str, Any]) -> list[ev.Payload]:
         """What the page looked like, if that is new."""
@@ -350,10 +355,16 @@ def _on_a_page(step: Step) -> bool:
     return isinstance(step.action, BrowserAction) and step.action.verb is not BrowserVerb.GOTO
 
 
-def secrets_typed(redactor: Redactor, action: Any) -> tuple[str, ...]:
-    """What is typed and holds a secret: it must be seen in no picture."""
+def secrets_typed(redactor: Redactor, arguments: Arguments) -> tuple[str, ...]:
+    """The text that is typed, if it holds a secret or a private value: it must not be seen in pictures or records."""
+    action = arguments.action
     typed = action.value if isinstance(action, BrowserAction) else None
-    return (typed,) if typed and redactor.found_in(typed.encode()) else ()
+    if not typed:
+        return ()
+    hidden = (
+        arguments.plain_digest is not None or redactor.found_in(typed.encode()) or redactor.masked_in(typed)
+    )
+    return (typed,) if hidden else ()
 
 
 def exactly(action: Any, policy: Policy) -> Looking | None:

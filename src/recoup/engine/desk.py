@@ -6,7 +6,7 @@ import asyncio
 
 import msgspec
 
-from recoup.engine.arguments import Arguments, Outputs, Scope, arguments_of, fixed_arguments, secret_names
+from recoup.engine.arguments import Arguments, Fresh, Scope, arguments_of, fixed_arguments, secret_names
 from recoup.engine.attempt import Attempts
 from recoup.engine.lease import LeaseLifeline
 from recoup.engine.recorder import Recorder
@@ -64,7 +64,7 @@ class Desk:
     def run_seconds_left(self) -> float:
         return run_seconds_left(self.state, self.job.policy, self.world.clock.now())
 
-    def arguments(self, step: Step, fresh: Outputs | None = None) -> Arguments:
+    def arguments(self, step: Step, fresh: Fresh | None = None) -> Arguments:
         """Raises TemplateError."""
         known = self._fixed.get(step.id) or fixed_arguments(step)
         if known is None:

@@ -39,7 +39,7 @@ from recoup.engine.facts import (
 from recoup.engine.lease import keep_lease
 from recoup.engine.losses import record_loss
 from recoup.engine.operators import carry_out, held_by
-from recoup.engine.passing import write_papers
+from recoup.engine.passing import fresh_outputs, write_papers
 from recoup.engine.restoring import adopt, hard_reset, invalidate_from, last_checkpoint, restore
 from recoup.engine.surroundings import Surroundings
 from recoup.engine.world import Job, World
@@ -440,9 +440,8 @@ class Driver:
             return ()
         if is_good(following) or following.healing_since or following.to_settle:
             return ()
-        outputs = {record.step_id: {**passed.outputs.plain, **passed.outputs.secret}}
         try:
-            arguments = desk.arguments(step, outputs)
+            arguments = desk.arguments(step, fresh_outputs(record.step_id, passed))
         except TemplateError:
             return ()
         pre_state = passed.snapshot.tree if passed.snapshot else self._pre_state(following)

@@ -12,7 +12,7 @@ from recoup.engine.attempt import Conclusion
 from recoup.engine.desk import Desk
 from recoup.engine.facts import escalated, not_concluded, run_failed
 from recoup.engine.restoring import restore, workspace_broken
-from recoup.engine.reusing import find_reuse, go_on_from_reused, keep_secret_outputs, reuse_facts
+from recoup.engine.reusing import find_reuse, go_on_from_reused, keep_private_values, reuse_facts
 from recoup.errors import MachineTrouble, WorkspaceError, WorkspaceRuined
 from recoup.kernel.prefix import frontier
 from recoup.model import events as ev
@@ -65,7 +65,7 @@ async def _begin_with_reuse(desk: Desk, start: ev.RunStarted) -> None:
         failed = msgspec.structs.replace(run_failed(desk, reuse.refusal, cls, kind), delivery=start.delivery)
         await desk.recorder.record(start, failed, release=True)
         return
-    await keep_secret_outputs(desk.job, reuse)
+    await keep_private_values(desk.job, reuse)
     await desk.recorder.record(start, *reuse_facts(desk.job, reuse))
     await go_on_from_reused(desk)
 

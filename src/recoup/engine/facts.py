@@ -66,6 +66,7 @@ def passed_facts(
             exit_code=passed.exit_code,
             outputs=passed.outputs.plain,
             secret_outputs=tuple(passed.outputs.secret),
+            private_outputs=passed.private_outputs,
             evidence=passed.evidence,
             changed_files=passed.change.files,
             changed_files_count=passed.change.files_count,

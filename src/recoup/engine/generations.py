@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from recoup.errors import Conflict, LedgerError
+from recoup.errors import Conflict, LedgerError, UsageError
 from recoup.kernel.elapsed import elapsed_s
 from recoup.kernel.policies import policy_digest
 from recoup.model.events import Event, PolicyGeneration, PolicyRefused
@@ -22,6 +22,7 @@ EVENTS_MAX = 1_000
 """Read at a time."""
 SOURCES_MAX = 1_000
 CONFLICTS_MAX = 5
+_MASKED = "redaction would change it"
 
 
 class Generations:
@@ -48,7 +49,8 @@ class Generations:
     async def current(self) -> Policy | None:
         """The newest generation, after a look at our own file. None: there is none yet."""
         if self._source is not None:
-            self._untold = self._source.look() or self._untold
+            changed = self._source.look()
+            self._untold = self._untold if changed is None else self._recordable(changed)
         if self._untold is not None:
             await self._take(self._untold)
         await self._catch_up()
@@ -77,7 +79,10 @@ class Generations:
     async def begin(self) -> Policy:
         """The policy to begin with: our file is read at once, whether it was changed a moment ago or not."""
         if self._source is not None:
-            await self._take(self._source.read())
+            written = self._recordable(self._source.read())
+            await self._take(written)
+            if written.problems.startswith(_MASKED):
+                raise UsageError(f"the policy cannot be used: {written.problems}", hint="Reword it.")
         await self._catch_up()
         if self._newest is not None and self._policy is None:
             raise LedgerError(
@@ -100,6 +105,14 @@ class Generations:
             if self._untold is written:
                 self._untold = None
             return
+
+    def _recordable(self, written: WrittenPolicy) -> WrittenPolicy:
+        """Drivers follow the recorded policy, and records are redacted: one that redaction changes is refused."""
+        masked = [] if written.policy is None else self._redactor.masked_in(written.policy)
+        if not masked:
+            return written
+        where = ".".join(map(str, masked[0]))
+        return WrittenPolicy(written.digest, None, f"{_MASKED}: {where} looks like a secret")
 
     def _news(self, source: str, written: WrittenPolicy) -> Append | None:
         if written.policy is None:

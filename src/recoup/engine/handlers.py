@@ -103,7 +103,7 @@ class Handlers:
             objective=self._job.plan.objective,
             title=handler.title or place.step.title,
             looking=exactly(arguments.action, policy),
-            secret_values=secrets_typed(self._world.redactor, arguments.action),
+            secret_values=secrets_typed(self._world.redactor, arguments),
             aside=self._job.aside,
         )
         outcome = await self._world.runtimes[kind_of(handler.action)].perform(order, hooks)

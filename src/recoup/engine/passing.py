@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from recoup.engine.arguments import Fresh
 from recoup.engine.attempt import Passed
 from recoup.engine.desk import Desk
+from recoup.engine.originals import Originals, outputs_of, private_names
 from recoup.engine.papers import step_state
 from recoup.model.plan import Step
 from recoup.model.run import StepRecord
 
 
 async def write_papers(desk: Desk, step: Step, record: StepRecord, passed: Passed) -> None:
-    for name, value in passed.outputs.secret.items():
-        desk.job.secrets.put(f"steps.{step.id}.outputs.{name}", value)
-    if passed.outputs.secret:
-        await desk.job.secrets.settle()
+    await _keep_values(desk, step, passed)
     if not desk.outside(step):
         return
     redactor, now = desk.world.redactor, desk.world.clock.now()
@@ -25,3 +24,22 @@ async def write_papers(desk: Desk, step: Step, record: StepRecord, passed: Passe
     limit = desk.policy(step).patch_bytes_max
     patch = await desk.job.workspaces.patch(record.pre_state, passed.snapshot.tree, limit)
     desk.job.files.write_patch(record.index, redactor.redact(patch))
+
+
+def fresh_outputs(step_id: str, passed: Passed) -> Fresh:
+    """The outputs of a step that has just passed, for the arguments of the next one."""
+    private = frozenset(f"{outputs_of(step_id)}.{name}" for name in passed.private_outputs)
+    return Fresh({step_id: {**passed.outputs.plain, **passed.outputs.secret}}, private=private)
+
+
+async def _keep_values(desk: Desk, step: Step, passed: Passed) -> None:
+    """The secret outputs, and the originals of those that redaction changes."""
+    outputs, secrets = passed.outputs, desk.job.secrets
+    for name, value in outputs.secret.items():
+        secrets.put(f"{outputs_of(step.id)}.{name}", value)
+    passed.private_outputs = private_names(desk.world.redactor, outputs.plain) if outputs.plain else ()
+    if passed.private_outputs:
+        originals = {name: outputs.plain[name] for name in passed.private_outputs}
+        Originals(secrets).keep(outputs_of(step.id), originals)
+    if outputs.secret or passed.private_outputs:
+        await secrets.settle()

@@ -12,8 +12,10 @@ import msgspec
 
 from recoup.engine.arguments import (
     Arguments,
+    Fresh,
     Scope,
     arguments_of,
+    digests_now,
     environment_of,
     names_in,
     outputs_named,
@@ -22,6 +24,7 @@ from recoup.engine.arguments import (
 from recoup.engine.attempt import world_checks
 from recoup.engine.browsing import PAGE_KEY
 from recoup.engine.desk import Desk
+from recoup.engine.originals import Originals, key_of, outputs_of, private_references
 from recoup.engine.restoring import restore
 from recoup.engine.world import EarlierRun, Job, World
 from recoup.errors import RecoupError
@@ -32,6 +35,7 @@ from recoup.kernel.template import holds
 from recoup.model import events as ev
 from recoup.model.outcome import Scene
 from recoup.model.plan import PAGE_CHECKS, ApproveAction, Handler, Repeat, Step
+from recoup.model.redacted import holds_mask
 from recoup.model.run import RunState, StepRecord, Verdict
 from recoup.model.workspace import Adopted, Baseline
 from recoup.ports import Lifeline
@@ -84,11 +88,12 @@ def reuse_facts(job: Job, reuse: Reuse) -> list[ev.Payload]:
     return facts
 
 
-async def keep_secret_outputs(job: Job, reuse: Reuse) -> None:
+async def keep_private_values(job: Job, reuse: Reuse) -> None:
     """Before the ledger says that they are there."""
     assert job.earlier is not None
     reused = job.earlier.known.state.steps[: reuse.count]
     keys = [_output_key(record.step_id, name) for record in reused for name in record.secret_outputs]
+    keys += [key_of(outputs_of(record.step_id)) for record in reused if record.private_outputs]
     kept = {key: job.earlier.job.secrets.get(key) for key in keys}
     page = job.earlier.job.secrets.find(PAGE_KEY) if any(record.page for record in reused) else None
     if page is not None:
@@ -124,6 +129,8 @@ class _Looking:
         self._newly_named = outputs_named(job.plan) - outputs_named(earlier.known.plan)
         self._outputs: dict[str, dict[str, Any]] = {}
         """Of the steps that are the same, by step."""
+        self._recorded: dict[str, dict[str, Any]] = {}
+        self._private_then = private_references(earlier.known.state)
 
     async def all(self, baseline: Baseline | None) -> list[Found]:
         known, plan, found = self._earlier.known, self._job.plan, list[Found]()
@@ -135,10 +142,10 @@ class _Looking:
                 break
         return found
 
-    def digests_of_unrepeatable(self) -> dict[str, str | None]:
+    def digests_of_unrepeatable(self) -> dict[str, frozenset[str] | None]:
         """None: not known before the steps before it have run."""
         steps = [step for step in self._job.plan.steps if step.repeat is Repeat.NEVER]
-        return {step.id: self._digest(step) for step in steps}
+        return {step.id: self._digests(step) for step in steps}
 
     async def _found(self, step: Step, record: StepRecord) -> Found:
         try:
@@ -151,37 +158,43 @@ class _Looking:
         return msgspec.structs.replace(found, problem=shown)
 
     async def _look(self, step: Step, record: StepRecord) -> Found:
-        scope = Scope(self._job, self._state, self._outputs)
+        scope = Scope(self._job, self._state, self._fresh())
         wanted = step.when is None or holds(step.when, scope)
         if record.skipped or not wanted:
             return Found(wanted=wanted)
         arguments = self._arguments(step)
-        if arguments.digest != record.args_digest:
+        if record.args_digest not in (arguments.digest, arguments.plain_digest):
             return Found(args_digest=arguments.digest, changed=self._changed(step))
-        secret = self._secret_outputs(record)
+        values = {**record.outputs, **self._secret_outputs(record), **self._private_outputs(record)}
         problem = (
             await self._evidence_problem(record)
-            or self._output_problem(step, record)
-            or self._handler_problem(step, record, secret)
+            or self._output_problem(step, record, values)
+            or self._handler_problem(step, record, values)
             or await self._world_problem(step, arguments)
         )
         if problem is None:
-            self._outputs[step.id] = {**record.outputs, **secret}
-        return Found(args_digest=arguments.digest, problem=problem)
+            self._outputs[step.id], self._recorded[step.id] = values, record.outputs
+        return Found(args_digest=record.args_digest, problem=problem)
+
+    def _fresh(self, **more: Mapping[str, Any]) -> Fresh:
+        """The outputs of the steps that are the same, and `more`, by step."""
+        private = frozenset(name for name in self._private_then if name.startswith("steps."))
+        return Fresh({**self._outputs, **more}, self._recorded, private)
 
     def _arguments(self, work: Step | Handler) -> Arguments:
-        return arguments_of(work, self._job, self._state, self._secret, self._outputs)
+        return arguments_of(work, self._job, self._state, self._secret, self._fresh())
 
-    def _digest(self, step: Step) -> str | None:
+    def _digests(self, step: Step) -> frozenset[str] | None:
+        redactor, then = self._world.redactor, self._private_then
         try:
-            return self._arguments(step).digest
+            return digests_now(step, self._job, self._state, redactor, self._fresh(), then)
         except _CANNOT_COMPARE:
             return None
 
     def _changed(self, step: Step) -> tuple[str, ...]:
         earlier = self._earlier
-        before = Scope(earlier.job, earlier.known.state, masked=True)
-        now = Scope(self._job, self._state, self._outputs, masked=True)
+        before = Scope(earlier.job, earlier.known.state)
+        now = Scope(self._job, self._state, self._fresh())
         return tuple(name for name in names_in(step) if before.get(name) != now.get(name))
 
     def _secret_outputs(self, record: StepRecord) -> dict[str, str]:
@@ -193,6 +206,10 @@ class _Looking:
                 self._world.redactor.register(_output_key(record.step_id, name), value)
         return values
 
+    def _private_outputs(self, record: StepRecord) -> dict[str, Any]:
+        originals = Originals(self._earlier.job.secrets)
+        return originals.all(outputs_of(record.step_id)) if record.private_outputs else {}
+
     async def _evidence_problem(self, record: StepRecord) -> str | None:
         for handle in record.evidence:
             try:
@@ -201,17 +218,24 @@ class _Looking:
                 return f"its evidence does not hold: {_first_line(error)}"
         return None
 
-    def _output_problem(self, step: Step, record: StepRecord) -> str | None:
-        shown = msgspec.json.encode(record.outputs)
-        if msgspec.json.decode(self._world.redactor.seal(record.outputs).data) != msgspec.json.decode(shown):
+    def _output_problem(self, step: Step, record: StepRecord, values: Mapping[str, Any]) -> str | None:
+        plain = {name: value for name, value in values.items() if name not in record.secret_outputs}
+        if self._world.redactor.found_in(msgspec.json.encode(plain)) or self._masked_now(record):
             return "an output of it holds what is a secret now"
+        if record.private_outputs is None and holds_mask(msgspec.json.encode(record.outputs).decode()):
+            return "an output of it was masked in the records, and its original was not kept"
         new = {name for step_id, name in self._newly_named if step_id == step.id}
         missing = sorted(new - record.outputs.keys() - set(record.secret_outputs))
         return f"an output that is wanted now was not kept: {', '.join(missing)}" if missing else None
 
-    def _handler_problem(self, step: Step, record: StepRecord, secret: Mapping[str, str]) -> str | None:
+    def _masked_now(self, record: StepRecord) -> bool:
+        """Redaction hides more than it did when these were recorded."""
+        shown = msgspec.json.decode(msgspec.json.encode(record.outputs))
+        return bool(msgspec.json.decode(self._world.redactor.seal(record.outputs).data) != shown)
+
+    def _handler_problem(self, step: Step, record: StepRecord, values: Mapping[str, Any]) -> str | None:
         """What its handlers left is part of what it left."""
-        there, fresh = self._earlier, {**self._outputs, step.id: {**record.outputs, **secret}}
+        there, fresh = self._earlier, self._fresh(**{step.id: values})
         for handler in _performed_handlers(step, record):
             before = arguments_of(handler, there.job, there.known.state, secret_names(there.known.plan))
             now = arguments_of(handler, self._job, self._state, self._secret, fresh)
@@ -276,6 +300,7 @@ def _reused(state: RunState, record: StepRecord) -> ev.StepReused:
         evidence=record.evidence,
         outputs=record.outputs,
         secret_outputs=record.secret_outputs,
+        private_outputs=record.private_outputs,
         snapshot=record.checkpoint,
         phase=record.phase,
         skipped=record.skipped,

@@ -111,6 +111,11 @@ class RunFolder:
         write_whole(path, document.data, durable=False, aside=self.aside)
         return path
 
+    def write_private_retry_context(self, step_index: int, attempt: int, document: bytes) -> Path:
+        path = self.private / "retry_context" / f"step-{step_index:04d}-{attempt:04d}.json"
+        write_whole(path, document, durable=False, aside=self.aside)
+        return path
+
     def write_plan(self, plan: bytes) -> None:
         """Raw: the private folder is the one place where text need not be redacted."""
         write_whole(self.plan_path, plan, aside=self.aside)

@@ -22,6 +22,7 @@ from recoup.kernel.references import OPENING
 from recoup.model.plan import Plan
 from recoup.model.policy import Policy
 from recoup.model.target import SHORT, Element, Target
+from recoup.ports import Redactor
 from recoup.redaction.masks import holds_mask
 from recoup.targets.renaming import renamed
 
@@ -43,12 +44,14 @@ def accepted_text(heal: Heal, text: PlanText, policy: Policy) -> PlanText:
     return with_target(text, fact.step_id, wanted, policy)
 
 
-def must_be_unchanged(heal: Heal, text: PlanText) -> None:
-    """For who accepts without a look: the plan is the one that was run, but for targets that were accepted since.
+def must_be_unchanged(heal: Heal, text: PlanText, redactor: Redactor) -> None:
+    """For acceptance without a review: the plan is the one that was run, except for targets that were accepted since.
     Raises UsageError."""
     if heal.plan is None:
         raise forgotten(heal)
-    if _without_targets(heal.plan) != _without_targets(text.plan):
+    # The heal knows the recorded plan, which is redacted.
+    now = msgspec.json.decode(redactor.seal(text.plan).data, type=Plan)
+    if _without_targets(heal.plan) not in (_without_targets(text.plan), _without_targets(now)):
         raise UsageError(
             f"{text.path} was changed since that run",
             hint="Look at it: recoup heals show " + heal.name,

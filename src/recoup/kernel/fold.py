@@ -53,6 +53,7 @@ def submitted(run_id: str, payload: ev.RunSubmitted, at: Instant) -> RunState:
         policy_digest=payload.policy_digest,
         submitted_at=at,
         inputs=payload.inputs,
+        private_inputs=payload.private_inputs,
         plan_source=payload.plan_source,
         parent_run_id=payload.parent_run_id,
         reuse_from=payload.reuse_from,
@@ -301,6 +302,7 @@ def _finish(state: RunState, step: StepRecord, payload: ev.AttemptFinished) -> N
     state.troubles = 0
     step.verdict = Verdict(payload.verdict)
     step.outputs, step.secret_outputs = payload.outputs, payload.secret_outputs
+    step.private_outputs = payload.private_outputs
     step.evidence, step.changed_files = payload.evidence, payload.changed_files
     step.diff_hash, step.strategy = payload.diff_hash, None
     step.failure_class = step.failure_kind = step.failure_signature = step.failure_summary = None
@@ -385,6 +387,7 @@ def _reuse(step: StepRecord, payload: ev.StepReused) -> None:
     step.args_digest, step.pre_state = payload.args_digest, payload.pre_state
     step.evidence, step.checkpoint = payload.evidence, payload.snapshot
     step.outputs, step.secret_outputs = payload.outputs, payload.secret_outputs
+    step.private_outputs = payload.private_outputs
     step.invalidation_reason, step.page = payload.reason if payload.skipped else None, payload.page
 
 
@@ -400,7 +403,8 @@ def _spend(step: StepRecord, attempt: int, *, counts: bool = True) -> None:
 def _invalidate(state: RunState, step: StepRecord, payload: ev.StepInvalidated) -> None:
     step.to_settle = step.to_settle or is_done_for_good(state.plan.steps[step.index], step)
     step.verdict, step.invalidation_reason = Verdict.INVALIDATED, payload.reason
-    step.checkpoint, step.outputs, step.secret_outputs, step.evidence = None, {}, (), ()
+    step.checkpoint, step.evidence = None, ()
+    step.outputs, step.secret_outputs, step.private_outputs = {}, (), None
     begin_anew(step)
     step.healing_since, step.delay_ms = None, 0
     step.prechecks, step.skipped, step.strategy, step.reused_from = None, False, None, None

@@ -6,7 +6,7 @@ Whatever differs, or is not known, ends it.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -27,6 +27,7 @@ from recoup.model.plan import (
     Step,
     kind_of,
 )
+from recoup.model.redacted import holds_mask
 from recoup.model.run import RunState, StepRecord, Verdict
 from recoup.model.workspace import Baseline
 
@@ -93,7 +94,7 @@ def compare(
     found: Sequence[Found],
     *,
     from_step: str | None = None,
-    later_digests: Mapping[str, str | None] | None = None,
+    later_digests: Mapping[str, Collection[str] | None] | None = None,
 ) -> Reuse:
     """`found`: for the leading steps, as far as somebody looked. `later_digests`: what steps that must not be repeated
     would be given, where that is known before the steps before them have run."""
@@ -299,6 +300,8 @@ def _gone_from_checkpoint(earlier: Earlier, step: Step, index: int) -> str | Non
         place = missing.path.rstrip("/")
         if any(path == place or path.startswith(f"{place}/") for path in paths):
             return f"its checkpoint does not hold {missing.path}, which it must leave: {missing.why}"
+        if paths and holds_mask(place):
+            return f"its checkpoint does not hold {missing.path}, a masked name that may be of a file it must leave"
     if paths and gaps.missing_count > len(gaps.missing):
         return f"its checkpoint lacks {gaps.missing_count} paths, more than are named"
     return None
@@ -335,7 +338,7 @@ def _refusal(
     steps: Sequence[StepReuse],
     end: int,
     from_step: str | None,
-    digests: Mapping[str, str | None],
+    digests: Mapping[str, Collection[str] | None],
 ) -> tuple[str | None, str]:
     if from_step is not None and end < len(steps) and steps[end].step_id != from_step:
         edge = steps[end]
@@ -352,10 +355,18 @@ def _refusal(
     return None, ""
 
 
-def repeated(earlier: Earlier, step: Step, digest: str | None) -> Deed | None:
-    """With other arguments it is another deed; where those are not known, here or there, it may be the same."""
+def repeated(earlier: Earlier, step: Step, digests: Collection[str] | None) -> Deed | None:
+    """With other arguments it is another deed; where those are not known, here or there, it may be the same.
+    `digests`: all under which the same arguments may be recorded."""
     deeds = earlier.performed.get(step.id, ())
-    return next((deed for deed in deeds if digest is None or deed.args_digest in (None, digest)), None)
+    return next(
+        (
+            deed
+            for deed in deeds
+            if digests is None or deed.args_digest is None or deed.args_digest in digests
+        ),
+        None,
+    )
 
 
 def _whole_reason(reuse: StepReuse, edge: StepReuse) -> str:

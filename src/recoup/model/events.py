@@ -77,8 +77,10 @@ class RunSubmitted(Payload, frozen=True, kw_only=True):
     plan_digest: Ident
     plan: Plan
     plan_redacted: bool
-    """The plan held a registered secret: the plan to run is in the private store only."""
+    """Redaction changed the plan below: the plan to run is in the private store only."""
     inputs: dict[str, str | None]
+    private_inputs: tuple[Ident, ...] = ()
+    """Inputs that redaction may have changed above, secret ones aside: their originals are in the private store."""
     policy_digest: Ident
     plan_source: str | None = None
     parent_run_id: Ident | None = None
@@ -313,6 +315,9 @@ class AttemptFinished(StepPayload, frozen=True, kw_only=True):
     exit_code: int | None = None
     outputs: dict[str, Any] = {}
     secret_outputs: tuple[Ident, ...] = ()
+    private_outputs: tuple[Ident, ...] | None = None
+    """Outputs that redaction may have changed above: their originals are in the private store. None: recorded by a
+    version that kept no originals."""
     evidence: tuple[Ident, ...] = ()
     changed_files: tuple[str, ...] = ()
     changed_files_count: int = 0
@@ -370,6 +375,7 @@ class StepReused(StepPayload, frozen=True, kw_only=True):
     evidence: tuple[Ident, ...] = ()
     outputs: dict[str, Any] = {}
     secret_outputs: tuple[Ident, ...] = ()
+    private_outputs: tuple[Ident, ...] | None = None
     snapshot: Snapshot | None = None
     phase: Ident = "main"
     skipped: bool = False

@@ -120,7 +120,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     objective: str = ""
     title: str = ""
     retry_context: dict[str, Any] | None = None
-    """What a second attempt is told, redacted. None: this is the first one."""
+    """What a second attempt is told: the plan's own words, and a redacted summary of the failure. None: this is the
+    first one."""
     session_id: str | None = None
     """Of an agent's earlier attempt, when it is to go on there."""
     looking: Looking | None = None

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from recoup.model.ident import Ident
+from recoup.model.ident import Ident, NamedText
 from recoup.model.policy import IdleBy
 from recoup.model.target import Heal, Target
 from recoup.model.workspace import Source
@@ -326,7 +326,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class Input(msgspec.Struct, frozen=True, omit_defaults=True):
     required: bool = False
-    default: str | None = None
+    default: NamedText | None = None
     secret: bool = False
 
 

@@ -5,6 +5,12 @@ from __future__ import annotations
 from typing import Any, Final, NoReturn
 
 _SEAL: Final = object()
+MASK: Final = b"[redacted]"
+MASKS: Final = (
+    *(MASK, b"<redacted>", b"(redacted)", b"{redacted}", b"|redacted|", b"***"),
+    "███".encode(),
+)
+"""In the order in which they are tried; the last is taken whatever the secrets are."""
 
 
 class Redacted:
@@ -52,3 +58,13 @@ def sealed(data: bytes) -> Redacted:
 def restored(data: bytes) -> Redacted:
     """For the ledger alone, when it gives back what was sealed before it was stored."""
     return Redacted(data, _SEAL)
+
+
+DocumentPath = tuple[str | int, ...]
+"""Keys and indexes from the root of a document to one of its values."""
+
+
+def holds_mask(text: str) -> bool:
+    """Something was hidden in it, perhaps."""
+    raw = text.encode()
+    return any(mask in raw for mask in MASKS)

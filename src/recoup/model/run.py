@@ -113,6 +113,8 @@ class StepRecord(msgspec.Struct):
     evidence: tuple[str, ...] = ()
     outputs: dict[str, Any] = {}
     secret_outputs: tuple[str, ...] = ()
+    private_outputs: tuple[str, ...] | None = None
+    """Outputs whose originals are in the private store. None: recorded by a version that kept no originals."""
     attempts: int = 0
     """The highest attempt number that was used up."""
     attempts_in_delivery: int = 0
@@ -160,6 +162,8 @@ class RunState(msgspec.Struct):
     policy_digest: str
     submitted_at: Instant
     inputs: dict[str, str | None] = {}
+    private_inputs: tuple[str, ...] = ()
+    """Inputs whose originals are in the private store."""
     plan_source: str | None = None
     parent_run_id: str | None = None
     reuse_from: str | None = None

@@ -6,6 +6,8 @@ from enum import StrEnum
 
 import msgspec
 
+from recoup.model.ident import Ident
+
 TEXT_MAX = 500
 """Of an element's words, as they are collected and recorded."""
 
@@ -129,10 +131,10 @@ def plain(text: str) -> str:
 class Fingerprint(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """What a page is, compared part by part. Digests: addresses and names may hold anything."""
 
-    url: str
+    url: Ident
     """Normalised: without a fragment, parameters sorted."""
-    title: str
-    names: tuple[str, ...] = ()
+    title: Ident
+    names: tuple[Ident, ...] = ()
     """Of role and name of what can be acted on, each once, sorted; at most 200."""
 
 

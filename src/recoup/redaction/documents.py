@@ -6,11 +6,12 @@ Whoever puts a secret number into a document writes it as a string.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
+from recoup.model.redacted import DocumentPath
 from recoup.redaction.masking import masked
 from recoup.redaction.matcher import FormMatcher
 from recoup.redaction.octets import utf8
@@ -73,6 +74,22 @@ def readable(node: Any) -> Any:
     if isinstance(node, dict):
         return {readable(key): readable(value) for key, value in node.items()}
     return _each(node, readable)
+
+
+def differences(before: Any, after: Any, at: DocumentPath = ()) -> Iterator[DocumentPath]:
+    """Paths, in terms of `before`, of the values that are not the same in `after`. A value whose key changed counts
+    as changed."""
+    if isinstance(before, dict) and isinstance(after, dict) and len(before) == len(after):
+        for (key, value), (new_key, new_value) in zip(before.items(), after.items(), strict=True):
+            if key != new_key:
+                yield (*at, key)
+            else:
+                yield from differences(value, new_value, (*at, key))
+    elif isinstance(before, list | tuple) and isinstance(after, list | tuple) and len(before) == len(after):
+        for index, (value, new_value) in enumerate(zip(before, after, strict=True)):
+            yield from differences(value, new_value, (*at, index))
+    elif before != after:
+        yield at
 
 
 def free_key(key: str, taken: Mapping[Any, Any]) -> str:

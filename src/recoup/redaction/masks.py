@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Final
 
-MASK: Final = b"[redacted]"
-MASKS: Final = (
-    *(MASK, b"<redacted>", b"(redacted)", b"{redacted}", b"|redacted|", b"***"),
-    "███".encode(),
-)
-"""In the order in which they are tried; the last is taken whatever the secrets are."""
+from recoup.model.redacted import MASK, MASKS, holds_mask
+
+__all__ = ["MASK", "MASKS", "holds_mask", "mask_for"]
 
 
 def mask_for(forms: Collection[bytes]) -> bytes:
@@ -25,9 +21,3 @@ def mask_for(forms: Collection[bytes]) -> bytes:
         if not any(part in together for part in parts) and not any(form in mask for form in forms):
             return mask
     return MASKS[-1]
-
-
-def holds_mask(text: str) -> bool:
-    """Something was hidden in it, perhaps."""
-    raw = text.encode()
-    return any(mask in raw for mask in MASKS)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
-from recoup.model.redacted import Redacted, sealed
-from recoup.redaction.documents import DocumentRedactor, readable
+from recoup.model.redacted import DocumentPath, Redacted, sealed
+from recoup.redaction.documents import DocumentRedactor, differences, readable
 from recoup.redaction.masking import MaskingStage
 from recoup.redaction.matcher import FormMatcher
 from recoup.redaction.octets import utf8
-from recoup.redaction.typed import Clean, redact_struct, says_anything
+from recoup.redaction.typed import Clean, named_pairs, redact_struct, says_anything
 
 if TYPE_CHECKING:
     from recoup.redaction.patterns.compiled import PatternSet
@@ -75,12 +75,34 @@ class SecretRedactor:
             encoded = self._encode(readable(msgspec.to_builtins(document, str_keys=True)))
         if isinstance(document, msgspec.Struct) and not says_anything(document):
             return sealed(encoded)
-        stages = [stage.clean for stage in self._document_stages() if not stage.is_clean(encoded)]
+        looked_at = [encoded]
+        if isinstance(document, msgspec.Struct):
+            looked_at += map(self._encode, named_pairs(document))
+        stages = [stage.clean for stage in self._document_stages() if not all(map(stage.is_clean, looked_at))]
         if not stages:
             return sealed(encoded)
         if isinstance(document, msgspec.Struct):
             return sealed(self._encode(redact_struct(document, _one_after_another(stages))))
         return sealed(self._encode(_one_after_another(stages)(msgspec.json.decode(encoded))))
+
+    def masked_in(self, document: Any) -> tuple[DocumentPath, ...]:
+        """Every part is examined on its own, without a first look at the whole: what else an event holds decides
+        whether `seal` looks closer, so the answer must not depend on it."""
+        clean = _one_after_another([stage.clean for stage in self._document_stages()])
+        written = msgspec.to_builtins(document, str_keys=True)
+        if isinstance(document, msgspec.Struct):
+            return tuple(differences(written, redact_struct(document, clean)))
+        return tuple(differences(written, clean(written)))
+
+    def looks_like(self, text: str) -> str:
+        """What `masked_in` takes a text for, in words."""
+        if names := self.found_in(utf8(text)):
+            return f"the value of {', '.join(names)}"
+        if self._patterns is not None:
+            from recoup.redaction.patterns.naming import looks_like
+
+            return f"a value that looks like {looks_like(self._patterns, utf8(text)) or 'a secret'}"
+        return "a value that looks like a secret"
 
     def stream(self) -> ChainedStream:
         stages: list[Stage] = [MaskingStage(self._built_matcher)]

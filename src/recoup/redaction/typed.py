@@ -6,7 +6,7 @@ What was stored can therefore always be read back, whatever was registered as a 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from operator import attrgetter
 from types import NoneType, UnionType
@@ -14,7 +14,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
 
-from recoup.model.ident import STRUCTURAL
+from recoup.model.ident import NAMED_BY_KEY, STRUCTURAL
 from recoup.redaction.documents import free_key
 
 Clean = Callable[[Any], Any]
@@ -29,6 +29,36 @@ def redact_struct(document: msgspec.Struct, clean: Clean) -> Any:
 def says_anything(document: msgspec.Struct) -> bool:
     """Whether any part of it that may hold free text holds something: most facts are structure alone."""
     return any(_texts_in(type(document))(document))
+
+
+def named_pairs(document: msgspec.Struct) -> Iterator[dict[str, str]]:
+    """The texts whose meaning the key of their struct says, each with that key. In the encoded document the two stand
+    apart."""
+    for name in _holders_of_named(type(document)):
+        value = getattr(document, name)
+        if isinstance(value, msgspec.Struct):
+            yield from named_pairs(value)
+        elif isinstance(value, dict):
+            for key, one in value.items():
+                struct: type[msgspec.Struct] = type(one)
+                texts = (getattr(one, field) for field in _named_by_key(struct))
+                yield from ({key: text} for text in texts if isinstance(text, str))
+
+
+@cache
+def _holders_of_named(struct: type[msgspec.Struct]) -> tuple[str, ...]:
+    return tuple(field.name for field in msgspec.structs.fields(struct) if _holds_named(field.type))
+
+
+def _holds_named(annotation: Any) -> bool:
+    if get_origin(annotation) is dict:
+        annotation = get_args(annotation)[1]
+        return _is_struct(annotation) and bool(_named_by_key(annotation))
+    return _is_struct(annotation) and bool(_holders_of_named(annotation))
+
+
+def _is_struct(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, msgspec.Struct)
 
 
 @cache
@@ -82,8 +112,30 @@ def _walk_entries(node: dict[Any, Any], key_type: Any, value_type: Any, clean: C
     walked: dict[Any, Any] = {}
     for key, one in node.items():
         name = free_key(clean(key), walked) if key_type is str else key
-        walked[name] = _walk(one, value_type, clean)
+        walked[name] = _walk_named(key, _walk(one, value_type, clean), value_type, clean)
     return walked
+
+
+def _walk_named(key: Any, node: Any, annotation: Any, clean: Clean) -> Any:
+    """With the texts whose meaning their struct's key says redacted together with it."""
+    if not (
+        isinstance(annotation, type) and issubclass(annotation, msgspec.Struct) and isinstance(node, dict)
+    ):
+        return node
+    texts = {field: node[field] for field in _named_by_key(annotation) if isinstance(node.get(field), str)}
+    return {**node, **{field: next(iter(clean({key: text}).values())) for field, text in texts.items()}}
+
+
+@cache
+def _named_by_key(struct: type[msgspec.Struct]) -> tuple[str, ...]:
+    return tuple(name for name, annotation in _fields(struct).items() if _is_marked(annotation, NAMED_BY_KEY))
+
+
+def _is_marked(annotation: Any, mark: str) -> bool:
+    if get_origin(annotation) in (Union, UnionType):
+        return any(_is_marked(part, mark) for part in get_args(annotation))
+    metas = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
+    return any(isinstance(meta, msgspec.Meta) and bool((meta.extra or {}).get(mark)) for meta in metas)
 
 
 @cache
@@ -93,8 +145,7 @@ def _fields(struct: type[msgspec.Struct]) -> Mapping[str, Any]:
 
 def _is_structural(annotation: Any) -> bool:
     if get_origin(annotation) is Annotated:
-        metas = get_args(annotation)[1:]
-        return any(isinstance(meta, msgspec.Meta) and (meta.extra or {}).get(STRUCTURAL) for meta in metas)
+        return _is_marked(annotation, STRUCTURAL)
     return isinstance(annotation, type) and issubclass(annotation, enum.Enum)
 
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping
 
+import msgspec
+
+from recoup.engine.originals import INPUTS, Originals, must_be_here, private_names
 from recoup.errors import InvalidPlan, NotFound, Problem, UsageError
 from recoup.evidence.run_folder import RunFolder
 from recoup.evidence.vault import Vault
 from recoup.linked import Reusing, plan_of
+from recoup.model.events import RunSubmitted
 from recoup.model.plan import Plan
 from recoup.model.run import RunState
 from recoup.redaction.redactor import SecretRedactor
@@ -51,6 +55,7 @@ class Hiding:
                 f"the plan needs a value for {', '.join(missing)}", hint=f"Add --input {missing[0]}=VALUE."
             )
         inputs = {name: given.get(name, spec.default) for name, spec in plan.inputs.items()}
+        _must_be_text(inputs, source)
         for name, spec in plan.inputs.items():
             value = inputs[name]
             if spec.secret and value is not None:
@@ -78,18 +83,43 @@ class Hiding:
             for where, name in names
             if (held := self._redactor.found_in(name.encode()))
         ]
+        problems += self._masked_names(plan)
         if problems:
             raise InvalidPlan(source, problems)
 
+    def _masked_names(self, plan: Plan) -> list[Problem]:
+        """Values are looked up by these names, so records must show them as they are."""
+        names = [(f"inputs.{name}", name) for name in plan.inputs]
+        for index, step in enumerate(plan.steps):
+            names += [(f"steps[{index}].outputs.{name}", name) for name in step.outputs]
+        words = "the name looks like a secret and would be masked in records: rename it"
+        return [Problem(where, words) for where, name in names if self._redactor.masked_in(name)]
+
+    def marked(self, payload: RunSubmitted) -> RunSubmitted:
+        """The submission with what redaction changes in it named. Asked last: what else it holds may matter."""
+        secret = {name for name, spec in payload.plan.inputs.items() if spec.secret}
+        private = tuple(name for name in private_names(self._redactor, payload.inputs) if name not in secret)
+        is_changed = self._redactor.seal(payload).data != msgspec.json.encode(payload)
+        redacted = is_changed and bool(self._redactor.masked_in(payload.plan))
+        return msgspec.structs.replace(payload, plan_redacted=redacted, private_inputs=private)
+
     def keep(
-        self, files: RunFolder, plan: Plan, inputs: Mapping[str, str | None], kept: Mapping[str, str]
+        self,
+        files: RunFolder,
+        payload: RunSubmitted,
+        inputs: Mapping[str, str | None],
+        kept: Mapping[str, str],
     ) -> None:
-        """So that another process, which may not have them in its environment, still knows what to hide."""
-        given = {f"inputs.{name}": inputs[name] for name, spec in plan.inputs.items() if spec.secret}
+        """The values that records must not show, for every process that drives the run or stores text about it."""
+        specs = payload.plan.inputs
+        given = {f"inputs.{name}": inputs[name] for name, spec in specs.items() if spec.secret}
         given |= {f"secrets.{name}": value for name, value in kept.items()}
         for key, value in given.items():
             if value:
                 self.vault(files).put(key, value)
+        if payload.private_inputs:
+            originals = {name: inputs[name] for name in payload.private_inputs}
+            Originals(self.vault(files)).keep(INPUTS, originals)
 
     async def of_plan(self, plan: Plan, reuse: Reusing | None) -> dict[str, str]:
         """Registered: those of the environment, and where it has one no longer, the value that the earlier run kept."""
@@ -106,28 +136,46 @@ class Hiding:
                 found.setdefault(name, value)
         return found
 
-    async def of_run(self, state: RunState) -> Plan:
-        """Whoever stores words about a run must hide what the run hides. Gives the plan that told."""
+    async def of_run(self, state: RunState) -> None:
+        """Registers the secrets of a run, for a process that stores text about it."""
         try:
-            return self._secrets_known(state)
+            self._secrets_known(state, plan_of(state, self._records.files(state.run_id)))
         except NotFound:
             await self._records.fetch_missing(state.run_id)
-            return self._secrets_known(state)
+            self._secrets_known(state, self._plan_or_redacted(state))
 
-    async def of_run_with_id(self, run_id: str) -> Plan:
+    async def plan_to_run(self, state: RunState) -> Plan:
+        """The original plan of a run whose secrets are registered and whose originals are all on this machine.
+        Raises NotFound: a redacted text is never executed."""
+        await self.of_run(state)
+        files = self._records.files(state.run_id)
+        try:
+            must_be_here(self.vault(files), state)
+        except NotFound:
+            await self._records.fetch_missing(state.run_id)
+            must_be_here(self.vault(files), state)
+        return plan_of(state, files)
+
+    async def of_run_with_id(self, run_id: str) -> None:
         """The same, reading no more than can tell of a secret: the first event, unless outputs may be some, too."""
         state = await self._records.beginning(run_id)
         outputs = [spec for step in state.plan.steps for spec in step.outputs.values()]
         if state.reuse_from is not None or any(spec.secret for spec in outputs):
             state = await self._records.state(run_id)
-        return await self.of_run(state)
+        await self.of_run(state)
 
-    def _secrets_known(self, state: RunState) -> Plan:
-        files = self._records.files(state.run_id)
-        plan = plan_of(state, files)
+    def _plan_or_redacted(self, state: RunState) -> Plan:
+        """The redacted plan will do where it names no secrets: there is nothing to register."""
+        try:
+            return plan_of(state, self._records.files(state.run_id))
+        except NotFound:
+            if state.plan.secrets:
+                raise
+            return state.plan
+
+    def _secrets_known(self, state: RunState, plan: Plan) -> None:
         self._register_plan_secrets(plan)
-        self._register_kept_secrets(self.vault(files), state, plan)
-        return plan
+        self._register_kept_secrets(self.vault(self._records.files(state.run_id)), state, plan)
 
     def _register_plan_secrets(self, plan: Plan) -> None:
         for name in plan.secrets:
@@ -145,6 +193,22 @@ class Hiding:
                 key = f"steps.{record.step_id}.outputs.{name}"
                 with contextlib.suppress(ValueError):
                     self._redactor.register(key, vault.get(key))
+
+
+def _must_be_text(inputs: Mapping[str, str | None], source: str) -> None:
+    """Raises InvalidPlan for bytes that are not UTF-8: no record and no digest could hold them."""
+    words = "is not valid UTF-8: pass it in a file instead"
+    bad = [Problem(f"inputs.{name}", words) for name, value in inputs.items() if not _is_utf8(value or "")]
+    if bad:
+        raise InvalidPlan(source, bad)
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def register_secret(redactor: SecretRedactor, name: str, value: str) -> None:

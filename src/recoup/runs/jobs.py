@@ -45,7 +45,7 @@ class Jobs(msgspec.Struct, frozen=True):
         if self.shipping is not None:
             inner = workspaces_of(files) if state.plan.workspace else None
             await self.shipping.enter(state, files, inner, lease.epoch)
-        plan = await self.hiding.of_run(state)
+        plan = await self.hiding.plan_to_run(state)
         watcher = self._measured(state, watcher)
         policy = await self.records.policy(state.policy_digest)
         reuse_from = None if state.begun else state.reuse_from

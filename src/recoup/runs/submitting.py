@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from recoup.engine.originals import INPUTS, Originals, encoded
 from recoup.engine.world import Watcher, World
 from recoup.errors import Conflict, UsageError
 from recoup.fleet.queued import DEFAULT_QUEUE, Queued, stream_of_key
@@ -86,25 +87,20 @@ class Submitting:
         self._hiding.refuse_names(plan, source or plan.name)
         if plan.workspace is not None:
             await workspaces_of(files).check(plan.workspace)
-        raw = msgspec.json.encode(plan)
-        if queued is not None and self._shipping is not None:
-            self._shipping.must_be_fit(plan, bool(self._world.redactor.found_in(raw)))
-        payload = self._submission(plan, raw, policy, inputs, source, reuse)
+        payload = self._submission(plan, policy, inputs, source, reuse)
         payload = msgspec.structs.replace(payload, heal=heal)
-        if (
-            queued is None
-            or payload.plan_redacted
-            or kept
-            or any(spec.secret for spec in plan.inputs.values())
-        ):
+        payload = self._hiding.marked(payload if queued is None else queued.marked(payload))
+        _must_be_bounded(payload, inputs, policy)
+        if queued is not None and self._shipping is not None:
+            self._shipping.must_be_fit(plan, private_words(payload))
+        private = payload.plan_redacted or payload.private_inputs or kept
+        if queued is None or private or any(spec.secret for spec in plan.inputs.values()):
             files.make()
         if payload.plan_redacted:
-            files.write_plan(raw)
-        self._hiding.keep(files, plan, inputs, kept)
-        if queued is not None:
-            payload = queued.marked(payload)
+            files.write_plan(msgspec.json.encode(plan))
+        self._hiding.keep(files, payload, inputs, kept)
         if self._shipping is not None:
-            await self._shipping.submitted(run_id, files, plan, payload.plan_redacted)
+            await self._shipping.submitted(run_id, files, plan, private_words(payload))
         draft = Draft(RunSubmitted.TYPE, self._world.redactor.seal(payload))
         key = () if queued is None else queued.key_taken(plan.name, run_id)
         taken = [
@@ -179,10 +175,10 @@ class Submitting:
         policy = await self._policy()
         kept = await self._hiding.of_plan(plan, reuse)
         inputs = self._hiding.inputs(plan, given, source or plan.name)
-        payload = self._submission(plan, msgspec.json.encode(plan), policy, inputs, source, reuse)
+        payload = self._hiding.marked(self._submission(plan, policy, inputs, source, reuse))
         run_id = new_run_id(self._world.clock.now().iso())
         with throwaway(self._home) as files:
-            self._hiding.keep(files, plan, inputs, kept)
+            self._hiding.keep(files, payload, inputs, kept)
             job = await self._jobs.made(run_id, plan, policy, files, reuse.run_id, Watcher())
             return await self._jobs.linked.would_reuse(job, payload)
 
@@ -196,7 +192,7 @@ class Submitting:
             for name, value in state.inputs.items()
             if value is not None
         }
-        return plan, given
+        return plan, given | (Originals(vault).all(INPUTS) if state.private_inputs else {})
 
     async def run_with_key(self, workflow: str, key: str | None) -> str | None:
         if key is None:
@@ -209,7 +205,6 @@ class Submitting:
     def _submission(
         self,
         plan: Plan,
-        raw: bytes,
         policy: Policy,
         inputs: Mapping[str, str | None],
         source: str | None,
@@ -219,7 +214,7 @@ class Submitting:
             workflow=plan.name,
             plan_digest=digest(msgspec.to_builtins(plan)),
             plan=plan,
-            plan_redacted=bool(self._world.redactor.found_in(raw)),
+            plan_redacted=False,
             inputs={
                 name: _SECRET_GIVEN if plan.inputs[name].secret and value is not None else value
                 for name, value in inputs.items()
@@ -236,6 +231,26 @@ class Submitting:
         if digest_of_it in self._stored_policies:
             return ()
         return (PolicyBody(digest_of_it, self._world.redactor.seal(policy)),)
+
+
+def private_words(payload: RunSubmitted) -> str | None:
+    """What of a submission records show redacted, in words; None: nothing."""
+    if payload.plan_redacted:
+        return "text in its plan that records show redacted (recoup check says where)"
+    if payload.private_inputs:
+        return f"an input that records show redacted ({', '.join(payload.private_inputs)})"
+    return None
+
+
+def _must_be_bounded(payload: RunSubmitted, inputs: Mapping[str, str | None], policy: Policy) -> None:
+    """Raises UsageError. The rest of a submission is bounded by the plan's limit and by what brought it here."""
+    size = len(encoded({name: inputs[name] for name in payload.private_inputs}).encode())
+    if size > policy.plan_bytes_max:
+        raise UsageError(
+            f"the inputs {', '.join(payload.private_inputs)} take {size} bytes, over plan_bytes_max "
+            f"({policy.plan_bytes_max})",
+            hint="Pass them in files instead.",
+        )
 
 
 def new_run_id(iso: str) -> str:

@@ -289,6 +289,10 @@ class Papers:
         del document
         return self.root / f"{step_index}-{attempt}.json"
 
+    def write_private_retry_context(self, step_index: int, attempt: int, document: bytes) -> Path:
+        del document
+        return self.root / f"{step_index}-{attempt}.private.json"
+
 
 class Shelf:
     """Evidence by content, in memory."""
