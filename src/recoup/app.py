@@ -19,6 +19,7 @@ from recoup.engine.generations import Generations
 from recoup.engine.world import World
 from recoup.errors import (
     DispatchError,
+    EventUnreadable,
     InvalidProbe,
     LedgerError,
     NotFound,
@@ -28,7 +29,7 @@ from recoup.errors import (
 )
 from recoup.evidence.folder import FolderEvidence
 from recoup.evidence.vault import vault_key
-from recoup.kernel.modes import calls_for_report, mode_document
+from recoup.kernel.modes import calls_for_report, mode_document, unreadable_mode_document
 from recoup.learning.recall import Recall
 from recoup.ledger.sqlite import SqliteLedger
 from recoup.linked import LinkedRuns
@@ -37,10 +38,11 @@ from recoup.model.dispatch import Hint
 from recoup.model.events import Event
 from recoup.model.failure import Failure
 from recoup.model.ids import EVERY_WORKFLOW
+from recoup.model.instant import Instant
 from recoup.model.mode import Mode
 from recoup.model.outcome import Order
 from recoup.model.policy import Policy
-from recoup.model.run import RunState, RunStatus, StepRecord
+from recoup.model.run import RunState, RunStatus, StepRecord, Unreadable
 from recoup.model.storage import RunFilter, StreamAppend
 from recoup.ports import Dispatch, Evidence, Keeper, Ledger, Runtime
 from recoup.processes.census import HostCensus
@@ -303,10 +305,14 @@ class App:
     async def modes(self, workflows: Sequence[str]) -> list[dict[str, Any]]:
         """By the policy as it is seen: who only looks makes no generation of their file."""
         (policy, _), now = await self.generations.seen(), self.world.clock.now()
-        return [
-            mode_document(name, (await self.ledger.workflow_state(name)).health, policy, now)
-            for name in workflows
-        ]
+        return [await self._mode(name, policy, now) for name in workflows]
+
+    async def _mode(self, workflow: str, policy: Policy, now: Instant) -> dict[str, Any]:
+        try:
+            return mode_document(workflow, (await self.ledger.workflow_state(workflow)).health, policy, now)
+        except EventUnreadable as error:
+            unreadable = Unreadable(error.seq, error.event_type, error.reason)
+            return unreadable_mode_document(workflow, unreadable, policy, now)
 
     async def force_mode(
         self,

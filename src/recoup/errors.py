@@ -21,6 +21,7 @@
     └── LedgerError            the database is gone, full or locked                    exit 1
         ├── LedgerTooNew       written by a newer version
         ├── LedgerBusy         no turn within the limit
+        ├── EventUnreadable    one stored event cannot be decoded
         ├── Conflict           expected another sequence: somebody appended meanwhile
         └── LeaseLost          a higher epoch holds the run: stop at once
 
@@ -182,6 +183,25 @@ class LedgerError(RecoupError):
 
 class LedgerTooNew(LedgerError):
     advice = "Install the version of Recoup that wrote it, or a newer one."
+
+
+class EventUnreadable(LedgerError):
+    """One stored event cannot be decoded. Whatever would act on its stream stops here; what only shows it reads on."""
+
+    advice = (
+        "A newer version of Recoup wrote the event, or the database is damaged. Upgrade Recoup; if that does not help, "
+        "compare with the audit (recoup audit verify) and restore a backup. Other runs are not affected."
+    )
+
+    def __init__(self, stream: str, seq: int, event_type: str, reason: str, wall_us: int = 0) -> None:
+        """`seq` 0: its place in the stream is not known."""
+        which = f"event {seq}" if seq else "an event"
+        super().__init__(f"{which} of {stream} ({event_type}) cannot be read: {reason}", hint=self.advice)
+        self.stream = stream
+        self.seq = seq
+        self.event_type = event_type
+        self.reason = reason
+        self.wall_us = wall_us
 
 
 class LedgerBusy(LedgerError):
