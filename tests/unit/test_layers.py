@@ -18,6 +18,7 @@ ALL = {
 MAY_IMPORT = {
     "model": set(),
     "errors": set(),
+    "children": set(),
     "inside": {"errors"},
     "aside": {"errors"},
     "durable": {"aside"},
@@ -36,8 +37,8 @@ MAY_IMPORT = {
     "outgoing": set(),
     "probe": {"model", "kernel", "ports", "errors", "engine", "outgoing"},
     "documents": {"model", "kernel", "errors"},
-    "processes": {"model", "ports", "errors"},
-    "workspace": {"model", "ports", "errors", "aside", "durable"},
+    "processes": {"model", "ports", "errors", "children"},
+    "workspace": {"model", "ports", "errors", "aside", "durable", "children"},
     "runtimes": {"model", "kernel", "ports", "errors", "inside", "aside"},
     "redaction": {"model", "errors"},
     "targets": {"model", "kernel", "errors"},

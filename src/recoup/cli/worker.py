@@ -113,8 +113,10 @@ def worker(
     """
     from recoup import __version__
     from recoup.fleet.worker import STOP_S, Notice, Shift, Worker
+    from recoup.processes.orphans import adopt
     from recoup.standing import asked_to_end
 
+    adopt()
     announcer = Announcer[Notice](lambda notice: _tell(notice, as_json))
 
     async def work(app: App) -> None:
