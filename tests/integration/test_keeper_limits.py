@@ -212,21 +212,21 @@ BRIEF = """
         if os.fork() == 0:
             time.sleep({stay_s})
             os._exit(0)
-    print("all", flush=True)
+        time.sleep({pause_s})
     time.sleep({stay_s})
     """
 
 
 async def test_processes_are_counted_while_they_are_begun(scene: Scene) -> None:
     """Not only at the next look at the whole tree, which comes half a second after its start."""
-    ended = await scene.python(BRIEF.format(count=400, stay_s=60), processes_max=20)
+    ended = await scene.python(BRIEF.format(count=400, stay_s=60, pause_s=0.001), processes_max=20)
     assert (ended.ended_by, ended.limit) == (EndedBy.PROCESSES_MAX, 20)
     assert ended.killed < 400
     assert scene.survivors() == []
 
 
 async def test_processes_that_are_gone_before_the_next_look_are_noticed(scene: Scene) -> None:
-    ended = await scene.python(BRIEF.format(count=60, stay_s=0.3), processes_max=20)
+    ended = await scene.python(BRIEF.format(count=60, stay_s=0.3, pause_s=0), processes_max=20)
     assert (ended.ended_by, ended.limit) == (EndedBy.PROCESSES_MAX, 20)
 
 
