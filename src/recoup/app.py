@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import msgspec
+
 from recoup.clock import SystemClock
 from recoup.documents.policy_watch import WatchedPolicyFile
 from recoup.engine.forcing import force_mode, known_workflows
@@ -39,6 +41,7 @@ from recoup.model.events import Event
 from recoup.model.failure import Failure
 from recoup.model.ids import EVERY_WORKFLOW
 from recoup.model.instant import Instant
+from recoup.model.memory import VersionInfo
 from recoup.model.mode import Mode
 from recoup.model.outcome import Order
 from recoup.model.policy import Policy
@@ -106,6 +109,7 @@ class App:
         self.runs = Records(ledger, settings.home, self.shipping)
         self.hiding = Hiding(self.redactor, environ, self.runs, self._vault_key)
         self.generations = Generations(ledger, self.redactor, SystemClock(), self._policy_file())
+        self._policy_trouble = ""
         self.browsers = LateBrowser(self._browser_runtime)
         self.world = self._world()
         linked = LinkedRuns(self.world, self.runs.events, self.runs.files, self.hiding.vault)
@@ -182,7 +186,17 @@ class App:
         """What is to be done now and then, by whoever works. Where many machines share a database each would make the
         same audit: there one of them is told to, by `recoup audit export`."""
         words = await self.export_audit() if isinstance(self.settings.database, Path) else None
-        return [] if words is None else [words]
+        return [*await self._follow_policy(), *([] if words is None else [words])]
+
+    async def _follow_policy(self) -> list[str]:
+        """A worker without work reads its changed file, too: others follow what it says there."""
+        try:
+            await self.generations.current()
+            problem = ""
+        except LedgerError as error:
+            problem = error.message
+        told, self._policy_trouble = self._policy_trouble, problem
+        return [problem] if problem and problem != told else []
 
     async def _report(self, state: RunState) -> str | None:
         if state.status is RunStatus.SUCCEEDED:
@@ -298,6 +312,15 @@ class App:
     @property
     def memories(self) -> Memories:
         return Memories(self.ledger, self.redactor, self.world.clock)
+
+    async def memory_versions(self, workflow: str) -> list[VersionInfo]:
+        """Newest first, as the ledger tells; with what is wrong with those that are kept on this machine."""
+        versions = (await self.memories.of(workflow)).versions()
+        troubles = await self._recall.troubles(workflow)
+        return [
+            msgspec.structs.replace(one, trouble=troubles.get(one.version_id) or troubles.get("", ""))
+            for one in versions
+        ]
 
     async def workflows(self) -> list[str]:
         return await known_workflows(self.ledger)
