@@ -62,8 +62,9 @@ def _methods_of_suites(module: ast.Module) -> list[str]:
     ]
 
 
-def test_all_thirty_faults_are_there_in_order() -> None:
-    assert [part.split()[0] for part in PARTS] == [f"F{number}" for number in range(1, 31)]
+def test_all_faults_are_there_in_order() -> None:
+    assert len(PARTS) >= 32
+    assert [part.split()[0] for part in PARTS] == [f"F{number}" for number in range(1, len(PARTS) + 1)]
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.split()[0])
