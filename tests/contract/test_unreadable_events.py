@@ -68,7 +68,9 @@ def _postgres(server: PostgresServer, opened: list[Ledger]) -> Backend:
 
     async def spoil(stream: str, seq: int) -> None:
         async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
-            query = "UPDATE events SET payload = %s FROM streams WHERE id = stream_id AND name = %s AND seq = %s"
+            query = (
+                "UPDATE events SET payload = %s FROM streams WHERE id = stream_id AND name = %s AND seq = %s"
+            )
             await connection.execute("SET search_path TO recoup")
             found = await connection.execute(query, (BROKEN, stream, seq))
             assert found.rowcount == 1

@@ -237,8 +237,13 @@ async def test_processes_one_after_the_other_are_not_too_many(scene: Scene) -> N
 
 def test_a_tree_is_counted_only_when_enough_processes_were_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     newest, counted = [100], list[int]()
+
+    def two_below(root: int, _enough: int = 0) -> list[int]:
+        counted.append(root)
+        return [1, 2]
+
     monkeypatch.setattr(process_table, "newest_pid", lambda: newest[0])
-    monkeypatch.setattr(process_table, "pids_below", lambda root, _enough=0: counted.append(root) or [1, 2])
+    monkeypatch.setattr(process_table, "pids_below", two_below)
     limits = Limits(10, 0)
     assert limits.passed(7) is None
     newest[0] = 108  # eight more: two that are there and eight are ten
