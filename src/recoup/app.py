@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
+import msgspec
+
 from recoup.clock import SharedClock, SystemClock
 from recoup.documents.policy_watch import WatchedPolicyFile
 from recoup.engine.forcing import force_mode, known_workflows
@@ -21,6 +23,7 @@ from recoup.engine.world import World
 from recoup.errors import (
     DispatchAway,
     DispatchError,
+    EventUnreadable,
     InvalidProbe,
     LedgerAway,
     LedgerBusy,
@@ -32,7 +35,7 @@ from recoup.errors import (
 )
 from recoup.evidence.folder import FolderEvidence
 from recoup.evidence.vault import vault_key
-from recoup.kernel.modes import calls_for_report, mode_document
+from recoup.kernel.modes import calls_for_report, mode_document, unreadable_mode_document
 from recoup.learning.recall import Recall
 from recoup.ledger.sqlite import SqliteLedger
 from recoup.linked import LinkedRuns
@@ -42,10 +45,12 @@ from recoup.model.dispatch import Hint
 from recoup.model.events import Event
 from recoup.model.failure import Failure
 from recoup.model.ids import EVERY_WORKFLOW
+from recoup.model.instant import Instant
+from recoup.model.memory import VersionInfo
 from recoup.model.mode import Mode
 from recoup.model.outcome import Order
 from recoup.model.policy import Policy
-from recoup.model.run import RunState, RunStatus, StepRecord
+from recoup.model.run import RunState, RunStatus, StepRecord, Unreadable
 from recoup.model.storage import RunFilter, StreamAppend
 from recoup.ports import Dispatch, Evidence, Keeper, Ledger, Runtime
 from recoup.processes.census import HostCensus
@@ -113,6 +118,7 @@ class App:
         self.runs = Records(ledger, settings.home, self.shipping)
         self.hiding = Hiding(self.redactor, environ, self.runs, self._vault_key)
         self.generations = Generations(ledger, self.redactor, self._clock, self._policy_file())
+        self._policy_trouble = ""
         self.browsers = LateBrowser(self._browser_runtime)
         self.world = self._world()
         linked = LinkedRuns(self.world, self.runs.events, self.runs.files, self.hiding.vault)
@@ -189,7 +195,17 @@ class App:
         """What is to be done now and then, by whoever works. Where many machines share a database each would make the
         same audit: there one of them is told to, by `recoup audit export`."""
         words = await self.export_audit() if isinstance(self.settings.database, Path) else None
-        return [] if words is None else [words]
+        return [*await self._follow_policy(), *([] if words is None else [words])]
+
+    async def _follow_policy(self) -> list[str]:
+        """A worker without work reads its changed file, too: others follow what it says there."""
+        try:
+            await self.generations.current()
+            problem = ""
+        except LedgerError as error:
+            problem = error.message
+        told, self._policy_trouble = self._policy_trouble, problem
+        return [problem] if problem and problem != told else []
 
     async def _report(self, state: RunState) -> str | None:
         if state.status is RunStatus.SUCCEEDED:
@@ -306,16 +322,29 @@ class App:
     def memories(self) -> Memories:
         return Memories(self.ledger, self.redactor, self.world.clock)
 
+    async def memory_versions(self, workflow: str) -> list[VersionInfo]:
+        """Newest first, as the ledger tells; with what is wrong with those that are kept on this machine."""
+        versions = (await self.memories.of(workflow)).versions()
+        troubles = await self._recall.troubles(workflow)
+        return [
+            msgspec.structs.replace(one, trouble=troubles.get(one.version_id) or troubles.get("", ""))
+            for one in versions
+        ]
+
     async def workflows(self) -> list[str]:
         return await known_workflows(self.ledger)
 
     async def modes(self, workflows: Sequence[str]) -> list[dict[str, Any]]:
         """By the policy as it is seen: who only looks makes no generation of their file."""
         (policy, _), now = await self.generations.seen(), self.world.clock.now()
-        return [
-            mode_document(name, (await self.ledger.workflow_state(name)).health, policy, now)
-            for name in workflows
-        ]
+        return [await self._mode(name, policy, now) for name in workflows]
+
+    async def _mode(self, workflow: str, policy: Policy, now: Instant) -> dict[str, Any]:
+        try:
+            return mode_document(workflow, (await self.ledger.workflow_state(workflow)).health, policy, now)
+        except EventUnreadable as error:
+            unreadable = Unreadable(error.seq, error.event_type, error.reason)
+            return unreadable_mode_document(workflow, unreadable, policy, now)
 
     async def force_mode(
         self,

@@ -24,6 +24,7 @@
         ├── LedgerAway         it cannot be reached at the moment
         ├── LedgerTooNew       written by a newer version                              exit 1
         ├── LedgerBusy         no turn within the limit
+        ├── EventUnreadable    one stored event cannot be decoded                      exit 1
         ├── Conflict           expected another sequence: somebody appended meanwhile  exit 1
         └── LeaseLost          a higher epoch holds the run: stop at once
 
@@ -216,6 +217,26 @@ class LedgerAway(LedgerError):
 class LedgerTooNew(LedgerError):
     exit_code = 1
     advice = "Install the version of Recoup that wrote it, or a newer one."
+
+
+class EventUnreadable(LedgerError):
+    """One stored event cannot be decoded. Whatever would act on its stream stops here; what only shows it reads on."""
+
+    exit_code = 1
+    advice = (
+        "A newer version of Recoup wrote the event, or the database is damaged. Upgrade Recoup; if that does not help, "
+        "compare with the audit (recoup audit verify) and restore a backup. Other runs are not affected."
+    )
+
+    def __init__(self, stream: str, seq: int, event_type: str, reason: str, wall_us: int = 0) -> None:
+        """`seq` 0: its place in the stream is not known."""
+        which = f"event {seq}" if seq else "an event"
+        super().__init__(f"{which} of {stream} ({event_type}) cannot be read: {reason}", hint=self.advice)
+        self.stream = stream
+        self.seq = seq
+        self.event_type = event_type
+        self.reason = reason
+        self.wall_us = wall_us
 
 
 class LedgerBusy(LedgerError):

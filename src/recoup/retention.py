@@ -17,6 +17,7 @@ from typing import Protocol
 
 import msgspec
 
+from recoup.damage import read_leniently
 from recoup.durable import sync_directory
 from recoup.evidence.folder import FolderEvidence
 from recoup.model.events import LedgerPruned
@@ -197,7 +198,7 @@ class Retention:
         found: set[str] = set()
         for run_id in runs:
             after = 0
-            while page := await self._ledger.read(run_stream(run_id), after, _PAGE_EVENTS_MAX):
+            while page := await read_leniently(self._ledger, run_stream(run_id), after, _PAGE_EVENTS_MAX):
                 for event in page:
                     found |= _handles(event.raw)
                 after = page[-1].seq

@@ -25,6 +25,7 @@ from recoup.model.process import Ended, EndedBy, ProcessSpec
 from recoup.processes import keeper as keeper_module
 from recoup.processes.identity import identify, is_alive, wait_dead
 from recoup.processes.keeper import LinuxKeeper, shared_keeper
+from recoup.processes.process_table import process_of
 
 LONG_S = 30.0
 KEEPERS = {"LinuxKeeper": LinuxKeeper, "shared_keeper": shared_keeper}
@@ -516,6 +517,34 @@ async def test_a_frozen_keeper_does_not_hold_up_a_timeout_for_ever(
     ended = await running
     assert ended.ended_by is EndedBy.WALL_TIMEOUT
     assert scene.survivors() == []
+
+
+async def test_a_keeper_that_its_command_froze_still_ends_it_at_its_timeout(scene: Scene) -> None:
+    """The driver lets it go on: it need not be killed."""
+    ended = await scene.bash(f"kill -STOP $PPID; {LASTING}", wall_s=1.5)
+    assert ended.ended_by is EndedBy.WALL_TIMEOUT
+    assert "keeper" not in ended.detail
+    assert scene.survivors() == []
+
+
+async def test_a_command_that_freezes_its_keeper_again_and_again_ends_at_its_timeout(scene: Scene) -> None:
+    again = "trap '' TERM; (while :; do kill -STOP $PPID; done) &"
+    ended = await scene.bash(f"{again} while :; do kill -STOP $PPID; done", wall_s=1.0)
+    assert ended.ended_by is EndedBy.WALL_TIMEOUT
+    assert ended.duration_ms < 1000 * keeper_module.SILENCE_S
+    assert scene.survivors() == []
+
+
+async def test_a_heartbeat_wakes_a_frozen_keeper(scene: Scene) -> None:
+    running = asyncio.create_task(scene.bash(f"kill -STOP $PPID; {LASTING}"))
+    await scene.file("up")
+    assert scene.keeper is not None
+    scene.line.extend(boot_s() + LONG_S)
+    async with asyncio.timeout(LONG_S):
+        while (process := process_of(scene.keeper.pid)) is None or process.state in "Tt":
+            await asyncio.sleep(0.01)
+    scene.stop.set()
+    assert (await running).ended_by is EndedBy.STOPPED
 
 
 # The lifeline

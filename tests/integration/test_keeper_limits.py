@@ -204,3 +204,54 @@ def test_memory_is_what_a_process_has_to_itself() -> None:
     assert rough > 50 * MB and abs(rough - fair) < max(rough, fair) / 4
     assert memory_of([], 0) == 0
     del held
+
+
+BRIEF = """
+    import os, time
+    for _ in range({count}):
+        if os.fork() == 0:
+            time.sleep({stay_s})
+            os._exit(0)
+        time.sleep({pause_s})
+    time.sleep({stay_s})
+    """
+
+
+async def test_processes_are_counted_while_they_are_begun(scene: Scene) -> None:
+    """Not only at the next look at the whole tree, which comes half a second after its start."""
+    ended = await scene.python(BRIEF.format(count=400, stay_s=60, pause_s=0.001), processes_max=20)
+    assert (ended.ended_by, ended.limit) == (EndedBy.PROCESSES_MAX, 20)
+    assert ended.killed < 400
+    assert scene.survivors() == []
+
+
+async def test_processes_that_are_gone_before_the_next_look_are_noticed(scene: Scene) -> None:
+    ended = await scene.python(BRIEF.format(count=60, stay_s=0.3, pause_s=0), processes_max=20)
+    assert (ended.ended_by, ended.limit) == (EndedBy.PROCESSES_MAX, 20)
+
+
+async def test_processes_one_after_the_other_are_not_too_many(scene: Scene) -> None:
+    ended = await scene.bash("for n in $(seq 300); do /bin/true; done", processes_max=5)
+    assert (ended.ended_by, ended.exit_code) == (EndedBy.EXIT, 0)
+
+
+def test_a_tree_is_counted_only_when_enough_processes_were_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    newest, counted = [100], list[int]()
+
+    def two_below(root: int, _enough: int = 0) -> list[int]:
+        counted.append(root)
+        return [1, 2]
+
+    monkeypatch.setattr(process_table, "newest_pid", lambda: newest[0])
+    monkeypatch.setattr(process_table, "pids_below", two_below)
+    limits = Limits(10, 0)
+    assert limits.passed(7) is None
+    newest[0] = 108  # eight more: two that are there and eight are ten
+    assert limits.passed_by_count(7) is None
+    assert counted == [7]
+    newest[0] = 109
+    assert limits.passed_by_count(7) is None
+    assert counted == [7, 7]
+    newest[0] = 3  # pids began anew: nobody knows how many
+    assert limits.passed_by_count(7) is None
+    assert counted == [7, 7, 7]

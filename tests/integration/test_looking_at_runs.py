@@ -51,18 +51,18 @@ async def test_whoever_follows_a_run_is_told_what_came_with_its_end(
     async with waiting_run(tmp_path) as (app, run_id):
         held = await app.ledger.claim(run_id, app.world.census.own_identity(), LONG_S, app.world.clock.now())
         assert held is not None
-        read, told = app.runs.events, list[Event]()
+        read, told = app.runs.shown_events, list[Event]()
 
         async def ends_behind_the_first_look(of_run: str, after: int = 0) -> list[Event]:
             found = await read(of_run, after)
             if after:  # it is the look for facts, not for where the run stands
-                monkeypatch.setattr(app.runs, "events", read)
+                monkeypatch.setattr(app.runs, "shown_events", read)
                 await app.ledger.release(held)
                 wish = steering.Wish(run_id=run_id, action="cancel", reason="enough", actor="ada")
                 assert await steering.answered(app, await steering.send(app, wish), 60) is not None
             return found
 
-        monkeypatch.setattr(app.runs, "events", ends_behind_the_first_look)
+        monkeypatch.setattr(app.runs, "shown_events", ends_behind_the_first_look)
         assert await follow_run(app, run_id, 1, told.append)
         assert told[-1].type == "task.run.cancelled"
         assert [event.seq for event in told] == list(range(2, told[-1].seq + 1))

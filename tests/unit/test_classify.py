@@ -504,3 +504,57 @@ def test_no_text_makes_classifying_slow(text: str) -> None:
     summarise(Facts(kind=FailureKind.EXIT_NONZERO, excerpt=text))
     # A quadratic rule would need minutes for four times the largest excerpt.
     assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Error response from daemon: toomanyrequests: You have reached your pull rate limit. You may increase the limit",
+        "toomanyrequests: You have reached your unauthenticated pull rate limit.",
+        "npm error code E429\nnpm error 429 Too Many Requests - GET https://registry.example/x",
+        "An error occurred (Throttling) when calling the DescribeStacks operation: Rate exceeded",
+        "An error occurred (TooManyRequestsException) when calling the GetFunction operation",
+        'googleapi: Error 403: User Rate Limit Exceeded, userRateLimitExceeded',
+        "GitHub: API rate limit exceeded for installation ID 1.",
+        "Error from server (TooManyRequests): the server has received too many requests and has asked us to try again",
+    ],
+)  # fmt: skip
+def test_a_tool_that_was_told_to_slow_down_waits(text: str) -> None:
+    assert of_exit(1, text) is COOLDOWN
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'Error from server (Forbidden): pods is forbidden: User "ci" cannot list resource "pods" in API group ""',
+        'Error from server (Forbidden): secrets "x" is forbidden',
+        "error: You must be logged in to the server (Unauthorized)",
+        "denied: requested access to the resource is denied",
+        "pull access denied for acme/app, repository does not exist or may require 'docker login'",
+        "npm error code E403\nnpm error 403 403 Forbidden - PUT https://registry.example/x",
+        "npm error code ENEEDAUTH\nnpm error need auth This command requires you to be logged in",
+        "remote: Support for password authentication was removed on August 13, 2021.",
+        "An error occurred (AccessDenied) when calling the PutObject operation: Access Denied",
+        "An error occurred (UnauthorizedOperation) when calling the RunInstances operation",
+        "An error occurred (ExpiredToken) when calling the GetCallerIdentity operation",
+        'Unable to locate credentials. You can configure credentials by running "aws configure".',
+        "ERROR: (gcloud.run.deploy) PERMISSION_DENIED: The caller does not have permission",
+        "(AuthorizationFailed) The client does not have authorization to perform action",
+        "Please run 'az login' to setup account.",
+    ],
+)
+def test_a_tool_that_was_refused_is_not_retried(text: str) -> None:
+    assert of_exit(1, text) is POLICY
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "wrote accessdeniedness.txt",
+        "the rate exceeded_by column is empty",
+        "3 tests of forbidden users passed, 1 failed",
+        "compiled code e4290 in 3 s",
+    ],
+)
+def test_words_that_only_look_like_a_refusal_say_nothing(text: str) -> None:
+    assert of_exit(1, text) is UNKNOWN

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import re
 
 import msgspec
 
+from recoup.model.events import why_unreadable
 from recoup.model.instant import Instant
 from recoup.model.redacted import Redacted
 from recoup.model.storage import Arrival
@@ -110,7 +112,7 @@ def entry_of(arrival: Arrival) -> Entry:
         seq=arrival.seq,
         at=arrival.at.iso(),
         type=arrival.type,
-        payload=msgspec.Raw(_on_one_line(payload.data)),
+        payload=msgspec.Raw(_as_json(payload.data)),
         arrival=arrival.number,
     )
 
@@ -193,6 +195,14 @@ def _encode_body(entry: Entry, head: Head) -> bytes:
             prev=head.hash,
         )
     )
+
+
+def _as_json(payload: bytes) -> bytes:
+    """Bytes that are not JSON, because the ledger is damaged, are encoded: the chain must stay readable."""
+    reason = why_unreadable(payload)
+    if reason is None:
+        return _on_one_line(payload)
+    return msgspec.json.encode({"unreadable": reason, "bytes": base64.b64encode(payload).decode()})
 
 
 def _on_one_line(payload: bytes) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import os
 import platform
 import shutil
@@ -215,6 +216,8 @@ def _chromium(_home: str | None) -> Iterator[Finding]:
         return
     detail = found.executable if found else "no Chromium"
     yield Finding("chromium", found is not None, detail, "recoup browser install", without, needed=False)
+    if importlib.util.find_spec("numpy") is not None:
+        yield _weights()
 
 
 def _extras(home: str | None) -> Iterator[Finding]:
@@ -335,6 +338,17 @@ def _sentences(folder: Path) -> Finding:
     except LearningError as error:
         return Finding("model", False, error.message, error.what_to_do, without, needed=False)
     return Finding("model", True, f"what was learned is compared by the model in {folder}")
+
+
+def _weights() -> Finding:
+    """Of the model that finds a changed target again. It is shipped with the package."""
+    from recoup.targets.weights import Unusable, shipped
+
+    model, without = shipped(), "targets on changed pages are not healed"
+    if isinstance(model, Unusable):
+        how = "pip install --force-reinstall recoup"
+        return Finding("weights", False, model.why, how, without, needed=False)
+    return Finding("weights", True, "the resolver's weights are whole")
 
 
 def _database(database: Path | DatabaseUrl) -> Finding:

@@ -84,7 +84,7 @@ def list_heals(
         run_id = None if run_name is None else await app.runs.find(run_name)
         names = [workflow] if workflow is not None else await desk.workflows()
         if run_id is not None:
-            names = [name for name in [(await app.runs.state(run_id)).workflow] if workflow in (None, name)]
+            names = [name for name in [(await app.runs.shown(run_id)).workflow] if workflow in (None, name)]
 
         def wanted(one: Reviewed) -> bool:
             return not waiting or one.state == "waiting"
@@ -276,7 +276,7 @@ async def _found(app: App, name: str) -> Heal:
     workflows = await desk.workflows()
     try:
         run = await app.runs.find(run)
-        workflows = [(await app.runs.state(run)).workflow]
+        workflows = [(await app.runs.shown(run)).workflow]
     except NotFound:
         if run == "last":
             raise

@@ -13,7 +13,7 @@ import click
 
 from recoup.cli.completing import complete_run, complete_step
 from recoup.cli.output import json_option, print_json, seconds, with_app, write_line
-from recoup.errors import NotFound, UsageError
+from recoup.errors import EventUnreadable, NotFound, UsageError
 from recoup.files.named import read_named
 from recoup.model.failure import FailureClass
 from recoup.model.ids import run_stream
@@ -101,7 +101,7 @@ def runs(
         )
         rows = await _listed(app, wanted, limit)
         if as_json:
-            print_json([run_document(await app.runs.state(row.run_id)) for row in rows])
+            print_json([run_document(await app.runs.shown(row.run_id, row)) for row in rows])
             return
         if not rows:
             click.echo(
@@ -110,10 +110,19 @@ def runs(
         for row in rows:
             when = datetime.fromtimestamp(row.submitted_at_us / 1e6, UTC)
             stands = await _status_words(app, row)
-            reason = row.reason if len(row.reason) <= _REASON_MAX else row.reason[: _REASON_MAX - 1] + "…"
+            reason = await _reason_words(app, row)
             click.echo(f"{row.run_id}  {stands:<11} {when:%Y-%m-%d %H:%M}  {row.workflow:<20} {reason}")
 
     with_app(ctx, work)
+
+
+async def _reason_words(app: App, row: RunRow) -> str:
+    from recoup.kernel.documents import unreadable_words
+
+    unreadable = await app.runs.unreadable(row)
+    if unreadable is not None:
+        return f"{unreadable_words(unreadable)}: recoup show {row.run_id}"
+    return row.reason if len(row.reason) <= _REASON_MAX else row.reason[: _REASON_MAX - 1] + "…"
 
 
 async def _listed(app: App, wanted: RunFilter, limit: int) -> list[RunRow]:
@@ -154,7 +163,7 @@ def show(ctx: click.Context, run_name: str, handle: str | None, as_json: bool) -
 
     async def work(app: App) -> None:
         run_id = await app.runs.find(run_name)
-        state = await app.runs.state(run_id)
+        state = await app.runs.shown(run_id)
         if handle is not None:
             click.echo(await _evidence(app, state, handle), nl=sys.stdout.isatty())
         elif as_json:
@@ -187,15 +196,16 @@ def events(ctx: click.Context, run_name: str, follow: bool, after: int, as_json:
             return
         line = line_of(event)
         words = line.text if line else ""
+        words = words if event.unreadable is None else f"cannot be read: {event.unreadable}"
         write_line(sys.stdout, f"{event.seq:>5}  {event.at.iso()[:19]}Z  {event.type:<28} {words}")
 
     async def work(app: App) -> None:
         run_id = await app.runs.find(run_name)
         if not follow:
-            for event in await app.runs.events(run_id, after):
+            for event in await app.runs.shown_events(run_id, after):
                 say(event)
         elif not await follow_run(app, run_id, after, say):
-            click.echo(f"nobody drives this run; {_advice(await app.runs.state(run_id), False)}", err=True)
+            click.echo(f"nobody drives this run; {_advice(await app.runs.shown(run_id), False)}", err=True)
 
     with_app(ctx, work)
 
@@ -207,8 +217,8 @@ async def follow_run(app: App, run_id: str, after: int, say: Callable[[Event], N
     while True:
         driven, now = await app.driving.is_driven(run_id), await app.ledger.head(run_stream(run_id))
         if now != head:
-            head, ended = now, (await app.runs.state(run_id)).status in _ENDED
-        for event in await app.runs.events(run_id, after):
+            head, ended = now, (await app.runs.shown(run_id)).status in _ENDED
+        for event in await app.runs.shown_events(run_id, after):
             after = event.seq
             say(event)
         if ended or not driven:
@@ -230,7 +240,7 @@ def ledger(ctx: click.Context, run_name: str, as_json: bool) -> None:
     from recoup.kernel.prefix import ledger_document
 
     async def work(app: App) -> None:
-        document = ledger_document(await app.runs.state(await app.runs.find(run_name)))
+        document = ledger_document(await app.runs.shown(await app.runs.find(run_name)))
         if as_json:
             print_json(document)
         else:
@@ -254,7 +264,7 @@ def logs(ctx: click.Context, run_name: str, step: str | None, as_json: bool) -> 
     """
 
     async def work(app: App) -> None:
-        state = await app.runs.state(await app.runs.find(run_name))
+        state = await app.runs.shown(await app.runs.find(run_name))
         for index in _steps(state, step):
             path = app.runs.files(state.run_id).log_path(index)
             text = read_named(path).decode("utf-8", "replace") if path.exists() else ""
@@ -322,6 +332,7 @@ async def _status_words(app: App, row: RunRow) -> str:
 
 
 def _print_run(app: App, state: RunState, lease: LeaseRow | None, driven: bool) -> None:
+    from recoup.kernel.documents import unreadable_words
     from recoup.kernel.prefix import ledger_document
 
     click.echo(f"run       {state.run_id}")
@@ -331,6 +342,8 @@ def _print_run(app: App, state: RunState, lease: LeaseRow | None, driven: bool) 
         click.echo(f"parent    {state.parent_run_id}")
     if state.reason:
         click.echo(f"reason    {state.reason}")
+    if state.unreadable is not None:
+        click.echo(f"trouble   {unreadable_words(state.unreadable)}; what follows ends before it")
     if state.failure_class:
         click.echo(f"failure   {state.failure_kind} ({state.failure_class})")
     retries = "1 retry" if state.retries == 1 else f"{state.retries} retries"
@@ -355,6 +368,8 @@ def _print_run(app: App, state: RunState, lease: LeaseRow | None, driven: bool) 
 
 def _advice(state: RunState, driven: bool) -> str:
     run_id = state.run_id
+    if state.unreadable is not None:
+        return f"{EventUnreadable.advice} The other events: recoup events {run_id}"
     if state.status == "escalated" and state.escalated_step is not None:
         step = state.steps[state.escalated_step].step_id
         settle = f"recoup control {run_id} settle --step {step} --as done|not-done --reason '...'"
@@ -381,7 +396,7 @@ def _why_nobody_takes_it(state: RunState, queue: str) -> str:
 
 async def _evidence(app: App, state: RunState, handle: str) -> bytes:
     """Whatever any of its events cites."""
-    events = await app.runs.events(state.run_id)
+    events = await app.runs.shown_events(state.run_id)
     cited = list(dict.fromkeys(h for event in events for h in getattr(event.payload, "evidence", ())))
     matching = [known for known in cited if known == handle] or [
         known for known in cited if known.startswith(handle)

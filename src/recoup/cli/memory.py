@@ -74,7 +74,7 @@ def versions(ctx: click.Context, workflow: str, as_json: bool) -> None:
     """
 
     async def work(app: App) -> int:
-        found = [msgspec.to_builtins(one) for one in (await app.memories.of(workflow)).versions()]
+        found = [msgspec.to_builtins(one) for one in await app.memory_versions(workflow)]
         if as_json:
             print_json(found)
             return 0
@@ -170,4 +170,5 @@ def _version_line(one: dict[str, Any]) -> str:
     before, after = ["unknown" if rate is None else f"{rate:.0%}" for rate in rates]
     here = "  (current)" if one["current"] else ""
     known = f"{one['entries']} known"
-    return f"{one['version_id']}  {one['created_at'][:19]}Z  {known}, success {before} before, {after} after{here}"
+    line = f"{one['version_id']}  {one['created_at'][:19]}Z  {known}, success {before} before, {after} after{here}"
+    return f"{line}\n  damaged on this machine: {one['trouble']}" if one["trouble"] else line

@@ -61,7 +61,7 @@ def report(ctx: click.Context, run_name: str, output: Path | None, markdown: boo
 
 
 async def _page(app: App, run_id: str, markdown: bool) -> str:
-    state = await app.runs.state(run_id)
+    state = await app.runs.shown(run_id)
     await _hide_its_secrets(app, run_id, state)
     until = app.world.clock.now() if await app.driving.is_driven(run_id) else None
     return await (app.reporter.markdown if markdown else app.reporter.html)(run_id, until)

@@ -238,7 +238,9 @@ async def drive(app: App, before: RunState, *, as_json: bool, quiet: bool) -> in
     """Drive with progress and clean interruption; prints the result and returns the exit code."""
     from recoup.cli.live import progress
     from recoup.kernel.documents import exit_code, run_document
+    from recoup.processes.orphans import adopt
 
+    adopt()
     drivers: list[Driver] = []
     with progress(before, as_json=as_json, quiet=quiet) as watcher, _interruptible(drivers):
         try:

@@ -124,6 +124,8 @@ def _print(found: WhatIf, policy_file: Path) -> None:
         click.echo(
             f"\nonly the newest {found.runs} runs were looked at: narrow it with --workflow or --since"
         )
+    if found.unreadable:
+        click.echo(f"\nleft out, because an event cannot be read: {', '.join(found.unreadable[:20])}")
     if found.unseen_keys:
         click.echo(f"\nnot to be seen in what was recorded: {', '.join(found.unseen_keys)}")
 

@@ -81,7 +81,11 @@ def _names(_ctx: click.Context, _option: click.Parameter, value: str) -> tuple[s
 @click.option(
     "--metrics-host", default="127.0.0.1", show_default=True, help="The address that /metrics is served on."
 )
-@click.option("--until-idle", is_flag=True, help="Stop when nothing is left to do.")
+@click.option(
+    "--until-idle",
+    is_flag=True,
+    help="Stop when this worker may take nothing more; say what it left and why.",
+)
 @json_option
 @click.pass_context
 def worker(
@@ -109,8 +113,10 @@ def worker(
     """
     from recoup import __version__
     from recoup.fleet.worker import STOP_S, Notice, Shift, Worker
+    from recoup.processes.orphans import adopt
     from recoup.standing import asked_to_end
 
+    adopt()
     announcer = Announcer[Notice](lambda notice: _tell(notice, as_json))
 
     async def work(app: App) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 from typing import Final
 
+from recoup.damage import read_leniently
 from recoup.desk.declining import Declined
 from recoup.errors import Conflict, LedgerBusy, NotFound
 from recoup.kernel.escalations import ACKNOWLEDGE, ASSIGN, RESOLVE, refuse_move
@@ -44,7 +45,7 @@ class Inbox:
         return row
 
     async def said(self, escalation_id: str) -> list[Event]:
-        return await self._ledger.read(escalation_stream(escalation_id), 0, CHANGES_MAX)
+        return await read_leniently(self._ledger, escalation_stream(escalation_id), 0, CHANGES_MAX)
 
     async def acknowledge(self, escalation_id: str, by: str, reason: str) -> EscalationRow:
         """Somebody has seen it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from recoup.errors import Conflict, LedgerError, UsageError
+from recoup.errors import Conflict, EventUnreadable, LedgerError, UsageError
 from recoup.kernel.elapsed import elapsed_s
 from recoup.kernel.policies import policy_digest
 from recoup.model.events import Event, PolicyGeneration, PolicyRefused
@@ -44,6 +44,8 @@ class Generations:
         self._untold: WrittenPolicy | None = None
         """What our file says and the ledger does not know yet."""
         self._policy: Policy | None = None
+        self._unreadable: EventUnreadable | None = None
+        """An event that may have been a newer generation: which policy is in force is unknown until one follows."""
         self._looked_at: Instant | None = None
 
     async def current(self) -> Policy | None:
@@ -54,6 +56,7 @@ class Generations:
         if self._untold is not None:
             await self._take(self._untold)
         await self._catch_up()
+        self._must_be_known()
         return self._policy
 
     async def current_within(self, seconds: float) -> Policy | None:
@@ -84,10 +87,11 @@ class Generations:
             if written.problems.startswith(_MASKED):
                 raise UsageError(f"the policy cannot be used: {written.problems}", hint="Reword it.")
         await self._catch_up()
+        self._must_be_known()
         if self._newest is not None and self._policy is None:
             raise LedgerError(
-                f"the policy {self._newest.policy_digest} that everybody follows is of a newer version",
-                hint="Upgrade Recoup.",
+                f"the policy {self._newest.policy_digest} that everybody follows is damaged or of a newer version",
+                hint="Upgrade Recoup, or set another policy: change the file that RECOUP_POLICY names.",
             )
         return self._policy or Policy()
 
@@ -134,7 +138,7 @@ class Generations:
     async def _catch_up(self) -> None:
         """All runs of a process do this at once: whatever comes while one waits for the ledger, none goes back."""
         while True:
-            events = await self._ledger.read(POLICY_STREAM, after=self._seq, limit=EVENTS_MAX)
+            events = await self._next_events()
             for event in events:
                 self._hear(event)
             if len(events) < EVENTS_MAX:
@@ -146,13 +150,28 @@ class Generations:
         if newest is self._newest:
             self._policy, self._read = policy or self._policy, newest
 
+    async def _next_events(self) -> list[Event]:
+        """Without one that cannot be read: it is remembered, and what only looks goes on behind it."""
+        while True:
+            try:
+                return await self._ledger.read(POLICY_STREAM, after=self._seq, limit=EVENTS_MAX)
+            except EventUnreadable as error:
+                whole = error.seq - 1 - self._seq
+                for event in await self._ledger.read(POLICY_STREAM, self._seq, whole) if whole else ():
+                    self._hear(event)
+                self._seq, self._unreadable = max(self._seq, error.seq), error
+
+    def _must_be_known(self) -> None:
+        if self._unreadable is not None:
+            raise self._unreadable
+
     def _hear(self, event: Event) -> None:
         if event.seq <= self._seq:
             return  # another run was told of it first
         self._seq = event.seq
         match event.payload:
             case PolicyGeneration(policy_digest=digest, source=source) as newest:
-                self._newest = newest
+                self._newest, self._unreadable = newest, None
             case PolicyRefused(file_digest=digest, source=source):
                 pass
             case _:
@@ -163,11 +182,11 @@ class Generations:
             del self._said[next(iter(self._said))]
 
     async def _body(self, digest: str) -> Policy | None:
-        """None: it is of a newer version, and says what we do not understand. The last good one stays."""
+        """None: it is of a newer version, or damaged, and says what we do not understand. The last good one stays."""
         body = await self._ledger.policy_body(digest)
         if body is None:
             raise LedgerError(f"the policy {digest} is not in the ledger", hint="The database is damaged.")
         try:
             return msgspec.json.decode(body, type=Policy)
-        except msgspec.ValidationError:
+        except (msgspec.MsgspecError, UnicodeDecodeError):
             return None

@@ -12,7 +12,7 @@ from recoup.engine.driver import Driver
 from recoup.engine.world import World
 from recoup.errors import LeaseLost, LedgerError, RecoupError, SettingsError, is_trouble
 from recoup.kernel.backoff import due_in_s
-from recoup.kernel.controls import is_over
+from recoup.kernel.controls import is_over, waits_for_a_person
 from recoup.kernel.elapsed import elapsed_s
 from recoup.model.instant import Instant
 from recoup.model.policy import Policy
@@ -48,6 +48,8 @@ class Left(msgspec.Struct, frozen=True):
     """Not worth a word: it would be said again and again."""
     trouble: str = ""
     """Why this machine could not drive it. The run has spent nothing, and another worker may take it at once."""
+    stuck: bool = False
+    """Waiting does not help this worker: somebody else must do something first."""
 
 
 class Deliveries(msgspec.Struct, frozen=True):
@@ -183,8 +185,9 @@ class Deliveries(msgspec.Struct, frozen=True):
 
     async def _left(self, state: RunState) -> Left:
         said = await self.wind_up(state)
-        again_in_s = None if is_over(state) or _waits_for_a_person(state) else self._again_in_s(state)
-        return Left(again_in_s, "; ".join([f"{state.status}: {state.reason}", *said]), state)
+        again_in_s = None if is_over(state) or waits_for_a_person(state) else self._again_in_s(state)
+        words = "; ".join([f"{state.status}: {state.reason}", *said])
+        return Left(again_in_s, words, state, stuck=state.status is RunStatus.BLOCKED)
 
     def _again_in_s(self, state: RunState) -> float:
         if state.status is RunStatus.BLOCKED:
@@ -194,7 +197,7 @@ class Deliveries(msgspec.Struct, frozen=True):
     def _too_early(self, state: RunState) -> Left | None:
         if is_over(state):
             return Left(None, f"it is over: {state.status}", state)
-        if _waits_for_a_person(state):
+        if waits_for_a_person(state):
             return Left(None, f"it waits for a person: {state.reason}", state)
         due_s = due_in_s(state, self.world.clock.now())
         return Left(min(due_s, DUE_MAX_S), f"it is due in {due_s:.0f} s", state) if due_s > 0 else None
@@ -212,7 +215,7 @@ class Deliveries(msgspec.Struct, frozen=True):
             return None
         self._open.pop(key, None)
         again_s = CLOSED_S if refusal.left_s is None else min(CLOSED_S, max(0.1, refusal.left_s))
-        return Left(again_s, blocked_words(state.workflow, refusal, now), state)
+        return Left(again_s, blocked_words(state.workflow, refusal, now), state, stuck=True)
 
 
 def crowds_of(state: RunState, policy: Policy) -> tuple[Crowd, ...]:
@@ -222,12 +225,6 @@ def crowds_of(state: RunState, policy: Policy) -> tuple[Crowd, ...]:
     if policy.queue_concurrency_max and state.queue:
         crowds.append(Crowd("queue", state.queue, policy.queue_concurrency_max))
     return tuple(crowds)
-
-
-def _waits_for_a_person(state: RunState) -> bool:
-    if state.status is RunStatus.ESCALATED:
-        return True
-    return state.status is RunStatus.WAITING and state.waiting_for in ("operator", "approval")
 
 
 def _words(error: Exception) -> str:

@@ -13,8 +13,16 @@ import msgspec
 from recoup.engine.driver import Driver
 from recoup.engine.entry import is_redelivery
 from recoup.engine.losses import tell_losses
-from recoup.errors import DispatchError, LeaseLost, LedgerError, MachineTrouble, RecoupError
+from recoup.errors import (
+    DispatchError,
+    EventUnreadable,
+    LeaseLost,
+    LedgerError,
+    MachineTrouble,
+    RecoupError,
+)
 from recoup.fleet.delivering import Deliveries, Left
+from recoup.fleet.leftovers import Leftovers
 from recoup.fleet.queued import hint_of
 from recoup.fleet.sweeping import Sweeper
 from recoup.model.dispatch import Taken
@@ -53,7 +61,7 @@ class Notice(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Something that people who watch a worker want to know."""
 
     event: str
-    """started | taken | left | lost | trouble | recovered | draining | stopped."""
+    """started | taken | left | lost | trouble | recovered | draining | skipped | idle | stopped."""
     words: str
     run_id: str | None = None
     workflow: str | None = None
@@ -109,7 +117,12 @@ class Worker:
         self._room = asyncio.Event()
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
+        self._stuck: dict[str, str] = {}
+        """Runs that waiting does not help, and why: a worker that ends when it is idle does not wait for them."""
         self._sweeper = Sweeper(self._world, dispatch, shift.queues, shift.capabilities)
+        self._leftovers = Leftovers(
+            self._world.ledger, self._world.clock, deliveries.state, shift.queues, shift.capabilities
+        )
 
     @property
     def runs(self) -> tuple[str, ...]:
@@ -162,7 +175,7 @@ class Worker:
             except (DispatchError, LedgerError) as error:
                 await self._in_trouble(error)
                 continue
-            if not found and self._shift.until_idle and not self._tasks and not await self._is_work_left():
+            if not found and self._shift.until_idle and not self._tasks and await self._is_idle():
                 return
 
     async def _examine(self) -> None:
@@ -226,12 +239,21 @@ class Worker:
                 self._begin(one.hint.run_id, one)
         return bool(taken)
 
-    async def _is_work_left(self) -> bool:
-        await self._sweeper.redeliver()
-        queues = await self._dispatch.depths()
-        return any(
-            one.queue in self._shift.queues and one.waiting + one.delayed + one.taken for one in queues
-        )
+    async def _is_idle(self) -> bool:
+        """Says what is left and why. Asks the ledger: a queue also holds hints for other workers and for later."""
+        try:
+            await self._sweeper.redeliver()
+            if await self._leftovers.may_take_more(self._stuck):
+                return False
+            left, count = await self._leftovers.listed(self._stuck)
+        except (DispatchError, LedgerError) as error:
+            await self._in_trouble(error)
+            return False
+        for one in left:
+            self._say(Notice("skipped", f"left alone: {one.why}", one.run_id, one.workflow))
+        rest = f"; {count} left alone" if count else ""
+        self._tell("idle", f"nothing is left that this worker may take{rest}")
+        return True
 
     def _begin(self, run_id: str, taken: Taken | None) -> None:
         if taken is not None:
@@ -274,9 +296,17 @@ class Worker:
         except LeaseLost as error:
             self._tell("lost", f"{error.message}; its processes were stopped", run_id=run_id)
             return Left(None, "another worker goes on with it")
+        except EventUnreadable as error:
+            return self._left_alone(run_id, error)
         except RecoupError as error:
             await self._examine()  # the ledger may lie on the disk that is full
             return self._troubled(run_id, error.message)
+
+    def _left_alone(self, run_id: str, error: EventUnreadable) -> Left:
+        """Nobody acts on a history that cannot be read. A worker of a newer version may be able to."""
+        known = run_id in self._troubles
+        words = f"left alone: {error.message}. {error.advice}"
+        return msgspec.structs.replace(self._troubled(run_id, words), quiet=known, stuck=True)
 
     def _troubled(self, run_id: str, words: str) -> Left:
         """Nothing is known of the run but that it cannot even be looked at: less and less often."""
@@ -291,6 +321,9 @@ class Worker:
             self._not_before_us.clear()
         if left.again_in_s:
             self._not_before_us[run_id] = self._world.clock.now().boot_us + round(left.again_in_s * 1e6)
+        self._stuck.pop(run_id, None)
+        if left.stuck and len(self._stuck) < _REMEMBERED_MAX:
+            self._stuck[run_id] = left.words.removeprefix("left alone: ")
         if left.state is not None:
             self._troubles.pop(run_id, None)
 

@@ -18,6 +18,7 @@ from fastapi import Path, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from recoup.damage import read_leniently
 from recoup.errors import NotFound, RecoupError
 from recoup.gateway.answering import document, is_known, tag_of
 from recoup.gateway.artifact_shapes import AttemptDetail
@@ -56,7 +57,7 @@ async def show_patch(
 ) -> Response:
     """What a step changed, redacted, as far as it is kept where the gateway runs. `step` is an id or an index."""
     house = house_of(request)
-    index = step_index(await house.states.state(await house.run(run_id)), step)
+    index = step_index(await house.states.shown(await house.run(run_id)), step)
     path = house.app.runs.files(run_id).patch_path(index)
     size = _size(path)
     if size is None:
@@ -109,7 +110,7 @@ async def show_attempt(
 ) -> Response:
     """Everything that is known about one attempt: its events, what it was judged by, and the end of what it printed."""
     house = house_of(request)
-    index = step_index(await house.states.state(await house.run(run_id)), step)
+    index = step_index(await house.states.shown(await house.run(run_id)), step)
     rows = {one.attempt: one for one in await house.app.ledger.attempts(run_id) if one.step_index == index}
     if attempt not in rows:
         raise NotFound(f"step {step!r} has no attempt {attempt}", hint=f"It has {len(rows)}.")
@@ -172,7 +173,7 @@ async def _events_of(house: House, run_id: str, index: int, attempt: int) -> tup
     """The first of them, and how many more there are."""
     found: list[Event] = []
     after = left_out = 0
-    while events := await house.app.ledger.read(run_stream(run_id), after, _PAGE_EVENTS):
+    while events := await read_leniently(house.app.ledger, run_stream(run_id), after, _PAGE_EVENTS):
         after = events[-1].seq
         found += [one for one in events if _is_of(one, index, attempt)]
         left_out += max(0, len(found) - ATTEMPT_EVENTS_MAX)

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from recoup.app import App
+from recoup.damage import read_leniently
 from recoup.errors import NotFound, RecoupError, SettingsError, StateError, UsageError
 from recoup.gateway import shapes
 from recoup.gateway.answering import document, page
@@ -110,7 +111,7 @@ async def found_heal(app: App, run_id: str, step: str, attempt: int | None) -> H
 
 async def workflow_of(app: App, run_id: str) -> str | None:
     """By the first event of the run alone. None: it is not known, or was forgotten."""
-    for event in await app.ledger.read(run_stream(run_id), 0, 1):
+    for event in await read_leniently(app.ledger, run_stream(run_id), 0, 1):
         return event.payload.workflow if isinstance(event.payload, RunSubmitted) else None
     return None
 

@@ -36,6 +36,8 @@ from recoup.model.events import (
     WebhookRemoved,
     WebhookSwitchedOff,
     decode_payload,
+    event_line,
+    why_unreadable,
 )
 from recoup.model.ids import GATEWAY_STREAM
 from recoup.model.storage import Append, Arrival, Draft, StreamAppend
@@ -221,17 +223,17 @@ def _types(one: Arrival) -> tuple[str, ...]:
     """What a probe elsewhere reports is told under its own name, too."""
     if one.type != ProbeReported.TYPE:
         return (one.type,)
-    told = decode_payload(one.type, one.payload.data)
+    try:
+        told = decode_payload(one.type, one.payload.data)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return (one.type,)
     assert isinstance(told, ProbeReported)
     return one.type, str(told.event.get("type", ""))
 
 
 def _body(one: Arrival) -> bytes:
-    run_id = one.stream.removeprefix("run:") if one.stream.startswith("run:") else None
-    line = {
-        **{"stream": one.stream, "runId": run_id, "seq": one.seq, "at": one.at.iso(), "type": one.type},
-        "payload": msgspec.Raw(one.payload.data),
-    }
+    raw = one.payload.data
+    line = event_line(one.stream, one.seq, one.at, one.type, raw, why_unreadable(raw))
     body = msgspec.json.encode(line)
     return body if len(body) <= BODY_BYTES_MAX else msgspec.json.encode({**line, "payload": None})
 

@@ -73,6 +73,8 @@ class WhatIfAnswer(Shape):
     different: list[dict[str, Any]]
     most_different: list[str]
     unseen_keys: list[str]
+    unreadable: list[str]
+    """Runs that were left out: an event of theirs cannot be read."""
 
 
 class ProbeActed(BaseModel):

@@ -17,6 +17,7 @@ from starlette.responses import Response
 from recoup.desk.declining import Declined
 from recoup.errors import (
     Conflict,
+    EventUnreadable,
     InvalidPlan,
     LedgerBusy,
     LedgerError,
@@ -40,6 +41,7 @@ _BY_ERROR: Final[tuple[tuple[type[RecoupError], int], ...]] = (
     (UsageError, 409),
     (Conflict, 409),
     (LedgerBusy, 503),
+    (EventUnreadable, 500),
     (LedgerError, 503),
     (RecoupError, 500),
 )

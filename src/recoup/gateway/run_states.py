@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from recoup.app import App
-from recoup.errors import NotFound
+from recoup.damage import must_be_understood
+from recoup.errors import EventUnreadable, NotFound
 from recoup.kernel.controls import is_over
 from recoup.kernel.documents import run_document
 from recoup.kernel.fold import advance, fold
@@ -37,9 +38,18 @@ class RunStates:
             raise NotFound(f"there is no run {run_id!r}", hint="List them: recoup runs")
         return state
 
+    async def shown(self, run_id: str) -> RunState:
+        """To be looked at, never acted on: as far as its events can be read, and marked where one cannot."""
+        try:
+            return await self.state(run_id)
+        except EventUnreadable:
+            return await self._app.runs.shown(run_id)
+
     async def document(self, run_id: str) -> dict[str, Any]:
-        state = await self._state(run_id)
-        return {"runId": run_id, "status": "forgotten"} if state is None else run_document(state)
+        try:
+            return run_document(await self.shown(run_id))
+        except NotFound:
+            return {"runId": run_id, "status": "forgotten"}
 
     async def over_at(self, run_id: str) -> int | None:
         """The place of its last event, if it has ended and no other delivery follows by itself; 0: it was forgotten.
@@ -47,10 +57,16 @@ class RunStates:
         head = await self._app.ledger.head(f"run:{run_id}")
         seq, over = self._over.get(run_id, (-1, False))
         if seq != head:
-            state = await self._state(run_id)
-            seq, over = (0, True) if state is None else (state.seq, is_over(state))
+            seq, over = await self._ended(run_id, head)
             _keep(self._over, run_id, (seq, over), OVER_MAX)
         return seq if over else None
+
+    async def _ended(self, run_id: str, head: int) -> tuple[int, bool]:
+        try:
+            state = await self._state(run_id)
+        except EventUnreadable:  # nobody goes on with it; its row says how it stands
+            return head, (await self._app.runs.shown(run_id)).status.is_terminal
+        return (0, True) if state is None else (state.seq, is_over(state))
 
     async def _state(self, run_id: str) -> RunState | None:
         """Page by page: others are answered between two of them."""
@@ -58,6 +74,7 @@ class RunStates:
         while True:
             after = 0 if state is None else state.seq
             events = await self._app.ledger.read(run_stream(run_id), after, _PAGE_EVENTS)
+            must_be_understood(events)
             state = _gone_on(run_id, state, events)
             if len(events) < _PAGE_EVENTS:
                 break

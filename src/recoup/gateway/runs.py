@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from recoup.app import App
+from recoup.damage import read_leniently
 from recoup.errors import InvalidPlan, NotFound, Problem, UsageError
 from recoup.gateway import shapes
 from recoup.gateway.answering import PAGE_MAX, PLACE_MAX, Place, cursor_of, cut, document, page, read_cursor
@@ -62,22 +63,24 @@ async def list_runs(
 ) -> Response:
     """Newest first."""
     before = None if cursor is None else read_cursor(cursor, _Before).key
-    found = await house_of(request).app.ledger.runs(wanted, limit=limit, before=before)
+    app = house_of(request).app
+    found = await app.ledger.runs(wanted, limit=limit, before=before)
     behind = None if found.behind is None else cursor_of(*found.behind)
-    return page(request, [run_row_document(row) for row in found.rows], behind)
+    rows = [run_row_document(row, await app.runs.unreadable(row)) for row in found.rows]
+    return page(request, rows, behind)
 
 
 @router.get("/api/runs/{run_id}", responses=answers(shapes.RunDocument))
 async def show_run(request: Request, run_id: str) -> Response:
     house = house_of(request)
-    return document(request, run_document(await house.states.state(await house.run(run_id))))
+    return document(request, run_document(await house.states.shown(await house.run(run_id))))
 
 
 @router.get("/api/runs/{run_id}/steps", responses=answers(shapes.LedgerDocument))
 async def show_steps(request: Request, run_id: str) -> Response:
     """The known-good prefix and the frontier: what need not be done again, and what must, and why."""
     house = house_of(request)
-    return document(request, ledger_document(await house.states.state(await house.run(run_id))))
+    return document(request, ledger_document(await house.states.shown(await house.run(run_id))))
 
 
 @router.get("/api/runs/{run_id}/attempts", responses=answers(shapes.AttemptList))
@@ -99,7 +102,8 @@ def _place_of(row: AttemptRow) -> tuple[int, int]:
 async def list_events(request: Request, run_id: str, after: After = None, limit: Limit = 100) -> Response:
     """The facts of a run in order. The cursor is the place of the last one: `after`."""
     house = house_of(request)
-    events = await house.app.ledger.read(run_stream(await house.run(run_id)), after or 0, limit + 1)
+    stream = run_stream(await house.run(run_id))
+    events = await read_leniently(house.app.ledger, stream, after or 0, limit + 1)
     behind = str(events[limit - 1].seq) if len(events) > limit else None
     return page(request, [event.line() for event in events[:limit]], behind)
 
@@ -115,7 +119,7 @@ async def show_log(
 ) -> Response:
     """What a step printed, redacted, as far as it is kept where the gateway runs. `step` is an id or an index."""
     house = house_of(request)
-    state = await house.states.state(await house.run(run_id))
+    state = await house.states.shown(await house.run(run_id))
     index = step_index(state, step)
     files = house.app.runs.files(run_id)
     begin = files.log_tail(index, limit) if tail else after or 0

@@ -26,6 +26,7 @@ from recoup.gateway.house import House
 from recoup.gateway.limits import HEADER_BYTES_MAX, STREAMS_MAX, Patience
 from recoup.gateway.service import build
 from recoup.model.events import TokenMade
+from recoup.processes.orphans import adopt
 from recoup.standing import asked_to_end, listening_at, room_for_files
 
 CONNECTIONS_MAX: Final = 1_500
@@ -191,6 +192,7 @@ def _url(setup: Setup, listening: socket.socket) -> str:
 async def _worker(app: App, setup: Setup, say: Callable[[Notice], None]) -> Worker | None:
     if not setup.workers:
         return None
+    adopt()
     shift = Shift(
         worker_id=app.worker_id,
         queues=setup.queues,

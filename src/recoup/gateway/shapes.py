@@ -159,6 +159,13 @@ class SignedOut(Shape):
     ended: bool
 
 
+class UnreadableEvent(Shape):
+    seq: int
+    """0: its place is not known."""
+    type: str
+    reason: str
+
+
 class RunSummary(Shape):
     run_id: str
     workflow: str
@@ -172,6 +179,7 @@ class RunSummary(Shape):
     failure_class: str | None
     worker: Annotated[str | None, Field(description="Who drives it, or did last: `workerId`.")]
     step_count: int
+    unreadable: UnreadableEvent | None = None
 
 
 class RunPage(Shape):
@@ -220,6 +228,8 @@ class RunDocument(Shape):
     inputs: dict[str, str | None]
     waiting_for: str | None
     live_control: LiveControl
+    unreadable: UnreadableEvent | None = None
+    """The first event that cannot be decoded: what is said of the run ends before it."""
 
 
 class StepDocument(Shape):
@@ -324,6 +334,7 @@ class ModeDocument(Shape):
     margin_min: float
     tolerance_level_max: int
     learning_enabled: bool
+    unreadable: UnreadableEvent | None = None
 
 
 class ModeList(Shape):

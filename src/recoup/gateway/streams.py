@@ -12,6 +12,7 @@ from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from recoup.damage import read_leniently
 from recoup.gateway.batches import CHUNK_BYTES_MAX, Batch, batch_of, message
 from recoup.gateway.described import streams
 from recoup.gateway.house import House, house_of
@@ -92,7 +93,7 @@ async def stream_events(request: Request, run_id: str, after: After = None) -> R
 async def stream_log(request: Request, run_id: str, step: str, after: After = None) -> Response:
     """What a step prints, as it does, until the run is over. Places are bytes."""
     house = house_of(request)
-    index = step_index(await house.states.state(await house.run(run_id)), step)
+    index = step_index(await house.states.shown(await house.run(run_id)), step)
     path = house.app.runs.files(run_id).log_path(index)
     watch = Watch(run_stream(run_id), path)
     over = _Over(house, run_id, watch)
@@ -202,7 +203,7 @@ async def _of_run(house: House, watch: Watch, name: str, place: int) -> Batch:
         key = (name, place, kept[-1].arrival.seq)
         told = ((one.arrival.seq, one.arrival.type, one.line) for one in kept)
         return house.made.get(key) or house.made.keep(key, batch_of(told))
-    events = await house.app.ledger.read(name, place, _BATCH_MAX)
+    events = await read_leniently(house.app.ledger, name, place, _BATCH_MAX)
     if watch.latest is None and len(events) < _BATCH_MAX:
         watch.latest = events[-1].seq if events else place
     return batch_of((event.seq, event.type, msgspec.json.encode(event.line())) for event in events)

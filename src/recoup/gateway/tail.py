@@ -13,11 +13,13 @@ from bisect import bisect_right
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
+from recoup.damage import read_leniently
 from recoup.errors import LedgerError
+from recoup.model.events import event_line, why_unreadable
 from recoup.model.ids import run_stream
 from recoup.model.storage import Arrival
 from recoup.ports import Ledger
@@ -84,13 +86,11 @@ class Entry:
         return self._line
 
 
-def arrival_line(one: Arrival) -> dict[str, object]:
+def arrival_line(one: Arrival) -> dict[str, Any]:
     """The public form of an event, as `Event.line` makes it."""
-    run_id = one.stream.removeprefix("run:") if one.stream.startswith("run:") else None
-    return {
-        **{"stream": one.stream, "runId": run_id, "seq": one.seq, "at": one.at.iso(), "type": one.type},
-        "payload": msgspec.Raw(one.payload.text.encode()),
-    }
+    return event_line(
+        one.stream, one.seq, one.at, one.type, one.payload.data, why_unreadable(one.payload.data)
+    )
 
 
 class Ring:
@@ -209,7 +209,7 @@ class Tail:
         return self._workflows.get(name)
 
     async def _submitted_for(self, run_id: str) -> str | None:
-        for event in await self._ledger.read(run_stream(run_id), 0, 1):
+        for event in await read_leniently(self._ledger, run_stream(run_id), 0, 1):
             return getattr(event.payload, "workflow", None)
         return None
 

@@ -62,8 +62,8 @@ async def set_mode(request: Request, name: str, wanted: Annotated[shapes.ModeReq
 async def list_versions(request: Request, name: str) -> Response:
     """The versions of what it has learned, newest first."""
     app = house_of(request).app
-    learnt = await app.memories.of(await known(app, name))
-    return page(request, [msgspec.to_builtins(one) for one in learnt.versions()], None)
+    versions = await app.memory_versions(await known(app, name))
+    return page(request, [msgspec.to_builtins(one) for one in versions], None)
 
 
 @router.get("/api/workflows/{name}/memory/diff", responses=answers(operating_shapes.MemoryDiff))

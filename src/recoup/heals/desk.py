@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from recoup.damage import read_leniently
 from recoup.errors import Conflict, NotFound, UsageError
 from recoup.kernel.healing import target_digest
 from recoup.kernel.memory import ACCEPTED, identity
@@ -131,7 +132,7 @@ class Heals:
     async def _events(self, stream: str, after: int) -> list[Event]:
         found: list[Event] = []
         while len(found) < 2 * EVENTS_MAX:
-            page = await self._ledger.read(stream, after, _PAGE)
+            page = await read_leniently(self._ledger, stream, after, _PAGE)
             found += page
             if len(page) < _PAGE:
                 break

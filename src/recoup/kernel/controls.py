@@ -56,6 +56,13 @@ def wish(state: RunState, action: str, step_id: str | None = None, argument: str
     )  # fmt: skip
 
 
+def waits_for_a_person(state: RunState) -> bool:
+    """Nothing but a control moves it."""
+    if state.status is RunStatus.ESCALATED:
+        return True
+    return state.status is RunStatus.WAITING and state.waiting_for in ("operator", "approval")
+
+
 def is_over(state: RunState) -> bool:
     """Ended, and no other delivery follows by itself."""
     return state.status.is_terminal and not (state.status is RunStatus.FAILED and state.retryable)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from recoup.kernel.prefix import frontier, known_good_prefix_length
-from recoup.model.run import RunState, RunStatus
+from recoup.model.run import RunState, RunStatus, Unreadable
 
 _EXIT_CODES = {
     RunStatus.SUCCEEDED: 0,
@@ -64,7 +64,17 @@ def run_document(state: RunState) -> dict[str, Any]:
         "inputs": state.inputs,
         "waitingFor": state.waiting_for if state.status is RunStatus.WAITING else None,
         "liveControl": live_control(state),
+        "unreadable": unreadable_document(state.unreadable),
     }
+
+
+def unreadable_words(unreadable: Unreadable) -> str:
+    which = f"event {unreadable.seq}" if unreadable.seq else "an event"
+    return f"unreadable: {which} ({unreadable.type}) cannot be read: {unreadable.reason}"
+
+
+def unreadable_document(unreadable: Unreadable | None) -> dict[str, Any] | None:
+    return None if unreadable is None else msgspec.to_builtins(unreadable)
 
 
 def live_control(state: RunState) -> dict[str, Any]:

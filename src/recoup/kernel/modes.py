@@ -7,11 +7,12 @@ from typing import Any
 import msgspec
 
 from recoup.kernel.breaker import failure_counts, standing
+from recoup.kernel.documents import unreadable_document
 from recoup.model.events import WorkflowModeChanged
 from recoup.model.instant import Instant
 from recoup.model.mode import Health, Mode
 from recoup.model.policy import Policy
-from recoup.model.run import RunState, RunStatus
+from recoup.model.run import RunState, RunStatus, Unreadable
 
 TOLERANCE_LEVEL_MAX = 2
 FORCIBLE = (Mode.RUNNING, Mode.DEGRADED, Mode.QUARANTINED, Mode.PAUSED)
@@ -64,6 +65,20 @@ def calls_for_report(state: RunState, mode: Mode) -> bool:
     return state.begun and mode in (Mode.QUARANTINED, Mode.ROLLBACK)
 
 
+def unreadable_mode_document(
+    workflow: str, unreadable: Unreadable, policy: Policy, now: Instant
+) -> dict[str, Any]:
+    """Of a workflow whose stream cannot be folded: its mode is not known, and nothing of it begins."""
+    which = f"event {unreadable.seq}" if unreadable.seq else "an event"
+    return {
+        **mode_document(workflow, Health(), policy, now),
+        "mode": "unreadable",
+        "reason": f"{which} of the workflow cannot be read: {unreadable.reason}; nothing of it begins",
+        "learningEnabled": False,
+        "unreadable": unreadable_document(unreadable),
+    }
+
+
 def mode_document(workflow: str, health: Health, policy: Policy, now: Instant) -> dict[str, Any]:
     """`recoup mode --json`, the API."""
     at = standing(health, now)
@@ -90,4 +105,5 @@ def mode_document(workflow: str, health: Health, policy: Policy, now: Instant) -
         "marginMin": cautious.margin_min,
         "toleranceLevelMax": cautious.tolerance_level_max,
         "learningEnabled": cautious.learning,
+        "unreadable": None,
     }

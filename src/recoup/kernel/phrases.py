@@ -86,6 +86,15 @@ _COOLDOWN_WORDS = _phrases(
     request was throttled
     requests are being throttled
     please reduce your request rate
+    toomanyrequests
+    toomanyrequestsexception
+    your pull rate limit
+    your unauthenticated pull rate limit
+    ratelimitexceeded
+    userratelimitexceeded
+    rate exceeded
+    an error occurred throttling
+    code e429
     """,
     statuses=(429,),
 )
@@ -242,6 +251,25 @@ _POLICY_WORDS = _phrases(
     a password is required
     credit balance is too low
     detected dubious ownership
+    error from server forbidden
+    error from server unauthorized
+    is forbidden user
+    requested access to the resource is denied
+    permission_denied
+    the caller does not have permission
+    accessdenied
+    accessdeniedexception
+    unauthorizedoperation
+    authorizationfailed
+    expiredtoken
+    expiredtokenexception
+    invalidclienttokenid
+    unable to locate credentials
+    please run az login
+    password authentication was removed
+    code e401
+    code e403
+    eneedauth
     eacces
     eperm
     """,

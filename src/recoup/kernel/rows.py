@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from recoup.kernel.documents import unreadable_document
 from recoup.model.instant import Instant
+from recoup.model.run import Unreadable
 from recoup.model.storage import AttemptRow, RunRow
 
 
-def run_row_document(row: RunRow) -> dict[str, Any]:
+def run_row_document(row: RunRow, unreadable: Unreadable | None = None) -> dict[str, Any]:
     return {
         "runId": row.run_id,
         "workflow": row.workflow,
@@ -22,6 +24,7 @@ def run_row_document(row: RunRow) -> dict[str, Any]:
         "failureClass": row.failure_class,
         "worker": row.worker,
         "stepCount": row.step_count,
+        "unreadable": unreadable_document(unreadable),
     }
 
 

@@ -72,6 +72,14 @@ class Recall:
         self._mind(workflow, index)
         return kept, "; ".join(loaded.trouble)
 
+    async def troubles(self, workflow: str) -> dict[str, str]:
+        """By version: why what is kept of it on this machine cannot be used. It can be made again from the ledger."""
+        try:
+            versions = await asyncio.to_thread(self._store.list_versions, workflow)
+        except LearningError as error:
+            return {"": error.message}
+        return {one.version_id: one.trouble for one in versions if one.trouble}
+
     async def version(self, workflow: str, version: str) -> State | None:
         try:
             return _state(await asyncio.to_thread(self._store.load, workflow, version))

@@ -6,9 +6,10 @@ from typing import Any
 
 from recoup.kernel.escalations import raised, told_id
 from recoup.kernel.projection import changes
+from recoup.ledger.decoding import fact_of
 from recoup.ledger.queries import queries
 from recoup.ledger.transaction import Transaction
-from recoup.model.events import Payload, ProbeEscalated, ProbeReported, decode_payload
+from recoup.model.events import Payload, ProbeEscalated, ProbeReported
 from recoup.model.instant import Instant
 from recoup.model.redacted import restored
 from recoup.model.storage import EscalationRow
@@ -26,7 +27,8 @@ def rebuild_inbox(transaction: Transaction) -> None:
     transaction.execute(_Q["forget_all_escalations"])
     here: set[tuple[str, str]] = set()
     for stream, *at, kind, raw in transaction.execute(_Q["told_of_escalations"]).fetchall():
-        payload, when = decode_payload(kind, raw), Instant(*at)
+        when = Instant(*at)
+        payload = fact_of(stream, 0, when, kind, raw)
         if isinstance(payload, ProbeEscalated):
             here.add((stream.partition(":")[2], payload.escalation_id))
         found = None if _is_known(here, stream, payload) else raised(stream, payload, restored(raw))

@@ -40,7 +40,7 @@ def rebuild_cached_rows(transaction: Transaction) -> None:
     transaction.forget()
     for stream_id, stream in transaction.execute(_Q["run_streams"]).fetchall():
         end = first_place(stream_id)
-        facts = stream_facts(transaction.connection, stream_id, 0, PROJECTED | HEEDED)
+        facts = stream_facts(transaction.connection, stream, stream_id, 0, PROJECTED | HEEDED)
         for end, at, kind, payload in facts:  # noqa: B007
             if kind not in ATTEMPTED:
                 for change in changes(stream, at, payload):

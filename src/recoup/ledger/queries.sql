@@ -14,17 +14,17 @@ SELECT place FROM events WHERE place < ? ORDER BY place DESC LIMIT 1;
 INSERT INTO events (place, wall_us, boot_us, boot_id, type, payload) VALUES (?, ?, ?, ?, ?, ?);
 
 -- events_between: facts in order, without both ends
-SELECT place, wall_us, boot_us, boot_id, type, CAST(payload AS BLOB)
+SELECT place, wall_us, boot_us, boot_id, CAST(type AS BLOB), CAST(payload AS BLOB)
 FROM events WHERE place > ? AND place < ? ORDER BY place LIMIT ?;
 
 -- events_arrived: facts of all streams in the order in which they came
-SELECT events.id, streams.name, events.place & 4294967295, events.wall_us, events.boot_us, events.boot_id, events.type,
-    CAST(events.payload AS BLOB)
+SELECT events.id, streams.name, events.place & 4294967295, events.wall_us, events.boot_us, events.boot_id,
+    CAST(events.type AS BLOB), CAST(events.payload AS BLOB)
 FROM events CROSS JOIN streams ON streams.id = events.place >> 32 WHERE events.id > ? ORDER BY events.id LIMIT ?;
 
 -- events_arrived_before: facts of all streams, the newest first
-SELECT events.id, streams.name, events.place & 4294967295, events.wall_us, events.boot_us, events.boot_id, events.type,
-    CAST(events.payload AS BLOB)
+SELECT events.id, streams.name, events.place & 4294967295, events.wall_us, events.boot_us, events.boot_id,
+    CAST(events.type AS BLOB), CAST(events.payload AS BLOB)
 FROM events CROSS JOIN streams ON streams.id = events.place >> 32 WHERE events.id < ? ORDER BY events.id DESC LIMIT ?;
 
 -- last_arrival: the fact that came last

@@ -9,6 +9,7 @@ from typing import Any
 from recoup.kernel.elapsed import elapsed_s
 from recoup.ledger import leases
 from recoup.ledger.commits import Commits
+from recoup.ledger.decoding import event_of, type_name
 from recoup.ledger.forgetting import ended_runs, forget
 from recoup.ledger.inbox import escalation_row
 from recoup.ledger.jobs import AppendJob, rebuild_cached_rows
@@ -22,7 +23,7 @@ from recoup.ledger.transacting import seq_of
 from recoup.ledger.transaction import Transaction
 from recoup.ledger.worker_rows import FORGOTTEN_S, decode_worker, encode_worker, wanting_row
 from recoup.ledger.writer import Deed
-from recoup.model.events import Event, decode_payload
+from recoup.model.events import Event
 from recoup.model.ids import Lease, ProcessIdentity
 from recoup.model.instant import Instant
 from recoup.model.run import WorkflowState
@@ -80,10 +81,10 @@ class SqliteLedger:
 
     async def arrivals(self, after: int = 0, limit: int = 10_000) -> list[Arrival]:
         # Row ids are given out under the write lock, so a lower one never becomes visible after a higher one.
-        return [arrival_of(row) for row in self._reader.rows("events_arrived", (after, limit))]
+        return [_arrival(row) for row in self._reader.rows("events_arrived", (after, limit))]
 
     async def arrivals_before(self, number: int, limit: int = 1_000) -> list[Arrival]:
-        return [arrival_of(row) for row in self._reader.rows("events_arrived_before", (number, limit))]
+        return [_arrival(row) for row in self._reader.rows("events_arrived_before", (number, limit))]
 
     async def last_arrival(self) -> int:
         row = self._reader.row("last_arrival")
@@ -253,8 +254,11 @@ def _send(transaction: Transaction, control: Control) -> bool:
     return added == 1
 
 
+def _arrival(row: tuple[Any, ...]) -> Arrival:
+    *where, kind, raw = row
+    return arrival_of((*where, type_name(kind), raw))
+
+
 def _event(stream: str, row: tuple[Any, ...]) -> Event:
     place, wall_us, boot_us, boot_id, kind, raw = row
-    return Event(
-        stream, seq_of(place), Instant(wall_us, boot_us, boot_id), kind, decode_payload(kind, raw), raw
-    )
+    return event_of(stream, seq_of(place), Instant(wall_us, boot_us, boot_id), type_name(kind), raw)

@@ -7,10 +7,12 @@ from collections.abc import Collection, Iterator
 
 from recoup.kernel.projection import ATTEMPTED, with_attempts
 from recoup.kernel.workflow import rebuild_workflow
+from recoup.ledger.decoding import fact_of, type_name
 from recoup.ledger.folds import STATE_LAG_EVENTS, decode_state
 from recoup.ledger.places import find_stream, first_place
 from recoup.ledger.queries import queries
-from recoup.model.events import Payload, decode_payload
+from recoup.ledger.transacting import seq_of
+from recoup.model.events import Payload
 from recoup.model.ids import run_stream, workflow_stream
 from recoup.model.instant import Instant
 from recoup.model.run import WorkflowState
@@ -27,7 +29,8 @@ def attempt_rows(connection: sqlite3.Connection, run_id: str) -> list[AttemptRow
         return []
     seq = attempts_seq(connection, run_id)
     stored = [AttemptRow(*row) for row in connection.execute(_Q["attempts"], (run_id,)).fetchall()]
-    return with_attempts(stored, run_stream(run_id), attempt_facts(connection, stream_id, seq))
+    stream = run_stream(run_id)
+    return with_attempts(stored, stream, attempt_facts(connection, stream, stream_id, seq))
 
 
 def workflow_state(
@@ -38,9 +41,8 @@ def workflow_state(
     stream_id = find_stream(connection, workflow_stream(workflow))
     if stream_id is None:
         return state
-    window = (first_place(stream_id) + state.seq, first_place(stream_id + 1), -1)
-    events = connection.execute(_Q["events_between"], window).fetchall()
-    facts = ((Instant(*at), decode_payload(kind, raw)) for _, *at, kind, raw in events)
+    stream = workflow_stream(workflow)
+    facts = ((at, payload) for _, at, _, payload in stream_facts(connection, stream, stream_id, state.seq))
     return rebuild_workflow(facts, state)
 
 
@@ -60,21 +62,28 @@ def attempts_seq(connection: sqlite3.Connection, run_id: str) -> int:
 
 
 def attempt_facts(
-    connection: sqlite3.Connection, stream_id: int, after_seq: int
+    connection: sqlite3.Connection, stream: str, stream_id: int, after_seq: int
 ) -> Iterator[tuple[Instant, Payload]]:
-    for _, at, _, payload in stream_facts(connection, stream_id, after_seq, ATTEMPTED):
+    for _, at, _, payload in stream_facts(connection, stream, stream_id, after_seq, ATTEMPTED):
         yield at, payload
 
 
 def stream_facts(
-    connection: sqlite3.Connection, stream_id: int, after_seq: int, types: Collection[str]
+    connection: sqlite3.Connection,
+    stream: str,
+    stream_id: int,
+    after_seq: int,
+    types: Collection[str] | None = None,
 ) -> Iterator[tuple[int, Instant, str, Payload]]:
+    """Place, time, type and payload of each, of all `types` or of those given. Raises EventUnreadable."""
     window = (first_place(stream_id) + after_seq, first_place(stream_id + 1), -1)
-    for place, wall_us, boot_us, boot_id, kind, raw in connection.execute(
+    for place, wall_us, boot_us, boot_id, name, raw in connection.execute(
         _Q["events_between"], window
     ).fetchall():
-        if kind in types:
-            yield place, Instant(wall_us, boot_us, boot_id), kind, decode_payload(kind, raw)
+        kind = type_name(name)
+        if types is None or kind in types:
+            at = Instant(wall_us, boot_us, boot_id)
+            yield place, at, kind, fact_of(stream, seq_of(place), at, kind, raw)
 
 
 def _stored_state(

@@ -141,7 +141,7 @@ class Transaction:
         if unwritten is not None:
             return unwritten
         seq = attempts_seq(self.connection, stream.removeprefix(_RUN))
-        return list(attempt_facts(self.connection, end >> SEQ_BITS, seq))
+        return list(attempt_facts(self.connection, stream, end >> SEQ_BITS, seq))
 
     def attempts_written(self, stream: str, end: int) -> None:
         self._unwritten[stream] = []

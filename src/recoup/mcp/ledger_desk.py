@@ -10,6 +10,7 @@ import msgspec
 
 from recoup import steering
 from recoup.app import App
+from recoup.damage import read_leniently
 from recoup.errors import NotFound, UsageError
 from recoup.files.named import opened
 from recoup.fleet.queued import Queued
@@ -50,13 +51,14 @@ class LedgerDesk:
         wanted = RunFilter(workflow=workflow, statuses=() if status is None else (status,))
         found = await self._app.ledger.runs(wanted, limit=limit, before=before)
         behind = None if found.behind is None else f"{found.behind[0]}:{found.behind[1]}"
-        return _page([run_row_document(row) for row in found.rows], behind)
+        rows = [run_row_document(row, await self._app.runs.unreadable(row)) for row in found.rows]
+        return _page(rows, behind)
 
     async def run(self, run_id: str) -> Document:
-        return run_document(await self._state(run_id))
+        return run_document(await self._shown(run_id))
 
     async def steps(self, run_id: str) -> Document:
-        return ledger_document(await self._state(run_id))
+        return ledger_document(await self._shown(run_id))
 
     async def attempts(self, run_id: str) -> Document:
         await self._must_be_there(run_id)
@@ -64,14 +66,14 @@ class LedgerDesk:
 
     async def events(self, run_id: str, after: int, limit: int) -> Document:
         await self._must_be_there(run_id)
-        events = await self._app.ledger.read(run_stream(run_id), after, limit + 1)
+        events = await read_leniently(self._app.ledger, run_stream(run_id), after, limit + 1)
         behind = str(events[limit - 1].seq) if len(events) > limit else None
         # As others get them: a payload is kept as it is written.
         lines = [msgspec.json.decode(msgspec.json.encode(event.line())) for event in events[:limit]]
         return _page(lines, behind)
 
     async def log_end(self, run_id: str, step: str, limit_bytes: int) -> Document:
-        state = await self._state(run_id)
+        state = await self._shown(run_id)
         index, files = _index(state, step), self._app.runs.files(run_id)
         offset, path = files.log_tail(index, limit_bytes), files.log_path(index)
         raw = b""
@@ -100,7 +102,7 @@ class LedgerDesk:
         desk = Heals(self._app.ledger, self._app.redactor, self._app.world.clock)
         names = [workflow] if workflow is not None else await desk.workflows()
         if run_id is not None:
-            home = (await self._state(run_id)).workflow
+            home = (await self._shown(run_id)).workflow
             names = [home] if workflow in (None, home) else []
         found = await desk.newest(names, lambda one: state in (None, one.state), limit, run_id)
         return _page([heal_document(heal.workflow, heal.reviewed) for heal in found], None)
@@ -172,6 +174,10 @@ class LedgerDesk:
         if not path.is_absolute() and self._folder is None:
             raise UsageError("plan_path must begin with /", hint="Name the whole path.")
         return path if self._folder is None else self._folder / path
+
+    async def _shown(self, run_id: str) -> RunState:
+        await self._must_be_there(run_id)
+        return await self._app.runs.shown(run_id)
 
     async def _state(self, run_id: str) -> RunState:
         await self._must_be_there(run_id)

@@ -36,15 +36,36 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 
     def line(self) -> dict[str, Any]:
         """The public form: `recoup events --json`, server-sent events, audit."""
-        run_id = self.stream.removeprefix("run:") if self.stream.startswith("run:") else None
-        return {
-            "stream": self.stream,
-            "runId": run_id,
-            "seq": self.seq,
-            "at": self.at.iso(),
-            "type": self.type,
-            "payload": msgspec.Raw(self.raw),
-        }
+        return event_line(self.stream, self.seq, self.at, self.type, self.raw, self.unreadable)
+
+    @property
+    def unreadable(self) -> str | None:
+        """Why its payload cannot be decoded; None: it can."""
+        return self.payload.reason if isinstance(self.payload, UnreadablePayload) else None
+
+
+def event_line(
+    stream: str, seq: int, at: Instant, event_type: str, raw: bytes, unreadable: str | None = None
+) -> dict[str, Any]:
+    """The public form of an event. One that cannot be decoded has no payload and says why."""
+    run_id = stream.removeprefix("run:") if stream.startswith("run:") else None
+    line = {"stream": stream, "runId": run_id, "seq": seq, "at": at.iso(), "type": event_type}
+    if unreadable is not None:
+        return {**line, "payload": None, "unreadable": unreadable}
+    return {**line, "payload": msgspec.Raw(raw)}
+
+
+def why_unreadable(raw: bytes) -> str | None:
+    """Why stored bytes cannot stand in a line of JSON; None: they can."""
+    try:
+        raw.decode()
+        _check_json(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        return " ".join(str(error).split()) or type(error).__name__
+    return None
+
+
+_check_json = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 class Payload(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
@@ -1167,6 +1188,12 @@ PAYLOADS: dict[str, type[Payload]] = {
 
 class UnknownPayload(Payload, frozen=True, kw_only=True):
     """A fact that a newer version recorded; folds pass it by."""
+
+
+class UnreadablePayload(Payload, frozen=True, kw_only=True):
+    """Stands for a payload that cannot be decoded, where events are shown. No fold is given one."""
+
+    reason: str
 
 
 _UNKNOWN = UnknownPayload()

@@ -151,6 +151,14 @@ class StepRecord(msgspec.Struct):
     """Why nobody knows whether it was done: events of the run were lost. "" when an operator has settled it."""
 
 
+class Unreadable(msgspec.Struct, frozen=True):
+    """The first event of a run that cannot be decoded. What is known of the run ends before it."""
+
+    seq: int
+    type: str
+    reason: str
+
+
 class RunState(msgspec.Struct):
     """A run. Written by the fold only."""
 
@@ -229,6 +237,8 @@ class RunState(msgspec.Struct):
     """How often a step that was known to be good was not any more: what came after it stands on something else."""
     always_pending: list[int] = []
     """Steps that have ended and whose `always` has not."""
+    unreadable: Unreadable | None = None
+    """Only in states that are shown: the event before which this state ends."""
 
     @property
     def begun(self) -> bool:

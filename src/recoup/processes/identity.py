@@ -15,7 +15,7 @@ from pathlib import Path
 
 from recoup.errors import KeeperError
 from recoup.model.ids import ProcessIdentity
-from recoup.processes.process_table import process_of
+from recoup.processes.process_table import process_of, send
 
 _MACHINE_ID = Path("/etc/machine-id")
 _INITIAL_PID_NAMESPACE = "pid:[4026531836]"
@@ -65,6 +65,15 @@ def is_alive(identity: ProcessIdentity, *, alone: bool = False) -> bool | None:
         return False
     with _pidfd(identity) as pidfd:
         return _judge(pidfd, identity)
+
+
+def signal_stopped(identity: ProcessIdentity, signum: int) -> bool:
+    """Signal this very process if somebody has stopped it (SIGSTOP). True: it was stopped."""
+    process = process_of(identity.pid) if _is_here(identity) else None
+    if process is None or process.start_ticks != identity.start_ticks or process.state not in "Tt":
+        return False
+    send(process, signum)
+    return True
 
 
 async def wait_dead(identity: ProcessIdentity, timeout_s: float) -> bool:

@@ -29,6 +29,10 @@ from recoup.processes.sweep import cannot_be_killed
 
 SILENCE_S: Final = UNKILLABLE_S + 5
 """How long after the grace a keeper may take to report the end of its tree; then it is killed itself."""
+AWAKE_S: Final = 0.1
+"""Between two looks whether a keeper that was told to stop its tree has been stopped itself."""
+FROZEN_MAX: Final = 10
+"""How often it may be found so."""
 DRAIN_S: Final = 2.0
 """How long the pipes may stay open when the tree is gone: somebody outside may have been handed one."""
 _ERRNO: Final = re.compile(r"E[0-9]{1,6}")
@@ -73,7 +77,12 @@ class LinuxKeeper:
 def _tied(process: Hold, lifeline: Lifeline) -> Iterator[None]:
     """Before anybody is told of the keeper: a driver that is frozen then, and never says go, must not leave one that
     waits for ever. Whoever replaces the driver waits for its end."""
-    detach = lifeline.attach(lambda deadline_boot_s: process.say(f"deadline {deadline_boot_s!r}"))
+
+    def extend(deadline_boot_s: float) -> None:
+        process.wake()  # a stopped keeper watches over nothing: what it keeps may have stopped it
+        process.say(f"deadline {deadline_boot_s!r}")
+
+    detach = lifeline.attach(extend)
     process.say(f"deadline {lifeline.deadline_boot_s!r}")
     try:
         yield
@@ -176,6 +185,18 @@ class _Watch:
         self._reason = reason
         self._process.say(f"stop {self._spec.grace_s!r}")
         self._timers.append(self._loop.call_later(self._spec.grace_s + SILENCE_S, self._process.kill))
+        self._keep_awake(FROZEN_MAX)
+
+    def _keep_awake(self, times_left: int) -> None:
+        """A command may stop its keeper again and again: then the keeper goes, and what it leaves is swept up here."""
+        if self._over.done():
+            return
+        if self._process.wake():
+            times_left -= 1
+        if times_left <= 0:
+            self._process.kill()
+            return
+        self._timers.append(self._loop.call_later(AWAKE_S, self._keep_awake, times_left))
 
     def _ended_by(self, why: str) -> EndedBy:
         """The keeper knows whether the command ended by itself; who stopped it, only the driver does."""

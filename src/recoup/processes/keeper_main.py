@@ -41,6 +41,12 @@ SWEEP_PAUSE_MAX_S = 1.0
 MESSAGE_BYTES_MAX = 4096
 REAPED_PER_TURN_MAX = 10_000
 FAR_FUTURE_S = 10 * 365 * 86_400.0
+FORK_LOOK_S = 0.02
+"""Between two looks at how many processes the machine has begun, for a tree that could soon have too many."""
+FORKS_PER_S_MAX = 20_000
+"""The most that a tree is taken to begin: one that has room for thousands is looked at less often."""
+COUNT_SHARE = 0.2
+"""Of a processor, for counting the processes of a tree while others are begun quickly."""
 LOOK_S = 0.5
 LOOK_MAX_S = 5.0
 LOOK_SHARE = 0.01
@@ -102,6 +108,7 @@ class Keeper:
         self.over = False
         self.limits = Limits(0, 0)
         self.look_at_s = FAR_FUTURE_S
+        self.whole_look_at_s = FAR_FUTURE_S
         self.lease_end_s = FAR_FUTURE_S
         self.grace_end_s = FAR_FUTURE_S
         self.killing_since_s: float | None = None
@@ -185,15 +192,22 @@ class Keeper:
             self.why, self.over = "lifeline", True
 
     def _look_at_tree(self) -> None:
-        began_s = time.process_time()
-        over = self.limits.passed(self.pid)
+        """At everything now and then; at the number of processes as soon as enough were begun on this machine."""
+        began_s, whole = time.process_time(), boot_s() >= self.whole_look_at_s
+        over = self.limits.passed(self.pid) if whole else self.limits.passed_by_count(self.pid)
         took_s = time.process_time() - began_s
-        self.look_at_s = boot_s() + min(max(LOOK_S, took_s / LOOK_SHARE), LOOK_MAX_S)
+        if whole:
+            self.whole_look_at_s = boot_s() + min(max(LOOK_S, took_s / LOOK_SHARE), LOOK_MAX_S)
+        self._look_again(took_s)
         if over:
             why, seen = over
             if not self.why:
                 self._say(f"over {seen}")
             self._kill(why)
+
+    def _look_again(self, took_s: float = 0) -> None:
+        soon_s = max(self.limits.pause_s(), took_s / COUNT_SHARE)
+        self.look_at_s = min(self.whole_look_at_s, boot_s() + soon_s)
 
     def _count_children(self) -> None:
         quiet(self.woken)
@@ -223,7 +237,8 @@ class Keeper:
             execute(self.order, words, self.pid)
         os.close(words)
         if self.limits:
-            self.look_at_s = boot_s() + LOOK_S
+            self.whole_look_at_s = boot_s() + LOOK_S
+            self._look_again()
         point_at_null(1, 2)
         self._say(f"started {self.main_pid}")
 
@@ -304,15 +319,38 @@ class Limits:
         self.processes = processes
         self.memory_bytes = memory_bytes
         self.known: set[int] = set()
+        self.count = 0
+        """Processes at the last look."""
+        self.newest_pid = table.newest_pid()
+        """Of the machine, before that look."""
 
     def __bool__(self) -> bool:
         return self.processes > 0 or self.memory_bytes > 0
 
+    def pause_s(self) -> float:
+        """How long the tree cannot get over its number of processes unless it begins more than anybody does."""
+        if self.processes <= 0:
+            return LOOK_S
+        return min(LOOK_S, max(FORK_LOOK_S, (self.processes - self.count) / FORKS_PER_S_MAX))
+
+    def passed_by_count(self, root: int) -> tuple[str, int] | None:
+        """By the number of processes alone, and only if as many were begun since the last look as there was room for.
+        Pids are given out one after the other; where they begin anew it is not known how many."""
+        newest = table.newest_pid()
+        if self.processes <= 0 or 0 <= newest - self.newest_pid <= self.processes - self.count:
+            return None
+        return self._counted(table.pids_below(root, self.processes), newest)
+
+    def _counted(self, pids: list[int], newest_pid: int) -> tuple[str, int] | None:
+        self.count, self.newest_pid = len(pids), newest_pid
+        return ("processes_max", len(pids)) if 0 < self.processes < len(pids) else None
+
     def passed(self, root: int) -> tuple[str, int] | None:
         """Which limit the tree below the root is over, and how much it has."""
+        newest = table.newest_pid()
         pids = table.pids_below(root, self.processes)
-        if 0 < self.processes < len(pids):
-            return "processes_max", len(pids)
+        if over := self._counted(pids, newest):
+            return over
         # One that was just forked may share all its memory with its parent until it executes something.
         settled = [pid for pid in pids if pid in self.known]
         self.known = set(pids)

@@ -16,11 +16,14 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from recoup import children
 from recoup.errors import KeeperError
 from recoup.model.ids import ProcessIdentity
 from recoup.model.process import ProcessSpec
 from recoup.processes import keeper_main
 from recoup.processes.identity import identify
+from recoup.processes.orphans import bury_orphans
+from recoup.processes.process_table import process_of
 from recoup.processes.sweep import KEEPER_MARK, sweep_marked
 
 READY_S: Final = 20.0
@@ -55,6 +58,10 @@ class Hold(Protocol):
 
     def kill(self) -> None:
         """End the keeper itself, which does not answer."""
+        ...
+
+    def wake(self) -> bool:
+        """Let a keeper go on that somebody has stopped (SIGSTOP). True: it was."""
         ...
 
     async def sweep(self, session: int | None) -> int:
@@ -117,8 +124,16 @@ class Child:
         if not self.ended.done():
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
+    def wake(self) -> bool:
+        process = None if self.ended.done() else process_of(self._popen.pid)
+        if process is None or process.state not in "Tt":
+            return False
+        signal.pidfd_send_signal(self._pidfd, signal.SIGCONT)
+        return True
+
     async def wait_ended(self, patience_s: float) -> None:
         """It was told to end: after the patience it is killed. Not to be cancelled before that."""
+        self.wake()
         killing = self._loop.call_later(patience_s, self.kill)
         cancelled = await outlast(self.ended)
         killing.cancel()
@@ -128,6 +143,8 @@ class Child:
     def _bury(self) -> None:
         self._loop.remove_reader(self._pidfd)
         self._popen.wait()
+        children.buried(self._popen.pid)
+        bury_orphans()
         os.close(self._pidfd)
         self.ended.set_result(None)
 
@@ -142,6 +159,7 @@ class KeeperProcess:
         self.say = channel.say
         self.hear = channel.hear
         self.kill = child.kill
+        self.wake = child.wake
         self._child = child
         self._channel = channel
         self._marker = marker
@@ -222,17 +240,19 @@ def start_bare(
 ) -> Child:
     """An interpreter with nothing in it, beside our own files for keepers."""
     folder = str(Path(keeper_main.__file__).parent)
-    popen = subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", boot, folder, *words],
-        stdin=stdin,
-        stdout=stdout,
-        stderr=stderr,
-        pass_fds=passed,
-        cwd="/",
-        env={name: os.environ[name] for name in _PASSED_ON if name in os.environ},
-        # From birth, so that a Ctrl-C in the driver's terminal never reaches it.
-        start_new_session=True,
-    )
+    with children.starting() as own:
+        popen = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", boot, folder, *words],
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            pass_fds=passed,
+            cwd="/",
+            env={name: os.environ[name] for name in _PASSED_ON if name in os.environ},
+            # From birth, so that a Ctrl-C in the driver's terminal never reaches it.
+            start_new_session=True,
+        )
+        own.add(popen.pid)
     return Child(popen)
 
 

@@ -128,6 +128,14 @@ def send_to_group(group: int, *signums: int) -> None:
             return
 
 
+def children_pids(pid: int) -> list[int]:
+    """Direct children; by the whole table where the kernel has no lists of them."""
+    try:
+        return _children(pid)
+    except NoLists:
+        return [process.pid for process in process_table().values() if process.parent == pid]
+
+
 def pids_below(root: int, enough: int = 0) -> list[int]:
     """Everything below the root, without it. More than `enough`, if that is not 0, need not be all of them."""
     found: dict[int, None] = {}
@@ -158,6 +166,14 @@ def _children_of_thread(folder: str) -> list[int]:
         if os.access(folder, os.F_OK):
             raise NoLists from None
         return []
+
+
+def newest_pid() -> int:
+    """The pid that was given out last on this machine, to a process or a thread. 0 where the kernel does not say."""
+    try:
+        return int(_contents("/proc/loadavg").split()[4])
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 def memory_of(pids: list[int], enough: int) -> int:

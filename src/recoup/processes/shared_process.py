@@ -74,6 +74,7 @@ class SharedProcess:
 
     def __init__(self, child: Child, control: socket.socket, stderr: int) -> None:
         self.kill = child.kill
+        self.wake = child.wake
         self.identity = child.identity
         self.sessions: set[int] = set()
         self._child = child
@@ -141,6 +142,7 @@ class TreeHold:
         self.forsaken = False
         self.say = channel.say
         self.kill = process.kill
+        self.wake = process.wake
         self._process = process
         self._channel = channel
         self._session: int | None = None

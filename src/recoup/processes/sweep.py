@@ -14,7 +14,8 @@ from typing import Final
 from recoup.errors import KeeperError
 from recoup.model.ids import ProcessIdentity
 from recoup.processes.identity import boot_id, host_id, wait_dead
-from recoup.processes.process_table import Process, descendants, process_table, send
+from recoup.processes.orphans import bury_orphans, table_with_orphans
+from recoup.processes.process_table import Process, descendants, send
 
 KEEPER_MARK: Final = "RECOUP_KEEPER"
 RUN_MARK: Final = "RECOUP_RUN_ID"
@@ -27,7 +28,8 @@ Environment = frozenset[bytes]
 
 
 async def sweep_marked(marker: str, sessions: Collection[int | None] = ()) -> int:
-    """Kill what one keeper's commands left behind: the marked, their sessions, and all below them."""
+    """Kill what one keeper's commands left behind: the marked, their sessions, what was handed to this process when
+    the keeper died, and all below them."""
     entry = f"{KEEPER_MARK}={marker}".encode()
     return await _sweep(lambda process: process.session in sessions or entry in _environment(process))
 
@@ -49,6 +51,7 @@ async def _sweep(belongs: Callable[[Process], bool]) -> int:
         found = _find(belongs)
         clean_rounds = 0 if found else clean_rounds + 1
         if clean_rounds == 2:
+            bury_orphans()
             return len(killed)
         killed.update(process.key for process in found)
         await _kill(found)
@@ -57,9 +60,13 @@ async def _sweep(belongs: Callable[[Process], bool]) -> int:
 
 
 def _find(belongs: Callable[[Process], bool]) -> list[Process]:
-    table = process_table()
+    table, orphans = table_with_orphans()
     spared = _self_and_ancestors(table)
-    roots = [process for process in table.values() if process.pid not in spared and belongs(process)]
+    roots = [
+        process
+        for process in table.values()
+        if process.pid not in spared and (process.pid in orphans or belongs(process))
+    ]
     family = {
         process.pid: process for process in [*roots, *descendants(table, *(root.pid for root in roots))]
     }

@@ -4,6 +4,7 @@ is said in words and never stops a run."""
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import platform
 import time
@@ -14,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from recoup import __version__
+from recoup.damage import read_leniently
 from recoup.durable import write_whole
 from recoup.errors import NotFound, RecoupError
 from recoup.evidence.run_folder import RunFolder
@@ -134,7 +136,10 @@ class Reporter:
             return None
 
     async def material(self, run_id: str, until: Instant | None = None) -> Material:
-        events = await self._events(run_id)
+        whole = await self._events(run_id)
+        events = list(itertools.takewhile(lambda event: event.unreadable is None, whole))
+        if not events:
+            raise _nothing_to_report(run_id, whole[0])
         first = events[0].payload
         assert isinstance(first, ev.RunSubmitted), f"run {run_id} does not begin with its submission"
         changes = [
@@ -142,6 +147,11 @@ class Reporter:
         ]
         names = [step.id for step in first.plan.steps]
         patches, left_out = await self._patches(run_id, events, names)
+        if len(events) < len(whole):
+            bad = whole[len(events)]
+            left_out.append(
+                f"event {bad.seq} cannot be read ({bad.unreadable}), and what follows it is not shown"
+            )
         return Material(
             events=events, workflow_events=changes, patches=patches, until=until, left_out=left_out
         )
@@ -175,7 +185,7 @@ class Reporter:
             )
         found: list[Event] = []
         while len(found) < length:
-            page = await self._ledger.read(stream, len(found), _PAGE)
+            page = await read_leniently(self._ledger, stream, len(found), _PAGE)
             if not page:
                 break
             found += page
@@ -188,7 +198,7 @@ class Reporter:
         head, found = await self._ledger.head(stream), list[Event]()
         after = max(0, head - _WORKFLOW_EVENTS_MAX)
         while after < head:
-            page = await self._ledger.read(stream, after, _PAGE)
+            page = await read_leniently(self._ledger, stream, after, _PAGE)
             if not page:
                 break
             after = page[-1].seq
@@ -273,3 +283,10 @@ def _log_tail(path: Path) -> tuple[bytes, int]:
             return file.read(LOG_BYTES_MAX), size
     except OSError:
         return b"", 0
+
+
+def _nothing_to_report(run_id: str, first: Event) -> RecoupError:
+    return RecoupError(
+        f"the first event of run {run_id} cannot be read ({first.unreadable}), so that no report can be made",
+        hint=f"Its other events: recoup events {run_id}",
+    )

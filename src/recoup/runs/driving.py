@@ -12,6 +12,7 @@ from recoup.engine.entry import is_redelivery
 from recoup.engine.generations import Generations
 from recoup.engine.world import Job, Watcher, World
 from recoup.errors import (
+    LedgerError,
     NotFound,
     SettingsError,
     StateError,
@@ -114,6 +115,13 @@ class Driving:
         """The one that everybody follows, as the run will from its next step on."""
         newest = await self._generations.current_within(_POLICY_LOOK_S)
         return newest or await self._records.policy(state.policy_digest)
+
+    async def shown_policy_of(self, state: RunState) -> Policy:
+        """The same for people who look: where it cannot be read, the last one that could."""
+        try:
+            return await self.policy_of(state)
+        except LedgerError:
+            return (await self._generations.seen())[0]
 
     async def is_driven(self, run_id: str) -> bool:
         """Somebody holds its lease, and it has not run out."""

@@ -6,14 +6,21 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from recoup.errors import LedgerError, NotFound
+import msgspec
+
+from recoup.damage import must_be_understood, read_leniently
+from recoup.errors import EventUnreadable, LedgerError, NotFound
 from recoup.evidence.run_folder import RunFolder
 from recoup.kernel.fold import fold
 from recoup.kernel.policies import stored_policy
 from recoup.model.events import Event
+from recoup.model.failure import FailureClass
 from recoup.model.ids import run_stream
+from recoup.model.instant import Instant
+from recoup.model.plan import Plan
 from recoup.model.policy import Policy
-from recoup.model.run import RunState
+from recoup.model.run import RunState, RunStatus, Unreadable
+from recoup.model.storage import RunFilter, RunRow
 from recoup.ports import Ledger
 
 if TYPE_CHECKING:
@@ -21,6 +28,9 @@ if TYPE_CHECKING:
 
 _EVENTS_PAGE = 1_000
 _POLICIES_MAX = 100
+_LOOKED_AT_MAX = 5_000
+_NAMESAKES_MAX = 20
+"""Runs that name this one, in their reasons, and may be newer."""
 
 
 class Records:
@@ -32,9 +42,53 @@ class Records:
         self._shipping = shipping
         self._policies: dict[str, Policy] = {}
         """By digest: what a digest names does not change."""
+        self._looked_at: dict[str, tuple[int, Unreadable | None]] = {}
+        """By run: up to which event all can be read, and the first that cannot."""
 
     async def state(self, run_id: str) -> RunState:
         return fold(run_id, await self.events(run_id))
+
+    async def shown(self, run_id: str, row: RunRow | None = None) -> RunState:
+        """For people to look at, never to act on: where an event cannot be read, the state before it, marked, with the
+        status that the run's row has."""
+        try:
+            return await self.state(run_id)
+        except EventUnreadable as error:
+            whole = await self._before(error)
+            state = fold(run_id, whole) if whole else _bare_state(run_id)
+            _take_from(state, row or await self._row(run_id))
+            state.unreadable = Unreadable(error.seq, error.event_type, error.reason)
+            return state
+
+    async def unreadable(self, row: RunRow) -> Unreadable | None:
+        """The first event of a listed run that cannot be read. Each event is looked at once."""
+        seq, known = self._looked_at.pop(row.run_id, (0, None))
+        while known is None and seq < row.seq:
+            try:
+                page = await self.ledger.read(run_stream(row.run_id), seq, _EVENTS_PAGE)
+                must_be_understood(page)
+            except EventUnreadable as error:
+                known = Unreadable(error.seq, error.event_type, error.reason)
+                break
+            if not page:
+                break
+            seq = page[-1].seq
+            await asyncio.sleep(0)
+        self._looked_at[row.run_id] = (seq, known)
+        if len(self._looked_at) > _LOOKED_AT_MAX:
+            del self._looked_at[next(iter(self._looked_at))]
+        return known
+
+    async def _before(self, error: EventUnreadable) -> list[Event]:
+        events: list[Event] = []
+        while len(events) < error.seq - 1:
+            limit = min(_EVENTS_PAGE, error.seq - 1 - len(events))
+            events += await self.ledger.read(error.stream, len(events), limit)
+        return events
+
+    async def _row(self, run_id: str) -> RunRow | None:
+        page = await self.ledger.runs(RunFilter(text=run_id), limit=_NAMESAKES_MAX)
+        return next((row for row in page.rows if row.run_id == run_id), None)
 
     async def beginning(self, run_id: str) -> RunState:
         """As it was submitted, from its first event alone: the plan, its steps and the inputs. Raises NotFound."""
@@ -43,11 +97,21 @@ class Records:
             raise NotFound(f"there is no run {run_id!r}", hint="List them: recoup runs")
         return fold(run_id, first)
 
+    async def shown_events(self, run_id: str, after: int = 0) -> list[Event]:
+        """All events of a run, those that cannot be read in their place: for people to look at."""
+        events: list[Event] = []
+        while page := await read_leniently(self.ledger, run_stream(run_id), after, _EVENTS_PAGE):
+            events += page
+            after = page[-1].seq
+            await asyncio.sleep(0)
+        return events
+
     async def events(self, run_id: str, after: int = 0) -> list[Event]:
-        """All events of a run, in order."""
+        """All events of a run, in order. Raises EventUnreadable."""
         found: list[Event] = []
         while True:
             page = await self.ledger.read(run_stream(run_id), after, _EVENTS_PAGE)
+            must_be_understood(page)
             found += page
             if len(page) < _EVENTS_PAGE:
                 return found
@@ -86,8 +150,35 @@ class Records:
                 raise LedgerError(
                     f"the policy {wanted} is not in the ledger", hint="The database is damaged."
                 )
-            policy = stored_policy(body)
+            try:
+                policy = stored_policy(body)
+            except msgspec.MsgspecError as error:
+                raise _bad_policy(wanted, error) from None
             if len(self._policies) >= _POLICIES_MAX:
                 self._policies.clear()
             self._policies[wanted] = policy
         return policy
+
+
+def _bare_state(run_id: str) -> RunState:
+    """Of a run whose first event cannot be read."""
+    unknown = Instant(0, 0, "")
+    return RunState(run_id, "", Plan(name="unreadable", steps=()), "", False, "", unknown)
+
+
+def _take_from(state: RunState, row: RunRow | None) -> None:
+    """What the row of the run says, which was written with its events."""
+    if row is None:
+        return
+    state.workflow, state.status, state.reason = row.workflow, RunStatus(row.status), row.reason
+    state.delivery, state.interrupted = row.delivery, False
+    state.failure_class = None if row.failure_class is None else FailureClass(row.failure_class)
+    state.submitted_at = Instant(row.submitted_at_us, 0, "")
+    state.updated_at = Instant(row.updated_at_us, 0, "")
+
+
+def _bad_policy(digest: str, error: Exception) -> LedgerError:
+    return LedgerError(
+        f"the policy {digest} in the ledger cannot be read: {error}",
+        hint="A newer version of Recoup wrote it, or the database is damaged: upgrade Recoup, or restore a backup.",
+    )

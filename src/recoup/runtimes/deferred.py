@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 from recoup.model.outcome import Order, Outcome
@@ -16,9 +17,15 @@ class DeferredRuntime:
     def __init__(self, make: Callable[[], Runtime]) -> None:
         self._make = make
         self._made: Runtime | None = None
+        self._making = asyncio.Lock()
 
     async def perform(self, order: Order, hooks: Hooks) -> Outcome:
-        if self._made is None:
-            self._made = self._make()
-            assert not self._made.inline, "a runtime that works inside the driver cannot be deferred"
-        return await self._made.perform(order, hooks)
+        return await (await self._runtime()).perform(order, hooks)
+
+    async def _runtime(self) -> Runtime:
+        """In a thread: the event loop renews leases while modules are loaded."""
+        async with self._making:
+            if self._made is None:
+                self._made = await asyncio.to_thread(self._make)
+                assert not self._made.inline, "a runtime that works inside the driver cannot be deferred"
+        return self._made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -26,10 +27,11 @@ class LateBrowser:
     def __init__(self, make: Callable[[], BrowserRuntime]) -> None:
         self._make = make
         self._made: BrowserRuntime | None = None
+        self._making = asyncio.Lock()
 
     async def perform(self, order: Order, hooks: Hooks) -> Outcome:
         try:
-            return await self._browser().perform(order, hooks)
+            return await (await self._browser()).perform(order, hooks)
         except ModuleNotFoundError as error:
             return Outcome(kind=FailureKind.SPAWN_FAILED, detail=_NO_LIBRARY.format(error.name))
 
@@ -48,7 +50,7 @@ class LateBrowser:
         self, run_id: str, kept: bytes, policy: Policy, lifeline: Lifeline
     ) -> tuple[Fingerprint | None, str]:
         try:
-            return await self._browser().restore(run_id, kept, policy, lifeline)
+            return await (await self._browser()).restore(run_id, kept, policy, lifeline)
         except ModuleNotFoundError as error:
             return None, _NO_LIBRARY.format(error.name)
 
@@ -60,7 +62,10 @@ class LateBrowser:
         if self._made is not None:
             await self._made.close()
 
-    def _browser(self) -> BrowserRuntime:
-        if self._made is None:
-            self._made = self._make()
+    async def _browser(self) -> BrowserRuntime:
+        """Loading the automation library takes seconds on a busy machine: in a thread, because the event loop renews
+        the leases of all runs meanwhile."""
+        async with self._making:
+            if self._made is None:
+                self._made = await asyncio.to_thread(self._make)
         return self._made

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from recoup.errors import EventUnreadable
 from recoup.kernel.policies import step_policy
 from recoup.kernel.whatif import REPLAYED, Kind, Policies, Replayed, differing_keys, replay
 from recoup.kernel.whatif_modes import (
@@ -71,6 +72,8 @@ class WhatIf(msgspec.Struct, kw_only=True, rename="camel"):
     different: list[Replayed] = []
     unseen_keys: list[str] = []
     """Keys that differ and of which nothing can be seen in what was recorded."""
+    unreadable: list[str] = []
+    """Runs that were left out: an event of theirs cannot be read."""
 
     @property
     def same(self) -> bool:
@@ -101,7 +104,11 @@ async def what_if(
         if enough():
             found.complete = False
             break
-        one, keys = await _replayed(ledger, row, bodies, new)
+        try:
+            one, keys = await _replayed(ledger, row, bodies, new)
+        except EventUnreadable:
+            found.unreadable.append(row.run_id)
+            continue
         unseen |= keys
         found.runs += 1
         _count(tallies.setdefault(row.workflow, Tally(workflow=row.workflow)), one)
@@ -148,8 +155,8 @@ class Bodies:
 def _policy(body: bytes) -> Policy | None:
     try:
         return msgspec.json.decode(body, type=Policy)
-    except msgspec.ValidationError:
-        return None  # of a version with other keys: what it decided cannot be decided again
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None  # damaged, or of a version with other keys: what it decided cannot be decided again
 
 
 async def _replayed(ledger: Ledger, row: RunRow, bodies: Bodies, new: Policy) -> tuple[Replayed, set[str]]:
@@ -251,7 +258,10 @@ def _hear(
     since_us: int | None,
 ) -> WorkflowReplay | None:
     """The workflow with results that are to be judged before the next event, if there is one."""
-    payload = decode_payload(one.type, one.payload.data)
+    try:
+        payload = decode_payload(one.type, one.payload.data)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
     if one.stream.startswith(_WORKFLOW):
         replay_ = replays.get(one.stream.removeprefix(_WORKFLOW))
         if replay_ is None:

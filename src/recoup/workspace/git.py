@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO
 
+from recoup import children
 from recoup.errors import MachineTrouble, WorkspaceError
 from recoup.machine import is_full, write_trouble
 from recoup.workspace.disk import DISK_FULL_HINT
@@ -146,16 +147,18 @@ class Git:
     ) -> subprocess.Popen[bytes]:
         with self._lock:
             self.go_on()
-            process = subprocess.Popen(
-                [_program(), *_OVERRIDES, *args],
-                stdin=stdin,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                cwd=cwd,
-                env={**environment(), **(env or {})},
-                umask=umask,
-                start_new_session=True,  # Ctrl-C is for the driver; it also gives us one group to kill.
-            )
+            with children.starting() as own:
+                process = subprocess.Popen(
+                    [_program(), *_OVERRIDES, *args],
+                    stdin=stdin,
+                    stdout=subprocess.PIPE,
+                    stderr=stderr,
+                    cwd=cwd,
+                    env={**environment(), **(env or {})},
+                    umask=umask,
+                    start_new_session=True,  # Ctrl-C is for the driver; it also gives us one group to kill.
+                )
+                own.add(process.pid)
             self._running.add(process)
         return process
 
@@ -165,6 +168,7 @@ class Git:
         for pipe in (process.stdin, process.stdout, process.stderr):
             _close(pipe)
         process.wait()
+        children.buried(process.pid)
         with self._lock:
             self._running.discard(process)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from recoup.files.named import read_named
 from recoup.workspace.git import Git, GitFailed
 
 _HEAD = re.compile(rb"(ref: refs/[^\0\n]+|[0-9a-f]{40}([0-9a-f]{24})?)\n?")
@@ -27,11 +28,8 @@ def damage(git: Git, store: Path, workspace: Path) -> str | None:
 
 
 def _start_of(path: Path, limit_bytes: int) -> bytes:
-    if not path.is_file():
-        return b""
     try:
-        with path.open("rb") as file:
-            return file.read(limit_bytes)
+        return read_named(path, limit_bytes)
     except OSError:
         return b""
 

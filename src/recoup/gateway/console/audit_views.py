@@ -86,7 +86,10 @@ def since_us(words: str, now_us: int) -> int | None:
 
 
 def _body(one: Arrival) -> dict[str, Any]:
-    found = msgspec.json.decode(one.payload.data)
+    try:
+        found = msgspec.json.decode(one.payload.data)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        return {"reason": f"cannot be read: {error}"}
     return found if isinstance(found, dict) else {}
 
 

@@ -10,6 +10,7 @@ from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from recoup.damage import read_leniently
 from recoup.gateway.access import Role
 from recoup.gateway.answering import PLACE_MAX
 from recoup.gateway.console import inbox
@@ -90,7 +91,7 @@ async def _advice(house: House, item: inbox.Item) -> Advice:
     if item.run_id is None or not await app.ledger.head(f"run:{item.run_id}"):
         return advice_for(item, None, ())
     policy, _ = await app.generations.seen()
-    state = await house.states.state(item.run_id)
+    state = await house.states.shown(item.run_id)
     return advice_for(item, state, possible(state, policy))
 
 
@@ -125,10 +126,10 @@ async def gates_of(house: House, events_max: int = GATE_EVENTS_MAX) -> tuple[lis
 
 async def _gate(house: House, row: RunRow) -> Gate | None:
     """None: it waits for something else, or was forgotten meanwhile."""
-    beginning = await house.app.ledger.read(run_stream(row.run_id), 0, 1)
+    beginning = await read_leniently(house.app.ledger, run_stream(row.run_id), 0, 1)
     if not beginning:
         return None
-    state, first = await house.states.state(row.run_id), beginning[0].payload
+    state, first = await house.states.shown(row.run_id), beginning[0].payload
     step = gate(state)
     if step is None or not isinstance(first, RunSubmitted):
         return None

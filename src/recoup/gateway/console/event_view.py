@@ -34,7 +34,9 @@ class EventLine(msgspec.Struct, frozen=True, kw_only=True):
 
 def event_line(event: Event) -> EventLine:
     """From the stored form, so that what another version has written is shown, too."""
-    stored: dict[str, Any] = msgspec.json.decode(event.raw, type=dict[str, Any])
+    stored: dict[str, Any] = {"reason": f"cannot be read: {event.unreadable}"}
+    if event.unreadable is None:
+        stored = msgspec.json.decode(event.raw, type=dict[str, Any])
     shown = json.dumps(stored, indent=2, ensure_ascii=False)
     return EventLine(
         seq=event.seq,

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from recoup.app import App
+from recoup.damage import read_leniently
 from recoup.errors import NotFound, StateError
 from recoup.gateway.console.heal_views import (
     FOUND_BY,
@@ -125,7 +126,7 @@ def _why_not(heal: Heal) -> str:
 async def _details(app: App, fact: TargetHealed) -> ResolutionDetails | None:
     """How the attempt looked for its target: page by page, others are answered between two of them."""
     found, after = None, 0
-    while events := await app.ledger.read(run_stream(fact.run_id), after, _PAGE_EVENTS):
+    while events := await read_leniently(app.ledger, run_stream(fact.run_id), after, _PAGE_EVENTS):
         found = resolution_of(events, fact.step_id, fact.attempt) or found
         after = events[-1].seq
         await asyncio.sleep(0)

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from recoup.app import App
+from recoup.errors import EventUnreadable
 from recoup.gateway.console.wanting import Wanted, filter_of
 from recoup.model.storage import AttemptRow, RunPage, RunRow
 
@@ -46,7 +47,10 @@ async def progress_of(app: App, row: RunRow) -> Progress | None:
         return Progress(row.step_count, row.step_count)
     if row.seq > _EVENTS_CHEAP_MAX:
         return None
-    return progress(await app.ledger.attempts(row.run_id), row.step_count)
+    try:
+        return progress(await app.ledger.attempts(row.run_id), row.step_count)
+    except EventUnreadable:
+        return None
 
 
 def progress(attempts: Sequence[AttemptRow], total: int) -> Progress:

@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from recoup.app import App
+from recoup.damage import read_leniently
 from recoup.gateway.console import inbox
 from recoup.gateway.console import overview_view as view
 from recoup.gateway.console.lists import driven_by, listed, progress_of
@@ -73,7 +74,7 @@ async def waiting_for_people(house: House) -> list[view.Waiting]:
     modes = await app.modes([EVERY_WORKFLOW, *(await app.workflows())[:_WORKFLOWS_MAX]])
     found = [view.stopped_workflow(mode) for mode in modes]
     for row in (await listed(app, Wanted(statuses=("escalated", "waiting")), _WAITING_MAX)).rows:
-        state = await house.states.state(row.run_id) if row.seq <= _FOLDED_EVENTS_MAX else None
+        state = await house.states.shown(row.run_id) if row.seq <= _FOLDED_EVENTS_MAX else None
         found.append(view.waiting_run(row, state))
     handed = await inbox.items(house, "open", 0, _INBOX_MAX)
     found += [view.handed_over(one) for one in handed if one.source == "probe"][:_WAITING_MAX]
@@ -91,7 +92,9 @@ async def heals_since(app: App, since_us: int) -> list[view.HealLine]:
         if head.at.wall_us < since_us:
             break
         workflow = head.stream.removeprefix(targets_stream(""))
-        for event in await app.ledger.read(head.stream, max(0, head.seq - _HEALS_READ_MAX), _HEALS_READ_MAX):
+        for event in await read_leniently(
+            app.ledger, head.stream, max(0, head.seq - _HEALS_READ_MAX), _HEALS_READ_MAX
+        ):
             fact = event.payload
             if isinstance(fact, TargetHealed) and event.at.wall_us >= since_us:
                 words = healed_words(fact)

@@ -32,6 +32,7 @@ _MODES: Final = {
     "paused": "workflow paused",
     "quarantined": "workflow stopped",
     "rollback": "workflow rolled back",
+    "unreadable": "workflow unreadable",
 }
 
 

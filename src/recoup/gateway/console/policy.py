@@ -8,6 +8,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from recoup.damage import read_leniently
 from recoup.gateway.console.pages import new_pages, page
 from recoup.gateway.console.policy_views import groups, history
 from recoup.gateway.house import house_of
@@ -26,7 +27,7 @@ async def policy(request: Request) -> Response:
     app = house_of(request).app
     now, source = await app.generations.seen()
     head = await app.ledger.head(POLICY_STREAM)
-    events = await app.ledger.read(POLICY_STREAM, max(0, head - GENERATIONS_MAX), GENERATIONS_MAX)
+    events = await read_leniently(app.ledger, POLICY_STREAM, max(0, head - GENERATIONS_MAX), GENERATIONS_MAX)
     bodies = {}
     for event in events:
         if isinstance(event.payload, PolicyGeneration):

@@ -129,5 +129,5 @@ def changed_keys(before: Policy, now: Policy) -> list[tuple[str, str, str]]:
 def _read(body: bytes | None) -> Policy | None:
     try:
         return None if body is None else stored_policy(body)
-    except msgspec.ValidationError:
+    except msgspec.MsgspecError:
         return None

@@ -67,6 +67,8 @@ def told_by(events: Iterable[Event]) -> list[dict[str, Any]]:
     """The events of a probe as plain documents; those that others reported are unwrapped."""
     made = []
     for event in events:
+        if event.unreadable is not None:
+            continue
         body = msgspec.json.decode(event.raw)
         inner = body.get("event") if event.type == "probe.reported" else body
         if isinstance(inner, dict):
@@ -156,6 +158,8 @@ def orders_of(commands: Iterable[Event], told: Sequence[dict[str, Any]], limit: 
     }
     made: dict[str, Order] = {}
     for event in commands:
+        if event.unreadable is not None:
+            continue
         body = msgspec.json.decode(event.raw)
         name = str(body.get("commandId", ""))
         if event.type == "probe.command.ordered":

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from recoup.app import App
+from recoup.damage import read_leniently
 from recoup.errors import NotFound
 from recoup.gateway.console.pages import new_pages, page
 from recoup.gateway.console.probe_views import (
@@ -105,4 +106,4 @@ async def _events(app: App, name: str, is_local: bool) -> list[Event]:
 
 
 async def _last(app: App, stream: str, limit: int) -> list[Event]:
-    return await app.ledger.read(stream, max(0, await app.ledger.head(stream) - limit), limit)
+    return await read_leniently(app.ledger, stream, max(0, await app.ledger.head(stream) - limit), limit)

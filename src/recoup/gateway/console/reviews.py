@@ -9,6 +9,7 @@ from typing import Final
 
 from starlette.requests import Request
 
+from recoup.damage import read_leniently
 from recoup.gateway.house import house_of
 from recoup.heals.desk import Heal, Heals
 from recoup.kernel.reviewing import HealState, Review, Reviewed
@@ -67,7 +68,7 @@ class Reviews:
             fold = self._folds[name] = _Fold(max(0, head.seq - EVENTS_KEPT_MAX))
         if fold.seq >= head.seq:
             return 0
-        events = await self._ledger.read(head.stream, fold.seq, min(limit, EVENTS_KEPT_MAX))
+        events = await read_leniently(self._ledger, head.stream, fold.seq, min(limit, EVENTS_KEPT_MAX))
         for event in events:
             fold.review.add(event)
             fold.seq = event.seq

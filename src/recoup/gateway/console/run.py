@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from recoup.app import App
+from recoup.damage import read_leniently
 from recoup.errors import NotFound, RecoupError
 from recoup.files.named import opened, read_named
 from recoup.gateway.access import Role
@@ -57,7 +58,7 @@ View = Callable[[Request, App, RunState], Awaitable[dict[str, Any]]]
 @router.get("/runs/{run_id}")
 async def run(request: Request, run_id: str) -> Response:
     house = house_of(request)
-    app, state = house.app, await house.states.state(await house.run(run_id))
+    app, state = house.app, await house.states.shown(await house.run(run_id))
     name = request.query_params.get("view", "steps")
     name = name if name in _VIEWS else "steps"
     head = await _head(request, app, state)
@@ -94,10 +95,13 @@ async def report(request: Request, run_id: str) -> Response:
 async def _head(request: Request, app: App, state: RunState) -> dict[str, Any]:
     """What stands above every view."""
     run_id = state.run_id
-    driven, policy = await app.driving.is_driven(run_id), await app.driving.policy_of(state)
+    driven, policy = await app.driving.is_driven(run_id), await app.driving.shown_policy_of(state)
     driver = await _driver(app, run_id) if driven else ""
-    last = await app.ledger.read(run_stream(run_id), max(0, state.seq - _LAST_EVENTS), _LAST_EVENTS)
+    last = await app.ledger.read(
+        run_stream(run_id), max(0, state.seq - _LAST_EVENTS), min(state.seq, _LAST_EVENTS)
+    )
     family = [one for one in await app.ledger.family(run_id) if one != run_id]
+    possible = previews(state, policy, driven) if state.unreadable is None else []
     may_change, now = principal_of(request).role is Role.OPERATOR, app.world.clock.now()
     return {
         "state": state,
@@ -105,7 +109,7 @@ async def _head(request: Request, app: App, state: RunState) -> dict[str, Any]:
         "advice": advice_of(state, last),
         "facts": run_view.facts_of(state, driver, now),
         "now": run_view.now_of(state, now),
-        "buttons": run_view.buttons_of(run_id, previews(state, policy, driven), may_change),
+        "buttons": run_view.buttons_of(run_id, possible, may_change),
         "family": family[-_FAMILY_MAX:],
         "is_terminal": state.status.is_terminal or state.status is RunStatus.ESCALATED,
     }
@@ -123,7 +127,7 @@ async def _driver(app: App, run_id: str) -> str:
 
 
 async def _steps(request: Request, app: App, state: RunState) -> dict[str, Any]:
-    driven, policy = await app.driving.is_driven(state.run_id), await app.driving.policy_of(state)
+    driven, policy = await app.driving.is_driven(state.run_id), await app.driving.shown_policy_of(state)
     may_change = principal_of(request).role is Role.OPERATOR
     said = request.query_params.get("from", "")
     first = run_view.first_step(
@@ -235,7 +239,7 @@ async def _events_before(app: App, run_id: str, kind: str, last: int) -> tuple[l
     window = _EVENTS_SHOWN if not kind else _EVENTS_WINDOW
     while end > 0 and len(found) < _EVENTS_SHOWN and looked < _EVENTS_LOOKED_AT_MAX:
         begin = max(0, end - window)
-        for event in reversed(await app.ledger.read(run_stream(run_id), begin, end - begin)):
+        for event in reversed(await read_leniently(app.ledger, run_stream(run_id), begin, end - begin)):
             if kind in event.type:
                 found.append(event)
             if len(found) == _EVENTS_SHOWN:
@@ -248,7 +252,7 @@ async def _events_of_step(app: App, run_id: str, index: int) -> list[Event]:
     """All of them; others are answered between two pages."""
     found, after = list[Event](), 0
     while True:
-        events = await app.ledger.read(run_stream(run_id), after, _EVENTS_PAGE)
+        events = await read_leniently(app.ledger, run_stream(run_id), after, _EVENTS_PAGE)
         found += [
             event
             for event in events
@@ -269,9 +273,8 @@ async def _plan(_request: Request, app: App, state: RunState) -> dict[str, Any]:
         if record.outputs or record.secret_outputs
     ]
     inputs, source = dict(state.inputs), state.plan_source
-    submitted = await app.ledger.read(run_stream(state.run_id), limit=1)
-    first = submitted[0].payload
-    assert isinstance(first, ev.RunSubmitted), "a run begins with its submission"
+    submitted = await read_leniently(app.ledger, run_stream(state.run_id), limit=1)
+    by = [event.payload.submitted_by for event in submitted if isinstance(event.payload, ev.RunSubmitted)]
     pictures = [handle for _, handle in handles[-_PICTURES_MAX:] if await _is_picture(app, handle)]
     return {
         "plan_text": text[:_PLAN_CHARS_MAX],
@@ -281,7 +284,7 @@ async def _plan(_request: Request, app: App, state: RunState) -> dict[str, Any]:
         "evidence": handles[-_ENTRIES_MAX:],
         "pictures": pictures,
         "source": source,
-        "submitted_by": first.submitted_by,
+        "submitted_by": by[0] if by else None,
     }
 
 

@@ -17,6 +17,8 @@ from recoup.gateway.console.wanting import AGES, CLASSES, STATUSES, Wanted, want
 from recoup.gateway.console.words import from_us
 from recoup.gateway.house import House, house_of
 from recoup.gateway.problems import Refused
+from recoup.kernel.documents import unreadable_words
+from recoup.model.run import Unreadable
 from recoup.model.storage import RunRow
 from recoup.reports.spoken import lasting
 
@@ -80,7 +82,9 @@ async def new_run(request: Request) -> Response:
     )
 
 
-def line_of(row: RunRow, how_far: Progress | None, worker: str, now_us: int) -> RunLine:
+def line_of(
+    row: RunRow, how_far: Progress | None, worker: str, now_us: int, unreadable: Unreadable | None = None
+) -> RunLine:
     end_us = now_us if row.ended_at_us is None else row.ended_at_us
     return RunLine(
         run_id=row.run_id,
@@ -91,8 +95,8 @@ def line_of(row: RunRow, how_far: Progress | None, worker: str, now_us: int) -> 
         worker=worker,
         submitted=from_us(row.submitted_at_us),
         lasted=lasting(max(0, end_us - row.submitted_at_us) / 1e6),
-        reason=row.reason,
-        can_cancel=row.status not in ("succeeded", "cancelled", "dead_letter"),
+        reason=row.reason if unreadable is None else unreadable_words(unreadable),
+        can_cancel=unreadable is None and row.status not in ("succeeded", "cancelled", "dead_letter"),
         can_retry=row.status in ("failed", "cancelled", "dead_letter"),
     )
 
@@ -100,7 +104,13 @@ def line_of(row: RunRow, how_far: Progress | None, worker: str, now_us: int) -> 
 async def _lines(app: App, rows: tuple[RunRow, ...]) -> list[RunLine]:
     workers, now_us = await driven_by(app), app.world.clock.now().wall_us
     return [
-        line_of(row, await progress_of(app, row), workers.get(row.run_id) or row.worker or "", now_us)
+        line_of(
+            row,
+            await progress_of(app, row),
+            workers.get(row.run_id) or row.worker or "",
+            now_us,
+            await app.runs.unreadable(row),
+        )
         for row in rows
     ]
 

@@ -21,6 +21,7 @@ MODE_MEANS: Final = {
     "quarantined": "No step of any run begins until it ends; then one run may try first.",
     "rollback": "What was learned last is being taken back. It takes moments.",
     "paused": "No step of any run begins until somebody lets it run again.",
+    "unreadable": "An event of the workflow cannot be read, so its mode is unknown. No step of any run begins.",
 }
 SETTABLE: Final = ("running", "degraded", "quarantined", "paused")
 DURATIONS: Final = (("", "until something ends it"), ("900", "15 minutes"), ("3600", "1 hour"),
@@ -198,4 +199,4 @@ def by_care(documents: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(documents, key=lambda one: (_CARE.get(one["mode"], 0), one["workflow"]))
 
 
-_CARE: Final = {"paused": 0, "quarantined": 0, "rollback": 0, "degraded": 1, "running": 2}
+_CARE: Final = {"unreadable": 0, "paused": 0, "quarantined": 0, "rollback": 0, "degraded": 1, "running": 2}

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from recoup.app import App
+from recoup.damage import read_leniently
 from recoup.errors import NotFound
 from recoup.gateway.console.health_charts import heals_chart, recovery_chart, success_chart
 from recoup.gateway.console.pages import new_pages, page
@@ -140,12 +141,14 @@ def _words(change: Change) -> str:
 
 
 async def _last(app: App, stream: str, limit: int) -> list[Event]:
-    return await app.ledger.read(stream, max(0, await app.ledger.head(stream) - limit), limit)
+    return await read_leniently(app.ledger, stream, max(0, await app.ledger.head(stream) - limit), limit)
 
 
 async def _causes(app: App, workflow: str, document: dict[str, Any]) -> list[Cause]:
     """The events that the last change of mode names, here or in the streams of others."""
     places = [(workflow, seq) for seq in document["causes"]]
+    if document["unreadable"] is not None:
+        return []
     health = (await app.ledger.workflow_state(workflow)).health
     if not places and health.since is not None:
         event = await _at(app, workflow, health.since.seq)
@@ -156,5 +159,5 @@ async def _causes(app: App, workflow: str, document: dict[str, Any]) -> list[Cau
 
 
 async def _at(app: App, workflow: str, seq: int) -> Event | None:
-    found = await app.ledger.read(workflow_stream(workflow), seq - 1, 1)
+    found = await read_leniently(app.ledger, workflow_stream(workflow), seq - 1, 1)
     return found[0] if found and found[0].seq == seq else None

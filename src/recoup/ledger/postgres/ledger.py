@@ -11,6 +11,7 @@ import psycopg
 
 from recoup.kernel.projection import ATTEMPTED, with_attempts
 from recoup.kernel.workflow import rebuild_workflow
+from recoup.ledger.decoding import event_of
 from recoup.ledger.folds import STATE_LAG_EVENTS, decode_state
 from recoup.ledger.inbox import escalation_row
 from recoup.ledger.leases import deadline_boot_s, lease_row
@@ -28,7 +29,7 @@ from recoup.ledger.postgres.together import Together
 from recoup.ledger.postgres.writer import Writer
 from recoup.ledger.stored_rows import arrival_of, checkpoint_of, control_of
 from recoup.ledger.worker_rows import FORGOTTEN_S, decode_worker, encode_worker, wanting_row
-from recoup.model.events import Event, decode_payload
+from recoup.model.events import Event
 from recoup.model.ids import Lease, ProcessIdentity, run_stream, workflow_stream
 from recoup.model.instant import Instant
 from recoup.model.run import WorkflowState
@@ -320,8 +321,8 @@ async def _attempts(connection: Connection, run_id: str) -> list[AttemptRow]:
     stored = [AttemptRow(*row) for row in await _rows(connection, "attempts", (run_id,))]
     stream = run_stream(run_id)
     events = await _rows(connection, "events_after", (stream, seq, _EVERYTHING))
-    facts = ((Instant(*at), decode_payload(kind, raw)) for _, *at, kind, raw in events if kind in ATTEMPTED)
-    return with_attempts(stored, stream, facts)
+    told = (_event(stream, row) for row in events if row[-2] in ATTEMPTED)
+    return with_attempts(stored, stream, ((event.at, event.payload) for event in told))
 
 
 async def _workflow_state(
@@ -333,10 +334,10 @@ async def _workflow_state(
         if known is None or seq > known.seq + STATE_LAG_EVENTS:
             stored = decode_state(body)
     state = stored or known or WorkflowState()
-    events = await _rows(connection, "events_after", (workflow_stream(workflow), state.seq, _EVERYTHING))
-    return rebuild_workflow(
-        ((Instant(*at), decode_payload(kind, raw)) for _, *at, kind, raw in events), state
-    )
+    stream = workflow_stream(workflow)
+    rows = await _rows(connection, "events_after", (stream, state.seq, _EVERYTHING))
+    events = (_event(stream, row) for row in rows)
+    return rebuild_workflow(((event.at, event.payload) for event in events), state)
 
 
 async def _rows(connection: Connection, name: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
@@ -346,4 +347,4 @@ async def _rows(connection: Connection, name: str, values: tuple[Any, ...]) -> l
 
 def _event(stream: str, row: tuple[Any, ...]) -> Event:
     seq, wall_us, boot_us, boot_id, kind, raw = row
-    return Event(stream, seq, Instant(wall_us, boot_us, boot_id), kind, decode_payload(kind, raw), raw)
+    return event_of(stream, seq, Instant(wall_us, boot_us, boot_id), kind, raw)

@@ -11,16 +11,18 @@ from typing import Any, LiteralString
 
 import msgspec
 
+from recoup.errors import EventUnreadable
 from recoup.kernel.deeds import Claim
 from recoup.kernel.projection import RowChange
 from recoup.kernel.workflow import rebuild_workflow
 from recoup.ledger.appending import stored
+from recoup.ledger.decoding import fact_of
 from recoup.ledger.folds import decode_state, encode_state
 from recoup.ledger.postgres.asking import Gathered
 from recoup.ledger.postgres.queries import queries
 from recoup.ledger.postgres.rows import ATTEMPTS_SEQ, row_writes
 from recoup.ledger.transacting import EventRow, lease_lost, lease_ran_out, seq_of
-from recoup.model.events import Payload, decode_payload
+from recoup.model.events import Payload
 from recoup.model.ids import Lease, run_stream, workflow_stream
 from recoup.model.instant import Instant
 from recoup.model.run import WorkflowState
@@ -70,6 +72,8 @@ class Memory:
         self.unwritten.update(picture.unwritten)
         self.states.update(picture.states)
         self.leases.update(picture.leases)
+        for stream in picture.damaged:
+            self.ends.pop(stream, None)  # asked for again the next time, and refused again
         # All or nothing: what is known of a stream is of use only as a whole.
         if len(self.ends) > _REMEMBERED_MAX or len(self.leases) > _REMEMBERED_MAX:
             self.forget()
@@ -95,6 +99,8 @@ class Picture:
         self.writes: list[Write] = []
         self.unreadable: list[str] = []
         """Workflows whose stored state is of no use."""
+        self.damaged: dict[str, EventUnreadable] = {}
+        """Streams to be folded that hold an event which cannot be decoded: only jobs that need them fail."""
         self.tells = False
         """Whoever listens is told in the transaction itself."""
         self._waiting: dict[str, tuple[str, ...]] = {}
@@ -279,6 +285,7 @@ class Picture:
         self.rows.append(RowChange(ATTEMPTS_SEQ, (seq_of(end), stream.removeprefix(_RUN))))
 
     def workflow_state(self, workflow: str) -> WorkflowState:
+        self._must_be_whole(workflow_stream(workflow))
         state = self.states.get(workflow)
         if state is None:
             # With the end of its stream, so that the transaction makes sure that both are still so.
@@ -296,7 +303,12 @@ class Picture:
         self._set(self.states, workflow, state)
         self._set(self._stored_states, workflow, (state.seq, encode_state(state)))
 
+    def _must_be_whole(self, stream: str) -> None:
+        if stream in self.damaged:
+            raise self.damaged[stream]
+
     def _unwritten_of(self, stream: str) -> Facts:
+        self._must_be_whole(stream)
         facts = self.unwritten.get(stream)
         return self._memory.unwritten.get(stream, ()) if facts is None else facts
 
@@ -348,11 +360,13 @@ class Picture:
         self._take_in_folds(gathered)
 
     def _take_in_folds(self, gathered: Gathered) -> None:
-        facts = facts_by_stream(gathered)
+        facts, self.damaged = facts_by_stream(gathered)
         stored_states = {workflow: decode_state(body) for workflow, _, body in gathered.states or ()}
         self.unreadable = [workflow for workflow, state in stored_states.items() if state is None]
         for stream, end in self.before.items():
             known = self._memory.ends.get(stream) == end
+            if stream in self.damaged:
+                continue
             if stream.startswith(_WORKFLOW):
                 workflow = stream.removeprefix(_WORKFLOW)
                 state = stored_states.get(workflow) or self._memory.states.get(workflow)
@@ -372,9 +386,16 @@ def _lease_values(lease: Lease, now: Instant) -> LeaseValues:
     }
 
 
-def facts_by_stream(gathered: Gathered) -> dict[str, list[tuple[Instant, Payload]]]:
-    found: dict[str, list[tuple[Instant, Payload]]] = {}
+def facts_by_stream(
+    gathered: Gathered,
+) -> tuple[dict[str, list[tuple[Instant, Payload]]], dict[str, EventUnreadable]]:
+    """What each stream holds, and what is wrong with those that hold something that cannot be decoded."""
+    facts: dict[str, list[tuple[Instant, Payload]]] = {}
+    damaged: dict[str, EventUnreadable] = {}
     for stream, wall_us, boot_us, boot_id, kind, text in gathered.facts or ():
-        fact = (Instant(wall_us, boot_us, boot_id), decode_payload(kind, text.encode()))
-        found.setdefault(stream, []).append(fact)
-    return found
+        at = Instant(wall_us, boot_us, boot_id)
+        try:
+            facts.setdefault(stream, []).append((at, fact_of(stream, 0, at, kind, text.encode())))
+        except EventUnreadable as error:
+            damaged.setdefault(stream, error)
+    return facts, damaged

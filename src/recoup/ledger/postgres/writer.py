@@ -19,8 +19,9 @@ from typing import Any, TypeVar
 import msgspec
 import psycopg
 
-from recoup.errors import LedgerError
+from recoup.errors import EventUnreadable, LedgerError
 from recoup.kernel.workflow import rebuild_workflow
+from recoup.ledger.decoding import fact_of
 from recoup.ledger.outcomes import Outcome, tell
 from recoup.ledger.postgres.asking import Questions, decode_gathered
 from recoup.ledger.postgres.connecting import Address, Connection, connect, cut_off_after
@@ -31,7 +32,6 @@ from recoup.ledger.postgres.losses import Acknowledgements
 from recoup.ledger.postgres.picture import Memory, Picture
 from recoup.ledger.postgres.queries import queries
 from recoup.ledger.postgres.text import number_array, text_array
-from recoup.model.events import decode_payload
 from recoup.model.ids import workflow_stream
 from recoup.model.instant import Instant
 
@@ -315,7 +315,10 @@ class Writer:
         gathered = decode_gathered(answer.get_value(0, 0) or b"")
         picture = Picture(self._memory, gathered)
         for workflow in picture.unreadable:
-            picture.states[workflow] = await _refolded(line.connection, workflow)
+            try:
+                picture.states[workflow] = await _refolded(line.connection, workflow)
+            except EventUnreadable as error:  # of this workflow alone: others write in the same transaction
+                picture.damaged[workflow_stream(workflow)] = error
         outcomes = [refused.get(place) or _decided(picture, job) for place, job in enumerate(jobs)]
         self._sent = Sent(jobs, outcomes, picture, gathered.xid)
         await line.ask_all([*_writes(picture), _COMMIT])
@@ -418,8 +421,9 @@ async def _refolded(connection: Connection, workflow: str) -> Any:
     answer = await connection.execute(
         _Q["events_after"], (workflow_stream(workflow), 0, _EVERYTHING), binary=True
     )
-    rows = await answer.fetchall()
-    return rebuild_workflow((Instant(*at), decode_payload(kind, raw)) for _, *at, kind, raw in rows)
+    stream = workflow_stream(workflow)
+    rows = [(seq, Instant(*at), kind, raw) for seq, *at, kind, raw in await answer.fetchall()]
+    return rebuild_workflow((at, fact_of(stream, seq, at, kind, raw)) for seq, at, kind, raw in rows)
 
 
 async def _end(connection: Connection, backend: Backend) -> None:

@@ -1,0 +1,30 @@
+"""Stored bytes as facts. What cannot be decoded is an error that names the event, never one of the decoder's own."""
+
+from __future__ import annotations
+
+import msgspec
+
+from recoup.errors import EventUnreadable
+from recoup.model.events import Event, Payload, decode_payload
+from recoup.model.instant import Instant
+
+_REASON_MAX = 200
+
+
+def event_of(stream: str, seq: int, at: Instant, kind: str, raw: bytes) -> Event:
+    """Raises EventUnreadable."""
+    return Event(stream, seq, at, kind, fact_of(stream, seq, at, kind, raw), raw)
+
+
+def fact_of(stream: str, seq: int, at: Instant, kind: str, raw: bytes) -> Payload:
+    """Raises EventUnreadable."""
+    try:
+        return decode_payload(kind, raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        reason = " ".join(str(error).split())[:_REASON_MAX] or type(error).__name__
+        raise EventUnreadable(stream, seq, kind, reason, at.wall_us) from None
+
+
+def type_name(stored: bytes) -> str:
+    """SQLite gives it as bytes: as text it would refuse a whole list of events because of one."""
+    return stored.decode("utf-8", "replace")

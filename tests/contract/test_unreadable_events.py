@@ -1,0 +1,108 @@
+"""One event that cannot be decoded harms nobody but its own stream, on every backend."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from recoup.damage import read_leniently
+from recoup.errors import EventUnreadable
+from recoup.ledger.sqlite import SqliteLedger
+from recoup.model.ids import run_stream, workflow_stream
+from recoup.ports import Ledger
+from recoup.testing.ledger_suite import facts, into, note, result, submitted
+
+if TYPE_CHECKING:
+    from recoup.testing.postgres import PostgresServer
+
+BROKEN = '{"reason": 7'
+
+
+class Backend(NamedTuple):
+    open: Callable[[], Awaitable[Ledger]]
+    spoil: Callable[[str, int], Awaitable[None]]
+    """Damage the event of this stream with this sequence."""
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def backend(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Backend]:
+    opened: list[Ledger] = []
+    if request.param == "sqlite":
+        made = _sqlite(tmp_path / "home" / "ledger.db", opened)
+    else:
+        made = _postgres(request.getfixturevalue("postgres"), opened)
+    yield made
+    for ledger in opened:
+        await ledger.close()
+
+
+def _sqlite(path: Path, opened: list[Ledger]) -> Backend:
+    async def opener() -> Ledger:
+        opened.append(SqliteLedger(path))
+        return opened[-1]
+
+    async def spoil(stream: str, seq: int) -> None:
+        with closing(sqlite3.connect(path)) as database, database:
+            query = "UPDATE events SET payload = ? WHERE place = (SELECT id << 32 FROM streams WHERE name = ?) + ?"
+            assert database.execute(query, (BROKEN, stream, seq)).rowcount == 1
+
+    return Backend(opener, spoil)
+
+
+def _postgres(server: PostgresServer, opened: list[Ledger]) -> Backend:
+    import psycopg
+
+    from recoup.ledger.postgres.ledger import PostgresLedger
+
+    url = server.emptied_database()
+
+    async def opener() -> Ledger:
+        opened.append(await PostgresLedger.open(url))
+        return opened[-1]
+
+    async def spoil(stream: str, seq: int) -> None:
+        async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+            query = (
+                "UPDATE events SET payload = %s FROM streams WHERE id = stream_id AND name = %s AND seq = %s"
+            )
+            await connection.execute("SET search_path TO recoup")
+            found = await connection.execute(query, (BROKEN, stream, seq))
+            assert found.rowcount == 1
+
+    return Backend(opener, spoil)
+
+
+async def test_reading_names_the_event_and_other_streams_are_read(backend: Backend) -> None:
+    ledger = await backend.open()
+    for run in ("a", "b"):
+        await ledger.append(facts(into(run_stream(run), submitted(), note("one"), note("two"))))
+    await backend.spoil(run_stream("a"), 2)
+    with pytest.raises(EventUnreadable) as refused:
+        await ledger.read(run_stream("a"))
+    assert (refused.value.stream, refused.value.seq) == ("run:a", 2)
+    events = await read_leniently(ledger, run_stream("a"))
+    assert [(event.seq, event.unreadable is None) for event in events] == [(1, True), (2, False), (3, True)]
+    assert [event.seq for event in await ledger.read(run_stream("b"))] == [1, 2, 3]
+    assert len(await ledger.arrivals()) == 6
+
+
+async def test_what_is_committed_together_with_a_damaged_workflow_is_committed(backend: Backend) -> None:
+    ledger = await backend.open()
+    for name in ("bad", "good"):
+        await ledger.append(facts(into(workflow_stream(name), result("failed"))))
+    await backend.spoil(workflow_stream("bad"), 1)
+    fresh = await backend.open()  # one that remembers nothing
+    appends = [fresh.append(facts(into(workflow_stream("bad"), *[result("failed")] * 40)))]
+    appends += [fresh.append(facts(into(workflow_stream("good"), result("failed")))) for _ in range(5)]
+    first, *others = await asyncio.gather(*appends, return_exceptions=True)
+    assert isinstance(first, EventUnreadable)
+    assert not any(isinstance(one, BaseException) for one in others)
+    with pytest.raises(EventUnreadable):
+        await fresh.workflow_state("bad")
+    assert (await fresh.workflow_state("good")).seq == 6
