@@ -215,7 +215,7 @@ def assert_lost(cli: Cli, words: str) -> None:
     )
     for words_of_command in commands:
         result = cli(*words_of_command)
-        assert result.code == 1, (words_of_command, result)
+        assert result.code == 75, (words_of_command, result)
         assert words in result.err, (words_of_command, result.err)
     examined = cli("doctor")
     assert examined.code == 1
