@@ -123,14 +123,13 @@ class StreamPeer:
 class WebPeer:
     """HTTP at /, a WebSocket at /ws; `mute` makes it take everything and answer nothing."""
 
-    def __init__(self, port: int, *, idle_s: float = 100, noisy: bool = False) -> None:
-        """Closes what is idle for so long. `noisy`: it says much of its own, and asks by pings of its own."""
+    def __init__(self, port: int, *, noisy: bool = False) -> None:
+        """`noisy`: it says much of its own, and asks by pings of its own."""
         self._port = port
-        self._idle_s = idle_s
         self._noisy = noisy
         self._runner: web.AppRunner | None = None
         self._sockets: list[web.WebSocketResponse] = []
-        self._transports: set[object] = set()
+        self._transports: set[asyncio.Transport] = set()
         self.mute = asyncio.Event()
         self.asked = 0
         self.pongs = 0
@@ -143,9 +142,15 @@ class WebPeer:
         app = web.Application()
         app.router.add_get("/", self._page)
         app.router.add_get("/ws", self._talk)
-        self._runner = web.AppRunner(app, shutdown_timeout=0.1, keepalive_timeout=self._idle_s)
+        self._runner = web.AppRunner(app, shutdown_timeout=0.1, keepalive_timeout=1_000)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", self._port).start()
+
+    async def close_idle(self) -> None:
+        """Closes every connection, as a server does that keeps none for long."""
+        for transport in self._transports:
+            transport.close()
+        await asyncio.sleep(0.05)  # the loop closes them one after the other
 
     async def stop(self) -> None:
         for one in self._sockets:
@@ -160,16 +165,20 @@ class WebPeer:
         await talk.ping(b"are you there?")
 
     async def _page(self, request: web.Request) -> web.Response:
-        self._transports.add(request.transport)
+        self._note(request)
         self.asked += 1
         while self.mute.is_set():
             await asyncio.sleep(0.05)
         return web.Response(text="here")
 
+    def _note(self, request: web.Request) -> None:
+        assert request.transport is not None, "it was just read from"
+        self._transports.add(request.transport)
+
     async def _talk(self, request: web.Request) -> web.WebSocketResponse:
         talk = web.WebSocketResponse(autoping=False)
         await talk.prepare(request)
-        self._transports.add(request.transport)
+        self._note(request)
         self._sockets.append(talk)
         if self._noisy:
             await self._make_noise(talk)

@@ -49,9 +49,9 @@ def needs(name: str) -> pytest.MarkDecorator:
 
 needs_claude, needs_codex, needs_gemini = needs("claude"), needs("codex"), needs("gemini")
 
-IDLE_S = 6
+IDLE_S = 20
 """Longer than an agent takes to begin on a busy machine."""
-RECONNECT_S = 3
+RECONNECT_S = 15
 NO_LIMITS = Limits()
 WRITE = Use("Bash", {"command": "echo made > made.txt", "description": "make it"})
 DONE = FileCheck("made.txt", contains=TextMatch(text="made"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import socket
 import sys
@@ -118,12 +117,12 @@ async def test_an_http_channel_asks_on_one_connection(tmp_path: Path) -> None:
 
 async def test_an_http_server_may_close_what_is_idle(tmp_path: Path) -> None:
     port = free_port()
-    peer = WebPeer(port, idle_s=0.05)
+    peer = WebPeer(port)
     await peer.start()
     async with house_of(tmp_path, channel(f"http: 'http://127.0.0.1:{port}/'")).running() as house:
         await runs(house, "link")
         for opened in (2, 3):
-            await asyncio.sleep(0.3)
+            await peer.close_idle()
             await house.pass_time(11)
             await house.until(lambda opened=opened: peer.opened >= opened)  # type: ignore[misc]
         assert house.phase("link") == Phase.RUNNING and not attempts(house, "link")

@@ -19,7 +19,7 @@ from recoup.redaction.redactor import SecretRedactor
 from recoup.runtimes.browser.finding import needed_browser
 from recoup.testing.pages import Site
 
-RUN_S: Final = 200
+RUN_S: Final = 600
 SECRET: Final = "correct" + "-horse-" + "battery"
 TOKEN: Final = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"
 

@@ -5,12 +5,38 @@ from __future__ import annotations
 import asyncio
 import heapq
 import time
+from collections.abc import Callable
 from itertools import count
+from typing import Any
+from weakref import WeakKeyDictionary
 
 from recoup.model.instant import Instant
 
 _IDLE_S = 0.0005
 """Real time without a new wait after which virtual time moves on."""
+_THREADS_MAX_S = 5.0
+"""Real time for which work in threads holds virtual time up: some threads wait for what only time brings."""
+
+
+class ThreadWork:
+    """Counts what an event loop has given to threads and not got back: on a busy machine that takes its time."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.outstanding = 0
+        self._run_in_executor = loop.run_in_executor
+        loop.run_in_executor = self._run  # type: ignore[method-assign,assignment]
+
+    def _run(self, executor: Any, work: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+        future = self._run_in_executor(executor, work, *args)
+        self.outstanding += 1
+        future.add_done_callback(self._done)
+        return future
+
+    def _done(self, _future: asyncio.Future[Any]) -> None:
+        self.outstanding -= 1
+
+
+_thread_work: WeakKeyDictionary[asyncio.AbstractEventLoop, ThreadWork] = WeakKeyDictionary()
 
 
 class FakeClock:
@@ -26,6 +52,7 @@ class FakeClock:
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
         self._order = count()
         self._timer: asyncio.TimerHandle | None = None
+        self._held_up_since_s: float | None = None
         self.waited_s: list[float] = []
         """Every timeout that was asked for, in order."""
 
@@ -67,14 +94,27 @@ class FakeClock:
     def _rearm(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(_IDLE_S, self._jump)
+        loop = asyncio.get_running_loop()
+        if loop not in _thread_work:
+            _thread_work[loop] = ThreadWork(loop)
+        self._timer = loop.call_later(_IDLE_S, self._jump)
+
+    def _is_held_up(self) -> bool:
+        if not _thread_work[asyncio.get_running_loop()].outstanding:
+            self._held_up_since_s = None
+            return False
+        now_s = time.monotonic()
+        if self._held_up_since_s is None:
+            self._held_up_since_s = now_s
+        return now_s - self._held_up_since_s < _THREADS_MAX_S
 
     def _jump(self) -> None:
         self._timer = None
         while self._waiting and self._waiting[0][2].done():
             heapq.heappop(self._waiting)
         if self._waiting:
-            self.advance(max(0, self._waiting[0][0] - self._boot_us) / 1e6)
+            if not self._is_held_up():
+                self.advance(max(0, self._waiting[0][0] - self._boot_us) / 1e6)
             self._rearm()
 
     def _wake_due(self) -> None:
