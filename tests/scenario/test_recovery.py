@@ -474,6 +474,43 @@ def test_the_users_repository_may_vanish_during_a_run(cli: Cli, repo: Path) -> N
     assert result.payloads("checkpoint.restored")[0]["reason"] == "the workspace is gone"
 
 
+def test_after_a_reboot_files_of_passed_steps_come_from_their_checkpoint(cli: Cli, repo: Path) -> None:
+    """A power cut loses what was not on the disk yet: of the workspace, and not of checkpoints."""
+    started = cli.folder / "started"
+    plan = cli.plan(f"""
+        version: 1
+        name: rebooted
+        workspace: {{git: ./repo}}
+        steps:
+          - {{id: one, run: "echo 1 > one"}}
+          - id: two
+            run: "[ $RECOUP_ATTEMPT -gt 1 ] || {{ touch {started}; sleep 600; }}; cat one"
+            expect: [{{stdout: "1"}}]
+    """)
+    driver = cli.start("run", plan)
+    wait_for(started)
+    kill(driver)
+    run_id = cli("show", "last", "--json").json["runId"]
+    (cli.run_dir(run_id) / "workspace" / "one").write_bytes(b"")
+    pretend_a_reboot(cli.home / "ledger.db")
+    result = cli("resume", "last", "--json")
+    assert result.code == 0, result.err
+    (restored,) = result.payloads("checkpoint.restored")
+    assert "restarted" in restored["reason"]
+    assert (cli.run_dir(run_id) / "workspace" / "one").read_text() == "1\n"
+
+
+def pretend_a_reboot(ledger: Path) -> None:
+    """All that is recorded happened in another boot."""
+    now = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    before = "0" * 8 + now[8:]
+    with contextlib.closing(sqlite3.connect(ledger)) as connection, connection:
+        for table, column in (
+            *(("events", "boot_id"), ("events", "payload"), ("leases", "boot_id"), ("leases", "owner")),
+        ):
+            connection.execute(f"UPDATE {table} SET {column} = replace({column}, ?, ?)", (now, before))
+
+
 def alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"

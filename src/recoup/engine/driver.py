@@ -228,12 +228,14 @@ class Driver:
             return await begin(self._desk, self._very_first)
         told_to_stop = self.state.interrupted
         why = self.state.reason if told_to_stop else "the driver was lost"
+        before, owner = self.state.owner, self._desk.recorder.lease.owner
+        rebooted = before is not None and before.host == owner.host and before.boot_id != owner.boot_id
         await resume(self._desk)
         for record in self.state.steps:
             if record.open is not None and self._going():
                 await self._take_up(record, why, told_to_stop)
         if self._going():
-            await adopt(self._desk)
+            await adopt(self._desk, rebooted=rebooted)
         return None
 
     async def _take_up(self, record: StepRecord, why: str, told_to_stop: bool) -> None:

@@ -73,8 +73,11 @@ async def hard_reset(desk: Desk, step: Step, record: StepRecord) -> None:
         await restore(desk, "hard reset")
 
 
-async def adopt(desk: Desk) -> None:
-    """Go on in the workspace that a former driver left, if it is what the ledger says; otherwise restore."""
+async def adopt(desk: Desk, *, rebooted: bool = False) -> None:
+    """Continue in the workspace that a former driver left, if it is what the ledger says; otherwise restore.
+
+    `rebooted`: the machine was restarted since. Checkpoints were synced and workspaces were not, so files of steps
+    that had passed may be gone."""
     workspaces, number = desk.job.workspaces, desk.workspace
     if workspaces is None or number is None:
         return None
@@ -88,6 +91,10 @@ async def adopt(desk: Desk) -> None:
         _, snapshot = last_checkpoint(desk.state)
         if not await workspaces.matches(number, snapshot):
             await restore(desk, "the workspace is not as the last checkpoint left it")
+    elif rebooted and not _is_looked_for(desk.state):
+        await restore(
+            desk, "the machine was restarted, and may have lost files that were not on its disk yet"
+        )
     return None
 
 
@@ -115,6 +122,13 @@ def _should_be_clean(state: RunState) -> bool:
     if record.attempts_in_delivery or record.to_settle:
         return False
     return record.verdict in (Verdict.NOT_RUN, Verdict.INVALIDATED) or state.delivery > 1
+
+
+def _is_looked_for(state: RunState) -> bool:
+    """A person is asked about a step, and what it left in the workspace belongs to the answer; or a workspace is to be
+    made anyway; or no step is left that would need it."""
+    index = known_good_prefix_length(state)
+    return index == len(state.steps) or state.restore_pending or state.steps[index].to_settle
 
 
 async def _move_frontier_back(desk: Desk, index: int | None, words: str) -> None:
