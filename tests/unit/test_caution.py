@@ -167,6 +167,7 @@ def test_a_workflow_of_which_nothing_is_known_is_shown_as_running() -> None:
         "marginMin": 0.0,
         "toleranceLevelMax": 2,
         "learningEnabled": True,
+        "unreadable": None,
     }
 
 
