@@ -178,7 +178,7 @@ class FailingDisk:
         self.path.mkdir(parents=True)
         with self.image.open("wb") as file:
             file.truncate(64 << 20)
-        subprocess.run(["mkfs.ext4", "-q", "-E", "nodiscard", self.image], check=True)
+        subprocess.run(["/sbin/mkfs.ext4", "-q", "-E", "nodiscard", self.image], check=True)
         self._mount()
 
     def fail(self) -> None:
@@ -260,7 +260,7 @@ def read_only_trials(cli: Cli, tmp_path: Path, instants: list[tuple[int, float]]
 
 
 needs_ext4 = pytest.mark.skipif(
-    shutil.which("mkfs.ext4") is None or not Path("/dev/loop-control").exists(),
+    shutil.which("/sbin/mkfs.ext4") is None or not Path("/dev/loop-control").exists(),
     reason="needs mkfs.ext4 and loop devices",
 )
 

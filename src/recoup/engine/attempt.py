@@ -49,8 +49,8 @@ _NEEDS_ROOM = frozenset(
 )
 """How a command fails that could not write what it had to."""
 TROUBLES_MAX = 3
-"""Number of interruptions by a full disk, without a step that passed between them, after which a step that fails on a
-full disk has failed: it may be the one that fills it."""
+"""Number of interruptions by trouble of the machine, without a step that passed between them, that cost a run nothing.
+After that it pays for them like for other failures: it may itself be what fills the disk."""
 
 
 class Passed(msgspec.Struct):

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from recoup.engine.attempt import TROUBLES_MAX
 from recoup.engine.breaking import blocked_words, kept_out
 from recoup.engine.claim import Claimed, Crowded, Held, claim_within, or_released
 from recoup.engine.driver import Driver
@@ -30,9 +31,6 @@ _REMEMBERED_MAX = 10_000
 OPEN_S = 0.25
 """How long it is taken for granted that a workflow which let one run go on lets others."""
 _OPEN_MAX = 1_000
-TROUBLES_MAX = 3
-"""Number of times that a run may meet trouble of a machine, without a step that passed between them, before it spends a
-delivery for it: where a probe write works, the run itself may be the trouble."""
 CLOSED_S = 30.0
 """So long at most, one whose workflow lets nothing run: an operator may change their mind."""
 
