@@ -267,6 +267,9 @@ def hint_for(error: OSError) -> str:
 _FREE_SPACE = "Free some space or raise the quota."
 _RAISE_FILES = "Raise the limit on open files (ulimit -n), or end what holds them."
 _GIVE_RIGHTS = "Give this user the right to write there, or set RECOUP_HOME to another folder."
+_REMOVE_FILE = (
+    "Move away the file that stands where a folder is needed, or set RECOUP_HOME to another folder."
+)
 _HINTS = {
     errno.ENOSPC: _FREE_SPACE,
     errno.EDQUOT: _FREE_SPACE,
@@ -275,6 +278,8 @@ _HINTS = {
     errno.ENOMEM: "Free some memory.",
     errno.EACCES: _GIVE_RIGHTS,
     errno.EPERM: _GIVE_RIGHTS,
+    errno.EEXIST: _REMOVE_FILE,
+    errno.ENOTDIR: _REMOVE_FILE,
     errno.EROFS: "Mount the disk so that it can be written.",
     errno.EIO: "Check the disk: it cannot be read or written.",
 }

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from recoup.dispatch.local import LocalDispatch
+from recoup.engine.attempt import TROUBLES_MAX
 from recoup.engine.claim import Claimed
 from recoup.engine.driver import Driver
 from recoup.engine.forcing import force_mode
@@ -23,7 +24,6 @@ from recoup.fleet.delivering import (
     CROWDED_S,
     DUE_MAX_S,
     REFUSALS_MAX,
-    TROUBLES_MAX,
     Deliveries,
     Left,
 )

@@ -170,7 +170,9 @@ async def test_a_wall_clock_that_is_set_changes_nothing(opened: Opener, clock: F
 async def test_a_folder_that_cannot_be_made_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     dispatch = LocalDispatch(tmp_path / "file" / "queue.db", SystemClock())
-    with pytest.raises(DispatchError, match=r"queue\.db cannot be used(.|\n)*writable"):
+    with pytest.raises(
+        DispatchError, match=r"queue\.db cannot be used(.|\n)*file that stands where a folder is needed"
+    ):
         await dispatch.hint([Hint("a")])
     await dispatch.wait(0.01)
     await dispatch.close()

@@ -121,7 +121,7 @@ def test_files_that_may_not_be_read_are_trouble_and_not_damage(
     def refused() -> None:
         raise PermissionError(13, "Permission denied", "manifest.json")
 
-    once_before(monkeypatch, stamped, "_only_a_file", refused)
+    once_before(monkeypatch, stamped, "open_named", refused)
     with pytest.raises(LearningError, match="Permission denied") as caught:
         store.current(WORKFLOW)
     assert not isinstance(caught.value, VersionDamaged)

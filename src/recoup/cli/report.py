@@ -11,6 +11,7 @@ import click
 from recoup.cli.completing import complete_run
 from recoup.cli.output import json_option, print_json, with_app
 from recoup.errors import RecoupError, StateError, UsageError
+from recoup.machine import TROUBLE_ERRORS
 
 if TYPE_CHECKING:
     from recoup.app import App
@@ -102,8 +103,9 @@ def _write(path: Path, page: bytes) -> None:
         raise _unwritable(str(path), error) from None
 
 
-def _unwritable(where: str, error: OSError) -> StateError:
-    return StateError(
+def _unwritable(where: str, error: OSError) -> RecoupError:
+    kind = StateError if error.errno in TROUBLE_ERRORS else RecoupError
+    return kind(
         f"the report cannot be written to {where}: {error.strerror or error}",
         hint="Name another file: --output FILE, or `--output -` for standard output.",
     )

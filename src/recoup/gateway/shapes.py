@@ -213,6 +213,8 @@ class RunDocument(Shape):
     frontier: dict[str, Any] | None
     step_count: int
     interrupted: bool
+    machine_trouble: bool = False
+    """It stopped for trouble of the machine, such as a full disk, and has spent nothing for it."""
     submitted_at: str
     updated_at: str | None
     epoch: int
