@@ -500,3 +500,6 @@ def test_a_broken_workspace_gets_one_hard_reset_and_is_then_given_up_for_good() 
     assert isinstance(again, GiveUp) and not again.redeliver
     without = decide(state(can_hard_reset=False), broken, Policy(), NOW)
     assert isinstance(without, GiveUp) and not without.redeliver
+    spent = decide(state(resets=1), broken, Policy(job_self_heal_max_resets=1), NOW)
+    assert isinstance(spent, GiveUp) and not spent.redeliver
+    assert spent.reason == "the workspace is broken; job_self_heal_max_resets: 1 of 1 used"

@@ -65,6 +65,11 @@ def test_a_step_that_was_not_done_says_that_none_after_it_was(
     assert [record.to_settle for record in state.steps] == [n < index for n in range(len(rules))]
 
 
+def test_a_step_that_was_not_done_says_nothing_about_safe_ones() -> None:
+    state = tell(begun([Repeat.NEVER, Repeat.SAFE, Repeat.NEVER]), LOST, settled(0, "not-done"))
+    assert not any(record.to_settle for record in state.steps)
+
+
 def test_a_step_that_was_done_says_nothing_about_those_after_it() -> None:
     state = tell(begun([Repeat.NEVER, Repeat.NEVER]), LOST, settled(0, "done"))
     assert [record.to_settle for record in state.steps] == [False, True]
@@ -73,7 +78,7 @@ def test_a_step_that_was_done_says_nothing_about_those_after_it() -> None:
 def test_a_linked_run_does_not_repeat_what_may_have_been_done() -> None:
     state = tell(begun([Repeat.NEVER]), LOST)
     earlier = look_back(state, state.plan, [])
-    deed = repeated(earlier, state.plan.steps[0], "sha256:any")
+    deed = repeated(earlier, state.plan.steps[0], ["sha256:any"])
     assert deed is not None
     assert "may have been done" in deed.words
 

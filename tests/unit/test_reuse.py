@@ -273,6 +273,15 @@ def test_a_file_that_the_checkpoint_lacks_is_not_brought_back() -> None:
     assert answer.steps[0].reason.endswith("its checkpoint lacks 1 paths")
 
 
+def test_a_masked_name_that_the_checkpoint_lacks_may_be_that_of_a_file_it_must_leave() -> None:
+    plan = plan_of(step("a", expect=(FileCheck("out.js"),)), step("b"))
+    lacks = ev.CheckpointIncomplete(
+        **about(plan, 0), missing=(Missing("[redacted]/", "ignored"),), missing_count=1
+    )
+    earlier = told(plan, *performed(plan, 0), lacks, *performed(plan, 1))
+    assert "a masked name" in reuse(earlier, plan).steps[0].reason
+
+
 # Without a workspace
 
 

@@ -19,7 +19,7 @@ from recoup.engine.forcing import force_mode
 from recoup.errors import LedgerError, RecoupError
 from recoup.kernel.breaker import standing
 from recoup.kernel.canonical import digest
-from recoup.kernel.controls import ACTIONS, possible, unsettled
+from recoup.kernel.controls import ACTIONS, possible, unsettled, waits_for_a_person
 from recoup.kernel.policies import policy_digest
 from recoup.ledger.sqlite import SqliteLedger
 from recoup.model.events import RunSubmitted
@@ -33,7 +33,7 @@ from recoup.simulation.invariants import Record, broken, cached_rows_equal_a_reb
 from recoup.simulation.plans import storm_plan, storm_policy
 from recoup.simulation.scripted import Truth
 from recoup.simulation.surface import Surface
-from recoup.simulation.worker import Endless, Killed, PolicyOnDisk, Process, waits_for_a_person
+from recoup.simulation.worker import Endless, Killed, PolicyOnDisk, Process
 
 DAYS_MAX = 400
 """Virtual; a storm that has not ended by then never will."""

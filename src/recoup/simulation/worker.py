@@ -16,7 +16,7 @@ from recoup.engine.generations import Generations
 from recoup.engine.world import Job, World
 from recoup.errors import LedgerBusy
 from recoup.kernel.backoff import delivery_backoff_s
-from recoup.kernel.controls import is_over
+from recoup.kernel.controls import is_over, waits_for_a_person
 from recoup.kernel.fold import fold
 from recoup.linked import LinkedRuns
 from recoup.model.events import Event
@@ -271,12 +271,6 @@ class Process:
             touch=surface.touch,
             must_live=self.fate.must_live,
         )
-
-
-def waits_for_a_person(state: RunState) -> bool:
-    if state.status is RunStatus.ESCALATED:
-        return True
-    return state.status is RunStatus.WAITING and state.waiting_for in ("operator", "approval")
 
 
 def left(state: RunState) -> Left:
