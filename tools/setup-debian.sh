@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that the tests need: an SSH server (started by the tests on loopback, under ports of their own),
-# strace, patch, file systems. `tools/setup-debian.sh zsh systemd-analyze=systemd` adds programs, each with its package where that has
+# strace, patch, faketime, file systems. `tools/setup-debian.sh zsh systemd-analyze=systemd` adds programs, each with its package where that has
 # another name. Idempotent: does nothing when they are there. Without root or apt-get it names them and continues; the
 # tests that need them are skipped then. As root on Debian a failure to install is an error.
 set -euo pipefail
@@ -9,7 +9,7 @@ seconds=300
 guard=/usr/sbin/policy-rc.d
 
 missing=()
-for entry in /usr/sbin/sshd=openssh-server ssh=openssh-client strace patch /sbin/mkfs.ext4=e2fsprogs "$@"; do
+for entry in /usr/sbin/sshd=openssh-server ssh=openssh-client strace patch faketime /sbin/mkfs.ext4=e2fsprogs "$@"; do
     command -v "${entry%=*}" >/dev/null || missing+=("${entry#*=}")
 done
 [ ${#missing[@]} -gt 0 ] || exit 0

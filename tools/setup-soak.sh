@@ -22,4 +22,4 @@ if [ ! -f .bench/hadolint/stamp ] || [ "$(cat .bench/hadolint/stamp)" != "$linte
     echo "$linter" >.bench/hadolint/stamp
 fi
 
-tools/setup-debian.sh faketime zsh fish systemd-analyze=systemd
+tools/setup-debian.sh zsh fish systemd-analyze=systemd

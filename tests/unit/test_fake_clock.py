@@ -10,12 +10,14 @@ from recoup.testing.clock import FakeClock
 
 async def test_time_waits_for_work_in_threads() -> None:
     clock, may_end = FakeClock(), threading.Event()
-    working = asyncio.create_task(asyncio.to_thread(may_end.wait))
+    await clock.wait(asyncio.Event(), 0)  # from now on it counts what this loop gives to threads
+    working = asyncio.create_task(asyncio.to_thread(may_end.wait, 60))
     waiting = asyncio.create_task(clock.wait(asyncio.Event(), 3600))
     before = clock.now()
     await asyncio.sleep(0.05)  # a hundred times as long as it takes to be idle
-    assert clock.now() == before
+    meanwhile = clock.now()
     may_end.set()
     await working
+    assert meanwhile == before
     assert await waiting is False
     assert clock.now().boot_us - before.boot_us == 3600 * 1_000_000
