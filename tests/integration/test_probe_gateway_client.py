@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
 import ipaddress
 import ssl
@@ -79,7 +80,10 @@ async def test_a_gateway_that_cannot_prove_who_it_is_is_sent_nothing(
 async def answering(words: bytes, *, then_hang: bool = False) -> AsyncIterator[str]:
     """A server that says this to everybody."""
 
+    opened: list[asyncio.StreamWriter] = []
+
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        opened.append(writer)
         await reader.readuntil(b"\r\n\r\n")
         writer.write(words)
         if then_hang:
@@ -89,6 +93,10 @@ async def answering(words: bytes, *, then_hang: bool = False) -> AsyncIterator[s
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        for writer in opened:
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
 
 
 @pytest.mark.parametrize(

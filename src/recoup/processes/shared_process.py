@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Final
 
+from recoup.errors import KeeperError
 from recoup.model.ids import ProcessIdentity
 from recoup.model.process import ProcessSpec
 from recoup.processes.keeper_process import (
@@ -64,6 +65,8 @@ class SharedStart:
         self._process = start_shared(self._shell)
         try:
             return self._process.add(spec)
+        except (BrokenPipeError, ConnectionResetError):
+            raise self._process.gone() from None
         except OSError:
             self._process.close()
             raise
@@ -107,6 +110,12 @@ class SharedProcess:
         if not ready or identity is None:
             raise did_not_start(self._stderr)
         return identity
+
+    def gone(self) -> KeeperError:
+        """Why it ended before it took its first tree."""
+        error = did_not_start(self._stderr)
+        self.close()
+        return error
 
     async def sweep(self) -> int:
         """Once for all trees, whoever asks first: there may be hundreds."""
