@@ -147,6 +147,22 @@ async def test_a_download_lies_where_the_plan_wants_it(house: BrowserHouse, site
     assert (house.folder / "papers/report.csv").read_text() == "number,amount\n1001,20\n"
 
 
+@pytest.mark.parametrize("hard", [True, False], ids=["hard", "symbolic"])
+async def test_a_download_replaces_a_link_and_is_not_written_through_it(
+    house: BrowserHouse, site: Site, hard: bool
+) -> None:
+    name = f"linked-{hard}.csv"
+    precious, link = house.folder.parent / name, house.folder / name
+    precious.write_text("kept")
+    link.hardlink_to(precious) if hard else link.symlink_to(precious)
+    await house.done("goto", value=site.url + "/downloads")
+    await house.done("download", Target(role="link", name="Report"), into=name)
+    assert precious.read_text() == "kept"
+    assert not link.is_symlink()
+    assert link.read_text() == "number,amount\n1001,20\n"
+    assert not list(house.folder.glob(".*.download"))
+
+
 async def test_a_download_that_stalls_is_given_up(house: BrowserHouse, site: Site) -> None:
     await house.done("goto", value=site.url + "/downloads")
     outcome = await house.do("download", Target(role="link", name="Stalled"), into="stalled.bin")

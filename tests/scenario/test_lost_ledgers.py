@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -250,6 +251,55 @@ def test_a_ledger_that_is_missing_or_empty_is_never_replaced(
     (cli.home / "ledger.db").write_bytes(whole)
     assert run_ids(cli) == before
     assert cli("doctor").code == 0
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:4096])
+
+
+def write_text(path: Path) -> None:
+    path.write_text("not a database\n" * 900)
+
+
+def of_another_home(path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(path.with_name("other.db"))) as other:
+        other.execute("CREATE TABLE t (a)")
+        other.commit()
+    path.write_bytes(path.with_name("other.db").read_bytes())
+    path.with_name("other.db").unlink()
+
+
+@pytest.mark.parametrize("damage", [truncate, write_text, of_another_home])
+def test_a_wrong_ledger_beside_a_log_is_refused_and_keeps_the_log(
+    cli: Cli, damage: Callable[[Path], None]
+) -> None:
+    """SQLite would copy the log into the wrong file and delete it."""
+    acknowledged = killed_writer(cli)
+    database, aside = cli.home / "ledger.db", cli.home / "kept"
+    shutil.copy(database, aside)
+    damage(database)
+    for command in ("runs", "doctor"):
+        assert cli(command).code != 0
+    aside.replace(database)
+    assert run_ids(cli) == acknowledged
+
+
+@pytest.mark.parametrize("name", ["ledger.db", "ledger.db-wal", "ledger.mark"])
+def test_a_report_is_never_written_through_a_link_to_the_ledger(cli: Cli, name: str) -> None:
+    assert cli("run", cli.plan(TINY)).code == 0
+    before = run_ids(cli)
+    link = cli.folder / "nightly.html"
+    link.symlink_to(cli.home / name)
+    result = cli("report", "last", "--output", str(link))
+    assert result.code == 2
+    assert "state folder" in result.err
+    (run_id,) = before
+    planted = cli.run_dir(run_id) / "artifacts" / "report.html"
+    planted.unlink(missing_ok=True)
+    planted.symlink_to(cli.home / name)
+    assert cli("report", "last").code == 0
+    assert not planted.is_symlink()
+    assert run_ids(cli) == before
 
 
 def killed_writer(cli: Cli) -> set[str]:

@@ -102,6 +102,24 @@ def test_a_submitted_run_and_one_that_reuses_it_get_what_was_written(cli: Cli) -
     assert seen(cli) == [*FIRST, LAST, *FIRST, LAST]
 
 
+def test_a_value_that_a_field_must_hold_is_masked_like_any_other(cli: Cli) -> None:
+    plan = cli.plan(f"""
+        version: 1
+        name: held
+        steps:
+          - id: a
+            browser: {{goto: "http://127.0.0.1:1/"}}
+            max_attempts: 1
+            expect:
+              - value: {{label: Connection, is: "{URL}"}}
+    """)
+    assert "steps[0].expect[0]" in cli("check", plan).out
+    assert cli("submit", plan).code == 0
+    password = URL.split("@")[0].rpartition(":")[2]
+    assert password not in cli("events", "last", "--json").out
+    assert password.encode() not in (cli.home / "ledger.db").read_bytes()
+
+
 def test_check_names_the_values_that_records_will_mask(cli: Cli) -> None:
     plan = cli.plan(f"""
         version: 1

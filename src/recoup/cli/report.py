@@ -52,7 +52,7 @@ def report(ctx: click.Context, run_name: str, output: Path | None, markdown: boo
             return
         name = "report.md" if markdown else "report.html"
         path = (output or app.runs.files(run_id).artifacts / name).absolute()
-        _write(path, page)
+        _write(path if output is None else _followed(path, app.settings.home), page)
         if as_json:
             print_json({"runId": run_id, "path": str(path), "bytes": len(page), "markdown": markdown})
         else:
@@ -90,17 +90,29 @@ def _print(page: bytes) -> None:
         raise _unwritable("standard output", error) from None
 
 
-def _write(path: Path, page: bytes) -> None:
+def _followed(path: Path, home: Path) -> Path:
+    """Where a link leads, unless that is a file of Recoup's own: a step may have left the link there."""
+    target = path.resolve()
+    if target.is_relative_to(home.resolve()) and "artifacts" not in target.parts:
+        raise UsageError(
+            f"the report cannot be written to {path}: that is a file in the state folder {home}",
+            hint="Name another file: --output FILE.",
+        )
+    return target
+
+
+def _write(target: Path, page: bytes) -> None:
     from recoup.durable import write_whole
 
     try:
-        target = path.resolve()
+        if target.is_symlink():
+            target.unlink()  # left by a step: a report is a file of its own
         if target.exists() and not target.is_file():
             target.write_bytes(page)  # a device or a pipe is written to, and never replaced by a file
         else:
             write_whole(target, page, durable=False)
     except OSError as error:
-        raise _unwritable(str(path), error) from None
+        raise _unwritable(str(target), error) from None
 
 
 def _unwritable(where: str, error: OSError) -> RecoupError:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
-import re2
 from pydantic import Field, Tag, model_validator
 
 from recoup.documents.forms import Match, Regex, list_or_text, match_value
@@ -103,6 +103,14 @@ class CountShape(Shape):
         return TargetCheck(target_of(self.count), TargetState.COUNT, self.count.number)
 
 
+_META = re.compile(r"[\\.+*?()|\[\]{}^$]")
+
+
+def _escaped(text: str) -> str:
+    """Matches this text. Only what means something to RE2 is escaped: redaction must recognise a password in it."""
+    return _META.sub(lambda found: "\\" + found[0], text)
+
+
 class HeldShape(TargetShape):
     """A form field, and its value."""
 
@@ -123,7 +131,7 @@ class HeldShape(TargetShape):
     def match(self) -> TextMatch | None:
         """A text would only have to occur in it: the whole value is an expression with both ends."""
         if self.equal is not None:
-            return TextMatch(regex=rf"\A{re2.escape(self.equal)}\z")
+            return TextMatch(regex=rf"\A{_escaped(self.equal)}\z")
         return None if self.matches is None else TextMatch(regex=self.matches)
 
 

@@ -65,9 +65,11 @@ class HeldDatabase:
             raise Replaced(self._log)
 
     def guard(self) -> None:
-        """Opens a second connection, which may only read, so that `close` can leave the log where it is."""
-        uri = f"{Path(self._database).as_uri()}?mode=ro"
-        self._guard = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+        """Opens a second connection, which may only read, so that `close` can leave the log where it is. To be called
+        again when the database has got its log."""
+        if self._guard is None:
+            uri = f"{Path(self._database).as_uri()}?mode=ro"
+            self._guard = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
         # Reads something: only then SQLite locks the database until the connection is closed.
         self._guard.execute("PRAGMA schema_version").fetchone()
 
@@ -78,7 +80,7 @@ class HeldDatabase:
             return False
         return True
 
-    def close(self, connection: sqlite3.Connection, *, may_remove_log: bool) -> None:
+    def close(self, connection: sqlite3.Connection | None, *, may_remove_log: bool) -> None:
         """The connection and its guard.
 
         The last connection that SQLite closes copies the log into the database and deletes whatever has the log's name.
@@ -87,8 +89,9 @@ class HeldDatabase:
         guard, self._guard = self._guard, None
         if guard is not None and may_remove_log:
             guard.close()
-        with contextlib.suppress(sqlite3.Error):
-            connection.close()
+        if connection is not None:
+            with contextlib.suppress(sqlite3.Error):
+                connection.close()
         if guard is not None:
             guard.close()
         self.release()

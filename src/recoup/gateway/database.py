@@ -57,7 +57,9 @@ def open_database(path: Path, *, threads: bool = False) -> GatewayConnection:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     path.chmod(0o600)
     held = HeldDatabase(path)
+    connection: GatewayConnection | None = None
     try:
+        held.guard()  # a file that turns out to be damaged, or another one, keeps the log beside it
         connection = sqlite3.connect(
             path,
             timeout=_BUSY_S,
@@ -71,7 +73,7 @@ def open_database(path: Path, *, threads: bool = False) -> GatewayConnection:
         held.opened()
         connection.held = held
     except BaseException:
-        held.release()
+        held.close(connection, may_remove_log=False)
         raise
     return connection
 

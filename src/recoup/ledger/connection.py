@@ -95,10 +95,19 @@ def _sync(folder: Path) -> None:
 
 
 def _prepared(path: Path, marked: Marked | None) -> sqlite3.Connection:
+    # A connection that may write copies the log into whatever database it found, and deletes it, when it is closed. One
+    # that may only read cannot: so it looks first, and stays open until the other was closed or is needed. Where there
+    # is no log it would leave an empty one.
+    mode = "ro" if path.with_name(f"{path.name}-wal").exists() else "rw"
+    with contextlib.closing(_connect(path, mode)) as looking:
+        schema_version(looking, path)
+        require_whole(looking, path, marked)
+        return _ready_to_write(path)
+
+
+def _ready_to_write(path: Path) -> sqlite3.Connection:
     connection = _connect(path)
     try:
-        schema_version(connection, path)
-        require_whole(connection, path, marked)
         if connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
             hint = "Choose a place on a local disk with RECOUP_HOME."
             raise LedgerError(f"the ledger {path} cannot have a write-ahead log there", hint=hint)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from playwright.async_api import Download, ElementHandle, Error
 
+from recoup.files.named import require_no_database
 from recoup.model.failure import FailureKind
 from recoup.model.outcome import Order
 from recoup.runtimes.browser.acting import Attempt, acted_on
@@ -53,17 +55,31 @@ async def download(attempt: Attempt, click: Callable[[Attempt], Awaitable[None]]
         words = f"no download began within {attempt.limits.download_idle_s:g} s"
         raise Trouble(FailureKind.DOWNLOAD_STALLED, words, resolution=attempt.resolution) from None
     await _watch_download(attempt, download)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    await download.save_as(place)
+    await _save(download, place)
     # The library keeps its own until the browser ends, and the next download would be counted with it.
     await download.delete()
     attempt.outputs["file"] = attempt.action.into or ""
 
 
+async def _save(download: Download, place: Path) -> None:
+    """Under another name first: a link that stands in its place is replaced, and never written through."""
+    try:
+        require_no_database(place)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        fresh = place.with_name(f".{secrets.token_hex(8)}.download")
+        await download.save_as(fresh)
+        fresh.replace(place)
+    except OSError as error:
+        words = f"download: {place} cannot be written: {error.strerror or error}"
+        raise Trouble(FailureKind.INVALID_INPUT, words) from None
+
+
 def _place(order: Order, name: str) -> Path:
+    """In the step's folder, links on the way followed."""
     folder = Path(order.cwd).resolve()
-    place = (folder / name).resolve()
-    if not name or place == folder or not place.is_relative_to(folder):
+    wanted = folder / name
+    place = wanted.parent.resolve() / wanted.name
+    if wanted.name in ("", "..") or place == folder or not place.is_relative_to(folder):
         raise Trouble(FailureKind.INVALID_INPUT, f"download: {name!r} does not lie in the step's folder")
     return place
 
