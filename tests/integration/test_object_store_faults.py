@@ -66,9 +66,9 @@ def depot(store: FaultyStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[Patie
     s3.clear_instance_cache()
 
 
-def hasty(depot: PatientDepot) -> PatientDepot:
-    """The same store, waited for as long as a test can; where it answers it is given more time."""
-    return PatientDepot(depot._depot, timeout_s=6)
+def hasty(depot: PatientDepot, fault: str = "") -> PatientDepot:
+    """The same store: waited for as long as a test can where it never answers, and for longer where it does."""
+    return PatientDepot(depot._depot, timeout_s=30 if fault in ("403", "500", "read-only") else 6)
 
 
 def parcels_in(depot: PatientDepot) -> Parcels:
@@ -83,7 +83,7 @@ async def test_a_store_that_fails_while_it_is_read_gives_an_error_and_never_wron
     await parcels.send("checkpoint", b"head", BODY)
     store.fault = fault
     with pytest.raises((DepotError, Altered)) as raised:
-        await parcels_in(hasty(depot)).receive("checkpoint", tmp_path / "first")
+        await parcels_in(hasty(depot, fault)).receive("checkpoint", tmp_path / "first")
     assert not isinstance(raised.value, NotFound), "what cannot be read is not taken for absent"
     assert raised.value.message
     store.heal()
@@ -98,7 +98,7 @@ async def test_a_store_that_refuses_to_write_is_told_and_used_again_later(
     parcels = parcels_in(depot)
     store.fault = fault
     with pytest.raises(DepotError) as raised:
-        await parcels_in(hasty(depot)).send("checkpoint", b"head", BODY)
+        await parcels_in(hasty(depot, fault)).send("checkpoint", b"head", BODY)
     assert "RECOUP_EVIDENCE" in raised.value.what_to_do
     assert WORDS[fault] in raised.value.message
     store.heal()
