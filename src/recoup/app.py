@@ -572,4 +572,4 @@ def make_home(home: Path) -> None:
 _WRONG_HOME = frozenset(
     {errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL}
 )
-"""Errors that stay until somebody changes the setting or the folder."""
+"""Errors that stay until the setting or the folder changes."""

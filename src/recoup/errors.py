@@ -25,7 +25,7 @@
         ├── LedgerTooNew       written by a newer version                              exit 1
         ├── LedgerBusy         no turn within the limit
         ├── EventUnreadable    one stored event cannot be decoded                      exit 1
-        ├── Conflict           expected another sequence: somebody appended meanwhile  exit 1
+        ├── Conflict           another process appended first                          exit 1
         └── LeaseLost          a higher epoch holds the run: stop at once
 
 Exit 75 says that nothing is wrong with the plan, the policy or the settings: the same command may work later, and a

@@ -252,6 +252,6 @@ def test_a_tree_is_counted_only_when_enough_processes_were_begun(monkeypatch: py
     newest[0] = 109
     assert limits.passed_by_count(7) is None
     assert counted == [7, 7]
-    newest[0] = 3  # pids began anew: nobody knows how many
+    newest[0] = 3  # pids wrapped around: the number is unknown
     assert limits.passed_by_count(7) is None
     assert counted == [7, 7, 7]

@@ -41,7 +41,7 @@ def disk(path: Path, options: str) -> Iterator[Path]:
 
 
 def remount(path: Path, options: str) -> None:
-    """Waits for whoever is in the middle of a write: then a disk cannot become read-only."""
+    """Waits for writes in progress: during one a disk cannot become read-only."""
     deadline = time.monotonic() + 30
     while subprocess.run(["mount", "-o", f"remount,{options}", path], capture_output=True).returncode:
         assert time.monotonic() < deadline, "the disk stays busy"

@@ -221,7 +221,7 @@ def _make(connection: sqlite3.Connection, now: Instant) -> None:
 
 
 def _held(path: Path) -> HeldDatabase | None:
-    """None: somebody deleted the file at this moment; the next question finds that out."""
+    """None if the file was deleted at this moment; the next call notices that."""
     try:
         held = HeldDatabase(path)
     except OSError:

@@ -42,7 +42,7 @@ class WatchedPolicyFile:
         from recoup.errors import InvalidPolicy
 
         try:
-            # Not from a pipe: it would make every run wait for whoever writes to it.
+            # Not from a pipe: every run would wait for its writer.
             raw = read_named(self._path, POLICY_BYTES_MAX + 1)
         except OSError as error:
             return WrittenPolicy("", None, f"{self._path} cannot be read: {error.strerror}")

@@ -72,7 +72,7 @@ def require_no_database(path: Name) -> None:
 
 
 def _open_checked(path: Name, follow_links: bool, pipes: bool) -> int:
-    """Where the system has no such handles: somebody could replace the file between the two calls."""
+    """For systems without such handles: the file could be replaced between the two calls."""
     _require_readable(os.stat(path, follow_symlinks=follow_links), path, pipes)  # noqa: PTH116
     return os.open(path, os.O_RDONLY | os.O_CLOEXEC | _unless(follow_links, os.O_NOFOLLOW))
 

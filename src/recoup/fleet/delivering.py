@@ -47,7 +47,7 @@ class Left(msgspec.Struct, frozen=True):
     trouble: str = ""
     """Why this machine could not drive it. The run has spent nothing, and another worker may take it at once."""
     stuck: bool = False
-    """Waiting does not help this worker: somebody else must do something first."""
+    """Waiting does not help: a person or another worker must act first."""
 
 
 class Deliveries(msgspec.Struct, frozen=True):

@@ -1,8 +1,8 @@
 """`ledger.mark`, beside the database: which ledger belongs here, and the number of an event that it certainly has.
 
 It is written after a commit and not synced. So it may lie behind the ledger, after a power cut for example, but never
-ahead of it: a ledger that ends before its mark has lost events. Whoever has the ledger open also holds a shared lock on
-this file. Locks of this kind (`flock`) stay until their own descriptor is closed, unlike those that SQLite uses.
+ahead of it: a ledger that ends before its mark has lost events. A process that has the ledger open also holds a shared
+lock on this file. Locks of this kind (`flock`) stay until their own descriptor is closed, unlike those of SQLite.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def is_alive(identity: ProcessIdentity, *, alone: bool = False) -> bool | None:
 
 
 def signal_stopped(identity: ProcessIdentity, signum: int) -> bool:
-    """Signal this very process if somebody has stopped it (SIGSTOP). True: it was stopped."""
+    """Signals the process if it is stopped (SIGSTOP). Returns whether it was."""
     process = process_of(identity.pid) if _is_here(identity) else None
     if process is None or process.start_ticks != identity.start_ticks or process.state not in "Tt":
         return False

@@ -335,7 +335,7 @@ class Limits:
 
     def passed_by_count(self, root: int) -> tuple[str, int] | None:
         """By the number of processes alone, and only if as many were begun since the last look as there was room for.
-        Pids are given out one after the other; where they begin anew it is not known how many."""
+        Pids are given out one after the other; after they wrap around the number is unknown."""
         newest = table.newest_pid()
         if self.processes <= 0 or 0 <= newest - self.newest_pid <= self.processes - self.count:
             return None

@@ -61,7 +61,7 @@ class Hold(Protocol):
         ...
 
     def wake(self) -> bool:
-        """Let a keeper go on that somebody has stopped (SIGSTOP). True: it was."""
+        """Wakes a stopped keeper (SIGSTOP). Returns whether it was stopped."""
         ...
 
     async def sweep(self, session: int | None) -> int:

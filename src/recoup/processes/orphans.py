@@ -1,8 +1,8 @@
 """What a killed keeper leaves is handed to its parent by the kernel, if that parent asked for it, and ended there.
 
 A command that kills its own keeper would otherwise get away: in a session of its own, with an empty environment, under
-the first process of the machine. Only for processes that are ours from end to end (the commands): in somebody else's
-program, which may have children that we know nothing of, nothing is adopted and nothing is ended.
+the first process of the machine. Only for processes that are ours from end to end (the commands): another
+program may have children that we know nothing of, so there nothing is adopted and nothing is ended.
 """
 
 from __future__ import annotations
