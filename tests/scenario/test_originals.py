@@ -103,21 +103,31 @@ def test_a_submitted_run_and_one_that_reuses_it_get_what_was_written(cli: Cli) -
 
 
 def test_a_value_that_a_field_must_hold_is_masked_like_any_other(cli: Cli) -> None:
+    signs = "pa.ss-w" + "+ord/(1)@x"
     plan = cli.plan(f"""
         version: 1
         name: held
+        secrets: [SIGNS]
         steps:
           - id: a
             browser: {{goto: "http://127.0.0.1:1/"}}
             max_attempts: 1
             expect:
               - value: {{label: Connection, is: "{URL}"}}
+              - value: {{label: Word, is: "{signs}"}}
     """)
-    assert "steps[0].expect[0]" in cli("check", plan).out
+    cli.env["SIGNS"] = signs
     assert cli("submit", plan).code == 0
     password = URL.split("@")[0].rpartition(":")[2]
-    assert password not in cli("events", "last", "--json").out
-    assert password.encode() not in (cli.home / "ledger.db").read_bytes()
+    ledger = b"".join(path.read_bytes() for path in cli.home.glob("ledger.db*"))
+    events = cli("events", "last", "--json").out
+    escaped = "".join(f"\\{sign}" if sign in ".+()" else sign for sign in signs)
+    for shown in (password, signs, escaped, escaped.replace("\\", "\\\\")):
+        assert shown not in events
+        assert shown.encode() not in ledger
+    checked = cli("check", plan).out
+    assert "steps[0].expect[0].value.is (line 10)" in checked
+    assert "steps[0].expect[1].value.is (line 11): the value of SIGNS" in checked
 
 
 def test_check_names_the_values_that_records_will_mask(cli: Cli) -> None:
@@ -143,3 +153,35 @@ def test_check_names_the_values_that_records_will_mask(cli: Cli) -> None:
     assert all(original not in checked.out for original in (URL, ASSIGNED, LISTED))
     clean = cli.plan("{version: 1, name: x, steps: [{id: a, run: 'true'}]}", "clean.yaml")
     assert cli("check", clean, "--json").json["masked"] == []
+
+
+def test_check_shows_steps_as_records_do_and_says_so(cli: Cli) -> None:
+    address = "https://" + "bob:" + "hunter2xyz" + "@127.0.0.1:1/"
+    token = "ghp" + "_" + "a1B2c3D4e5" * 3 + "f6G7h8"
+    plan = cli.plan(f"""
+        version: 1
+        name: shown
+        steps:
+          - id: a
+            browser: {{goto: "{address}"}}
+          - id: b
+            browser: {{fill: {{label: "Key {token}", value: "{token}"}}}}
+            expect:
+              - visible: {{name: "{token}"}}
+              - title: "{token}"
+    """)
+    checked = cli("check", plan)
+    assert token not in checked.out and address not in checked.out
+    assert "a: goto https://" in checked.out and "b: fill label 'Key [redacted]'" in checked.out
+    assert (
+        "note: the steps above are shown as records will show them; what is executed is the original"
+        in checked.out
+    )
+    where = [one["where"] for one in cli("check", plan, "--json").json["masked"]]
+    assert where == [
+        "steps[0].browser.goto",
+        "steps[1].browser.fill.label",
+        "steps[1].browser.fill.value",
+        "steps[1].expect[0].visible.name",
+        "steps[1].expect[1].title",
+    ]

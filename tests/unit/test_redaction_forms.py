@@ -6,6 +6,7 @@ import ast
 import base64
 import html
 import json
+import re
 import shlex
 from collections.abc import Callable
 from urllib.parse import quote, quote_plus
@@ -38,6 +39,8 @@ WRITERS: dict[str, Callable[[str], bytes]] = {
     "json as PHP": lambda value: json.dumps(value).replace("/", "\\/").encode(),
     "shell": lambda value: shlex.quote(value).encode(),
     "shell by hand": lambda value: b"'" + value.replace("'", "'\\''").encode() + b"'",
+    "regular expression": lambda value: re.escape(value).encode(),
+    "regular expression of RE2": lambda value: re.sub(r"([\\.+*?()|\[\]{}^$])", r"\\\1", value).encode(),
     "repr": lambda value: repr(value).encode(),
     "ascii": lambda value: ascii(value).encode(),
     "repr of bytes": lambda value: repr(value.encode()).encode(),

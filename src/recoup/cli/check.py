@@ -34,7 +34,7 @@ def check(ctx: click.Context, plan: Path, as_json: bool) -> None:
     Example:
       recoup check plan.yaml
     """
-    from recoup.cli.masked_values import masked_values
+    from recoup.cli.masked_values import MaskedValues
     from recoup.cli.run import read_plan_of, read_policy_of
 
     settings = settings_of(ctx)
@@ -46,14 +46,20 @@ def check(ctx: click.Context, plan: Path, as_json: bool) -> None:
         *_notes_on_healing(parsed, policy),
         *_notes_on_this_machine(parsed),
     ]
-    masked = masked_values(parsed, plan, policy)
-    notes += [value.note for value in masked]
+    masked = MaskedValues(parsed, plan, policy)
+    notes += masked.notes
     if as_json:
-        print_json(_document(parsed, notes, masked))
+        print_json(_document(parsed, notes, masked.values))
         return
     click.echo(f"{plan}: {parsed.name}, {_count(len(parsed.steps), 'step')}, nothing wrong")
-    for line in _lines(parsed, policy):
+    lines = _lines(parsed, policy)
+    shown = [masked.shown(line) for line in lines]
+    for line in shown:
         click.echo(f"  {line}")
+    if shown != lines:
+        click.echo(
+            "note: the steps above are shown as records will show them; what is executed is the original"
+        )
     for note in notes:
         click.echo(f"note: {note}")
 

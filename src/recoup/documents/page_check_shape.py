@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any
 
 from pydantic import Field, Tag, model_validator
@@ -103,14 +102,6 @@ class CountShape(Shape):
         return TargetCheck(target_of(self.count), TargetState.COUNT, self.count.number)
 
 
-_META = re.compile(r"[\\.+*?()|\[\]{}^$]")
-
-
-def _escaped(text: str) -> str:
-    """Matches this text. Only what means something to RE2 is escaped: redaction must recognise a password in it."""
-    return _META.sub(lambda found: "\\" + found[0], text)
-
-
 class HeldShape(TargetShape):
     """A form field, and its value."""
 
@@ -128,12 +119,6 @@ class HeldShape(TargetShape):
             raise ValueError("say what it must hold: exactly one of `is`, `matches` and `checked`")
         return self
 
-    def match(self) -> TextMatch | None:
-        """A text would only have to occur in it: the whole value is an expression with both ends."""
-        if self.equal is not None:
-            return TextMatch(regex=rf"\A{_escaped(self.equal)}\z")
-        return None if self.matches is None else TextMatch(regex=self.matches)
-
 
 class ValueShape(Shape):
     held: HeldShape = Field(
@@ -143,7 +128,9 @@ class ValueShape(Shape):
     )
 
     def value(self) -> ValueCheck:
-        return ValueCheck(target_of(self.held), self.held.match(), self.held.checked)
+        held = self.held
+        match = None if held.matches is None else TextMatch(regex=held.matches)
+        return ValueCheck(target_of(held), match, held.checked, held.equal)
 
 
 Status = Annotated[int, Field(ge=100, le=599)]

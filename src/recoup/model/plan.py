@@ -118,6 +118,8 @@ class ValueCheck(msgspec.Struct, frozen=True, tag="value", omit_defaults=True):
     target: Target
     match: TextMatch | None = None
     checked: bool | None = None
+    equals: str | None = None
+    """The whole value, to the letter."""
 
 
 class ResponseCheck(msgspec.Struct, frozen=True, tag="response", omit_defaults=True):

@@ -209,6 +209,13 @@ def _shell_tables() -> Iterator[Mapping[int, str]]:
         yield str.maketrans(_backslashed(escaped))
 
 
+def _regex_tables() -> Iterator[Mapping[int, str]]:
+    """What means something to RE2, and what Python (`re.escape`), JavaScript and Go (`/`, `-`) escape beside it."""
+    signs = "\\.+*?()|[]{}^$"
+    for escaped in (signs, signs + "/", signs + "-", signs + "-/", signs + " \t\n\r\v\f#&~-"):
+        yield str.maketrans(_backslashed(escaped))
+
+
 def _source_tables() -> Iterator[Mapping[int, str]]:
     """Literals of Python, C and bash (`$'…'`), and what Python prints where there is only ASCII."""
     yield {}
@@ -247,7 +254,13 @@ def _octet_tables() -> Iterator[Mapping[int, str]]:
 
 
 _APOSTROPHE_TABLES: Final = (str.maketrans({"'": "'\"'\"'"}), str.maketrans({"'": "'\\''"}))
-_CHARACTER_TABLES: Final = (*_json_tables(), *_shell_tables(), *_quote_tables(), *_markup_tables())
+_CHARACTER_TABLES: Final = (
+    *_json_tables(),
+    *_shell_tables(),
+    *_regex_tables(),
+    *_quote_tables(),
+    *_markup_tables(),
+)
 _SOURCE_TABLES: Final = tuple(_source_tables())
 _USUAL_TABLES: Final = (
     *tuple(_json_tables())[:2],

@@ -52,6 +52,9 @@ class Question(msgspec.Struct, frozen=True):
 
     target: Target
     page: Page
+    """The page as it is."""
+    compared: Page
+    """The same elements as a record would show them: what records say is compared with these."""
     profile: Profile
     floors: Floors
     css_matches: Collection[int] | None
@@ -82,14 +85,18 @@ class Ranked(msgspec.Struct, frozen=True):
 
 def healed(question: Question, model: Model, why_not_exact: str, among: Sequence[int]) -> Resolution:
     """By the recorded description; where several fit to the letter, `among` them."""
-    recorded, page, profile = question.target.recorded, question.page, question.profile
+    recorded, page, profile = question.target.recorded, question.compared, question.profile
     assert recorded is not None, "only recorded targets are asked of the model"
     wanted = Wanted(recorded, page)
     proposed = [index for element in question.learned.proposed for index in same_as(element, page)]
     ranked = _ranked(wanted, page, model, among, proposed)
     area = area_around(recorded, page, profile)
     allowed = considered(ranked.rows, page.boxes[ranked.candidates], profile, area)
-    vetoed = vetoes(wanted, page, ranked.index) + forbidden(question, page.elements[ranked.index])
+    vetoed = (
+        *vetoes(wanted, page, ranked.index),
+        *forbidden(question, question.page.elements[ranked.index]),
+        *_told_apart_by_masked_words(question, ranked),
+    )
     made = question.answer(
         None,
         reason=why_not_exact,
@@ -108,9 +115,22 @@ def forbidden(question: Question, element: Element) -> tuple[str, ...]:
     return ("somebody rejected it for this target",) if known and identity(element) in known else ()
 
 
+def _told_apart_by_masked_words(question: Question, ranked: Ranked) -> tuple[str, ...]:
+    """Two that are alike in records and not on the page: the record cannot tell which of them it was."""
+    if question.compared is question.page:
+        return ()
+    shown, page = question.compared.elements, question.page.elements
+    rivals = set(range(len(page))) - set(ranked.candidates[ranked.same[ranked.best]].tolist())
+    mine = ranked.index
+    for other in rivals:
+        if is_identical(shown[mine], shown[other]) and not is_identical(page[mine], page[other]):
+            return ("only words that records mask tell it from another element",)
+    return ()
+
+
 def from_memory(question: Question) -> Resolution | None:
     """The element that was proven right before, if it is on the page once; None where something speaks against it."""
-    page, recorded = question.page, question.target.recorded
+    page, recorded = question.compared, question.target.recorded
     there = [(one, same_as(one.element, page)) for one in question.learned.remembered]
     there = [(one, places) for one, places in there if places]
     if not there or len(there[0][1]) != 1:
@@ -143,7 +163,8 @@ def _from_lesson(question: Question, model: Model, lesson: Element) -> Resolutio
     assert recorded is not None, "only recorded targets are asked of the model"
     taught = msgspec.structs.replace(question.target, recorded=lesson)
     made = healed(msgspec.structs.replace(question, target=taught), model, "", ())
-    if made.chosen is not None and strays(recorded, lesson, made.chosen.element):
+    chosen = made.chosen
+    if chosen is not None and strays(recorded, lesson, question.compared.elements[chosen.index]):
         return msgspec.structs.replace(made, chosen=None)
     return msgspec.structs.replace(made, strategy=FROM_LESSON, led_by=identity(lesson))
 

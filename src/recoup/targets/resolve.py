@@ -51,12 +51,14 @@ def resolve(
     floors: Floors,
     *,
     css_matches: Collection[int] | None = None,
+    compared: Page | None = None,
     model: Model | Unusable | None = None,
     learned: Learned | None = None,
 ) -> Resolution:
     """The element that the target means, or none and why.
 
-    `css_matches` are the elements that the browser selects with the target's CSS.
+    `css_matches` are the elements that the browser selects with the target's CSS. `compared` is the page as records
+    would show it, where that differs: recorded elements are compared with it.
     """
     began = perf_counter()
     problem = problem_with(profile) or _problem_with(floors)
@@ -64,7 +66,8 @@ def resolve(
         raise UsageError(
             f"the target cannot be looked for: {problem}", hint="correct the profile or the policy's floors"
         )
-    question = Question(target, page, profile, floors, css_matches, learned or Learned())
+    compared = page if compared is None else compared
+    question = Question(target, page, compared, profile, floors, css_matches, learned or Learned())
     made = _resolved(question, shipped() if model is None else model)
     return msgspec.structs.replace(made, duration_ms=1e3 * (perf_counter() - began))
 
@@ -82,7 +85,7 @@ def _resolved(question: Question, model: Model | Unusable) -> Resolution:
     found = find(target, page, question.css_matches) if is_short(target) else Found(())
     against = ""
     if len(found.indices) == 1:
-        against = _against(target, page.elements[found.indices[0]])
+        against = _against(target, question.compared.elements[found.indices[0]])
         if not against:
             return _exactly(question, found.indices[0])
     known = from_memory(question) if len(found.indices) <= 1 else None
@@ -183,7 +186,7 @@ def _tied(question: Question, found: Found) -> Resolution:
 
 
 def _without_model(question: Question, found: Found, against: str, model: Unusable) -> Resolution:
-    recorded, page = question.target.recorded, question.page
+    recorded, page = question.target.recorded, question.compared
     assert recorded is not None, "only recorded targets are asked of the model"
     warning = f"{model.why}; nothing is healed"
     same = [] if is_short(question.target) else _identical(recorded, page)

@@ -142,8 +142,12 @@ class PageChecks:
             return checked is check.checked, "checked" if checked else "not checked"
         if found[0].type == "password":
             return None, "a password field is not read"
-        assert check.match is not None, "a check of a value says what it must be"
-        held, _ = _matched(check.match, await node.input_value(), "the field", whole=True)
+        value = await node.input_value()
+        if check.equals is not None:
+            held = value == check.equals
+        else:
+            assert check.match is not None, "a check of a value says what it must be"
+            held = bool(_matched(check.match, value, "the field", whole=True)[0])
         # What the field holds is not told: it may be anything.
         return held, "it holds that" if held else "it holds something else"
 
