@@ -458,8 +458,9 @@ class Workspaces(Protocol):
 
     async def matches(self, number: int, snapshot: Snapshot) -> bool: ...
 
-    async def damage(self, number: int) -> str | None:
-        """Why git cannot use the repository that was cloned there any more, in words; None if it can."""
+    async def damage(self, number: int, before: Snapshot) -> str | None:
+        """Why git cannot use the workspace's repository any more; None if it can, or if the checkpoint `before` has
+        no repository or is broken, so that restoring it would bring none back. Raises MachineTrouble."""
         ...
 
     async def adopt(self, run_dir: Path, snapshots: Sequence[Snapshot]) -> Adopted:

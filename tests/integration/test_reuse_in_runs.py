@@ -140,8 +140,8 @@ class Folders:
     async def matches(self, number: int, snapshot: Snapshot) -> bool:
         return contents_digest(self.path(number)) == snapshot.tree
 
-    async def damage(self, number: int) -> str | None:
-        del number
+    async def damage(self, number: int, before: Snapshot) -> str | None:
+        del number, before
         return None
 
     async def adopt(self, run_dir: Path, snapshots: Sequence[Snapshot]) -> Adopted:

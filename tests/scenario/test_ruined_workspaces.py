@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.scenario.conftest import Cli
+from tests.scenario.conftest import Cli, Result
 
 PLAN = """
     version: 1
@@ -32,6 +32,12 @@ RUINS = {
     "no repository": "rm -rf .git; git status",
     "no HEAD": "echo garbage > .git/HEAD; git status",
     "no objects": "rm -rf .git/objects; git status",
+    "garbage for a configuration": "echo [ > .git/config; git status",
+    "garbage for an index": "echo garbage > .git/index; git status",
+    "a folder for an index": "rm .git/index; mkdir .git/index; git status",
+    "no object of HEAD": "git -c user.name=n -c user.email=e commit -q --allow-empty -m x; "
+    "rm -rf .git/objects/??; git log",
+    "no repository, and a failure of its own": "rm -rf .git; false",
 }
 HARMLESS = {
     "an index that is a folder": "rm .git/index; mkdir .git/index",
@@ -168,3 +174,17 @@ def test_a_lack_of_the_machine_is_no_traceback_and_no_fault_of_the_plan(
     assert "Traceback" not in done.stderr, done.stderr
     assert done.returncode in (0, 75), (done.returncode, done.stdout, done.stderr)
     assert "deterministic" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("part", [".", ".git", ".git/objects", ".git/index", ".git/HEAD"])
+def test_a_workspace_that_a_step_made_unreadable_is_restored_once(cli: Cli, repo: Path, part: str) -> None:
+    script = f'test "$RECOUP_ATTEMPT" != 1 || {{ chmod 000 {part}; git status; }}; echo 2 > two'
+    rights = "--bounding-set=-dac_override,-dac_read_search"  # root reads everything otherwise
+    command = ["setpriv", rights, *cli.argv("run", plan_of(cli, script), "--json")]
+    done = subprocess.run(
+        command, env=cli.environ(), cwd=cli.folder, capture_output=True, text=True, check=False
+    )
+    result = Result(done.returncode, done.stdout, done.stderr)
+    assert result.code == 0, result.out + result.err
+    assert failures(result)[0] == ("workspace_broken", "unknown", "hard_reset")
+    assert len(failures(result)) == 1

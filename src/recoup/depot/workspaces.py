@@ -17,6 +17,7 @@ from recoup.depot.sealing import Altered
 from recoup.durable import write_whole
 from recoup.errors import CheckpointBroken, NotFound
 from recoup.evidence.run_folder import RunFolder
+from recoup.files.folders import make_folder
 from recoup.model.workspace import Adopted, Baseline, Change, Snapshot, Source
 from recoup.workspace.carrying import Load, Packed
 from recoup.workspace.disk import remove_tree
@@ -114,8 +115,8 @@ class ShippedWorkspaces:
     async def matches(self, number: int, snapshot: Snapshot) -> bool:
         return await self._inner.matches(number, snapshot)
 
-    async def damage(self, number: int) -> str | None:
-        return await self._inner.damage(number)
+    async def damage(self, number: int, before: Snapshot) -> str | None:
+        return await self._inner.damage(number, before)
 
     async def adopt(self, run_dir: Path, snapshots: Sequence[Snapshot]) -> Adopted:
         """From the other run's folder as far as that has them, then from its parcels; and sent as our own."""
@@ -273,7 +274,7 @@ class ShippedWorkspaces:
     async def _aside(self) -> AsyncIterator[Path]:
         path = self._own / f"{_ASIDE}{secrets.token_hex(4)}"
         with ours(self._claimed):
-            path.mkdir(parents=True, mode=0o700)
+            make_folder(path)
         try:
             yield path
         finally:

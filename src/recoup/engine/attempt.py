@@ -12,6 +12,7 @@ import msgspec
 
 from recoup.engine.arguments import Arguments, environment_of, outputs_wanted
 from recoup.engine.browsing import Browsing, secrets_typed
+from recoup.engine.checkpoints import last_checkpoint
 from recoup.engine.excerpts import end_of
 from recoup.engine.handlers import Handled, Handlers, Place, exit_expected, is_empty
 from recoup.engine.lease import LeaseLifeline
@@ -20,7 +21,7 @@ from recoup.engine.recorder import Recorder
 from recoup.engine.world import Job, World
 from recoup.errors import CheckpointBroken, WorkspaceRuined
 from recoup.model.events import AgentReport, AttemptLaunched, CheckResult, HandlerResult
-from recoup.model.failure import Failure, FailureClass, FailureKind
+from recoup.model.failure import Failure, FailureKind
 from recoup.model.ids import ProcessIdentity
 from recoup.model.outcome import Collected, Order, Outcome, Progress, Scene, Seen
 from recoup.model.plan import (
@@ -222,16 +223,15 @@ class Attempts:
         outcome: Outcome,
         policy: Policy,
     ) -> Conclusion:
-        """A workspace that cannot be stored fails the attempt, whatever else it came to. And words of git about a
-        repository that the attempt itself has destroyed are no verdict on the source."""
+        """A workspace that cannot be stored fails the attempt, whatever else it came to. And an attempt that failed and
+        destroyed the repository of its workspace says nothing about the source, and cannot be repeated there."""
         try:
             conclusion = await concluding
+            damage = await self._damage(record) if isinstance(conclusion, Failed) else None
         except (WorkspaceRuined, CheckpointBroken) as error:
             return self._ruined(step, outcome, error.message, policy)
-        if isinstance(conclusion, Failed) and conclusion.failure.cls is FailureClass.DETERMINISTIC_REPO:
-            damage = await self._damage(record)
-            if damage is not None:
-                return self._ruined(step, outcome, f"{damage}: {conclusion.failure.summary}", policy)
+        if isinstance(conclusion, Failed) and damage is not None:
+            return self._ruined(step, outcome, f"{damage}: {conclusion.failure.summary}", policy)
         return conclusion
 
     def _ruined(self, step: Step, outcome: Outcome, words: str, policy: Policy) -> Failed:
@@ -249,7 +249,8 @@ class Attempts:
         workspace = self._workspace_of(record)
         if self._job.workspaces is None or workspace is None:
             return None
-        return await self._job.workspaces.damage(workspace)
+        _, before = last_checkpoint(self._recorder.state)
+        return await self._job.workspaces.damage(workspace, before)
 
     async def _concluded(self, step: Step, record: StepRecord, outcome: Outcome, scene: Scene) -> Conclusion:
         """Secret outputs become known first, so that nothing of them is stored."""

@@ -19,6 +19,7 @@ from recoup.engine.attempt import (
     Troubled,
     world_checks,
 )
+from recoup.engine.checkpoints import last_checkpoint
 from recoup.engine.controls import watch_controls
 from recoup.engine.desk import Desk
 from recoup.engine.ending import begun_elsewhere, cannot_start, out_of_time, settle_first, skip
@@ -40,7 +41,7 @@ from recoup.engine.lease import keep_lease
 from recoup.engine.losses import record_loss
 from recoup.engine.operators import carry_out, held_by
 from recoup.engine.passing import fresh_outputs, write_papers
-from recoup.engine.restoring import adopt, hard_reset, invalidate_from, last_checkpoint, restore
+from recoup.engine.restoring import adopt, hard_reset, invalidate_from, restore
 from recoup.engine.surroundings import Surroundings
 from recoup.engine.world import Job, World
 from recoup.errors import (

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import msgspec
 
 from recoup.engine.arguments import environment_of
+from recoup.engine.checkpoints import last_checkpoint
 from recoup.engine.desk import Desk
 from recoup.engine.facts import (
     control_handled,
@@ -17,7 +18,6 @@ from recoup.engine.facts import (
     started,
 )
 from recoup.engine.passing import write_papers
-from recoup.engine.restoring import last_checkpoint
 from recoup.errors import WorkspaceError
 from recoup.kernel.controls import gate, refusal, unsettled
 from recoup.kernel.template import TemplateError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from recoup.engine.checkpoints import last_checkpoint
 from recoup.engine.desk import Desk
 from recoup.engine.facts import invalidated, run_failed, to_be_settled
 from recoup.errors import CheckpointBroken, WorkspaceError
@@ -12,23 +13,7 @@ from recoup.model import events as ev
 from recoup.model.failure import FailureClass, FailureKind
 from recoup.model.plan import Step
 from recoup.model.run import RunState, StepRecord, Verdict
-from recoup.model.workspace import Snapshot
 from recoup.ports import Workspaces
-
-
-def last_checkpoint(state: RunState) -> tuple[int | None, Snapshot]:
-    """Of the step before the frontier, or of an earlier one where that has none; None: the baseline."""
-    assert state.baseline is not None, "only a run with a workspace has checkpoints"
-    length = known_good_prefix_length(state)
-    base = state.base if state.base is not None and state.base.index <= length else None
-    for record in reversed(state.steps[:length]):
-        if base is not None and record.index < base.index:
-            break
-        if record.checkpoint is not None:
-            return record.index, record.checkpoint
-    if base is not None:
-        return (base.index - 1 if base.index else None), base.snapshot
-    return None, Snapshot(state.baseline.tree, state.baseline.manifest)
 
 
 async def restore(desk: Desk, reason: str, *, current: bool = False) -> None:

@@ -238,8 +238,8 @@ class StormWorkspaces:
     async def matches(self, number: int, snapshot: Snapshot) -> bool:
         return self._contents[number] == self._stored[snapshot.tree]
 
-    async def damage(self, number: int) -> str | None:
-        del number
+    async def damage(self, number: int, before: Snapshot) -> str | None:
+        del number, before
         return None
 
     async def adopt(self, run_dir: Path, snapshots: Sequence[Snapshot]) -> Adopted:

@@ -113,9 +113,8 @@ class GitWorkspaces:
             "cannot look at the workspace", lambda git: self._matches(git, number, snapshot)
         )
 
-    async def damage(self, number: int) -> str | None:
-        """Only of a repository that we cloned: a folder that was copied need not be one."""
-        return await self._do("cannot look at the workspace", lambda git: self._damage(git, number))
+    async def damage(self, number: int, before: Snapshot) -> str | None:
+        return await self._do("cannot look at the workspace", lambda git: self._damage(git, number, before))
 
     async def adopt(self, run_dir: Path, snapshots: Sequence[Snapshot]) -> Adopted:
         if not snapshots:
@@ -260,8 +259,13 @@ class GitWorkspaces:
         left_out = self._left_out(snapshot)
         return bool(left_out) and _is(checkpoint.describe(sight, place.origin, left_out).manifest, snapshot)
 
-    def _damage(self, git: Git, number: int) -> str | None:
-        if self._origin().commit is None:
+    def _damage(self, git: Git, number: int, before: Snapshot) -> str | None:
+        try:
+            expected = manifests.load(self._layout.manifests, before.manifest).git_folders
+        except CheckpointBroken:
+            # Restoring finds that out, and goes further back. It says nothing about the workspace.
+            return None
+        if ".git" not in expected:
             return None
         return soundness.damage(git, self._layout.store, self.path(number))
 
