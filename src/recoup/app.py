@@ -8,7 +8,7 @@ import errno
 import os
 import secrets as randomness
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
@@ -28,13 +28,16 @@ from recoup.errors import (
     LedgerAway,
     LedgerBusy,
     LedgerError,
+    LedgerUnwritable,
     NotFound,
     Problem,
+    RecoupError,
     SettingsError,
     StateError,
 )
 from recoup.evidence.folder import FolderEvidence
 from recoup.evidence.vault import vault_key
+from recoup.files.folders import hold_home
 from recoup.kernel.modes import calls_for_report, mode_document, unreadable_mode_document
 from recoup.learning.recall import Recall
 from recoup.ledger.sqlite import SqliteLedger
@@ -412,12 +415,12 @@ class App:
         """Raises ModuleNotFoundError."""
         from recoup.learning.screens import screen_of
         from recoup.processes.guard import Guard
+        from recoup.redaction.elements import recorded_elements
         from recoup.runtimes.browser.runtime import BrowserRuntime
         from recoup.targets.resolver import PageResolver
 
-        return BrowserRuntime(
-            Guard, PageResolver(), self._open_log, self._environ, sketch=screen_of, traces=True
-        )
+        resolver = PageResolver(partial(recorded_elements, self.redactor))
+        return BrowserRuntime(Guard, resolver, self._open_log, self._environ, sketch=screen_of, traces=True)
 
     def policy_problem(self) -> str:
         """Why the policy file cannot be used; "" where it can, or where there is none."""
@@ -498,29 +501,47 @@ def environment_redactor(environ: Mapping[str, str]) -> SecretRedactor:
 
 @contextlib.asynccontextmanager
 async def open_app(
-    settings: Settings, environ: Mapping[str, str], waiting: Callable[[str], None] | None = None
+    settings: Settings,
+    environ: Mapping[str, str],
+    waiting: Callable[[str], None] | None = None,
+    *,
+    disk_too: bool = False,
+    wait_max_s: float | None = None,
 ) -> AsyncIterator[App]:
     """`waiting`: for a process that stays. It waits for a database that is away, and says so. Asked to end meanwhile,
-    it exits."""
-    make_home(settings.home)
+    it exits. `disk_too`: it also waits for a disk that is full or cannot be written. `wait_max_s`: it waits no longer
+    than this for each, then the error is raised."""
+    away = (LedgerAway, LedgerBusy, DispatchAway, *((LedgerUnwritable, StateError) if disk_too else ()))
+    await _when_there(lambda: _made(settings.home), waiting, away, wait_max_s)
     clock = SystemClock() if isinstance(settings.database, Path) else SharedClock()
-    ledger = await _when_there(lambda: open_ledger(settings.database, settings.home, clock), waiting)
+    ledger = await _when_there(
+        lambda: open_ledger(settings.database, settings.home, clock), waiting, away, wait_max_s
+    )
     app = App(settings, environ, ledger, clock)
     try:
         if waiting is not None:
-            await _when_there(app.dispatch, waiting)
+            await _when_there(app.dispatch, waiting, away, wait_max_s)
         yield app
     finally:
         await app.close()
         await ledger.close()
 
 
-async def _when_there(opened: Callable[[], Awaitable[T]], waiting: Callable[[str], None] | None) -> T:
+async def _made(home: Path) -> None:
+    make_home(home)
+
+
+async def _when_there(
+    opened: Callable[[], Awaitable[T]],
+    waiting: Callable[[str], None] | None,
+    away: tuple[type[RecoupError], ...],
+    wait_max_s: float | None,
+) -> T:
     if waiting is None:
         return await opened()
     from recoup.standing import when_there
 
-    return await when_there(opened, (LedgerAway, LedgerBusy, DispatchAway), waiting)
+    return await when_there(opened, away, waiting, wait_max_s)
 
 
 async def open_ledger(
@@ -557,6 +578,7 @@ def make_home(home: Path) -> None:
     write now."""
     try:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        hold_home(home)
         probe = home / f".write-{randomness.token_hex(4)}"
         probe.touch()
         probe.unlink()

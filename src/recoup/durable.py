@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from recoup.aside import fresh, ours
+from recoup.files.folders import make_folder
 from recoup.files.named import opened
 
 OWNER_ONLY = 0o600
-OWNER_ONLY_FOLDER = 0o700
 _PIECE_BYTES = 1 << 20
 
 
@@ -41,18 +41,6 @@ def copy_whole(path: Path, *, aside: Path | None = None) -> None:
     """A copy takes the place of the file."""
     with opened(path) as file:
         write_pieces(path, iter(lambda: file.read(_PIECE_BYTES), b""), aside=aside)
-
-
-def make_folder(path: Path) -> None:
-    """With those above it, as far as they are missing: all of them for the owner alone."""
-    try:
-        path.mkdir(OWNER_ONLY_FOLDER)
-    except FileExistsError:
-        if not path.is_dir():
-            raise
-    except FileNotFoundError:
-        make_folder(path.parent)
-        path.mkdir(OWNER_ONLY_FOLDER, exist_ok=True)
 
 
 def sync_directory(path: Path) -> None:

@@ -22,6 +22,7 @@
     │   └── DispatchAway       it cannot be reached at the moment
     └── LedgerError            the database is gone, full or locked                    exit 75
         ├── LedgerAway         it cannot be reached at the moment
+        ├── LedgerUnwritable   its disk is full, read-only or failing
         ├── LedgerTooNew       written by a newer version                              exit 1
         ├── LedgerBusy         no turn within the limit
         ├── EventUnreadable    one stored event cannot be decoded                      exit 1
@@ -214,6 +215,10 @@ class LedgerAway(LedgerError):
     """The database cannot be reached at the moment."""
 
 
+class LedgerUnwritable(LedgerError):
+    """The machine says that the disk of the ledger is full, read-only or failing."""
+
+
 class LedgerTooNew(LedgerError):
     exit_code = 1
     advice = "Install the version of Recoup that wrote it, or a newer one."
@@ -281,6 +286,7 @@ _HINTS = {
     errno.EEXIST: _REMOVE_FILE,
     errno.ENOTDIR: _REMOVE_FILE,
     errno.EROFS: "Mount the disk so that it can be written.",
+    errno.ENODEV: "Put the folder back where it was, or mount its disk.",
     errno.EIO: "Check the disk: it cannot be read or written.",
 }
 

@@ -15,6 +15,8 @@ import threading
 from pathlib import Path
 from typing import Final
 
+from recoup.files.folders import is_gone
+
 PROBE_BYTES: Final = 1 << 20
 """Size of the probe write. A disk with less room than this counts as full."""
 INODES_MIN: Final = 32
@@ -66,7 +68,7 @@ def lack_behind(error: Exception) -> str | None:
 def home_trouble(home: Path) -> str | None:
     """Why the state folder cannot be used now; None if a synced probe write into it works, and into the folder of runs
     where that is on a disk of its own."""
-    if not home.is_dir():
+    if is_gone(home):
         return f"{home} is gone"
     trouble = write_trouble(home)
     return write_trouble(home / "runs") if trouble is None and len(_devices(home)) > 1 else trouble

@@ -52,17 +52,22 @@ def asked_to_end(ask: Callable[[int], None]) -> Iterator[None]:
 
 
 async def when_there(
-    opened: Callable[[], Awaitable[T]], away: tuple[type[RecoupError], ...], say: Callable[[str], None]
+    opened: Callable[[], Awaitable[T]],
+    away: tuple[type[RecoupError], ...],
+    say: Callable[[str], None],
+    wait_max_s: float | None = None,
 ) -> T:
     """What `opened` returns, as soon as what it needs can be reached: it is called again, less and less often. Asked to
-    end meanwhile, the process exits with 0."""
-    ending = asyncio.Event()
+    end meanwhile, the process exits with 0. After `wait_max_s` it raises what `opened` raised last."""
+    ending, begun_s = asyncio.Event(), time.monotonic()
     with asked_to_end(lambda _times: ending.set()):
         pause_s, said_s = PAUSE_S, -SAY_EVERY_S
         while True:
             try:
                 return await _unless(ending, opened())
             except away as error:
+                if wait_max_s is not None and time.monotonic() - begun_s >= wait_max_s:
+                    raise
                 if time.monotonic() - said_s >= SAY_EVERY_S:
                     say(f"waiting: {error.message}. {error.what_to_do}")
                     said_s = time.monotonic()

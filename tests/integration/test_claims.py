@@ -100,7 +100,6 @@ def check(where: str, met: Path, processes: int, runs: int, times: int) -> None:
     assert said.count("granted") + said.count("refused") == processes * runs * times
 
 
-@pytest.mark.timeout(300)
 def test_claims_of_many_processes_are_those_of_one_lock_after_the_other(where: str, tmp_path: Path) -> None:
     check(where, tmp_path / "met", processes=4, runs=4, times=5)
 

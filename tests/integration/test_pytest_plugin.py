@@ -129,7 +129,7 @@ def test_approve(page):
     expect(page.locator("#state")).to_have_text("Approved 1002")
 
 def test_swapped(shop):
-    shop.locator("#first").click()
+    shop.locator("#first").click(timeout=10_000)
     expect(shop.locator("#state")).to_have_text("Paid", timeout=700)
 
 def test_drag(shop):
@@ -188,7 +188,7 @@ async def save_by_selectors(shop):
     await expect(shop.locator("#state")).to_have_text("Saved Bob")
 
 async def pay(shop):
-    await shop.locator("#first").click()
+    await shop.locator("#first").click(timeout=10_000)
     await expect(shop.locator("#state")).to_have_text("Paid", timeout=700)
 
 async def drag(shop):

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from tests.soak.chaos import Chaos, told
 
 
-@pytest.mark.timeout(240)
 def test_killed_and_frozen_workers_lose_and_repeat_nothing(tmp_path: Path) -> None:
     from recoup.testing.postgres import postgres_server, programs
 

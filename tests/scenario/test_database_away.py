@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ from tests.commands import Started
 from tests.scenario.conftest import Cli
 from tests.scenario.test_fleet import QUICK, TWO, eventually
 
+from recoup.errors import LedgerAway
+from recoup.standing import when_there
 from recoup.testing.postgres import PostgresServer, postgres_server
 
 AWAY = 75
@@ -92,6 +95,48 @@ def test_a_gateway_that_starts_before_its_database_waits_for_it(fleet: Cli, mort
     finally:
         mortal.start()
     line_with("serving on", gateway)
+
+
+def test_a_probe_that_starts_before_its_database_waits_for_it(fleet: Cli, mortal: PostgresServer) -> None:
+    file = fleet.plan(
+        "{version: 1, id: p, resources: [{id: r, process: {command: [sh, -c, 'touch ran; exec sleep 99']}}]}",
+        "probe.yaml",
+    )
+    mortal.kill()
+    try:
+        probe = fleet.start("probe", "run", file)
+        line_with("waiting", probe)
+        assert not (fleet.folder / "ran").exists()
+    finally:
+        mortal.start()
+    assert eventually((fleet.folder / "ran").exists)
+
+
+@pytest.mark.parametrize("how", [("--http", "--port", "0"), ()], ids=["http", "stdio"])
+def test_mcp_that_starts_before_its_database_waits_for_it(
+    fleet: Cli, mortal: PostgresServer, how: tuple[str, ...]
+) -> None:
+    fleet.env["RECOUP_TOKEN"] = "t" * 40
+    mortal.kill()
+    try:
+        server = fleet.start("mcp", *how)
+        line_with("waiting", server)
+    finally:
+        mortal.start()
+    if how:
+        line_with("serving MCP on", server)
+    else:
+        assert server.wait(timeout=60) == 0, "it is served, and its client says nothing more"
+
+
+def test_a_wait_with_a_limit_ends_with_the_last_error() -> None:
+    """As over stdio, where a client waits for the first answer."""
+
+    async def away() -> None:
+        raise LedgerAway("away")
+
+    with pytest.raises(LedgerAway):
+        asyncio.run(when_there(away, (LedgerAway,), print, wait_max_s=0))
 
 
 def test_a_worker_waits_for_a_server_without_a_free_connection(fleet: Cli, mortal: PostgresServer) -> None:

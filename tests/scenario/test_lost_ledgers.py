@@ -483,3 +483,82 @@ def test_doctor_fails_where_runs_were_driven_and_the_ledger_has_no_event(cli: Cl
     result = doctor(cli)
     assert result.code == 1
     assert "has no events, but runs/ has runs" in result.out
+
+
+# A home that is away for a while
+
+WAITING = """
+    version: 1
+    name: waiting
+    steps:
+      - {id: a, run: 'echo a >> journal; touch started; until test -e go; do sleep 0.02; done; test -e well'}
+      - {id: b, run: 'echo b >> journal'}
+"""
+
+
+def test_a_home_that_was_moved_away_is_not_made_again_and_can_be_put_back(cli: Cli, tmp_path: Path) -> None:
+    driver = cli.start("run", cli.plan(WAITING))
+    wait_for(cli.folder / "started")
+    away = cli.home.rename(tmp_path / "away")
+    (cli.folder / "go").touch()
+    _, err = driver.communicate(60)
+    assert driver.returncode == 75, err
+    assert "is gone" in err or "removed" in err
+    assert not cli.home.exists()
+    away.rename(cli.home)
+    (cli.folder / "well").touch()
+    assert cli("resume", "last").code == 0, "a second attempt, as after any lost driver"
+    assert (cli.folder / "journal").read_text().split() == ["a", "a", "b"]
+
+
+# Something else in the place of the ledger's own files
+
+
+def put_pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def put_folder(path: Path) -> None:
+    path.mkdir()
+
+
+def put_link(path: Path) -> None:
+    path.symlink_to(path.with_name("ledger.db"))
+
+
+def put_dangling_link(path: Path) -> None:
+    path.symlink_to(path.with_name("nowhere"))
+
+
+@pytest.mark.parametrize("put", [put_pipe, put_folder, put_link, put_dangling_link])
+def test_what_is_no_plain_file_of_the_ledger_is_named_and_not_opened(
+    cli: Cli, put: Callable[[Path], None]
+) -> None:
+    """A link is neither followed nor written through, and nobody waits for the other end of a pipe."""
+    plan = cli.plan(TINY)
+    assert cli("run", plan).code == 0
+    before = run_ids(cli)
+    for name in ("ledger.mark", "ledger.db-shm", "ledger.turn", "ledger.write"):
+        path, kept = cli.home / name, cli.folder / f"{name}.kept"
+        if path.exists():
+            path.rename(kept)
+        put(path)
+        refused = cli("submit", plan)
+        assert refused.code == 75, (name, refused.out)
+        assert f"{path} is not a regular file" in refused.err
+        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+        if kept.exists():
+            kept.rename(path)
+    assert not (cli.home / "nowhere").exists()
+    assert run_ids(cli) == before
+
+
+def test_a_lock_file_that_is_the_ledger_itself_is_not_opened(cli: Cli) -> None:
+    """Closing it would drop the locks on the ledger."""
+    plan = cli.plan(TINY)
+    assert cli("run", plan).code == 0
+    (cli.home / "ledger.turn").unlink()
+    os.link(cli.home / "ledger.db", cli.home / "ledger.turn")
+    refused = cli("submit", plan)
+    assert refused.code == 75
+    assert "a database that Recoup has open" in refused.err

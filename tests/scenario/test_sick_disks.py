@@ -169,6 +169,32 @@ def test_a_state_folder_that_is_read_only_at_the_start_is_no_wrong_setting(cli: 
         assert cli("run", plan).code == 0
 
 
+def test_a_worker_that_starts_on_a_full_disk_waits_for_room_and_commands_say_that_it_is_full(
+    cli: Cli,
+) -> None:
+    """SQLite cannot make its index there, and calls that an I/O error."""
+    plan = cli.plan("{version: 1, name: plain, steps: [{id: a, run: 'true'}]}")
+    with disk(cli.home, "size=8m") as home:
+        run_id = cli("submit", plan).out.strip()
+        filling = fill(home)
+        for command in (
+            ["run", plan],
+            ["submit", plan],
+            ["serve", "--port", "0"],
+            ["worker", "--until-idle"],
+        ):
+            refused = cli(*command)
+            assert refused.code == 75, (command, refused.err)
+            assert "the disk is full" in refused.err and "Free some space" in refused.err, refused.err
+        worker = cli.start("worker", "--json")
+        told = worker.stdout.readline()
+        assert "the disk is full" in told and "waiting" in told, told
+        filling.unlink()
+        assert eventually(lambda: cli("show", run_id, "--json").json["status"] == "succeeded")
+        worker.terminate()
+        assert worker.wait(timeout=60) == 0
+
+
 class FailingDisk:
     """An ext4 disk in a file. `fail` does what the kernel does when the disk fails: it turns read-only at once, with files
     open for writing. (An ordinary remount waits until nobody writes.)"""
@@ -280,3 +306,21 @@ def test_a_disk_that_turns_read_only_at_many_instants_loses_and_repeats_nothing(
 ) -> None:
     instants = [(lines, 0.02 * n) for lines in range(STEPS) for n in range(8)]
     assert 75 in read_only_trials(cli, tmp_path, instants)
+
+
+def test_nothing_is_left_where_the_disk_of_the_home_was_mounted(cli: Cli) -> None:
+    """The mount point is a folder like any other: what is made there would hide, and be missed later."""
+    plan = cli.plan("""
+        version: 1
+        name: waiting
+        steps:
+          - {id: a, run: 'touch started; until test -e go; do sleep 0.02; done; exit 3'}
+    """)
+    with disk(cli.home, "size=16m"):
+        driver = cli.start("run", plan)
+        assert eventually((cli.folder / "started").exists)
+    (cli.folder / "go").touch()
+    _, err = driver.communicate(timeout=60)
+    assert driver.returncode == 75, err
+    assert not [path.name for path in cli.home.iterdir() if path.is_dir()]
+    assert not (cli.home / "ledger.db").exists()

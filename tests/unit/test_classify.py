@@ -453,7 +453,7 @@ def test_the_waiting_time_that_a_service_tells_is_read(said: str, seconds: float
         ),
         (Facts(kind=FailureKind.SIGNALLED, signal=11, duration_ms=90), "killed by SIGSEGV after 90 ms"),
         (Facts(kind=FailureKind.SIGNALLED, signal=999, duration_ms=90), "killed by signal 999 after 90 ms"),
-        (Facts(kind=FailureKind.WALL_TIMEOUT, duration_ms=900_000), "still running after 900 s"),
+        (Facts(kind=FailureKind.WALL_TIMEOUT, duration_ms=900_000), "timed out; ended after 900 s"),
         (
             Facts(kind=FailureKind.AGENT_ERROR, agent_event="overloaded", duration_ms=2000),
             "the agent reported overloaded after 2 s",

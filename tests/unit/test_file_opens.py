@@ -30,7 +30,7 @@ OPENS = {
     "is a command that opens no database": ("cli/demo.py", "cli/redact.py", "pytest_plugin/records.py"),
     "creates a new file, or opens a pipe or a lock that it made": (
         *("cli/heal_accepting.py", "cli/importing.py", "durable.py", "heals/accepting.py"),
-        *("ledger/mark.py", "ledger/turnstile.py", "probe/atomic_file.py", "probe/kinds/dialog.py"),
+        *("probe/atomic_file.py", "probe/kinds/dialog.py"),
         *("probe/output.py", "processes/guard.py", "processes/keeper_process.py"),
         *("runtimes/named_pipe.py", "workspace/copying.py", "workspace/pack.py", "workspace/restore.py"),
         *("machine.py", "workspace/store.py"),
@@ -112,3 +112,23 @@ def test_only_these_modules_open_databases_and_each_holds_what_it_opens() -> Non
 def test_every_way_to_open_a_file_is_seen(line: str) -> None:
     (call,) = [node for node in ast.walk(ast.parse(line)) if isinstance(node, ast.Call)]
     assert opens(call)
+
+
+MAKES_PARENTS = {
+    "opens the home": ("app.py",),
+    "makes what is told, or what lies outside of the home": (
+        *("cli/demo.py", "pytest_plugin/records.py", "pytest_plugin/report.py"),
+        *("redaction/patterns/cache.py",),
+    ),
+}
+"""Why these may. All others call `recoup.files.folders.make_folder`, which never makes a home again."""
+
+
+def makes_parents(call: ast.Call) -> bool:
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    return name == "makedirs" or (name == "mkdir" and any(word.arg == "parents" for word in call.keywords))
+
+
+def test_only_these_modules_make_all_folders_on_the_way() -> None:
+    making = {name for name, path in FILES.items() if any(map(makes_parents, calls(path)))}
+    assert making == {name for names in MAKES_PARENTS.values() for name in names}

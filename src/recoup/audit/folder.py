@@ -17,6 +17,7 @@ import msgspec
 from recoup.audit.line import Head
 from recoup.durable import write_whole
 from recoup.errors import StateError
+from recoup.files.folders import make_folder
 
 _NAME = re.compile(r"audit-([0-9]{6,})\.jsonl")
 _POLL_S = 0.02
@@ -39,7 +40,7 @@ class AuditFolder:
         self.root = root
 
     def make(self) -> None:
-        self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(self.root)
         if self.root.stat().st_mode & 0o077:
             self.root.chmod(0o700)
 

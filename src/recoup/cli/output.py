@@ -64,15 +64,17 @@ def with_app(
     ctx: click.Context,
     work: Callable[[Any], Awaitable[Answer]],
     waiting: Callable[[str], None] | None = None,
+    *,
+    disk_too: bool = False,
 ) -> Answer:
     """Open the application for one piece of work. `waiting` hears that the database is away and is waited for; without
-    it the command fails."""
+    it the command fails. `disk_too`: a disk that cannot be written is waited for, too."""
     from recoup.app import open_app
 
     settings = settings_of(ctx)
 
     async def inside() -> Answer:
-        async with open_app(settings, os.environ, waiting) as app:
+        async with open_app(settings, os.environ, waiting, disk_too=disk_too) as app:
             return await work(app)
 
     return asyncio.run(inside())

@@ -81,7 +81,7 @@ def run(ctx: click.Context, file: Path, as_json: bool, quiet: bool) -> None:
                 async with _beside(app, one.started, manager):
                     await one.run(stop)
 
-    with_app(ctx, work)
+    with_app(ctx, work, lambda words: click.echo(f"recoup: {words}", err=True))
 
 
 @probe.command(short_help="Say everything that is wrong with a probe file.")

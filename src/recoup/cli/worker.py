@@ -139,7 +139,7 @@ def worker(
                 with asked_to_end(_drain(one, grace_s + STOP_S)):
                     await one.work()
 
-    with_app(ctx, work, lambda words: _tell(Notice("trouble", words), as_json))
+    with_app(ctx, work, lambda words: _tell(Notice("trouble", words), as_json), disk_too=not until_idle)
     if announcer.is_stuck:
         os._exit(0)  # Python would wait for what it still has to say
 

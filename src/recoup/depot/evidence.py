@@ -15,6 +15,7 @@ from recoup.depot.parcels import Parcels
 from recoup.depot.sealing import Altered, Open
 from recoup.errors import NotFound
 from recoup.evidence.folder import FolderEvidence
+from recoup.files.folders import make_folder
 from recoup.model.redacted import Redacted
 from recoup.ports import Depot
 
@@ -52,7 +53,7 @@ class ShippedEvidence:
     async def _fetched(self, handle: str, gone: NotFound) -> bytes:
         if not self._inner.is_handle(handle):
             raise gone
-        self._aside.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(self._aside)
         path = self._aside / f".evidence-{secrets.token_hex(8)}"
         try:
             await self._parcels.receive(_name(handle), path)

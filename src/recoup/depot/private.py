@@ -18,9 +18,10 @@ import msgspec
 from recoup.aside import fresh, ours, remove_file
 from recoup.depot.parcels import Parcels
 from recoup.depot.sealing import Altered
-from recoup.durable import make_folder, write_whole
+from recoup.durable import write_whole
 from recoup.errors import NotFound, StateError
 from recoup.evidence.run_folder import RunFolder
+from recoup.files.folders import make_folder
 
 _TRIES_MAX = 3
 _FILES_MAX = 10_000

@@ -15,7 +15,10 @@ from typing import TypeVar
 
 from recoup.dispatch.queries import queries, sql_file
 from recoup.errors import DispatchError, hint_for
+from recoup.files.folders import make_folder
 from recoup.files.held import HeldDatabase
+from recoup.files.named import open_own
+from recoup.machine import shortage
 from recoup.model.instant import Instant
 
 BUSY_MAX_MS = 5_000
@@ -115,8 +118,9 @@ class QueueFile:
         what = (
             hint_for(error) if isinstance(error, OSError) else "Make its folder writable and free some space."
         )
+        words = shortage(self._path.parent) or str(error)
         return DispatchError(
-            f"the queue {self._path} cannot be used: {error}",
+            f"the queue {self._path} cannot be used: {words}",
             hint=f"{what} The file may be deleted at any time: a new one is made.",
         )
 
@@ -135,8 +139,8 @@ def _transacted(connection: sqlite3.Connection, work: Callable[[sqlite3.Connecti
 @contextlib.contextmanager
 def _alone(path: Path, waits: bool) -> Iterator[None]:
     """Among those who make the file or put it away. Raises BlockingIOError where nobody may wait."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    lock = os.open(_beside(path, ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    make_folder(path.parent)
+    lock = open_own(_beside(path, ".lock"))
     deadline_s = time.monotonic() + _TURN_MAX_S
     try:
         # Who holds it for long is frozen: then SQLite's own locks must do.

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from recoup.aside import enter, newest, newest_epoch, remove_file
-from recoup.durable import OWNER_ONLY_FOLDER, copy_whole, make_folder, write_whole
+from recoup.durable import copy_whole, write_whole
 from recoup.errors import StateError
+from recoup.files.folders import OWNER_ONLY_FOLDER, make_folder
 from recoup.files.named import read_named
 from recoup.model.redacted import Redacted
 from recoup.ports import Redactor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 Name = str | bytes | Path
 
+_MAKE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_TRIES_MAX = 10
+"""For a file that others make and remove at the same time."""
 _REOPENED = "/proc/self/fd"
 _HAS_HANDLES = hasattr(os, "O_PATH") and os.path.isdir(_REOPENED)  # noqa: PTH112 - loaded by every command
 
@@ -61,6 +65,30 @@ def read_named(path: Name, bytes_max: int | None = None, *, pipes: bool = False)
         return file.read(-1 if bytes_max is None else bytes_max)
 
 
+def open_own(path: Path) -> int:
+    """A descriptor to read and write a small file of our own, made if it is missing. Neither a link nor a pipe is
+    opened, nor a database that this process has open: only a plain file is ours. Raises OSError as `open_named` does.
+    """
+    for _ in range(_TRIES_MAX):
+        with contextlib.suppress(FileExistsError):
+            return os.open(path, _MAKE, 0o600)
+        with contextlib.suppress(FileNotFoundError):
+            return _open_existing(path)
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+
+
+def _open_existing(path: Path) -> int:
+    if not _HAS_HANDLES:
+        _require_readable(path.lstat(), path, pipes=False)
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    handle = os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        _require_readable(os.fstat(handle), path, pipes=False)
+        return os.open(f"{_REOPENED}/{handle}", os.O_RDWR | os.O_CLOEXEC)
+    finally:
+        os.close(handle)
+
+
 def require_no_database(path: Name) -> None:
     """Before a library opens the file by its name. Raises DatabaseInUse; what is missing is left to the library."""
     try:
@@ -69,6 +97,11 @@ def require_no_database(path: Name) -> None:
         return
     if is_held(status):
         raise DatabaseInUse(path)
+
+
+def is_misplaced(error: OSError) -> bool:
+    """Whether a link, a pipe or a folder stands where a plain file of ours should."""
+    return isinstance(error, NotRegular | IsADirectoryError) or error.errno == errno.ELOOP
 
 
 def _open_checked(path: Name, follow_links: bool, pipes: bool) -> int:

@@ -15,8 +15,8 @@ from typing import Final
 
 import msgspec
 
-from recoup.errors import NotFound, StateError, UsageError
-from recoup.gateway.database import open_database
+from recoup.errors import NotFound, UsageError
+from recoup.gateway.database import open_database, unusable
 from recoup.gateway.finishing import Answer, Finishing
 from recoup.tokens import Principal, Role, given, known
 from recoup.tokens import hash_of as _hash
@@ -74,10 +74,7 @@ class Book:
             self._db.executescript(_SCHEMA)
             self._add_location()
         except (OSError, sqlite3.Error) as error:
-            raise StateError(
-                f"{path} cannot be used: {error}",
-                hint="Fix its permissions, or restore it from a backup.",
-            ) from None
+            raise unusable(path, error, "Fix its permissions, or restore it from a backup.") from None
         self._given: Principal | None = None
         self._given_hash = ""
         self._begun = 0

@@ -11,6 +11,7 @@ from typing import Any, Final
 from recoup.errors import StateError
 from recoup.files.held import HeldDatabase, Replaced
 from recoup.files.present import has_entries, size_bytes
+from recoup.machine import shortage
 
 _BUSY_S: Final = 5.0
 
@@ -76,6 +77,16 @@ def open_database(path: Path, *, threads: bool = False) -> GatewayConnection:
         held.close(connection, may_remove_log=False)
         raise
     return connection
+
+
+def unusable(path: Path, error: OSError | sqlite3.Error, hint: str) -> StateError:
+    """The machine is asked first: SQLite reports a full disk as "disk I/O error"."""
+    trouble = shortage(path.parent)
+    if trouble is not None:
+        return StateError(
+            f"{path} cannot be used: {trouble} ({error})", hint="Free some space, or mount the disk."
+        )
+    return StateError(f"{path} cannot be used: {error}", hint=hint)
 
 
 def _require_no_loss(path: Path) -> None:

@@ -16,7 +16,7 @@ import msgspec
 
 from recoup.errors import NotFound, StateError, UsageError
 from recoup.evidence.vault import Vault
-from recoup.gateway.database import open_database
+from recoup.gateway.database import open_database, unusable
 from recoup.kernel.webhooks import is_hidden, shown_hook
 
 WEBHOOKS_MAX: Final = 50
@@ -56,7 +56,7 @@ class HookBook:
             self._db = open_database(path)
             self._db.executescript(_SCHEMA)
         except (OSError, sqlite3.Error) as error:
-            raise StateError(f"{path} cannot be used: {error}", hint="Fix its permissions.") from None
+            raise unusable(path, error, "Fix its permissions.") from None
 
     def close(self) -> None:
         self._db.close()

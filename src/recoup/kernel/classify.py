@@ -274,7 +274,7 @@ def _headline(facts: Facts) -> str:
         case FailureKind.SIGNALLED:
             return f"killed by {_signal_name(facts.signal)} after {took}"
         case FailureKind.WALL_TIMEOUT:
-            return f"still running after {took}"
+            return f"timed out; ended after {took}"
         case FailureKind.IDLE_TIMEOUT:
             return f"no output for {_duration(facts.idle_ms)}"
         case FailureKind.EXCEPTION if facts.exception:

@@ -22,8 +22,9 @@ from typing import Final
 
 import msgspec
 
-from recoup.durable import OWNER_ONLY, make_folder, sync_directory, write_whole
+from recoup.durable import OWNER_ONLY, sync_directory, write_whole
 from recoup.errors import LearningError, VersionDamaged
+from recoup.files.folders import make_folder
 from recoup.learning.stamped import bytes_of, digest_of, stamped, value_in
 from recoup.learning.versions import Manifest, Pointer
 from recoup.model.memory import number_of

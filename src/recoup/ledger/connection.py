@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from recoup.errors import LedgerBusy, LedgerError
+from recoup.files.folders import make_folder
 from recoup.ledger.faults import is_busy, ledger_error
 from recoup.ledger.loss import require_present, require_whole
 from recoup.ledger.mark import Marked
@@ -72,7 +73,7 @@ def open_reader(path: Path) -> sqlite3.Connection:
 
 def _make_private(path: Path) -> None:
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(path.parent)
         # Exclusively, because opening and closing an existing file would drop the locks SQLite holds on it.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         for folder in (path.parent, path.parent.parent):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from recoup.errors import LedgerError
+from recoup.errors import LedgerError, LedgerUnwritable
+from recoup.machine import is_full, shortage, write_trouble
 
 _WORDS = {
     sqlite3.SQLITE_FULL: (
@@ -36,12 +37,28 @@ _WORDS = {
     ),
     sqlite3.SQLITE_TOOBIG: ("a text is too long for it", "Shorten what is to be recorded."),
 }
+_OF_THE_DISK = {
+    *(sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
+}
+"""What SQLite reports for a disk in trouble, and for much else: without room for its index it says "disk I/O error"."""
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def ledger_error(error: sqlite3.Error, path: Path) -> LedgerError:
+    """The machine is asked first: what it says of the disk is more exact than what SQLite makes of it."""
+    trouble = _disk_trouble(error, path.parent)
+    if trouble is not None:
+        _, hint = _WORDS[sqlite3.SQLITE_FULL if is_full(trouble) else sqlite3.SQLITE_IOERR]
+        return LedgerUnwritable(f"the ledger {path} failed: {trouble} ({error})", hint=hint)
     what, hint = _WORDS.get(_code(error), (str(error), "Run `recoup doctor`."))
     return LedgerError(f"the ledger {path} failed: {what} ({error})", hint=hint)
+
+
+def _disk_trouble(error: sqlite3.Error, folder: Path) -> str | None:
+    if _code(error) not in _OF_THE_DISK:
+        return None
+    # A probe write also fails for want of a right, which no wait will give.
+    return write_trouble(folder) if is_io(error) else shortage(folder)
 
 
 def is_busy(error: sqlite3.Error) -> bool:

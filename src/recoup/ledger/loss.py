@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import stat
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ _LEFT_BY_RUNS = ("runs", "audit")
 def require_present(path: Path) -> None:
     """Raises LedgerError if the file is missing or empty although the folder was used; creates nothing."""
     if _is_filled(path):
+        _require_plain_companions(path)
         return
     signs = list(signs_of_use(path))
     # Looked at again: another process may have made the ledger meanwhile, and these with it.
@@ -30,6 +32,20 @@ def require_present(path: Path) -> None:
         raise LedgerError(
             f"the ledger {path} {what}, but there was one; still there: {', '.join(signs)}", hint=hint
         )
+
+
+def _require_plain_companions(path: Path) -> None:
+    """SQLite follows no link there, would wait or fail at a pipe, and says each time that the disk is at fault."""
+    for suffix in ("-wal", "-shm"):
+        beside = path.with_name(path.name + suffix)
+        with contextlib.suppress(FileNotFoundError):
+            if stat.S_ISREG(beside.lstat().st_mode):
+                continue
+            what = "it is made again" if suffix == "-shm" else "then restore the log, if there was one"
+            raise LedgerError(
+                f"{beside} is not a regular file, so the ledger cannot be opened",
+                hint=f"Stop every Recoup process on this home and move {beside} away; {what}.",
+            )
 
 
 def require_whole(connection: sqlite3.Connection, path: Path, marked: Marked | None) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from recoup.errors import LedgerError
-from recoup.files.named import read_named
+from recoup.files.named import is_misplaced, open_own, read_named
 
 JOIN_MAX_S = 5.0
 """How long a process that opens the ledger waits for the last one that closes it."""
@@ -40,8 +40,11 @@ class Mark:
         """Made if it is missing. Raises LedgerError."""
         self.path = mark_path(database)
         try:
-            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._file = open_own(self.path)
         except OSError as error:
+            if is_misplaced(error):
+                words = f"{self.path} is not a regular file, so it is not the mark of this ledger"
+                raise LedgerError(words, hint=_hint(self.path)) from error
             hint = "Make the folder writable for this user, or choose another place with RECOUP_HOME."
             raise LedgerError(f"{self.path} cannot be opened: {error.strerror}", hint=hint) from error
         self._prefix = b""
@@ -98,7 +101,8 @@ def read_mark(database: Path) -> Marked | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise LedgerError(f"{path} cannot be read: {error.strerror}", hint=_hint(path)) from error
+        what = "is not a regular file" if is_misplaced(error) else f"cannot be read: {error.strerror}"
+        raise LedgerError(f"{path} {what}", hint=_hint(path)) from error
 
 
 def _parsed(line: bytes, path: Path) -> Marked | None:

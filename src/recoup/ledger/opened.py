@@ -22,8 +22,11 @@ class OpenedFile:
     holds the lock on the mark.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, again: bool = False) -> None:
+        """`again`: this process had it open before, so a missing one was lost, and none is made."""
         self._path = path
+        if again and not path.exists():
+            raise replaced_error(str(path))
         with contextlib.ExitStack() as undone:
             create_missing(path)
             self._mark = Mark(path)

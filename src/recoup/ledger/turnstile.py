@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 from recoup.errors import LedgerError, hint_for
+from recoup.files.named import is_misplaced, open_own
 
 _POLL_S = 0.0005
 _DISTRUST_S = 10.0
@@ -67,8 +68,11 @@ class Turnstile:
 
 def _lock_file(path: Path) -> int:
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return open_own(path)
     except OSError as error:
+        if is_misplaced(error):
+            hint = f"Remove {path}: it is made again."
+            raise LedgerError(f"the lock file {path} is not a regular file", hint=hint) from error
         words = f"the lock file {path} cannot be opened: {error.strerror}"
         raise LedgerError(words, hint=hint_for(error)) from error
 

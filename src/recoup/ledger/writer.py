@@ -54,6 +54,7 @@ class Writer:
         self._path = path
         self._log = Log(path)
         self._begun = 0
+        self._was_open = False
         self._file: OpenedFile | None = None
         self._transaction: Transaction | None = None
         self._opened()
@@ -87,7 +88,8 @@ class Writer:
 
     def _opened(self) -> tuple[OpenedFile, Transaction]:
         if self._file is None or self._transaction is None:
-            self._file = OpenedFile(self._path)
+            self._file = OpenedFile(self._path, again=self._was_open)
+            self._was_open = True
             self._transaction = Transaction(self._file.connection)
         return self._file, self._transaction
 

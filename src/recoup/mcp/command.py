@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -14,6 +14,9 @@ from recoup.errors import SettingsError, UsageError
 
 if TYPE_CHECKING:
     from recoup.settings import Settings
+
+WAIT_MAX_S: Final = 20.0
+"""How long stdio waits for a database that is away. Clients wait for the first answer, most of them 30 s or more."""
 
 
 @click.command()
@@ -59,6 +62,8 @@ def mcp(
     Inside a step (its environment says so): report_progress, get_failure_context, request_reset. An `agent:` step
     starts this for claude and codex by itself.
 
+    While PostgreSQL is away at the start, --http waits for it; over stdio it waits 20 s, then exits with 75.
+
     \b
     Examples:
       claude mcp add recoup -- recoup mcp
@@ -97,7 +102,8 @@ async def _outside(
             )
         await serve_gateway(settings.gateway, settings.token, read_only=read_only)
         return
-    async with open_app(settings, os.environ) as app:
+    wait_max_s = None if http else WAIT_MAX_S
+    async with open_app(settings, os.environ, _waiting, wait_max_s=wait_max_s) as app:
         if http:
             await serve_http(
                 *(app, port, lambda url: _opened(url, as_json)),
@@ -112,6 +118,11 @@ def _settings(ctx: click.Context) -> Settings:
     from recoup.settings import read_settings
 
     return read_settings(os.environ, Path.cwd(), (ctx.find_root().obj or {}).get("home"))
+
+
+def _waiting(words: str) -> None:
+    """On stderr: over stdio, stdout is the client's."""
+    click.echo(f"recoup: {words}", err=True)
 
 
 def _opened(url: str, as_json: bool) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from recoup.files.folders import make_folder
 from recoup.ports import RedactionStream, Redactor
 
 RATE_BYTES_S: Final = 1 << 20
@@ -101,7 +102,7 @@ class OutputLog:
             self._path.replace(self._path.with_name(self._path.name + ".1"))
             self._file = -1
         if self._file < 0:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_folder(self._path.parent)
             self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
             self._size = os.fstat(self._file).st_size
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 
 from recoup.aside import open_to_append
+from recoup.files.folders import make_folder
 from recoup.model.redacted import Redacted
 from recoup.ports import RedactionStream, Redactor
 
@@ -31,7 +32,7 @@ class StepLog:
         self._tails: dict[str, _Ring] = {}
         self._last_stream = ""
         self._at_line_start = True
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(path.parent)
         self._file = open_to_append(path, aside)
         self._write(redactor.redact(heading + "\n").data)
 

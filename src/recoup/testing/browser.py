@@ -125,9 +125,11 @@ class ScriptedBrowser:
                 found = len(_matching(page, target))
                 wanted = found == count if state is TargetState.COUNT else bool(found)
                 return wanted is not (state is TargetState.HIDDEN), f"{found} of {target_words(target)}"
-            case ValueCheck(target=target, match=match):
+            case ValueCheck(target=target, match=match, equals=equals):
                 value = self._values.get((run_id, target.name or ""), "")
-                return match is None or match.text == value, value
+                return value == (
+                    match.text if match is not None else value if equals is None else equals
+                ), value
         return None, "this page cannot tell"
 
     async def fingerprint(self, run_id: str) -> Fingerprint | None:

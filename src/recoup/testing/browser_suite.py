@@ -219,6 +219,8 @@ class BrowserSuite:
         assert "paid in May" not in repr(outcome)
         assert await stage.holds(ValueCheck(note, TextMatch(text="paid in May"))) is True
         assert await stage.holds(ValueCheck(note, TextMatch(text="paid"))) is False
+        assert await stage.holds(ValueCheck(note, equals="paid in May")) is True
+        assert await stage.holds(ValueCheck(note, equals="paid in Ma.")) is False
 
     async def test_what_is_read_is_an_output(self, stage: Stage) -> None:
         await stage.go("/home")

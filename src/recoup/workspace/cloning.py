@@ -127,9 +127,8 @@ def check_out(git: Git, layout: Layout, origin: Origin, path: Path) -> None:
 
 
 def _make_repository(git: Git, layout: Layout, origin: Origin, path: Path) -> None:
-    git.run(
-        "init", "--quiet", "--template=", f"--object-format={origin.object_format}", path, umask=USERS_UMASK
-    )
+    kind = f"--object-format={origin.object_format}"
+    git.run("init", "--quiet", "--template=", kind, path.name, cwd=path.parent, umask=USERS_UMASK)
     inside = path / ".git"
     (inside / "objects" / "info").mkdir(exist_ok=True)
     (inside / "objects" / "info" / "alternates").write_bytes(_BORROWED)

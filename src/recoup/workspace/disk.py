@@ -12,6 +12,7 @@ from pathlib import Path
 from recoup.aside import fresh, ours, remove_file
 from recoup.durable import sync_directory
 from recoup.errors import MachineTrouble, WorkspaceError
+from recoup.files.folders import make_folder
 from recoup.machine import FULL_ERRORS, LIMIT_ERRORS, TROUBLE_ERRORS
 
 GONE = ".gone-"
@@ -31,7 +32,7 @@ def explained(doing: str, own: Path | None = None) -> Iterator[None]:
 
 
 def private_folder(path: Path) -> Path:
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(path)
     path.chmod(0o700)
     return path
 

@@ -1,15 +1,17 @@
 """Brings a checkpoint back: laid out aside, then compared with what the checkpoint says."""
 
-# ruff: noqa: PTH101, PTH103, PTH211
+# ruff: noqa: PTH101, PTH211
 # File names are bytes here, which pathlib does not take.
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 from recoup.errors import CheckpointBroken
+from recoup.files.folders import make_folder
 from recoup.workspace.checkpoint import USUAL_FOLDER_MODE, Place, describe, look
 from recoup.workspace.git import Git, GitFailed
 from recoup.workspace.index import Entry, with_status
@@ -107,7 +109,7 @@ def _safe(path: bytes) -> bytes:
 
 def _make_folders(root: bytes, folders: Iterable[bytes]) -> None:
     for folder in sorted(folders):
-        os.makedirs(joined(root, folder), mode=0o700, exist_ok=True)
+        make_folder(Path(os.fsdecode(joined(root, folder))))
 
 
 def _place(root: bytes, file: _File, content: Iterator[bytes]) -> None:

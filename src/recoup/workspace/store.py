@@ -36,7 +36,9 @@ _ID = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
 def make_store(git: Git, path: Path, object_format: str) -> None:
-    git.run("init", "--quiet", "--bare", "--template=", f"--object-format={object_format}", path)
+    # By a name without folders: git would make those that are missing, and with them a home that is away.
+    kind = f"--object-format={object_format}"
+    git.run("init", "--quiet", "--bare", "--template=", kind, path.name, cwd=path.parent)
     write_whole(private_folder(path / "info") / "attributes", ATTRIBUTES)
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import msgspec
 
+from recoup.files.folders import make_folder
+
 CURSOR_FILE = "gateway.json"
 
 
@@ -35,6 +37,6 @@ def write_cursor(folder: Path, cursor: Cursor) -> None:
     """Whole or not at all. A disk that is full costs a repetition, no more."""
     new = folder / f".{CURSOR_FILE}.{os.getpid()}"
     with contextlib.suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(folder)
         new.write_bytes(msgspec.json.encode(cursor))
         new.replace(folder / CURSOR_FILE)

@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Final
 
+from recoup.files.folders import make_folder
 from recoup.kernel.probe_health import Sign
 from recoup.model.probe import Action, BindingKind, Check, Fault
 from recoup.probe.atomic_file import write_whole
@@ -185,7 +186,7 @@ def remember_address(site: Site, host: str, port: int) -> Done:
     """For the endpoints that name it."""
     shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:
-        site.files.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(site.files)
         write_whole(address_file(site.files), f"{shown}\n".encode())
     except OSError as error:
         words = f"{site.files}: {os.strerror(error.errno or 0)}"

@@ -6,6 +6,7 @@ import asyncio
 import os
 from typing import Final
 
+from recoup.files.folders import make_folder
 from recoup.kernel.probe_health import Sign
 from recoup.model.probe import Action, ChannelKind, Check, Fault
 from recoup.probe.checks.tcp import code_of
@@ -98,7 +99,7 @@ class DialogHolder:
 
     def _open_stdin(self) -> None:
         """Open for both, so that it neither waits for a reader nor ends with one."""
-        self._stdin.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(self._stdin.parent)
         self._stdin.unlink(missing_ok=True)
         os.mkfifo(self._stdin, 0o600)
         self._writing = os.open(self._stdin, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from recoup.files.folders import make_folder
 from recoup.files.named import require_no_database
 from recoup.probe.ports import Letter, NotDelivered
 
@@ -28,7 +29,7 @@ class FileOutbox:
             raise NotDelivered(f"{self._path}: {error.strerror}") from error
 
     def _append(self, letter: Letter) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(self._path.parent)
         require_no_database(self._path)
         with self._path.open("ab+") as file:
             end = file.seek(0, os.SEEK_END)

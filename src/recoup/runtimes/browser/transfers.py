@@ -11,6 +11,7 @@ from pathlib import Path
 
 from playwright.async_api import Download, ElementHandle, Error
 
+from recoup.files.folders import make_folder
 from recoup.files.named import require_no_database
 from recoup.model.failure import FailureKind
 from recoup.model.outcome import Order
@@ -65,7 +66,7 @@ async def _save(download: Download, place: Path) -> None:
     """Under another name first: a link that stands in its place is replaced, and never written through."""
     try:
         require_no_database(place)
-        place.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(place.parent, 0o777)
         fresh = place.with_name(f".{secrets.token_hex(8)}.download")
         await download.save_as(fresh)
         fresh.replace(place)
