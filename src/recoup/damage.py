@@ -1,13 +1,25 @@
-"""Histories that cannot be read as a whole: what acts on them stops, what only shows them reads on."""
+"""Histories that cannot be read as a whole: what acts on them stops, what only shows them reads on.
+
+must_be_understood  no event of a type that this version does not know
+state_after, go_on  no event that cannot follow those before it
+read_leniently      to be shown: what cannot be decoded is in its place, marked
+readable_part       to be shown: the events before the first that cannot be read or cannot follow those before it
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from recoup.errors import EventUnreadable
+from recoup.kernel.fold import advance, fold
 from recoup.model.events import Event, UnknownPayload, UnreadablePayload
 from recoup.model.instant import Instant
+from recoup.model.run import RunState
 from recoup.ports import Ledger
+
+_REASON_MAX = 200
+_MISFIT = (AssertionError, LookupError, ArithmeticError, TypeError, ValueError)
+"""What folding raises for a fact that cannot be: a step that the plan does not have, an attempt that never began."""
 
 
 def must_be_understood(events: Sequence[Event]) -> None:
@@ -17,6 +29,32 @@ def must_be_understood(events: Sequence[Event]) -> None:
         if isinstance(event.payload, UnknownPayload):
             reason = "this version does not know its type"
             raise EventUnreadable(event.stream, event.seq, event.type, reason, event.at.wall_us)
+
+
+def state_after(run_id: str, events: Sequence[Event]) -> RunState:
+    """The state of a run after these events, all of them from the first on. Raises EventUnreadable."""
+    first, *others = events
+    try:
+        state = fold(run_id, (first,))
+    except _MISFIT as error:
+        raise _misfit(first, error) from error
+    for event in others:
+        go_on(state, event)
+    return state
+
+
+def go_on(state: RunState, event: Event) -> None:
+    """One event further. Raises EventUnreadable; then the state is of no use any more."""
+    try:
+        advance(state, event.payload, event.at, event.seq)
+    except _MISFIT as error:
+        raise _misfit(event, error) from error
+
+
+def _misfit(event: Event, error: Exception) -> EventUnreadable:
+    words = " ".join(str(error).split())[:_REASON_MAX] or type(error).__name__
+    reason = f"it cannot follow the events before it: {words}"
+    return EventUnreadable(event.stream, event.seq, event.type, reason, event.at.wall_us)
 
 
 async def read_leniently(ledger: Ledger, stream: str, after: int = 0, limit: int = 10_000) -> list[Event]:
@@ -33,6 +71,18 @@ async def read_leniently(ledger: Ledger, stream: str, after: int = 0, limit: int
             events.append(unreadable_event(error))
             after = error.seq
     return events
+
+
+def readable_part(run_id: str, events: Sequence[Event]) -> tuple[Sequence[Event], EventUnreadable | None]:
+    """Of all events of a run, those before the first that cannot be read, and what is wrong with that one."""
+    try:
+        for event in events:
+            if event.unreadable is not None:
+                raise EventUnreadable(event.stream, event.seq, event.type, event.unreadable, event.at.wall_us)
+        state_after(run_id, events)
+    except EventUnreadable as error:
+        return [event for event in events if event.seq < error.seq], error
+    return events, None
 
 
 def unreadable_event(error: EventUnreadable) -> Event:

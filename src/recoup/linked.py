@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from recoup.damage import state_after
 from recoup.engine.arguments import digests_now
 from recoup.engine.lease import LeaseLifeline
 from recoup.engine.originals import private_references
@@ -18,7 +19,7 @@ from recoup.engine.world import EarlierRun, Job, World
 from recoup.errors import NotFound, UsageError
 from recoup.evidence.run_folder import RunFolder
 from recoup.kernel.earlier import Earlier, look_back, with_family
-from recoup.kernel.fold import fold, submitted
+from recoup.kernel.fold import submitted
 from recoup.kernel.prefix import is_good
 from recoup.kernel.reuse import Reuse, repeated
 from recoup.model.events import Event, RunSubmitted
@@ -53,7 +54,7 @@ class LinkedRuns(msgspec.Struct, frozen=True):
         events = await self.events(run_id)
         if not events:
             return None
-        state, files = fold(run_id, events), self.files(run_id)
+        state, files = state_after(run_id, events), self.files(run_id)
         try:
             recorded = plan_of(state, files)
         except NotFound:
@@ -97,7 +98,7 @@ class LinkedRuns(msgspec.Struct, frozen=True):
         for relative in await self.world.ledger.family(run_id):
             events = await self.events(relative) if relative != run_id else []
             if events:
-                state = fold(relative, events)
+                state = state_after(relative, events)
                 yield look_back(state, state.plan, events)
 
 

@@ -34,6 +34,10 @@ DAMAGES = (
     "type of random bytes",
     "wrong field types",
     "not an object",
+    "numbers too large",
+    "numbers below nothing",
+    "a time out of range",
+    "a time that is text",
 )
 
 
@@ -96,9 +100,20 @@ def spoil(path: Path, number: int, how: str, noise: bytes) -> None:
                 json.dumps({key: [1.5] for key in json.loads(payload)}).encode(),
             ),
             "not an object": ("payload", b"[]"),
+            "numbers too large": ("payload", with_numbers(payload, 9999)),
+            "numbers below nothing": ("payload", with_numbers(payload, -3)),
+            "a time out of range": ("wall_us", 10**18),
+            "a time that is text": ("wall_us", b"yesterday"),
         }
         column, value = changes[how]
-        database.execute(f"UPDATE events SET {column} = CAST(? AS TEXT) WHERE id = ?", (value, number))
+        stored = "CAST(? AS TEXT)" if isinstance(value, bytes) else "?"
+        database.execute(f"UPDATE events SET {column} = {stored} WHERE id = ?", (value, number))
+
+
+def with_numbers(payload: str, number: int) -> bytes:
+    """Every whole number in it is another one: still an event of its type, and one that cannot be."""
+    changed = [(key, number if type(value) is int else value) for key, value in json.loads(payload).items()]
+    return json.dumps(dict(changed)).encode()
 
 
 def places(home: Path) -> list[tuple[int, str]]:
@@ -168,7 +183,7 @@ def test_the_run_itself_says_which_event_cannot_be_read(
     assert (shown.code, "event 3" in shown.out, "Upgrade Recoup" in shown.out) == (0, True, True)
     lines = cli("events", run, "--json").lines
     assert [line["seq"] for line in lines] == list(range(1, len(lines) + 1))
-    if "type" not in how:  # the payload of an event of another type is shown as it is
+    if "type" not in how and "number" not in how:  # otherwise its payload can be shown as it is
         assert [line["seq"] for line in lines if "unreadable" in line] == [3]
         assert "cannot be read" in cli("events", run).out
     resumed = cli("resume", run)
@@ -224,12 +239,16 @@ def test_an_unreadable_policy_stops_what_would_act_on_it_until_a_newer_one_follo
     assert cli("run", cli.plan(GAMMA, "c.yaml")).code == 5
 
 
+@pytest.mark.parametrize(
+    "how", ["random bytes", "numbers too large", "a time out of range", "a time that is text"]
+)
 @pytest.mark.parametrize("stream", ["run:", "workflow:", "policy"])
 def test_every_page_and_document_of_the_gateway_can_still_be_read(
-    whole: Home, damaged: Callable[[int, str, bytes], Cli], stream: str
+    whole: Home, damaged: Callable[[int, str, bytes], Cli], stream: str, how: str
 ) -> None:
-    number, name = next(one for one in places(whole.cli.home) if one[1].startswith(stream))
-    cli = damaged(number, "random bytes", b"\xff\x00{")
+    of_stream = [one for one in places(whole.cli.home) if one[1].startswith(stream)]
+    number, name = of_stream[-1] if "time" in how else of_stream[2 if stream == "run:" else 0]
+    cli = damaged(number, how, b"\xff\x00{")
     pages = [
         "/",
         "/runs",

@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from recoup.app import App
-from recoup.damage import must_be_understood
+from recoup.damage import go_on, must_be_understood, state_after
 from recoup.errors import EventUnreadable, NotFound
 from recoup.kernel.controls import is_over
 from recoup.kernel.documents import run_document
-from recoup.kernel.fold import advance, fold
 from recoup.model.events import Event
 from recoup.model.ids import run_stream
 from recoup.model.run import RunState
@@ -75,7 +74,11 @@ class RunStates:
             after = 0 if state is None else state.seq
             events = await self._app.ledger.read(run_stream(run_id), after, _PAGE_EVENTS)
             must_be_understood(events)
-            state = _gone_on(run_id, state, events)
+            try:
+                state = _gone_on(run_id, state, events)
+            except EventUnreadable:
+                self._states.pop(run_id, None)  # half of the event may be in it
+                raise
             if len(events) < _PAGE_EVENTS:
                 break
             await asyncio.sleep(0)
@@ -88,10 +91,10 @@ class RunStates:
 
 def _gone_on(run_id: str, state: RunState | None, events: Sequence[Event]) -> RunState | None:
     if state is None:
-        return fold(run_id, events) if events else None
+        return state_after(run_id, events) if events else None
     for event in events:
         if event.seq > state.seq:  # somebody else may have gone on with it meanwhile
-            advance(state, event.payload, event.at, event.seq)
+            go_on(state, event)
     return state
 
 

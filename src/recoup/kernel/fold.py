@@ -77,11 +77,18 @@ def advance(state: RunState, payload: ev.Payload, at: Instant, seq: int) -> None
         _stop_clock(state, state.updated_at if isinstance(payload, ev.RunTakenOver) else at)
     state.updated_at = at
     if isinstance(payload, ev.StepPayload):
-        step = state.steps[payload.step_index]
+        step = _step_of(state, payload)
         _advance_step(state, step, payload, at)
         state.prefix_length = prefix_after(state, step)
     else:
         _advance_run(state, payload, at)
+
+
+def _step_of(state: RunState, payload: ev.StepPayload) -> StepRecord:
+    assert 0 <= payload.step_index < len(state.steps), f"the plan has no step {payload.step_index}"
+    step = state.steps[payload.step_index]
+    assert step.step_id == payload.step_id, f"step {payload.step_index} is {step.step_id}"
+    return step
 
 
 _STOPS_THE_CLOCK = (

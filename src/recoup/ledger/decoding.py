@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import msgspec
 
 from recoup.errors import EventUnreadable
 from recoup.model.events import Event, Payload, decode_payload
-from recoup.model.instant import Instant
+from recoup.model.instant import LATEST_US, Instant
 
 _REASON_MAX = 200
 
@@ -16,8 +19,21 @@ def event_of(stream: str, seq: int, at: Instant, kind: str, raw: bytes) -> Event
     return Event(stream, seq, at, kind, fact_of(stream, seq, at, kind, raw), raw)
 
 
+def sound_us(stored: object) -> int:
+    """A stored time; 0 for what is none."""
+    return stored if type(stored) is int and 0 <= stored <= LATEST_US else 0
+
+
+def sound_instant(stored: Sequence[Any]) -> Instant:
+    """Wall time, boot time and boot as they are stored; the beginning of 1970 for what is no time."""
+    at = Instant(*stored)
+    return at if at.is_sound else Instant(sound_us(at.wall_us), 0, "")
+
+
 def fact_of(stream: str, seq: int, at: Instant, kind: str, raw: bytes) -> Payload:
     """Raises EventUnreadable."""
+    if not at.is_sound:
+        raise EventUnreadable(stream, seq, kind, "its time is not a time", sound_us(at.wall_us))
     try:
         return decode_payload(kind, raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, ValueError, RecursionError) as error:

@@ -18,7 +18,7 @@ from recoup.ledger.queries import queries
 from recoup.ledger.reader import Reader
 from recoup.ledger.stored_folds import attempt_rows, family, workflow_state
 from recoup.ledger.stored_lists import run_count, run_history, run_page, tallies
-from recoup.ledger.stored_rows import arrival_of, checkpoint_of, control_of, row_of_control
+from recoup.ledger.stored_rows import arrival_of, checkpoint_of, control_of, head_of, row_of_control
 from recoup.ledger.transacting import seq_of
 from recoup.ledger.transaction import Transaction
 from recoup.ledger.worker_rows import FORGOTTEN_S, decode_worker, encode_worker, wanting_row
@@ -101,7 +101,7 @@ class SqliteLedger:
 
     async def heads(self, prefix: str = "") -> list[Head]:
         rows = self._reader.rows("heads_from", (prefix,))
-        return [Head(name, seq, Instant(*at)) for name, seq, *at in rows]
+        return [head_of(row) for row in rows]
 
     async def claim(
         self,

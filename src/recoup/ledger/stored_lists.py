@@ -8,6 +8,7 @@ from typing import Final
 from recoup.kernel.history import Counted, history
 from recoup.ledger.queries import queries
 from recoup.ledger.run_lists import Dialect, Listing, page_of
+from recoup.ledger.stored_rows import run_row_of
 from recoup.model.storage import (
     ENDS_COUNTED_MAX,
     MOMENTS_COUNTED_MAX,
@@ -16,7 +17,6 @@ from recoup.model.storage import (
     RunCount,
     RunFilter,
     RunPage,
-    RunRow,
     Span,
 )
 
@@ -34,7 +34,7 @@ DIALECT: Final = Dialect(
 
 def run_page(connection: sqlite3.Connection, wanted: RunFilter, limit: int, before: Place | None) -> RunPage:
     listing = Listing(DIALECT, wanted)
-    rows = [RunRow(*row) for row in connection.execute(*listing.page(limit, before)).fetchall()]
+    rows = [run_row_of(row) for row in connection.execute(*listing.page(limit, before)).fetchall()]
     return page_of(rows, limit, _edge(connection, listing, before) if len(rows) <= limit else None)
 
 

@@ -7,14 +7,29 @@ from typing import Any
 
 import msgspec
 
+from recoup.ledger.decoding import sound_instant, sound_us
 from recoup.model.instant import Instant
 from recoup.model.redacted import restored
-from recoup.model.storage import Arrival, CheckpointRow, Control
+from recoup.model.storage import Arrival, CheckpointRow, Control, Head, RunRow
 
 
 def arrival_of(row: Sequence[Any]) -> Arrival:
-    number, stream, seq, wall_us, boot_us, boot_id, kind, raw = row
-    return Arrival(number, stream, seq, Instant(wall_us, boot_us, boot_id), kind, restored(raw))
+    number, stream, seq, *at, kind, raw = row
+    return Arrival(number, stream, seq, sound_instant(at), kind, restored(raw))
+
+
+def head_of(row: Sequence[Any]) -> Head:
+    stream, seq, *at = row
+    return Head(stream, seq, sound_instant(at))
+
+
+def run_row_of(row: Sequence[Any]) -> RunRow:
+    """The time of its last event may be damaged: that event is marked, and the run still listed."""
+    made = RunRow(*row)
+    updated_us = sound_us(made.updated_at_us)
+    return (
+        made if made.updated_at_us == updated_us else msgspec.structs.replace(made, updated_at_us=updated_us)
+    )
 
 
 def control_of(row: Sequence[Any]) -> Control:

@@ -4,7 +4,6 @@ is said in words and never stops a run."""
 from __future__ import annotations
 
 import asyncio
-import itertools
 import os
 import platform
 import time
@@ -15,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from recoup import __version__
-from recoup.damage import read_leniently
+from recoup.damage import read_leniently, readable_part
 from recoup.durable import write_whole
 from recoup.errors import NotFound, RecoupError
 from recoup.evidence.run_folder import RunFolder
@@ -137,9 +136,9 @@ class Reporter:
 
     async def material(self, run_id: str, until: Instant | None = None) -> Material:
         whole = await self._events(run_id)
-        events = list(itertools.takewhile(lambda event: event.unreadable is None, whole))
-        if not events:
-            raise _nothing_to_report(run_id, whole[0])
+        events, error = readable_part(run_id, whole)
+        if error is not None and not events:
+            raise _nothing_to_report(run_id, error.reason)
         first = events[0].payload
         assert isinstance(first, ev.RunSubmitted), f"run {run_id} does not begin with its submission"
         changes = [
@@ -147,10 +146,9 @@ class Reporter:
         ]
         names = [step.id for step in first.plan.steps]
         patches, left_out = await self._patches(run_id, events, names)
-        if len(events) < len(whole):
-            bad = whole[len(events)]
+        if error is not None:
             left_out.append(
-                f"event {bad.seq} cannot be read ({bad.unreadable}), and what follows it is not shown"
+                f"event {error.seq} cannot be read ({error.reason}), and what follows it is not shown"
             )
         return Material(
             events=events, workflow_events=changes, patches=patches, until=until, left_out=left_out
@@ -285,8 +283,8 @@ def _log_tail(path: Path) -> tuple[bytes, int]:
         return b"", 0
 
 
-def _nothing_to_report(run_id: str, first: Event) -> RecoupError:
+def _nothing_to_report(run_id: str, reason: str) -> RecoupError:
     return RecoupError(
-        f"the first event of run {run_id} cannot be read ({first.unreadable}), so that no report can be made",
+        f"the first event of run {run_id} cannot be read ({reason}), so that no report can be made",
         hint=f"Its other events: recoup events {run_id}",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from recoup.damage import state_after
 from recoup.engine.breaking import blocked_words, kept_out
 from recoup.engine.claim import Claimed, Held, claim, claim_above, or_released
 from recoup.engine.driver import Driver
@@ -25,7 +26,6 @@ from recoup.fleet.delivering import Deliveries
 from recoup.fleet.queued import hint_of
 from recoup.kernel.controls import is_over, wish
 from recoup.kernel.elapsed import elapsed_s
-from recoup.kernel.fold import fold
 from recoup.model.dispatch import Hint
 from recoup.model.policy import Policy
 from recoup.model.run import RunState, RunStatus
@@ -71,7 +71,7 @@ class Driving:
 
         async def state_of(run_id: str) -> RunState | None:
             events = await self._records.events(run_id)
-            return fold(run_id, events) if events else None
+            return state_after(run_id, events) if events else None
 
         async def driver(state: RunState, claimed: Claimed) -> Driver:
             taken = await self._above(claimed)

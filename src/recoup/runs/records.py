@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from recoup.damage import must_be_understood, read_leniently
+from recoup.damage import go_on, must_be_understood, read_leniently, state_after
 from recoup.errors import EventUnreadable, LedgerError, NotFound
 from recoup.evidence.run_folder import RunFolder
-from recoup.kernel.fold import fold
 from recoup.kernel.policies import stored_policy
 from recoup.model.events import Event
 from recoup.model.failure import FailureClass
@@ -46,7 +45,7 @@ class Records:
         """By run: up to which event all can be read, and the first that cannot."""
 
     async def state(self, run_id: str) -> RunState:
-        return fold(run_id, await self.events(run_id))
+        return state_after(run_id, await self.events(run_id))
 
     async def shown(self, run_id: str, row: RunRow | None = None) -> RunState:
         """For people to look at, never to act on: where an event cannot be read, the state before it, marked, with the
@@ -55,7 +54,7 @@ class Records:
             return await self.state(run_id)
         except EventUnreadable as error:
             whole = await self._before(error)
-            state = fold(run_id, whole) if whole else _bare_state(run_id)
+            state = state_after(run_id, whole) if whole else _bare_state(run_id)
             _take_from(state, row or await self._row(run_id))
             state.unreadable = Unreadable(error.seq, error.event_type, error.reason)
             return state
@@ -63,10 +62,16 @@ class Records:
     async def unreadable(self, row: RunRow) -> Unreadable | None:
         """The first event of a listed run that cannot be read. Each event is looked at once."""
         seq, known = self._looked_at.pop(row.run_id, (0, None))
+        state: RunState | None = None
         while known is None and seq < row.seq:
             try:
                 page = await self.ledger.read(run_stream(row.run_id), seq, _EVENTS_PAGE)
                 must_be_understood(page)
+                if seq == 0:
+                    state = state_after(row.run_id, page)
+                elif state is not None:
+                    for event in page:
+                        go_on(state, event)
             except EventUnreadable as error:
                 known = Unreadable(error.seq, error.event_type, error.reason)
                 break
@@ -95,7 +100,7 @@ class Records:
         first = await self.ledger.read(run_stream(run_id), 0, 1)
         if not first:
             raise NotFound(f"there is no run {run_id!r}", hint="List them: recoup runs")
-        return fold(run_id, first)
+        return state_after(run_id, first)
 
     async def shown_events(self, run_id: str, after: int = 0) -> list[Event]:
         """All events of a run, those that cannot be read in their place: for people to look at."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from recoup.damage import state_after
 from recoup.errors import EventUnreadable
 from recoup.kernel.policies import step_policy
 from recoup.kernel.whatif import REPLAYED, Kind, Policies, Replayed, differing_keys, replay
@@ -165,6 +166,7 @@ async def _replayed(ledger: Ledger, row: RunRow, bodies: Bodies, new: Policy) ->
     policies = await bodies.learn(events)
     first = events[0].payload
     assert isinstance(first, ev.RunSubmitted), f"run {row.run_id} does not begin with its submission"
+    state_after(row.run_id, events)  # raises for one that cannot follow those before it
     keys: set[str] = set()
     for step in first.plan.steps:
         old = policies(first.policy_digest)

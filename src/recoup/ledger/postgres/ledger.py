@@ -27,7 +27,7 @@ from recoup.ledger.postgres.queries import queries
 from recoup.ledger.postgres.reader import Reader
 from recoup.ledger.postgres.together import Together
 from recoup.ledger.postgres.writer import Writer
-from recoup.ledger.stored_rows import arrival_of, checkpoint_of, control_of
+from recoup.ledger.stored_rows import arrival_of, checkpoint_of, control_of, head_of
 from recoup.ledger.worker_rows import FORGOTTEN_S, decode_worker, encode_worker, wanting_row
 from recoup.model.events import Event
 from recoup.model.ids import Lease, ProcessIdentity, run_stream, workflow_stream
@@ -156,7 +156,7 @@ class PostgresLedger:
 
     async def heads(self, prefix: str = "") -> list[Head]:
         rows = await self._reader.rows("heads_from", {"prefix": prefix})
-        return [Head(name, seq, Instant(*at)) for name, seq, *at in rows]
+        return [head_of(row) for row in rows]
 
     async def claim(
         self,
