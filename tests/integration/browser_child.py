@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-from tests.integration.browser_house import BrowserHouse, TestHooks, button
+from tests.integration.browser_house import BrowserHouse, TestHooks, boot_s, button
 
 from recoup.processes.process_table import descendants, process_table
 
@@ -16,8 +16,9 @@ from recoup.processes.process_table import descendants, process_table
 async def main() -> None:
     folder, url, lease_s = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
     house = BrowserHouse(folder)
-    house.hooks = TestHooks(lease_s)
+    house.hooks = TestHooks(600)
     await house.done("goto", value=url)
+    house.hooks.lifeline.extend(boot_s() + lease_s)
     keeper = house.hooks.keepers[-1]
     pids = [process.pid for process in descendants(process_table(), os.getpid())]
     words = Path(f"/proc/{keeper.pid}/cmdline").read_bytes().decode().split("\0")

@@ -69,11 +69,16 @@ async def test_exporters_at_once_never_interleave(ledger: SqliteLedger, root: Pa
     assert not gaps(root)
 
 
+ROUNDS_MAX = 8
+"""An exporter that is not killed in time has done all: then it is tried again."""
+
+
 async def test_killed_exporters_lose_and_double_nothing(
     ledger: SqliteLedger, root: Path, start: Starter
 ) -> None:
     chance = random.Random(11)
-    for number in range(3):
+    early = 0
+    for number in range(ROUNDS_MAX):
         await ledger.append(facts(into(f"run:{number}", *(note("x" * 500) for _ in range(1_500)))))
         wanted = len(files(root)) + chance.randint(1, 40)
         children = [start("export") for _ in range(2)]
@@ -83,7 +88,10 @@ async def test_killed_exporters_lose_and_double_nothing(
         for child in children:
             child.kill()
             child.communicate()
-    assert (await verify(root, ledger)).events < 3 * 1_500, "none was killed before it had done all"
+        early += (await verify(root, ledger)).events < (number + 1) * 1_500
+        if early == 3:
+            break
+    assert early, "none was killed before it had done all"
     await export(ledger, root, START)
     await assert_holds_the_ledger(root, ledger)
 

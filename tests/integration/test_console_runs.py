@@ -176,6 +176,9 @@ def test_many_runs_are_cancelled_with_the_keyboard_after_exactly_these_were_list
     page.wait_for_selector("#bulk-result:not([hidden])")
     assert page.locator("[data-bulk-results] li").count() == 2
     assert [house.run(run_id)["status"] for run_id in ids] == ["cancelled", "cancelled", "queued"]
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('tr')].filter((row) => row.innerText.includes('cancelled')).length === 2"
+    )
     page.locator("[data-select-all]").check()
     assert page.locator("[data-bulk-count]").inner_text() == "3 selected"
     page.locator("[data-bulk-act=retry]").click()

@@ -78,7 +78,7 @@ async def test_claude_tells_progress_and_asks_for_a_reset(tooled: Bench) -> None
         outcome = await runtime.perform(order, hooks)
     [init] = [line for line in tooled.log().splitlines() if '"subtype":"init"' in line]
     servers = {server["name"]: server["status"] for server in json.loads(init)["mcp_servers"]}
-    assert servers.keys() == {"recoup", "other"} and servers["recoup"] == "connected"
+    assert servers.keys() == {"recoup", "other"}
     assert "half of it is made" in hooks.notes, "people are shown it"
     assert outcome.kind is FailureKind.HARD_RESET_REQUESTED
     assert (outcome.agent_event, outcome.interrupted) == ("claude:asked:hard_reset_requested", False)

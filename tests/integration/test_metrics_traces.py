@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import AsyncIterator, Sequence
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -268,6 +267,7 @@ def started(step_id: str, phase: str = "main") -> Payload:
 
 PROGRAM = """
 import sys
+import time
 from recoup.metrics.opening import open_metrics
 from recoup.model.events import Event, RunStarted, RunSucceeded
 from recoup.model.failure import Facts, FailureKind
@@ -282,7 +282,9 @@ facts = [
 ]
 for seq, fact in enumerate(facts, 1):
     metrics.event(Event("run:r1", seq, Instant(10**15 + seq, seq, "boot"), fact.TYPE, fact, b""))
+began_s = time.monotonic()
 metrics.close(float(sys.argv[1]))
+print(time.monotonic() - began_s)
 assert metrics.faults == 0, metrics.last_fault
 """
 
@@ -325,10 +327,9 @@ def test_spans_reach_a_collector_over_http() -> None:
 
 
 def test_a_collector_that_is_away_delays_the_end_for_a_moment_only_and_says_nothing() -> None:
-    began = time.monotonic()
     ended = run_program("http://127.0.0.1:9", 0.3)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
-    assert time.monotonic() - began < 8
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert float(ended.stdout) < 8, "the exporter itself would try for a minute"
 
 
 WITHOUT = """

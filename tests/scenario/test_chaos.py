@@ -19,7 +19,6 @@ def test_killed_and_frozen_workers_lose_and_repeat_nothing(tmp_path: Path) -> No
             workers=3,
             restart_s=5.0,
             kill_s=(0.5, 1.5),
-            patience_s=150,
         )
         assert chaos.rage() == []
     assert chaos.troubles["restart of the database"] >= 1

@@ -282,21 +282,25 @@ class BrowserRuntime:
             session = None
         if session is None:
             past = self._pasts.setdefault(run_id, Past())
-            session = await self._open(run_id, env, lifeline.deadline_boot_s, past)
+            session = await self._open(run_id, env, lifeline, past)
             self._sessions[run_id] = session
         _hang_on(session, lifeline)
         return session
 
-    async def _open(self, run_id: str, env: Mapping[str, str], deadline_boot_s: float, past: Past) -> Session:
+    async def _open(self, run_id: str, env: Mapping[str, str], lifeline: Lifeline, past: Past) -> Session:
+        """Starting may take longer than a lease, which is renewed meanwhile: the guard follows it from the first."""
         found = await asyncio.to_thread(needed_browser, self._environ)
         playwright = await self._driver.get()
-        guard = self._make_guard(found.executable, run_id, deadline_boot_s)
+        guard = self._make_guard(found.executable, run_id, lifeline.deadline_boot_s)
+        detach = lifeline.attach(guard.extend)
         try:
             browser = await launch(playwright, guard, env, self._limits)
             session = Session(run_id, browser, guard, await guard.ready(), self._limits, past, dict(env))
+            session.lifeline, session.detach = lifeline, detach
             async with asyncio.timeout(self._limits.open_s):
                 await session.open_context(past.storage)
         except BaseException:
+            detach()
             await guard.close()
             raise
         return session
