@@ -112,7 +112,7 @@ async def test_an_object_that_was_lost_after_it_was_acknowledged_is_noticed_befo
     """A store that says "stored" and stores nothing."""
     store.fault = "lose"
     with pytest.raises(DepotError, match="acknowledged"):
-        await parcels_in(hasty(depot)).send("checkpoint", b"head", BODY)
+        await parcels_in(depot).send("checkpoint", b"head", BODY)
 
 
 @pytest.mark.parametrize("fault", ["truncate", "alter", "cut", "500"])
