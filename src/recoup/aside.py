@@ -108,7 +108,8 @@ def _remove(path: Path) -> None:
         return
     import shutil  # brings every compression there is, and hardly any run needs it
 
-    shutil.rmtree(path, ignore_errors=True)
+    with suppress(RecursionError):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def open_to_append(path: Path, aside: Path | None = None) -> int:

@@ -271,10 +271,19 @@ def _changed_us(path: Path) -> float:
 
 
 def _removed(path: Path) -> int:
-    size_bytes = 0
-    for folder, _, files in os.walk(path):
-        for file in files:
-            with suppress(OSError):
-                size_bytes += Path(folder, file).lstat().st_size
+    size_bytes = _size_below(path)
     remove_tree(path)
+    return size_bytes
+
+
+def _size_below(path: Path) -> int:
+    """Of what can be reached by a path. os.walk recurses, and a step may have left folders deeper than it can."""
+    size_bytes, pending = 0, [str(path)]
+    while pending:
+        with suppress(OSError), os.scandir(pending.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(entry.path)
+                else:
+                    size_bytes += entry.stat(follow_symlinks=False).st_size
     return size_bytes
