@@ -198,7 +198,7 @@ def _has_heir(own: Path) -> bool:
 def _removed(own: Path) -> StateError:
     return StateError(
         f"files of run {own.parent.name} were removed while it was driven: {own} is gone",
-        hint="Was the state folder removed or unmounted? Put it back, then resume the run.",
+        hint=f"Was the state folder removed or unmounted? Put it back. Then: recoup resume {own.parent.name}",
     )
 
 

@@ -357,7 +357,7 @@ def _print_run(app: App, state: RunState, lease: LeaseRow | None, driven: bool) 
         click.echo(f"time      {seconds((until.wall_us - state.started_at.wall_us) / 1e6)} since it started")
     if lease is not None and lease.owner is not None:
         alive = app.world.census.is_alive(lease.owner)
-        words = {True: "alive", False: "dead: resume the run", None: "on another host"}[alive]
+        words = {True: "alive", False: f"dead: recoup resume {state.run_id}", None: "on another host"}[alive]
         words += ", and its lease has run out" if alive is not False and not driven else ""
         click.echo(f"driver    process {lease.owner.pid}, {words}")
     click.echo(f"files     {app.runs.files(state.run_id).root}")

@@ -16,7 +16,7 @@ from recoup.files.folders import make_folder
 from recoup.machine import FULL_ERRORS, LIMIT_ERRORS, TROUBLE_ERRORS
 
 GONE = ".gone-"
-DISK_FULL_HINT = "Free some space (or raise the quota), then resume the run."
+DISK_FULL_HINT = "Free some space (or raise the quota). Then: recoup resume RUN"
 
 _REFUSED = {errno.EACCES, errno.EPERM}
 
@@ -131,12 +131,10 @@ def _is_below(name: object, folder: Path) -> bool:
 
 def _hint(error: OSError) -> str:
     if error.errno in LIMIT_ERRORS:
-        return (
-            "Raise the limit on open files, processes or memory, or end what holds them. Then resume the run."
-        )
+        return "Raise the limit on open files, processes or memory, or end what holds them. Then: recoup resume RUN"
     if error.errno in _REFUSED:
         return _RIGHTS_HINT
-    return "See that the disk is sound and writable. Then resume the run."
+    return "See that the disk is sound and writable. Then: recoup resume RUN"
 
 
 _RIGHTS_HINT = "Give this user the right to do that, or set RECOUP_HOME to a folder that is writable."

@@ -375,7 +375,7 @@ def _workspace_status(root: bytes) -> os.stat_result:
 def ruined(root: bytes, why: str | None) -> WorkspaceRuined:
     return WorkspaceRuined(
         f"the workspace cannot be stored: {os.fsdecode(root)}: {why}",
-        hint="Resume the run: it restores the last checkpoint.",
+        hint="The last checkpoint is restored by: recoup resume RUN",
     )
 
 

@@ -300,7 +300,7 @@ class GitWorkspaces:
             if self.path(number).exists():
                 raise WorkspaceError(
                     f"an old workspace cannot be removed: {self.path(number)}",
-                    hint="Remove it by hand, then resume the run.",
+                    hint="Remove it by hand. Then: recoup resume RUN",
                 )
         self._layout.discard(self._layout.pointer)
         self._ids.clear()
