@@ -108,7 +108,8 @@ def _remove(path: Path) -> None:
         return
     import shutil  # brings every compression there is, and hardly any run needs it
 
-    shutil.rmtree(path, ignore_errors=True)
+    with suppress(RecursionError):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def open_to_append(path: Path, aside: Path | None = None) -> int:
@@ -197,7 +198,7 @@ def _has_heir(own: Path) -> bool:
 def _removed(own: Path) -> StateError:
     return StateError(
         f"files of run {own.parent.name} were removed while it was driven: {own} is gone",
-        hint="Was the state folder removed or unmounted? Put it back, then resume the run.",
+        hint=f"Was the state folder removed or unmounted? Put it back. Then: recoup resume {own.parent.name}",
     )
 
 

@@ -38,13 +38,18 @@ Each says what happened, where, and what to do next.
 from __future__ import annotations
 
 import errno
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import ClassVar, Final
 
 import msgspec
 
 EXIT_TROUBLE: Final = 75
 """EX_TEMPFAIL: the machine or the database is at fault, and a retry may work."""
+
+
+_COMMAND = re.compile(r"\b(recoup (?:resume|show)) RUN\b")
 
 
 class RecoupError(Exception):
@@ -58,13 +63,18 @@ class RecoupError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.run_id: str | None = None
+        """The run that it stopped, where that is known: what to do names it in the place of RUN."""
 
     @property
     def what_to_do(self) -> str:
-        return self.hint or self.advice
+        return self._about_the_run(self.hint or self.advice)
 
     def __str__(self) -> str:
-        return f"{self.message}\n{self.hint}" if self.hint else self.message
+        return f"{self.message}\n{self._about_the_run(self.hint)}" if self.hint else self.message
+
+    def _about_the_run(self, words: str) -> str:
+        return words if self.run_id is None else _COMMAND.sub(rf"\1 {self.run_id}", words)
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -141,7 +151,7 @@ class SettingsError(RecoupError):
 
 class WorkspaceError(RecoupError):
     exit_code = 3
-    advice = "See that the source and the state folder can be used: recoup doctor; then resume the run."
+    advice = "See that the source and the state folder can be used: recoup doctor. Then: recoup resume RUN"
 
 
 class WorkspaceRuined(WorkspaceError):
@@ -155,7 +165,9 @@ class MachineTrouble(WorkspaceError):
     source, and it may work later."""
 
     exit_code = EXIT_TROUBLE
-    advice = "Check the disk, the memory and the limits of this machine: recoup doctor; then resume the run."
+    advice = (
+        "Check the disk, the memory and the limits of this machine: recoup doctor. Then: recoup resume RUN"
+    )
 
 
 class CheckpointBroken(WorkspaceError):
@@ -165,19 +177,19 @@ class CheckpointBroken(WorkspaceError):
 
 class StateError(RecoupError):
     exit_code = EXIT_TROUBLE
-    advice = "See that the state folder can be used and has room: recoup doctor; then resume the run."
+    advice = "See that the state folder can be used and has room: recoup doctor. Then: recoup resume RUN"
 
     @classmethod
     def of(cls, error: OSError) -> StateError:
         where = f" ({error.filename})" if error.filename else ""
         return cls(
             f"the state folder cannot be used: {error.strerror or error}{where}",
-            hint=f"{hint_for(error)} Then resume the run.",
+            hint=f"{hint_for(error)} Then: recoup resume RUN",
         )
 
 
 class DepotError(StateError):
-    advice = "See that RECOUP_EVIDENCE or the database can be reached and has room; then resume the run."
+    advice = "See that RECOUP_EVIDENCE or the database can be reached and has room. Then: recoup resume RUN"
 
 
 class LearningError(StateError):
@@ -194,7 +206,7 @@ class VersionDamaged(LearningError):
 
 class KeeperError(RecoupError):
     exit_code = EXIT_TROUBLE
-    advice = "See that this machine can keep processes: recoup doctor; then resume the run."
+    advice = "See that this machine can keep processes: recoup doctor. Then: recoup resume RUN"
 
 
 class DispatchError(RecoupError):
@@ -255,6 +267,16 @@ class Conflict(LedgerError):
 
 class LeaseLost(LedgerError):
     advice = "Another driver goes on with the run: recoup show RUN"
+
+
+@contextmanager
+def about_run(run_id: str) -> Iterator[None]:
+    """Whatever is raised here says what to do about this run."""
+    try:
+        yield
+    except RecoupError as error:
+        error.run_id = error.run_id or run_id
+        raise
 
 
 def is_trouble(error: BaseException) -> bool:

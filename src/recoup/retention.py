@@ -55,6 +55,8 @@ class Pruned(msgspec.Struct, rename="camel"):
     runs: int = 0
     events: int = 0
     folders: int = 0
+    folders_left: int = 0
+    """Of which something could not be removed."""
     parcels: int = 0
     evidence: int = 0
     bytes: int = 0
@@ -93,6 +95,7 @@ class Retention:
         self._clock = clock
         self._parcels = parcels
         self._alone = alone
+        self._left: set[Path] = set()
 
     async def due(self, before_us: int, limit: int) -> list[EndedRun]:
         """What would be forgotten. Nothing is changed."""
@@ -169,11 +172,12 @@ class Retention:
         return cited
 
     async def _remove_belongings(self, run_id: str, pruned: Pruned) -> None:
-        await self._remove_folder(self._runs / run_id, pruned)
+        whose = f"the record of run {run_id} is pruned, but its files"
+        await self._remove_folder(self._runs / run_id, whose, pruned)
         if self._parcels is not None:
             pruned.parcels += await self._parcels.remove_run(run_id)
 
-    async def _remove_folder(self, path: Path, pruned: Pruned) -> None:
+    async def _remove_folder(self, path: Path, whose: str, pruned: Pruned) -> None:
         try:
             if path.is_dir():
                 pruned.bytes += await asyncio.to_thread(_removed, path)
@@ -181,12 +185,20 @@ class Retention:
         except FileNotFoundError:
             return  # somebody else prunes here, too
         except OSError as error:
-            pruned.problem(f"{path} cannot be removed: {error.strerror or error}")
+            left = _top_of(error, path)
+            self._left.add(left)
+            pruned.folders_left += 1
+            pruned.problem(
+                f"{whose} at {left} could not be removed: {error.strerror or error} ({error.filename}). "
+                "Make them removable (immutable files: chattr -R -i), then delete that folder."
+            )
 
     async def _remove_orphans(self, before_us: int, pruned: Pruned, told: Told) -> None:
         for name in self.orphans(before_us):
+            if self._runs / name in self._left:
+                continue
             if name.startswith(GONE) or not (name.startswith(".") or await self._is_known(name)):
-                await self._remove_folder(self._runs / name, pruned)
+                await self._remove_folder(self._runs / name, "files of a pruned run", pruned)
                 told(f"{pruned.folders} folders removed")
 
     async def _is_known(self, run_id: str) -> bool:
@@ -264,6 +276,12 @@ def _handles(text: bytes) -> set[str]:
     return {found.decode() for found in _HANDLE.findall(text)} if b"sha256:" in text else set()
 
 
+def _top_of(error: OSError, path: Path) -> Path:
+    """Where what is left of a folder lies: it may have been moved beside its old place before it was emptied."""
+    named = Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else path
+    return path.parent / named.relative_to(path.parent).parts[0] if path.parent in named.parents else path
+
+
 def _changed_us(path: Path) -> float:
     with suppress(OSError):
         return max(found.stat().st_mtime for found in (path, path / "private") if found.exists()) * 1e6
@@ -271,10 +289,19 @@ def _changed_us(path: Path) -> float:
 
 
 def _removed(path: Path) -> int:
-    size_bytes = 0
-    for folder, _, files in os.walk(path):
-        for file in files:
-            with suppress(OSError):
-                size_bytes += Path(folder, file).lstat().st_size
+    size_bytes = _size_below(path)
     remove_tree(path)
+    return size_bytes
+
+
+def _size_below(path: Path) -> int:
+    """Of what can be reached by a path. os.walk recurses, and a step may have left folders deeper than it can."""
+    size_bytes, pending = 0, [str(path)]
+    while pending:
+        with suppress(OSError), os.scandir(pending.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(entry.path)
+                else:
+                    size_bytes += entry.stat(follow_symlinks=False).st_size
     return size_bytes

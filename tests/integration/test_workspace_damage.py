@@ -26,6 +26,24 @@ def workspaces(tmp_path: Path) -> GitWorkspaces:
     return GitWorkspaces(tmp_path / "run")
 
 
+async def test_a_checkpoint_with_paths_too_long_for_its_new_place_is_broken_and_leaves_nothing(
+    tmp_path: Path, repository: Path, workspaces: GitWorkspaces
+) -> None:
+    await workspaces.create(GitSource(str(repository)))
+    folder = workspaces.path(1).joinpath(*["n" * 199] * 14)
+    folder.mkdir(parents=True)
+    (folder / "file").write_text("deep")
+    snapshot = await workspaces.snapshot(1)
+    assert await workspaces.restore(snapshot) == 2
+    moved = tmp_path.joinpath(*["d" * 199] * 6)
+    moved.mkdir(parents=True)
+    (tmp_path / "run").rename(moved / "run")
+    there = GitWorkspaces(moved / "run")
+    with pytest.raises(CheckpointBroken, match="too long"):
+        await there.restore(snapshot)
+    assert not any((moved / "run" / ".aside").iterdir())
+
+
 class Damaged:
     """A store with loose objects, which can be damaged one by one."""
 

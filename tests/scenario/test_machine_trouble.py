@@ -38,8 +38,10 @@ def test_a_run_whose_git_was_killed_can_be_resumed(cli: Cli, repo: Path, tmp_pat
     plan = cli.plan(PLAN.format(repo=repo))
     first = cli("run", plan)
     assert first.code == 75, first.err
-    assert "it was killed" in first.err and "resume" in first.err
     (run,) = cli("runs", "--json").json
+    assert "it was killed" in first.err
+    assert f"Then: recoup resume {run['runId']}\n" in first.err
+    assert run["reason"].endswith(f"Then: recoup resume {run['runId']}")
     assert run["status"] not in ("failed", "succeeded")
     assert cli("resume", run["runId"]).code == 0
     (run,) = cli("runs", "--json").json

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from tests.scenario.conftest import Cli
+import pytest
+from tests.scenario.conftest import Cli
 
 PLAN = """
     version: 1
@@ -49,3 +51,55 @@ def test_what_ended_a_moment_ago_is_not_forgotten_by_a_slip(cli: Cli) -> None:
         refused = cli("prune", "--older-than", age)
         assert refused.code == 2
         assert word in refused.err
+
+
+@pytest.fixture
+def immutable(cli: Cli) -> Iterator[str]:
+    """A run of whose files one cannot be removed, not even by root."""
+    run_id: str = cli("run", cli.plan(PLAN), "--json").document["runId"]
+    log = cli.run_dir(run_id) / "artifacts" / "logs" / "steps" / "step-0000.log"
+    done = subprocess.run(["chattr", "+i", log], capture_output=True, check=False)
+    if done.returncode != 0:
+        pytest.skip("no file can be made immutable here")
+    yield run_id
+    subprocess.run(["chattr", "-R", "-f", "-i", cli.home / "runs"], check=False)
+
+
+def left_behind(cli: Cli) -> Path:
+    (folder,) = (cli.home / "runs").iterdir()
+    return folder
+
+
+def test_a_run_whose_files_cannot_be_removed_is_pruned_and_what_is_left_is_named(
+    cli: Cli, immutable: str
+) -> None:
+    done = cli("prune", "--older-than", "1ms", "--force")
+    assert done.code == 1
+    assert "1 folder left" in done.out
+    assert "no run begins" in cli("show", immutable).err
+    left = left_behind(cli)
+    (file,) = (path for path in left.rglob("*") if path.is_file())
+    (problem,) = done.err.splitlines()
+    assert problem.startswith(f"recoup: the record of run {immutable} is pruned, but its files at {left} ")
+    assert f"Operation not permitted ({file})" in problem
+    assert "then delete that folder" in problem
+
+    again = cli("prune", "--older-than", "1ms", "--force", "--json")
+    assert again.code == 1
+    assert (again.json["runs"], again.json["folders"], again.json["foldersLeft"]) == (0, 0, 1)
+    (problem,) = again.json["problems"]
+    assert problem.startswith(f"files of a pruned run at {left_behind(cli)} ")
+
+    subprocess.run(["chattr", "-R", "-i", left_behind(cli)], check=True)
+    freed = cli("prune", "--older-than", "1ms", "--force", "--json")
+    assert (freed.code, freed.json["folders"], freed.json["foldersLeft"]) == (0, 1, 0)
+    assert not any((cli.home / "runs").iterdir())
+
+
+def test_a_folder_that_cannot_be_moved_away_is_named_where_it_is(cli: Cli, immutable: str) -> None:
+    subprocess.run(["chattr", "+i", cli.run_dir(immutable)], check=True)
+    done = cli("prune", "--older-than", "1ms", "--force")
+    assert done.code == 1
+    assert left_behind(cli) == cli.run_dir(immutable)
+    assert done.err.count(f"its files at {cli.run_dir(immutable)} could not be removed") == 1
+    assert len(done.err.splitlines()) == 1

@@ -218,10 +218,26 @@ def test_an_event_of_a_workflow_that_cannot_be_read_stops_that_workflow_alone(
     modes = {one["workflow"]: one for one in cli("mode", "--json").json}
     assert (modes["alpha"]["mode"], modes["beta"]["mode"]) == ("unreadable", "running")
     assert modes["alpha"]["unreadable"]["seq"] >= 1
-    refused = cli("run", cli.plan(ALPHA, "a.yaml"))
-    assert refused.code != 0
-    assert ("workflow:alpha" in refused.err, "Traceback" in refused.err) == (True, False)
+    for refused in (cli("run", cli.plan(ALPHA, "a.yaml")), cli("resume", "last")):
+        assert refused.code == 1
+        assert "Traceback" not in refused.err
+        assert "event 1 of workflow:alpha" in refused.err
+        assert "Upgrade Recoup" in refused.err
+    refused = cli("run", cli.plan(ALPHA, "a.yaml"), "--json")
+    assert (refused.code, refused.document["exitCode"]) == (1, 1)
     assert cli("run", cli.plan(GAMMA, "c.yaml")).code == 5
+
+
+def test_a_worker_leaves_the_runs_of_a_workflow_that_cannot_be_read_alone(
+    whole: Home, damaged: Callable[[int, str, bytes], Cli]
+) -> None:
+    number = next(number for number, stream in places(whole.cli.home) if stream == "workflow:alpha")
+    cli = damaged(number, "truncated", b"")
+    other = cli("submit", cli.plan(GAMMA.replace("gamma", "delta"), "d.yaml")).out.strip()
+    done = cli("worker", "--until-idle", timeout=120)
+    assert done.code == 0, done.err
+    assert "left alone: event 1 of workflow:alpha" in done.err
+    assert {one["runId"]: one["status"] for one in cli("runs", "--json").json}[other] == "waiting"
 
 
 def test_an_unreadable_policy_stops_what_would_act_on_it_until_a_newer_one_follows(

@@ -62,6 +62,32 @@ def test_the_advice_of_a_kind_is_not_part_of_its_text() -> None:
     assert str(errors.CheckpointBroken("the manifest is missing")) == "the manifest is missing"
 
 
+def test_what_to_do_names_the_run_where_it_is_known() -> None:
+    trouble = errors.MachineTrouble("the disk is full", hint="Free some space. Then: recoup resume RUN")
+    assert trouble.what_to_do.endswith("recoup resume RUN")
+    for error, words in ((trouble, "recoup resume r1"), (errors.LeaseLost("lost"), "recoup show r1")):
+        with pytest.raises(RecoupError) as raised, errors.about_run("r1"):
+            raise error
+        assert raised.value.what_to_do.endswith(words)
+    assert str(trouble) == "the disk is full\nFree some space. Then: recoup resume r1"
+
+
+def test_the_innermost_run_is_the_one_that_is_named() -> None:
+    with pytest.raises(RecoupError) as raised, errors.about_run("outer"), errors.about_run("inner"):
+        raise errors.LeaseLost("lost")
+    assert raised.value.what_to_do.endswith("recoup show inner")
+
+
+def test_every_hint_about_resuming_can_name_the_run() -> None:
+    vague = [
+        f"{path}:{call.lineno}"
+        for path, call, _ in all_made()
+        for one in call.keywords
+        if one.arg == "hint" and "resume the run" in ast.unparse(one.value).lower()
+    ]
+    assert not vague, f"say it as `recoup resume RUN`: {vague}"
+
+
 @pytest.mark.parametrize("kind", ERRORS.values(), ids=ERRORS.keys())
 def test_the_tree_in_the_docstring_is_the_tree(kind: type[RecoupError]) -> None:
     assert kind.__name__ in (errors.__doc__ or "")

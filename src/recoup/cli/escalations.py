@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from recoup.cli.output import json_option, print_json, with_app
+from recoup.kernel.wording import one_line
 
 if TYPE_CHECKING:
     from recoup.app import App
@@ -129,4 +130,4 @@ def _move(ctx: click.Context, as_json: bool, move: Callable[[Inbox, str], Awaita
 def _line(one: dict[str, Any]) -> str:
     whose = f"run {one['runId']}" if one["source"] == "run" else f"probe {one['probe_id']}"
     state = f"{one['state']} to {one['assignee']}" if one["state"] == "assigned" else one["state"]
-    return f"{one['raisedAt'][:16]}Z  {one['id']}  {state}  {whose}: {one['reason']}"
+    return one_line(f"{one['raisedAt'][:16]}Z  {one['id']}  {state}  {whose}: {one['reason']}")

@@ -15,6 +15,7 @@ from recoup.cli.completing import complete_run
 from recoup.cli.look import shown
 from recoup.cli.output import json_option, print_json, with_app
 from recoup.errors import NotFound, RecoupError, SettingsError, StateError, UsageError
+from recoup.kernel.wording import one_line
 
 if TYPE_CHECKING:
     from recoup.app import App
@@ -368,10 +369,11 @@ def _document(heal: Heal) -> dict[str, Any]:
 def _print_line(heal: Heal) -> None:
     one, fact = heal.reviewed, heal.fact
     proof = "verified" if fact.verified else "unverified"
-    click.echo(
+    row = (
         f"{one.state.value:<9} {heal.name}  {one.at.iso()[:16].replace('T', ' ')}  {heal.workflow}: "
         f"{_taken(heal)} for {fact.target}, {proof}, {fact.confidence:.0%} sure"
     )
+    click.echo(one_line(row))
 
 
 def print_heal(heal: Heal, diff: str, problem: str, pictures: list[str]) -> None:
@@ -381,7 +383,7 @@ def print_heal(heal: Heal, diff: str, problem: str, pictures: list[str]) -> None
     one, fact = heal.reviewed, heal.fact
     click.echo(f"heal      {heal.name}")
     click.echo(f"workflow  {heal.workflow}")
-    said = f" {_who(one.word)}: {shown(one.word.reason)}" if one.word else ""
+    said = f" {_who(one.word)}: {one_line(one.word.reason)}" if one.word else ""
     click.echo(f"state     {one.state.value}{said}")
     click.echo(f"target    {fact.target}")
     proof = "verified by what the step expects" if fact.verified else "unverified: nothing proved it"

@@ -15,6 +15,7 @@ from recoup.cli.completing import complete_run, complete_step
 from recoup.cli.output import json_option, print_json, seconds, with_app, write_line
 from recoup.errors import EventUnreadable, NotFound, UsageError
 from recoup.files.named import read_named
+from recoup.kernel.wording import one_line
 from recoup.model.failure import FailureClass
 from recoup.model.ids import run_stream
 from recoup.model.run import RunStatus
@@ -122,7 +123,8 @@ async def _reason_words(app: App, row: RunRow) -> str:
     unreadable = await app.runs.unreadable(row)
     if unreadable is not None:
         return f"{unreadable_words(unreadable)}: recoup show {row.run_id}"
-    return row.reason if len(row.reason) <= _REASON_MAX else row.reason[: _REASON_MAX - 1] + "…"
+    reason = one_line(row.reason)
+    return reason if len(reason) <= _REASON_MAX else reason[: _REASON_MAX - 1] + "…"
 
 
 async def _listed(app: App, wanted: RunFilter, limit: int) -> list[RunRow]:
@@ -197,7 +199,8 @@ def events(ctx: click.Context, run_name: str, follow: bool, after: int, as_json:
         line = line_of(event)
         words = line.text if line else ""
         words = words if event.unreadable is None else f"cannot be read: {event.unreadable}"
-        write_line(sys.stdout, f"{event.seq:>5}  {event.at.iso()[:19]}Z  {event.type:<28} {words}")
+        row = f"{event.seq:>5}  {event.at.iso()[:19]}Z  {event.type:<28} {words}"
+        write_line(sys.stdout, one_line(row))
 
     async def work(app: App) -> None:
         run_id = await app.runs.find(run_name)
@@ -290,9 +293,9 @@ def print_ledger(document: dict[str, Any]) -> None:
         name = f"{_MARKS[step['verdict']]} {step['stepIndex']:>3}  {step['stepId']:<24}"
         click.echo(f"  {name} {verdict:<11} {tries:<11} {tree}".rstrip())
         if step["invalidationReason"]:
-            click.echo(f"         {step['invalidationReason']}")
+            click.echo(f"         {one_line(step['invalidationReason'])}")
     if edge:
-        click.echo(f"frontier: {edge['stepId']} ({edge['reason']})")
+        click.echo(f"frontier: {edge['stepId']} ({one_line(edge['reason'])})")
 
 
 def shown(text: str) -> str:
@@ -341,7 +344,7 @@ def _print_run(app: App, state: RunState, lease: LeaseRow | None, driven: bool) 
     if state.parent_run_id:
         click.echo(f"parent    {state.parent_run_id}")
     if state.reason:
-        click.echo(f"reason    {state.reason}")
+        click.echo(f"reason    {_indented(state.reason)}")
     if state.unreadable is not None:
         click.echo(f"trouble   {unreadable_words(state.unreadable)}; what follows ends before it")
     if state.failure_class:
@@ -354,7 +357,7 @@ def _print_run(app: App, state: RunState, lease: LeaseRow | None, driven: bool) 
         click.echo(f"time      {seconds((until.wall_us - state.started_at.wall_us) / 1e6)} since it started")
     if lease is not None and lease.owner is not None:
         alive = app.world.census.is_alive(lease.owner)
-        words = {True: "alive", False: "dead: resume the run", None: "on another host"}[alive]
+        words = {True: "alive", False: f"dead: recoup resume {state.run_id}", None: "on another host"}[alive]
         words += ", and its lease has run out" if alive is not False and not driven else ""
         click.echo(f"driver    process {lease.owner.pid}, {words}")
     click.echo(f"files     {app.runs.files(state.run_id).root}")
@@ -364,6 +367,11 @@ def _print_run(app: App, state: RunState, lease: LeaseRow | None, driven: bool) 
         for handle in step.evidence:
             click.echo(f"evidence  {step.step_id}: recoup show {state.run_id} --evidence {handle[:19]}")
     click.echo(f"next      {_advice(state, driven)}")
+
+
+def _indented(text: str) -> str:
+    """Of more than one line, below its beginning: the others would look like fields of their own."""
+    return text.replace("\n", "\n" + " " * len("reason    "))
 
 
 def _advice(state: RunState, driven: bool) -> str:

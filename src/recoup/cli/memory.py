@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from recoup.cli.output import json_option, print_json, with_app
+from recoup.kernel.wording import one_line
 
 if TYPE_CHECKING:
     from recoup.app import App
@@ -53,7 +54,7 @@ def show(ctx: click.Context, workflow: str, as_json: bool) -> None:
             return 0
         for one in known:
             tried = one.successes + one.failures
-            click.echo(f"{one.step_id}: {one.element}, right {one.successes} of {tried} times")
+            click.echo(one_line(f"{one.step_id}: {one.element}, right {one.successes} of {tried} times"))
         if not known:
             click.echo(f"{workflow} has learned nothing yet", err=True)
         return 0
@@ -109,7 +110,7 @@ def diff(ctx: click.Context, workflow: str, old: str, new: str | None, as_json: 
             return 0
         for one in found:
             tried = f"right {one.successes} of {one.successes + one.failures} times"
-            click.echo(f"{_SIGNS[one.kind]} {one.step_id}: {one.element}, {tried}, by {one.origin}")
+            click.echo(one_line(f"{_SIGNS[one.kind]} {one.step_id}: {one.element}, {tried}, by {one.origin}"))
         if not found:
             click.echo("nothing differs", err=True)
         return 0
@@ -171,4 +172,4 @@ def _version_line(one: dict[str, Any]) -> str:
     here = "  (current)" if one["current"] else ""
     known = f"{one['entries']} known"
     line = f"{one['version_id']}  {one['created_at'][:19]}Z  {known}, success {before} before, {after} after{here}"
-    return f"{line}\n  damaged on this machine: {one['trouble']}" if one["trouble"] else line
+    return f"{line}\n  damaged on this machine: {one_line(one['trouble'])}" if one["trouble"] else line

@@ -9,6 +9,7 @@ import click
 
 from recoup.cli.output import json_option, print_json, with_app
 from recoup.errors import NotFound, UsageError
+from recoup.kernel.wording import one_line
 
 if TYPE_CHECKING:
     from recoup.app import App
@@ -131,7 +132,8 @@ async def _list(app: App, as_json: bool) -> int:
         return 0
     for document in documents:
         until = f" until {document['until'][:19]}Z" if document["until"] else ""
-        click.echo(f"{document['mode']:<12} {_name(document)}{until}  {document['reason']}".rstrip())
+        row = f"{document['mode']:<12} {_name(document)}{until}  {document['reason']}"
+        click.echo(one_line(row).rstrip())
     if not documents:
         click.echo("no workflow has run here yet", err=True)
     return 0
@@ -147,7 +149,7 @@ def _print(document: dict[str, Any]) -> None:
         ("until", document["until"]),
     ):
         if value:
-            click.echo(f"  {label:<10} {value}")
+            click.echo(one_line(f"  {label:<10} {value}"))
     if document["halfOpen"]:
         click.echo(
             "  probing    the quarantine is over; it ends when a step passes, and begins anew when one fails"

@@ -9,6 +9,7 @@ import click
 
 from recoup.cli.output import print_json, write_line
 from recoup.errors import UsageError
+from recoup.kernel.wording import one_line
 
 if TYPE_CHECKING:
     from recoup.kernel.reuse import Reuse, StepReuse
@@ -31,7 +32,7 @@ def print_preview(reuse: Reuse, *, as_json: bool) -> None:
     click.echo(f"run {reuse.run_id}: {reuse.count} of {len(reuse.steps)} steps would be reused")
     for step in reuse.steps:
         sign, verb = ("✓", "reused") if step.reused else ("▶", "runs")
-        click.echo(f"  {sign} {step.step_index:>3}  {step.step_id:<24} {verb:<7} {step.reason}")
+        click.echo(one_line(f"  {sign} {step.step_index:>3}  {step.step_id:<24} {verb:<7} {step.reason}"))
 
 
 def say_preview(reuse: Reuse, *, quiet: bool) -> None:
@@ -45,7 +46,7 @@ def say_preview(reuse: Reuse, *, quiet: bool) -> None:
     line += f": {_names(kept)}" if kept else ""
     line += f"; begins at {rest[0].step_id}: {rest[0].reason}" if rest else "; nothing is left to run"
     line += f"; then {_names(rest[1:])}" if rest[1:] else ""
-    write_line(sys.stderr, line)
+    write_line(sys.stderr, one_line(line))
 
 
 def _names(steps: tuple[StepReuse, ...] | list[StepReuse]) -> str:

@@ -16,6 +16,7 @@ import click
 
 from recoup.cli.output import json_option, print_json, settings_of, with_app, write_line
 from recoup.errors import InvalidProbe, NotFound, UsageError
+from recoup.kernel.wording import one_line
 
 if TYPE_CHECKING:
     from recoup.app import App
@@ -130,7 +131,7 @@ def status(ctx: click.Context, probe_name: str | None, as_json: bool) -> None:
             print_json(document)
             return
         for line in (*status_lines(document), *_printed(settings_of(ctx).home, document)):
-            click.echo(line)
+            click.echo(one_line(line))
 
     with_app(ctx, work)
 
@@ -170,8 +171,8 @@ def events(
         if as_json:
             print_json(probe_line(event))
         else:
-            words = words_of(event)
-            write_line(sys.stdout, f"{event.seq:>6}  {event.at.iso()[:19]}Z  {event.type:<20} {words}")
+            row = f"{event.seq:>6}  {event.at.iso()[:19]}Z  {event.type:<20} {words_of(event)}"
+            write_line(sys.stdout, one_line(row))
 
     async def work(app: App) -> None:
         operators, after = app.probe_operators(), 0

@@ -11,6 +11,7 @@ from typing import Any
 from recoup.cli.output import print_json, seconds, write_line
 from recoup.cli.worker import Announcer
 from recoup.kernel.probe_documents import probe_line
+from recoup.kernel.wording import one_line
 from recoup.model import events as ev
 from recoup.model.events import Event
 from recoup.model.probe import Phase, ProbeConfig
@@ -99,7 +100,7 @@ def status_lines(document: dict[str, Any]) -> Iterator[str]:
 
 
 def _plain(event: Event) -> None:
-    write_line(sys.stderr, f"[{event.at.iso()[11:19]}] {words_of(event)}")
+    write_line(sys.stderr, one_line(f"[{event.at.iso()[11:19]}] {words_of(event)}"))
 
 
 class _Table:

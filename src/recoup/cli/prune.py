@@ -115,9 +115,10 @@ def _print_pruned(pruned: Pruned, exported: int | None, as_json: bool) -> None:
         print_json(document)
         return
     parcels = f", {_count(pruned.parcels, 'object')} in the depot" if pruned.parcels else ""
+    left = f", {_count(pruned.folders_left, 'folder')} left" if pruned.folders_left else ""
     click.echo(
         f"{_count(pruned.runs, 'run')} with {_count(pruned.events, 'event')} forgotten; removed "
-        f"{_count(pruned.folders, 'folder')}, {_count(pruned.evidence, 'piece')} of evidence{parcels}: "
+        f"{_count(pruned.folders, 'folder')}{left}, {_count(pruned.evidence, 'piece')} of evidence{parcels}: "
         f"{_size(pruned.bytes)} on this disk"
     )
     for problem in pruned.problems:

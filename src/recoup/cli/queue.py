@@ -8,6 +8,7 @@ import click
 
 from recoup.cli.completing import complete_run
 from recoup.cli.output import json_option, print_json, seconds, with_app
+from recoup.kernel.wording import one_line
 
 if TYPE_CHECKING:
     from recoup.app import App
@@ -80,6 +81,6 @@ def _print(document: dict[str, Any]) -> None:
     if document["deadLetters"]:
         click.echo("\ndead letters (try one again: recoup queue retry RUN):")
     for one in document["deadLetters"]:
-        click.echo(f"  {one['runId']}  {one['workflow']}  {one['reason'][:100]}")
+        click.echo(f"  {one['runId']}  {one['workflow']}  {one_line(one['reason'])[:100]}")
     if document["moreDeadLetters"]:
         click.echo("  and more: recoup runs --status dead_letter")

@@ -242,6 +242,7 @@ async def drive(app: App, before: RunState, *, as_json: bool, quiet: bool) -> in
 
     adopt()
     drivers: list[Driver] = []
+    stopped_by: RecoupError | None = None
     with progress(before, as_json=as_json, quiet=quiet) as watcher, _interruptible(drivers):
         try:
             state = await app.driving.drive(before.run_id, watcher, drivers.append)
@@ -250,13 +251,14 @@ async def drive(app: App, before: RunState, *, as_json: bool, quiet: bool) -> in
                 raise
             print_error(error)
             state = drivers[0].state
+            stopped_by = None if drivers[0].interrupting else error
     for words in await app.wind_up(state):
         write_line(sys.stderr, f"note: {words}")
+    code = exit_code(state) if stopped_by is None else stopped_by.exit_code
     if as_json:
-        print_json(run_document(state))
+        print_json({**run_document(state), "exitCode": code})
     else:
         _print_result(app, state)
-    code = exit_code(state)
     return 1 if code is None else code
 
 

@@ -9,6 +9,7 @@ import click
 
 from recoup.cli.output import json_option, print_json, seconds, with_app
 from recoup.errors import UsageError
+from recoup.kernel.wording import one_line
 
 if TYPE_CHECKING:
     from recoup.app import App
@@ -165,7 +166,8 @@ def _print_modes(found: WhatIf) -> None:
             ("wouldNotHaveBegun", "would not have been"),
         ):
             for change in mode[key][:_LISTED_MAX]:
-                click.echo(f"  {words} {change['mode']} at {change['at'][:19]}Z: {change['reason']}")
+                line = f"  {words} {change['mode']} at {change['at'][:19]}Z: {change['reason']}"
+                click.echo(one_line(line))
             if len(mode[key]) > _LISTED_MAX:
                 click.echo(f"  and {len(mode[key]) - _LISTED_MAX} more")
         if mode["attemptsBlocked"]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Generic, Self, TypeVar
 import click
 
 from recoup.cli.output import json_option, print_json, seconds, with_app, write_line
+from recoup.kernel.wording import one_line
 
 if TYPE_CHECKING:
     from recoup.app import App
@@ -181,7 +182,9 @@ def _line(one: SeenWorker, late_s: float) -> str:
     line = f"{row.worker_id:<32} {worker_state(one, late_s):<9} {load:>7}  {what}  seen {seconds(one.silent_s)} ago"
     if wrong := clock_words(row.clock_ahead_s):
         line = f"{line}  {wrong} of the database's: set it right"
-    return f"{line}\n    takes no runs until a probe write works: {row.trouble}" if row.trouble else line
+    if row.trouble:
+        return f"{one_line(line)}\n    takes no runs until a probe write works: {one_line(row.trouble)}"
+    return one_line(line)
 
 
 def _tell(notice: Notice, as_json: bool) -> None:
@@ -192,7 +195,8 @@ def _tell(notice: Notice, as_json: bool) -> None:
     run = f" {notice.run_id}" if notice.run_id else ""
     workflow = f" ({notice.workflow})" if notice.workflow else ""
     took = f" after {seconds(notice.seconds)}" if notice.seconds is not None else ""
-    write_line(sys.stderr, f"{when}  {notice.event:<8}{run}{workflow}{took}  {notice.words}")
+    line = f"{when}  {notice.event:<8}{run}{workflow}{took}  {notice.words}"
+    write_line(sys.stderr, one_line(line))
 
 
 def _drain(one: Worker, within_s: float) -> Callable[[int], None]:

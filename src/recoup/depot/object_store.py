@@ -94,7 +94,7 @@ class ObjectStoreDepot:
         except Exception as error:  # noqa: BLE001 every library behind fsspec has errors of its own
             raise DepotError(
                 f"the depot at {self._scheme}:// cannot be used: {_said(error, self._url)}",
-                hint="See RECOUP_EVIDENCE and the rights of this machine there, then resume the run.",
+                hint="See RECOUP_EVIDENCE and the rights of this machine there. Then: recoup resume RUN",
             ) from None
 
     def _open(self) -> tuple[Any, str]:
@@ -116,7 +116,7 @@ def _must_be_there(files: Any, path: str, name: str, size_bytes: int) -> None:
         found = "does not have it" if stored_bytes is None else f"has {stored_bytes} of {size_bytes} bytes"
         raise DepotError(
             f"the depot acknowledged {name} and {found}",
-            hint="See to the store that RECOUP_EVIDENCE names, then resume the run.",
+            hint="See to the store that RECOUP_EVIDENCE names. Then: recoup resume RUN",
         )
 
 

@@ -48,7 +48,7 @@ class PatientDepot:
             why = f": {refusals[-1].message}" if refusals else ""
             raise DepotError(
                 f"the depot {what} within {self._timeout_s:g} s ({doing}){why}",
-                hint="See that what RECOUP_EVIDENCE or RECOUP_DATABASE names can be reached, then resume the run.",
+                hint="See that what RECOUP_EVIDENCE or RECOUP_DATABASE names can be reached. Then: recoup resume RUN",
             ) from None
 
 

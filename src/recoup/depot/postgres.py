@@ -111,7 +111,7 @@ class PostgresDepot:
                 await self._drop()
                 raise DepotError(
                     f"the database cannot be used as a depot: {_said(error)}",
-                    hint="See that it runs and that this user may write there, then resume the run.",
+                    hint="See that it runs and that this user may write there. Then: recoup resume RUN",
                 ) from None
             except BaseException:
                 # Cancelled in the midst of an answer: what comes next on this connection would be that answer.

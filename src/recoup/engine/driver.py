@@ -48,6 +48,7 @@ from recoup.errors import (
     LeaseLost,
     LedgerError,
     MachineTrouble,
+    RecoupError,
     StateError,
     WorkspaceRuined,
     is_trouble,
@@ -161,6 +162,8 @@ class Driver:
             # The disk may be full, the store damaged, or this program wrong: leave the run resumable if that can
             # still be written, and let the error be seen.
             problem = self._explained(error)
+            if isinstance(problem, RecoupError):
+                problem.run_id = desk.job.run_id
             with contextlib.suppress(LedgerError):
                 await self._give_back(str(problem) or type(problem).__name__, trouble=is_trouble(problem))
             if problem is error:
@@ -381,7 +384,7 @@ class Driver:
             outcome_known=troubled.outcome_known,
         )
         await self._desk.recorder.record(spared)
-        raise MachineTrouble(troubled.words, hint="Free some space, then resume the run.")
+        raise MachineTrouble(troubled.words, hint="Free some space. Then: recoup resume RUN")
 
     async def _stopped_for_nothing(self, step: Step, record: StepRecord) -> None:
         """What the attempt was ended for was refused in the end. It had begun, so it is not simply performed again."""

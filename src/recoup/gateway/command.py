@@ -171,6 +171,8 @@ def list_tokens(ctx: click.Context, as_json: bool) -> None:
     """
     import msgspec
 
+    from recoup.kernel.wording import one_line
+
     with _book(ctx) as book:
         rows = book.tokens()
     if as_json:
@@ -178,7 +180,7 @@ def list_tokens(ctx: click.Context, as_json: bool) -> None:
         return
     for row in rows:
         ended = f"  revoked {row.revoked_at[:16]}Z" if row.revoked_at else ""
-        click.echo(f"{row.id}  {row.role:<9} {row.made_at[:16]}Z  {row.name}{ended}")
+        click.echo(one_line(f"{row.id}  {row.role:<9} {row.made_at[:16]}Z  {row.name}{ended}"))
     if not rows:
         click.echo("no tokens: the first `recoup serve` makes one for each role", err=True)
 

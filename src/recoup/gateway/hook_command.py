@@ -83,6 +83,7 @@ def list_webhooks(ctx: click.Context, as_json: bool) -> None:
       recoup webhooks list
     """
     from recoup.gateway.hooks import hook_document
+    from recoup.kernel.wording import one_line
 
     async def work(hooks: Hooks) -> list[dict[str, Any]]:
         return [hook_document(one) for one in hooks.book.all()]
@@ -93,9 +94,10 @@ def list_webhooks(ctx: click.Context, as_json: bool) -> None:
         return
     for one in found:
         trouble = f"  {one['failed']} failures: {one['trouble']}" if one["trouble"] else ""
-        click.echo(
+        row = (
             f"{one['id']}  {one['state']:<3} {one['name']}  {one['url']}  {','.join(one['events'])}{trouble}"
         )
+        click.echo(one_line(row))
     if not found:
         click.echo("no webhooks: `recoup webhooks add --help` shows how to add one", err=True)
 

@@ -34,7 +34,7 @@ class HostCensus:
         if keeper is not None and is_alive(keeper):
             raise KeeperError(
                 f"process {keeper.pid}, which keeps an attempt of run {run_id}, does not end",
-                hint="The attempt may still be running: end that process, then resume the run.",
+                hint=f"The attempt may still be running: end that process. Then: recoup resume {run_id}",
             )
 
 

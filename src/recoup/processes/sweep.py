@@ -96,7 +96,7 @@ def _identity(process: Process) -> ProcessIdentity:
 
 
 def cannot_be_killed(pids: Iterable[int | str]) -> KeeperError:
-    hint = "They belong to another user or hang in the kernel. End them by hand, then resume the run."
+    hint = "They belong to another user or hang in the kernel. End them by hand. Then: recoup resume RUN"
     named = ", ".join(str(pid) for pid in islice(pids, PIDS_NAMED_MAX))
     return KeeperError(f"processes of the command cannot be killed: {named}", hint=hint)
 

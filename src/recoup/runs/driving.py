@@ -20,6 +20,7 @@ from recoup.errors import (
     UsageError,
     WaitsForOperator,
     WorkflowBlocked,
+    about_run,
 )
 from recoup.evidence.vault import NoSecrets
 from recoup.fleet.delivering import Deliveries
@@ -62,9 +63,10 @@ class Driving:
         self, run_id: str, watcher: Watcher, on_driver: Callable[[Driver], None] = lambda _driver: None
     ) -> RunState:
         """Drive a run until it ends, waits or is interrupted."""
-        driver = await self._driver(run_id, watcher)
-        on_driver(driver)
-        return await driver.drive()
+        with about_run(run_id):
+            driver = await self._driver(run_id, watcher)
+            on_driver(driver)
+            return await driver.drive()
 
     def deliveries(self, watcher: Callable[[RunState], Watcher] = lambda _state: Watcher()) -> Deliveries:
         """For a worker: how any run is driven."""
@@ -91,6 +93,10 @@ class Driving:
         taken = await self._claimed(control.run_id)
         if isinstance(taken, Held):
             return None
+        with about_run(control.run_id):
+            return await self._carried_out(control, taken)
+
+    async def _carried_out(self, control: Control, taken: Claimed) -> RunState:
         async with or_released(self._world.ledger, taken.lease):
             state = await self._records.state(control.run_id)
             try:

@@ -174,5 +174,5 @@ def _target(path: bytes) -> bytes:
 def moved(path: bytes) -> Moved:
     return Moved(
         f"{os.fsdecode(path)} changed while it was being read",
-        hint="Does a process that a step left behind still write there? End it, then resume the run.",
+        hint="Does a process that a step left behind still write there? End it. Then: recoup resume RUN",
     )

@@ -17,7 +17,15 @@ from recoup.workspace.blobs import CHUNK_BYTES
 from recoup.workspace.git import Git
 from recoup.workspace.layout import Layout
 from recoup.workspace.names import joined
-from recoup.workspace.walk import Gap, Why, gitfile_target, read_gitfile, special_kind
+from recoup.workspace.walk import (
+    Gap,
+    Why,
+    gitfile_target,
+    is_too_deep,
+    read_gitfile,
+    special_kind,
+    too_deep,
+)
 
 
 def find(source: FolderSource, layout: Layout) -> Path:
@@ -69,6 +77,9 @@ class Copier:
         """The path again if it is a folder."""
         mode = status.st_mode
         if stat.S_ISDIR(mode):
+            if is_too_deep(path):
+                self.gaps.append(too_deep(path))
+                return []
             os.mkdir(joined(root, path), 0o700)
             return [path]
         if stat.S_ISLNK(mode):

@@ -16,7 +16,7 @@ from recoup.files.folders import make_folder
 from recoup.machine import FULL_ERRORS, LIMIT_ERRORS, TROUBLE_ERRORS
 
 GONE = ".gone-"
-DISK_FULL_HINT = "Free some space (or raise the quota), then resume the run."
+DISK_FULL_HINT = "Free some space (or raise the quota). Then: recoup resume RUN"
 
 _REFUSED = {errno.EACCES, errno.EPERM}
 
@@ -64,7 +64,8 @@ def point(link: Path, target: str, aside: Path) -> None:
 
 def remove_tree(path: Path, aside: Path | None = None) -> None:
     """If it is there; also what a step made read-only, and folders deeper than paths can be long. `aside`: the folder
-    of a driver. Raises LeaseLost."""
+    of a driver. Raises LeaseLost, OSError with the name of the first file that stays; whatever else can be removed is
+    gone then."""
     if path.is_symlink() or path.is_file():
         remove_file(path, aside)
     elif path.exists():
@@ -73,7 +74,11 @@ def remove_tree(path: Path, aside: Path | None = None) -> None:
         held = (aside or path.parent) / f"{GONE}{secrets.token_hex(4)}"
         with ours(aside):
             held.mkdir(mode=0o700)
-            first = _moved_up(path, held)
+            try:
+                first = _moved_up(path, held)
+            except OSError:
+                held.rmdir()
+                raise
         try:
             shutil.rmtree(first)
         except (OSError, RecursionError):
@@ -83,17 +88,24 @@ def remove_tree(path: Path, aside: Path | None = None) -> None:
 
 def _remove_folders(first: Path, held: Path) -> None:
     """Every folder is opened and moved up before it is emptied, so that no path grows and nothing recurses."""
-    pending = [first]
+    pending, refused = [first], None
     while pending:
         folder = pending.pop()
         with os.scandir(folder) as entries:
             children = list(entries)
+        is_empty = True
         for child in children:
-            if child.is_dir(follow_symlinks=False):
-                pending.append(_moved_up(Path(child.path), held))
-            else:
-                Path(child.path).unlink()
-        folder.rmdir()
+            try:
+                if child.is_dir(follow_symlinks=False):
+                    pending.append(_moved_up(Path(child.path), held))
+                else:
+                    Path(child.path).unlink()
+            except OSError as error:
+                is_empty, refused = False, refused or error
+        if is_empty:
+            folder.rmdir()
+    if refused is not None:
+        raise refused
 
 
 def _moved_up(folder: Path, held: Path) -> Path:
@@ -119,12 +131,10 @@ def _is_below(name: object, folder: Path) -> bool:
 
 def _hint(error: OSError) -> str:
     if error.errno in LIMIT_ERRORS:
-        return (
-            "Raise the limit on open files, processes or memory, or end what holds them. Then resume the run."
-        )
+        return "Raise the limit on open files, processes or memory, or end what holds them. Then: recoup resume RUN"
     if error.errno in _REFUSED:
         return _RIGHTS_HINT
-    return "See that the disk is sound and writable. Then resume the run."
+    return "See that the disk is sound and writable. Then: recoup resume RUN"
 
 
 _RIGHTS_HINT = "Give this user the right to do that, or set RECOUP_HOME to a folder that is writable."

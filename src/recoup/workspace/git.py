@@ -180,7 +180,7 @@ class Git:
         except subprocess.TimeoutExpired:
             raise MachineTrouble(
                 f"git {verb(args)} did not end within {self.timeout_s:g} s",
-                hint="Is the disk or the repository on a slow or broken file system? Then resume the run.",
+                hint="Is the disk or the repository on a slow or broken file system? Then: recoup resume RUN",
             ) from None
 
 
@@ -252,7 +252,7 @@ def failure(name: str, code: int, stderr: bytes) -> WorkspaceError:
     if code < 0 or any(hint in words for hint in _MACHINE):
         return MachineTrouble(
             f"git {name} could not finish ({code}): {words or 'it was killed, or took too long'}",
-            hint="Is the machine short of memory, files or time, or its disk unsound? Then resume the run.",
+            hint="Is the machine short of memory, files or time, or its disk unsound? Then: recoup resume RUN",
         )
     return GitFailed(name, code, words)
 
@@ -282,7 +282,7 @@ def trouble_below(folder: Path, what: str) -> MachineTrouble:
     words = write_trouble(folder)
     if words is None:
         return MachineTrouble(
-            what, hint="Check the disk of the state folder: recoup doctor. Then resume the run."
+            what, hint="Check the disk of the state folder: recoup doctor. Then: recoup resume RUN"
         )
     return MachineTrouble(f"{what}; {words}", hint=DISK_FULL_HINT if is_full(words) else "")
 

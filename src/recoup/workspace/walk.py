@@ -23,6 +23,9 @@ from recoup.workspace.names import joined, shown
 
 REPOSITORIES_MAX = 32
 GITFILE_BYTES_MAX = 4096
+FOLDER_PATH_BYTES_MAX = 3_000
+"""From the root of the workspace. The system takes paths of 4,095 bytes: a restore puts the folder of the run before
+this, here or on another machine, and the name of a file after it."""
 
 _GIT = b".git"
 
@@ -276,6 +279,9 @@ class Walker:
         if not stat.S_ISDIR(mode):
             self._gap(Why.SPECIAL, joined(area.root, path), f"a {special_kind(mode)}")
             return False
+        if is_too_deep(joined(area.root, path)):
+            self._gap(*too_deep(joined(area.root, path)))
+            return False
         area.folders[path] = stat.S_IMODE(mode)
         if status.st_dev != self._device:
             self._gap(Why.UNREADABLE, joined(area.root, path) + b"/", "on another file system")
@@ -311,6 +317,19 @@ class Walker:
 
     def _gap(self, why: Why, path: bytes, detail: str) -> None:
         self._found.gaps.append(Gap(why, path, detail))
+
+
+def is_too_deep(folder: bytes) -> bool:
+    """Whether a restore could not make it again wherever the run may be."""
+    return len(folder) > FOLDER_PATH_BYTES_MAX
+
+
+def too_deep(folder: bytes) -> Gap:
+    return Gap(
+        Why.LIMIT,
+        folder + b"/",
+        f"too deep to be restored: its path has more than {FOLDER_PATH_BYTES_MAX} bytes",
+    )
 
 
 def _lets_in(rules: bytes) -> bool:
@@ -356,7 +375,7 @@ def _workspace_status(root: bytes) -> os.stat_result:
 def ruined(root: bytes, why: str | None) -> WorkspaceRuined:
     return WorkspaceRuined(
         f"the workspace cannot be stored: {os.fsdecode(root)}: {why}",
-        hint="Resume the run: it restores the last checkpoint.",
+        hint="The last checkpoint is restored by: recoup resume RUN",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -240,6 +241,12 @@ class GitWorkspaces:
             restore.lay_out(store, manifest, place.root)
         except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
             raise CheckpointBroken(f"the checkpoint contradicts itself: {error}") from None
+        except OSError as error:
+            if error.errno != errno.ENAMETOOLONG:
+                raise
+            raise CheckpointBroken(
+                f"the checkpoint holds paths that are too long here: below {aside}"
+            ) from None
         try:
             restore.verify(git, place, manifest)
         except WorkspaceRuined as error:
@@ -293,7 +300,7 @@ class GitWorkspaces:
             if self.path(number).exists():
                 raise WorkspaceError(
                     f"an old workspace cannot be removed: {self.path(number)}",
-                    hint="Remove it by hand, then resume the run.",
+                    hint="Remove it by hand. Then: recoup resume RUN",
                 )
         self._layout.discard(self._layout.pointer)
         self._ids.clear()
