@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from math import hypot
 from typing import Final
 
 import msgspec
 
 from recoup.model.target import Element, Target, plain, said_by
+from recoup.targets import around
+from recoup.targets.around import innermost
 from recoup.targets.page import Page
 from recoup.targets.profiles import are_aliases, kind_of
 from recoup.targets.vetoes import contradicts, opposes
 from recoup.targets.wording import ratio
 
-CONTAINERS: Final = frozenset(
-    {
-        *("listitem", "row", "article", "group", "region", "form", "dialog", "tabpanel", "rowgroup"),
-        *("li", "tr", "section", "fieldset"),
-    }
-)
 CONTAINER_RATIO_MIN: Final = 0.5
 """Words that tell a row from the others may change a little with the row."""
 
@@ -40,11 +35,14 @@ def find(target: Target, page: Page, css_matches: Collection[int] | None = None)
     if target.css and css_matches is None:
         return Found((), "which elements the CSS selects was not asked of the browser")
     fitting = _fitting(target, page, css_matches)
-    if target.inside:
-        fitting = _inside(fitting, target.inside, page)
+    for key, words, chosen in (("inside", target.inside, around.inside), ("near", target.near, around.near)):
+        if words is None or not fitting:
+            continue
+        before = innermost(_seen(fitting, page), page)
+        fitting = chosen(fitting if key == "inside" else before, words, page)
+        if not fitting:
+            return Found((), _nothing_there(key, words, before, page))
     fitting = innermost(_seen(fitting, page), page)
-    if target.near and len(fitting) > 1:
-        fitting = _nearest(fitting, target.near, page)
     if target.nth is not None:
         fitting = _numbered(fitting, target.nth)
     return Found(tuple(fitting), _reason(fitting))
@@ -122,57 +120,22 @@ def _seen(fitting: Sequence[int], page: Page) -> list[int]:
     return [index for index in fitting if page.elements[index].visible] or list(fitting)
 
 
-def innermost(fitting: Sequence[int], page: Page) -> list[int]:
-    """A wrapper that fits as well is the same thing."""
-    return [
-        index
-        for index in fitting
-        if not any(other != index and page.within(index, other) for other in fitting)
-    ]
-
-
-def _inside(fitting: Sequence[int], words: str, page: Page) -> list[int]:
-    wanted = plain(words)
-    holding = [
-        index
-        for index, element in enumerate(page.elements)
-        if (element.role in CONTAINERS or element.tag in CONTAINERS)
-        and wanted in plain(element.text or element.name)
-    ]
-    smallest = innermost(holding, page)
-    return [
-        index
-        for index in fitting
-        if wanted in plain(page.elements[index].container)
-        or any(page.within(outer, index) for outer in smallest)
-    ]
-
-
-def _nearest(fitting: Sequence[int], words: str, page: Page) -> list[int]:
-    wanted = plain(words)
-    saying = [
-        i for i, element in enumerate(page.elements) if wanted in plain(said_by(element)) and i not in fitting
-    ]
-    marks = innermost(saying, page)
-    if not marks:
-        return []
-    away = [(min(_distance(page, index, mark) for mark in marks), index) for index in fitting]
-    least = min(away)[0]
-    return [index for distance, index in away if distance == least]
-
-
-def _distance(page: Page, one: int, other: int) -> float:
-    """Between the edges of two boxes, and a little between their centres: beside comes before below."""
-    a, b = page.elements[one].box, page.elements[other].box
-    across = max(0.0, a.x - b.x - b.width, b.x - a.x - a.width)
-    down = max(0.0, a.y - b.y - b.height, b.y - a.y - a.height)
-    centres = hypot(a.x + a.width / 2 - b.x - b.width / 2, a.y + a.height / 2 - b.y - b.height / 2)
-    return hypot(across, down) + centres / 100
-
-
 def _numbered(fitting: Sequence[int], nth: int) -> list[int]:
     place = nth - 1 if nth > 0 else len(fitting) + nth
     return [fitting[place]] if nth and 0 <= place < len(fitting) else []
+
+
+def _nothing_there(key: str, words: str, fitting: Sequence[int], page: Page) -> str:
+    count = "1 element matches" if len(fitting) == 1 else f"{len(fitting)} elements match"
+    if not around.marks(fitting, words, page):
+        return f"{count} without `{key}`, but {words!r} is not on the page"
+    return f"{count} without `{key}`, but {words!r} is not {_BESIDE[key]}"
+
+
+_BESIDE: Final = {
+    "inside": "in a list item, row or section around one of them",
+    "near": "in the row or item of one of them, or not close enough",
+}
 
 
 def _reason(fitting: Sequence[int]) -> str:

@@ -22,6 +22,7 @@ from recoup.model.target import (
     identity_of,
     said_by,
 )
+from recoup.targets import around
 from recoup.targets.area import area_around, considered
 from recoup.targets.features import Wanted, features
 from recoup.targets.page import Bools, Floats, Ints, Page
@@ -95,6 +96,7 @@ def healed(question: Question, model: Model, why_not_exact: str, among: Sequence
     vetoed = (
         *vetoes(wanted, page, ranked.index),
         *forbidden(question, question.page.elements[ranked.index]),
+        *_misplaced(question, ranked.index),
         *_told_apart_by_masked_words(question, ranked),
     )
     made = question.answer(
@@ -113,6 +115,15 @@ def forbidden(question: Question, element: Element) -> tuple[str, ...]:
     """A veto by somebody who looked at an earlier heal."""
     known = question.learned.forbidden
     return ("somebody rejected it for this target",) if known and identity(element) in known else ()
+
+
+def _misplaced(question: Question, index: int) -> tuple[str, ...]:
+    """All that is said must hold of a healed element, too: the same button of another row is another button."""
+    target, page = question.target, question.page
+    for key, words, chosen in (("inside", target.inside, around.inside), ("near", target.near, around.near)):
+        if words is not None and index not in chosen([index], words, page):
+            return (f"it is not {key} {words!r}",)
+    return ()
 
 
 def _told_apart_by_masked_words(question: Question, ranked: Ranked) -> tuple[str, ...]:
@@ -136,7 +147,7 @@ def from_memory(question: Question) -> Resolution | None:
     if not there or len(there[0][1]) != 1:
         return None
     (best, (index,)), rivals = there[0], there[1:]
-    if recorded is not None and vetoes(Wanted(recorded, page), page, index):
+    if _misplaced(question, index) or (recorded is not None and vetoes(Wanted(recorded, page), page, index)):
         return None
     made = question.answer(
         question.score(index, best.confidence),

@@ -11,7 +11,8 @@ from typing import Any, Final
 import msgspec
 
 from recoup.model.target import Element, Target, plain, said_by
-from recoup.targets.exact import find, innermost
+from recoup.targets.around import innermost
+from recoup.targets.exact import find
 from recoup.targets.opposites import are_opposites, meaning_of
 from recoup.targets.page import Page
 from recoup.targets.profiles import kind_of

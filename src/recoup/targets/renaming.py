@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from recoup.model.target import TEXT_MAX, Element, Target, plain
+from recoup.model.target import TEXT_MAX, Element, Target
+from recoup.targets.around import holds
 from recoup.targets.exact import find
 from recoup.targets.naming import NAME_CHARS_MAX, named
 from recoup.targets.page import Page
@@ -69,11 +70,11 @@ def _around(target: Target, before: Element | None, after: Element) -> dict[str,
 
 
 def _is_near(element: Element, words: str) -> bool:
-    return any(plain(words) in plain(one) for one in element.neighbours)
+    return any(holds(words, one) for one in element.neighbours)
 
 
 def _is_inside(element: Element, words: str) -> bool:
-    return plain(words) in plain(element.container)
+    return holds(words, element.container)
 
 
 _HELD: Final[dict[str, Callable[[Element, str], bool]]] = {"near": _is_near, "inside": _is_inside}
