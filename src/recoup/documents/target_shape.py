@@ -170,7 +170,9 @@ class TargetShape(Shape):
         None, description="A CSS selector.", examples=["#approve", "form .primary"]
     )
     near: Words | None = Field(
-        None, description="Of several that fit, the one nearest to these words.", examples=["INV-1001"]
+        None,
+        description="Whole words in the same row, card or list item; elsewhere, close to it.",
+        examples=["INV-1001"],
     )
     inside: Words | None = Field(
         None,
