@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 from tests.integration.browser_house import BrowserHouse, boot_s, needs_browser, site
 
+from recoup.model.failure import FailureKind
 from recoup.model.ids import ProcessIdentity
 from recoup.processes.guard import Guard
 from recoup.processes.identity import identify
@@ -100,6 +102,36 @@ async def test_a_lease_that_is_renewed_while_the_browser_starts_is_followed(
         await house.runtime.close()
     (guard,) = guards
     assert len(guard.deadlines) >= 3
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("is_open", [False, True], ids=["between runs", "with a browser open"])
+async def test_a_run_after_the_automation_driver_was_killed_gets_another(
+    tmp_path: Path, site: Site, is_open: bool
+) -> None:
+    """The system may kill it for its memory; what the library then says differs from version to version."""
+    house = BrowserHouse(tmp_path)
+    try:
+        await house.done("goto", value=site.url + "/invoices")
+        if not is_open:
+            await house.runtime.leave(house.run_id)
+        drivers = [pid for pid, one in process_table().items() if one.parent == os.getpid() and is_node(pid)]
+        assert drivers
+        for pid in drivers:
+            os.kill(pid, signal.SIGKILL)
+        while any(Path(f"/proc/{pid}").exists() for pid in drivers):
+            await asyncio.sleep(0.02)
+        if is_open:
+            lost = await house.do("goto", value=site.url + "/invoices")
+            assert lost.kind in (FailureKind.CONNECTION_LOST, FailureKind.BROWSER_CRASHED)
+        house.begin()
+        await house.done("goto", value=site.url + "/invoices")
+    finally:
+        await house.runtime.close()
+
+
+def is_node(pid: int) -> bool:
+    return b"run-driver" in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
 def test_a_browser_whose_guard_is_killed_dies_too(tmp_path: Path, site: Site) -> None:

@@ -21,15 +21,22 @@ class PlaywrightDriver:
         self._turn = asyncio.Lock()
 
     async def get(self) -> Playwright:
+        """One that answers: the last one may have been killed while it was idle."""
         async with self._turn:
+            if self._playwright is not None and not await self._answers(self._playwright):
+                await self._stop()
             if self._playwright is None:
                 self._playwright = await self._start()
             return self._playwright
 
-    async def lost(self) -> None:
-        """It does not answer any more: the next one who asks gets another."""
-        async with self._turn:
-            await self._stop()
+    async def _answers(self, playwright: Playwright) -> bool:
+        """Asked, instead of told by words of an error: those differ from version to version."""
+        try:
+            async with asyncio.timeout(self._launch_s):
+                await (await playwright.request.new_context()).dispose()
+        except Exception:  # noqa: BLE001 a dead driver is told by a bare one
+            return False
+        return True
 
     async def close(self) -> None:
         async with self._turn:

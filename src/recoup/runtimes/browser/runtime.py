@@ -37,7 +37,6 @@ from recoup.runtimes.browser.traces import Trace
 from recoup.runtimes.browser.trouble import (
     Trouble,
     first_line,
-    is_driver_lost,
     kind_of_start,
     of_error,
     why_not_started,
@@ -101,7 +100,7 @@ class BrowserRuntime:
         except (KeeperError, SettingsError) as error:
             return Outcome(kind=FailureKind.SPAWN_FAILED, detail=str(error))
         except (Error, TimeoutError) as error:
-            await self._forget_lost(order.run_id, error)
+            await self._forget_lost(order.run_id)
             words = f"the browser did not start: {why_not_started(error)}"
             return Outcome(kind=kind_of_start(error), detail=words)
         await hooks.launched(session.identity)
@@ -180,7 +179,7 @@ class BrowserRuntime:
             return await self._failed(attempt, _dialog_first(attempt, trouble), trace)
         except Error as error:
             told = of_error(error, _doing(attempt.action))
-            return await self._failed(attempt, _dialog_first(attempt, told), trace, error)
+            return await self._failed(attempt, _dialog_first(attempt, told), trace)
         return Outcome(exit_code=0, outputs=attempt.outputs, seen=seen)
 
     async def _prepare(self, attempt: Attempt) -> None:
@@ -231,15 +230,13 @@ class BrowserRuntime:
             **_told(attempt),
         )
 
-    async def _failed(
-        self, attempt: Attempt, trouble: Trouble, trace: Trace, error: Exception | None = None
-    ) -> Outcome:
+    async def _failed(self, attempt: Attempt, trouble: Trouble, trace: Trace) -> Outcome:
         session = attempt.session
         attempt.resolution = trouble.resolution or attempt.resolution
         if trouble.kind in (FailureKind.BROWSER_CRASHED, FailureKind.CONNECTION_LOST):
             session.crashed = True
             await trace.end(failed=False)
-            await self._forget_lost(attempt.order.run_id, error)
+            await self._forget_lost(attempt.order.run_id)
         else:
             await self._gather(attempt, trace)
         return Outcome(
@@ -310,11 +307,9 @@ class BrowserRuntime:
         if session is not None:
             await session.close()
 
-    async def _forget_lost(self, run_id: str, error: Exception | None) -> None:
-        """A browser that is gone is opened again by the next attempt; so is the driver. A dead page alone is not."""
+    async def _forget_lost(self, run_id: str) -> None:
+        """A browser that is gone is opened again by the next attempt. A dead page alone is not."""
         session = self._sessions.get(run_id)
-        if error is not None and is_driver_lost(error):
-            await self._driver.lost()
         if session is not None and not session.alive:
             await self._drop(run_id)
 
@@ -367,7 +362,7 @@ class BrowserRuntime:
             await load(page, url, self._limits.restore_s)
             await settle(page, session.traffic, policy, self._limits.settle_s)
         except (KeeperError, SettingsError, Error, TimeoutError, Trouble) as error:
-            await self._forget_lost(run_id, error)
+            await self._forget_lost(run_id)
             return None, f"it could not be opened again ({first_line(error)})"
         found = await self.fingerprint(run_id)
         return found, "" if found else "it could not be looked at"
