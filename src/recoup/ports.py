@@ -630,6 +630,11 @@ class Pages(Protocol):
         """Open a browser there again, and say what it shows. None: it cannot be had back, and why."""
         ...
 
+    async def remember(self, run_id: str, kept: bytes) -> None:
+        """The next browser of the run begins with these cookies and this storage; no page is opened. Harmless where the
+        run has a browser."""
+        ...
+
     async def leave(self, run_id: str) -> None:
         """The driver leaves the run: its browser is closed, with whatever runs in it. Harmless where there is none."""
         ...

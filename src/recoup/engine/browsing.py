@@ -327,7 +327,8 @@ class Browsing:
     async def come_back(self, step: Step, record: StepRecord, state: RunState) -> None:
         """To the page before this step, if the run has none here: a new driver, or one that waited for somebody."""
         pages, run_id = self._world.pages, self._job.run_id
-        if pages is None or not _on_a_page(step) or await pages.fingerprint(run_id) is not None:
+        in_browser = isinstance(step.action, BrowserAction)
+        if pages is None or not in_browser or await pages.fingerprint(run_id) is not None:
             return
         wanted = next(
             (one.page for one in reversed(state.steps[: record.index]) if one.page is not None), None
@@ -335,6 +336,10 @@ class Browsing:
         if wanted is None:
             return
         kept = self._job.secrets.find(PAGE_KEY)
+        if not _on_a_page(step):
+            if kept is not None:  # whoever signed in stays signed in
+                await pages.remember(run_id, base64.b64decode(kept))
+            return
         if kept is None:
             self._elsewhere = "its page is gone, and nothing was kept of it"
             return

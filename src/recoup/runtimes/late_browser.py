@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -53,6 +54,10 @@ class LateBrowser:
             return await (await self._browser()).restore(run_id, kept, policy, lifeline)
         except ModuleNotFoundError as error:
             return None, _NO_LIBRARY.format(error.name)
+
+    async def remember(self, run_id: str, kept: bytes) -> None:
+        with contextlib.suppress(ModuleNotFoundError):  # the step that needs it says so
+            await (await self._browser()).remember(run_id, kept)
 
     async def leave(self, run_id: str) -> None:
         if self._made is not None:

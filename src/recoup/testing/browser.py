@@ -149,6 +149,10 @@ class ScriptedBrowser:
         self.done.append(("restore", url))
         return self._fingerprint(run_id), ""
 
+    async def remember(self, run_id: str, kept: bytes) -> None:
+        if run_id not in self._at:
+            self.done.append(("remember", kept.decode()))
+
     async def leave(self, run_id: str) -> None:
         self._at.pop(run_id, None)
 

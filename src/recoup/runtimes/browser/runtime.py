@@ -367,6 +367,11 @@ class BrowserRuntime:
         found = await self.fingerprint(run_id)
         return found, "" if found else "it could not be looked at"
 
+    async def remember(self, run_id: str, kept: bytes) -> None:
+        if run_id not in self._sessions:
+            _url, _touched, storage = json.loads(kept)
+            self._pasts[run_id] = Past(storage=storage)
+
     async def leave(self, run_id: str) -> None:
         self._pasts.pop(run_id, None)
         await self._drop(run_id)
