@@ -473,7 +473,25 @@ def test_an_exit_code_that_means_nothing_is_left_to_the_engine() -> None:
 
 @pytest.mark.parametrize(("cli", "first"), [("claude", INIT), ("codex", THREAD), ("gemini", BEGIN)])
 def test_exit_zero_without_a_last_word_is_no_success(cli: str, first: Line) -> None:
-    assert judged(cli, [first], exit_code=0) == (AGENT, UNKNOWN, f"{cli}:exit:no_result")
+    silent = (AGENT, UNKNOWN, f"{cli}:exit:no_result")
+    assert judged(cli, [first], exit_code=0) == silent
+    unknown: Line = {"type": "brand-new", "what": "ever"}
+    assert judged(cli, [], exit_code=0) == silent
+    assert judged(cli, [unknown, unknown], exit_code=0) == silent
+    assert judged("mine", [unknown], exit_code=0) == (None, None, None)
+
+
+@pytest.mark.parametrize("said", [b"", b"plain words\n", b"{broken", b"{" + b"x" * 20_000_000 + b"\n"])
+@pytest.mark.parametrize("cli", ["claude", "codex", "gemini"])
+def test_exit_zero_of_an_agent_that_says_nothing_understood_is_no_success(cli: str, said: bytes) -> None:
+    """A command line that renames its events would otherwise turn every night green."""
+    listener = Listener(DIALECTS[cli], NOBODY)
+    listener.heed("stdout", said)
+    listener.close()
+    outcome = concluded(Outcome(exit_code=0), listener, cli, Call((cli,), "x"))
+    assert (outcome.kind, outcome.agent_event) == (AGENT, f"{cli}:exit:no_result")
+    plain = concluded(Outcome(exit_code=0), listener, cli, Call((cli,), "x", ("--output-format", "text")))
+    assert plain.kind is None, "whoever asks for plain text gets no events"
 
 
 DENIAL: dict[str, Any] = {"permission_denials": [{"tool_name": "Bash", "tool_input": {"command": "rm x"}}]}

@@ -255,8 +255,7 @@ class Attempts:
     async def _concluded(self, step: Step, record: StepRecord, outcome: Outcome, scene: Scene) -> Conclusion:
         """Secret outputs become known first, so that nothing of them is stored."""
         await self._learn_secret_outputs(step, record, scene)
-        if outcome.kind is FailureKind.TOOL_DENIED and step.expect:
-            # It may have found another way: a step is done when its postconditions hold.
+        if _may_be_done(step, outcome):
             conclusion = await self._verify(step, record, outcome, scene)
             if not isinstance(conclusion, Failed):
                 return conclusion
@@ -618,6 +617,19 @@ class Attempts:
 
 def world_checks(step: Step) -> list[Check]:
     return [check for check in step.expect if isinstance(check, WORLD_CHECKS)]
+
+
+_EVIDENCE = (*WORLD_CHECKS, DiffCheck)
+"""Checks of what was done, not of what was said."""
+
+
+def _may_be_done(step: Step, outcome: Outcome) -> bool:
+    """A step is done when its postconditions hold: an agent that was denied a tool may have found another way, and one
+    that did not say how it ended may have done its work."""
+    if outcome.kind is FailureKind.TOOL_DENIED:
+        return bool(step.expect)
+    silent = outcome.kind is FailureKind.AGENT_ERROR and (outcome.agent_event or "").endswith(":no_result")
+    return silent and outcome.exit_code == 0 and any(isinstance(check, _EVIDENCE) for check in step.expect)
 
 
 def _scene(place: Place, env: dict[str, str], outcome: Outcome) -> Scene:

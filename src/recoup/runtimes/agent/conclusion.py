@@ -20,6 +20,7 @@ LAST_COMMAND_CHARS_MAX: Final = 2_000
 _DENIAL_CHARS_MAX: Final = 200
 _WORDS_CHARS_MAX: Final = 1_000
 _STDERR_BYTES: Final = 8_192
+NO_RESULT: Final = "no_result"
 _RESETS: Final = frozenset({FailureKind.RESET_REQUESTED, FailureKind.HARD_RESET_REQUESTED})
 
 
@@ -50,11 +51,23 @@ def _trouble(outcome: Outcome, listener: Listener, call: Call) -> Trouble | None
         fact = deciding(story.trouble.fact, fact_in(story.trouble.words), exits.get(code or 0, ""))
         return story.trouble._replace(fact=fact)
     if code == 0:
-        silent = story.events and not story.ended and not listener.overlong
-        return Trouble("exit", "no_result", "the agent ended without saying how") if silent else None
+        return None if story.ended else _silence(listener, call)
     if code is None or listener.dialect is None:
         return None
     return _refusal(outcome, listener.dialect, call) or (None if story.ended else story.waiting)
+
+
+def _silence(listener: Listener, call: Call) -> Trouble | None:
+    """It exited with 0 and did not say that it was done. A command line that changed its events would otherwise succeed
+    with everything from then on."""
+    if listener.story.events:
+        words = "the agent ended without saying how"
+        return None if listener.overlong else Trouble("exit", NO_RESULT, words)
+    asked_otherwise = any(word.startswith("--output-format") for word in call.args)
+    if listener.dialect is None or asked_otherwise:
+        return None
+    words = "the agent exited with 0 and said nothing that is understood; is its version a known one?"
+    return Trouble("exit", NO_RESULT, words)
 
 
 def _refusal(outcome: Outcome, dialect: Dialect, call: Call) -> Trouble | None:
