@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from recoup.errors import DepotError
@@ -13,15 +13,19 @@ from recoup.ports import Depot
 T = TypeVar("T")
 
 TIMEOUT_S = 60.0
-_PAUSES_S = (0.1, 0.4, 1.6, 5.0)
+PAUSES_S = (0.1, 0.4, 1.6, 5.0)
 
 
 class PatientDepot:
     """Every call of a depot can be repeated, so a lost connection or a restarted server is worth another try."""
 
-    def __init__(self, depot: Depot, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self, depot: Depot, timeout_s: float = TIMEOUT_S, pauses_s: Sequence[float] = PAUSES_S
+    ) -> None:
+        """`pauses_s`: one after each call that failed, and then no other call is made."""
         self._depot = depot
         self._timeout_s = timeout_s
+        self._pauses_s = pauses_s
 
     async def put(self, name: str, data: bytes) -> None:
         await self._patiently(f"storing {name}", lambda: self._depot.put(name, data))
@@ -42,7 +46,7 @@ class PatientDepot:
         refusals: list[DepotError] = []
         try:
             async with asyncio.timeout(self._timeout_s):
-                return await _again(call, refusals)
+                return await _again(call, refusals, self._pauses_s)
         except TimeoutError:
             what = "could not be used" if refusals else "did not answer"
             why = f": {refusals[-1].message}" if refusals else ""
@@ -52,8 +56,10 @@ class PatientDepot:
             ) from None
 
 
-async def _again(call: Callable[[], Awaitable[T]], refusals: list[DepotError]) -> T:
-    for pause_s in _PAUSES_S:
+async def _again(
+    call: Callable[[], Awaitable[T]], refusals: list[DepotError], pauses_s: Sequence[float]
+) -> T:
+    for pause_s in pauses_s:
         try:
             return await call()
         except DepotError as error:
