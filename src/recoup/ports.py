@@ -14,7 +14,7 @@ from recoup.model.ids import Lease, ProcessIdentity
 from recoup.model.instant import Instant
 from recoup.model.memory import Kept, Screen, State, WhichScreen
 from recoup.model.outcome import Collected, Examined, Order, Outcome, Progress, Scene
-from recoup.model.plan import Check, Output, PageCheck
+from recoup.model.plan import BrowserAction, Check, Output, PageCheck
 from recoup.model.policy import Policy, WrittenPolicy
 from recoup.model.process import Ended, ProcessSpec
 from recoup.model.redacted import DocumentPath, Redacted
@@ -628,6 +628,12 @@ class Pages(Protocol):
         self, run_id: str, kept: bytes, policy: Policy, lifeline: Lifeline
     ) -> tuple[Fingerprint | None, str]:
         """Open a browser there again, and say what it shows. None: it cannot be had back, and why."""
+        ...
+
+    async def read_again(
+        self, run_id: str, action: BrowserAction, policy: Policy, lifeline: Lifeline
+    ) -> dict[str, Any] | None:
+        """What a `read` gives now, found as it is written. None: there is no page, or it cannot be read."""
         ...
 
     async def remember(self, run_id: str, kept: bytes) -> None:

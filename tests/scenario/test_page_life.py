@@ -63,3 +63,82 @@ def test_whoever_signed_in_before_a_kill_is_signed_in_after_it(cli: Cli, site: S
     (cli.folder / "go").touch()
     resumed = cli("resume", "last")
     assert resumed.code == 0, resumed.out + resumed.err
+
+
+# What was proven is asked again
+
+
+def invoice(site: Site, _asked: Asked) -> Answer:
+    return Answer(
+        f"{HEAD}<p id=total>Total: {'100' if site.version == 1 else '99,999'} EUR</p>"
+        "<button onclick=\"fetch('/paid', {method: 'POST'}).then(() => { said.textContent = 'paid' })\">Pay</button>"
+        "<p id=said>open</p><input aria-label=Note>"
+    )
+
+
+def paying(site: Site, expect: str, between: str = "") -> str:
+    return f"""
+        version: 1
+        name: invoice
+        steps:
+          - {{id: open, browser: {{goto: "{site.url}/invoice"}}{expect}}}
+          - {{id: total, browser: {{read: {{css: "#total", into: total}}}}}}
+          {between}
+          - {{id: ask, approve: "Pay? ${{{{ steps.total.outputs.total }}}}"}}
+          - {{id: pay, browser: {{click: {{role: button, name: Pay}}}}, expect: [{{text: paid}}]}}
+    """
+
+
+@pytest.fixture
+def shop(site: Site) -> Site:
+    site.pages["/invoice"] = invoice
+    site.pages["/paid"] = lambda _site, _asked: Answer("ok")
+    return site
+
+
+def approve(cli: Cli) -> None:
+    assert cli("control", "last", "approve", "--reason", "I saw it").code == 0
+
+
+@pytest.mark.parametrize("proof", ["expected", "read"])
+def test_a_page_that_says_something_else_after_the_approval_is_not_acted_on(
+    cli: Cli, shop: Site, proof: str
+) -> None:
+    expect = ', expect: [{text: "Total: 100 EUR"}]' if proof == "expected" else ""
+    cli.obey(backoff_ms=10, page_check_s=0.5, step_max_attempts=1)
+    assert cli("run", cli.plan(paying(shop, expect))).code == 5
+    shop.version = 2
+    approve(cli)
+    resumed = cli("resume", "last", "--json")
+    assert not shop.posts("/paid"), "the approval was for another amount"
+    invalidated = resumed.payloads("task.step.invalidated")
+    assert {one["stepId"] for one in invalidated} >= {"total", "ask"}
+    if proof == "read":
+        assert resumed.code == 5, "the person is asked again, about what the page says now"
+        assert "99,999" in resumed.document["reason"]
+        approve(cli)
+        assert cli("resume", "last").code == 0
+        assert len(shop.posts("/paid")) == 1
+    else:
+        assert resumed.code not in (0, 5)
+
+
+def test_a_page_that_says_the_same_after_the_approval_is_acted_on_once(cli: Cli, shop: Site) -> None:
+    plan = cli.plan(paying(shop, ', expect: [{text: "Total: 100 EUR"}]'))
+    assert cli("run", plan).code == 5
+    approve(cli)
+    resumed = cli("resume", "last", "--json")
+    assert resumed.code == 0, resumed.out
+    assert resumed.payloads("task.step.invalidated") == []
+    assert len(shop.posts("/paid")) == 1
+
+
+def test_what_a_reused_step_has_proven_is_asked_again(cli: Cli, shop: Site) -> None:
+    plan = cli.plan(paying(shop, ', expect: [{text: "Total: 100 EUR"}]'))
+    cli.obey(backoff_ms=10, page_check_s=0.5, step_max_attempts=1)
+    first = cli("run", plan, "--json").document["runId"]
+    assert cli("control", first, "reject", "--reason", "not yet").code == 0
+    shop.version = 2
+    again = cli("run", plan, "--reuse", first, "--json")
+    assert again.code not in (0, 5), "what it proved does not hold, so nobody is asked to approve it"
+    assert not shop.posts("/paid")

@@ -176,6 +176,7 @@ class Attempts:
         )
         if step.repeat is Repeat.NEVER and not self._launches(step):
             await self._world.ledger.witness()
+        self.browsing.begin(arguments.action)
         performed = await self._world.runtimes[kind_of(step.action)].perform(order, self._hooks(record))
         outcome = self.browsing.explained(step, performed)
         if outcome.interrupted:
@@ -468,7 +469,7 @@ class Attempts:
         change, snapshot = await self._change(record)
         if outcome.seen is not None:
             evidence += await self.browsing.evidence(outcome.seen.artifacts, self._job.policy)
-            await self.browsing.keep_page()
+            await self.browsing.keep_page(self._job.plan.steps[record.index], outcome.outputs)
         return Passed(
             verdict=verdict,
             duration_ms=outcome.duration_ms,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import contextlib
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from recoup.engine.breaking import stored_draft
+from recoup.engine.proofs import PageProofs
 from recoup.engine.recalling import recall
 from recoup.errors import Conflict
 from recoup.kernel.breaker import standing
@@ -44,7 +46,7 @@ from recoup.model.instant import Instant
 from recoup.model.memory import WhichScreen
 from recoup.model.mode import Health, Mode
 from recoup.model.outcome import Artifact, Looking, Outcome, Seen
-from recoup.model.plan import BrowserAction, BrowserVerb, Step
+from recoup.model.plan import ApproveAction, BrowserAction, BrowserVerb, Step
 from recoup.model.policy import Policy
 from recoup.model.redacted import Redacted
 from recoup.model.run import RunState, StepRecord, WorkflowState
@@ -74,6 +76,12 @@ class Browsing:
         """Of the workflow, when a target was last looked for."""
         self._elsewhere = ""
         """Why the page that came back is not the one that was left."""
+        self._proofs = PageProofs(world, job, lifeline)
+        self._action: BrowserAction | None = None
+
+    def begin(self, action: Any) -> None:
+        """An attempt, with the action as it is performed."""
+        self._action = action if isinstance(action, BrowserAction) else None
 
     async def looking(
         self, step: Step, record: StepRecord, action: Any, policy: Policy, state: RunState
@@ -163,12 +171,13 @@ class Browsing:
                 handles.append(await self._world.evidence.put(content, policy.evidence_bytes_max))
         return tuple(handles)
 
-    async def keep_page(self) -> None:
+    async def keep_page(self, step: Step, outputs: Mapping[str, Any]) -> None:
         """Before the ledger says that the step is done: a resumed run comes back to this page."""
         pages = self._world.pages
         kept = await pages.keep(self._job.run_id) if pages is not None else None
-        if kept is not None:
+        if kept is not None and self._action is not None:
             self._job.secrets.put(PAGE_KEY, base64.b64encode(kept).decode())
+            await self._proofs.keep(step, self._action, outputs)
             await self._job.secrets.settle()
 
     def explained(self, step: Step, outcome: Outcome) -> Outcome:
@@ -327,8 +336,8 @@ class Browsing:
     async def come_back(self, step: Step, record: StepRecord, state: RunState) -> None:
         """To the page before this step, if the run has none here: a new driver, or one that waited for somebody."""
         pages, run_id = self._world.pages, self._job.run_id
-        in_browser = isinstance(step.action, BrowserAction)
-        if pages is None or not in_browser or await pages.fingerprint(run_id) is not None:
+        on_a_page = isinstance(step.action, BrowserAction | ApproveAction)
+        if pages is None or not on_a_page or await pages.fingerprint(run_id) is not None:
             return
         wanted = next(
             (one.page for one in reversed(state.steps[: record.index]) if one.page is not None), None
@@ -336,7 +345,7 @@ class Browsing:
         if wanted is None:
             return
         kept = self._job.secrets.find(PAGE_KEY)
-        if not _on_a_page(step):
+        if _leaves_the_page(step):
             if kept is not None:  # whoever signed in stays signed in
                 await pages.remember(run_id, base64.b64decode(kept))
             return
@@ -344,7 +353,10 @@ class Browsing:
             self._elsewhere = "its page is gone, and nothing was kept of it"
             return
         found, why = await pages.restore(run_id, base64.b64decode(kept), self._job.policy, self._lifeline)
-        self._elsewhere = f"its page is gone: {why}" if found is None else why_another_page(wanted, found)
+        if found is None:
+            self._elsewhere = f"its page is gone: {why}"
+        else:
+            self._elsewhere = why_another_page(wanted, found) or await self._proofs.broken()
 
     async def lost(self, step: Step, record: StepRecord, state: RunState) -> tuple[int, str] | None:
         """The page that this step goes on from is gone, and what came back is another: the step from which on all must
@@ -355,9 +367,9 @@ class Browsing:
         return None if begins is None or not why else (begins, why)
 
 
-def _on_a_page(step: Step) -> bool:
-    """It goes on where an earlier step has left the page."""
-    return isinstance(step.action, BrowserAction) and step.action.verb is not BrowserVerb.GOTO
+def _leaves_the_page(step: Step) -> bool:
+    """It does not go on where an earlier step has left the page."""
+    return isinstance(step.action, BrowserAction) and step.action.verb is BrowserVerb.GOTO
 
 
 def secrets_typed(redactor: Redactor, arguments: Arguments) -> tuple[str, ...]:

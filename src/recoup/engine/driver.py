@@ -272,7 +272,9 @@ class Driver:
         elif record.given_up is not None:
             await self._after_giving_up(step, record, left_s)
         elif isinstance(step.action, ApproveAction) and record.open is None:
-            await self._at_gate(step, record)
+            # Nobody is asked about a page that is not what the steps before have proven.
+            if self.state.gate_reached == record.index or not await self._walked_back(step, record):
+                await self._at_gate(step, record)
         elif record.open is not None or not await self._walked_back(step, record):
             await self._attempt(step, record, left_s)
 

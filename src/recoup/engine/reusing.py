@@ -25,6 +25,7 @@ from recoup.engine.attempt import world_checks
 from recoup.engine.browsing import PAGE_KEY
 from recoup.engine.desk import Desk
 from recoup.engine.originals import Originals, key_of, outputs_of, private_references
+from recoup.engine.proofs import PROOFS_KEY
 from recoup.engine.restoring import restore
 from recoup.engine.world import EarlierRun, Job, World
 from recoup.errors import RecoupError
@@ -95,9 +96,10 @@ async def keep_private_values(job: Job, reuse: Reuse) -> None:
     keys = [_output_key(record.step_id, name) for record in reused for name in record.secret_outputs]
     keys += [key_of(outputs_of(record.step_id)) for record in reused if record.private_outputs]
     kept = {key: job.earlier.job.secrets.get(key) for key in keys}
-    page = job.earlier.job.secrets.find(PAGE_KEY) if any(record.page for record in reused) else None
-    if page is not None:
-        kept[PAGE_KEY] = page
+    for key in (PAGE_KEY, PROOFS_KEY) if any(record.page for record in reused) else ():
+        value = job.earlier.job.secrets.find(key)
+        if value is not None:
+            kept[key] = value
     for key, value in kept.items():
         job.secrets.put(key, value)
     if kept:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from recoup.model.failure import FailureKind
 from recoup.model.outcome import Order, Outcome, Scene
-from recoup.model.plan import PageCheck
+from recoup.model.plan import BrowserAction, PageCheck
 from recoup.model.policy import Policy
 from recoup.model.target import Fingerprint
 from recoup.ports import Hooks, Lifeline
@@ -54,6 +54,11 @@ class LateBrowser:
             return await (await self._browser()).restore(run_id, kept, policy, lifeline)
         except ModuleNotFoundError as error:
             return None, _NO_LIBRARY.format(error.name)
+
+    async def read_again(
+        self, run_id: str, action: BrowserAction, policy: Policy, lifeline: Lifeline
+    ) -> dict[str, Any] | None:
+        return await self._made.read_again(run_id, action, policy, lifeline) if self._made else None
 
     async def remember(self, run_id: str, kept: bytes) -> None:
         with contextlib.suppress(ModuleNotFoundError):  # the step that needs it says so

@@ -6,6 +6,7 @@ import fnmatch
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
@@ -30,6 +31,7 @@ from recoup.model.target import (
     Box,
     Element,
     Fingerprint,
+    Floors,
     HealMode,
     Resolution,
     Score,
@@ -148,6 +150,15 @@ class ScriptedBrowser:
         self._at[run_id] = url
         self.done.append(("restore", url))
         return self._fingerprint(run_id), ""
+
+    async def read_again(
+        self, run_id: str, action: BrowserAction, policy: Policy, lifeline: Lifeline
+    ) -> dict[str, Any] | None:
+        del policy, lifeline
+        if run_id not in self._at or action.target is None:
+            return None
+        chosen = self._resolved(run_id, action.target, Looking(floors=Floors(1, 0))).chosen
+        return {action.into or "text": chosen.element.text} if chosen else None
 
     async def remember(self, run_id: str, kept: bytes) -> None:
         if run_id not in self._at:

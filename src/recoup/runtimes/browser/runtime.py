@@ -30,6 +30,7 @@ from recoup.runtimes.browser.guarding import MakeGuard
 from recoup.runtimes.browser.limits import BrowserLimits
 from recoup.runtimes.browser.matching import Resolver, Sketch
 from recoup.runtimes.browser.pictures import Pictures
+from recoup.runtimes.browser.reading import read
 from recoup.runtimes.browser.seeking import Seeker, compared_with
 from recoup.runtimes.browser.session import Past, Session, launch
 from recoup.runtimes.browser.settling import settle
@@ -104,10 +105,10 @@ class BrowserRuntime:
             words = f"the browser did not start: {why_not_started(error)}"
             return Outcome(kind=kind_of_start(error), detail=words)
         await hooks.launched(session.identity)
-        attempt = self._attempt(order, action, session, hooks)
+        attempt = self._attempt(order, action, session, hooks.lifeline)
         return await self._watched(attempt, hooks)
 
-    def _attempt(self, order: Order, action: BrowserAction, session: Session, hooks: Hooks) -> Attempt:
+    def _attempt(self, order: Order, action: BrowserAction, session: Session, lifeline: Lifeline) -> Attempt:
         return Attempt(
             order=order,
             action=action,
@@ -115,7 +116,7 @@ class BrowserRuntime:
             seeker=Seeker(session, self._resolver, self._limits),
             pictures=Pictures(session, self._limits),
             limits=self._limits,
-            lifeline=hooks.lifeline,
+            lifeline=lifeline,
             boot_s=self._boot_s,
         )
 
@@ -366,6 +367,22 @@ class BrowserRuntime:
             return None, f"it could not be opened again ({first_line(error)})"
         found = await self.fingerprint(run_id)
         return found, "" if found else "it could not be looked at"
+
+    async def read_again(
+        self, run_id: str, action: BrowserAction, policy: Policy, lifeline: Lifeline
+    ) -> dict[str, Any] | None:
+        session = self._sessions.get(run_id)
+        if session is None or not session.usable:
+            return None
+        order = Order(
+            run_id=run_id, step_id="", step_index=0, attempt=1, action=action, cwd="", env={}, policy=policy
+        )
+        attempt = self._attempt(order, action, session, lifeline)
+        try:
+            await read(attempt)
+        except (Trouble, Error):
+            return None
+        return attempt.outputs
 
     async def remember(self, run_id: str, kept: bytes) -> None:
         if run_id not in self._sessions:

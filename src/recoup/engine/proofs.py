@@ -1,0 +1,112 @@
+"""What steps have proven of the run's page: kept with the page, and asked again when the run comes back to it.
+
+A page with the same address, title and buttons may still say something else: a person approved 100 EUR, and now it says
+99,999. So every check that a step passed on the page, and everything that was read from it, must hold once more. What a
+later step has changed on purpose is no proof any more: after each step that acts, those that do not hold are dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from recoup.kernel.canonical import digest
+from recoup.model.outcome import Scene
+from recoup.model.plan import (
+    BrowserAction,
+    BrowserVerb,
+    PageTextCheck,
+    Step,
+    TargetCheck,
+    TitleCheck,
+    UrlCheck,
+    ValueCheck,
+)
+from recoup.ports import Lifeline, Pages
+
+if TYPE_CHECKING:
+    from recoup.engine.world import Job, World
+
+PROOFS_KEY = "browser.proofs"
+PROOFS_MAX = 20
+"""The latest ones; each is asked again after every step that acts on the page."""
+_LASTING = (UrlCheck, TitleCheck, PageTextCheck, TargetCheck, ValueCheck)
+_CHANGES_NOTHING = (BrowserVerb.READ, BrowserVerb.WAIT, BrowserVerb.SCREENSHOT)
+
+
+class Proof(msgspec.Struct, frozen=True):
+    """One check of a step that held, by its number; or what a step read, by its digest."""
+
+    step_id: str
+    check: int = -1
+    read: BrowserAction | None = None
+    said: str = ""
+
+
+class PageProofs:
+    """Of one run. They are in the private store, like the page itself: what was read may be a secret."""
+
+    def __init__(self, world: World, job: Job, lifeline: Lifeline) -> None:
+        self._world = world
+        self._job = job
+        self._lifeline = lifeline
+
+    async def keep(self, step: Step, action: BrowserAction, outputs: Mapping[str, Any]) -> None:
+        """After the step has passed, before the ledger says so."""
+        standing = [] if action.verb is BrowserVerb.GOTO else self._standing()
+        if action.verb not in _CHANGES_NOTHING:
+            standing = [proof for proof in standing if not await self._refuted(proof, waits=False)]
+        standing += [
+            Proof(step.id, number) for number, check in enumerate(step.expect) if isinstance(check, _LASTING)
+        ]
+        if action.verb is BrowserVerb.READ:
+            standing.append(Proof(step.id, read=action, said=digest(dict(outputs))))
+        stored = msgspec.json.encode(standing[-PROOFS_MAX:]).decode()
+        if stored != self._job.secrets.find(PROOFS_KEY):
+            self._job.secrets.put(PROOFS_KEY, stored)
+
+    async def broken(self) -> str:
+        """Why the page that came back is not the one that was left, in words; "" when all that was proven holds."""
+        for proof in self._standing():
+            why = await self._refuted(proof, waits=True)
+            if why:
+                return why
+        return ""
+
+    def _standing(self) -> list[Proof]:
+        kept = self._job.secrets.find(PROOFS_KEY)
+        return msgspec.json.decode(kept, type=list[Proof]) if kept else []
+
+    async def _refuted(self, proof: Proof, *, waits: bool) -> str:
+        """`waits`: for a page that was just loaded."""
+        step = next((one for one in self._job.plan.steps if one.id == proof.step_id), None)
+        if step is None or self._world.pages is None:
+            return ""
+        if proof.read is not None:
+            return await self._reads_otherwise(self._world.pages, proof, proof.read)
+        if proof.check >= len(step.expect):
+            return ""
+        policy = self._job.policy
+        scene = Scene(
+            run_id=self._job.run_id,
+            cwd=self._job.plan.folder,
+            env={},
+            policy=policy,
+            check_timeout_s=policy.page_check_s,
+            waits=waits,
+        )
+        checks = step.expect[proof.check : proof.check + 1]
+        (result,) = (
+            await self._world.inspector.examine(checks, scene, self._lifeline, asyncio.Event())
+        ).results
+        return "" if result.held else f"what {step.id} has proven does not hold any more: {result.detail}"
+
+    async def _reads_otherwise(self, pages: Pages, proof: Proof, action: BrowserAction) -> str:
+        said = await pages.read_again(self._job.run_id, action, self._job.policy, self._lifeline)
+        if said is not None and digest(said) == proof.said:
+            return ""
+        what = "says something else now" if said is not None else "cannot be read any more"
+        return f"what {proof.step_id} has read {what}"
