@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from recoup.errors import LeaseLost, RecoupError, StateError
+from recoup.files.mounts import Mounted, require_no_mounts
 from recoup.files.named import require_no_database
 
 LEFT = "left-"
@@ -108,7 +109,8 @@ def _remove(path: Path) -> None:
         return
     import shutil  # brings every compression there is, and hardly any run needs it
 
-    with suppress(RecursionError):
+    with suppress(RecursionError, Mounted):
+        require_no_mounts(path)
         shutil.rmtree(path, ignore_errors=True)
 
 

@@ -190,7 +190,7 @@ class Retention:
             pruned.folders_left += 1
             pruned.problem(
                 f"{whose} at {left} could not be removed: {error.strerror or error} ({error.filename}). "
-                "Make them removable (immutable files: chattr -R -i), then delete that folder."
+                "Make them removable (immutable files: chattr -R -i; a mount: umount), then delete that folder."
             )
 
     async def _remove_orphans(self, before_us: int, pruned: Pruned, told: Told) -> None:

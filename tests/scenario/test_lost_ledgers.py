@@ -284,6 +284,19 @@ def test_a_wrong_ledger_beside_a_log_is_refused_and_keeps_the_log(
     assert run_ids(cli) == acknowledged
 
 
+@pytest.mark.parametrize("name", ["led.db", "led.db-wal", "led.db-shm", "led.mark", "led.turn", "led.write"])
+def test_a_report_is_never_written_over_a_ledger_outside_of_the_home(cli: Cli, name: str) -> None:
+    folder = cli.folder / "elsewhere"
+    folder.mkdir()
+    cli.env["RECOUP_DATABASE"] = str(folder / "led.db")
+    assert cli("run", cli.plan(TINY)).code == 0
+    before = run_ids(cli)
+    refused = cli("report", "last", "--output", str(folder / name))
+    assert (refused.code, "a file of the ledger" in refused.err) == (2, True), refused.err
+    assert run_ids(cli) == before
+    assert cli("report", "last", "--output", str(folder / "led.html")).code == 0
+
+
 @pytest.mark.parametrize("name", ["ledger.db", "ledger.db-wal", "ledger.mark"])
 def test_a_report_is_never_written_through_a_link_to_the_ledger(cli: Cli, name: str) -> None:
     assert cli("run", cli.plan(TINY)).code == 0

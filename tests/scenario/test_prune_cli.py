@@ -103,3 +103,30 @@ def test_a_folder_that_cannot_be_moved_away_is_named_where_it_is(cli: Cli, immut
     assert left_behind(cli) == cli.run_dir(immutable)
     assert done.err.count(f"its files at {cli.run_dir(immutable)} could not be removed") == 1
     assert len(done.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("where", ["below", "at the top"])
+def test_what_a_step_left_mounted_in_its_workspace_is_never_emptied(cli: Cli, repo: Path, where: str) -> None:
+    """A bind mount has the same device as its folder, and may be anybody's files."""
+    precious = cli.folder / "precious"
+    precious.mkdir()
+    (precious / "letter").write_text("dear")
+    plan = cli.plan("""
+        version: 1
+        name: mounts
+        workspace: {git: ./repo}
+        steps: [{id: a, run: mkdir -p deep/m}]
+    """)
+    run_id = cli("run", plan, "--json").document["runId"]
+    workspace = cli.run_dir(run_id) / "workspaces" / "0001"
+    place = workspace / "deep" / "m" if where == "below" else workspace
+    subprocess.run(["mount", "--bind", str(precious), str(place)], check=True)
+    try:
+        pruned = cli("prune", "--older-than", "1ms", "--force")
+        assert pruned.code == 1
+        assert f"a file system is mounted there ({place})" in pruned.err
+        assert (precious / "letter").read_text() == "dear"
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+    assert cli("prune", "--older-than", "1ms", "--force").code == 0
+    assert not cli.run_dir(run_id).exists()

@@ -49,6 +49,7 @@ OPENS = {
     ),
     "writes to the log of its own ledger, on which SQLite keeps no locks": ("ledger/wal.py",),
     "is the one way, or opens a handle that gives no access": ("files/held.py", "files/named.py"),
+    "reads a table of the system": ("files/mounts.py",),
 }
 """Why these may."""
 

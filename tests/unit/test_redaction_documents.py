@@ -8,7 +8,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from recoup.app import environment_redactor
 from recoup.redaction.redactor import SecretRedactor
 
 
@@ -114,3 +117,36 @@ def test_names_that_are_no_utf_8_can_be_sealed() -> None:
 def test_an_invalid_name_that_is_secret_is_hidden() -> None:
     odd = b"caf\xe9-noir-9".decode("utf-8", "surrogateescape")
     assert sealed({"file": f"/tmp/{odd}/x"}, odd) == {"file": "/tmp/[redacted]/x"}
+
+
+WORDS = (
+    *("AKIA" + "Q3EGRTUVWXYZ2345", "ghp" + "_" + "a1B2c3D4e5" * 3 + "f6G7h8", "AIza" + "SyD4f5G6h7J8k9L0m1N2o3P4q5R6s7T8u9V"),
+    *("mysql -uroot -p" + "Zq8wK3mT5vRx db", "docker login -u ci -p " + "Zq8wK3mT5vRx registry.example"),
+    *("redis-cli -a " + "Zq8wK3mT5vRx ping", "sshpass -p " + "Zq8wK3mT5vRx ssh host"),
+    "postgres://u:" + "Zq8wK3mT5vRx@host/db",
+)  # fmt: skip
+"""Each holds something that the patterns find; made of parts, so that nobody takes this file for a leak."""
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    before=st.text(st.sampled_from("ab \n\t\r\0\x1b\"\\/'é"), max_size=6),
+    word=st.sampled_from(WORDS),
+    after=st.text(st.sampled_from("ab \n\t\r\0\"\\/'é"), max_size=6),
+    nested=st.booleans(),
+)
+def test_what_is_found_in_a_text_by_itself_is_found_in_a_document(
+    before: str, word: str, after: str, nested: bool
+) -> None:
+    """In JSON a line break is a backslash and a letter, right before the word of the next line."""
+    document = {"one": [{"run": before + word + after}]} if nested else {"run": before + word + after}
+    redactor = environment_redactor({})
+    named = redactor.masked_in(document)
+    changed = redactor.seal(document).data != msgspec.json.encode(document)
+    assert bool(named) == changed
+
+
+@pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize("before", ["set -e\n", "\t", "first\r\n", "a\0", 'say "\\n"\n'])
+def test_a_secret_at_the_start_of_any_line_is_masked(word: str, before: str) -> None:
+    assert word.encode() not in environment_redactor({}).seal({"run": before + word + " || true\n"}).data

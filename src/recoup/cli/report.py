@@ -11,11 +11,13 @@ import click
 from recoup.cli.completing import complete_run
 from recoup.cli.output import json_option, print_json, with_app
 from recoup.errors import RecoupError, StateError, UsageError
+from recoup.files.named import DatabaseInUse, require_no_database
 from recoup.machine import TROUBLE_ERRORS
 
 if TYPE_CHECKING:
     from recoup.app import App
     from recoup.model.run import RunState
+    from recoup.settings import DatabaseUrl, Settings
 
 
 @click.command()
@@ -52,7 +54,7 @@ def report(ctx: click.Context, run_name: str, output: Path | None, markdown: boo
             return
         name = "report.md" if markdown else "report.html"
         path = (output or app.runs.files(run_id).artifacts / name).absolute()
-        _write(path if output is None else _followed(path, app.settings.home), page)
+        _write(path if output is None else _followed(path, app.settings), page)
         if as_json:
             print_json({"runId": run_id, "path": str(path), "bytes": len(page), "markdown": markdown})
         else:
@@ -90,15 +92,34 @@ def _print(page: bytes) -> None:
         raise _unwritable("standard output", error) from None
 
 
-def _followed(path: Path, home: Path) -> Path:
+def _followed(path: Path, settings: Settings) -> Path:
     """Where a link leads, unless that is a file of Recoup's own: a step may have left the link there."""
-    target = path.resolve()
+    target, home = path.resolve(), settings.home
     if target.is_relative_to(home.resolve()) and "artifacts" not in target.parts:
         raise UsageError(
             f"the report cannot be written to {path}: that is a file in the state folder {home}",
             hint="Name another file: --output FILE.",
         )
+    if _is_of_the_ledger(target, settings.database):
+        raise UsageError(
+            f"the report cannot be written to {path}: that is a file of the ledger {settings.database}",
+            hint="Name another file: --output FILE.",
+        )
     return target
+
+
+def _is_of_the_ledger(target: Path, database: Path | DatabaseUrl) -> bool:
+    """The database may lie outside of the home, with its log, its mark and its lock files beside it."""
+    if not isinstance(database, Path):
+        return False
+    try:
+        require_no_database(target)
+    except DatabaseInUse:
+        return True
+    own = database.resolve()
+    names = {own.name, *(own.name + suffix for suffix in ("-wal", "-shm", "-journal"))}
+    names |= {own.with_suffix(suffix).name for suffix in (".mark", ".turn", ".write")}
+    return target.parent == own.parent and target.name in names
 
 
 def _write(target: Path, page: bytes) -> None:

@@ -13,6 +13,7 @@ from recoup.aside import fresh, ours, remove_file
 from recoup.durable import sync_directory
 from recoup.errors import MachineTrouble, WorkspaceError
 from recoup.files.folders import make_folder
+from recoup.files.mounts import require_no_mounts
 from recoup.machine import FULL_ERRORS, LIMIT_ERRORS, TROUBLE_ERRORS
 
 GONE = ".gone-"
@@ -64,13 +65,14 @@ def point(link: Path, target: str, aside: Path) -> None:
 
 def remove_tree(path: Path, aside: Path | None = None) -> None:
     """If it is there; also what a step made read-only, and folders deeper than paths can be long. `aside`: the folder
-    of a driver. Raises LeaseLost, OSError with the name of the first file that stays; whatever else can be removed is
-    gone then."""
+    of a driver. Raises LeaseLost; Mounted, before anything is removed; OSError with the name of the first file that
+    stays; whatever else can be removed is gone then."""
     if path.is_symlink() or path.is_file():
         remove_file(path, aside)
     elif path.exists():
         import shutil  # brings every compression there is, and most runs remove nothing
 
+        require_no_mounts(path)
         held = (aside or path.parent) / f"{GONE}{secrets.token_hex(4)}"
         with ours(aside):
             held.mkdir(mode=0o700)

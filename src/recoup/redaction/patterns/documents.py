@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 import msgspec
@@ -12,6 +13,15 @@ from recoup.redaction.patterns.compiled import PatternSet
 from recoup.redaction.patterns.stage import PatternStage
 
 _MASK: Final = MASK.decode()
+_STRING: Final = re.compile(rb'"([^"\\]*(?:\\.[^"\\]*)*)"')
+_ESCAPE: Final = re.compile(rb"\\(?:u[0-9a-fA-F]{4}|.)")
+_ESCAPED: Final = {b'\\"': b'"', b"\\\\": b"\\", b"\\/": b"/"}
+
+
+def _texts_in(encoded: bytes) -> bytes:
+    """The strings with escapes of an encoded document, each on lines of its own. A control character ends a line."""
+    texts = b"\n".join(text for text in _STRING.findall(encoded) if b"\\" in text)
+    return _ESCAPE.sub(lambda escape: _ESCAPED.get(escape[0], b"\n"), texts)
 
 
 class PatternDocuments:
@@ -22,8 +32,12 @@ class PatternDocuments:
         self._stage = PatternStage(patterns)
 
     def is_clean(self, encoded: bytes) -> bool:
-        """One look at the encoded document, which nearly always is all that is needed."""
-        return not self._patterns.occurs(encoded)
+        """One look at the encoded document, which nearly always is all that is needed. In it a line break is a
+        backslash and a letter, which would hide a word that begins the next line: such texts are looked at as they
+        are."""
+        if self._patterns.occurs(encoded):
+            return False
+        return b"\\" not in encoded or not self._patterns.occurs(_texts_in(encoded))
 
     def clean(self, node: Any) -> Any:
         if isinstance(node, str):
