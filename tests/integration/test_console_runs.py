@@ -179,8 +179,11 @@ def test_many_runs_are_cancelled_with_the_keyboard_after_exactly_these_were_list
     page.wait_for_function(
         "() => [...document.querySelectorAll('tr')].filter((row) => row.innerText.includes('cancelled')).length === 2"
     )
-    page.locator("[data-select-all]").check()
-    assert page.locator("[data-bulk-count]").inner_text() == "3 selected"
+    page.wait_for_function("""() => {
+        const all = document.querySelector('[data-select-all]');
+        if (!all.checked) all.click();
+        return document.querySelector('[data-bulk-count]').innerText === '3 selected';
+    }""")
     page.locator("[data-bulk-act=retry]").click()
     assert "The other 1 selected cannot be" in page.locator("#ask .scope").inner_text()
     page.fill("#ask #reason", "after all")

@@ -503,7 +503,7 @@ async def test_a_killed_keeper_leaves_nothing_running(scene: Scene, background: 
     assert "keeper" in ended.detail
     assert ended.killed >= 1
     assert scene.survivors() == []
-    assert is_alive(forgetful) is False
+    assert await wait_dead(forgetful, 60)
 
 
 async def test_a_frozen_keeper_does_not_hold_up_a_timeout_for_ever(
