@@ -373,6 +373,29 @@ def test_a_deploy_whose_check_already_held_is_not_taken_for_done(cli: Cli) -> No
     assert cli.ledger()["knownGoodPrefixLength"] == 1
 
 
+@pytest.mark.parametrize("missing", ["stdout: PAID", "exit: 0", "diff: nonempty, paths: [other]"])
+def test_a_step_that_was_ended_at_its_timeout_is_done_only_if_all_that_it_expects_holds(
+    cli: Cli, missing: str
+) -> None:
+    """What it printed until then is known. Here it has not printed, not exited, not changed what it must."""
+    plan = cli.plan(f"""
+        version: 1
+        name: pay
+        workspace: {{folder: ./source}}
+        steps:
+          - id: pay
+            run: "echo asking the bank | tee receipt; exec sleep 600"
+            timeout: 2s
+            expect: [{{file: receipt}}, {{{missing}}}]
+            repeat: never
+    """)
+    (cli.folder / "source").mkdir()
+    result = cli("run", plan, "--json")
+    assert result.code == 5, result.out
+    assert result.document["status"] == "escalated", "nobody knows whether it paid"
+    assert result.payloads("task.step.attempt.finished") == []
+
+
 def test_a_lost_step_whose_check_became_true_is_done(cli: Cli) -> None:
     done = cli.folder / "deployed"
     plan = cli.plan(f"""

@@ -264,7 +264,7 @@ class Attempts:
             done = (
                 None
                 if outcome.outcome_known
-                else await self.already_done(step, record, scene.policy, scene.env)
+                else await self.already_done(step, record, scene.policy, scene.env, outcome)
             )
             return done or await self._by_itself(step, record, outcome, outcome.kind, scene)
         if not exit_expected(step, outcome):
@@ -332,16 +332,28 @@ class Attempts:
         return (await self._world.inspector.examine(checks, scene, self._lifeline, self._stop)).results
 
     async def already_done(
-        self, step: Step, record: StepRecord, policy: Policy, env: dict[str, str]
+        self,
+        step: Step,
+        record: StepRecord,
+        policy: Policy,
+        env: dict[str, str],
+        outcome: Outcome | None = None,
     ) -> Passed | Interrupted | None:
         """After an unknown outcome: done only if all world checks hold now, one was asked and did not hold before, and
-        every output that somebody wants is there."""
+        every output that somebody wants is there. `outcome`: it was ended here, so what it printed and changed is
+        known, and must be as expected, too."""
         checks = world_checks(step)
         if not checks or not any(check.held is False for check in record.prechecks or ()):
             return None
         scene = self._scene_of_lost(record, policy, env)
         if not _is_folder(scene.cwd):
             return None
+        if outcome is not None:
+            if any(isinstance(check, ExitCheck) for check in step.expect):
+                return None  # it did not exit by itself
+            change, _ = await self._change(record)
+            scene = msgspec.structs.replace(scene, outcome=outcome, changed_files=change.files)
+            checks = list(step.expect)
         await self.browsing.come_back(step, record, self._recorder.state)
         examined = await self._world.inspector.examine(checks, scene, self._lifeline, self._stop)
         if self._stop.is_set():
