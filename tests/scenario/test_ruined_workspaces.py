@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.scenario.conftest import Cli, Result
+from tests.scenario.conftest import Cli, Result, kill, wait_for
 
 PLAN = """
     version: 1
@@ -188,3 +188,26 @@ def test_a_workspace_that_a_step_made_unreadable_is_restored_once(cli: Cli, repo
     assert result.code == 0, result.out + result.err
     assert failures(result)[0] == ("workspace_broken", "unknown", "hard_reset")
     assert len(failures(result)) == 1
+
+
+@pytest.mark.parametrize("lost", ["private/store.git", "private/store.git/objects", "private"])
+def test_a_run_whose_store_was_removed_ends_with_the_reason_and_not_again_and_again(
+    cli: Cli, repo: Path, lost: str
+) -> None:
+    plan = cli.plan("""
+        version: 1
+        name: stored
+        workspace: {git: ./repo}
+        steps:
+          - {id: one, run: 'echo 1 > one'}
+          - {id: two, run: 'touch "$PWD/../../../../started"; until test -e "$PWD/two"; do sleep 0.02; done'}
+    """)
+    driver = cli.start("run", plan)
+    wait_for(cli.home / "started")
+    kill(driver)
+    (run_id,) = [one["runId"] for one in cli("runs", "--json").json]
+    shutil.rmtree(cli.run_dir(run_id) / lost)
+    resumed = cli("resume", run_id)
+    assert resumed.code == 1, resumed.err
+    assert "the private store of the run is gone or damaged" in resumed.out + resumed.err
+    assert cli("show", run_id, "--json").json["status"] == "failed"

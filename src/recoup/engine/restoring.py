@@ -74,7 +74,11 @@ async def adopt(desk: Desk, *, rebooted: bool = False) -> None:
         await workspaces.swap(number, desk.job.policy.workspaces_kept)
     if _should_be_clean(desk.state):
         _, snapshot = last_checkpoint(desk.state)
-        if not await workspaces.matches(number, snapshot):
+        try:
+            is_clean = await workspaces.matches(number, snapshot)
+        except CheckpointBroken:  # restoring finds one that is whole, or ends the run
+            is_clean = False
+        if not is_clean:
             await restore(desk, "the workspace is not as the last checkpoint left it")
     elif rebooted and not _is_looked_for(desk.state):
         await restore(

@@ -334,7 +334,13 @@ class GitWorkspaces:
         return Place(root, self._layout, origin, ids, self._indexes, self._saved_manifests, self._entries_max)
 
     def _store(self, git: Git) -> Store:
+        """Raises CheckpointBroken."""
         layout, object_format = self._layout, self._origin().object_format
+        if not (layout.store / "HEAD").is_file() or not (layout.store / "objects").is_dir():
+            raise CheckpointBroken(
+                f"the private store of the run is gone or damaged: {layout.store}",
+                hint="Start a new run of the plan.",
+            )
         return Store(git, layout.store, object_format, self._known_objects, layout.aside)
 
     def _origin(self) -> Origin:
