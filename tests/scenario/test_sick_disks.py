@@ -169,6 +169,18 @@ def test_a_state_folder_that_is_read_only_at_the_start_is_no_wrong_setting(cli: 
         assert cli("run", plan).code == 0
 
 
+def test_doctor_fails_on_a_full_disk(cli: Cli) -> None:
+    with disk(cli.home, "size=8m") as home:
+        assert cli("run", cli.plan("{version: 1, name: plain, steps: [{id: a, run: 'true'}]}")).code == 0
+        filling = fill(home)
+        sick = cli("doctor")
+        assert sick.code == 1
+        line = next(line for line in sick.out.splitlines() if " space " in line)
+        assert "FAIL" in line and "full" in line, line
+        filling.unlink()
+        assert "FAIL" not in cli("doctor").out
+
+
 def test_a_worker_that_starts_on_a_full_disk_waits_for_room_and_commands_say_that_it_is_full(
     cli: Cli,
 ) -> None:

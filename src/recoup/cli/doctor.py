@@ -254,6 +254,7 @@ def _settings(home: str | None) -> Settings | None:
 def _state(home: str | None) -> Iterator[Finding]:
     from recoup.app import make_home
     from recoup.cli.run import read_policy_of
+    from recoup.machine import home_trouble
     from recoup.settings import read_settings
 
     try:
@@ -269,12 +270,15 @@ def _state(home: str | None) -> Iterator[Finding]:
     if not settings.home.is_dir():
         return
     free = shutil.disk_usage(settings.home).free
-    room = f"{free / (1 << 30):.1f} GiB free"
+    room, trouble = f"{free / (1 << 30):.1f} GiB free", home_trouble(settings.home)
+    advice = "Free some space: recoup prune --older-than 30d; or move the home: RECOUP_HOME"
+    if trouble is not None:
+        advice = "Free some space on that disk by other means (pruning needs room itself), or enlarge it"
     yield Finding(
-        *("space", free >= _FREE_MIN_BYTES, room),
-        "Free some space: recoup prune --older-than 30d; or move the home: RECOUP_HOME",
+        *("space", trouble is None and free >= _FREE_MIN_BYTES, trouble or room, advice),
         without="runs end for want of room for checkpoints and evidence",
-        needed=False,
+        needed=trouble is not None,
+        mark="FAIL" if trouble is not None else "",
     )
     yield _clock(settings)
     yield _database(settings.database)
