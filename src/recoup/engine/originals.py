@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from recoup.errors import NotFound
 from recoup.model.run import RunState
 from recoup.ports import Redactor, Secrets
 
@@ -34,10 +35,19 @@ class Originals(msgspec.Struct, frozen=True):
 
     def get(self, entry: str, name: str) -> Any:
         """Raises NotFound when the entry is not on this machine."""
-        return json.loads(self.secrets.get(key_of(entry)))[name]
+        return self.all(entry)[name]
 
     def all(self, entry: str) -> dict[str, Any]:
-        values: dict[str, Any] = json.loads(self.secrets.get(key_of(entry)))
+        """Raises NotFound when the entry is not on this machine."""
+        try:
+            values: dict[str, Any] = json.loads(self.secrets.get(key_of(entry)))
+        except NotFound:
+            raise NotFound(
+                f"the original values of {entry} are not in the private store of the run; its records only show "
+                "them masked",
+                hint="Restore the folder `private` of the run from a backup. Otherwise cancel the run and start a "
+                "new one.",
+            ) from None
         return values
 
 
