@@ -435,7 +435,7 @@ async def test_a_handed_over_workspace_is_not_given_up_on_another_machine(
 async def test_a_depot_that_cannot_be_written_leaves_the_run_resumable(
     machines: tuple[Machine, Machine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recoup.depot.patience._PAUSES_S", ())
+    monkeypatch.setattr("recoup.depot.patience.PAUSES_S", ())
     a, b = machines
     run_id = await a.submit(small(tmp_path))
     depot = tmp_path / "shared" / "depot"

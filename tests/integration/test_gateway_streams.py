@@ -110,11 +110,12 @@ async def test_a_console_may_hear_of_one_run_alone_and_comes_back_where_it_was(
 
     (console,) = await watching.join(1, f"/api/stream?run={one}", seen)
     await until(lambda: console.last)
-    assert heard == [("place", "")], "it begins at the present, and says where that is"
+    assert heard[0] == ("place", ""), "it begins at the present, and says where that is"
+    begun = len(heard)  # a slow gateway may still tell how the run began
     await write(ledger, other, 3)
     await write(ledger, one, 1)
-    await until(lambda: len(heard) > 1)
-    assert ("arrivals", other) not in heard and heard[1] == ("arrivals", one)
+    await until(lambda: ("arrivals", one) in heard[begun:])
+    assert ("arrivals", other) not in heard
     console.transport.abort()
     await write(ledger, one, 2)
     heard.clear()

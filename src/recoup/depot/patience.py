@@ -20,12 +20,12 @@ class PatientDepot:
     """Every call of a depot can be repeated, so a lost connection or a restarted server is worth another try."""
 
     def __init__(
-        self, depot: Depot, timeout_s: float = TIMEOUT_S, pauses_s: Sequence[float] = PAUSES_S
+        self, depot: Depot, timeout_s: float = TIMEOUT_S, pauses_s: Sequence[float] | None = None
     ) -> None:
         """`pauses_s`: one after each call that failed, and then no other call is made."""
         self._depot = depot
         self._timeout_s = timeout_s
-        self._pauses_s = pauses_s
+        self._pauses_s = PAUSES_S if pauses_s is None else pauses_s
 
     async def put(self, name: str, data: bytes) -> None:
         await self._patiently(f"storing {name}", lambda: self._depot.put(name, data))
