@@ -13,7 +13,7 @@ from recoup.model.failure import Failure
 from recoup.model.ids import Lease, ProcessIdentity
 from recoup.model.instant import Instant
 from recoup.model.memory import Kept, Screen, State, WhichScreen
-from recoup.model.outcome import Collected, Examined, Order, Outcome, Progress, Scene
+from recoup.model.outcome import Collected, Examined, Order, Outcome, Progress, Restored, Scene
 from recoup.model.plan import BrowserAction, Check, Output, PageCheck
 from recoup.model.policy import Policy, WrittenPolicy
 from recoup.model.process import Ended, ProcessSpec
@@ -624,10 +624,8 @@ class Pages(Protocol):
         """What is needed to come back to the current page: its address, cookies and storage. Secret."""
         ...
 
-    async def restore(
-        self, run_id: str, kept: bytes, policy: Policy, lifeline: Lifeline
-    ) -> tuple[Fingerprint | None, str]:
-        """Open a browser there again, and say what it shows. None: it cannot be had back, and why."""
+    async def restore(self, run_id: str, kept: bytes, policy: Policy, lifeline: Lifeline) -> Restored:
+        """Open a browser there again, and say what it shows."""
         ...
 
     async def read_again(

@@ -24,7 +24,7 @@ from tests.integration.browser_house import (
 from recoup.errors import LeaseLost
 from recoup.kernel.classify import classify
 from recoup.model.failure import Facts, FailureClass, FailureKind
-from recoup.model.outcome import Outcome
+from recoup.model.outcome import Outcome, Restored
 from recoup.model.policy import Policy
 from recoup.model.target import Target
 from recoup.processes.process_table import descendants, process_table
@@ -194,8 +194,8 @@ async def test_a_run_goes_on_elsewhere_with_its_cookies_and_storage(house: Brows
     assert kept is not None and before is not None
     await house.runtime.leave(house.run_id)
     assert await house.runtime.keep(house.run_id) is None
-    found, why = await house.runtime.restore(house.run_id, kept, POLICY, house.hooks.lifeline)
-    assert (found, why) == (before, "")
+    restored = await house.runtime.restore(house.run_id, kept, POLICY, house.hooks.lifeline)
+    assert restored == Restored(before)
     outcome = await house.done("read", Target(css="h1"), into="who")
     assert outcome.outputs == {"who": "known"}
     assert await house.words("#who") == "somebody"
@@ -210,8 +210,9 @@ async def test_a_form_does_not_come_back_empty_as_if_nothing_had_been_typed(
     await house.done("click", Target(test_id="send"))
     sent = await house.runtime.keep(house.run_id)
     assert typed is not None and sent is not None
-    assert (await house.runtime.restore(house.run_id, typed, POLICY, house.hooks.lifeline))[0] is None
-    assert (await house.runtime.restore(house.run_id, sent, POLICY, house.hooks.lifeline))[0] is not None
+    lifeline = house.hooks.lifeline
+    assert (await house.runtime.restore(house.run_id, typed, POLICY, lifeline)).missing == ("step",)
+    assert (await house.runtime.restore(house.run_id, sent, POLICY, lifeline)).missing == ()
 
 
 async def test_without_a_browser_the_step_says_what_to_do(house: BrowserHouse) -> None:

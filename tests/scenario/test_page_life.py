@@ -142,3 +142,97 @@ def test_what_a_reused_step_has_proven_is_asked_again(cli: Cli, shop: Site) -> N
     again = cli("run", plan, "--reuse", first, "--json")
     assert again.code not in (0, 5), "what it proved does not hold, so nobody is asked to approve it"
     assert not shop.posts("/paid")
+
+
+# A lost page is got back without repeating what is done
+
+
+def form(site: Site, _asked: Asked) -> Answer:
+    return Answer(
+        f'{HEAD}<label>Amount <input id=amount></label><button onclick="panel.hidden = false">More</button>'
+        "<div id=panel hidden><label>Note <input></label></div>"
+        "<button onclick=\"fetch('/sent/' + amount.value, {method: 'POST'}).then(() => "
+        "{ said.textContent = 'sent' })\">Send</button><p id=said>open</p>"
+    )
+
+
+@pytest.fixture
+def desk(site: Site) -> Site:
+    site.pages["/form"] = form
+    site.pages["/sent/70"] = lambda _site, _asked: Answer("ok")
+    return site
+
+
+def filled_then(desk: Site, between: str) -> str:
+    return f"""
+        version: 1
+        name: form
+        steps:
+          - {{id: open, browser: {{goto: "{desk.url}/form"}}}}
+          - {{id: amount, browser: {{fill: {{label: Amount, value: "70"}}}}, expect: [{{value: {{label: Amount, is: "70"}}}}]}}
+          - {{id: charge, run: "echo charged >> charges"}}
+          {between}
+          - {{id: send, browser: {{click: {{role: button, name: Send}}}}, expect: [{{text: sent}}]}}
+    """
+
+
+def test_what_was_typed_before_a_gate_is_typed_again_and_nothing_else_is_repeated(
+    cli: Cli, desk: Site
+) -> None:
+    assert cli("run", cli.plan(filled_then(desk, "- {id: ask, approve: Send it?}"))).code == 5
+    approve(cli)
+    resumed = cli("resume", "last", "--json")
+    assert resumed.code == 0, resumed.out
+    assert len(desk.posts("/sent/70")) == 1
+    assert (cli.folder / "charges").read_text().split() == ["charged"]
+    assert resumed.payloads("task.step.invalidated") == []
+    (lost,) = resumed.payloads("browser.page_lost")
+    assert lost["steps"] == ["amount"]
+
+
+def test_what_was_typed_before_a_kill_is_typed_again_and_nothing_else_is_repeated(
+    cli: Cli, desk: Site
+) -> None:
+    waiting = "- {id: wait, run: 'touch waiting; until test -e go; do sleep 0.02; done'}"
+    driver = cli.start("run", cli.plan(filled_then(desk, waiting)))
+    wait_for(cli.folder / "waiting")
+    kill(driver)
+    (cli.folder / "go").touch()
+    resumed = cli("resume", "last", "--json")
+    assert resumed.code == 0, resumed.out
+    assert len(desk.posts("/sent/70")) == 1
+    assert (cli.folder / "charges").read_text().split() == ["charged"]
+
+
+def test_what_was_typed_before_a_pause_is_typed_again(cli: Cli, desk: Site) -> None:
+    waiting = "- {id: wait, run: 'touch waiting; until test -e go; do sleep 0.02; done'}"
+    driver = cli.start("run", cli.plan(filled_then(desk, waiting)))
+    wait_for(cli.folder / "waiting")
+    assert cli("control", "last", "pause", "--reason", "lunch").code == 0
+    (cli.folder / "go").touch()
+    driver.wait(60)
+    assert cli("control", "last", "resume", "--reason", "back").code == 0
+    resumed = cli("resume", "last", "--json")
+    assert resumed.code == 0, resumed.out
+    assert len(desk.posts("/sent/70")) == 1
+
+
+def test_a_click_in_the_page_before_a_gate_costs_one_question(cli: Cli, desk: Site) -> None:
+    plan = cli.plan(f"""
+        version: 1
+        name: panel
+        steps:
+          - {{id: open, browser: {{goto: "{desk.url}/form"}}}}
+          - {{id: more, browser: {{click: {{role: button, name: More}}}}, expect: [{{visible: {{label: Note}}}}]}}
+          - {{id: ask, approve: Go on?}}
+          - {{id: note, browser: {{fill: {{label: Note, value: hello}}}}}}
+    """)
+    assert cli("run", plan).code == 5
+    approve(cli)
+    assert cli("resume", "last").code == 5, "a click must not be repeated by itself"
+    settled = cli(
+        "control", "last", "settle", "--step", "more", "--as", "not-done", "--reason", "open it again"
+    )
+    assert settled.code == 0
+    resumed = cli("resume", "last", "--json")
+    assert resumed.code == 0, resumed.out

@@ -58,6 +58,9 @@ def _step_line(payload: ev.StepPayload) -> Line | None:
             return Line(f"{name}: {rejected_words(payload)}", "heal")
         case ev.BrowserReset():
             return Line(f"{name}: a new browser", "heal")
+        case ev.PageLost():
+            again = ", ".join(payload.steps)
+            return Line(f"{name}: {payload.reason}; performed again to get the page back: {again}", "heal")
         case ev.StepSkipped():
             return Line(f"{name}: skipped, {payload.reason}")
         case ev.CheckpointIncomplete():

@@ -481,7 +481,8 @@ class Attempts:
         change, snapshot = await self._change(record)
         if outcome.seen is not None:
             evidence += await self.browsing.evidence(outcome.seen.artifacts, self._job.policy)
-            await self.browsing.keep_page(self._job.plan.steps[record.index], outcome.outputs)
+            if record.open is None or record.open.phase != "rebuild":
+                await self.browsing.keep_page(self._job.plan.steps[record.index], outcome.outputs)
         return Passed(
             verdict=verdict,
             duration_ms=outcome.duration_ms,

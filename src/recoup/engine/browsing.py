@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -22,7 +22,7 @@ from recoup.kernel.healing import (
     is_heal,
     level,
     needs_proof,
-    page_comes_from,
+    page_made_by,
     target_digest,
     too_many_heals,
     why_another_page,
@@ -45,14 +45,14 @@ from recoup.model.ids import targets_stream, workflow_stream
 from recoup.model.instant import Instant
 from recoup.model.memory import WhichScreen
 from recoup.model.mode import Health, Mode
-from recoup.model.outcome import Artifact, Looking, Outcome, Seen
-from recoup.model.plan import ApproveAction, BrowserAction, BrowserVerb, Step
+from recoup.model.outcome import Artifact, Looking, Outcome, Restored, Seen
+from recoup.model.plan import ApproveAction, BrowserAction, BrowserVerb, Repeat, Step
 from recoup.model.policy import Policy
 from recoup.model.redacted import Redacted
 from recoup.model.run import RunState, StepRecord, WorkflowState
 from recoup.model.storage import Append, Draft, Judging, Ruled, StreamAppend
 from recoup.model.target import FORMAT, TIMING, Element, HealMode, Resolution, Target, target_words
-from recoup.ports import Lifeline, Redactor
+from recoup.ports import Lifeline, Pages, Redactor
 
 if TYPE_CHECKING:
     from recoup.engine.arguments import Arguments
@@ -74,8 +74,12 @@ class Browsing:
         self._memory = TargetMemory()
         self._health = Health()
         """Of the workflow, when a target was last looked for."""
-        self._elsewhere = ""
-        """Why the page that came back is not the one that was left."""
+        self._to_prove = False
+        """Steps were performed again to get the page back: it is not known yet whether it is the same."""
+        self._rebuilt = False
+        """That was tried by this driver."""
+        self._missing: tuple[str, ...] = ()
+        """The steps whose traces a page that was loaded again lacks."""
         self._proofs = PageProofs(world, job, lifeline)
         self._action: BrowserAction | None = None
 
@@ -333,38 +337,81 @@ class Browsing:
 
     # A page that was lost
 
-    async def come_back(self, step: Step, record: StepRecord, state: RunState) -> None:
-        """To the page before this step, if the run has none here: a new driver, or one that waited for somebody."""
-        pages, run_id = self._world.pages, self._job.run_id
-        on_a_page = isinstance(step.action, BrowserAction | ApproveAction)
-        if pages is None or not on_a_page or await pages.fingerprint(run_id) is not None:
-            return
-        wanted = next(
-            (one.page for one in reversed(state.steps[: record.index]) if one.page is not None), None
-        )
-        if wanted is None:
-            return
-        kept = self._job.secrets.find(PAGE_KEY)
-        if _leaves_the_page(step):
-            if kept is not None:  # whoever signed in stays signed in
-                await pages.remember(run_id, base64.b64decode(kept))
-            return
-        if kept is None:
-            self._elsewhere = "its page is gone, and nothing was kept of it"
-            return
-        found, why = await pages.restore(run_id, base64.b64decode(kept), self._job.policy, self._lifeline)
-        if found is None:
-            self._elsewhere = f"its page is gone: {why}"
-        else:
-            self._elsewhere = why_another_page(wanted, found) or await self._proofs.broken()
+    async def has_page(self) -> bool:
+        pages = self._world.pages
+        return pages is not None and await pages.fingerprint(self._job.run_id) is not None
 
-    async def lost(self, step: Step, record: StepRecord, state: RunState) -> tuple[int, str] | None:
-        """The page that this step goes on from is gone, and what came back is another: the step from which on all must
-        be performed again, and why. None: it is there, or none is needed."""
-        await self.come_back(step, record, state)
-        why, self._elsewhere = self._elsewhere, ""
-        begins = page_comes_from(self._job.plan.steps, record.index)
-        return None if begins is None or not why else (begins, why)
+    async def bring_sign_in(self) -> None:
+        """Before a `goto` in a browser that is not open yet: whoever signed in stays signed in."""
+        kept = self._job.secrets.find(PAGE_KEY)
+        if self._world.pages is not None and kept is not None:
+            await self._world.pages.remember(self._job.run_id, base64.b64decode(kept))
+
+    async def lost(self, step: Step, record: StepRecord, state: RunState) -> PageGone | None:
+        """Comes back to the page before this step if the run has none here: a new driver, or one that waited for
+        somebody. None: it is there and what it was, or none is needed."""
+        pages, run_id = self._world.pages, self._job.run_id
+        if pages is None or not isinstance(step.action, BrowserAction | ApproveAction):
+            return None
+        made_by = page_made_by(self._job.plan.steps, record.index)
+        before = [one.page for one in state.steps[: record.index] if one.page is not None]
+        found = await pages.fingerprint(run_id)
+        if not made_by or not before or (found is not None and not self._to_prove):
+            return None
+        if _leaves_the_page(step):
+            await self.bring_sign_in()
+            return None
+        if found is None:
+            restored = await self._restored(pages)
+            if restored.page is None:
+                return self._gone(f"its page is gone: {restored.why}", made_by)
+            found = restored.page
+        missing, self._missing, self._to_prove = self._missing, (), False
+        if missing:
+            again = [one.index for one in state.steps if one.step_id in missing]
+            return self._gone("its page was loaded again, and what was done in it is lost", again)
+        other = why_another_page(before[-1], found)
+        if other:
+            return self._gone(other, made_by)
+        broken = await self._proofs.broken()
+        return PageGone(broken, made_by[0], changed=True) if broken else None
+
+    async def come_back(self, step: Step, record: StepRecord, state: RunState) -> None:
+        """To look at the page before this step, if the run has none here; whoever goes on from it proves it first."""
+        pages = self._world.pages
+        if pages is None or not isinstance(step.action, BrowserAction) or _leaves_the_page(step):
+            return
+        if any(one.page for one in state.steps[: record.index]) and not await self.has_page():
+            await self._restored(pages)
+
+    async def _restored(self, pages: Pages) -> Restored:
+        kept = self._job.secrets.find(PAGE_KEY)
+        if kept is None:
+            return Restored(None, "nothing was kept of it")
+        run_id, policy = self._job.run_id, self._job.policy
+        restored = await pages.restore(run_id, base64.b64decode(kept), policy, self._lifeline)
+        self._missing, self._to_prove = restored.missing, restored.page is not None
+        return restored
+
+    def _gone(self, why: str, made_by: Sequence[int]) -> PageGone:
+        """Once the steps that made it are performed again, if all of them may be; then they count as not done."""
+        steps = self._job.plan.steps
+        if self._rebuilt or not all(steps[index].repeat is Repeat.SAFE for index in made_by):
+            return PageGone(why, page_made_by(steps, made_by[-1] + 1)[0])
+        self._rebuilt = self._to_prove = True
+        return PageGone(why, again=tuple(made_by))
+
+
+class PageGone(msgspec.Struct, frozen=True):
+    """The page that a step goes on from is not there any more."""
+
+    reason: str
+    begins: int = 0
+    """The step from which on nothing of the page is good any more; where `again` is empty."""
+    again: tuple[int, ...] = ()
+    """The steps that get it back when they are performed again; they stay done."""
+    changed: bool = False
+    """The page is there and says something else: whatever was made of it, an approval too, is good no longer."""
 
 
 def _leaves_the_page(step: Step) -> bool:

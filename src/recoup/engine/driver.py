@@ -63,7 +63,7 @@ from recoup.model import events as ev
 from recoup.model.decision import Escalate, GiveUp, Strategy
 from recoup.model.failure import Failure, FailureKind
 from recoup.model.ids import Lease, ProcessIdentity
-from recoup.model.plan import ApproveAction, BrowserAction, Repeat, Step
+from recoup.model.plan import ApproveAction, BrowserAction, BrowserVerb, Repeat, Step
 from recoup.model.policy import Policy
 from recoup.model.run import RunState, RunStatus, StepRecord, StepState, Verdict
 from recoup.model.storage import Control
@@ -268,7 +268,9 @@ class Driver:
             await hard_reset(self._desk, step, record)
         elif self.state.rebuild_pending:
             index = self.state.rebuild_pending[0]
-            await self._rebuild(self._desk.job.plan.steps[index], self.state.steps[index], left_s)
+            again = self._desk.job.plan.steps[index]
+            if await self._has_page_for(again) or not await self._walked_back(step, record):
+                await self._rebuild(again, self.state.steps[index], left_s)
         elif record.given_up is not None:
             await self._after_giving_up(step, record, left_s)
         elif isinstance(step.action, ApproveAction) and record.open is None:
@@ -280,13 +282,32 @@ class Driver:
 
     async def _walked_back(self, step: Step, record: StepRecord) -> bool:
         """The page that the step goes on from is lost: the steps that made it are performed again."""
-        gone = await self._desk.attempts.browsing.lost(step, record, self.state)
+        desk = self._desk
+        gone = await desk.attempts.browsing.lost(step, record, self.state)
         if gone is None:
             return False
-        await invalidate_from(self._desk, *gone)
-        if self._going() and self._desk.workspace is not None:
-            await restore(self._desk, gone[1], current=True)
+        if gone.again:
+            names = tuple(self.state.steps[index].step_id for index in gone.again)
+            await desk.recorder.record(
+                ev.PageLost(
+                    step_id=step.id, step_index=record.index, attempt=None, reason=gone.reason, steps=names
+                )
+            )
+            return True
+        await invalidate_from(desk, gone.begins, gone.reason, pages_only=not gone.changed)
+        if gone.changed and self._going() and desk.workspace is not None:
+            await restore(desk, gone.reason, current=True)
         return True
+
+    async def _has_page_for(self, step: Step) -> bool:
+        """A step in the browser that is performed again goes on from a page, which a former driver may have had."""
+        browsing = self._desk.attempts.browsing
+        if not isinstance(step.action, BrowserAction) or await browsing.has_page():
+            return True
+        if step.action.verb is BrowserVerb.GOTO:
+            await browsing.bring_sign_in()
+            return True
+        return False
 
     async def _waited(self, record: StepRecord) -> bool:
         """Backoff and cooldown. False: something came between."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from recoup.engine.checkpoints import last_checkpoint
 from recoup.engine.desk import Desk
 from recoup.engine.facts import invalidated, run_failed, to_be_settled
 from recoup.errors import CheckpointBroken, WorkspaceError
 from recoup.kernel.deeds import is_done_for_good
-from recoup.kernel.healing import page_can_be_made_again, page_comes_from
+from recoup.kernel.healing import page_can_be_made_again, page_made_by
 from recoup.kernel.prefix import known_good_prefix_length
 from recoup.model import events as ev
 from recoup.model.failure import FailureClass, FailureKind
-from recoup.model.plan import Step
+from recoup.model.plan import BrowserAction, Step
 from recoup.model.run import RunState, StepRecord, Verdict
 from recoup.ports import Workspaces
 
@@ -49,11 +51,12 @@ async def hard_reset(desk: Desk, step: Step, record: StepRecord) -> None:
     """Everything that the step works with is made anew: its browser with the page, its workspace."""
     if desk.world.pages is not None and page_can_be_made_again(desk.job.plan.steps, record.index):
         await desk.world.pages.leave(desk.job.run_id)
-        begins = page_comes_from(desk.job.plan.steps, record.index)
-        assert begins is not None
-        words = "hard reset"
-        reset = ev.BrowserReset(step_id=step.id, step_index=record.index, attempt=None, reason=words)
-        await desk.recorder.record(*invalidated(desk.state, begins, words), reset)
+        about: dict[str, Any] = {"step_id": step.id, "step_index": record.index, "attempt": None}
+        made_by = [desk.job.plan.steps[index].id for index in page_made_by(desk.job.plan.steps, record.index)]
+        await desk.recorder.record(
+            ev.BrowserReset(**about, reason="hard reset"),
+            ev.PageLost(**about, reason="hard reset", steps=tuple(made_by)),
+        )
     if desk.state.restore_pending:
         await restore(desk, "hard reset")
 
@@ -127,11 +130,20 @@ async def _move_frontier_back(desk: Desk, index: int | None, words: str) -> None
         await invalidate_from(desk, index, f"its checkpoint is broken: {words}")
 
 
-async def invalidate_from(desk: Desk, index: int, reason: str) -> None:
-    """This step and the good ones after it must be performed again. Of those that must not be, the first is settled
-    at once, while the workspace is still as it was, and each of the others when the run comes to it."""
-    records = desk.state.steps[index : known_good_prefix_length(desk.state)]
-    facts: list[ev.Payload] = [*invalidated(desk.state, index, reason)]
+async def invalidate_from(desk: Desk, index: int, reason: str, *, pages_only: bool = False) -> None:
+    """This step and the good ones after it must be performed again; `pages_only`: those in the browser. Of those that
+    must not be, the first is settled at once, while the workspace is still as it was, and each of the others when the
+    run comes to it."""
+    steps = desk.job.plan.steps
+    records = [
+        record
+        for record in desk.state.steps[index : known_good_prefix_length(desk.state)]
+        if not pages_only or isinstance(steps[record.index].action, BrowserAction)
+    ]
+    indices = {record.index for record in records}
+    facts: list[ev.Payload] = [
+        fact for fact in invalidated(desk.state, index, reason) if fact.step_index in indices
+    ]
     done = [record for record in records if is_done_for_good(desk.job.plan.steps[record.index], record)]
     if done:
         facts.append(to_be_settled(desk, done[0], reason))

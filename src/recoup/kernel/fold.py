@@ -245,6 +245,7 @@ def _advance_step(state: RunState, step: StepRecord, payload: ev.StepPayload, at
             _invalidate(state, step, payload)
             # It follows when the step has been performed again.
             state.always_pending = [index for index in state.always_pending if index != step.index]
+            state.rebuild_pending = [index for index in state.rebuild_pending if index != step.index]
             state.gate_reached = None
             state.invalidations += 1
             if state.base is not None and step.index < state.base.index:
@@ -271,6 +272,10 @@ def _advance_step(state: RunState, step: StepRecord, payload: ev.StepPayload, at
         case ev.BrowserReset():
             # With a workspace there is more to bring back.
             state.restore_pending = state.baseline is not None
+        case ev.PageLost():
+            browser = {record.index for record in state.steps if record.kind == "browser"}
+            again = [record.index for record in state.steps if record.step_id in payload.steps]
+            state.rebuild_pending = sorted({*state.rebuild_pending} - browser | {*again})
         case ev.ResumeFromStep():
             state.restore_pending = state.restore_pending or payload.restores
         case _:

@@ -189,12 +189,26 @@ def page_comes_from(steps: Sequence[Step], frontier: int) -> int | None:
     return went[-1] if went else next(iter(before), None)
 
 
+def page_made_by(steps: Sequence[Step], frontier: int) -> list[int]:
+    """The steps that made the page before `frontier`, from the last one that went somewhere. What others do beside them
+    is not in the page."""
+    begins = page_comes_from(steps, frontier)
+    if begins is None:
+        return []
+    return [index for index in range(begins, frontier) if _makes_pages(steps[index])]
+
+
 def page_can_be_made_again(steps: Sequence[Step], frontier: int) -> bool:
     """In a new browser, before the step at the frontier: what made it may be repeated."""
-    begins = page_comes_from(steps, frontier)
-    if begins is None or frontier >= len(steps) or not isinstance(steps[frontier].action, BrowserAction):
+    if frontier >= len(steps) or not isinstance(steps[frontier].action, BrowserAction):
         return False
-    return all(step.repeat is Repeat.SAFE for step in steps[begins:frontier])
+    made_by = page_made_by(steps, frontier)
+    return bool(made_by) and all(steps[index].repeat is Repeat.SAFE for index in made_by)
+
+
+def _makes_pages(step: Step) -> bool:
+    looks = (BrowserVerb.READ, BrowserVerb.SCREENSHOT)
+    return isinstance(step.action, BrowserAction) and step.action.verb not in looks
 
 
 def _goes_somewhere(step: Step) -> bool:

@@ -10,7 +10,7 @@ import msgspec
 
 from recoup.kernel.controls import FORCE, current_step, gate, unsettled, why_not, wish
 from recoup.kernel.deeds import is_done_for_good
-from recoup.kernel.healing import page_can_be_made_again, page_comes_from
+from recoup.kernel.healing import page_can_be_made_again, page_made_by
 from recoup.model.policy import Policy
 from recoup.model.run import RunState, RunStatus, StepRecord
 from recoup.model.storage import Control
@@ -175,7 +175,7 @@ def _makes_the_page(state: RunState) -> list[StepRecord]:
     """The steps that a hard reset performs again, for it takes a new browser."""
     if not page_can_be_made_again(state.plan.steps, state.prefix_length):
         return []
-    return state.steps[page_comes_from(state.plan.steps, state.prefix_length) : state.prefix_length]
+    return [state.steps[index] for index in page_made_by(state.plan.steps, state.prefix_length)]
 
 
 def _resume_from_step(state: RunState, control: Control, driven: bool) -> Scope:

@@ -489,6 +489,13 @@ class BrowserReset(StepPayload, frozen=True, kw_only=True):
     TYPE: ClassVar[str] = "browser.reset"
 
 
+class PageLost(StepPayload, frozen=True, kw_only=True):
+    """The page that this step goes on from is gone. These steps stay done and are performed again to get it back."""
+
+    TYPE: ClassVar[str] = "browser.page_lost"
+    steps: tuple[Ident, ...]
+
+
 # Targets
 
 
@@ -1132,6 +1139,7 @@ PAYLOADS: dict[str, type[Payload]] = {
         CheckpointRestored,
         SecretFound,
         BrowserReset,
+        PageLost,
         TargetHealed,
         TargetRejected,
         TargetLearned,

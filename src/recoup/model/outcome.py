@@ -176,6 +176,16 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
     """For what may still come, on the page. False: it is looked at once, as it is."""
 
 
+class Restored(msgspec.Struct, frozen=True):
+    """A page that was opened again."""
+
+    page: Fingerprint | None
+    """None: it cannot be had back."""
+    why: str = ""
+    missing: tuple[str, ...] = ()
+    """The steps whose traces in the document were lost with it, in their order: what they typed, opened or ticked."""
+
+
 class Collected(msgspec.Struct, frozen=True, kw_only=True):
     """The outputs of an attempt, or why they could not be had."""
 

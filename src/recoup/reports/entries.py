@@ -140,6 +140,8 @@ def _about_step(payload: ev.StepPayload) -> Said | None:
             return "no target", Tone.BAD, step, rejected_words(payload)
         case ev.BrowserReset():
             return "new browser", Tone.WARN, step, reason
+        case ev.PageLost():
+            return "page lost", Tone.WARN, step, f"{reason}; performed again: {', '.join(payload.steps)}"
         case ev.AttemptFinished(settled_by="already_done"):
             return "already done", Tone.GOOD, step, "its checks hold, so it is not performed again"
         case _:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from recoup.model.failure import FailureKind
-from recoup.model.outcome import Order, Outcome, Scene
+from recoup.model.outcome import Order, Outcome, Restored, Scene
 from recoup.model.plan import BrowserAction, PageCheck
 from recoup.model.policy import Policy
 from recoup.model.target import Fingerprint
@@ -47,13 +47,11 @@ class LateBrowser:
     async def keep(self, run_id: str) -> bytes | None:
         return await self._made.keep(run_id) if self._made else None
 
-    async def restore(
-        self, run_id: str, kept: bytes, policy: Policy, lifeline: Lifeline
-    ) -> tuple[Fingerprint | None, str]:
+    async def restore(self, run_id: str, kept: bytes, policy: Policy, lifeline: Lifeline) -> Restored:
         try:
             return await (await self._browser()).restore(run_id, kept, policy, lifeline)
         except ModuleNotFoundError as error:
-            return None, _NO_LIBRARY.format(error.name)
+            return Restored(None, _NO_LIBRARY.format(error.name))
 
     async def read_again(
         self, run_id: str, action: BrowserAction, policy: Policy, lifeline: Lifeline

@@ -14,7 +14,7 @@ from recoup.kernel.memory import FROM_LESSON, FROM_MEMORY, identity
 from recoup.model.failure import FailureKind
 from recoup.model.ids import ProcessIdentity
 from recoup.model.memory import Screen
-from recoup.model.outcome import Looking, Order, Outcome, Rewritten, Scene, Seen
+from recoup.model.outcome import Looking, Order, Outcome, Restored, Rewritten, Scene, Seen
 from recoup.model.plan import (
     BrowserAction,
     BrowserVerb,
@@ -140,16 +140,14 @@ class ScriptedBrowser:
     async def keep(self, run_id: str) -> bytes | None:
         return self._at[run_id].encode() if run_id in self._at else None
 
-    async def restore(
-        self, run_id: str, kept: bytes, policy: Policy, lifeline: Lifeline
-    ) -> tuple[Fingerprint | None, str]:
+    async def restore(self, run_id: str, kept: bytes, policy: Policy, lifeline: Lifeline) -> Restored:
         del policy, lifeline
         url = kept.decode()
         if url not in self.site.pages:
-            return None, "it could not be opened again"
+            return Restored(None, "it could not be opened again")
         self._at[run_id] = url
         self.done.append(("restore", url))
-        return self._fingerprint(run_id), ""
+        return Restored(self._fingerprint(run_id))
 
     async def read_again(
         self, run_id: str, action: BrowserAction, policy: Policy, lifeline: Lifeline

@@ -14,7 +14,7 @@ from recoup.engine.lease import LeaseLifeline
 from recoup.model.failure import FailureKind
 from recoup.model.ids import ProcessIdentity
 from recoup.model.memory import Remembered
-from recoup.model.outcome import Looking, Order, Outcome, Progress, Scene
+from recoup.model.outcome import Looking, Order, Outcome, Progress, Restored, Scene
 from recoup.model.plan import (
     BrowserAction,
     BrowserVerb,
@@ -246,7 +246,7 @@ class BrowserSuite:
         await stage.browser.leave(stage.run_id)
         assert await stage.browser.fingerprint(stage.run_id) is None
         lifeline = LeaseLifeline(stage.boot_s() + _LEASE_S)
-        assert await stage.browser.restore(stage.run_id, kept, _POLICY, lifeline) == (shown.page, "")
+        assert await stage.browser.restore(stage.run_id, kept, _POLICY, lifeline) == Restored(shown.page)
         assert await stage.holds(TitleCheck(TextMatch(text="Done"))) is True
 
     async def test_runs_have_pages_of_their_own(self, stage: Stage) -> None:

@@ -87,13 +87,15 @@ class Attempt:
 
     async def touch(self, act: Callable[[float], Awaitable[Any]], doing: str) -> None:
         """An action that leaves something in the document; noted before it is done, as it may load another one."""
-        past = self.session.past
-        before, past.touched = past.touched, True
+        touched_by, step_id = self.session.past.touched_by, self.order.step_id
+        before = list(touched_by)
+        if step_id not in touched_by:
+            touched_by.append(step_id)
         try:
             await self.do(act, doing)
         except Trouble:
             if not self.acting:
-                past.touched = before
+                touched_by[:] = before
             raise
 
     async def do(self, act: Callable[[float], Awaitable[Any]], doing: str) -> Any:

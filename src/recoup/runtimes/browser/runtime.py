@@ -15,7 +15,7 @@ from playwright.async_api import Error, Page
 from recoup.errors import KeeperError, SettingsError
 from recoup.model.failure import FailureKind
 from recoup.model.memory import Screen
-from recoup.model.outcome import Artifact, Order, Outcome, Scene, Seen
+from recoup.model.outcome import Artifact, Order, Outcome, Restored, Scene, Seen
 from recoup.model.plan import BrowserAction, BrowserVerb, PageCheck
 from recoup.model.policy import Policy
 from recoup.model.target import Element, Fingerprint, target_words
@@ -343,19 +343,17 @@ class BrowserRuntime:
         if session is None or not session.usable or session.past.url is None:
             return None
         past = session.past
-        data = json.dumps([past.url, past.touched, past.storage]).encode()
+        data = json.dumps([past.url, past.touched_by, past.storage]).encode()
         if len(data) > self._limits.storage_bytes_max:
-            data = json.dumps([past.url, past.touched, None]).encode()
+            data = json.dumps([past.url, past.touched_by, None]).encode()
         return data
 
-    async def restore(
-        self, run_id: str, kept: bytes, policy: Policy, lifeline: Lifeline
-    ) -> tuple[Fingerprint | None, str]:
-        url, touched, storage = json.loads(kept)
+    async def restore(self, run_id: str, kept: bytes, policy: Policy, lifeline: Lifeline) -> Restored:
+        url, touched_by, storage = json.loads(kept)
         await self._drop(run_id)
         past = self._pasts[run_id] = Past(storage=storage)
-        if touched:
-            return None, "and with it what had been done in it since it was loaded"
+        if touched_by is True:  # kept by a version that did not say by which steps
+            return Restored(None, "what had been done in it since it was loaded is lost")
         try:
             session = await self._session(run_id, self._environ, lifeline)
             page = await session.current()
@@ -364,9 +362,9 @@ class BrowserRuntime:
             await settle(page, session.traffic, policy, self._limits.settle_s)
         except (KeeperError, SettingsError, Error, TimeoutError, Trouble) as error:
             await self._forget_lost(run_id)
-            return None, f"it could not be opened again ({first_line(error)})"
+            return Restored(None, f"it could not be opened again ({first_line(error)})")
         found = await self.fingerprint(run_id)
-        return found, "" if found else "it could not be looked at"
+        return Restored(found, "" if found else "it could not be looked at", tuple(touched_by or ()))
 
     async def read_again(
         self, run_id: str, action: BrowserAction, policy: Policy, lifeline: Lifeline
@@ -386,7 +384,7 @@ class BrowserRuntime:
 
     async def remember(self, run_id: str, kept: bytes) -> None:
         if run_id not in self._sessions:
-            _url, _touched, storage = json.loads(kept)
+            _url, _touched_by, storage = json.loads(kept)
             self._pasts[run_id] = Past(storage=storage)
 
     async def leave(self, run_id: str) -> None:

@@ -37,12 +37,16 @@ class Past:
 
     url: str | None = None
     storage: dict[str, Any] | None = None
-    touched: bool = False
-    """Something was done in the document that was open: to load it again may lose that."""
+    touched_by: list[str] = field(default_factory=list)
+    """The steps that did something in the document that is open: to load it again may lose that."""
+
+    @property
+    def touched(self) -> bool:
+        return bool(self.touched_by)
 
     def loaded(self) -> None:
         """Another document: whatever was done in the one before it has had its effect, or is gone."""
-        self.touched = False
+        self.touched_by.clear()
 
 
 @dataclass
