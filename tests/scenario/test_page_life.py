@@ -217,7 +217,7 @@ def test_what_was_typed_before_a_pause_is_typed_again(cli: Cli, desk: Site) -> N
     assert len(desk.posts("/sent/70")) == 1
 
 
-def test_a_click_in_the_page_before_a_gate_costs_one_question(cli: Cli, desk: Site) -> None:
+def test_a_click_in_the_page_before_a_gate_is_asked_about_once(cli: Cli, desk: Site) -> None:
     plan = cli.plan(f"""
         version: 1
         name: panel
@@ -236,3 +236,31 @@ def test_a_click_in_the_page_before_a_gate_costs_one_question(cli: Cli, desk: Si
     assert settled.code == 0
     resumed = cli("resume", "last", "--json")
     assert resumed.code == 0, resumed.out
+    assert resumed.payloads("task.step.invalidated") == []
+
+
+def test_an_approval_does_not_count_for_a_page_that_was_made_again_and_differs(cli: Cli, desk: Site) -> None:
+    desk.pages["/form"] = lambda site, asked: Answer(
+        str(form(site, asked).body).replace("open</p>", f"version {site.version}</p>")
+    )
+    plan = cli.plan(f"""
+        version: 1
+        name: panel
+        steps:
+          - {{id: open, browser: {{goto: "{desk.url}/form"}}}}
+          - {{id: more, browser: {{click: {{role: button, name: More}}}}, expect: [{{visible: {{label: Note}}}}]}}
+          - {{id: said, browser: {{read: {{css: "#said", into: said}}}}}}
+          - {{id: ask, approve: "Go on with ${{{{ steps.said.outputs.said }}}}?"}}
+          - {{id: note, browser: {{fill: {{label: Note, value: hello}}}}}}
+    """)
+    assert cli("run", plan).code == 5
+    approve(cli)
+    assert cli("resume", "last").code == 5
+    desk.version = 2
+    settled = cli(
+        "control", "last", "settle", "--step", "more", "--as", "not-done", "--reason", "open it again"
+    )
+    assert settled.code == 0
+    again = cli("resume", "last", "--json")
+    assert again.code == 5
+    assert "ask" in {one["stepId"] for one in again.payloads("task.step.invalidated")}

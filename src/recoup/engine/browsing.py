@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from recoup.engine.breaking import stored_draft
-from recoup.engine.proofs import PageProofs
+from recoup.engine.proofs import Approved, PageProofs
 from recoup.engine.recalling import recall
 from recoup.errors import Conflict
 from recoup.kernel.breaker import standing
@@ -356,7 +356,8 @@ class Browsing:
         made_by = page_made_by(self._job.plan.steps, record.index)
         before = [one.page for one in state.steps[: record.index] if one.page is not None]
         found = await pages.fingerprint(run_id)
-        if not made_by or not before or (found is not None and not self._to_prove):
+        gate = self._gate_before(record)
+        if not made_by or not before or (found is not None and not self._to_prove and gate is None):
             return None
         if _leaves_the_page(step):
             await self.bring_sign_in()
@@ -371,10 +372,27 @@ class Browsing:
             again = [one.index for one in state.steps if one.step_id in missing]
             return self._gone("its page was loaded again, and what was done in it is lost", again)
         other = why_another_page(before[-1], found)
-        if other:
+        if other and len(made_by) > 1 and not self._rebuilt:  # the address alone does not lead there
             return self._gone(other, made_by)
-        broken = await self._proofs.broken()
-        return PageGone(broken, made_by[0], changed=True) if broken else None
+        changed = other or await self._proofs.broken()
+        if not changed and gate is not None:
+            changed = why_another_page(gate.page, found) or await self._proofs.broken(gate.proofs)
+        return PageGone(changed, made_by[0], changed=True) if changed else None
+
+    def _gate_before(self, record: StepRecord) -> Approved | None:
+        """The last gate since the step in the browser before this one, if a page was shown there."""
+        for step in reversed(self._job.plan.steps[: record.index]):
+            if isinstance(step.action, BrowserAction):
+                return None
+            if isinstance(step.action, ApproveAction):
+                return self._proofs.at_gate(step.id)
+        return None
+
+    async def keep_for_gate(self, step: Step, record: StepRecord, state: RunState) -> None:
+        """An approval counts for the page that the steps before have left."""
+        before = [one.page for one in state.steps[: record.index] if one.page is not None]
+        if before:
+            await self._proofs.keep_for_gate(step.id, before[-1])
 
     async def come_back(self, step: Step, record: StepRecord, state: RunState) -> None:
         """To look at the page before this step, if the run has none here; whoever goes on from it proves it first."""

@@ -603,6 +603,8 @@ class Driver:
         how = f"recoup control {desk.job.run_id} approve|reject --reason '...'"
         reason = f"{step.id} waits for an approval: {action.message} ({how})"
         waiting = ev.RunWaiting(reason=reason, step_id=step.id, waiting_for="approval")
+        if self.state.gate_reached != record.index:
+            await desk.attempts.browsing.keep_for_gate(step, record, self.state)
         await desk.recorder.record(waiting, release=True)
         return None
 

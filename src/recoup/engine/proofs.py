@@ -8,7 +8,7 @@ later step has changed on purpose is no proof any more: after each step that act
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -25,12 +25,14 @@ from recoup.model.plan import (
     UrlCheck,
     ValueCheck,
 )
+from recoup.model.target import Fingerprint
 from recoup.ports import Lifeline, Pages
 
 if TYPE_CHECKING:
     from recoup.engine.world import Job, World
 
 PROOFS_KEY = "browser.proofs"
+GATE_KEY = "browser.gate"
 PROOFS_MAX = 20
 """The latest ones; each is asked again after every step that acts on the page."""
 _LASTING = (UrlCheck, TitleCheck, PageTextCheck, TargetCheck, ValueCheck)
@@ -44,6 +46,14 @@ class Proof(msgspec.Struct, frozen=True):
     check: int = -1
     read: BrowserAction | None = None
     said: str = ""
+
+
+class Approved(msgspec.Struct, frozen=True):
+    """The page that a gate was reached on."""
+
+    step_id: str
+    page: Fingerprint
+    proofs: tuple[Proof, ...] = ()
 
 
 class PageProofs:
@@ -68,9 +78,20 @@ class PageProofs:
         if stored != self._job.secrets.find(PROOFS_KEY):
             self._job.secrets.put(PROOFS_KEY, stored)
 
-    async def broken(self) -> str:
+    async def keep_for_gate(self, step_id: str, page: Fingerprint) -> None:
+        """What a person is asked about: the page may be lost and made again before they answer."""
+        shown = Approved(step_id, page, tuple(self._standing()))
+        self._job.secrets.put(GATE_KEY, msgspec.json.encode(shown).decode())
+        await self._job.secrets.settle()
+
+    def at_gate(self, step_id: str) -> Approved | None:
+        kept = self._job.secrets.find(GATE_KEY)
+        shown = msgspec.json.decode(kept, type=Approved) if kept else None
+        return shown if shown is not None and shown.step_id == step_id else None
+
+    async def broken(self, proofs: Sequence[Proof] | None = None) -> str:
         """Why the page that came back is not the one that was left, in words; "" when all that was proven holds."""
-        for proof in self._standing():
+        for proof in self._standing() if proofs is None else proofs:
             why = await self._refuted(proof, waits=True)
             if why:
                 return why
