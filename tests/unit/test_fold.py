@@ -237,3 +237,25 @@ def test_an_agents_session_ends_with_the_workspace_it_knows() -> None:
     assert state.steps[0].session_id == told.session_id
     tell(state, ev.CheckpointRestored(step_index=None, tree="t", workspace=2, reason="gone back"))
     assert state.steps[0].session_id is None
+
+
+def test_steps_that_get_a_lost_page_back_stay_good_and_are_performed_again() -> None:
+    state = tell(fresh(), start(0), finish(0), start(1), finish(1))
+    for record in state.steps[:2]:
+        record.kind = "browser"
+    state.rebuild_pending = [1]
+    lost = ev.PageLost(**about(2, None), reason="its page is gone", steps=("s0", "s1"))
+    tell(state, lost)
+    assert (state.rebuild_pending, known_good_prefix_length(state)) == ([0, 1], 2)
+    tell(state, start(0, 2, phase="rebuild"), finish(0, 2))
+    assert (state.rebuild_pending, known_good_prefix_length(state)) == ([1], 2)
+    tell(state, ev.StepInvalidated(**about(1, None), reason="the page says something else"))
+    assert (state.rebuild_pending, known_good_prefix_length(state)) == ([], 1)
+
+
+@pytest.mark.parametrize("index", [-1, 3, 9999])
+def test_a_step_that_the_plan_does_not_have_cannot_be_told_of(index: int) -> None:
+    with pytest.raises(AssertionError, match="the plan has no step"):
+        tell(fresh(), ev.StepSkipped(step_id="s0", step_index=index, attempt=None, reason="no"))
+    with pytest.raises(AssertionError, match="step 1 is s1"):
+        tell(fresh(), ev.StepSkipped(step_id="s0", step_index=1, attempt=None, reason="no"))

@@ -25,6 +25,7 @@ from recoup.kernel.healing import (
     needs_proof,
     page_can_be_made_again,
     page_comes_from,
+    page_made_by,
     rejected_words,
     target_digest,
     too_many_heals,
@@ -264,6 +265,16 @@ def test_a_page_is_made_again_only_by_steps_that_may_be_repeated() -> None:
     assert not page_can_be_made_again([go("a"), shell("b")], 1)
     assert not page_can_be_made_again([click("a")], 0)
     assert not page_can_be_made_again([go("a")], 1)
+    assert page_can_be_made_again(
+        [go("a"), msgspec.structs.replace(shell("s"), repeat=Repeat.NEVER), click("b")], 2
+    ), "what others do beside it is not in the page"
+
+
+def test_a_page_is_made_by_the_steps_in_the_browser_that_act() -> None:
+    read = Step(id="r", action=BrowserAction(verb=BrowserVerb.READ, target=Target(css="#r")))
+    steps = [click("x"), go("a"), shell("s"), read, click("b"), click("c")]
+    assert page_made_by(steps, 5) == [1, 4]
+    assert page_made_by(steps, 0) == []
 
 
 def test_heals_and_refusals_are_told_in_words() -> None:

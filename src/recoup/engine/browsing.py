@@ -341,6 +341,12 @@ class Browsing:
         pages = self._world.pages
         return pages is not None and await pages.fingerprint(self._job.run_id) is not None
 
+    async def leave(self) -> None:
+        """Close the browser. Whoever goes on from its page makes it again, and proves it."""
+        if self._world.pages is not None:
+            await self._world.pages.leave(self._job.run_id)
+        self._to_prove = True
+
     async def bring_sign_in(self) -> None:
         """Before a `goto` in a browser that is not open yet: whoever signed in stays signed in."""
         kept = self._job.secrets.find(PAGE_KEY)

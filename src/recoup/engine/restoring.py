@@ -50,7 +50,7 @@ async def restore(desk: Desk, reason: str, *, current: bool = False) -> None:
 async def hard_reset(desk: Desk, step: Step, record: StepRecord) -> None:
     """Everything that the step works with is made anew: its browser with the page, its workspace."""
     if desk.world.pages is not None and page_can_be_made_again(desk.job.plan.steps, record.index):
-        await desk.world.pages.leave(desk.job.run_id)
+        await desk.attempts.browsing.leave()
         about: dict[str, Any] = {"step_id": step.id, "step_index": record.index, "attempt": None}
         made_by = [desk.job.plan.steps[index].id for index in page_made_by(desk.job.plan.steps, record.index)]
         await desk.recorder.record(
