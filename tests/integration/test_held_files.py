@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from recoup.errors import LedgerError, StateError
 from recoup.files import named
-from recoup.files.held import COMPANIONS, HeldDatabase, Replaced, is_held
+from recoup.files.held import COMPANIONS, HeldDatabase, Replaced, Truncated, is_held
 from recoup.files.named import DatabaseInUse, NotRegular, open_named, read_named, require_no_database
 from recoup.gateway.book import Book
 from recoup.ledger.sqlite import SqliteLedger
@@ -162,6 +162,173 @@ def test_a_file_that_was_removed_or_replaced_is_noticed(
         database.held.require_in_place()
     file.with_name("away").replace(file)
     database.held.require_in_place()
+
+
+@pytest.mark.parametrize(
+    ("left_bytes", "grows"), [(0, False), (0, True), (32, False), (32, True), (4_152, True), (-1, False)]
+)
+def test_a_log_that_was_truncated_is_noticed(database: Database, left_bytes: int, grows: bool) -> None:
+    """Also when it is as long as before again: what was there is zeros then."""
+    for number in range(20):
+        database.connection.execute("INSERT INTO rows VALUES (?)", (number,))
+    database.held.require_in_place()
+    size_bytes = database.log.stat().st_size
+    os.truncate(database.log, left_bytes % size_bytes)
+    if grows:
+        os.truncate(database.log, size_bytes)
+    for ask in (database.held.require_in_place, database.held.require_log):
+        with pytest.raises(Truncated, match=database.log.name):
+            ask()
+
+
+@pytest.mark.parametrize("mode", ["PASSIVE", "FULL", "RESTART", "TRUNCATE"])
+def test_a_log_that_was_copied_into_the_database_is_in_place(database: Database, mode: str) -> None:
+    for number in range(20):
+        database.connection.execute("INSERT INTO rows VALUES (?)", (number,))
+        database.connection.execute(f"PRAGMA wal_checkpoint({mode})")
+        database.held.require_in_place()
+        database.held.require_log()
+
+
+COMMITTING = """
+import random, sqlite3, sys
+from pathlib import Path
+from recoup.files.held import HeldDatabase
+path, seed, commits = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+chance = random.Random(seed)
+held = HeldDatabase(path)
+connection = sqlite3.connect(path, isolation_level=None, timeout=60)
+connection.execute("PRAGMA synchronous = OFF")
+connection.execute("PRAGMA wal_autocheckpoint = 7")
+connection.execute("PRAGMA journal_size_limit = 20000")
+connection.execute("SELECT * FROM rows").fetchone()
+held.opened()
+for number in range(commits):
+    held.require_in_place()
+    connection.execute("INSERT INTO rows VALUES (zeroblob(?))", (chance.choice((1, 5_000)),))
+    held.require_log()
+    if number % 5 == 0:
+        connection.execute("PRAGMA wal_checkpoint(%s)" % chance.choice(("PASSIVE", "FULL", "RESTART", "TRUNCATE")))
+        held.require_in_place()
+held.close(connection, may_remove_log=False)
+"""
+"""A process that commits, and empties the log or begins again at its start whenever it can."""
+
+
+def test_no_process_takes_the_checkpoints_of_others_for_a_loss(database: Database) -> None:
+    commits = 2_000
+    others = [
+        subprocess.Popen(
+            [sys.executable, "-c", COMMITTING, str(database.path), str(seed), str(commits)],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for seed in range(2)
+    ]
+    looks = 0
+    while any(other.poll() is None for other in others):
+        database.held.require_in_place()
+        database.held.require_log()
+        looks += 1
+    assert [other.communicate()[1] for other in others] == ["", ""]
+    assert looks > commits
+    (count,) = database.connection.execute("SELECT count(*) FROM rows").fetchone()
+    assert count == 2 * commits
+
+
+def test_looking_at_the_index_drops_no_lock(database: Database) -> None:
+    """Its descriptor is closed with the last connection of this process, not with the one that opened it."""
+    second = HeldDatabase(database.path)
+    connection = sqlite3.connect(database.path)
+    connection.execute("SELECT * FROM rows").fetchone()
+    second.opened()
+    second.require_in_place()
+    database.held.require_in_place()
+    connection.close()
+    second.release()
+    assert database.is_believed_open()
+    database.held.require_in_place()
+
+
+def test_an_index_that_was_made_again_is_the_one_that_is_looked_at(tmp_path: Path) -> None:
+    """The last connection removes it, while the next one of this process is about to be made."""
+    one = Database(tmp_path / "one.db")
+    one.held.require_in_place()
+    held = HeldDatabase(one.path)
+    one.close()
+    connection = sqlite3.connect(one.path, isolation_level=None)
+    connection.execute("INSERT INTO rows VALUES (1)")
+    held.opened()
+    held.require_in_place()
+    os.truncate(one.log, 0)
+    with pytest.raises(Truncated):
+        held.require_in_place()
+    connection.close()
+    held.release()
+    assert not any(is_held(path.stat()) for path in tmp_path.iterdir())
+
+
+def read_apart(path: Path) -> bytes:
+    """By another process: this one would drop its locks."""
+    return subprocess.run(["cat", path], check=True, capture_output=True).stdout
+
+
+@pytest.mark.parametrize("left_bytes", [0, 8_192])
+async def test_nothing_is_acknowledged_once_the_log_of_the_ledger_was_truncated(
+    tmp_path: Path, left_bytes: int
+) -> None:
+    """Nor is the rest of it copied into the database, however much is written."""
+    path, log = tmp_path / "ledger.db", tmp_path / "ledger.db-wal"
+    ledger = SqliteLedger(path)
+    await ledger.append(facts(into("run:a", note())))
+    assert await ledger.head("run:a") == 1
+    before, whole = read_apart(path), read_apart(log)
+    os.truncate(log, left_bytes)
+    for _ in range(2):
+        with pytest.raises(LedgerError, match=r"ledger\.db-wal was truncated while in use") as refusal:
+            await ledger.append(facts(into("run:a", *[note("x" * 20_000)] * 400)))
+        assert "recoup doctor" in refusal.value.hint
+        with pytest.raises(LedgerError, match="was truncated"):
+            await ledger.head("run:a")
+    await ledger.close()
+    assert path.read_bytes() == before
+    log.write_bytes(whole)
+    ledger = SqliteLedger(path)
+    assert await ledger.head("run:a") == 1, "what is put back is read again"
+    await ledger.close()
+
+
+TRUNCATED_INDEX = """
+import asyncio, os, sys
+from pathlib import Path
+from recoup.errors import LedgerError
+from recoup.ledger.sqlite import SqliteLedger
+from recoup.testing.ledger_suite import facts, into, note
+
+async def main(path):
+    ledger = SqliteLedger(path)
+    await ledger.append(facts(into("run:a", note())))
+    await ledger.head("run:a")
+    os.truncate(f"{path}-shm", 0)
+    for asked in (ledger.append(facts(into("run:a", note()))), ledger.head("run:a")):
+        try:
+            await asked
+        except LedgerError as error:
+            print(str(error).splitlines()[0])
+    await ledger.close()
+
+asyncio.run(main(Path(sys.argv[1])))
+"""
+
+
+def test_an_index_that_was_truncated_is_refused_before_it_kills_the_process(tmp_path: Path) -> None:
+    """SQLite has it mapped: to read what is gone is SIGBUS."""
+    path = tmp_path / "ledger.db"
+    ended = subprocess.run(
+        [sys.executable, "-c", TRUNCATED_INDEX, str(path)], capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.splitlines() == [f"the ledger's file {path}-shm was truncated while in use"] * 2
 
 
 async def test_nothing_is_acknowledged_once_the_log_of_the_ledger_is_gone(tmp_path: Path) -> None:

@@ -310,6 +310,8 @@ async def test_what_lists_and_histories_need_is_found_in_a_ledger_of_version_1(
             other.execute(f"ALTER TABLE escalations DROP COLUMN {column} CASCADE".encode())
         other.execute("DROP TABLE ledger_identity, server_seen, losses, suspect_runs")
         other.execute("DROP FUNCTION append_unless_changed, note_loss, note_server")
+        other.execute("DROP TABLE server_starts")
+        other.execute("DROP FUNCTION note_start, last_number, append_numbered, put_numbered")
         other.execute("UPDATE ledger_version SET version = 1")
     ledger = await PostgresLedger.open(url)
     assert ((await ledger.runs(limit=500)).rows, await ledger.history(span), await ledger.inbox()) == before

@@ -151,6 +151,47 @@ def test_a_step_that_must_not_be_repeated_is_asked_about_when_an_older_copy_is_p
     assert told["payload"]["runs"] == 3
 
 
+@pytest.mark.parametrize("workers", ["go on", "are restarted"])
+def test_a_prune_before_the_copy_does_not_hide_that_an_older_copy_was_put_back(
+    payments: Payments, workers: str
+) -> None:
+    """The last that the worker knows is of a run that is not in the copy, as if it had been pruned."""
+    (old,) = payments.submit(1)
+    payments.go.touch()
+    worker = payments.worker("one")
+    payments.ended([old])
+    kill(worker)
+    payments.go.unlink()
+    pruned = payments.cli("prune", "--older-than", "1ms", "--force", "--json")
+    assert pruned.json["runs"] == 1, pruned
+    (paid_before,) = payments.submit(1)
+    payments.server.save(payments.copy)
+    worker = payments.worker("one")
+    assert eventually(lambda: payments.paid()[paid_before] == 1, WAIT_S)
+    (lost,) = payments.submit(1)
+    assert eventually(lambda: payments.paid()[lost] == 1, WAIT_S)
+    if workers == "are restarted":
+        kill(worker)
+    payments.server.put_back(payments.copy)
+    if workers == "are restarted":
+        payments.worker("one")
+    asked_about(payments, [paid_before])
+
+
+def test_a_prune_is_not_taken_for_a_loss(payments: Payments) -> None:
+    """Also where all that a process knows was pruned, and the server was restarted since."""
+    payments.go.touch()
+    worker = payments.worker("one")
+    payments.ended(payments.submit(2))
+    kill(worker)
+    pruned = payments.cli("prune", "--older-than", "1ms", "--force", "--json")
+    assert pruned.json["runs"] == 2, pruned
+    payments.server.restart()
+    payments.worker("one")
+    assert set(payments.ended(payments.submit(1)).values()) == {"succeeded"}
+    assert [line for line in payments.ledger_events() if line["type"] == "ledger.events_lost"] == []
+
+
 def test_a_step_that_was_not_done_is_done_when_a_person_says_so(payments: Payments) -> None:
     """Only the events are lost: what the person finds out decides."""
     payments.go.touch()

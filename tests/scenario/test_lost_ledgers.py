@@ -524,6 +524,28 @@ def test_a_home_that_was_moved_away_is_not_made_again_and_can_be_put_back(cli: C
     assert (cli.folder / "journal").read_text().split() == ["a", "a", "b"]
 
 
+@pytest.mark.parametrize("suffix", ["-wal", "-shm"])
+def test_a_log_or_an_index_that_is_truncated_during_a_run_stops_it_before_the_next_step(
+    cli: Cli, suffix: str
+) -> None:
+    driver = cli.start("run", cli.plan(WAITING))
+    wait_for(cli.folder / "started")
+    log = cli.home / "ledger.db-wal"
+    whole = log.read_bytes()
+    os.truncate(cli.home / f"ledger.db{suffix}", 0)
+    (cli.folder / "go").touch()
+    _, err = driver.communicate(60)
+    assert driver.returncode == 75, err
+    assert f"ledger.db{suffix} was truncated while in use" in err
+    assert (cli.folder / "journal").read_text().split() == ["a"]
+    if suffix == "-wal":
+        assert cli("runs").code == 75, "it stays said until it is put back"
+        log.write_bytes(whole)
+    (cli.folder / "well").touch()
+    assert cli("resume", "last").code == 0, "a second attempt, as after any lost driver"
+    assert (cli.folder / "journal").read_text().split() == ["a", "a", "b"]
+
+
 # Something else in the place of the ledger's own files
 
 

@@ -48,7 +48,7 @@ OPENS = {
         *("dispatch/local_file.py", "gateway/database.py", "ledger/connection.py"),
     ),
     "writes to the log of its own ledger, on which SQLite keeps no locks": ("ledger/wal.py",),
-    "is the one way, or opens a handle that gives no access": ("files/held.py", "files/named.py"),
+    "is the one way, or opens what it can close without dropping a lock": ("files/held.py", "files/named.py"),
     "reads a table of the system": ("files/mounts.py",),
 }
 """Why these may."""

@@ -42,7 +42,7 @@ class GatewayConnection(sqlite3.Connection):
             self.held.require_in_place()
         except Replaced as replaced:
             raise StateError(
-                f"{replaced.path} was removed or replaced while in use",
+                f"{replaced.path} was {replaced.how} while in use",
                 hint="Stop every Recoup process on this home, restore gateway.db, then start them again.",
             ) from None
 

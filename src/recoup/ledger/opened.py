@@ -47,14 +47,14 @@ class OpenedFile:
         try:
             self._held.require_in_place()
         except Replaced as replaced:
-            raise replaced_error(replaced.path) from None
+            raise replaced_error(replaced.path, replaced.how) from None
 
     def require_log(self) -> None:
         """Raises LedgerError: what was written last is lost. Asked after every commit."""
         try:
             self._held.require_log()
         except Replaced as replaced:
-            raise replaced_error(replaced.path) from None
+            raise replaced_error(replaced.path, replaced.how) from None
 
     def reach(self, number: int) -> None:
         """The event with this number is durable."""
@@ -72,12 +72,12 @@ class OpenedFile:
         self._mark.close()
 
 
-def replaced_error(path: str) -> LedgerError:
+def replaced_error(path: str, how: str = Replaced.how) -> LedgerError:
     hint = (
         "Stop every Recoup process on this home, then look with `recoup doctor` and `recoup runs` at what was recorded"
         " before you repeat anything. What was running can be resumed."
     )
-    return LedgerError(f"the ledger's file {path} was removed or replaced while in use", hint=hint)
+    return LedgerError(f"the ledger's file {path} was {how} while in use", hint=hint)
 
 
 def _held(path: Path) -> HeldDatabase:

@@ -44,7 +44,7 @@ class Reader:
                 self._held.require_log()
             return question(self._connection or self._opened())
         except Replaced as replaced:
-            raise replaced_error(replaced.path) from None
+            raise replaced_error(replaced.path, replaced.how) from None
         except sqlite3.Error as error:
             if spoils_the_connection(error):
                 self._discard()

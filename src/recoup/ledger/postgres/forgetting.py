@@ -38,6 +38,7 @@ async def ended_runs(connection: Connection, before_us: int, after: str, limit: 
 async def forget(
     connection: Connection, run_ids: Sequence[str], before_us: int, at: Instant, note: Draft
 ) -> list[str]:
+    await connection.execute(_Q["note_start"])
     # Looked up before they are locked: a run never changes its family nor its key, and newcomers wait for the locks.
     streams = _streams(await _families(connection, run_ids))
     keys = [name for name, _ in await _rows(connection, "keys_of", (streams,))]
@@ -56,9 +57,11 @@ async def forget(
             keys = [name for name, _ in await _rows(connection, "keys_of", (_streams(gone),))]
             keys += [name for (name,) in await _rows(connection, "escalation_streams", (_streams(gone),))]
             runs = [run_id for members in gone.values() for run_id in members]
-            await connection.execute(_Q["forget"], (runs, doomed, keys))
-            await connection.execute(_Q["forget_heals"], (runs,))
-            await _add_note(connection, at, note)
+            # A prune is numbered above all that it removes: what came while it waited for locks is left for later.
+            if not await _rows(connection, "written_above", (_streams(gone) + keys,)):
+                await connection.execute(_Q["forget"], (runs, doomed, keys))
+                await connection.execute(_Q["forget_heals"], (runs,))
+                await _add_note(connection, at, note)
     known = {run_id for (run_id,) in await _rows(connection, "known_among", (list(run_ids),))}
     return [run_id for run_id in run_ids if run_id not in known]
 

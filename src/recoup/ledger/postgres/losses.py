@@ -24,7 +24,7 @@ from recoup.ledger.postgres.witness import Acknowledged, Witness
 from recoup.model.storage import Loss
 
 _PRUNE_SPARE_US = 3_600_000_000
-"""Clocks differ: what was forgotten shortly before an event of another machine may have been forgotten after it."""
+"""Where only clocks can be compared: what was forgotten shortly before an event may have been forgotten after it."""
 _UNTOLD = (
     psycopg.errors.InsufficientPrivilege,
     psycopg.errors.FeatureNotSupported,
@@ -43,13 +43,16 @@ class Acknowledgements:
         self._witness = Witness(folder)
         self._lost = lost
         self._ledger_id: str | None = None
+        self._start: str | None = None
         self._last: Acknowledged | None = None
 
-    def add(self, picture: Picture) -> None:
-        """After its transaction was committed."""
+    def add(self, picture: Picture, number: int | None) -> None:
+        """After its transaction was committed. `number`: of its last event."""
         if picture.events and self._ledger_id is not None:
             place, (_, wall_us, boot_us, boot_id, *_) = picture.events[-1]
-            self._last = Acknowledged(self._ledger_id, place.stream, place.seq, wall_us, boot_us, boot_id)
+            self._last = Acknowledged(
+                self._ledger_id, place.stream, place.seq, wall_us, boot_us, boot_id, number, self._start
+            )
 
     async def write(self) -> None:
         """Durable when it returns. Raises OSError."""
@@ -66,6 +69,8 @@ class Acknowledgements:
         """With what this server has. Raises psycopg.Error."""
         row = await _one(connection, "ledger_id")
         self._ledger_id = None if row is None else row[0]
+        row = await _one(connection, "note_start")
+        self._start = None if row is None else row[0]
         behind = await _note_server(connection)
         for path, last in self._known():
             found_seq = await _missing(connection, last)
@@ -105,11 +110,21 @@ async def _note(connection: Connection, last: Acknowledged, found_seq: int) -> N
 async def _missing(connection: Connection, last: Acknowledged) -> int | None:
     """Where its stream ends, if the event is not there. None: it is there, or was forgotten on purpose."""
     row = await _one(connection, "stamp_at", (last.seq, last.stream))
-    if row is None:
-        pruned = await _one(connection, "pruned_since", (last.wall_us - _PRUNE_SPARE_US,))
-        return None if pruned == (True,) else 0
-    last_seq, *stamp = row
-    return None if stamp == [last.wall_us, last.boot_us, last.boot_id] else int(last_seq)
+    *stamp, last_seq, first_number = row or (None, None, None, 0, None)
+    if stamp == [last.wall_us, last.boot_us, last.boot_id]:
+        return None
+    # Only whole streams are forgotten. One of the same name can be made later: a key may be used again.
+    can_be_pruned = first_number is None or (last.number is not None and first_number > last.number)
+    return None if can_be_pruned and await _is_pruned(connection, last) else int(last_seq)
+
+
+async def _is_pruned(connection: Connection, last: Acknowledged) -> bool:
+    """Of a missing event. A prune that came before it, or in a history that never had it, is no explanation."""
+    if last.number is None or last.start is None:
+        return await _one(connection, "pruned_since", (last.wall_us - _PRUNE_SPARE_US,)) == (True,)
+    if await _one(connection, "was_reached", (last.start, last.number)) != (True,):
+        return False
+    return await _one(connection, "pruned_above", (last.number,)) == (True,)
 
 
 def loss_of(row: Sequence[Any]) -> Loss:

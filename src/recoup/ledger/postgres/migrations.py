@@ -15,7 +15,7 @@ from recoup.ledger.postgres.queries import sql_file
 OLDEST_READER = 1
 """Of the newest script here."""
 
-SCRIPTS = ("schema.sql", "schema-2.sql", "schema-3.sql", "schema-4.sql", "schema-5.sql")
+SCRIPTS = ("schema.sql", "schema-2.sql", "schema-3.sql", "schema-4.sql", "schema-5.sql", "schema-6.sql")
 """The script at index n leads from version n to version n + 1."""
 
 LOCK_WAIT_MAX_MS = 3_000

@@ -25,9 +25,28 @@ SELECT note_server(%s::text, %s::bigint, %s::boolean);
 -- note_loss: commits that were acknowledged are gone; true unless that was noticed before
 SELECT note_loss('acknowledged', %s::text, %s::bigint, %s::bigint, %s::text);
 
--- stamp_at: when the fact at a place was recorded, and where its stream ends; no row for an unknown stream
-SELECT streams.last_seq, events.wall_us, events.boot_us, events.boot_id
-FROM streams LEFT JOIN events ON events.stream_id = streams.id AND events.seq = %s WHERE streams.name = %s;
+-- note_start: see that this start of the server is in the history of the database, and name it
+SELECT note_start();
+
+-- stamp_at: when the fact at a place was recorded, where its stream ends, and the number of the first fact there; no row for an unknown stream
+SELECT events.wall_us, events.boot_us, events.boot_id, streams.last_seq, first.number
+FROM streams LEFT JOIN events ON events.stream_id = streams.id AND events.seq = %s
+LEFT JOIN events AS first ON first.stream_id = streams.id AND first.seq = 1 WHERE streams.name = %s;
+
+-- number_at: of the fact at a place
+SELECT events.number FROM events JOIN streams ON streams.id = events.stream_id WHERE streams.name = %s AND events.seq = %s;
+
+-- was_reached: whether a number that was given under a start of the server belongs to the history of this database
+SELECT EXISTS (
+    SELECT FROM server_starts AS own WHERE own.start = %s
+    AND NOT EXISTS (SELECT FROM server_starts WHERE id > own.id AND first_number <= %s)
+);
+
+-- pruned_above: whether anything was forgotten by a transaction with a higher number
+SELECT EXISTS (
+    SELECT FROM events WHERE events.stream_id = (SELECT id FROM streams WHERE name = 'ledger')
+    AND events.type = 'ledger.pruned' AND events.number > %s
+);
 
 -- pruned_since: whether anything was forgotten after a moment
 SELECT EXISTS (
@@ -51,16 +70,16 @@ FROM suspect_runs JOIN losses ON losses.id = suspect_runs.loss_id WHERE suspect_
 -- end_suspicion: the run itself says so now
 DELETE FROM suspect_runs WHERE run_id = %s AND loss_id = %s;
 
--- append_unless_changed: events, if what they were decided by is still so
-SELECT append_unless_changed(
+-- append: events, if what they were decided by is still so; gives the number of the last one
+SELECT append_numbered(
     %s::text[], %s::bigint[], %s::bigint[], %s::text[], %s::bigint[], %s::text[], %s::json
 );
 
 -- gather: lock, and tell what there is
 SELECT gather(%s::json)::text;
 
--- put_events: events, and where their streams end now
-SELECT put_events(%s::json);
+-- put_events: events, and where their streams end now; gives the number of the last one
+SELECT put_numbered(%s::json);
 
 -- notify: tell who listens that something was written
 SELECT pg_notify('recoup', '');
@@ -358,6 +377,11 @@ AND replace(taken.payload, '\u0000', '\u0020')::json ->> 'runId' = substr(stream
 
 -- lock_to_forget: streams that are to go, and the one into which that is noted
 SELECT lock_to_forget(%s::text[], %s);
+
+-- written_above: streams with a fact of a transaction that began after this one
+SELECT streams.name FROM streams JOIN events ON events.stream_id = streams.id AND events.seq = streams.last_seq
+WHERE streams.name = ANY (%s::text[])
+AND events.number > (SELECT base + (pg_current_xact_id()::text::bigint << 20) FROM numbering);
 
 -- forget: runs, families and keys
 SELECT forget(%s::text[], %s::text[], %s::text[]);

@@ -31,6 +31,10 @@ class Acknowledged(msgspec.Struct, frozen=True, rename="camel"):
     wall_us: int
     boot_us: int
     boot_id: str
+    number: int | None = None
+    """In the order of all events. Earlier versions did not write it."""
+    start: str | None = None
+    """Of the server, when it confirmed the event."""
 
 
 _decode = msgspec.json.Decoder(Acknowledged).decode

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import msgspec
 import psycopg
+from psycopg.pq.abc import PGresult
 
 from recoup.errors import EventUnreadable, LedgerError
 from recoup.kernel.workflow import rebuild_workflow
@@ -235,7 +236,10 @@ class Writer:
                 connection = (await self._connected(deadline_s)).connection
                 with cut_off_after(connection, deadline_s - time.monotonic()):
                     await _end(connection, backend)
-                    return sent.outcomes if await self._is_written(connection, sent) else None
+                    if not await self._is_written(connection, sent):
+                        return None
+                    self._acknowledgements.add(sent.picture, await _number_in(connection, sent.picture))
+                    return sent.outcomes
             except (psycopg.Error, OSError):
                 await self._discard()
             await asyncio.sleep(_RETRY_MAX_S * random.uniform(0.2, 0.6))
@@ -283,15 +287,15 @@ class Writer:
             return None
         picture, outcomes = decided
         self._sent = Sent(jobs, outcomes, picture, None)
-        written = await _written_if_unchanged(line, picture)
+        number = await _written_if_unchanged(line, picture)
         self._sent = None
-        if not written:
+        if number is None:
             # Others write the same streams: for a while it is not worth trying.
             self._distrusted = self._distrust = min(DISTRUST_MAX, self._distrusted * 2 or 1)
             self._memory.forget()
             return None
         self._distrusted = 0
-        self._keep(picture)
+        self._keep(picture, number)
         return outcomes
 
     def _decided_by_memory(self, jobs: Sequence[Job[Any]]) -> tuple[Picture, list[Outcome]] | None:
@@ -321,13 +325,13 @@ class Writer:
                 picture.damaged[workflow_stream(workflow)] = error
         outcomes = [refused.get(place) or _decided(picture, job) for place, job in enumerate(jobs)]
         self._sent = Sent(jobs, outcomes, picture, gathered.xid)
-        await line.ask_all([*_writes(picture), _COMMIT])
-        self._keep(picture)
+        answers = await line.ask_all([*_writes(picture), _COMMIT])
+        self._keep(picture, _number(answers[0]) if picture.events else None)
         return outcomes
 
-    def _keep(self, picture: Picture) -> None:
+    def _keep(self, picture: Picture, number: int | None) -> None:
         self._memory.keep(picture)
-        self._acknowledgements.add(picture)
+        self._acknowledgements.add(picture, number)
 
     # The connection
 
@@ -377,7 +381,8 @@ def _decided(picture: Picture, job: Job[Any]) -> Outcome:
         return Outcome(error=error)
 
 
-async def _written_if_unchanged(line: Line, picture: Picture) -> bool:
+async def _written_if_unchanged(line: Line, picture: Picture) -> int | None:
+    """The number of the last event. None: nothing was written."""
     names = sorted(picture.before)
     decided_by = (
         text_array(names),
@@ -387,14 +392,26 @@ async def _written_if_unchanged(line: Line, picture: Picture) -> bool:
         number_array(picture.relied_on.values()),
         text_array(picture.quiet),
     )
-    append = (_Q["append_unless_changed"], (*decided_by, _encode(_added(picture, names)).decode()))
+    append = (_Q["append"], (*decided_by, _encode(_added(picture, names)).decode()))
     try:
-        await line.ask_all([append, *picture.all_writes()])
+        answers = await line.ask_all([append, *picture.all_writes()])
     except psycopg.Error as error:
         if error.sqlstate != _CHANGED:
             raise
-        return False
-    return True
+        return None
+    return _number(answers[0])
+
+
+def _number(answer: PGresult) -> int:
+    return int(answer.get_value(0, 0) or b"")
+
+
+async def _number_in(connection: Connection, picture: Picture) -> int | None:
+    """Of its last event, if that is still there."""
+    for place, _ in picture.events[-1:]:
+        row = await _one(connection, "number_at", (place.stream, place.seq))
+        return None if row is None else int(row[0])
+    return None
 
 
 def _writes(picture: Picture) -> list[Statement]:
