@@ -28,6 +28,7 @@ class Backend(NamedTuple):
     open: Callable[[], Awaitable[Ledger]]
     spoil: Callable[[str, int], Awaitable[None]]
     """Damage the event of this stream with this sequence."""
+    remove: Callable[[str, int], Awaitable[None]]
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -52,7 +53,12 @@ def _sqlite(path: Path, opened: list[Ledger]) -> Backend:
             query = "UPDATE events SET payload = ? WHERE place = (SELECT id << 32 FROM streams WHERE name = ?) + ?"
             assert database.execute(query, (BROKEN, stream, seq)).rowcount == 1
 
-    return Backend(opener, spoil)
+    async def remove(stream: str, seq: int) -> None:
+        with closing(sqlite3.connect(path)) as database, database:
+            query = "DELETE FROM events WHERE place = (SELECT id << 32 FROM streams WHERE name = ?) + ?"
+            assert database.execute(query, (stream, seq)).rowcount == 1
+
+    return Backend(opener, spoil, remove)
 
 
 def _postgres(server: PostgresServer, opened: list[Ledger]) -> Backend:
@@ -75,7 +81,14 @@ def _postgres(server: PostgresServer, opened: list[Ledger]) -> Backend:
             found = await connection.execute(query, (BROKEN, stream, seq))
             assert found.rowcount == 1
 
-    return Backend(opener, spoil)
+    async def remove(stream: str, seq: int) -> None:
+        async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+            query = "DELETE FROM events USING streams WHERE id = stream_id AND name = %s AND seq = %s"
+            await connection.execute("SET search_path TO recoup")
+            found = await connection.execute(query, (stream, seq))
+            assert found.rowcount == 1
+
+    return Backend(opener, spoil, remove)
 
 
 async def test_reading_names_the_event_and_other_streams_are_read(backend: Backend) -> None:
@@ -90,6 +103,30 @@ async def test_reading_names_the_event_and_other_streams_are_read(backend: Backe
     assert [(event.seq, event.unreadable is None) for event in events] == [(1, True), (2, False), (3, True)]
     assert [event.seq for event in await ledger.read(run_stream("b"))] == [1, 2, 3]
     assert len(await ledger.arrivals()) == 6
+
+
+async def test_events_are_missing_before_one_that_cannot_be_read(backend: Backend) -> None:
+    ledger, stream = await backend.open(), run_stream("a")
+    await ledger.append(facts(into(stream, submitted(), *(note(str(number)) for number in range(2, 10)))))
+    await backend.spoil(stream, 8)
+    for seq in (3, 4, 6):
+        await backend.remove(stream, seq)
+    events = await read_leniently(ledger, stream)
+    assert [event.seq for event in events] == [1, 2, 5, 7, 8, 9]
+    assert [event.seq for event in events if event.unreadable is not None] == [8]
+    assert [event.seq for event in await read_leniently(ledger, stream, 5, 2)] == [7, 8]
+
+
+async def test_a_run_is_listed_whichever_of_its_events_are_missing(backend: Backend) -> None:
+    ledger = await backend.open()
+    for run in ("a", "b", "c"):
+        await ledger.append(facts(into(run_stream(run), submitted(), note("one"))))
+    await backend.remove(run_stream("b"), 2)
+    await backend.remove(run_stream("c"), 1)
+    await backend.remove(run_stream("c"), 2)
+    rows = {row.run_id: row for row in (await ledger.runs()).rows}
+    assert sorted(rows) == ["a", "b", "c"]
+    assert (rows["a"].seq, rows["c"].seq, rows["c"].updated_at_us) == (2, 0, 0)
 
 
 async def test_what_is_committed_together_with_a_damaged_workflow_is_committed(backend: Backend) -> None:

@@ -24,12 +24,12 @@ def head_of(row: Sequence[Any]) -> Head:
 
 
 def run_row_of(row: Sequence[Any]) -> RunRow:
-    """The time of its last event may be damaged: that event is marked, and the run still listed."""
+    """Its last event may be missing, or have no time: that event is marked, and the run still listed."""
     made = RunRow(*row)
     updated_us = sound_us(made.updated_at_us)
-    return (
-        made if made.updated_at_us == updated_us else msgspec.structs.replace(made, updated_at_us=updated_us)
-    )
+    if made.updated_at_us == updated_us and made.seq:
+        return made
+    return msgspec.structs.replace(made, updated_at_us=updated_us, seq=made.seq or 0)
 
 
 def control_of(row: Sequence[Any]) -> Control:

@@ -182,8 +182,8 @@ class Reporter:
                 hint=f"Look at them: recoup events {run_id} --after {length - 1_000}",
             )
         found: list[Event] = []
-        while len(found) < length:
-            page = await read_leniently(self._ledger, stream, len(found), _PAGE)
+        while not found or found[-1].seq < length:
+            page = await read_leniently(self._ledger, stream, found[-1].seq if found else 0, _PAGE)
             if not page:
                 break
             found += page

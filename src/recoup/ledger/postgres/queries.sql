@@ -215,16 +215,16 @@ WHERE leases.run_id = given.run_id AND leases.epoch = given.epoch AND leases.own
 UPDATE leases SET owner = NULL FROM json_populate_recordset(NULL::leases, %s::json) AS given
 WHERE leases.run_id = given.run_id AND leases.epoch = given.epoch;
 
--- rows_of_runs: around a question for ids and times (run_lists.py): with the sequence and the time of the last event, which the stream itself knows
+-- rows_of_runs: around a question for ids and times (run_lists.py): with the sequence and the time of the last event, which the stream itself knows; without them, where they are missing
 SELECT r.run_id, r.workflow, r.status, r.delivery, r.submitted_at_us, last.wall_us, r.reason, last.seq,
     r.failure_class, r.worker, r.step_count, r.ended_at_us
 FROM ({}) AS page
 CROSS JOIN LATERAL (SELECT * FROM runs WHERE runs.run_id = page.run_id OFFSET 0) AS r
-CROSS JOIN LATERAL (
+LEFT JOIN LATERAL (
     SELECT events.wall_us, events.seq FROM streams
     JOIN events ON events.stream_id = streams.id AND events.seq = streams.last_seq
     WHERE streams.name = 'run:' || r.run_id OFFSET 0
-) AS last
+) AS last ON true
 ORDER BY r.submitted_at_us DESC, r.run_id DESC;
 
 -- tallies: how many runs there are with each status
