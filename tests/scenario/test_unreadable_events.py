@@ -336,3 +336,52 @@ def test_every_page_and_document_of_the_gateway_can_still_be_read(
             assert client.get(f"/api/runs/{run}/events").status_code == 200
             document = client.get(f"/api/runs/{run}").json()
             assert run in marked or document == whole.documents[run]
+
+
+@pytest.mark.parametrize(
+    ("how", "place"), [("random bytes", 0), ("numbers too large", 2), (MISSING, 0), (MISSING, 2)]
+)
+def test_the_gateway_shows_a_marked_run_and_refuses_to_act_on_it(
+    whole: Home, damaged: Callable[[int, str, bytes], Cli], how: str, place: int
+) -> None:
+    run = next(run for run, one in whole.documents.items() if one["status"] == "waiting")
+    number = [number for number, stream in places(whole.cli.home) if stream == f"run:{run}"][place]
+    cli = damaged(number, how, b"\xff")
+    seq = place + 2 if how == MISSING else place + 1
+    shown = ["", "/steps", "/events", "/attempts", "/controls", "/controls?stepId=one"]
+    of_steps = ["/logs/one", "/attempts/one/1"]
+    with gateway(cli.home, "--workers", "0") as served, served.client() as client:
+        for path in shown:
+            assert client.get(f"/api/runs/{run}{path}").status_code == 200, path
+        for path in [*of_steps, "/patches/one"]:
+            assert client.get(f"/api/runs/{run}{path}").status_code in (200, 404), path
+        for view in ("steps", "timeline", "log", "changes", "compare", "events", "plan"):
+            assert client.get(f"/runs/{run}?view={view}").status_code == 200, view
+        controls = client.get(f"/api/runs/{run}/controls?stepId=one").json()["items"]
+        assert {one["action"] for one in controls} >= {"approve", "cancel", "resume_from_step", "new_run"}
+        assert not any(one["allowed"] for one in controls)
+        assert all(f"event {seq} " in one["why"] for one in controls)
+
+        wish = {"action": "cancel", "reason": "no more"}
+        refused = [
+            client.post(f"/api/runs/{run}/control", json=wish),
+            client.post("/api/runs", json={"reuse": run}),
+        ]
+        if place == 0:
+            refused += [client.get(f"/api/runs/{run}/report"), client.get(f"/runs/{run}/report")]
+        else:
+            assert client.get(f"/api/runs/{run}/report").status_code == 200
+        for answer in refused:
+            assert answer.status_code == 409, answer.text
+        for answer in refused[:3]:
+            problem = answer.json()
+            assert problem["type"] == "urn:recoup:problem:unreadable"
+            assert problem["unreadable"] == {
+                "stream": f"run:{run}",
+                "seq": seq,
+                "type": problem["unreadable"]["type"],
+            }
+            assert f"event {seq} of run:{run}" in problem["detail"]
+        listed = {"action": "cancel", "reason": "no more", "runIds": [run]}
+        (one,) = client.post("/api/runs/bulk", json=listed).json()["items"]
+        assert (one["outcome"], f"event {seq} " in one["detail"]) == ("refused", True)

@@ -142,6 +142,10 @@ async def _steps(request: Request, app: App, state: RunState) -> dict[str, Any]:
 
 
 async def _timeline(request: Request, app: App, state: RunState) -> dict[str, Any]:
+    if state.unreadable is not None and not state.steps:
+        nothing = dict.fromkeys(("failures", "decisions", "controls"), ())
+        as_of = app.world.clock.now().iso()
+        return {**nothing, "drawn": "", "left_out": 0, "decisions_left_out": 0, "as_of": as_of}
     until = app.world.clock.now() if await app.driving.is_driven(state.run_id) else None
     async with reporting(house_of(request), state.run_id):
         made = await app.reporter.report(state.run_id, until)
