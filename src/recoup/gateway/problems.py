@@ -23,6 +23,7 @@ from recoup.errors import (
     LedgerError,
     NotFound,
     RecoupError,
+    RowUnreadable,
     UsageError,
     WorkspaceError,
 )
@@ -42,6 +43,7 @@ _BY_ERROR: Final[tuple[tuple[type[RecoupError], int], ...]] = (
     (Conflict, 409),
     (LedgerBusy, 503),
     (EventUnreadable, 409),
+    (RowUnreadable, 409),
     (LedgerError, 503),
     (RecoupError, 500),
 )
@@ -169,7 +171,7 @@ def _named_event(error: RecoupError) -> dict[str, Any] | None:
 def _code_of(error: RecoupError) -> str:
     if isinstance(error, InvalidPlan):
         return "plan"
-    if isinstance(error, EventUnreadable):
+    if isinstance(error, EventUnreadable | RowUnreadable):
         return "unreadable"
     return "key" if isinstance(error, KeyOfAnother) else ""
 

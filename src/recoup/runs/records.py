@@ -31,6 +31,7 @@ _POLICIES_MAX = 100
 _LOOKED_AT_MAX = 5_000
 _NAMESAKES_MAX = 20
 """Runs that name this one, in their reasons, and may be newer."""
+_STATUSES, _CLASSES = frozenset(RunStatus), frozenset(FailureClass)
 _NO_EVENTS = Unreadable(1, RunSubmitted.TYPE, "it is missing, and so are all others of the run")
 
 
@@ -192,9 +193,10 @@ def _take_from(state: RunState, row: RunRow | None) -> None:
     """What the row of the run says, which was written with its events."""
     if row is None:
         return
-    state.workflow, state.status, state.reason = row.workflow, RunStatus(row.status), row.reason
+    state.workflow, state.reason = row.workflow, row.reason
+    state.status = RunStatus(row.status) if row.status in _STATUSES else state.status
     state.delivery, state.interrupted = row.delivery, False
-    state.failure_class = None if row.failure_class is None else FailureClass(row.failure_class)
+    state.failure_class = FailureClass(row.failure_class) if row.failure_class in _CLASSES else None
     state.submitted_at = Instant(row.submitted_at_us, 0, "")
     state.updated_at = Instant(row.updated_at_us, 0, "")
 

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from recoup.app import App
 from recoup.damage import read_leniently
-from recoup.errors import NotFound, RecoupError
+from recoup.errors import NotFound, RecoupError, RowUnreadable
 from recoup.files.named import opened, read_named
 from recoup.gateway.access import Role
 from recoup.gateway.artifacts import reporting
@@ -119,7 +119,10 @@ async def _driver(app: App, run_id: str) -> str:
     worker = (await driven_by(app)).get(run_id)
     if worker is not None:
         return worker
-    lease = await app.ledger.lease(run_id)
+    try:
+        lease = await app.ledger.lease(run_id)
+    except RowUnreadable as error:
+        return f"unknown: {error.message}"
     return f"{lease.owner.host}, process {lease.owner.pid}" if lease and lease.owner else ""
 
 

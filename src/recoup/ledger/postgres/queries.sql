@@ -196,7 +196,7 @@ DELETE FROM workers WHERE worker_id = %s;
 DELETE FROM workers WHERE seen_at <= db_now() - make_interval(secs => %s);
 
 -- workers: in the order of their ids, and for how long they have been silent
-SELECT body, greatest(0, extract(epoch FROM db_now() - seen_at))::float8 FROM workers ORDER BY worker_id;
+SELECT worker_id, body, greatest(0, extract(epoch FROM db_now() - seen_at))::float8 FROM workers ORDER BY worker_id;
 
 -- grant_leases: new holders under new epochs
 INSERT INTO leases (run_id, epoch, owner, wall_us, boot_us, boot_id, ttl_s, expires_at)
