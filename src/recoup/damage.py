@@ -34,6 +34,8 @@ def must_be_understood(events: Sequence[Event]) -> None:
 def state_after(run_id: str, events: Sequence[Event]) -> RunState:
     """The state of a run after these events, all of them from the first on. Raises EventUnreadable."""
     first, *others = events
+    if first.seq != 1:
+        raise _behind_a_gap(first, 0)
     try:
         state = fold(run_id, (first,))
     except _MISFIT as error:
@@ -45,6 +47,8 @@ def state_after(run_id: str, events: Sequence[Event]) -> RunState:
 
 def go_on(state: RunState, event: Event) -> None:
     """One event further. Raises EventUnreadable; then the state is of no use any more."""
+    if event.seq > state.seq + 1:
+        raise _behind_a_gap(event, state.seq)
     try:
         advance(state, event.payload, event.at, event.seq)
     except _MISFIT as error:
@@ -57,6 +61,14 @@ def _misfit(event: Event, error: Exception) -> EventUnreadable:
     return EventUnreadable(event.stream, event.seq, event.type, reason, event.at.wall_us)
 
 
+def _behind_a_gap(event: Event, last: int) -> EventUnreadable:
+    """Names the event behind the gap: of the missing ones nothing is known but their numbers."""
+    first = last + 1
+    gone = f"event {first} is" if event.seq == first + 1 else f"events {first} to {event.seq - 1} are"
+    reason = f"it cannot follow the events before it: {gone} missing"
+    return EventUnreadable(event.stream, event.seq, event.type, reason, event.at.wall_us)
+
+
 async def read_leniently(ledger: Ledger, stream: str, after: int = 0, limit: int = 10_000) -> list[Event]:
     """The events of a stream in order, to be shown and never acted on. One that cannot be decoded is in its place, with
     an `UnreadablePayload`."""
@@ -65,23 +77,41 @@ async def read_leniently(ledger: Ledger, stream: str, after: int = 0, limit: int
         try:
             return events + await ledger.read(stream, after, limit - len(events))
         except EventUnreadable as error:
-            whole = error.seq - 1 - after
-            if whole > 0:
-                events += await ledger.read(stream, after, whole)
+            events += await _read_before(ledger, stream, after, error.seq)
             events.append(unreadable_event(error))
             after = error.seq
     return events
 
 
+async def _read_before(ledger: Ledger, stream: str, after: int, seq: int) -> list[Event]:
+    """The events between two places, where the one at `seq` is the first that cannot be decoded. Reads are limited by a
+    count, and events may be missing: so the largest count is looked for that ends before it."""
+    events: list[Event] = []
+    at_least, at_most = 0, seq - 1 - after
+    count = at_most
+    while at_least < at_most:
+        try:
+            events = await ledger.read(stream, after, count)
+            at_least = count
+        except EventUnreadable:
+            at_most = count - 1
+        count = (at_least + at_most + 1) // 2
+    return events
+
+
 def readable_part(run_id: str, events: Sequence[Event]) -> tuple[Sequence[Event], EventUnreadable | None]:
     """Of all events of a run, those before the first that cannot be read, and what is wrong with that one."""
-    try:
-        for event in events:
+    state: RunState | None = None
+    for place, event in enumerate(events):
+        try:
             if event.unreadable is not None:
                 raise EventUnreadable(event.stream, event.seq, event.type, event.unreadable, event.at.wall_us)
-        state_after(run_id, events)
-    except EventUnreadable as error:
-        return [event for event in events if event.seq < error.seq], error
+            if state is None:
+                state = state_after(run_id, (event,))
+            else:
+                go_on(state, event)
+        except EventUnreadable as error:
+            return events[:place], error
     return events, None
 
 

@@ -26,6 +26,7 @@
         ├── LedgerTooNew       written by a newer version                              exit 1
         ├── LedgerBusy         no turn within the limit
         ├── EventUnreadable    one stored event cannot be decoded                      exit 1
+        ├── RowUnreadable      a row that coordinates drivers cannot be read           exit 1
         ├── Conflict           another process appended first                          exit 1
         └── LeaseLost          a higher epoch holds the run: stop at once
 
@@ -254,6 +255,20 @@ class EventUnreadable(LedgerError):
         self.event_type = event_type
         self.reason = reason
         self.wall_us = wall_us
+
+
+class RowUnreadable(LedgerError):
+    """A stored row that is no copy of events cannot be read, and nobody can know what it said. What would act on it
+    stops here."""
+
+    exit_code = 1
+    advice = "The database is damaged: recoup doctor. Restore a backup."
+
+    def __init__(self, table: str, key: str, reason: str, *, hint: str = "") -> None:
+        super().__init__(f"the row of {key} in {table} cannot be read: {reason}", hint=hint or self.advice)
+        self.table = table
+        self.key = key
+        self.reason = reason
 
 
 class LedgerBusy(LedgerError):

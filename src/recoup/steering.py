@@ -44,6 +44,9 @@ async def send(app: App, wish: Wish) -> Control:
     """Into the run's inbox; whoever drives it, or the next who does, will answer."""
     await _know_secrets(app, wish)
     _must_be_an_id(app, wish.id)
+    await app.ledger.lease(
+        wish.run_id
+    )  # where it cannot be read, nobody will answer: nothing must be left to wait
     control = Control(
         id=wish.id or f"ctl-{secrets.token_hex(8)}",
         run_id=wish.run_id,

@@ -39,6 +39,7 @@ DAMAGES = (
     "a time out of range",
     "a time that is text",
 )
+MISSING = "missing"
 
 
 @dataclass
@@ -90,6 +91,9 @@ def damaged(whole: Home, tmp_path: Path) -> Callable[[int, str, bytes], Cli]:
 def spoil(path: Path, number: int, how: str, noise: bytes) -> None:
     with closing(sqlite3.connect(path)) as database, database:
         (payload,) = database.execute("SELECT payload FROM events WHERE id = ?", (number,)).fetchone()
+        if how == MISSING:
+            database.execute("DELETE FROM events WHERE id = ?", (number,))
+            return
         changes = {
             "random bytes": ("payload", noise),
             "truncated": ("payload", payload.encode()[: len(payload) // 2]),
@@ -148,7 +152,7 @@ def test_every_run_whose_own_events_are_whole_is_shown_as_before(
     whole: Home, damaged: Callable[[int, str, bytes], Cli], data: st.DataObject
 ) -> None:
     number, stream = data.draw(st.sampled_from(places(whole.cli.home)))
-    how = data.draw(st.sampled_from(DAMAGES))
+    how = data.draw(st.sampled_from((*DAMAGES, MISSING)))
     cli = damaged(number, how, data.draw(st.binary(min_size=1, max_size=40)))
 
     listed = cli("runs", "--json")
@@ -188,6 +192,50 @@ def test_the_run_itself_says_which_event_cannot_be_read(
         assert "cannot be read" in cli("events", run).out
     resumed = cli("resume", run)
     assert (resumed.code, "event 3 of run:" in resumed.err) == (1, True)
+
+
+@pytest.mark.parametrize(("place", "named"), [(0, 2), (2, 4)])
+def test_a_run_with_a_missing_event_is_shown_up_to_it(
+    whole: Home, damaged: Callable[[int, str, bytes], Cli], place: int, named: int
+) -> None:
+    run = whole.runs[-1]
+    numbers = [number for number, stream in places(whole.cli.home) if stream == f"run:{run}"]
+    cli = damaged(numbers[place], MISSING, b"")
+
+    document = next(one for one in cli("runs", "--json").json if one["runId"] == run)
+    assert (document["unreadable"]["seq"], document["status"]) == (named, "succeeded")
+    assert f"event {place + 1} is missing" in document["unreadable"]["reason"]
+    assert f"event {named}" in next(line for line in cli("runs").out.splitlines() if run in line)
+    for command in ("show", "ledger", "logs", "events"):
+        shown = cli(command, run)
+        assert (shown.code, shown.err) == (0, ""), command
+    assert [line["seq"] for line in cli("events", run, "--json").lines] == [
+        seq for seq in range(1, len(numbers) + 1) if seq != place + 1
+    ]
+    report = cli("report", run)
+    assert report.code == (1 if place == 0 else 0), report.err
+    must_be_clean(report, "report")
+    resumed = cli("resume", run)
+    assert (resumed.code, f"event {named} of run:" in resumed.err) == (1, True)
+
+
+def test_a_run_without_any_event_is_still_listed_and_shown(
+    whole: Home, damaged: Callable[[int, str, bytes], Cli]
+) -> None:
+    run = whole.runs[-1]
+    numbers = [number for number, stream in places(whole.cli.home) if stream == f"run:{run}"]
+    cli = damaged(numbers[0], MISSING, b"")
+    for number in numbers[1:]:
+        spoil(cli.home / "ledger.db", number, MISSING, b"")
+
+    documents = {one["runId"]: one for one in cli("runs", "--json").json}
+    assert list(documents) == whole.runs
+    assert documents[run]["unreadable"]["seq"] == 1
+    assert "event 1" in next(line for line in cli("runs").out.splitlines() if run in line)
+    for command in ("show", "ledger", "logs", "events"):
+        assert cli(command, run).code == 0, command
+    for command in ("report", "resume"):
+        must_be_clean(cli(command, run), command)
 
 
 @pytest.mark.parametrize("how", ["random bytes", "unknown type"])
@@ -256,7 +304,7 @@ def test_an_unreadable_policy_stops_what_would_act_on_it_until_a_newer_one_follo
 
 
 @pytest.mark.parametrize(
-    "how", ["random bytes", "numbers too large", "a time out of range", "a time that is text"]
+    "how", ["random bytes", "numbers too large", "a time out of range", "a time that is text", MISSING]
 )
 @pytest.mark.parametrize("stream", ["run:", "workflow:", "policy"])
 def test_every_page_and_document_of_the_gateway_can_still_be_read(
@@ -288,3 +336,52 @@ def test_every_page_and_document_of_the_gateway_can_still_be_read(
             assert client.get(f"/api/runs/{run}/events").status_code == 200
             document = client.get(f"/api/runs/{run}").json()
             assert run in marked or document == whole.documents[run]
+
+
+@pytest.mark.parametrize(
+    ("how", "place"), [("random bytes", 0), ("numbers too large", 2), (MISSING, 0), (MISSING, 2)]
+)
+def test_the_gateway_shows_a_marked_run_and_refuses_to_act_on_it(
+    whole: Home, damaged: Callable[[int, str, bytes], Cli], how: str, place: int
+) -> None:
+    run = next(run for run, one in whole.documents.items() if one["status"] == "waiting")
+    number = [number for number, stream in places(whole.cli.home) if stream == f"run:{run}"][place]
+    cli = damaged(number, how, b"\xff")
+    seq = place + 2 if how == MISSING else place + 1
+    shown = ["", "/steps", "/events", "/attempts", "/controls", "/controls?stepId=one"]
+    of_steps = ["/logs/one", "/attempts/one/1"]
+    with gateway(cli.home, "--workers", "0") as served, served.client() as client:
+        for path in shown:
+            assert client.get(f"/api/runs/{run}{path}").status_code == 200, path
+        for path in [*of_steps, "/patches/one"]:
+            assert client.get(f"/api/runs/{run}{path}").status_code in (200, 404), path
+        for view in ("steps", "timeline", "log", "changes", "compare", "events", "plan"):
+            assert client.get(f"/runs/{run}?view={view}").status_code == 200, view
+        controls = client.get(f"/api/runs/{run}/controls?stepId=one").json()["items"]
+        assert {one["action"] for one in controls} >= {"approve", "cancel", "resume_from_step", "new_run"}
+        assert not any(one["allowed"] for one in controls)
+        assert all(f"event {seq} " in one["why"] for one in controls)
+
+        wish = {"action": "cancel", "reason": "no more"}
+        refused = [
+            client.post(f"/api/runs/{run}/control", json=wish),
+            client.post("/api/runs", json={"reuse": run}),
+        ]
+        if place == 0:
+            refused += [client.get(f"/api/runs/{run}/report"), client.get(f"/runs/{run}/report")]
+        else:
+            assert client.get(f"/api/runs/{run}/report").status_code == 200
+        for answer in refused:
+            assert answer.status_code == 409, answer.text
+        for answer in refused[:3]:
+            problem = answer.json()
+            assert problem["type"] == "urn:recoup:problem:unreadable"
+            assert problem["unreadable"] == {
+                "stream": f"run:{run}",
+                "seq": seq,
+                "type": problem["unreadable"]["type"],
+            }
+            assert f"event {seq} of run:{run}" in problem["detail"]
+        listed = {"action": "cancel", "reason": "no more", "runIds": [run]}
+        (one,) = client.post("/api/runs/bulk", json=listed).json()["items"]
+        assert (one["outcome"], f"event {seq} " in one["detail"]) == ("refused", True)

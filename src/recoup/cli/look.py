@@ -13,7 +13,7 @@ import click
 
 from recoup.cli.completing import complete_run, complete_step
 from recoup.cli.output import json_option, print_json, seconds, with_app, write_line
-from recoup.errors import EventUnreadable, NotFound, UsageError
+from recoup.errors import EventUnreadable, NotFound, RowUnreadable, UsageError
 from recoup.files.named import read_named
 from recoup.kernel.wording import one_line
 from recoup.model.failure import FailureClass
@@ -171,7 +171,8 @@ def show(ctx: click.Context, run_name: str, handle: str | None, as_json: bool) -
         elif as_json:
             print_json(run_document(state))
         else:
-            _print_run(app, state, await app.ledger.lease(run_id), await app.driving.is_driven(run_id))
+            lease, trouble = await _lease(app, run_id)
+            _print_run(app, state, lease, await app.driving.is_driven(run_id), trouble)
 
     with_app(ctx, work)
 
@@ -334,7 +335,16 @@ async def _status_words(app: App, row: RunRow) -> str:
     return row.status
 
 
-def _print_run(app: App, state: RunState, lease: LeaseRow | None, driven: bool) -> None:
+async def _lease(app: App, run_id: str) -> tuple[LeaseRow | None, RowUnreadable | None]:
+    try:
+        return await app.ledger.lease(run_id), None
+    except RowUnreadable as error:
+        return None, error
+
+
+def _print_run(
+    app: App, state: RunState, lease: LeaseRow | None, driven: bool, trouble: RowUnreadable | None
+) -> None:
     from recoup.kernel.documents import unreadable_words
     from recoup.kernel.prefix import ledger_document
 
@@ -360,13 +370,15 @@ def _print_run(app: App, state: RunState, lease: LeaseRow | None, driven: bool) 
         words = {True: "alive", False: f"dead: recoup resume {state.run_id}", None: "on another host"}[alive]
         words += ", and its lease has run out" if alive is not False and not driven else ""
         click.echo(f"driver    process {lease.owner.pid}, {words}")
+    if trouble is not None:
+        click.echo(f"driver    unknown: {trouble.message}")
     click.echo(f"files     {app.runs.files(state.run_id).root}")
     click.echo("")
     print_ledger(ledger_document(state))
     for step in state.steps:
         for handle in step.evidence:
             click.echo(f"evidence  {step.step_id}: recoup show {state.run_id} --evidence {handle[:19]}")
-    click.echo(f"next      {_advice(state, driven)}")
+    click.echo(f"next      {trouble.hint if trouble is not None else _advice(state, driven)}")
 
 
 def _indented(text: str) -> str:

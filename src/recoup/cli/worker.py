@@ -182,6 +182,8 @@ def _line(one: SeenWorker, late_s: float) -> str:
     line = f"{row.worker_id:<32} {worker_state(one, late_s):<9} {load:>7}  {what}  seen {seconds(one.silent_s)} ago"
     if wrong := clock_words(row.clock_ahead_s):
         line = f"{line}  {wrong} of the database's: set it right"
+    if one.unreadable:
+        return one_line(f"{row.worker_id:<32} {row.trouble}  seen {seconds(one.silent_s)} ago")
     if row.trouble:
         return f"{one_line(line)}\n    takes no runs until a probe write works: {one_line(row.trouble)}"
     return one_line(line)

@@ -156,10 +156,18 @@ class Generations:
             try:
                 return await self._ledger.read(POLICY_STREAM, after=self._seq, limit=EVENTS_MAX)
             except EventUnreadable as error:
-                whole = error.seq - 1 - self._seq
-                for event in await self._ledger.read(POLICY_STREAM, self._seq, whole) if whole else ():
-                    self._hear(event)
+                await self._hear_before(error.seq)
                 self._seq, self._unreadable = max(self._seq, error.seq), error
+
+    async def _hear_before(self, seq: int) -> None:
+        """One at a time: some may be missing, so that a number of events does not tell where they end."""
+        while self._seq < seq - 1:
+            try:
+                events = await self._ledger.read(POLICY_STREAM, self._seq, 1)
+            except EventUnreadable:
+                return
+            for event in events:
+                self._hear(event)
 
     def _must_be_known(self) -> None:
         if self._unreadable is not None:

@@ -20,6 +20,7 @@ from recoup.errors import (
     LedgerError,
     MachineTrouble,
     RecoupError,
+    RowUnreadable,
 )
 from recoup.fleet.delivering import Deliveries, Left
 from recoup.fleet.leftovers import Leftovers
@@ -296,16 +297,16 @@ class Worker:
         except LeaseLost as error:
             self._tell("lost", f"{error.message}; its processes were stopped", run_id=run_id)
             return Left(None, "another worker goes on with it")
-        except EventUnreadable as error:
+        except (EventUnreadable, RowUnreadable) as error:
             return self._left_alone(run_id, error)
         except RecoupError as error:
             await self._examine()  # the ledger may lie on the disk that is full
             return self._troubled(run_id, error.message)
 
-    def _left_alone(self, run_id: str, error: EventUnreadable) -> Left:
+    def _left_alone(self, run_id: str, error: EventUnreadable | RowUnreadable) -> Left:
         """Nobody acts on a history that cannot be read. A worker of a newer version may be able to."""
         known = run_id in self._troubles
-        words = f"left alone: {error.message}. {error.advice}"
+        words = f"left alone: {error.message}. {error.hint}"
         return msgspec.structs.replace(self._troubled(run_id, words), quiet=known, stuck=True)
 
     def _troubled(self, run_id: str, words: str) -> Left:

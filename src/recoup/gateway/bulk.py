@@ -13,7 +13,7 @@ from fastapi import Body
 from starlette.requests import Request
 from starlette.responses import Response
 
-from recoup.errors import Conflict, NotFound, RecoupError, UsageError
+from recoup.errors import Conflict, EventUnreadable, NotFound, RecoupError, RowUnreadable, UsageError
 from recoup.gateway import list_shapes
 from recoup.gateway.access import Principal
 from recoup.gateway.answering import document
@@ -157,6 +157,6 @@ def _told(wanted: Wanted, run_id: str, tried: Done | BaseException) -> Done:
     if not isinstance(tried, RecoupError):
         _log.error("bulk, run %s: %s", run_id, type(tried).__name__)
         return Done(run_id, "failed", "something went wrong inside the gateway; its log says what")
-    refused = isinstance(tried, UsageError | NotFound | Conflict)
+    refused = isinstance(tried, UsageError | NotFound | Conflict | EventUnreadable | RowUnreadable)
     words = wanted.house.app.redactor.redact(f"{tried.message}. {tried.what_to_do}".strip()).text
     return Done(run_id, "refused" if refused else "failed", words)

@@ -23,6 +23,7 @@ from recoup.errors import (
     LedgerError,
     NotFound,
     RecoupError,
+    RowUnreadable,
     UsageError,
     WorkspaceError,
 )
@@ -41,7 +42,8 @@ _BY_ERROR: Final[tuple[tuple[type[RecoupError], int], ...]] = (
     (UsageError, 409),
     (Conflict, 409),
     (LedgerBusy, 503),
-    (EventUnreadable, 500),
+    (EventUnreadable, 409),
+    (RowUnreadable, 409),
     (LedgerError, 503),
     (RecoupError, 500),
 )
@@ -149,15 +151,28 @@ async def _recoup_error(request: Request, error: Exception) -> Response:
     problems = [{**one, "message": redactor.redact(one["message"]).text} for one in problems]
     detail, hint = (redactor.redact(text).text for text in (error.message, error.what_to_do))
     headers = {"Retry-After": _RETRY_S} if status == 503 else None
-    code = _code_of(error)
     return problem(
-        *(status, detail), hint=hint, problems=problems, where=request.url.path, headers=headers, code=code
+        *(status, detail),
+        hint=hint,
+        problems=problems,
+        where=request.url.path,
+        headers=headers,
+        code=_code_of(error),
+        more=_named_event(error),
     )
+
+
+def _named_event(error: RecoupError) -> dict[str, Any] | None:
+    if not isinstance(error, EventUnreadable):
+        return None
+    return {"unreadable": {"stream": error.stream, "seq": error.seq, "type": error.event_type}}
 
 
 def _code_of(error: RecoupError) -> str:
     if isinstance(error, InvalidPlan):
         return "plan"
+    if isinstance(error, EventUnreadable | RowUnreadable):
+        return "unreadable"
     return "key" if isinstance(error, KeyOfAnother) else ""
 
 

@@ -15,7 +15,7 @@ from recoup.gateway.answering import page
 from recoup.gateway.described import answers
 from recoup.gateway.house import house_of
 from recoup.gateway.routing import new_router
-from recoup.kernel.preview import previews, previews_of_step
+from recoup.kernel.preview import previews, previews_of_step, previews_of_unknown_step
 from recoup.model.run import RunState
 
 router = new_router("runs")
@@ -32,10 +32,12 @@ async def list_controls(
 ) -> Response:
     """Every control: whether it is possible now or why not, and exactly what it would do."""
     house = house_of(request)
-    state = await house.states.state(await house.run(run_id))
-    policy, driven = await house.app.driving.policy_of(state), await house.app.driving.is_driven(run_id)
+    state = await house.states.shown(await house.run(run_id))
+    policy, driven = await house.app.driving.shown_policy_of(state), await house.app.driving.is_driven(run_id)
     found = previews(state, policy, driven)
-    if step is not None:
+    if step is not None and state.unreadable is not None and not state.steps:
+        found += previews_of_unknown_step(state, step)
+    elif step is not None:
         found += previews_of_step(state, _index(state, step), policy, driven)
     return page(request, msgspec.to_builtins(found), None)
 

@@ -41,7 +41,7 @@ class RunStates:
         """To be looked at, never acted on: as far as its events can be read, and marked where one cannot."""
         try:
             return await self.state(run_id)
-        except EventUnreadable:
+        except (EventUnreadable, NotFound):
             return await self._app.runs.shown(run_id)
 
     async def document(self, run_id: str) -> dict[str, Any]:

@@ -61,8 +61,7 @@ def refuse_move(row: EscalationRow, move: str) -> str | None:
 
 def escalation_document(row: EscalationRow) -> dict[str, Any]:
     """As it is listed. What a probe said of it keeps the names that it has between probes and gateways."""
-    told = msgspec.json.decode(row.body.data)
-    event = told["event"] if row.stream.startswith(_REPORTED) else told
+    event = _recorded(row)
     of_run = row.stream.startswith(_RUN)
     probe_id = None if of_run else row.stream.partition(":")[2]
     return {
@@ -77,6 +76,16 @@ def escalation_document(row: EscalationRow) -> dict[str, Any]:
         "escalation_id": row.id if of_run else event.get("escalation_id", row.id),
         "event": event,
     }
+
+
+def _recorded(row: EscalationRow) -> dict[str, Any]:
+    """The event that raised it; why it cannot be read, where its copy is damaged."""
+    try:
+        told = msgspec.json.decode(row.body.data, type=dict[str, Any])
+        event = told["event"] if row.stream.startswith(_REPORTED) else told
+    except (msgspec.MsgspecError, UnicodeError, RecursionError, KeyError) as error:
+        return {"unreadable": " ".join(str(error).split())}
+    return event if isinstance(event, dict) else {"unreadable": "it is not an object"}
 
 
 def history(events: list[Event]) -> list[dict[str, Any]]:

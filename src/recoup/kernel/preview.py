@@ -10,6 +10,7 @@ import msgspec
 
 from recoup.kernel.controls import FORCE, current_step, gate, unsettled, why_not, wish
 from recoup.kernel.deeds import is_done_for_good
+from recoup.kernel.documents import unreadable_words
 from recoup.kernel.healing import page_can_be_made_again, page_made_by
 from recoup.model.policy import Policy
 from recoup.model.run import RunState, RunStatus, StepRecord
@@ -79,18 +80,27 @@ def previews_of_step(state: RunState, index: int, policy: Policy, driven: bool) 
     return [back, new_run(state, index, driven)]
 
 
+def previews_of_unknown_step(state: RunState, step_id: str) -> list[Preview]:
+    """The same for a run whose steps are not known, because its first event cannot be read."""
+    why = _why_unreadable(state)
+    return [
+        Preview(action=action, step_id=step_id, allowed=False, why=why, scope=Scope())
+        for action in ("resume_from_step", NEW_RUN)
+    ]
+
+
 def preview(state: RunState, control: Control, policy: Policy, driven: bool) -> Preview:
     """Of one wish as somebody would send it."""
-    why = why_not(state, control, policy)
+    why = _why_unreadable(state) or why_not(state, control, policy)
     forced = control.argument == FORCE
     return Preview(
         action=control.action,
         step_id=control.step_id,
         answer=None if forced else control.argument,
         force=forced,
-        allowed=why is None,
+        allowed=not why,
         why=why or "",
-        scope=_SCOPES[control.action](state, control, driven) if why is None else Scope(),
+        scope=_SCOPES[control.action](state, control, driven) if not why else Scope(),
     )
 
 
@@ -254,7 +264,13 @@ def _is_about_a_step(action: str) -> bool:
     return action in ("retry_step", "hard_reset_step", "approve", "reject")
 
 
+def _why_unreadable(state: RunState) -> str:
+    return "" if state.unreadable is None else unreadable_words(state.unreadable)
+
+
 def _why_no_new_run(state: RunState, index: int, driven: bool) -> str:
+    if state.unreadable is not None:
+        return _why_unreadable(state)
     if driven:
         return "somebody drives this run: pause or cancel it first"
     if state.status is RunStatus.QUEUED:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import sqlite3
 import time
+from functools import partial
 from pathlib import Path
 
 from recoup.errors import LedgerBusy, LedgerError
@@ -123,7 +124,7 @@ def _ready_to_write(path: Path) -> sqlite3.Connection:
 
 def _connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
     # Every use is by one thread at a time; which one changes (see commits.py).
-    return sqlite3.connect(
+    connection = sqlite3.connect(
         f"{path.as_uri()}?mode={mode}",
         uri=True,
         timeout=0,
@@ -131,3 +132,6 @@ def _connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
         check_same_thread=False,
         cached_statements=STATEMENTS_CACHED,
     )
+    # One text that is no UTF-8 would otherwise take down every list that it stands in.
+    connection.text_factory = partial(str, encoding="utf-8", errors="replace")
+    return connection

@@ -24,6 +24,18 @@ def sound_us(stored: object) -> int:
     return stored if type(stored) is int and 0 <= stored <= LATEST_US else 0
 
 
+def sound_count(stored: object) -> int:
+    """A stored number of something; 0 for what is none."""
+    return stored if type(stored) is int and stored >= 0 else 0
+
+
+def sound_text(stored: object) -> str:
+    """A stored text; of bytes what can be read of them."""
+    if isinstance(stored, bytes):
+        return stored.decode("utf-8", "replace")
+    return "" if stored is None else str(stored)
+
+
 def sound_instant(stored: Sequence[Any]) -> Instant:
     """Wall time, boot time and boot as they are stored; the beginning of 1970 for what is no time."""
     at = Instant(*stored)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from recoup.kernel.escalations import raised, told_id
+from recoup.kernel.escalations import STATES, raised, told_id
 from recoup.kernel.projection import changes
-from recoup.ledger.decoding import fact_of
+from recoup.ledger.decoding import fact_of, sound_text, sound_us
 from recoup.ledger.queries import queries
 from recoup.ledger.transaction import Transaction
 from recoup.model.events import Payload, ProbeEscalated, ProbeReported
@@ -18,8 +18,18 @@ _Q = queries()
 
 
 def escalation_row(row: tuple[Any, ...]) -> EscalationRow:
-    number, escalation_id, stream, reason, body, *how = row
-    return EscalationRow(number, escalation_id, stream, reason, restored(bytes(body)), *how)
+    """What can be read of it. In a state that there is not, it is open: somebody should look at it."""
+    number, escalation_id, stream, reason, body, state, assignee, raised_us = row
+    return EscalationRow(
+        number=number,
+        id=sound_text(escalation_id),
+        stream=sound_text(stream),
+        reason=sound_text(reason),
+        body=restored(body if isinstance(body, bytes) else sound_text(body).encode()),
+        state=state if state in STATES else STATES[0],
+        assignee=None if assignee is None else sound_text(assignee),
+        raised_at_us=sound_us(raised_us),
+    )
 
 
 def rebuild_inbox(transaction: Transaction) -> None:

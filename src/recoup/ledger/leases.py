@@ -7,7 +7,9 @@ from typing import Any
 
 import msgspec
 
+from recoup.errors import RowUnreadable
 from recoup.kernel.elapsed import elapsed_s
+from recoup.ledger.decoding import sound_instant
 from recoup.ledger.queries import queries
 from recoup.ledger.transacting import lease_ran_out
 from recoup.ledger.transaction import Transaction
@@ -16,6 +18,7 @@ from recoup.model.instant import Instant
 from recoup.model.storage import Crowd, LeaseRow
 
 _Q = queries()
+_TTL_MAX_S = 1e9
 _decode_owner = msgspec.json.Decoder(ProcessIdentity).decode
 _encode_owner = msgspec.json.Encoder().encode
 
@@ -57,10 +60,35 @@ def deadline_boot_s(now: Instant, ttl_s: float) -> float:
     return now.boot_us / 1e6 + ttl_s
 
 
-def lease_row(row: tuple[Any, ...]) -> LeaseRow:
-    run_id, epoch, owner, wall_us, boot_us, boot_id, ttl_s = row
-    identity = None if owner is None else _decode_owner(owner)
-    return LeaseRow(run_id, epoch, identity, Instant(wall_us, boot_us, boot_id), ttl_s)
+def lease_row(row: Sequence[Any]) -> LeaseRow:
+    """Raises RowUnreadable, unless the lease was given back: whoever has it may live, so that it must not be taken for
+    free."""
+    run_id, epoch, owner, *at, ttl_s = row
+    if type(epoch) is not int or epoch < 0:
+        raise _unreadable(run_id, "its epoch is no number")
+    lasts = isinstance(ttl_s, int | float) and 0 <= ttl_s <= _TTL_MAX_S
+    if owner is None:
+        return LeaseRow(run_id, epoch, None, sound_instant(at), ttl_s if lasts else 0.0)
+    renewed_at = Instant(*at)
+    if not lasts or not renewed_at.is_sound:
+        raise _unreadable(run_id, "it does not say until when it holds")
+    return LeaseRow(run_id, epoch, owner_of(run_id, owner), renewed_at, ttl_s)
+
+
+def owner_of(run_id: str, stored: str | bytes) -> ProcessIdentity:
+    """Raises RowUnreadable."""
+    try:
+        return _decode_owner(stored)
+    except (msgspec.MsgspecError, UnicodeError, TypeError) as error:
+        raise _unreadable(run_id, f"its owner: {error}") from None
+
+
+def _unreadable(run_id: str, reason: str) -> RowUnreadable:
+    hint = (
+        "Nobody can know whether the run is being driven. See that no process drives it; then give the lease back in "
+        f"the database: UPDATE leases SET owner = NULL WHERE run_id = '{run_id}'. Or restore a backup."
+    )
+    return RowUnreadable("leases", f"run {run_id}", reason, hint=hint)
 
 
 def left_s(lease: LeaseRow, now: Instant) -> float:
@@ -73,4 +101,11 @@ def _is_free(current: LeaseRow, now: Instant, over_epoch: int | None) -> bool:
 
 def _is_full(transaction: Transaction, crowd: Crowd, run_id: str, now: Instant) -> bool:
     rows = transaction.execute(_Q[f"crowd_of_{crowd.of}"], (crowd.name, run_id)).fetchall()
-    return sum(left_s(lease_row(row), now) > 0 for row in rows) >= crowd.runs_max
+    return sum(_may_be_held(row, now) for row in rows) >= crowd.runs_max
+
+
+def _may_be_held(row: Sequence[Any], now: Instant) -> bool:
+    try:
+        return left_s(lease_row(row), now) > 0
+    except RowUnreadable:
+        return True

@@ -149,14 +149,14 @@ WHERE run_id = ? AND epoch = ? AND owner IS NOT NULL;
 -- release_lease: only by the epoch that holds it; the epoch stays
 UPDATE leases SET owner = NULL WHERE run_id = ? AND epoch = ?;
 
--- rows_of_runs: around a question for ids and times (run_lists.py): with the sequence and the time of the last event, which the stream itself knows
+-- rows_of_runs: around a question for ids and times (run_lists.py): with the sequence and the time of the last event, which the stream itself knows; without them, where they are missing
 SELECT runs.run_id, workflow, status, delivery, runs.submitted_at_us, last.wall_us, reason, last.place & 4294967295,
     failure_class, worker, step_count, ended_at_us
 FROM ({}) AS page CROSS JOIN runs ON runs.run_id = page.run_id
-CROSS JOIN streams ON streams.name = 'run:' || runs.run_id
-CROSS JOIN events AS last ON last.place = (
+LEFT JOIN streams ON streams.name = 'run:' || runs.run_id
+LEFT JOIN events AS last ON last.place = (
     SELECT place FROM events WHERE place < (streams.id + 1) << 32 ORDER BY place DESC LIMIT 1
-)
+) AND last.place >> 32 = streams.id
 ORDER BY runs.submitted_at_us DESC, runs.run_id DESC;
 
 -- tallies: how many runs there are with each status

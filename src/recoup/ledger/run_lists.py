@@ -13,8 +13,9 @@ from typing import Any, Final
 import msgspec
 
 from recoup.kernel.listing import first_place, folded
+from recoup.ledger.stored_rows import place_of, run_row_of
 from recoup.model.run import RunStatus
-from recoup.model.storage import LOOKED_THROUGH_MAX, Place, RunFilter, RunPage, RunRow
+from recoup.model.storage import LOOKED_THROUGH_MAX, NEWEST, OLDEST_US, Place, RunFilter, RunPage
 
 _EVERY_STATUS: Final = tuple(status.value for status in RunStatus)
 _INDICES: Final = {
@@ -27,6 +28,8 @@ _INDICES: Final = {
 }
 """By the columns that must be equal; then come the time and the id."""
 _NEWEST_FIRST: Final = "submitted_at_us DESC, run_id DESC"
+_SUBMITTED: Final = 4
+"""The column of a listed row that says when the run was submitted."""
 _SEARCHED: Final = ("run_id", "workflow", "reason")
 
 
@@ -47,6 +50,8 @@ class Dialect(msgspec.Struct, frozen=True):
     """Behind such ids and times: the row of each."""
     whole: str
     """Around a question for the ids and times of runs: their rows and where their streams end."""
+    newest: Any = NEWEST[0]
+    """Lies behind every time that may be stored."""
 
 
 class Listing(msgspec.Struct, frozen=True):
@@ -138,15 +143,19 @@ class Listing(msgspec.Struct, frozen=True):
 
     def _values(self, limit: int, before: Place | None) -> dict[str, Any]:
         before_us, before_id = first_place(self.wanted, before)
+        if before is None and before_us == NEWEST[0]:
+            before_us = self.dialect.newest
         said = {column: getattr(self.wanted, column) for column in ("failure_class", "worker", "workflow")}
         statuses = {f"status_{number}": status for number, status in enumerate(self._statuses())}
         rows = LOOKED_THROUGH_MAX if self.searches else limit
-        place = {"before_us": before_us, "before": before_id, "since": self.wanted.since_us}
+        place = {"before_us": before_us, "before": before_id, "since": self.wanted.since_us or OLDEST_US}
         return {**said, **statuses, **place, "rows": rows, "limit": limit, "text": folded(self.wanted.text)}
 
 
-def page_of(rows: Sequence[RunRow], limit: int, edge: Place | None) -> RunPage:
-    """From what was found, one more than is wanted, and from how far was looked."""
-    if len(rows) > limit:
-        return RunPage(tuple(rows[:limit]), rows[limit - 1].place)
-    return RunPage(tuple(rows), edge)
+def page_of(found: Sequence[Sequence[Any]], limit: int, edge: Sequence[Any] | None) -> RunPage:
+    """From the stored rows, one more than is wanted, and from how far was looked."""
+    rows = tuple(run_row_of(row) for row in found[:limit])
+    if len(found) > limit:
+        last = found[limit - 1]
+        return RunPage(rows, place_of(last[_SUBMITTED], last[0]))
+    return RunPage(rows, None if edge is None else place_of(*edge))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from recoup.errors import RowUnreadable
 from recoup.kernel.elapsed import elapsed_s
 from recoup.ledger import leases
 from recoup.ledger.commits import Commits
@@ -21,7 +23,7 @@ from recoup.ledger.stored_lists import run_count, run_history, run_page, tallies
 from recoup.ledger.stored_rows import arrival_of, checkpoint_of, control_of, head_of, row_of_control
 from recoup.ledger.transacting import seq_of
 from recoup.ledger.transaction import Transaction
-from recoup.ledger.worker_rows import FORGOTTEN_S, decode_worker, encode_worker, wanting_row
+from recoup.ledger.worker_rows import FORGOTTEN_S, encode_worker, seen_worker, wanting_row
 from recoup.ledger.writer import Deed
 from recoup.model.events import Event
 from recoup.model.ids import Lease, ProcessIdentity
@@ -129,11 +131,12 @@ class SqliteLedger:
         return [wanting_row(row) for row in self._reader.rows("wanting", (after, limit))]
 
     async def held(self, now: Instant, limit: int = 10_000) -> list[HeldRun]:
-        rows = self._reader.rows("held", (limit,))
-        found = [
-            (wanting_row(row[:_WANTING_COLUMNS]), leases.lease_row(row[_WANTING_COLUMNS:])) for row in rows
-        ]
-        return [HeldRun(run, lease, leases.left_s(lease, now)) for run, lease in found]
+        held = []
+        for row in self._reader.rows("held", (limit,)):
+            with contextlib.suppress(RowUnreadable):  # nobody takes that run up
+                lease = leases.lease_row(row[_WANTING_COLUMNS:])
+                held.append(HeldRun(wanting_row(row[:_WANTING_COLUMNS]), lease, leases.left_s(lease, now)))
+        return held
 
     async def keep_worker(self, worker: WorkerRow, now: Instant) -> None:
         row = (worker.worker_id, encode_worker(worker), now.wall_us, now.boot_us, now.boot_id)
@@ -143,12 +146,14 @@ class SqliteLedger:
         await self._commits.commit(Deed(lambda tx: _write(tx, "forget_worker", (worker_id,))))
 
     async def workers(self, now: Instant) -> list[SeenWorker]:
-        rows = self._reader.rows("workers")
-        seen = [(decode_worker(body), elapsed_s(Instant(*at), now, FORGOTTEN_S)) for _, body, *at in rows]
-        for worker, silent_s in seen:
-            if silent_s >= FORGOTTEN_S:
-                await self.forget_worker(worker.worker_id)
-        return [SeenWorker(worker, silent_s) for worker, silent_s in seen if silent_s < FORGOTTEN_S]
+        seen = []
+        for worker_id, body, *at in self._reader.rows("workers"):
+            silent_s = _silent_s(Instant(*at), now)
+            if silent_s < FORGOTTEN_S:
+                seen.append(seen_worker(worker_id, body, silent_s))
+            else:
+                await self.forget_worker(worker_id)
+        return seen
 
     async def witness(self) -> None:
         """A file that loses commits has its own mark beside it."""
@@ -242,6 +247,11 @@ class SqliteLedger:
     async def close(self) -> None:
         self._reader.close()
         await self._commits.close()
+
+
+def _silent_s(seen_at: Instant, now: Instant) -> float:
+    """Where that is no time, for ever: a worker that lives writes it again soon."""
+    return elapsed_s(seen_at, now, FORGOTTEN_S) if seen_at.is_sound else FORGOTTEN_S
 
 
 def _write(transaction: Transaction, name: str, row: tuple[Any, ...]) -> None:

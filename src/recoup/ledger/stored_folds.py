@@ -11,6 +11,7 @@ from recoup.ledger.decoding import fact_of, type_name
 from recoup.ledger.folds import STATE_LAG_EVENTS, decode_state
 from recoup.ledger.places import find_stream, first_place
 from recoup.ledger.queries import queries
+from recoup.ledger.stored_rows import attempt_of
 from recoup.ledger.transacting import seq_of
 from recoup.model.events import Payload
 from recoup.model.ids import run_stream, workflow_stream
@@ -28,7 +29,7 @@ def attempt_rows(connection: sqlite3.Connection, run_id: str) -> list[AttemptRow
     if stream_id is None:
         return []
     seq = attempts_seq(connection, run_id)
-    stored = [AttemptRow(*row) for row in connection.execute(_Q["attempts"], (run_id,)).fetchall()]
+    stored = [attempt_of(row) for row in connection.execute(_Q["attempts"], (run_id,)).fetchall()]
     stream = run_stream(run_id)
     return with_attempts(stored, stream, attempt_facts(connection, stream, stream_id, seq))
 

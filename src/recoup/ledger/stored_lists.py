@@ -8,7 +8,6 @@ from typing import Final
 from recoup.kernel.history import Counted, history
 from recoup.ledger.queries import queries
 from recoup.ledger.run_lists import Dialect, Listing, page_of
-from recoup.ledger.stored_rows import run_row_of
 from recoup.model.storage import (
     ENDS_COUNTED_MAX,
     MOMENTS_COUNTED_MAX,
@@ -29,12 +28,13 @@ DIALECT: Final = Dialect(
     merges=True,
     looked_up="CROSS JOIN runs AS looked ON looked.run_id = named.run_id",
     whole=_Q["rows_of_runs"].removesuffix(";"),
+    newest=b"\xff" * 16,  # a damaged time may be a text, and SQLite sorts bytes behind texts and numbers
 )
 
 
 def run_page(connection: sqlite3.Connection, wanted: RunFilter, limit: int, before: Place | None) -> RunPage:
     listing = Listing(DIALECT, wanted)
-    rows = [run_row_of(row) for row in connection.execute(*listing.page(limit, before)).fetchall()]
+    rows = connection.execute(*listing.page(limit, before)).fetchall()
     return page_of(rows, limit, _edge(connection, listing, before) if len(rows) <= limit else None)
 
 

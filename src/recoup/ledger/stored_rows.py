@@ -7,10 +7,23 @@ from typing import Any
 
 import msgspec
 
-from recoup.ledger.decoding import sound_instant, sound_us
-from recoup.model.instant import Instant
+from recoup.ledger.decoding import sound_count, sound_instant, sound_text, sound_us
+from recoup.model.instant import LATEST_US
 from recoup.model.redacted import restored
-from recoup.model.storage import Arrival, CheckpointRow, Control, Head, RunRow
+from recoup.model.storage import (
+    OLDEST_US,
+    Arrival,
+    AttemptRow,
+    CheckpointRow,
+    Control,
+    Head,
+    Place,
+    RunRow,
+)
+
+_TEXTS_OF_ATTEMPTS = (
+    *("verdict", "failure_kind", "failure_class", "failure_signature", "diff_hash", "strategy"),
+)
 
 
 def arrival_of(row: Sequence[Any]) -> Arrival:
@@ -24,12 +37,52 @@ def head_of(row: Sequence[Any]) -> Head:
 
 
 def run_row_of(row: Sequence[Any]) -> RunRow:
-    """The time of its last event may be damaged: that event is marked, and the run still listed."""
-    made = RunRow(*row)
-    updated_us = sound_us(made.updated_at_us)
-    return (
-        made if made.updated_at_us == updated_us else msgspec.structs.replace(made, updated_at_us=updated_us)
+    """What can be read of it: a damaged row must not keep others from being listed, and the events say the truth. Its
+    last event may be missing, or have no time."""
+    run_id, workflow, status, delivery, submitted_us, updated_us, reason, seq, *more = row
+    failure_class, worker, step_count, ended_us = more
+    return RunRow(
+        run_id=sound_text(run_id),
+        workflow=sound_text(workflow),
+        status=sound_text(status),
+        delivery=sound_count(delivery),
+        submitted_at_us=sound_us(submitted_us),
+        updated_at_us=sound_us(updated_us),
+        reason=sound_text(reason),
+        seq=sound_count(seq),
+        failure_class=_text_or_none(failure_class),
+        worker=_text_or_none(worker),
+        step_count=sound_count(step_count),
+        ended_at_us=None if ended_us is None else sound_us(ended_us),
     )
+
+
+def place_of(submitted_us: object, run_id: object) -> Place:
+    """Where a run stands in lists, by its row as it is stored: the next page begins behind that, whatever is shown.
+    What is no time, or beyond the calendar, stands before the newest run."""
+    if isinstance(submitted_us, int | float) and OLDEST_US <= submitted_us <= LATEST_US:
+        return int(submitted_us), sound_text(run_id)
+    return LATEST_US, sound_text(run_id)
+
+
+def attempt_of(row: Sequence[Any]) -> AttemptRow:
+    """What can be read of it, as of a run."""
+    made = AttemptRow(*row)
+    return msgspec.structs.replace(
+        made,
+        step_id=sound_text(made.step_id),
+        attempt=sound_count(made.attempt),
+        delivery=sound_count(made.delivery),
+        state=sound_text(made.state),
+        started_at_us=sound_us(made.started_at_us),
+        ended_at_us=None if made.ended_at_us is None else sound_us(made.ended_at_us),
+        phase=sound_text(made.phase),
+        **{name: _text_or_none(getattr(made, name)) for name in _TEXTS_OF_ATTEMPTS},
+    )
+
+
+def _text_or_none(stored: object) -> str | None:
+    return None if stored is None else sound_text(stored)
 
 
 def control_of(row: Sequence[Any]) -> Control:
@@ -41,7 +94,7 @@ def control_of(row: Sequence[Any]) -> Control:
         action=action,
         reason=reason,
         actor=actor,
-        at=Instant(wall_us, boot_us, boot_id),
+        at=sound_instant((wall_us, boot_us, boot_id)),
         step_id=step_id,
         argument=argument,
         outcome=outcome,
@@ -57,4 +110,5 @@ def row_of_control(control: Control) -> tuple[Any, ...]:
 
 
 def checkpoint_of(row: Sequence[Any]) -> CheckpointRow:
-    return msgspec.structs.replace(CheckpointRow(*row), valid=bool(row[-1]))
+    made = CheckpointRow(*row)
+    return msgspec.structs.replace(made, stored_at_us=sound_us(made.stored_at_us), valid=bool(made.valid))

@@ -26,6 +26,9 @@ _AGAIN: Final = "Mend the cause, then submit_plan with reuse={run}: what is prov
 _BY_ITSELF: Final = (
     "Nothing need be done now: the next worker tries it again by itself, as often as delivery_max allows."
 )
+_UNREADABLE: Final = (
+    "An event cannot be read, so nobody acts on the run: an operator upgrades Recoup or restores a backup."
+)
 _CAN: Final = {
     "failed": (_AGAIN,),
     "dead_letter": (_AGAIN,),
@@ -48,7 +51,8 @@ _CAN: Final = {
 
 
 def is_telling(event: Document) -> bool:
-    return event.get("type") in _TELLING
+    """One that cannot be read has no payload, and tells nothing."""
+    return event.get("type") in _TELLING and isinstance(event.get("payload"), dict)
 
 
 def explained(run: Document, steps: Document, events: Iterable[Document]) -> Document:
@@ -58,9 +62,11 @@ def explained(run: Document, steps: Document, events: Iterable[Document]) -> Doc
     step = str(frontier.get("stepId") or "STEP")
     failed = [_attempt(event) for event in told if event["type"] == _FAILED]
     can = (_BY_ITSELF,) if run["retryable"] else _CAN[str(run["status"])]
+    can = can if run.get("unreadable") is None else (_UNREADABLE,)
     return {
         **{key: run[key] for key in ("runId", "workflow", "status", "reason", "failureClass", "failureKind")},
         **{key: run[key] for key in ("retryable", "waitingFor", "waitingUntil", "liveControl")},
+        "unreadable": run.get("unreadable"),
         "knownGood": [one["stepId"] for one in steps["steps"][: run["knownGoodPrefixLength"]]],
         "stoppedAt": run.get("frontier"),
         "happened": [_note(event) for event in told if event["type"] in _NOTED][-NOTES_MAX:],

@@ -177,6 +177,8 @@ Place = tuple[int, str]
 """Of a run in lists: when it was submitted, and its id."""
 NEWEST: Final = (2**63 - 1, "")
 """The place before the newest run, in the order of lists."""
+OLDEST_US: Final = -(2**63)
+"""No stored time lies before it, not even a damaged one."""
 
 
 class RunRow(msgspec.Struct, frozen=True):
@@ -301,6 +303,8 @@ class SeenWorker(msgspec.Struct, frozen=True):
     worker: WorkerRow
     silent_s: float
     """Since it said so."""
+    unreadable: bool = False
+    """Nothing is known of it but its id."""
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True):

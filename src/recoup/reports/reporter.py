@@ -16,7 +16,7 @@ import msgspec
 from recoup import __version__
 from recoup.damage import read_leniently, readable_part
 from recoup.durable import write_whole
-from recoup.errors import NotFound, RecoupError
+from recoup.errors import EventUnreadable, NotFound, RecoupError
 from recoup.evidence.run_folder import RunFolder
 from recoup.files.named import opened, read_named
 from recoup.model import events as ev
@@ -138,7 +138,7 @@ class Reporter:
         whole = await self._events(run_id)
         events, error = readable_part(run_id, whole)
         if error is not None and not events:
-            raise _nothing_to_report(run_id, error.reason)
+            raise _nothing_to_report(run_id, error)
         first = events[0].payload
         assert isinstance(first, ev.RunSubmitted), f"run {run_id} does not begin with its submission"
         changes = [
@@ -182,8 +182,8 @@ class Reporter:
                 hint=f"Look at them: recoup events {run_id} --after {length - 1_000}",
             )
         found: list[Event] = []
-        while len(found) < length:
-            page = await read_leniently(self._ledger, stream, len(found), _PAGE)
+        while not found or found[-1].seq < length:
+            page = await read_leniently(self._ledger, stream, found[-1].seq if found else 0, _PAGE)
             if not page:
                 break
             found += page
@@ -283,8 +283,8 @@ def _log_tail(path: Path) -> tuple[bytes, int]:
         return b"", 0
 
 
-def _nothing_to_report(run_id: str, reason: str) -> RecoupError:
-    return RecoupError(
-        f"the first event of run {run_id} cannot be read ({reason}), so that no report can be made",
-        hint=f"Its other events: recoup events {run_id}",
-    )
+def _nothing_to_report(run_id: str, first: EventUnreadable) -> EventUnreadable:
+    reason = f"{first.reason}. Without the first event of the run there is nothing to report"
+    error = EventUnreadable(first.stream, first.seq, first.event_type, reason, first.wall_us)
+    error.hint = f"{error.advice} The other events: recoup events {run_id}"
+    return error

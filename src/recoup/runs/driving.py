@@ -15,6 +15,7 @@ from recoup.engine.world import Job, Watcher, World
 from recoup.errors import (
     LedgerError,
     NotFound,
+    RowUnreadable,
     SettingsError,
     StateError,
     UsageError,
@@ -130,8 +131,11 @@ class Driving:
             return (await self._generations.seen())[0]
 
     async def is_driven(self, run_id: str) -> bool:
-        """Somebody holds its lease, and it has not run out."""
-        return await self._holding(run_id) is not None
+        """Somebody holds its lease, and it has not run out; or nobody can know."""
+        try:
+            return await self._holding(run_id) is not None
+        except RowUnreadable:
+            return True
 
     async def must_not_be_driven(self, state: RunState) -> None:
         """Nobody changes what another run is to build on: not even one whose lease has run out, if it may live."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from recoup.damage import go_on, must_be_understood, read_leniently, state_after
+from recoup.damage import go_on, must_be_understood, read_leniently, readable_part, state_after
 from recoup.errors import EventUnreadable, LedgerError, NotFound
 from recoup.evidence.run_folder import RunFolder
 from recoup.kernel.policies import stored_policy
-from recoup.model.events import Event
+from recoup.model.events import Event, RunSubmitted
 from recoup.model.failure import FailureClass
 from recoup.model.ids import run_stream
 from recoup.model.instant import Instant
@@ -30,6 +31,8 @@ _POLICIES_MAX = 100
 _LOOKED_AT_MAX = 5_000
 _NAMESAKES_MAX = 20
 """Runs that name this one, in their reasons, and may be newer."""
+_STATUSES, _CLASSES = frozenset(RunStatus), frozenset(FailureClass)
+_NO_EVENTS = Unreadable(1, RunSubmitted.TYPE, "it is missing, and so are all others of the run")
 
 
 class Records:
@@ -45,22 +48,33 @@ class Records:
         """By run: up to which event all can be read, and the first that cannot."""
 
     async def state(self, run_id: str) -> RunState:
-        return state_after(run_id, await self.events(run_id))
+        """Raises NotFound, EventUnreadable."""
+        events = await self.events(run_id)
+        if not events:
+            raise _unknown_run(run_id)
+        return state_after(run_id, events)
 
     async def shown(self, run_id: str, row: RunRow | None = None) -> RunState:
         """For people to look at, never to act on: where an event cannot be read, the state before it, marked, with the
-        status that the run's row has."""
+        status that the run's row has. Raises NotFound."""
         try:
             return await self.state(run_id)
         except EventUnreadable as error:
-            whole = await self._before(error)
-            state = state_after(run_id, whole) if whole else _bare_state(run_id)
-            _take_from(state, row or await self._row(run_id))
-            state.unreadable = Unreadable(error.seq, error.event_type, error.reason)
-            return state
+            whole, unreadable = await self._before(run_id, error)
+        except NotFound:
+            row = row or await self._row(run_id)
+            if row is None:
+                raise
+            whole, unreadable = (), _NO_EVENTS
+        state = state_after(run_id, whole) if whole else _bare_state(run_id)
+        _take_from(state, row or await self._row(run_id))
+        state.unreadable = unreadable
+        return state
 
     async def unreadable(self, row: RunRow) -> Unreadable | None:
         """The first event of a listed run that cannot be read. Each event is looked at once."""
+        if row.seq == 0:  # its last event is missing
+            return (await self.shown(row.run_id, row)).unreadable
         seq, known = self._looked_at.pop(row.run_id, (0, None))
         state: RunState | None = None
         while known is None and seq < row.seq:
@@ -73,7 +87,7 @@ class Records:
                     for event in page:
                         go_on(state, event)
             except EventUnreadable as error:
-                known = Unreadable(error.seq, error.event_type, error.reason)
+                known = (await self._before(row.run_id, error))[1]
                 break
             if not page:
                 break
@@ -84,12 +98,12 @@ class Records:
             del self._looked_at[next(iter(self._looked_at))]
         return known
 
-    async def _before(self, error: EventUnreadable) -> list[Event]:
-        events: list[Event] = []
-        while len(events) < error.seq - 1:
-            limit = min(_EVENTS_PAGE, error.seq - 1 - len(events))
-            events += await self.ledger.read(error.stream, len(events), limit)
-        return events
+    async def _before(self, run_id: str, error: EventUnreadable) -> tuple[Sequence[Event], Unreadable]:
+        """The events before the first that cannot be read, which may be an earlier one than was met, and that one."""
+        events = [event for event in await self.shown_events(run_id) if event.seq < error.seq]
+        whole, earlier = readable_part(run_id, events)
+        first = earlier or error
+        return whole, Unreadable(first.seq, first.event_type, first.reason)
 
     async def _row(self, run_id: str) -> RunRow | None:
         page = await self.ledger.runs(RunFilter(text=run_id), limit=_NAMESAKES_MAX)
@@ -99,7 +113,7 @@ class Records:
         """As it was submitted, from its first event alone: the plan, its steps and the inputs. Raises NotFound."""
         first = await self.ledger.read(run_stream(run_id), 0, 1)
         if not first:
-            raise NotFound(f"there is no run {run_id!r}", hint="List them: recoup runs")
+            raise _unknown_run(run_id)
         return state_after(run_id, first)
 
     async def shown_events(self, run_id: str, after: int = 0) -> list[Event]:
@@ -165,6 +179,10 @@ class Records:
         return policy
 
 
+def _unknown_run(run_id: str) -> NotFound:
+    return NotFound(f"there is no run {run_id!r}", hint="List them: recoup runs")
+
+
 def _bare_state(run_id: str) -> RunState:
     """Of a run whose first event cannot be read."""
     unknown = Instant(0, 0, "")
@@ -175,9 +193,10 @@ def _take_from(state: RunState, row: RunRow | None) -> None:
     """What the row of the run says, which was written with its events."""
     if row is None:
         return
-    state.workflow, state.status, state.reason = row.workflow, RunStatus(row.status), row.reason
+    state.workflow, state.reason = row.workflow, row.reason
+    state.status = RunStatus(row.status) if row.status in _STATUSES else state.status
     state.delivery, state.interrupted = row.delivery, False
-    state.failure_class = None if row.failure_class is None else FailureClass(row.failure_class)
+    state.failure_class = FailureClass(row.failure_class) if row.failure_class in _CLASSES else None
     state.submitted_at = Instant(row.submitted_at_us, 0, "")
     state.updated_at = Instant(row.updated_at_us, 0, "")
 

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from recoup.app import App
 from recoup.damage import read_leniently
-from recoup.errors import NotFound, RecoupError
+from recoup.errors import NotFound, RecoupError, RowUnreadable
 from recoup.files.named import opened, read_named
 from recoup.gateway.access import Role
 from recoup.gateway.artifacts import reporting
@@ -119,7 +119,10 @@ async def _driver(app: App, run_id: str) -> str:
     worker = (await driven_by(app)).get(run_id)
     if worker is not None:
         return worker
-    lease = await app.ledger.lease(run_id)
+    try:
+        lease = await app.ledger.lease(run_id)
+    except RowUnreadable as error:
+        return f"unknown: {error.message}"
     return f"{lease.owner.host}, process {lease.owner.pid}" if lease and lease.owner else ""
 
 
@@ -142,6 +145,10 @@ async def _steps(request: Request, app: App, state: RunState) -> dict[str, Any]:
 
 
 async def _timeline(request: Request, app: App, state: RunState) -> dict[str, Any]:
+    if state.unreadable is not None and not state.steps:
+        nothing = dict.fromkeys(("failures", "decisions", "controls"), ())
+        as_of = app.world.clock.now().iso()
+        return {**nothing, "drawn": "", "left_out": 0, "decisions_left_out": 0, "as_of": as_of}
     until = app.world.clock.now() if await app.driving.is_driven(state.run_id) else None
     async with reporting(house_of(request), state.run_id):
         made = await app.reporter.report(state.run_id, until)

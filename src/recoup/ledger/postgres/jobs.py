@@ -7,17 +7,16 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from recoup.ledger import appending
-from recoup.ledger.leases import deadline_boot_s
+from recoup.ledger.leases import deadline_boot_s, owner_of
 from recoup.ledger.postgres.asking import Questions
 from recoup.ledger.postgres.picture import LeaseView, Picture
 from recoup.ledger.stored_rows import row_of_control
-from recoup.model.ids import Lease, ProcessIdentity
+from recoup.model.ids import Lease
 from recoup.model.instant import Instant
 from recoup.model.storage import Append, Appended, Control, Crowd
 
 T_co = TypeVar("T_co", covariant=True)
 _encode_owner = msgspec.json.Encoder().encode
-_decode_owner = msgspec.json.Decoder(ProcessIdentity).decode
 _SAID = 10
 """Columns of a control before its outcome."""
 
@@ -82,7 +81,7 @@ class ClaimJob(msgspec.Struct, frozen=True):
             return None
         if any(picture.is_full(crowd, self.wanted.run_id) for crowd in self.crowds):
             return None
-        replaced = _decode_owner(current.owner) if current and current.owner else None
+        replaced = owner_of(self.wanted.run_id, current.owner) if current and current.owner else None
         epoch = current.epoch + 1 if current else 1
         granted = msgspec.structs.replace(self.wanted, epoch=epoch, replaced=replaced)
         picture.grant(granted, _encode_owner(granted.owner).decode(), self.now, self.crowds)

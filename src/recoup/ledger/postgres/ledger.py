@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import psycopg
 
+from recoup.errors import RowUnreadable
 from recoup.kernel.projection import ATTEMPTED, with_attempts
 from recoup.kernel.workflow import rebuild_workflow
 from recoup.ledger.decoding import event_of
@@ -27,8 +29,8 @@ from recoup.ledger.postgres.queries import queries
 from recoup.ledger.postgres.reader import Reader
 from recoup.ledger.postgres.together import Together
 from recoup.ledger.postgres.writer import Writer
-from recoup.ledger.stored_rows import arrival_of, checkpoint_of, control_of, head_of
-from recoup.ledger.worker_rows import FORGOTTEN_S, decode_worker, encode_worker, wanting_row
+from recoup.ledger.stored_rows import arrival_of, attempt_of, checkpoint_of, control_of, head_of
+from recoup.ledger.worker_rows import FORGOTTEN_S, encode_worker, seen_worker, wanting_row
 from recoup.model.events import Event
 from recoup.model.ids import Lease, ProcessIdentity, run_stream, workflow_stream
 from recoup.model.instant import Instant
@@ -185,7 +187,11 @@ class PostgresLedger:
 
     async def held(self, now: Instant, limit: int = 10_000) -> list[HeldRun]:  # noqa: ARG002 - the database's clock counts
         rows = await self._reader.rows("held", (limit,))
-        return [HeldRun(wanting_row(row[1:8]), lease_row(row[8:]), row[0]) for row in rows]
+        held = []
+        for row in rows:
+            with contextlib.suppress(RowUnreadable):  # nobody takes that run up
+                held.append(HeldRun(wanting_row(row[1:8]), lease_row(row[8:]), row[0]))
+        return held
 
     async def keep_worker(self, worker: WorkerRow, now: Instant) -> None:  # noqa: ARG002
         await self._writer.commit(RowJob("keep_worker", (worker.worker_id, encode_worker(worker))))
@@ -205,9 +211,7 @@ class PostgresLedger:
         await self._writer.commit(RowJob("forget_worker", (worker_id,)))
 
     async def workers(self, now: Instant) -> list[SeenWorker]:  # noqa: ARG002
-        seen = [
-            SeenWorker(decode_worker(body), silent_s) for body, silent_s in await self._reader.rows("workers")
-        ]
+        seen = [seen_worker(*row) for row in await self._reader.rows("workers")]
         if any(one.silent_s >= FORGOTTEN_S for one in seen):
             await self._writer.commit(RowJob("forget_silent_workers", (FORGOTTEN_S,)))
         return [one for one in seen if one.silent_s < FORGOTTEN_S]
@@ -318,7 +322,7 @@ async def _attempts(connection: Connection, run_id: str) -> list[AttemptRow]:
     """Those that are stored, and what the events say since. In this order: a writer that comes in between only makes
     the rows newer, and to fold an event again changes nothing."""
     seq = next(iter(await _rows(connection, "attempts_seq", (run_id,))), (0,))[0]
-    stored = [AttemptRow(*row) for row in await _rows(connection, "attempts", (run_id,))]
+    stored = [attempt_of(row) for row in await _rows(connection, "attempts", (run_id,))]
     stream = run_stream(run_id)
     events = await _rows(connection, "events_after", (stream, seq, _EVERYTHING))
     told = (_event(stream, row) for row in events if row[-2] in ATTEMPTED)

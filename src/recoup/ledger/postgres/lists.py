@@ -8,7 +8,6 @@ from recoup.kernel.history import Counted, history
 from recoup.ledger.postgres.connecting import Connection
 from recoup.ledger.postgres.queries import queries
 from recoup.ledger.run_lists import Dialect, Listing, page_of
-from recoup.ledger.stored_rows import run_row_of
 from recoup.model.storage import (
     ENDS_COUNTED_MAX,
     MOMENTS_COUNTED_MAX,
@@ -35,7 +34,7 @@ _Question = tuple[LiteralString, dict[str, Any]]
 
 async def run_page(connection: Connection, wanted: RunFilter, limit: int, before: Place | None) -> RunPage:
     listing = Listing(DIALECT, wanted)
-    rows = [run_row_of(row) for row in await _asked(connection, listing.page(limit, before))]
+    rows = await _asked(connection, listing.page(limit, before))
     return page_of(rows, limit, await _edge(connection, listing, before) if len(rows) <= limit else None)
 
 

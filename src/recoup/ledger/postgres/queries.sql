@@ -215,7 +215,7 @@ DELETE FROM workers WHERE worker_id = %s;
 DELETE FROM workers WHERE seen_at <= db_now() - make_interval(secs => %s);
 
 -- workers: in the order of their ids, and for how long they have been silent
-SELECT body, greatest(0, extract(epoch FROM db_now() - seen_at))::float8 FROM workers ORDER BY worker_id;
+SELECT worker_id, body, greatest(0, extract(epoch FROM db_now() - seen_at))::float8 FROM workers ORDER BY worker_id;
 
 -- grant_leases: new holders under new epochs
 INSERT INTO leases (run_id, epoch, owner, wall_us, boot_us, boot_id, ttl_s, expires_at)
@@ -234,16 +234,16 @@ WHERE leases.run_id = given.run_id AND leases.epoch = given.epoch AND leases.own
 UPDATE leases SET owner = NULL FROM json_populate_recordset(NULL::leases, %s::json) AS given
 WHERE leases.run_id = given.run_id AND leases.epoch = given.epoch;
 
--- rows_of_runs: around a question for ids and times (run_lists.py): with the sequence and the time of the last event, which the stream itself knows
+-- rows_of_runs: around a question for ids and times (run_lists.py): with the sequence and the time of the last event, which the stream itself knows; without them, where they are missing
 SELECT r.run_id, r.workflow, r.status, r.delivery, r.submitted_at_us, last.wall_us, r.reason, last.seq,
     r.failure_class, r.worker, r.step_count, r.ended_at_us
 FROM ({}) AS page
 CROSS JOIN LATERAL (SELECT * FROM runs WHERE runs.run_id = page.run_id OFFSET 0) AS r
-CROSS JOIN LATERAL (
+LEFT JOIN LATERAL (
     SELECT events.wall_us, events.seq FROM streams
     JOIN events ON events.stream_id = streams.id AND events.seq = streams.last_seq
     WHERE streams.name = 'run:' || r.run_id OFFSET 0
-) AS last
+) AS last ON true
 ORDER BY r.submitted_at_us DESC, r.run_id DESC;
 
 -- tallies: how many runs there are with each status
