@@ -10,7 +10,7 @@ import pytest
 from recoup.kernel.approvals import standing
 from recoup.kernel.controls import ACTIONS
 from recoup.kernel.fold import advance, submitted
-from recoup.kernel.preview import Preview, preview, previews, previews_of_step
+from recoup.kernel.preview import Preview, preview, previews, previews_of_step, previews_of_unknown_step
 from recoup.model import events as ev
 from recoup.model.failure import Facts, FailureClass, FailureKind
 from recoup.model.ids import ProcessIdentity
@@ -25,7 +25,7 @@ from recoup.model.plan import (
     Step,
 )
 from recoup.model.policy import Policy
-from recoup.model.run import Base, RunState
+from recoup.model.run import Base, RunState, Unreadable
 from recoup.model.storage import Control
 from recoup.model.workspace import Baseline, Snapshot
 
@@ -324,3 +324,11 @@ def test_a_control_that_waits_for_somebody_is_held_to_where_the_run_stood() -> N
     assert standing(state, "cancel") == ev.Pinned(), "what stops a run stops it wherever it is"
     state.steps.clear()
     assert standing(state, "resume").step_id is None
+
+
+def test_nothing_is_possible_for_a_run_with_an_event_that_cannot_be_read() -> None:
+    state = begun(step("a"), step("b"))
+    state.unreadable = Unreadable(7, "task.run.started", "invalid UTF-8")
+    made = [*previews_of_step(state, 0, Policy(), driven=False), *previews_of_unknown_step(state, "x")]
+    assert [one.allowed for one in made] == [False] * 4
+    assert all("event 7" in one.why for one in made)

@@ -78,6 +78,13 @@ def test_a_document_says_whose_it_is() -> None:
     assert (own["probe_id"], own["escalation_id"]) == ("dev", "dev:api:1")
 
 
+@pytest.mark.parametrize("body", [b"\xff", b"[]", b"{", b"{}"])
+def test_a_damaged_copy_of_its_event_says_so(body: bytes) -> None:
+    document = escalation_document(row(stream="reported:dev", body=body))
+    assert document["event"]["unreadable"]
+    assert document["probe_id"] == "dev"
+
+
 def test_its_history_is_what_people_did() -> None:
     assigned = ev.EscalationAssigned(escalation_id="e", by="ada", reason="hers", assignee="bea")
     told = [Event("escalation:e", 1, Instant(0, 0, ""), assigned.TYPE, assigned, b"{}")]

@@ -151,6 +151,14 @@ def main() -> NoReturn:
         if (lack := lack_behind(error)) is None:
             raise
         sys.exit(print_error(MachineTrouble(lack)))
+    except ImportError as error:
+        from recoup.cli.output import print_error
+
+        if isinstance(error, ModuleNotFoundError):
+            raise
+        # The loader says why in words only: no descriptor or no memory left, or a library that does not fit.
+        hint = "Raise the limit on open files or memory if it says so; otherwise install Recoup again."
+        sys.exit(print_error(MachineTrouble(f"a library cannot be loaded: {error}", hint=hint)))
     finally:
         gc.freeze()  # at the end Python would look through all that was ever loaded once more: a tenth of a short run
 
