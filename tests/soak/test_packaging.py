@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.server
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -20,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from recoup.runtimes.browser.finding import find_browser
 from recoup.testing.postgres import PostgresServer
 
 ROOT = Path(__file__).parents[2]
@@ -264,8 +264,7 @@ def _keeps_evidence_in_an_object_store(environment: Path, _request: pytest.Fixtu
 
 
 def _browses(environment: Path, _request: pytest.FixtureRequest) -> None:
-    if shutil.which("chromium") is None:
-        pytest.skip("needs a browser")
+    assert find_browser(os.environ) is not None, "recoup browser install"
     with _site() as (url, seen):
         Path("plan.yaml").write_text(BROWSER_PLAN.replace("http://127.0.0.1:1/", url + "/page"))
         done(environment, "run", "plan.yaml")
