@@ -1,6 +1,6 @@
 # make demo    set up, then watch a plan get through a hang, a loop and a leak (under a minute)
 # make test    set up, then every test but the long ones
-# make fresh   the same two in a clean Debian root with a clone of HEAD, as a newcomer has it (needs root)
+# make fresh   the same two, each in a clean Debian root with a clone of HEAD, as a newcomer has it (needs root)
 # make story   set up, then say which stories there are; NAME=... tells one
 # make bench   set up, then measure everything beside its peers and write docs/benchmarks.md (half an hour, on a quiet machine)
 .PHONY: demo story test fresh check coverage bench soak format setup clean agents statsd browser node debian compiled
@@ -18,8 +18,10 @@ test:
 	@$(MAKE) --no-print-directory -j 4 setup agents statsd browser debian compiled
 	tools/run-tests.sh $(PYTEST_ARGS)
 
+# Each on a machine of its own: what one sets up would hide what the other lacks.
 fresh:
-	tools/fresh-machine
+	tools/fresh-machine 'make demo'
+	tools/fresh-machine 'make test'
 
 check: setup
 	$(PY) -m ruff format --check .
@@ -63,10 +65,10 @@ agents: node
 statsd: node
 	@tools/setup-npm.sh .bench/statsd --omit=optional statsd@0.9.0
 
-debian:
+# After the setup, which may install python3-venv: apt-get runs once at a time.
+debian: setup
 	@tools/setup-debian.sh
 
-# After the other packages: apt-get runs once at a time.
 browser: setup debian
 	@.venv/bin/recoup browser install >/dev/null
 
