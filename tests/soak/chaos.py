@@ -153,7 +153,10 @@ class Chaos:
         for _ in range(self.workers):
             self._start_worker()
         deadline_s = time.monotonic() + self.patience_s
-        restart_at, harmed_at = time.monotonic() + self.restart_s, 0
+        restart_at, harmed_at = (
+            0.0,
+            0,
+        )  # the first restart comes with the first trouble: a quick machine is soon done
         while self._open_runs() and time.monotonic() < deadline_s:
             time.sleep(chance.uniform(*self.kill_s))
             self._wake(time.monotonic())
