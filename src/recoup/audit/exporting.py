@@ -121,6 +121,6 @@ def _in_words(root: Path) -> Iterator[None]:
     except OSError as error:
         raise StateError(
             f"the audit in {root} cannot be written: {error.strerror or error}",
-            hint="No run is harmed. Free some space or mend its permissions; "
+            hint="No run is harmed. Free some space or fix its permissions; "
             "the next `recoup audit export` goes on where this one stopped.",
         ) from error

@@ -85,7 +85,7 @@ class FolderDepot:
         except OSError as error:
             raise DepotError(
                 f"the depot {self._root} cannot be used: {error.strerror or error}",
-                hint="Free some space there or mend its permissions (RECOUP_EVIDENCE). Then: recoup resume RUN",
+                hint="Free some space there or fix its permissions (RECOUP_EVIDENCE). Then: recoup resume RUN",
             ) from None
 
 

@@ -340,8 +340,8 @@ class Attempts:
         outcome: Outcome | None = None,
     ) -> Passed | Interrupted | None:
         """After an unknown outcome: done only if all world checks hold now, one was asked and did not hold before, and
-        every output that somebody wants is there. `outcome`: it was ended here, so what it printed and changed is
-        known, and must be as expected, too."""
+        every output that later steps need is there. `outcome`: Recoup itself ended the attempt, so its output and
+        changes are known, and must match `expect` as well."""
         checks = world_checks(step)
         if not checks or not any(check.held is False for check in record.prechecks or ()):
             return None

@@ -342,20 +342,20 @@ class Browsing:
         return pages is not None and await pages.fingerprint(self._job.run_id) is not None
 
     async def leave(self) -> None:
-        """Close the browser. Whoever goes on from its page makes it again, and proves it."""
+        """Close the browser. The next step that needs its page restores it and checks its proofs."""
         if self._world.pages is not None:
             await self._world.pages.leave(self._job.run_id)
         self._to_prove = True
 
     async def bring_sign_in(self) -> None:
-        """Before a `goto` in a browser that is not open yet: whoever signed in stays signed in."""
+        """Before a `goto` in a new browser: restore the cookies and storage, so that the run stays signed in."""
         kept = self._job.secrets.find(PAGE_KEY)
         if self._world.pages is not None and kept is not None:
             await self._world.pages.remember(self._job.run_id, base64.b64decode(kept))
 
     async def lost(self, step: Step, record: StepRecord, state: RunState) -> PageGone | None:
-        """Comes back to the page before this step if the run has none here: a new driver, or one that waited for
-        somebody. None: it is there and what it was, or none is needed."""
+        """Restores the page before this step if this driver has none, as after a gate or a restart. None if the page is
+        there and unchanged, or if the step needs none."""
         pages, run_id = self._world.pages, self._job.run_id
         if pages is None or not isinstance(step.action, BrowserAction | ApproveAction):
             return None
@@ -376,7 +376,7 @@ class Browsing:
         missing, self._missing, self._to_prove = self._missing, (), False
         if missing:
             again = [one.index for one in state.steps if one.step_id in missing]
-            return self._gone("its page was loaded again, and what was done in it is lost", again)
+            return self._gone("its page was loaded again, and what was done in it is lost", again or made_by)
         other = why_another_page(before[-1], found)
         if other and len(made_by) > 1 and not self._rebuilt:  # the address alone does not lead there
             return self._gone(other, made_by)
@@ -401,7 +401,7 @@ class Browsing:
             await self._proofs.keep_for_gate(step.id, before[-1])
 
     async def come_back(self, step: Step, record: StepRecord, state: RunState) -> None:
-        """To look at the page before this step, if the run has none here; whoever goes on from it proves it first."""
+        """Restore the page before this step so that checks can look at it. A step that acts on it proves it first."""
         pages = self._world.pages
         if pages is None or not isinstance(step.action, BrowserAction) or _leaves_the_page(step):
             return

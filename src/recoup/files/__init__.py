@@ -5,7 +5,7 @@ kind, so one `open(path).close()` on a database makes every other process believ
 
     held.py     which files those are, whether they still stand under their names, and how a connection leaves them
     named.py    the one way to read a file whose name comes from outside
-    folders.py  folders below the home; the home itself is made by whoever opens it, and never again
+    folders.py  folders below the home; the home itself is created only when it is opened
     mounts.py   what is mounted below a folder that is to be removed
     present.py  whether something is there, without opening it
 

@@ -1,8 +1,7 @@
-"""Folders below the state folder. Only opening a home makes the home itself.
+"""Folders below the state folder. Only opening a home creates the home itself.
 
-A home that was moved away or unmounted during a run must be able to come back: whoever makes missing folders on the way
-to a file would put an empty one in its place. So each process says once which home it uses, and from then on that
-folder is never made again.
+A home that was moved away or unmounted during a run must be able to come back. Code that creates missing parent folders
+would put an empty home in its place. So each process registers the home that it uses, and never creates it again.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ class HeldDatabase:
     def _require_whole(self) -> None:
         """Raises Truncated unless the last frame that the index knows is in the log.
 
-        Needs no lock: whoever empties the log, or begins again at its start, writes that to the index first.
+        Needs no lock: SQLite records a log that is emptied or restarted in the index first.
         """
         if self._handle is None or self._index_id is None:
             return

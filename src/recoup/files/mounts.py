@@ -1,4 +1,4 @@
-"""File systems that are mounted below a folder: whoever removes the folder would empty them, too."""
+"""File systems mounted below a folder. Removing the folder would delete their files, too."""
 
 from __future__ import annotations
 

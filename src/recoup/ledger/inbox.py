@@ -18,7 +18,7 @@ _Q = queries()
 
 
 def escalation_row(row: tuple[Any, ...]) -> EscalationRow:
-    """What can be read of it. In a state that there is not, it is open: somebody should look at it."""
+    """The readable parts of a row. An unknown state counts as open, so that a person sees it."""
     number, escalation_id, stream, reason, body, state, assignee, raised_us = row
     return EscalationRow(
         number=number,
