@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -639,8 +640,30 @@ class Pages(Protocol):
         run has a browser."""
         ...
 
+    async def touched_by(self, run_id: str) -> tuple[str, ...]:
+        """The steps that did something in the open document, in their order: loading it again would lose that."""
+        ...
+
+    def copy(self, run_id: str, policy: Policy) -> AbstractAsyncContextManager[Fingerprint | None]:
+        """The current page opened a second time, by its address: everything here is about the copy until it is closed.
+        None: there is no page, or its address could not be opened."""
+        ...
+
     async def leave(self, run_id: str) -> None:
         """The driver leaves the run: its browser is closed, with whatever runs in it. Harmless where there is none."""
+        ...
+
+    async def wait(self, run_id: str, epoch: int, policy: Policy) -> None:
+        """The driver leaves the run and its browser stays open, within the policy's limits, for the next driver in this
+        process. Harmless where there is none."""
+        ...
+
+    async def take_up(self, run_id: str, epoch: int, lifeline: Lifeline) -> bool:
+        """Whether the browser stayed open since the driver with this epoch; one that is older is closed."""
+        ...
+
+    def waiting(self) -> Mapping[str, int]:
+        """The runs whose browser stays open, and the epoch of their last driver."""
         ...
 
 

@@ -318,7 +318,7 @@ async def test_a_rollback_that_two_drivers_find_due_is_done_once(busy: tuple[Hou
     await ledger.append(Append(at=house.clock.now(), streams=(part,)))
     await house.submit(PLAN, "run-3")
     state = (driver := await house.driver("run-3")).state
-    mine, theirs = (Browsing(house.world, driver._desk.job, driver._desk.lifeline) for _ in range(2))
+    mine, theirs = (Browsing(house.world, driver._desk.job) for _ in range(2))
     ledger.first = lambda: theirs.take_back(state)
     await mine.take_back(state)
     assert len(await facts(house, ev.MemoryRollback, LEARNED)) == 1

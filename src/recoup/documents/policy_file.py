@@ -59,6 +59,8 @@ RANGES: dict[str, tuple[float, float]] = {
     "delivery_max": (1, 100),
     "workflow_concurrency_max": (0, 100_000),
     "queue_concurrency_max": (0, 100_000),
+    "waiting_browsers_max": (0, 1_000),
+    "waiting_browser_seconds": (0, 7 * _DAY_S),
     "retry_tokens": (1, 1_000_000),
     "retry_token_refund": (0, 1_000),
     "step_fail_streak_to_degraded": (1, FAILURES_MAX),
@@ -133,6 +135,11 @@ DESCRIPTIONS: dict[str, str] = {
     "delivery_max": "Deliveries of one run.",
     "workflow_concurrency_max": "Runs of one workflow that workers drive at once; 0: no limit.",
     "queue_concurrency_max": "Runs of one queue that workers drive at once; 0: no limit.",
+    "waiting_browsers_max": (
+        "Browsers that one worker keeps open for runs that wait for a person; the longest waiting one is closed "
+        "first; 0: none."
+    ),
+    "waiting_browser_seconds": "The longest that a worker keeps such a browser open; 0: it is closed at once.",
     "redeliver_classes": "Classes of failure for which another delivery may help.",
     "retry_tokens": "The retry budget that the runs of one workflow share.",
     "retry_token_refund": "What a clean step gives back to it.",

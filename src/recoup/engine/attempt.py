@@ -18,6 +18,7 @@ from recoup.engine.handlers import Handled, Handlers, Place, exit_expected, is_e
 from recoup.engine.lease import LeaseLifeline
 from recoup.engine.papers import retry_context
 from recoup.engine.recorder import Recorder
+from recoup.engine.run_page import RunPage
 from recoup.engine.world import Job, World
 from recoup.errors import CheckpointBroken, WorkspaceRuined
 from recoup.model.events import AgentReport, AttemptLaunched, CheckResult, HandlerResult
@@ -148,7 +149,8 @@ class Attempts:
         self._lifeline = lifeline
         self._stop = stop
         self._handlers = Handlers(world, job, stop, lifeline)
-        self.browsing = Browsing(world, job, lifeline)
+        self.browsing = Browsing(world, job)
+        self.page = RunPage(world, job, lifeline)
         self._folder = str(Path(job.plan.folder).resolve())
 
     async def perform(
@@ -176,7 +178,7 @@ class Attempts:
         )
         if step.repeat is Repeat.NEVER and not self._launches(step):
             await self._world.ledger.witness()
-        self.browsing.begin(arguments.action)
+        self.page.begin(arguments.action)
         performed = await self._world.runtimes[kind_of(step.action)].perform(order, self._hooks(record))
         outcome = self.browsing.explained(step, performed)
         if outcome.interrupted:
@@ -354,7 +356,7 @@ class Attempts:
             change, _ = await self._change(record)
             scene = msgspec.structs.replace(scene, outcome=outcome, changed_files=change.files)
             checks = list(step.expect)
-        await self.browsing.come_back(step, record, self._recorder.state)
+        await self.page.come_back(step, record, self._recorder.state)
         examined = await self._world.inspector.examine(checks, scene, self._lifeline, self._stop)
         if self._stop.is_set():
             return Interrupted()
@@ -482,7 +484,8 @@ class Attempts:
         if outcome.seen is not None:
             evidence += await self.browsing.evidence(outcome.seen.artifacts, self._job.policy)
             if record.open is None or record.open.phase != "rebuild":
-                await self.browsing.keep_page(self._job.plan.steps[record.index], outcome.outputs)
+                step = self._job.plan.steps[record.index]
+                await self.page.keep(step, outcome.outputs, outcome.seen.page)
         return Passed(
             verdict=verdict,
             duration_ms=outcome.duration_ms,

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from recoup.engine.breaking import stored_draft
-from recoup.engine.proofs import Approved, PageProofs
 from recoup.engine.recalling import recall
 from recoup.errors import Conflict
 from recoup.kernel.breaker import standing
@@ -22,10 +19,8 @@ from recoup.kernel.healing import (
     is_heal,
     level,
     needs_proof,
-    page_made_by,
     target_digest,
     too_many_heals,
-    why_another_page,
 )
 from recoup.kernel.memory import (
     FROM_LESSON,
@@ -45,47 +40,32 @@ from recoup.model.ids import targets_stream, workflow_stream
 from recoup.model.instant import Instant
 from recoup.model.memory import WhichScreen
 from recoup.model.mode import Health, Mode
-from recoup.model.outcome import Artifact, Looking, Outcome, Restored, Seen
-from recoup.model.plan import ApproveAction, BrowserAction, BrowserVerb, Repeat, Step
+from recoup.model.outcome import Artifact, Looking, Outcome, Seen
+from recoup.model.plan import BrowserAction, Step
 from recoup.model.policy import Policy
 from recoup.model.redacted import Redacted
 from recoup.model.run import RunState, StepRecord, WorkflowState
 from recoup.model.storage import Append, Draft, Judging, Ruled, StreamAppend
 from recoup.model.target import FORMAT, TIMING, Element, HealMode, Resolution, Target, target_words
-from recoup.ports import Lifeline, Pages, Redactor
+from recoup.ports import Redactor
 
 if TYPE_CHECKING:
     from recoup.engine.arguments import Arguments
     from recoup.engine.world import Job, World
 
-PAGE_KEY = "browser.page"
-"""Under which what is needed to come back to the page is kept, encrypted."""
 CONFLICTS_MAX = 5
 
 
 class Browsing:
     """One run's browser, as its driver sees it."""
 
-    def __init__(self, world: World, job: Job, lifeline: Lifeline) -> None:
+    def __init__(self, world: World, job: Job) -> None:
         self._world = world
         self._job = job
-        self._lifeline = lifeline
         self._known: KnownTargets | None = None
         self._memory = TargetMemory()
         self._health = Health()
         """Of the workflow, when a target was last looked for."""
-        self._to_prove = False
-        """Steps were performed again to get the page back: it is not known yet whether it is the same."""
-        self._rebuilt = False
-        """That was tried by this driver."""
-        self._missing: tuple[str, ...] = ()
-        """The steps whose traces a page that was loaded again lacks."""
-        self._proofs = PageProofs(world, job, lifeline)
-        self._action: BrowserAction | None = None
-
-    def begin(self, action: Any) -> None:
-        """An attempt, with the action as it is performed."""
-        self._action = action if isinstance(action, BrowserAction) else None
 
     async def looking(
         self, step: Step, record: StepRecord, action: Any, policy: Policy, state: RunState
@@ -174,15 +154,6 @@ class Browsing:
             if content is not None:
                 handles.append(await self._world.evidence.put(content, policy.evidence_bytes_max))
         return tuple(handles)
-
-    async def keep_page(self, step: Step, outputs: Mapping[str, Any]) -> None:
-        """Before the ledger says that the step is done: a resumed run comes back to this page."""
-        pages = self._world.pages
-        kept = await pages.keep(self._job.run_id) if pages is not None else None
-        if kept is not None and self._action is not None:
-            self._job.secrets.put(PAGE_KEY, base64.b64encode(kept).decode())
-            await self._proofs.keep(step, self._action, outputs)
-            await self._job.secrets.settle()
 
     def explained(self, step: Step, outcome: Outcome) -> Outcome:
         """A failure to find the target, with what the screen says about it."""
@@ -334,113 +305,6 @@ class Browsing:
             "attempt": attempt,
             "run_id": self._job.run_id,
         }
-
-    # A page that was lost
-
-    async def has_page(self) -> bool:
-        pages = self._world.pages
-        return pages is not None and await pages.fingerprint(self._job.run_id) is not None
-
-    async def leave(self) -> None:
-        """Close the browser. The next step that needs its page restores it and checks its proofs."""
-        if self._world.pages is not None:
-            await self._world.pages.leave(self._job.run_id)
-        self._to_prove = True
-
-    async def bring_sign_in(self) -> None:
-        """Before a `goto` in a new browser: restore the cookies and storage, so that the run stays signed in."""
-        kept = self._job.secrets.find(PAGE_KEY)
-        if self._world.pages is not None and kept is not None:
-            await self._world.pages.remember(self._job.run_id, base64.b64decode(kept))
-
-    async def lost(self, step: Step, record: StepRecord, state: RunState) -> PageGone | None:
-        """Restores the page before this step if this driver has none, as after a gate or a restart. None if the page is
-        there and unchanged, or if the step needs none."""
-        pages, run_id = self._world.pages, self._job.run_id
-        if pages is None or not isinstance(step.action, BrowserAction | ApproveAction):
-            return None
-        made_by = page_made_by(self._job.plan.steps, record.index)
-        before = [one.page for one in state.steps[: record.index] if one.page is not None]
-        found = await pages.fingerprint(run_id)
-        gate = self._gate_before(record)
-        if not made_by or not before or (found is not None and not self._to_prove and gate is None):
-            return None
-        if _leaves_the_page(step):
-            await self.bring_sign_in()
-            return None
-        if found is None:
-            restored = await self._restored(pages)
-            if restored.page is None:
-                return self._gone(f"its page is gone: {restored.why}", made_by)
-            found = restored.page
-        missing, self._missing, self._to_prove = self._missing, (), False
-        if missing:
-            again = [one.index for one in state.steps if one.step_id in missing]
-            return self._gone("its page was loaded again, and what was done in it is lost", again or made_by)
-        other = why_another_page(before[-1], found)
-        if other and len(made_by) > 1 and not self._rebuilt:  # the address alone does not lead there
-            return self._gone(other, made_by)
-        changed = other or await self._proofs.broken()
-        if not changed and gate is not None:
-            changed = why_another_page(gate.page, found) or await self._proofs.broken(gate.proofs)
-        return PageGone(changed, made_by[0], changed=True) if changed else None
-
-    def _gate_before(self, record: StepRecord) -> Approved | None:
-        """The last gate since the step in the browser before this one, if a page was shown there."""
-        for step in reversed(self._job.plan.steps[: record.index]):
-            if isinstance(step.action, BrowserAction):
-                return None
-            if isinstance(step.action, ApproveAction):
-                return self._proofs.at_gate(step.id)
-        return None
-
-    async def keep_for_gate(self, step: Step, record: StepRecord, state: RunState) -> None:
-        """An approval counts for the page that the steps before have left."""
-        before = [one.page for one in state.steps[: record.index] if one.page is not None]
-        if before:
-            await self._proofs.keep_for_gate(step.id, before[-1])
-
-    async def come_back(self, step: Step, record: StepRecord, state: RunState) -> None:
-        """Restore the page before this step so that checks can look at it. A step that acts on it proves it first."""
-        pages = self._world.pages
-        if pages is None or not isinstance(step.action, BrowserAction) or _leaves_the_page(step):
-            return
-        if any(one.page for one in state.steps[: record.index]) and not await self.has_page():
-            await self._restored(pages)
-
-    async def _restored(self, pages: Pages) -> Restored:
-        kept = self._job.secrets.find(PAGE_KEY)
-        if kept is None:
-            return Restored(None, "nothing was kept of it")
-        run_id, policy = self._job.run_id, self._job.policy
-        restored = await pages.restore(run_id, base64.b64decode(kept), policy, self._lifeline)
-        self._missing, self._to_prove = restored.missing, restored.page is not None
-        return restored
-
-    def _gone(self, why: str, made_by: Sequence[int]) -> PageGone:
-        """Once the steps that made it are performed again, if all of them may be; then they count as not done."""
-        steps = self._job.plan.steps
-        if self._rebuilt or not all(steps[index].repeat is Repeat.SAFE for index in made_by):
-            return PageGone(why, page_made_by(steps, made_by[-1] + 1)[0])
-        self._rebuilt = self._to_prove = True
-        return PageGone(why, again=tuple(made_by))
-
-
-class PageGone(msgspec.Struct, frozen=True):
-    """The page that a step goes on from is not there any more."""
-
-    reason: str
-    begins: int = 0
-    """The step from which on nothing of the page is good any more; where `again` is empty."""
-    again: tuple[int, ...] = ()
-    """The steps that get it back when they are performed again; they stay done."""
-    changed: bool = False
-    """The page is there and says something else: whatever was made of it, an approval too, is good no longer."""
-
-
-def _leaves_the_page(step: Step) -> bool:
-    """It does not go on where an earlier step has left the page."""
-    return isinstance(step.action, BrowserAction) and step.action.verb is BrowserVerb.GOTO
 
 
 def secrets_typed(redactor: Redactor, arguments: Arguments) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -31,6 +31,7 @@ from recoup.engine.facts import (
     given_up_result,
     not_concluded,
     not_rescued,
+    page_question,
     passed_facts,
     passed_result,
     run_ends,
@@ -41,7 +42,8 @@ from recoup.engine.lease import keep_lease
 from recoup.engine.losses import record_loss
 from recoup.engine.operators import carry_out, held_by
 from recoup.engine.passing import fresh_outputs, write_papers
-from recoup.engine.restoring import adopt, hard_reset, invalidate_from, restore
+from recoup.engine.restoring import adopt, hard_reset, invalidate_after_change, restore
+from recoup.engine.run_page import Changed, Question, Replay
 from recoup.engine.surroundings import Surroundings
 from recoup.engine.world import Job, World
 from recoup.errors import (
@@ -53,7 +55,7 @@ from recoup.errors import (
     WorkspaceRuined,
     is_trouble,
 )
-from recoup.kernel.controls import pre_empts, refusal
+from recoup.kernel.controls import is_over, pre_empts, refusal
 from recoup.kernel.decide import decide
 from recoup.kernel.elapsed import elapsed_s
 from recoup.kernel.prefix import is_good, known_good_prefix_length
@@ -96,7 +98,7 @@ class Driver:
         self.state = state
         self._surroundings = Surroundings(self._desk)
         self._replaced = replaced
-        self._driving = False
+        self._driving = self._keeps_page = False
         self._hearing = asyncio.Lock()
         self._busy = False
         """An attempt is under way: a control that can wait must not end it."""
@@ -113,9 +115,12 @@ class Driver:
         self._interrupted = reason
         self._halt.set()
 
-    async def drive(self) -> RunState:
-        """Until the run ends, waits for somebody, or the driver must stop. Raises LeaseLost, RecoupError."""
-        self._driving = True
+    async def drive(self, *, keeps_page: bool = False) -> RunState:
+        """Until the run ends, waits for somebody, or the driver must stop. Raises LeaseLost, RecoupError.
+
+        `keeps_page`: the browser stays open while the run waits for a person, for the next driver in this process."""
+        self._driving, self._keeps_page = True, keeps_page
+        await self._desk.attempts.page.take_up(self.state.epoch)
         return await self._attended(self._work)
 
     async def decline(self, words: str) -> RunState:
@@ -174,8 +179,10 @@ class Driver:
             for task in background:
                 task.cancel()
             await asyncio.gather(*background, return_exceptions=True)
-            if desk.world.pages is not None:
-                await desk.world.pages.leave(desk.job.run_id)
+            if self._driving or is_over(self.state):
+                await desk.attempts.page.release(
+                    self.state, keeps=self._keeps_page and desk.recorder.released
+                )
         return self.state
 
     def _explained(self, error: Exception) -> Exception:
@@ -281,31 +288,32 @@ class Driver:
             await self._attempt(step, record, left_s)
 
     async def _walked_back(self, step: Step, record: StepRecord) -> bool:
-        """The page that the step goes on from is lost: the steps that made it are performed again."""
+        """The page that the step continues on is lost or has changed: something else comes first."""
         desk = self._desk
-        gone = await desk.attempts.browsing.lost(step, record, self.state)
-        if gone is None:
-            return False
-        if gone.again:
-            names = tuple(self.state.steps[index].step_id for index in gone.again)
-            await desk.recorder.record(
-                ev.PageLost(
-                    step_id=step.id, step_index=record.index, attempt=None, reason=gone.reason, steps=names
-                )
-            )
-            return True
-        await invalidate_from(desk, gone.begins, gone.reason, pages_only=not gone.changed)
-        if gone.changed and self._going() and desk.workspace is not None:
-            await restore(desk, gone.reason, current=True)
+        problem = await desk.attempts.page.problem(step, record, self.state)
+        match problem:
+            case None:
+                return False
+            case Replay():
+                names = tuple(self.state.steps[index].step_id for index in problem.steps)
+                about: dict[str, Any] = {"step_id": step.id, "step_index": record.index, "attempt": None}
+                await desk.recorder.record(ev.PageLost(**about, reason=problem.reason, steps=names))
+            case Question():
+                records = [self.state.steps[index] for index in problem.steps]
+                await desk.recorder.record(page_question(desk, records, problem.reason), release=True)
+            case Changed():
+                await invalidate_after_change(desk, problem.begins, problem.reason)
+                if self._going() and desk.workspace is not None:
+                    await restore(desk, problem.reason, current=True)
         return True
 
     async def _has_page_for(self, step: Step) -> bool:
         """A step in the browser that is performed again goes on from a page, which a former driver may have had."""
-        browsing = self._desk.attempts.browsing
-        if not isinstance(step.action, BrowserAction) or await browsing.has_page():
+        page = self._desk.attempts.page
+        if not isinstance(step.action, BrowserAction) or await page.has_page():
             return True
         if step.action.verb is BrowserVerb.GOTO:
-            await browsing.bring_sign_in()
+            await page.bring_sign_in()
             return True
         return False
 
@@ -604,7 +612,7 @@ class Driver:
         reason = f"{step.id} waits for an approval: {action.message} ({how})"
         waiting = ev.RunWaiting(reason=reason, step_id=step.id, waiting_for="approval")
         if self.state.gate_reached != record.index:
-            await desk.attempts.browsing.keep_for_gate(step, record, self.state)
+            await desk.attempts.page.keep_for_gate(step, record, self.state)
         await desk.recorder.record(waiting, release=True)
         return None
 

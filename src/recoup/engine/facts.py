@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from recoup.engine.arguments import Arguments
 from recoup.engine.attempt import Failed, Kept, Passed
 from recoup.engine.browsing import details_of
@@ -395,12 +397,32 @@ def escalated(
     )
 
 
-def to_be_settled(desk: Desk, record: StepRecord, reason: str) -> ev.Escalated:
-    """It was done and is good no longer. A person says whether that counts, or whether it is to be done once more."""
-    words = f"step {record.step_id} must not be repeated, and what it left behind is lost: {reason}"
+def to_be_settled(
+    desk: Desk, record: StepRecord, reason: str, also: Sequence[StepRecord] = ()
+) -> ev.Escalated:
+    """It was done and is good no longer. A person says whether that counts, or whether it is to be done once more.
+    `also`: the answer counts for these too."""
+    names = _listed([record, *also])
+    words = f"{names} must not be repeated, and what was left behind is lost: {reason}"
     if record.lost:
         words = f"step {record.step_id} must not be repeated, and it is unknown whether it was done: {record.lost}"
-    return escalated(desk, words, settle_hint(desk, record), record)
+    asked = escalated(desk, words, settle_hint(desk, record), record)
+    return msgspec.structs.replace(asked, also_steps=tuple(one.step_id for one in also))
+
+
+def page_question(desk: Desk, records: Sequence[StepRecord], reason: str) -> ev.Escalated:
+    """All steps that must not be repeated and would have to be, to restore a lost page, in one question."""
+    words = f"{reason}; only {_listed(records)} can restore it, and must not be repeated without your word"
+    settle = f"recoup control {desk.job.run_id} settle --step {records[0].step_id} --reason '...'"
+    again = f"To perform what was done once more, with all its effects: {settle} --as not-done"
+    hint = f"{again}. To continue on the page without it: {settle} --as done"
+    asked = escalated(desk, words, hint, records[0])
+    return msgspec.structs.replace(asked, page_steps=tuple(record.step_id for record in records))
+
+
+def _listed(records: Sequence[StepRecord]) -> str:
+    names = ", ".join(record.step_id for record in records)
+    return f"step {names}" if len(records) == 1 else f"steps {names}"
 
 
 def settle_hint(desk: Desk, record: StepRecord) -> str:

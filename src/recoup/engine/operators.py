@@ -20,6 +20,7 @@ from recoup.engine.facts import (
 from recoup.engine.passing import write_papers
 from recoup.errors import WorkspaceError
 from recoup.kernel.controls import gate, refusal, unsettled
+from recoup.kernel.prefix import is_good
 from recoup.kernel.template import TemplateError
 from recoup.model import events as ev
 from recoup.model.failure import Facts, FailureClass, FailureKind
@@ -183,25 +184,48 @@ async def _reject(desk: Desk, control: Control, driving: bool) -> None:
 async def _settle(desk: Desk, control: Control, driving: bool) -> None:
     record = unsettled(desk.state)
     assert record is not None
+    if is_good(record):
+        # It was done. The question is whether it is performed again for its page: no linked run may do so instead.
+        return await _settle_page(desk, msgspec.structs.replace(control, step_id=None), driving)
     control = msgspec.structs.replace(control, step_id=record.step_id)
-    step = desk.job.plan.steps[record.index]
+    words = f"{record.step_id} was settled as {control.argument}"
+    also = [one for one in desk.state.steps if one.step_id in desk.state.also_settled and one.to_settle]
     facts: list[ev.Payload] = []
-    words = f"{step.id} was settled as {control.argument}"
-    if control.argument == "done":
+    for one in (record, *also) if control.argument == "done" else ():
         try:
-            record, facts = _lost_attempt(desk, step, record)
-            env = environment_of(desk.world, desk.job, step, desk.arguments(step), record.attempts, {})
-        except TemplateError as error:
+            passed_as_told, files_lost = await _passed_as_told(desk, one)
+        except (TemplateError, _OutputMissing) as error:
             return await _refuse(desk, control, str(error))
-        passed = await desk.attempts.settled(step, record, desk.policy(step), env)
-        if passed is None:
-            return await _refuse(desk, control, "an output of the step that another one needs cannot be had")
-        await write_papers(desk, step, record, passed)
-        facts += passed_facts(desk, step, record, passed)
-        if passed.files_lost:
+        facts += passed_as_told
+        if files_lost:
             words += ", without the files that it changed: the workspace that it worked in is lost"
     await _go_on(desk, control, driving, *facts, words=words)
     return None
+
+
+class _OutputMissing(Exception):
+    def __init__(self, step_id: str) -> None:
+        super().__init__(f"an output of {step_id} that another step needs cannot be had")
+
+
+async def _settle_page(desk: Desk, control: Control, driving: bool) -> None:
+    names = ", ".join(desk.state.page_question)
+    again = f"{names} performed again to restore the page"
+    words = f"the page is used as it is, without {names}" if control.argument == "done" else again
+    await _go_on(desk, control, driving, words=words)
+
+
+async def _passed_as_told(desk: Desk, record: StepRecord) -> tuple[list[ev.Payload], bool]:
+    """The step passed by an operator's word; and whether the files that it changed are lost. Raises TemplateError,
+    _OutputMissing."""
+    step = desk.job.plan.steps[record.index]
+    record, facts = _lost_attempt(desk, step, record)
+    env = environment_of(desk.world, desk.job, step, desk.arguments(step), record.attempts, {})
+    passed = await desk.attempts.settled(step, record, desk.policy(step), env)
+    if passed is None:
+        raise _OutputMissing(step.id)
+    await write_papers(desk, step, record, passed)
+    return [*facts, *passed_facts(desk, step, record, passed)], passed.files_lost
 
 
 def _lost_attempt(desk: Desk, step: Step, record: StepRecord) -> tuple[StepRecord, list[ev.Payload]]:

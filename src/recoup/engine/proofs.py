@@ -1,4 +1,4 @@
-"""What steps have proven of the run's page: kept with the page, and asked again when the run comes back to it.
+"""What steps have proven of the run's page: kept with the page, and asked again when the run returns to it.
 
 A page with the same address, title and buttons may still say something else: a person approved 100 EUR, and now it says
 99,999. So every check that a step passed on the page, and everything that was read from it, must hold once more. What a
@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from recoup.kernel.canonical import digest
+from recoup.kernel.healing import why_another_page
 from recoup.model.outcome import Scene
 from recoup.model.plan import (
+    WORLD_CHECKS,
     BrowserAction,
     BrowserVerb,
     PageTextCheck,
@@ -25,6 +27,7 @@ from recoup.model.plan import (
     UrlCheck,
     ValueCheck,
 )
+from recoup.model.run import StepRecord
 from recoup.model.target import Fingerprint
 from recoup.ports import Lifeline, Pages
 
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
     from recoup.engine.world import Job, World
 
 PROOFS_KEY = "browser.proofs"
+DOCUMENT_KEY = "browser.document"
+"""The document before any step did something in it, as a fingerprint."""
 GATE_KEY = "browser.gate"
 PROOFS_MAX = 20
 """The latest ones; each is asked again after every step that acts on the page."""
@@ -46,6 +51,15 @@ class Proof(msgspec.Struct, frozen=True):
     check: int = -1
     read: BrowserAction | None = None
     said: str = ""
+    touched: bool = False
+    """It held after steps had done something in the document: a document that is just loaded need not show it."""
+
+
+class Refuted(msgspec.Struct, frozen=True):
+    """A proof that does not hold any more, in words, and whose it was."""
+
+    why: str
+    step_id: str
 
 
 class Approved(msgspec.Struct, frozen=True):
@@ -64,24 +78,40 @@ class PageProofs:
         self._job = job
         self._lifeline = lifeline
 
-    async def keep(self, step: Step, action: BrowserAction, outputs: Mapping[str, Any]) -> None:
-        """After the step has passed, before the ledger says so."""
-        standing = [] if action.verb is BrowserVerb.GOTO else self._standing()
+    async def keep(
+        self, step: Step, action: BrowserAction, outputs: Mapping[str, Any], untouched: Fingerprint | None
+    ) -> None:
+        """After the step has passed, before the ledger says so. `untouched`: the document, if no step has done anything
+        in it yet."""
+        standing = [] if action.verb is BrowserVerb.GOTO else self._before(step)
         if action.verb not in _CHANGES_NOTHING:
             standing = [proof for proof in standing if not await self._refuted(proof, waits=False)]
+        touched = untouched is None
         standing += [
-            Proof(step.id, number) for number, check in enumerate(step.expect) if isinstance(check, _LASTING)
+            Proof(step.id, number, touched=touched)
+            for number, check in enumerate(step.expect)
+            if isinstance(check, _LASTING)
         ]
         if action.verb is BrowserVerb.READ:
-            standing.append(Proof(step.id, read=action, said=digest(dict(outputs))))
-        stored = msgspec.json.encode(standing[-PROOFS_MAX:]).decode()
-        if stored != self._job.secrets.find(PROOFS_KEY):
-            self._job.secrets.put(PROOFS_KEY, stored)
+            standing.append(Proof(step.id, read=action, said=digest(dict(outputs)), touched=touched))
+        self._put(PROOFS_KEY, standing[-PROOFS_MAX:])
+        if untouched is not None:
+            self._put(DOCUMENT_KEY, untouched)
+
+    def _before(self, step: Step) -> list[Proof]:
+        """Those of earlier steps: what this step and later ones proved before counts no more when it is repeated."""
+        ids = [one.id for one in self._job.plan.steps]
+        earlier = set(ids[: ids.index(step.id)])
+        return [proof for proof in self.all() if proof.step_id in earlier]
+
+    def _put(self, key: str, value: Any) -> None:
+        stored = msgspec.json.encode(value).decode()
+        if stored != self._job.secrets.find(key):
+            self._job.secrets.put(key, stored)
 
     async def keep_for_gate(self, step_id: str, page: Fingerprint) -> None:
         """What a person is asked about: the page may be lost and made again before they answer."""
-        shown = Approved(step_id, page, tuple(self._standing()))
-        self._job.secrets.put(GATE_KEY, msgspec.json.encode(shown).decode())
+        self._put(GATE_KEY, Approved(step_id, page, tuple(self.all())))
         await self._job.secrets.settle()
 
     def at_gate(self, step_id: str) -> Approved | None:
@@ -89,17 +119,44 @@ class PageProofs:
         shown = msgspec.json.decode(kept, type=Approved) if kept else None
         return shown if shown is not None and shown.step_id == step_id else None
 
-    async def broken(self, proofs: Sequence[Proof] | None = None) -> str:
-        """Why the page that came back is not the one that was left, in words; "" when all that was proven holds."""
-        for proof in self._standing() if proofs is None else proofs:
-            why = await self._refuted(proof, waits=True)
-            if why:
-                return why
-        return ""
-
-    def _standing(self) -> list[Proof]:
+    def all(self) -> list[Proof]:
         kept = self._job.secrets.find(PROOFS_KEY)
         return msgspec.json.decode(kept, type=list[Proof]) if kept else []
+
+    async def refuted(self, proofs: Sequence[Proof]) -> Refuted | None:
+        """The first of these that does not hold on the page."""
+        for proof in proofs:
+            why = await self._refuted(proof, waits=True)
+            if why:
+                return Refuted(why, proof.step_id)
+        return None
+
+    async def refuted_by_copy(self, proofs: Sequence[Proof]) -> Refuted | None:
+        """The first of these that a second copy of the document refutes: a page that stayed open may show what was true
+        long ago. Only what was proven before steps did something in the document can be asked of a copy; and an address
+        that leads somewhere else by now says nothing."""
+        pages, kept = self._world.pages, self._job.secrets.find(DOCUMENT_KEY)
+        if pages is None or kept is None:
+            return None
+        loaded = msgspec.json.decode(kept, type=Fingerprint)
+        async with pages.copy(self._job.run_id, self._job.policy) as shown:
+            if shown is None or why_another_page(loaded, shown):
+                return None
+            return await self.refuted([proof for proof in proofs if not proof.touched])
+
+    async def is_in_effect(self, record: StepRecord) -> bool:
+        """Whether the page shows by itself that the step was done: all that it expects of the page holds, and some of
+        it did not before its first attempt."""
+        step = self._job.plan.steps[record.index]
+        proofs = [
+            Proof(step.id, number) for number, one in enumerate(step.expect) if isinstance(one, _LASTING)
+        ]
+        looks = [check for check in step.expect if isinstance(check, WORLD_CHECKS)]
+        was_missing = any(
+            isinstance(check, _LASTING) and before.held is False
+            for check, before in zip(looks, record.prechecks or (), strict=False)
+        )
+        return bool(proofs) and was_missing and await self.refuted(proofs) is None
 
     async def _refuted(self, proof: Proof, *, waits: bool) -> str:
         """`waits`: for a page that was just loaded."""

@@ -50,7 +50,7 @@ async def restore(desk: Desk, reason: str, *, current: bool = False) -> None:
 async def hard_reset(desk: Desk, step: Step, record: StepRecord) -> None:
     """Everything that the step works with is made anew: its browser with the page, its workspace."""
     if desk.world.pages is not None and page_can_be_made_again(desk.job.plan.steps, record.index):
-        await desk.attempts.browsing.leave()
+        await desk.attempts.page.leave()
         about: dict[str, Any] = {"step_id": step.id, "step_index": record.index, "attempt": None}
         made_by = [desk.job.plan.steps[index].id for index in page_made_by(desk.job.plan.steps, record.index)]
         await desk.recorder.record(
@@ -130,21 +130,28 @@ async def _move_frontier_back(desk: Desk, index: int | None, words: str) -> None
         await invalidate_from(desk, index, f"its checkpoint is broken: {words}")
 
 
-async def invalidate_from(desk: Desk, index: int, reason: str, *, pages_only: bool = False) -> None:
-    """This step and the good ones after it must be performed again; `pages_only`: those in the browser. Of those that
-    must not be, the first is settled at once, while the workspace is still as it was, and each of the others when the
-    run comes to it."""
-    steps = desk.job.plan.steps
-    records = [
-        record
-        for record in desk.state.steps[index : known_good_prefix_length(desk.state)]
-        if not pages_only or isinstance(steps[record.index].action, BrowserAction)
-    ]
-    indices = {record.index for record in records}
-    facts: list[ev.Payload] = [
-        fact for fact in invalidated(desk.state, index, reason) if fact.step_index in indices
-    ]
+async def invalidate_from(desk: Desk, index: int, reason: str) -> None:
+    """This step and the good ones after it must be performed again. Of those that must not be, the first is settled at
+    once, while the workspace is still as it was, and each of the others when the run comes to it."""
+    records = desk.state.steps[index : known_good_prefix_length(desk.state)]
+    facts: list[ev.Payload] = list(invalidated(desk.state, index, reason))
     done = [record for record in records if is_done_for_good(desk.job.plan.steps[record.index], record)]
     if done:
         facts.append(to_be_settled(desk, done[0], reason))
     await desk.recorder.record(*facts, release=bool(done))
+
+
+async def invalidate_after_change(desk: Desk, index: int, reason: str) -> None:
+    """The page does not say what this step proved: it and the good ones after it are performed again, gates included.
+    What must not be repeated and has nothing to do with the page stays done; about the rest a person is asked once."""
+    steps = desk.job.plan.steps
+    good = desk.state.steps[index : known_good_prefix_length(desk.state)]
+    done = [record for record in good if is_done_for_good(steps[record.index], record)]
+    stay = {record.index for record in done if not isinstance(steps[record.index].action, BrowserAction)}
+    asked = [record for record in done if record.index not in stay]
+    facts: list[ev.Payload] = [
+        fact for fact in invalidated(desk.state, index, reason) if fact.step_index not in stay
+    ]
+    if asked:
+        facts.append(to_be_settled(desk, asked[0], reason, also=asked[1:]))
+    await desk.recorder.record(*facts, release=bool(asked))

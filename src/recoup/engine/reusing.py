@@ -22,11 +22,11 @@ from recoup.engine.arguments import (
     secret_names,
 )
 from recoup.engine.attempt import world_checks
-from recoup.engine.browsing import PAGE_KEY
 from recoup.engine.desk import Desk
 from recoup.engine.originals import Originals, key_of, outputs_of, private_references
-from recoup.engine.proofs import PROOFS_KEY
+from recoup.engine.proofs import DOCUMENT_KEY, PROOFS_KEY
 from recoup.engine.restoring import restore
+from recoup.engine.run_page import PAGE_KEY
 from recoup.engine.world import EarlierRun, Job, World
 from recoup.errors import RecoupError
 from recoup.kernel.earlier import was_good
@@ -96,7 +96,7 @@ async def keep_private_values(job: Job, reuse: Reuse) -> None:
     keys = [_output_key(record.step_id, name) for record in reused for name in record.secret_outputs]
     keys += [key_of(outputs_of(record.step_id)) for record in reused if record.private_outputs]
     kept = {key: job.earlier.job.secrets.get(key) for key in keys}
-    for key in (PAGE_KEY, PROOFS_KEY) if any(record.page for record in reused) else ():
+    for key in (PAGE_KEY, PROOFS_KEY, DOCUMENT_KEY) if any(record.page for record in reused) else ():
         value = job.earlier.job.secrets.find(key)
         if value is not None:
             kept[key] = value

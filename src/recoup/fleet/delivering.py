@@ -35,6 +35,11 @@ CLOSED_S = 30.0
 """So long at most, one whose workflow lets nothing run: an operator may change their mind."""
 
 
+PAGE_FIRST_S = 3.0
+"""How long a run is left to the worker that has its page open, once it may go on."""
+PAGE_AGAIN_S = 0.5
+
+
 class Left(msgspec.Struct, frozen=True):
     """How a run was left."""
 
@@ -76,7 +81,9 @@ class Deliveries(msgspec.Struct, frozen=True):
         if state is None:
             return Left(None, "there is no such run")
         policy = await self.policy(state)
-        early = self._too_early(state) or await self._kept_out(state, policy)
+        early = (
+            self._too_early(state) or await self._page_elsewhere(state) or await self._kept_out(state, policy)
+        )
         if early is not None:
             return early
         crowds = crowds_of(state, policy)
@@ -128,7 +135,7 @@ class Deliveries(msgspec.Struct, frozen=True):
                 return await self._not_begun(state, policy, taken, error)
         on_driver(driver)
         try:
-            state = await driver.drive()
+            state = await driver.drive(keeps_page=True)
         except (LeaseLost, LedgerError):
             raise
         except Exception as error:  # noqa: BLE001 the driver has given the run back
@@ -199,6 +206,33 @@ class Deliveries(msgspec.Struct, frozen=True):
             return Left(None, f"it waits for a person: {state.reason}", state)
         due_s = due_in_s(state, self.world.clock.now())
         return Left(min(due_s, DUE_MAX_S), f"it is due in {due_s:.0f} s", state) if due_s > 0 else None
+
+    async def _page_elsewhere(self, state: RunState) -> Left | None:
+        """A run that a person has let go on, for a moment: the worker that keeps its browser open goes first."""
+        released, now = state.updated_at, self.world.clock.now()
+        if (
+            state.waiting_for != "driver"
+            or released is None
+            or state.owner == self.world.census.own_identity()
+        ):
+            return None
+        if (
+            not any(record.page for record in state.steps)
+            or elapsed_s(released, now, PAGE_FIRST_S) >= PAGE_FIRST_S
+        ):
+            return None
+        workers = await self.world.ledger.workers(now)
+        if not any(state.run_id in one.worker.waiting_pages for one in workers if not one.unreadable):
+            return None
+        return Left(PAGE_AGAIN_S, "another worker has its page open", state, quiet=True)
+
+    async def close_pages(self) -> None:
+        """Browsers that stay open for runs that have ended, or that others have driven since."""
+        pages = self.world.pages
+        for run_id, epoch in (pages.waiting() if pages is not None else {}).items():
+            state = await self.state(run_id)
+            if pages is not None and (state is None or is_over(state) or state.epoch != epoch):
+                await pages.leave(run_id)
 
     async def _kept_out(self, state: RunState, policy: Policy) -> Left | None:
         now, key = self.world.clock.now(), (state.workflow, state.policy_digest)

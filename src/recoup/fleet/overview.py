@@ -56,6 +56,7 @@ def worker_document(one: SeenWorker, late_s: float) -> dict[str, Any]:
         "startedAt": row.started_at.iso(),
         "clockAheadS": row.clock_ahead_s,
         "clockWrong": is_clock_wrong(row.clock_ahead_s),
+        "waitingPages": list(row.waiting_pages),
     }
 
 

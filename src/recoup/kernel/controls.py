@@ -130,10 +130,19 @@ def begin_anew(step: StepRecord) -> None:
 
 def _settled(state: RunState, handled: ControlHandled) -> None:
     """Either way: as done it need not begin, as not done it may. Where events were lost, a step that was not done says
-    that none after it was."""
-    settled = next((step for step in state.steps if step.step_id == handled.step_id), None)
+    that none after it was. About a lost page: the steps that were asked about are performed again, or not."""
+    if state.page_question:
+        state.page_as_is = handled.argument == "done"
+        state.page_repeats = () if state.page_as_is else state.page_question
+        state.page_question = ()
+        return
+    for step in state.steps:
+        step.to_settle = step.to_settle and step.step_id not in state.also_settled
+    settled = unsettled(state)
     if settled is None:
         return
+    if handled.argument == "done":
+        state.rebuild_pending = [index for index in state.rebuild_pending if index != settled.index]
     was_lost = bool(settled.lost)
     settled.to_settle, settled.lost = False, ""
     if was_lost and handled.argument == "not-done":

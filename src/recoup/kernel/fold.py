@@ -142,6 +142,7 @@ def _advance_run(state: RunState, payload: ev.Payload, at: Instant) -> None:
             state.status, state.reason = RunStatus.ESCALATED, payload.reason
             state.escalation_id, state.escalated_step = payload.escalation_id, payload.step_index
             state.failure_class, state.failure_kind = payload.failure_class, payload.failure_kind
+            state.page_question, state.also_settled = payload.page_steps, payload.also_steps
         case ev.CheckpointRestored():
             _restore(state, payload)
         case ev.ControlHandled():
@@ -247,6 +248,7 @@ def _advance_step(state: RunState, step: StepRecord, payload: ev.StepPayload, at
             state.always_pending = [index for index in state.always_pending if index != step.index]
             state.rebuild_pending = [index for index in state.rebuild_pending if index != step.index]
             state.gate_reached = None
+            state.page_repeats, state.page_as_is = (), False
             state.invalidations += 1
             if state.base is not None and step.index < state.base.index:
                 state.base = None  # what the operator left was built on what this step left
@@ -320,6 +322,8 @@ def _finish(state: RunState, step: StepRecord, payload: ev.AttemptFinished) -> N
     step.failure_class = step.failure_kind = step.failure_signature = step.failure_summary = None
     step.marks, step.unknown_failures, step.given_up = (), 0, None
     step.phase, step.page = payload.phase, payload.page
+    if payload.page is not None:
+        state.page_repeats, state.page_as_is = (), False
     _always_next(state, step)
     if payload.workspace is not None:
         state.workspace, state.trial_workspace = payload.workspace, None
@@ -328,6 +332,7 @@ def _finish(state: RunState, step: StepRecord, payload: ev.AttemptFinished) -> N
 def _fail(state: RunState, step: StepRecord, payload: ev.AttemptFailed) -> None:
     assert payload.attempt is not None
     if payload.not_begun:
+        _not_repeated_unasked(state, step)
         step.open = None
         if step.attempts == 0:
             step.prechecks = None  # they were asked too long ago, or not to the end
@@ -359,6 +364,15 @@ def _fail(state: RunState, step: StepRecord, payload: ev.AttemptFailed) -> None:
         step.marks = remember(step.marks, mark, _MARKS_KEPT)
     if payload.gives_up:
         _give_up(state, step, payload)
+
+
+def _not_repeated_unasked(state: RunState, step: StepRecord) -> None:
+    """A driver was lost while it performed the step again for its page. If the step must not be repeated, an operator
+    allowed that once."""
+    repeated = step.open is not None and step.open.launched and step.open.phase == "rebuild"
+    if repeated and state.plan.steps[step.index].repeat is Repeat.NEVER:
+        state.page_repeats = tuple(name for name in state.page_repeats if name != step.step_id)
+        state.rebuild_pending = [index for index in state.rebuild_pending if index != step.index]
 
 
 def _done_beside(state: RunState, step: StepRecord, phase: str) -> None:

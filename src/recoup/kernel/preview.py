@@ -226,18 +226,30 @@ def _reject(state: RunState, _control: Control, _driven: bool) -> Scope:
 def _settle(state: RunState, control: Control, driven: bool) -> Scope:
     record = unsettled(state)
     assert record is not None, "only where nobody knows can somebody say"
+    if state.page_question:
+        return _settle_page(state, control, driven)
+    names = (record.step_id, *state.also_settled)
     if control.argument == "done":
         words = _said(
-            f"{record.step_id} counts as done: its outputs are collected, and it is not performed again.",
+            f"{', '.join(names)}: done. Outputs are collected, and nothing of it is performed again.",
             "The run goes on behind it.",
             _by_whom(state, driven),
         )
         return Scope(words=words)
     words = _said(
-        f"{record.step_id} counts as not done, and is performed. If it was done, it is done twice then.",
+        f"{', '.join(names)}: not done, and performed. What was done is done twice then.",
         _by_whom(state, driven),
     )
-    return Scope(again=(record.step_id,), again_count=1, words=words)
+    return Scope(again=names, again_count=len(names), words=words)
+
+
+def _settle_page(state: RunState, control: Control, driven: bool) -> Scope:
+    names, who = state.page_question, _by_whom(state, driven)
+    if control.argument == "done":
+        words = f"The run continues on the page as it is now, without what {', '.join(names)} did there."
+        return Scope(words=_said(words, who))
+    words = f"{', '.join(names)}: performed again, with all effects, to restore the page."
+    return Scope(again=names, again_count=len(names), words=_said(words, who))
 
 
 def _cancel(state: RunState, _control: Control, _driven: bool) -> Scope:

@@ -252,6 +252,11 @@ class Escalated(Payload, frozen=True, kw_only=True):
     attempt: int | None = None
     failure_class: FailureClass | None = None
     failure_kind: FailureKind | None = None
+    page_steps: tuple[Ident, ...] = ()
+    """The question is whether these finished steps are performed again to restore a lost page. Settled as `done`, the
+    run continues on the page as it is."""
+    also_steps: tuple[Ident, ...] = ()
+    """Further steps that the same answer settles."""
 
 
 # Attempts

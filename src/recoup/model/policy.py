@@ -65,6 +65,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     workflow_concurrency_max: int = 0
     """Runs of one workflow that workers drive at once; 0: as many as there are slots."""
     queue_concurrency_max: int = 0
+    waiting_browsers_max: int = 4
+    waiting_browser_seconds: float = 3_600
     redeliver_classes: tuple[FailureClass, ...] = (
         FailureClass.TRANSIENT_RUNTIME,
         FailureClass.STUCK_NO_PROGRESS,

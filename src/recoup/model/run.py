@@ -233,6 +233,14 @@ class RunState(msgspec.Struct):
     """time | operator | approval | driver."""
     gate_reached: int | None = None
     """The gate at which an operator was asked, for as long as nothing before it has changed."""
+    page_question: tuple[str, ...] = ()
+    """Finished steps that would have to be performed again to restore a lost page: an operator was asked."""
+    page_repeats: tuple[str, ...] = ()
+    """Those of them that an operator let be performed again, until a step finishes on the page."""
+    page_as_is: bool = False
+    """An operator said to continue on the page without them, until a step finishes on the page."""
+    also_settled: tuple[str, ...] = ()
+    """Steps that the answer to the escalation settles too."""
     invalidations: int = 0
     """How often a step that was known to be good was not any more: what came after it stands on something else."""
     always_pending: list[int] = []

@@ -297,6 +297,8 @@ class WorkerRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Why its machine cannot drive runs now: it takes nothing until a probe write works."""
     clock_ahead_s: float = 0.0
     """Its machine's wall clock, compared with the database's."""
+    waiting_pages: tuple[str, ...] = ()
+    """The runs that wait for a person and whose browser it keeps open."""
 
 
 class SeenWorker(msgspec.Struct, frozen=True):

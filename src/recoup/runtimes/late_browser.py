@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from recoup.model.failure import FailureKind
@@ -62,9 +62,30 @@ class LateBrowser:
         with contextlib.suppress(ModuleNotFoundError):  # the step that needs it says so
             await (await self._browser()).remember(run_id, kept)
 
+    async def touched_by(self, run_id: str) -> tuple[str, ...]:
+        return await self._made.touched_by(run_id) if self._made else ()
+
+    @contextlib.asynccontextmanager
+    async def copy(self, run_id: str, policy: Policy) -> AsyncIterator[Fingerprint | None]:
+        if self._made is None:
+            yield None
+            return
+        async with self._made.copy(run_id, policy) as shown:
+            yield shown
+
     async def leave(self, run_id: str) -> None:
         if self._made is not None:
             await self._made.leave(run_id)
+
+    async def wait(self, run_id: str, epoch: int, policy: Policy) -> None:
+        if self._made is not None:
+            await self._made.wait(run_id, epoch, policy)
+
+    async def take_up(self, run_id: str, epoch: int, lifeline: Lifeline) -> bool:
+        return self._made is not None and await self._made.take_up(run_id, epoch, lifeline)
+
+    def waiting(self) -> Mapping[str, int]:
+        return self._made.waiting() if self._made is not None else {}
 
     async def close(self) -> None:
         if self._made is not None:

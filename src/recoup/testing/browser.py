@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import hashlib
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -93,6 +95,9 @@ class ScriptedBrowser:
         self.fails: list[Outcome] = []
         """What the next attempts come to, instead of being performed."""
         self._at: dict[str, str] = {}
+        self._touched: dict[str, list[str]] = {}
+        """The steps that did something in the open document, by run."""
+        self._waiting: dict[str, int] = {}
         self._values: dict[tuple[str, str], str] = {}
 
     async def perform(self, order: Order, hooks: Hooks) -> Outcome:
@@ -138,16 +143,18 @@ class ScriptedBrowser:
         return self._fingerprint(run_id)
 
     async def keep(self, run_id: str) -> bytes | None:
-        return self._at[run_id].encode() if run_id in self._at else None
+        if run_id not in self._at:
+            return None
+        return json.dumps([self._at[run_id], self._touched.get(run_id, [])]).encode()
 
     async def restore(self, run_id: str, kept: bytes, policy: Policy, lifeline: Lifeline) -> Restored:
         del policy, lifeline
-        url = kept.decode()
+        url, touched_by = json.loads(kept)
         if url not in self.site.pages:
             return Restored(None, "it could not be opened again")
-        self._at[run_id] = url
+        self._load(run_id, url)
         self.done.append(("restore", url))
-        return Restored(self._fingerprint(run_id))
+        return Restored(self._fingerprint(run_id), missing=tuple(touched_by))
 
     async def read_again(
         self, run_id: str, action: BrowserAction, policy: Policy, lifeline: Lifeline
@@ -160,16 +167,41 @@ class ScriptedBrowser:
 
     async def remember(self, run_id: str, kept: bytes) -> None:
         if run_id not in self._at:
-            self.done.append(("remember", kept.decode()))
+            self.done.append(("remember", json.loads(kept)[0]))
+
+    async def touched_by(self, run_id: str) -> tuple[str, ...]:
+        return tuple(self._touched.get(run_id, ()))
+
+    @contextlib.asynccontextmanager
+    async def copy(self, run_id: str, policy: Policy) -> AsyncIterator[Fingerprint | None]:
+        del policy
+        yield self._fingerprint(run_id)
 
     async def leave(self, run_id: str) -> None:
+        self._waiting.pop(run_id, None)
         self._at.pop(run_id, None)
+
+    async def wait(self, run_id: str, epoch: int, policy: Policy) -> None:
+        if run_id in self._at:
+            self._waiting[run_id] = epoch
+        for crowded in [*self._waiting][: max(0, len(self._waiting) - policy.waiting_browsers_max)]:
+            await self.leave(crowded)
+
+    async def take_up(self, run_id: str, epoch: int, lifeline: Lifeline) -> bool:
+        del lifeline
+        stayed = self._waiting.pop(run_id, None) == epoch
+        if not stayed:
+            await self.leave(run_id)
+        return stayed
+
+    def waiting(self) -> Mapping[str, int]:
+        return dict(self._waiting)
 
     def _gone_to(self, run_id: str, url: str) -> Outcome:
         if url not in self.site.pages:
             return Outcome(kind=FailureKind.NAVIGATION_FAILED, detail=f"{url}: nobody answers")
         self.done.append(("goto", url))
-        self._at[run_id] = url
+        self._load(run_id, url)
         return Outcome(seen=self._seen(run_id))
 
     def _acted(self, order: Order, action: BrowserAction, target: Target, looking: Looking) -> Outcome:
@@ -181,7 +213,7 @@ class ScriptedBrowser:
             low = resolution.best is not None
             kind = FailureKind.LOW_CONFIDENCE if low else FailureKind.TARGET_NOT_FOUND
             return Outcome(kind=kind, detail=resolution.reason, seen=seen)
-        self._done(order.run_id, action, chosen.element)
+        self._done(order, action, chosen.element)
         outputs = {action.into: chosen.element.text} if action.into else {}
         seen = msgspec.structs.replace(
             self._seen(order.run_id),
@@ -195,14 +227,20 @@ class ScriptedBrowser:
         )
         return Outcome(seen=seen, outputs=outputs)
 
-    def _done(self, run_id: str, action: BrowserAction, element: Element) -> None:
+    def _load(self, run_id: str, url: str) -> None:
+        self._at[run_id], self._touched[run_id] = url, []
+
+    def _done(self, order: Order, action: BrowserAction, element: Element) -> None:
+        run_id = order.run_id
         self.done.append((action.verb.value, element.name))
+        if action.verb in (BrowserVerb.FILL, BrowserVerb.CLICK):
+            self._touched.setdefault(run_id, []).append(order.step_id)
         if action.verb is BrowserVerb.FILL:
             self._values[run_id, element.name] = action.value or ""
         if action.verb is BrowserVerb.CLICK:
             leads = self.site.clicks.get(element.name)
             if isinstance(leads, str):
-                self._at[run_id] = leads
+                self._load(run_id, leads)
             elif leads is not None:
                 leads()
 

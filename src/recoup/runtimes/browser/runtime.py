@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
 import msgspec
@@ -43,6 +43,7 @@ from recoup.runtimes.browser.trouble import (
     why_not_started,
 )
 from recoup.runtimes.browser.verbs import LEAVES_ALONE, perform
+from recoup.runtimes.browser.waiting import WaitingBrowsers
 from recoup.runtimes.step_log import StepLog
 
 _REPEATABLE: Final = LEAVES_ALONE | {BrowserVerb.GOTO, BrowserVerb.TAB, BrowserVerb.HOVER}
@@ -79,6 +80,7 @@ class BrowserRuntime:
         self._sessions: dict[str, Session] = {}
         self._pasts: dict[str, Past] = {}
         """Of runs that are driven here: what a new browser needs."""
+        self._waiting = WaitingBrowsers(self.leave)
 
     # One attempt
 
@@ -282,7 +284,7 @@ class BrowserRuntime:
             past = self._pasts.setdefault(run_id, Past())
             session = await self._open(run_id, env, lifeline, past)
             self._sessions[run_id] = session
-        _hang_on(session, lifeline)
+        session.hang_on(lifeline, lifeline.deadline_boot_s)
         return session
 
     async def _open(self, run_id: str, env: Mapping[str, str], lifeline: Lifeline, past: Past) -> Session:
@@ -387,23 +389,61 @@ class BrowserRuntime:
             _url, _touched_by, storage = json.loads(kept)
             self._pasts[run_id] = Past(storage=storage)
 
+    async def touched_by(self, run_id: str) -> tuple[str, ...]:
+        session = self._sessions.get(run_id)
+        return tuple(session.past.touched_by) if session is not None else ()
+
+    @asynccontextmanager
+    async def copy(self, run_id: str, policy: Policy) -> AsyncIterator[Fingerprint | None]:
+        session = self._sessions.get(run_id)
+        if session is None or not session.usable or session.past.url is None:
+            yield None
+            return
+        async with session.another_page() as page:
+            yield await self._copied(session, page, policy)
+
+    async def _copied(self, session: Session, page: Page | None, policy: Policy) -> Fingerprint | None:
+        if page is None or session.past.url is None:
+            return None
+        try:
+            await load(page, session.past.url, self._limits.restore_s)
+            await settle(page, session.traffic, policy, self._limits.settle_s)
+        except (Error, TimeoutError, Trouble):
+            return None
+        return await self.fingerprint(session.run_id)
+
     async def leave(self, run_id: str) -> None:
+        self._waiting.forget(run_id)
         self._pasts.pop(run_id, None)
         await self._drop(run_id)
+
+    # While a run waits for a person
+
+    async def wait(self, run_id: str, epoch: int, policy: Policy) -> None:
+        session = self._sessions.get(run_id)
+        if session is None or not session.usable or not policy.waiting_browsers_max:
+            await self.leave(run_id)
+            return
+        session.hang_on(None, self._boot_s() + policy.waiting_browser_seconds + self._limits.close_s)
+        self._waiting.add(run_id, epoch, policy.waiting_browser_seconds)
+        for crowded in self._waiting.beyond(policy.waiting_browsers_max):
+            await self.leave(crowded)
+
+    async def take_up(self, run_id: str, epoch: int, lifeline: Lifeline) -> bool:
+        session, since = self._sessions.get(run_id), self._waiting.forget(run_id)
+        if session is None or since is None or since != epoch or not session.usable:
+            await self.leave(run_id)
+            return False
+        session.hang_on(lifeline, lifeline.deadline_boot_s)
+        return True
+
+    def waiting(self) -> Mapping[str, int]:
+        return self._waiting.epochs
 
     async def close(self) -> None:
         for run_id in list(self._sessions):
             await self.leave(run_id)
         await self._driver.close()
-
-
-def _hang_on(session: Session, lifeline: Lifeline) -> None:
-    """The browser lives as long as the lease does, also between attempts."""
-    if session.lifeline is not lifeline:
-        session.detach()
-        session.lifeline = lifeline
-        session.detach = lifeline.attach(session.guard.extend)
-    session.guard.extend(lifeline.deadline_boot_s)
 
 
 async def _idle(attempt: Attempt, limit_s: float) -> None:

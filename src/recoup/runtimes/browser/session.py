@@ -6,8 +6,8 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from playwright.async_api import Browser, BrowserContext, Dialog, Download, Erro
 from recoup.model.failure import FailureKind
 from recoup.model.ids import ProcessIdentity
 from recoup.model.plan import Dialog as WantedDialog
+from recoup.ports import Lifeline
 from recoup.runtimes.browser.guarding import Guard
 from recoup.runtimes.browser.limits import BrowserLimits
 from recoup.runtimes.browser.traffic import Traffic
@@ -85,8 +86,8 @@ class Session:
     """When the current attempt began."""
     before: dict[str, bytes] = field(default_factory=dict)
     """Pictures of regions, taken before the current attempt, by what they show."""
-    detach: Callable[[], None] = lambda: None
-    lifeline: object = None
+    detach: Callable[[], None] = lambda: _nothing()
+    lifeline: Lifeline | None = None
 
     useless: bool = False
     """It lives, but does not do what it is told."""
@@ -138,6 +139,32 @@ class Session:
                 async with asyncio.timeout(self.limits.close_s):
                     await old.close(run_before_unload=False)
         return self.page
+
+    @asynccontextmanager
+    async def another_page(self) -> AsyncIterator[Page | None]:
+        """A second page, which is the current one until it is closed. None: the browser does not open it."""
+        kept = (self.page, self.crashed, self.tainted, list(self.past.touched_by))
+        try:
+            page = await self.new_page()
+        except (Trouble, Error):
+            yield None
+            return
+        self.page = page
+        try:
+            yield page
+        finally:
+            self.page, self.crashed, self.tainted, self.past.touched_by[:] = kept
+            with suppress(Error, TimeoutError):
+                async with asyncio.timeout(self.limits.close_s):
+                    await page.close(run_before_unload=False)
+
+    def hang_on(self, lifeline: Lifeline | None, deadline_boot_s: float) -> None:
+        """The browser lives as long as the lease does, also between attempts; without a lease until the deadline."""
+        if lifeline is None or self.lifeline is not lifeline:
+            self.detach()
+            self.detach = lifeline.attach(self.guard.extend) if lifeline is not None else _nothing
+            self.lifeline = lifeline
+        self.guard.extend(deadline_boot_s)
 
     def begin(self, dialog: WantedDialog | None) -> None:
         """A new attempt: what came before is not about it."""
@@ -199,6 +226,10 @@ class Session:
             _in_background(dialog.accept(wanted.text or "") if wanted else dialog.accept())
         else:
             _in_background(dialog.dismiss())
+
+
+def _nothing() -> None:
+    """There is no lease to detach from."""
 
 
 _tasks: set[asyncio.Task[None]] = set()

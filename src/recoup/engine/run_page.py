@@ -1,0 +1,265 @@
+"""The life of a run's page: open, kept while the run waits, lost, restored, proven, or a question for a person.
+
+A page lives in its browser, and the browser in the process that drives the run. Whenever a run returns to a page (after
+a gate, a pause, a killed driver, with reused steps), everything that was proven there is asked again before a step acts
+on it. What opening the address does not restore is performed again where that is safe. A person is asked once, about
+all steps that must not be repeated. docs/howto/browser.md has the state diagram, decision 61 the reasons.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from recoup.engine.proofs import Approved, PageProofs, Refuted
+from recoup.kernel.controls import waits_for_a_person
+from recoup.kernel.healing import page_made_by, why_another_page
+from recoup.model.outcome import Restored
+from recoup.model.plan import ApproveAction, BrowserAction, BrowserVerb, Repeat, Step
+from recoup.model.run import RunState, StepRecord
+from recoup.model.target import Fingerprint
+from recoup.ports import Lifeline, Pages
+
+if TYPE_CHECKING:
+    from recoup.engine.world import Job, World
+
+PAGE_KEY = "browser.page"
+"""Under which what is needed to open the page again is kept, encrypted."""
+
+
+class Replay(msgspec.Struct, frozen=True):
+    """These finished steps are performed again to restore the page; they stay done."""
+
+    reason: str
+    steps: tuple[int, ...]
+
+
+class Question(msgspec.Struct, frozen=True):
+    """Only these finished steps can restore the page, and they must not be repeated: a person decides."""
+
+    reason: str
+    steps: tuple[int, ...]
+
+
+class Changed(msgspec.Struct, frozen=True):
+    """The page is there and does not say what this step proved: nothing from this step on is good any more, an approval
+    included."""
+
+    reason: str
+    begins: int
+
+
+PageProblem = Replay | Question | Changed
+
+
+class RunPage:
+    """One run's page, as its driver sees it."""
+
+    def __init__(self, world: World, job: Job, lifeline: Lifeline) -> None:
+        self._world = world
+        self._job = job
+        self._lifeline = lifeline
+        self._proofs = PageProofs(world, job, lifeline)
+        self._action: BrowserAction | None = None
+        self._to_prove = False
+        """The page was restored or kept: it is not known yet whether it is the same."""
+        self._is_kept = False
+        """It stayed open while the run waited, so it may show what was true then."""
+        self._has_restored = False
+        self._has_replayed_all = False
+        """This driver has performed again everything since the last `goto`."""
+        self._missing: tuple[str, ...] = ()
+        """The steps whose traces a page that was loaded again lacks."""
+
+    # While a driver has the run
+
+    async def take_up(self, epoch: int) -> None:
+        """Continue with the browser that this process kept while the run waited, if nobody has driven the run since."""
+        pages = self._world.pages
+        self._is_kept = pages is not None and await pages.take_up(self._job.run_id, epoch, self._lifeline)
+        self._to_prove = self._is_kept
+
+    def begin(self, action: Any) -> None:
+        """An attempt, with the action as it is performed."""
+        self._action = action if isinstance(action, BrowserAction) else None
+
+    async def keep(self, step: Step, outputs: Mapping[str, Any], page: Fingerprint | None) -> None:
+        """Before the ledger says that the step is done: what is needed to return to this page."""
+        pages = self._world.pages
+        kept = await pages.keep(self._job.run_id) if pages is not None else None
+        if pages is not None and kept is not None and self._action is not None:
+            self._job.secrets.put(PAGE_KEY, base64.b64encode(kept).decode())
+            untouched = None if await pages.touched_by(self._job.run_id) else page
+            await self._proofs.keep(step, self._action, outputs, untouched)
+            await self._job.secrets.settle()
+
+    async def keep_for_gate(self, step: Step, record: StepRecord, state: RunState) -> None:
+        """An approval counts for the page that the steps before have left."""
+        before = _pages_before(record, state)
+        if before:
+            await self._proofs.keep_for_gate(step.id, before[-1])
+
+    async def release(self, state: RunState, *, keeps: bool) -> None:
+        """The driver is done with the run. `keeps`: this process stays, and may drive the run again."""
+        pages, policy = self._world.pages, self._job.policy
+        if pages is None:
+            return
+        if keeps and waits_for_a_person(state) and policy.waiting_browser_seconds > 0:
+            await pages.wait(self._job.run_id, state.epoch, policy)
+        else:
+            await pages.leave(self._job.run_id)
+
+    async def has_page(self) -> bool:
+        pages = self._world.pages
+        return pages is not None and await pages.fingerprint(self._job.run_id) is not None
+
+    async def leave(self) -> None:
+        """Close the browser. The next step that needs its page restores and proves it."""
+        if self._world.pages is not None:
+            await self._world.pages.leave(self._job.run_id)
+        self._to_prove, self._is_kept = True, False
+
+    async def bring_sign_in(self) -> None:
+        """Before a `goto` in a new browser: restore the cookies and storage, so that the run stays signed in."""
+        kept = self._job.secrets.find(PAGE_KEY)
+        if self._world.pages is not None and kept is not None:
+            await self._world.pages.remember(self._job.run_id, base64.b64decode(kept))
+
+    async def come_back(self, step: Step, record: StepRecord, state: RunState) -> None:
+        """Restore the page before this step so that checks can look at it. A step that acts on it proves it first."""
+        pages = self._world.pages
+        if pages is None or not isinstance(step.action, BrowserAction) or _leaves_the_page(step):
+            return
+        if _pages_before(record, state) and not await self.has_page():
+            await self._restored(pages)
+
+    # Before a step acts on the page, or a person is asked about it
+
+    async def problem(self, step: Step, record: StepRecord, state: RunState) -> PageProblem | None:
+        """Restores the page before this step if this driver has none, and proves it. None: the page is the one that the
+        steps before have left, or the step needs none."""
+        pages = self._world.pages
+        if pages is None or not isinstance(step.action, BrowserAction | ApproveAction):
+            return None
+        made_by = page_made_by(self._job.plan.steps, record.index)
+        if not made_by or not _pages_before(record, state):
+            return None
+        found, gate = await pages.fingerprint(self._job.run_id), self._gate_before(record)
+        if found is not None and not self._to_prove and gate is None:
+            return None
+        if _leaves_the_page(step):
+            await self.bring_sign_in()
+            return None
+        if state.page_repeats and not self._has_restored:
+            await self.leave()  # the steps are performed again in their order, on the page as it loads
+            found = None
+        if found is None:
+            restored = await self._restored(pages)
+            if restored.page is None:
+                return self._made_again(f"its page is gone: {restored.why}", made_by, state)
+            found = restored.page
+        return await self._missing_steps(made_by, state) or await self._proven(
+            record, state, made_by, found, gate
+        )
+
+    async def _restored(self, pages: Pages) -> Restored:
+        self._has_restored, self._is_kept = True, False
+        kept = self._job.secrets.find(PAGE_KEY)
+        if kept is None:
+            return Restored(None, "nothing was kept of it")
+        run_id, policy = self._job.run_id, self._job.policy
+        restored = await pages.restore(run_id, base64.b64decode(kept), policy, self._lifeline)
+        self._missing, self._to_prove = restored.missing, restored.page is not None
+        return restored
+
+    async def _missing_steps(self, made_by: Sequence[int], state: RunState) -> PageProblem | None:
+        """What steps did in the document is lost with it, unless the page shows it again by itself."""
+        missing, self._missing = self._missing, ()
+        indices = [one.index for one in state.steps if one.step_id in missing]
+        if not missing:
+            return None
+        why = "its page was loaded again, and what was done in it is lost"
+        if not indices:  # kept by another plan: all that made the page is needed
+            return self._made_again(why, made_by, state)
+        once = [index for index in indices if not self._may_repeat(index, state)]
+        unproven = [index for index in once if not await self._proofs.is_in_effect(state.steps[index])]
+        if unproven and not state.page_as_is:
+            return Question(why, tuple(unproven))
+        again = tuple(index for index in indices if index not in once)
+        return Replay(why, again) if again else None
+
+    def _made_again(self, why: str, made_by: Sequence[int], state: RunState) -> PageProblem:
+        """By performing again everything since the last `goto`, once."""
+        once = tuple(index for index in made_by if not self._may_repeat(index, state))
+        if once:
+            return Question(why, once)
+        if self._has_replayed_all:
+            return Changed(why, made_by[0])
+        self._has_replayed_all = self._to_prove = True
+        return Replay(why, tuple(made_by))
+
+    def _may_repeat(self, index: int, state: RunState) -> bool:
+        step = self._job.plan.steps[index]
+        return step.repeat is Repeat.SAFE or step.id in state.page_repeats
+
+    async def _proven(
+        self,
+        record: StepRecord,
+        state: RunState,
+        made_by: Sequence[int],
+        found: Fingerprint,
+        gate: Approved | None,
+    ) -> PageProblem | None:
+        other = why_another_page(_pages_before(record, state)[-1], found)
+        if other and not state.page_as_is:
+            if len(made_by) > 1 and not self._has_replayed_all:  # the address alone does not lead there
+                return self._made_again(other, made_by, state)
+            return Changed(other, made_by[0])
+        refuted = await self._refuted(record, state, found, gate)
+        if refuted is not None:
+            return Changed(refuted.why, self._index_of(refuted.step_id))
+        self._to_prove = self._is_kept = False
+        return None
+
+    async def _refuted(
+        self, record: StepRecord, state: RunState, found: Fingerprint, gate: Approved | None
+    ) -> Refuted | None:
+        """What was proven before this step, or shown at the gate before it, and does not hold."""
+        earlier = {one.step_id for one in state.steps[: record.index]}
+        proofs = [proof for proof in self._proofs.all() if proof.step_id in earlier]
+        if gate is not None:
+            if not state.page_as_is and (other := why_another_page(gate.page, found)):
+                return Refuted(other, gate.step_id)
+            proofs += [proof for proof in gate.proofs if proof not in proofs]
+        if state.page_as_is:
+            proofs = [proof for proof in proofs if not proof.touched]
+        refuted = await self._proofs.refuted(proofs)
+        if refuted is None and self._is_kept:
+            refuted = await self._proofs.refuted_by_copy(proofs)
+            if refuted is not None:
+                await self.leave()  # it shows what was true before the run waited
+        return refuted
+
+    def _gate_before(self, record: StepRecord) -> Approved | None:
+        """The last gate since the step in the browser before this one, if a page was shown there."""
+        for step in reversed(self._job.plan.steps[: record.index]):
+            if isinstance(step.action, BrowserAction):
+                return None
+            if isinstance(step.action, ApproveAction):
+                return self._proofs.at_gate(step.id)
+        return None
+
+    def _index_of(self, step_id: str) -> int:
+        return next(index for index, step in enumerate(self._job.plan.steps) if step.id == step_id)
+
+
+def _pages_before(record: StepRecord, state: RunState) -> list[Fingerprint]:
+    return [one.page for one in state.steps[: record.index] if one.page is not None]
+
+
+def _leaves_the_page(step: Step) -> bool:
+    """It does not go on where an earlier step has left the page."""
+    return isinstance(step.action, BrowserAction) and step.action.verb is BrowserVerb.GOTO
