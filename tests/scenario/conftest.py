@@ -10,13 +10,18 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.commands import Commands, Started, new_interpreter
 from tests.repositories import new_repository
 
 from recoup.ledger.holders import lock_holders
+
+if TYPE_CHECKING:
+    from tests.scenario.fleets import Fleet
+
+    from recoup.testing.postgres import PostgresServer
 
 
 @dataclass
@@ -129,3 +134,14 @@ def wait_for(path: Path, seconds: float = 60, text: str = "") -> None:
 def kill(process: Started) -> None:
     process.send_signal(signal.SIGKILL)
     process.communicate()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def fleet(request: pytest.FixtureRequest, cli: Cli, tmp_path: Path) -> Fleet:
+    from tests.scenario.fleets import Fleet
+
+    url = None
+    if request.param == "postgres":
+        server: PostgresServer = request.getfixturevalue("postgres")
+        url = server.prepared_database()
+    return Fleet(cli, tmp_path, url)

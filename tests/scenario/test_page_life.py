@@ -264,3 +264,94 @@ def test_an_approval_does_not_count_for_a_page_that_was_made_again_and_differs(c
     again = cli("resume", "last", "--json")
     assert again.code == 5
     assert "ask" in {one["stepId"] for one in again.payloads("task.step.invalidated")}
+
+
+# One question, about all that must not be repeated
+
+
+def stages(site: Site, asked: Asked) -> Answer:
+    """Two buttons that open something in the page, and a cart that the server remembers."""
+    inside = "".join(
+        f"<button onclick=\"fetch('/did/{name}', {{method: 'POST'}}).then(() => {{ {name}.hidden = false }})\">{name}"
+        f"</button><p id={name} {'hidden' if name != 'cart' or not site.posts('/did/cart') else ''}>{name} is open</p>"
+        for name in ("first", "second", "cart")
+    )
+    return Answer(f"{HEAD}{inside}<label>Note <input></label>")
+
+
+@pytest.fixture
+def staged(site: Site) -> Site:
+    site.pages["/stages"] = stages
+    for name in ("first", "second", "cart"):
+        site.pages[f"/did/{name}"] = lambda _site, _asked: Answer("ok")
+    return site
+
+
+def after_clicks(site: Site, *names: str) -> str:
+    clicks = "".join(
+        f"""
+          - {{id: {name}, browser: {{click: {{role: button, name: {name}}}}}, expect: [{{text: {name} is open}}]}}"""
+        for name in names
+    )
+    return f"""
+        version: 1
+        name: stages
+        steps:
+          - {{id: open, browser: {{goto: "{site.url}/stages"}}}}{clicks}
+          - {{id: ask, approve: Go on?}}
+          - {{id: note, browser: {{fill: {{label: Note, value: hello}}}}}}
+    """
+
+
+def settle(cli: Cli, step: str, answer: str) -> None:
+    done = cli("control", "last", "settle", "--step", step, "--as", answer, "--reason", "I looked")
+    assert done.code == 0, done.err
+
+
+@pytest.mark.parametrize("answer", ["not-done", "done"])
+def test_several_lost_clicks_are_one_question(cli: Cli, staged: Site, answer: str) -> None:
+    assert cli("run", cli.plan(after_clicks(staged, "first", "second"))).code == 5
+    approve(cli)
+    asked = cli("resume", "last", "--json")
+    assert asked.code == 5
+    assert "only steps first, second can restore it" in asked.document["reason"]
+    (escalation,) = asked.payloads("Escalated")
+    assert escalation["pageSteps"] == ["first", "second"]
+    assert f"settle --step first --reason '...' --as {answer}" in escalation["hint"]
+    settle(cli, "first", answer)
+    resumed = cli("resume", "last", "--json")
+    assert resumed.code == 0, resumed.out
+    times = 2 if answer == "not-done" else 1
+    assert [len(staged.posts(f"/did/{name}")) for name in ("first", "second")] == [times, times]
+    assert resumed.payloads("task.step.invalidated") == []
+    assert [step["verdict"] for step in cli.ledger()["steps"]][1:3] == ["passed", "passed"]
+
+
+def test_a_click_whose_effect_the_page_shows_by_itself_is_not_asked_about(cli: Cli, staged: Site) -> None:
+    assert cli("run", cli.plan(after_clicks(staged, "cart"))).code == 5
+    approve(cli)
+    resumed = cli("resume", "last", "--json")
+    assert resumed.code == 0, resumed.out
+    assert len(staged.posts("/did/cart")) == 1
+
+
+def test_an_answer_about_a_lost_page_is_remembered_when_the_driver_is_killed(cli: Cli, staged: Site) -> None:
+    held = "browser: {wait: {text: never shown}}, timeout: 60s"
+    plan = after_clicks(staged, "first").replace(
+        "- {id: note,", f"- {{id: hold, {held}}}\n          - {{id: note,"
+    )
+    assert cli("run", cli.plan(plan)).code == 5
+    approve(cli)
+    assert cli("resume", "last").code == 5
+    settle(cli, "first", "done")
+    events = cli.home / "seen"
+    driver = cli.start("resume", "last", "--json")
+    for line in driver.stdout:
+        if '"task.step.attempt.launched"' in line and '"hold"' in line:
+            break
+    kill(driver)
+    assert not events.exists()
+    cli.obey(page_target_s=0.2, step_max_attempts=1, backoff_ms=10)
+    again = cli("resume", "last", "--json")
+    assert again.payloads("Escalated") == [], "it was answered"
+    assert len(staged.posts("/did/first")) == 1

@@ -161,7 +161,7 @@ class RunPage:
             if restored.page is None:
                 return self._made_again(f"its page is gone: {restored.why}", made_by, state)
             found = restored.page
-        return await self._missing_steps(made_by, state) or await self._proven(
+        return await self._missing_steps(record, made_by, state) or await self._proven(
             record, state, made_by, found, gate
         )
 
@@ -175,15 +175,15 @@ class RunPage:
         self._missing, self._to_prove = restored.missing, restored.page is not None
         return restored
 
-    async def _missing_steps(self, made_by: Sequence[int], state: RunState) -> PageProblem | None:
-        """What steps did in the document is lost with it, unless the page shows it again by itself."""
+    async def _missing_steps(
+        self, record: StepRecord, made_by: Sequence[int], state: RunState
+    ) -> PageProblem | None:
+        """What steps before this one did in the document is lost with it, unless the page shows it again by itself."""
         missing, self._missing = self._missing, ()
-        indices = [one.index for one in state.steps if one.step_id in missing]
-        if not missing:
-            return None
+        indices = [one.index for one in state.steps[: record.index] if one.step_id in missing]
         why = "its page was loaded again, and what was done in it is lost"
-        if not indices:  # kept by another plan: all that made the page is needed
-            return self._made_again(why, made_by, state)
+        if not {*missing} <= {one.step_id for one in state.steps}:
+            return self._made_again(why, made_by, state)  # steps of another plan
         once = [index for index in indices if not self._may_repeat(index, state)]
         unproven = [index for index in once if not await self._proofs.is_in_effect(state.steps[index])]
         if unproven and not state.page_as_is:
