@@ -252,6 +252,29 @@ def test_settling_says_whether_the_step_is_performed() -> None:
     assert (done.answer, not_done.answer) == ("done", "not-done")
 
 
+def asked_about(**question: tuple[str, ...]) -> RunState:
+    state = begun(step("pay", repeat=Repeat.NEVER), step("b"))
+    told(state, *passed("pay", 0))
+    about = ev.Escalated(escalation_id="e", reason="lost", hint="", step_id="pay", step_index=0, **question)
+    return told(state, about)
+
+
+def test_settling_a_lost_page_says_what_is_performed_again_or_done_without() -> None:
+    state = asked_about(page_steps=("pay", "open"))
+    done, not_done = (of(state, "settle", "pay", answer) for answer in ("done", "not-done"))
+    assert "continues on the page as it is now, without what pay, open did" in words(done)
+    assert done.scope.again == ()
+    assert "pay, open: performed again, with all effects" in words(not_done)
+    assert (not_done.scope.again, not_done.scope.again_count) == (("pay", "open"), 2)
+
+
+def test_one_answer_about_several_steps_names_all_of_them() -> None:
+    state = asked_about(also_steps=("open",))
+    done, not_done = (of(state, "settle", "pay", answer) for answer in ("done", "not-done"))
+    assert "pay, open count as done" in words(done)
+    assert not_done.scope.again == ("pay", "open")
+
+
 def test_a_cancelled_run_keeps_what_is_proven() -> None:
     state = begun(*THREE)
     assert "proven" not in words(of(state, "cancel"))

@@ -13,6 +13,7 @@ from recoup.model.ids import ProcessIdentity
 from recoup.model.instant import Instant
 from recoup.model.plan import Handler, Plan, Rebuild, Repeat, RunAction, Step
 from recoup.model.run import Base, GivenUp, RunState, Verdict
+from recoup.model.target import Fingerprint
 from recoup.model.workspace import Baseline, Snapshot
 
 NOW = Instant(1_800_000_000_000_000, 5_000_000_000, "boot")
@@ -252,6 +253,77 @@ def test_what_was_done_and_must_not_be_repeated_is_to_be_settled_once_it_is_inva
     assert [one.to_settle for one in state.steps] == [True, False, False, False, False]
     tell(state, invalidate(0))
     assert state.steps[0].to_settle, "it was asked about, and nobody has answered"
+
+
+# A lost page, and who may perform what again for it
+
+
+def lost_page() -> RunState:
+    never = [step(index, repeat=Repeat.NEVER) for index in range(2)]
+    state = tell(run_of(*never, step(2), step(3)), *performed(0), *performed(1), *performed(2))
+    asked = ev.Escalated(
+        escalation_id="e", reason="", hint="", step_id="s0", step_index=0, page_steps=("s0", "s1")
+    )
+    return tell(state, asked)
+
+
+@pytest.mark.parametrize(("argument", "as_is"), [("done", True), ("not-done", False)])
+def test_one_answer_about_a_lost_page_counts_for_all_steps_that_were_asked_about(
+    argument: str, as_is: bool
+) -> None:
+    state = tell(lost_page(), accepted("settle", argument=argument))
+    assert (state.page_as_is, state.page_repeats) == (as_is, () if as_is else ("s0", "s1"))
+    assert state.page_question == ()
+    assert state.prefix_length == 3, "finished steps stay done"
+
+
+@pytest.mark.parametrize("ends", ["finished", "invalidated"])
+def test_the_answer_counts_until_a_step_has_finished_on_the_page_or_was_invalidated(ends: str) -> None:
+    state = tell(lost_page(), accepted("settle", argument="not-done"))
+    page = Fingerprint("u", "t", ())
+    tell(state, start(0, 2, phase="rebuild"), finish(0, 2, phase="rebuild", page=page))
+    assert state.page_repeats == ("s0", "s1"), "a page that is lost again is restored in the same way"
+    last = (start(3), finish(3, page=page)) if ends == "finished" else (invalidate(2),)
+    tell(state, *last)
+    assert (state.page_repeats, state.page_as_is) == ((), False)
+
+
+@pytest.mark.parametrize("launched", [True, False])
+def test_a_repetition_whose_driver_was_lost_is_allowed_no_second_time(launched: bool) -> None:
+    state = tell(lost_page(), accepted("settle", argument="not-done"))
+    tell(state, ev.PageLost(**about(3, None), reason="", steps=("s0", "s1", "s2")))
+    tell(state, start(0, 2, phase="rebuild"))
+    if launched:
+        tell(state, ev.AttemptLaunched(**about(0, 2), keeper=OWNER))
+    tell(state, fail(0, 2, not_begun=True, phase="rebuild"))
+    assert state.page_repeats == (("s1",) if launched else ("s0", "s1"))
+    assert state.rebuild_pending == ([1, 2] if launched else [0, 1, 2])
+
+
+def test_a_safe_step_whose_repetition_was_lost_is_repeated_again() -> None:
+    state = tell(lost_page(), ev.PageLost(**about(3, None), reason="", steps=("s2",)))
+    tell(state, start(2, 2, phase="rebuild"), ev.AttemptLaunched(**about(2, 2), keeper=OWNER))
+    tell(state, fail(2, 2, not_begun=True, phase="rebuild"))
+    assert state.rebuild_pending == [2]
+
+
+def test_what_is_settled_as_done_is_not_performed_again_for_its_page() -> None:
+    state = tell(lost_page(), accepted("settle", argument="not-done"))
+    tell(state, ev.PageLost(**about(3, None), reason="", steps=("s0", "s1")))
+    tell(state, ev.Escalated(escalation_id="f", reason="", hint="", step_id="s0", step_index=0))
+    tell(state, accepted("settle", argument="done"))
+    assert state.rebuild_pending == [1]
+
+
+def test_one_answer_settles_all_steps_that_it_was_asked_for() -> None:
+    never = [step(index, repeat=Repeat.NEVER) for index in range(3)]
+    state = tell(run_of(*never), *performed(0), *performed(1), *performed(2))
+    tell(state, *(invalidate(index) for index in range(3)))
+    asked = ev.Escalated(
+        escalation_id="e", reason="", hint="", step_id="s0", step_index=0, also_steps=("s1",)
+    )
+    tell(state, asked, accepted("settle", step_id="s0", argument="not-done"))
+    assert [one.to_settle for one in state.steps] == [False, False, True]
 
 
 @pytest.mark.parametrize("action", ["takeover", "resume_from_step"])

@@ -229,15 +229,16 @@ def _settle(state: RunState, control: Control, driven: bool) -> Scope:
     if state.page_question:
         return _settle_page(state, control, driven)
     names = (record.step_id, *state.also_settled)
+    count, are = ("counts", "it is") if len(names) == 1 else ("count", "each is")
     if control.argument == "done":
         words = _said(
-            f"{', '.join(names)}: done. Outputs are collected, and nothing of it is performed again.",
+            f"{', '.join(names)} {count} as done: outputs are collected, and {are} not performed again.",
             "The run goes on behind it.",
             _by_whom(state, driven),
         )
         return Scope(words=words)
     words = _said(
-        f"{', '.join(names)}: not done, and performed. What was done is done twice then.",
+        f"{', '.join(names)} {count} as not done, and {are} performed. If it was done, it is done twice then.",
         _by_whom(state, driven),
     )
     return Scope(again=names, again_count=len(names), words=words)

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+import msgspec
+
 from recoup.engine.lease import LeaseLifeline
 from recoup.model.failure import FailureKind
 from recoup.model.ids import ProcessIdentity
@@ -248,6 +250,67 @@ class BrowserSuite:
         lifeline = LeaseLifeline(stage.boot_s() + _LEASE_S)
         assert await stage.browser.restore(stage.run_id, kept, _POLICY, lifeline) == Restored(shown.page)
         assert await stage.holds(TitleCheck(TextMatch(text="Done"))) is True
+
+    async def test_what_was_done_in_a_document_is_known_until_another_is_loaded(self, stage: Stage) -> None:
+        browser, run_id = stage.browser, stage.run_id
+        assert await browser.touched_by(run_id) == ()
+        await stage.go("/home")
+        assert await browser.touched_by(run_id) == ()
+        await stage.do("fill", Target(role="textbox", name="Note"), value="hello")
+        assert await browser.touched_by(run_id) == ("step",)
+        kept = await browser.keep(run_id)
+        assert kept is not None
+        lifeline = LeaseLifeline(stage.boot_s() + _LEASE_S)
+        assert (await browser.restore(run_id, kept, _POLICY, lifeline)).missing == ("step",)
+        await stage.go("/done")
+        assert await browser.touched_by(run_id) == ()
+
+    async def test_a_browser_stays_open_for_the_next_driver_of_its_run(self, stage: Stage) -> None:
+        browser, run_id = stage.browser, stage.run_id
+        shown = (await stage.go("/home")).seen
+        assert shown is not None
+        await browser.wait(run_id, 3, _POLICY)
+        assert browser.waiting() == {run_id: 3}
+        lifeline = LeaseLifeline(stage.boot_s() + _LEASE_S)
+        assert await browser.take_up(run_id, 3, lifeline) is True
+        assert browser.waiting() == {}
+        assert await browser.fingerprint(run_id) == shown.page
+        assert (await stage.do("click", button("Approve"))).kind is None
+
+    async def test_a_browser_that_others_may_have_overtaken_is_closed(self, stage: Stage) -> None:
+        browser, run_id = stage.browser, stage.run_id
+        lifeline = LeaseLifeline(stage.boot_s() + _LEASE_S)
+        await stage.go("/home")
+        await browser.wait(run_id, 3, _POLICY)
+        assert await browser.take_up(run_id, 4, lifeline) is False
+        assert await browser.fingerprint(run_id) is None and browser.waiting() == {}
+        assert await browser.take_up(run_id, 3, lifeline) is False, "there is none"
+
+    async def test_the_longest_waiting_browsers_are_closed_first(self, stage: Stage) -> None:
+        first, second = stage, stage.another_run()
+        one = msgspec.structs.replace(_POLICY, waiting_browsers_max=1)
+        for each in (first, second):
+            await each.go("/home")
+            await each.browser.wait(each.run_id, 1, one)
+        assert first.browser.waiting() == {second.run_id: 1}
+        assert await first.browser.fingerprint(first.run_id) is None
+        none = msgspec.structs.replace(_POLICY, waiting_browsers_max=0)
+        await second.browser.wait(second.run_id, 1, none)
+        assert second.browser.waiting() == {} and await second.browser.fingerprint(second.run_id) is None
+
+    async def test_a_copy_of_a_page_leaves_the_page_alone(self, stage: Stage) -> None:
+        browser, run_id = stage.browser, stage.run_id
+        async with browser.copy(run_id, _POLICY) as nothing:
+            assert nothing is None, "there is no page"
+        shown = (await stage.go("/home")).seen
+        assert shown is not None
+        await stage.do("fill", Target(role="textbox", name="Note"), value="hello")
+        async with browser.copy(run_id, _POLICY) as copied:
+            assert copied == shown.page
+            assert await stage.holds(UrlCheck("**/home")) is True
+        assert await browser.touched_by(run_id) == ("step",)
+        assert (await stage.do("click", button("Approve"))).kind is None
+        assert await stage.holds(UrlCheck("**/done")) is True
 
     async def test_runs_have_pages_of_their_own(self, stage: Stage) -> None:
         other = stage.another_run()
