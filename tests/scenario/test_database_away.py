@@ -12,7 +12,8 @@ import psycopg
 import pytest
 from tests.commands import Started
 from tests.scenario.conftest import Cli
-from tests.scenario.test_fleet import QUICK, TWO, eventually
+from tests.scenario.fleets import QUICK, eventually
+from tests.scenario.test_fleet import TWO
 
 from recoup.errors import LedgerAway
 from recoup.standing import when_there

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.scenario.conftest import Cli
-from tests.scenario.test_fleet import Fleet, eventually, notices
+from tests.scenario.fleets import Fleet, eventually, notices
 
 if TYPE_CHECKING:
     from recoup.testing.postgres import PostgresServer

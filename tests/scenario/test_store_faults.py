@@ -13,7 +13,7 @@ from tests.contract.test_depot_contract import _SERVER
 from tests.faulty_store import FaultyStore, faulty_store
 from tests.repositories import new_repository
 from tests.scenario.conftest import Cli
-from tests.scenario.test_fleet import QUICK, eventually
+from tests.scenario.fleets import QUICK, eventually
 
 from recoup.testing.postgres import PostgresServer
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from tests.scenario.conftest import Cli
-from tests.scenario.test_fleet import QUICK, eventually
+from tests.scenario.fleets import QUICK, eventually
 
 from recoup.testing.postgres import PostgresServer
 

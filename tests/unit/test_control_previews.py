@@ -252,7 +252,7 @@ def test_settling_says_whether_the_step_is_performed() -> None:
     assert (done.answer, not_done.answer) == ("done", "not-done")
 
 
-def asked_about(**question: tuple[str, ...]) -> RunState:
+def asked_about(**question: Any) -> RunState:
     state = begun(step("pay", repeat=Repeat.NEVER), step("b"))
     told(state, *passed("pay", 0))
     about = ev.Escalated(escalation_id="e", reason="lost", hint="", step_id="pay", step_index=0, **question)
