@@ -630,9 +630,10 @@ class Pages(Protocol):
         ...
 
     async def read_again(
-        self, run_id: str, action: BrowserAction, policy: Policy, lifeline: Lifeline
+        self, run_id: str, action: BrowserAction, policy: Policy, lifeline: Lifeline, *, waits: bool
     ) -> dict[str, Any] | None:
-        """What a `read` gives now, found as it is written. None: there is no page, or it cannot be read."""
+        """What a `read` gives now, found as it is written. None: there is no page, or it cannot be read. `waits`: for a
+        target that is not there yet."""
         ...
 
     async def remember(self, run_id: str, kept: bytes) -> None:

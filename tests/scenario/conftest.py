@@ -17,6 +17,7 @@ from tests.commands import Commands, Started, new_interpreter
 from tests.repositories import new_repository
 
 from recoup.ledger.holders import lock_holders
+from recoup.processes.sweep import RUN_MARK
 
 if TYPE_CHECKING:
     from tests.scenario.fleets import Fleet
@@ -134,6 +135,18 @@ def wait_for(path: Path, seconds: float = 60, text: str = "") -> None:
 def kill(process: Started) -> None:
     process.send_signal(signal.SIGKILL)
     process.communicate()
+
+
+def processes_of(run_id: str) -> list[int]:
+    """Those that were started for the run and live."""
+    mark, found = f"{RUN_MARK}={run_id}".encode(), []
+    for entry in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if mark in entry.read_bytes():
+                found.append(int(entry.parent.name))
+        except OSError:
+            continue
+    return found
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tests.integration.browser_house import needs_browser
 from tests.scenario.conftest import Cli, kill, wait_for
 
+from recoup.processes.process_table import pids_below
 from recoup.testing.pages import Answer, Asked, Site
 
 pytestmark = needs_browser
@@ -63,6 +67,22 @@ def test_whoever_signed_in_before_a_kill_is_signed_in_after_it(cli: Cli, site: S
     (cli.folder / "go").touch()
     resumed = cli("resume", "last")
     assert resumed.code == 0, resumed.out + resumed.err
+
+
+def test_cookies_that_were_lost_with_the_network_process_are_restored(cli: Cli, site: Site) -> None:
+    """The browser starts another one without a word, and everybody is signed out."""
+    waiting = "- {id: wait, run: 'touch waiting; until test -e go; do sleep 0.02; done'}"
+    driver = cli.start("run", cli.plan(signed_in_then(site, waiting)), "--json")
+    wait_for(cli.folder / "waiting")
+    (network,) = (pid for pid in pids_below(driver.pid) if is_network_service(pid))
+    os.kill(network, signal.SIGKILL)
+    (cli.folder / "go").touch()
+    out, err = driver.communicate(timeout=60)
+    assert driver.returncode == 0, (out, err)
+
+
+def is_network_service(pid: int) -> bool:
+    return b"network.mojom.NetworkService" in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
 # What was proven is asked again

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.commands import Started
 from tests.integration.browser_house import needs_browser
-from tests.scenario.conftest import kill
+from tests.scenario.conftest import kill, processes_of
 from tests.scenario.fleets import Fleet, eventually
 
-from recoup.processes.sweep import RUN_MARK
 from recoup.testing.pages import Answer, Asked, Site
 
 pytestmark = needs_browser
@@ -66,17 +64,6 @@ def approve(fleet: Fleet, run_id: str) -> None:
 def has_page(fleet: Fleet, run_id: str) -> list[int]:
     """The workers that say that they keep the page of the run open, by their process ids."""
     return [one["pid"] for one in fleet.cli("workers", "--json").json if run_id in one["waitingPages"]]
-
-
-def processes_of(run_id: str) -> list[int]:
-    mark, found = f"{RUN_MARK}={run_id}".encode(), []
-    for entry in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            if mark in entry.read_bytes():
-                found.append(int(entry.parent.name))
-        except OSError:
-            continue
-    return found
 
 
 def waiting_run(fleet: Fleet, site: Site, *workers: Started) -> str:

@@ -164,7 +164,7 @@ class PageProofs:
         if step is None or self._world.pages is None:
             return ""
         if proof.read is not None:
-            return await self._reads_otherwise(self._world.pages, proof, proof.read)
+            return await self._reads_otherwise(self._world.pages, proof, proof.read, waits=waits)
         if proof.check >= len(step.expect):
             return ""
         policy = self._job.policy
@@ -182,8 +182,11 @@ class PageProofs:
         ).results
         return "" if result.held else f"what {step.id} has proven does not hold any more: {result.detail}"
 
-    async def _reads_otherwise(self, pages: Pages, proof: Proof, action: BrowserAction) -> str:
-        said = await pages.read_again(self._job.run_id, action, self._job.policy, self._lifeline)
+    async def _reads_otherwise(
+        self, pages: Pages, proof: Proof, action: BrowserAction, *, waits: bool
+    ) -> str:
+        run_id, policy = self._job.run_id, self._job.policy
+        said = await pages.read_again(run_id, action, policy, self._lifeline, waits=waits)
         if said is not None and digest(said) == proof.said:
             return ""
         what = "says something else now" if said is not None else "cannot be read any more"

@@ -70,7 +70,7 @@ class RunPage:
         """It stayed open while the run waited, so it may show what was true then."""
         self._has_restored = False
         self._has_replayed_all = False
-        """This driver has performed again everything since the last `goto`."""
+        """Everything since the last `goto` was performed again since the page was last proven."""
         self._missing: tuple[str, ...] = ()
         """The steps whose traces a page that was loaded again lacks."""
 
@@ -151,6 +151,7 @@ class RunPage:
         if found is not None and not self._to_prove and gate is None:
             return None
         if _leaves_the_page(step):
+            self._missing, self._to_prove = (), False
             await self.bring_sign_in()
             return None
         if state.page_repeats and not self._has_restored:
@@ -221,7 +222,7 @@ class RunPage:
         refuted = await self._refuted(record, state, found, gate)
         if refuted is not None:
             return Changed(refuted.why, self._index_of(refuted.step_id))
-        self._to_prove = self._is_kept = False
+        self._to_prove = self._is_kept = self._has_replayed_all = False
         return None
 
     async def _refuted(

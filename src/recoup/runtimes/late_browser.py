@@ -54,9 +54,11 @@ class LateBrowser:
             return Restored(None, _NO_LIBRARY.format(error.name))
 
     async def read_again(
-        self, run_id: str, action: BrowserAction, policy: Policy, lifeline: Lifeline
+        self, run_id: str, action: BrowserAction, policy: Policy, lifeline: Lifeline, *, waits: bool
     ) -> dict[str, Any] | None:
-        return await self._made.read_again(run_id, action, policy, lifeline) if self._made else None
+        if self._made is None:
+            return None
+        return await self._made.read_again(run_id, action, policy, lifeline, waits=waits)
 
     async def remember(self, run_id: str, kept: bytes) -> None:
         with contextlib.suppress(ModuleNotFoundError):  # the step that needs it says so

@@ -157,9 +157,9 @@ class ScriptedBrowser:
         return Restored(self._fingerprint(run_id), missing=tuple(touched_by))
 
     async def read_again(
-        self, run_id: str, action: BrowserAction, policy: Policy, lifeline: Lifeline
+        self, run_id: str, action: BrowserAction, policy: Policy, lifeline: Lifeline, *, waits: bool
     ) -> dict[str, Any] | None:
-        del policy, lifeline
+        del policy, lifeline, waits
         if run_id not in self._at or action.target is None:
             return None
         chosen = self._resolved(run_id, action.target, Looking(floors=Floors(1, 0))).chosen

@@ -330,6 +330,9 @@ class BrowserRuntime:
         session = self._sessions.get(run_id)
         if session is None or not session.usable:
             return None
+        if not await session.has_cookies():
+            session.useless = True
+            return None
         try:
             look = await Seeker(session, self._resolver, self._limits).look(await session.current())
         except (Trouble, Error):
@@ -369,11 +372,13 @@ class BrowserRuntime:
         return Restored(found, "" if found else "it could not be looked at", tuple(touched_by or ()))
 
     async def read_again(
-        self, run_id: str, action: BrowserAction, policy: Policy, lifeline: Lifeline
+        self, run_id: str, action: BrowserAction, policy: Policy, lifeline: Lifeline, *, waits: bool
     ) -> dict[str, Any] | None:
         session = self._sessions.get(run_id)
         if session is None or not session.usable:
             return None
+        if not waits:
+            policy = msgspec.structs.replace(policy, page_target_s=0)
         order = Order(
             run_id=run_id, step_id="", step_index=0, attempt=1, action=action, cwd="", env={}, policy=policy
         )

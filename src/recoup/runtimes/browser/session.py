@@ -30,6 +30,8 @@ _PASSED_ON: Final = re.compile(
 """Of the step's environment: a browser has no business with the rest, and there may be secrets in it."""
 _LOCALE: Final = re.compile(r"([a-z]{2,3})_([A-Z]{2})(?:\..*)?")
 _WORDS_MAX: Final = 200
+_CANARY: Final = {"name": "recoup", "domain": "recoup.invalid"}
+"""A cookie of no site: when it is gone, all cookies are."""
 
 
 @dataclass
@@ -107,11 +109,20 @@ class Session:
             with suppress(Error):
                 await self.context.close()
         self.context = await self.browser.new_context(storage_state=storage, **_like(self.env))  # type: ignore[arg-type]
+        await self.context.add_cookies([{**_CANARY, "value": "here", "path": "/"}])  # type: ignore[typeddict-item]
         self.traffic = Traffic(self.context, self.limits)
         self.page = None
         self.crashed = self.tainted = False
         self.context.on("page", self._opened)
         self.context.on("dialog", self._asked)
+
+    async def has_cookies(self) -> bool:
+        """False: the browser's network process was lost with all cookies, and replaced by a new one without a word."""
+        try:
+            async with asyncio.timeout(self.limits.close_s):
+                return any(_is_canary(cookie) for cookie in await self.context.cookies())
+        except (Error, TimeoutError):
+            return False
 
     async def current(self) -> Page:
         """The page that actions are about: made when there is none; the last other one when it was closed."""
@@ -179,7 +190,12 @@ class Session:
         """What is needed to go on elsewhere; of a page that does not answer, what was known before."""
         with suppress(Error, TimeoutError):
             async with asyncio.timeout(self.limits.close_s):
-                self.past.storage = await self.context.storage_state()  # type: ignore[assignment]
+                state: dict[str, Any] = await self.context.storage_state()  # type: ignore[assignment]
+                cookies = [cookie for cookie in state["cookies"] if not _is_canary(cookie)]
+                if len(cookies) < len(
+                    state["cookies"]
+                ):  # otherwise they were lost, and what is known is better
+                    self.past.storage = {**state, "cookies": cookies}
         if self.page is not None and not self.page.is_closed() and not self.crashed:
             self.past.url = self.page.url if self.page.url != "about:blank" else self.past.url
 
@@ -226,6 +242,10 @@ class Session:
             _in_background(dialog.accept(wanted.text or "") if wanted else dialog.accept())
         else:
             _in_background(dialog.dismiss())
+
+
+def _is_canary(cookie: Any) -> bool:
+    return bool(cookie["name"] == _CANARY["name"] and cookie["domain"] == _CANARY["domain"])
 
 
 def _nothing() -> None:
