@@ -33,6 +33,7 @@ from tests.soak.browser_faults import (
     NEVER,
     SHARED,
     SHELL,
+    SIGN_IN,
     STEPS,
     Injected,
     Injector,
@@ -85,6 +86,7 @@ def plan_of(shop: Shop, folder: Path) -> str:
             {"value": {"label": "Quantity", "is": str(QUANTITY)}},
         ),
         "add": _browser("click", _button("Add to cart"), {"text": cart}),
+        "cart": _safe(_browser("click", {"role": "link", "name": "To the cart"}, {"title": "Cart"})),
         "panel": _safe(_browser("click", _button("Add a note"), {"visible": {"label": "Note"}})),
         "note": _browser("fill", {"label": "Note", "value": note}, {"value": {"label": "Note", "is": note}}),
         "total": _browser("read", {"css": "#total", "into": "total"}),
@@ -421,10 +423,10 @@ class Run:
         return False
 
     def _settle(self, asked: Event) -> bool:
-        """A truthful answer, by the log of the shop."""
+        """A truthful answer, by the log of the shop. To be signed in is a matter of the browser, which has lost it."""
         step = str(asked.payload.get("stepId"))
         self.tally.questions.append(asked)
-        is_done = step in NEVER and self.shop.has(step)
+        is_done = step in NEVER and step != SIGN_IN and self.shop.has(step)
         answer = "done" if is_done else "not-done"
         code = self._control(
             asked, "settle", "--step", step, "--as", answer, "--reason", "the log of the shop"
@@ -527,7 +529,11 @@ def count_effects(tally: Tally, shop: Shop) -> None:
     counts = Counter(tally.effects)
     wanted = shop.wanted
     tally.wrong = [str(effect) for effect in counts if wanted.get(effect.kind) != effect]
-    tally.duplicates = [f"{n} times {effect}" for effect, n in counts.items() if n > 1]
+    again = Counter(answer.split(":")[0] for answer in tally.answers if "not-done" in answer)
+    often = {SIGN_IN: 1 + again[SIGN_IN]}
+    tally.duplicates = [
+        f"{n} times {effect}" for effect, n in counts.items() if n > often.get(effect.kind, 1)
+    ]
     kinds = Counter(effect.kind for effect in counts)
     tally.duplicates += [f"{n} different: {kind}" for kind, n in kinds.items() if n > 1]
     keys = {line.split()[0] for line in tally.charges}

@@ -17,12 +17,26 @@ from tests.soak.shop import Request, Shop
 from recoup.ledger.holders import lock_holders
 from recoup.processes.process_table import Process, descendants, process_of, process_table, send
 
-NEVER: Final = ("sign-in", "add", "order", "upload", "confirm")
+SIGN_IN: Final = "sign-in"
+NEVER: Final = (SIGN_IN, "add", "order", "upload", "confirm")
 """The steps that must not be repeated, each with an effect in the shop."""
 SHELL: Final = "charge"
 GATE: Final = "gate"
 STEPS: Final = (
-    *("open", "who", "sign-in", "search", "find", "item", "quantity", "add", "panel", "note", "total"),
+    *(
+        "open",
+        "who",
+        "sign-in",
+        "search",
+        "find",
+        "item",
+        "quantity",
+        "add",
+        "cart",
+        "panel",
+        "note",
+        "total",
+    ),
     *(SHELL, GATE, "order", "documents", "upload", "orders", "confirm"),
 )
 REQUESTS: Final = {
@@ -31,6 +45,7 @@ REQUESTS: Final = {
     "find": ("GET", "/search"),
     "item": ("GET", "/item"),
     "add": ("POST", "/cart"),
+    "cart": ("GET", "/cart"),
     "order": ("POST", "/order"),
     "documents": ("GET", "/documents"),
     "upload": ("POST", "/upload"),

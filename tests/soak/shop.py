@@ -237,11 +237,12 @@ class Shop:
             f"<form method=post action=/cart><input type=hidden name=item value={item}>"
             "<label>Quantity <input name=quantity value=1></label><button>Add to cart</button></form>"
         )
-        return Response(_page(request, f"Item {item}", f"{form}<p>{has}</p>"))
+        return Response(_page(request, f"Item {item}", f"{form}<p>{has}</p><a href=/cart>To the cart</a>"))
 
     def _add(self, request: Request) -> Response:
-        self._do("add", request.customer, f"{request.form.get('quantity')} x {request.form.get('item')}")
-        return Response(status=303, location="/cart")
+        item = request.form.get("item", "")
+        self._do("add", request.customer, f"{request.form.get('quantity')} x {item}")
+        return Response(status=303, location=f"/item/{item}")
 
     def _cart(self, request: Request) -> Response:
         added = [e.detail for e in self.effects if (e.kind, e.customer) == ("add", request.customer)]
