@@ -6,6 +6,7 @@ import base64
 import contextlib
 import json
 import os
+import re
 import secrets
 import shlex
 import socket
@@ -27,6 +28,11 @@ def forms(secret: str) -> dict[str, bytes]:
         "json": json.dumps(secret)[1:-1].encode(),
         "shell": shlex.quote(secret).encode(),
     }
+
+
+def undumped(data: bytes) -> str:
+    """The hex digits of a text, without what stands between those of a dump."""
+    return re.sub(r"\\+[xn]|[ :\n]", "", data.decode("latin-1")).lower()
 
 
 def kept_files(home: Path) -> list[Path]:
@@ -59,6 +65,9 @@ def test_a_secret_is_in_no_file_that_recoup_keeps(cli: Cli, repo: Path) -> None:
               printf 'x%s' "$DEPLOY_SETTING" | base64 -w0 >&2
               for c in $(printf %s "$SERVICE_API_TOKEN" | sed 's/./& /g'); do printf %s "$c"; sleep 0.01; done
               python3 -c 'import json,os,urllib.parse,shlex; t=os.environ["DEPLOY_SETTING"]; print(json.dumps(t), urllib.parse.quote(t, safe=""), shlex.quote(t))'
+              for before in "" token=; do printf %s "$before$DEPLOY_SETTING" | od -An -tx1; done
+              printf %s "$SERVICE_API_TOKEN" | od -An -v -tx1 | tr -d ' \\n' | tr a-f A-F
+              python3 -c 'import os; t=os.environ["DEPLOY_SETTING"].encode(); print(t.hex(), t.hex(":"), "".join(f"\\\\x{b:02x}" for b in t))' >&2
           - id: writes
             run: |
               echo "key=$SERVICE_API_TOKEN" > config.env; touch "named-$SERVICE_API_TOKEN"
@@ -85,6 +94,9 @@ def test_a_secret_is_in_no_file_that_recoup_keeps(cli: Cli, repo: Path) -> None:
         said.append(cli(*args).out.encode())
     kept = {str(path): path.read_bytes() + path.name.encode() for path in kept_files(cli.home)}
     assert len(kept) > 10
+    for dump in (*map(undumped, kept.values()), *map(undumped, said)):
+        assert token.encode().hex() not in dump
+        assert found_in_env.encode().hex() not in dump
     for secret in (token, found_in_env, pin, made):
         for form, needle in forms(secret).items():
             assert not [name for name, data in kept.items() if needle in data], f"{form} is kept"

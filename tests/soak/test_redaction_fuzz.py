@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import pytest
 
-from recoup.redaction.forms import refusal, written_forms
+from recoup.redaction.forms import refusal, torn_hex_forms, written_forms
 from recoup.redaction.masking import MaskingStage
 from recoup.redaction.masks import mask_for
 from recoup.redaction.matcher import FormMatcher
@@ -52,7 +52,7 @@ class Case:
 
     def __init__(self, rng: random.Random) -> None:
         self.secrets = [_secret(rng) for _ in range(rng.choice((1, 1, 2, 3)))]
-        self.forms = sorted(frozenset[bytes]().union(*map(written_forms, self.secrets)))
+        self.forms = sorted(frozenset[bytes]().union(*map(all_forms, self.secrets)))
         self.mask = mask_for(self.forms)
         # Ends that give away half of a form which is cut off there.
         self.telling = {
@@ -101,6 +101,10 @@ class Case:
             out.append(self.mask if covered[at] else text[at:end])
             at = end
         return b"".join(out)
+
+
+def all_forms(secret: str) -> frozenset[bytes]:
+    return written_forms(secret) | torn_hex_forms(secret)
 
 
 def _secret(rng: random.Random) -> str:

@@ -6,6 +6,7 @@ import ast
 import base64
 import html
 import json
+import random
 import re
 import shlex
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from recoup.redaction.forms import (
     VALUE_CHARACTERS_MIN,
     WHOLLY_WRITTEN_CHARACTERS_MAX,
     refusal,
+    torn_hex_forms,
     written_forms,
 )
 from recoup.redaction.masks import MASK
@@ -54,6 +56,15 @@ WRITERS: dict[str, Callable[[str], bytes]] = {
     "base64 after one byte": lambda value: base64.b64encode(b":" + value.encode() + b"\n"),
     "base64 after two bytes": lambda value: base64.urlsafe_b64encode(b"u:" + value.encode() + b"yz"),
     "base64 in a URL": lambda value: quote(base64.b64encode(value.encode())).encode(),
+    "hex": lambda value: value.encode().hex().encode(),
+    "hex with spaces, capital letters": lambda value: value.encode().hex(" ").upper().encode(),
+    "hex with colons": lambda value: value.encode().hex(":").encode(),
+    "hex escapes": lambda value: _hex_escapes(value.encode().hex(" ")),
+    "hex escapes in json": lambda value: json.dumps(_hex_escapes(value.encode().hex(" ")).decode()).encode(),
+    "hex in lines of od, with addresses": lambda value: _addressed(hex_lines(value.encode(), 16, " ")),
+    "hex in lines of xxd in json": lambda value: json.dumps(
+        hex_lines(value.encode(), 30, "").decode()
+    ).encode(),
 }
 VALUES = st.text(
     st.characters(exclude_categories=["Cs"])
@@ -75,7 +86,11 @@ def test_no_way_of_writing_a_secret_leaves_a_telling_piece_of_it(writer: str, va
 
 
 def test_a_secret_of_letters_and_digits_has_few_forms() -> None:
-    assert len(written_forms("correct0horse1battery")) <= 8
+    value = "correct0horse1battery"
+    hexadecimal = {form for form in written_forms(value) if b"63" in form}
+    assert len(written_forms(value) - hexadecimal) <= 8
+    assert len(hexadecimal) <= 12
+    assert len(torn_hex_forms(value)) <= 16 + 30
 
 
 def test_only_the_base64_characters_that_depend_on_the_secret_alone_are_masked() -> None:
@@ -86,6 +101,58 @@ def test_only_the_base64_characters_that_depend_on_the_secret_alone_are_masked()
         prefix, _, suffix = redactor.redact(written).data.partition(MASK)
         assert base64.b64decode(suffix[-16:]).endswith(b"other text")
         assert len(prefix) <= 3
+
+
+HEX_LINES = ((16, " "), (30, ""))
+"""Columns and separators of `od -An -tx1` and of `xxd -p`."""
+
+
+@pytest.mark.parametrize(
+    "value", ["open-sesame", "0pen+Sesame/with-a-tail-as-long-as-a-token-may-be", "jörmungandr é"]
+)
+@pytest.mark.parametrize(("columns", "separator"), HEX_LINES)
+def test_the_hex_of_a_secret_is_hidden_wherever_the_lines_of_a_dump_tear_it(
+    value: str, columns: int, separator: str
+) -> None:
+    redactor = SecretRedactor()
+    redactor.register("SECRET", value)
+    for size in range(columns + 1):
+        dump = hex_lines(b"~" * size + value.encode() + b"!?", columns, separator)
+        before, mask, after = redactor.redact(dump).data.partition(MASK)
+        assert mask
+        assert bytes.fromhex(before.decode()) == b"~" * size
+        assert bytes.fromhex(after.decode()) == b"!?"
+
+
+def test_the_hex_of_a_long_secret_is_hidden_without_gaps() -> None:
+    value = "".join(random.Random(1).choices("abcdefghijklmnopqrstuvwxyz0123456789é/", k=2_000))
+    redactor = SecretRedactor()
+    redactor.register("LONG", value)
+    for separator in (" ", ":", "-"):
+        dump = value.encode().hex(separator).replace("-", "")
+        assert (
+            redactor.redact(f"<{dump}>").data == redactor.redact(f"<{dump.upper()}>").data == b"<[redacted]>"
+        )
+    assert redactor.redact(_hex_escapes(value.encode().hex(" "))).data == MASK
+
+
+@pytest.mark.parametrize(("columns", "separator"), HEX_LINES)
+def test_the_lines_of_a_dump_of_nothing_but_a_secret_are_hidden_each_by_itself(
+    columns: int, separator: str
+) -> None:
+    value = "".join(f"{n * n}/" for n in range(200))
+    redactor = SecretRedactor()
+    redactor.register("LONG", value)
+    dump = _addressed(hex_lines(value.encode(), columns, separator))
+    shown = [line.split()[1:] for line in redactor.redact(dump).data.splitlines()]
+    assert shown == [[MASK]] * len(dump.splitlines())
+
+
+def test_an_address_or_a_checksum_is_not_masked_for_a_few_of_its_digits() -> None:
+    redactor = SecretRedactor()
+    redactor.register("SECRET", "open-sesame")
+    dump = "commit 6f70656e2d73c0ffee 6f:70:65:6e:2d:73 00000010: 6f70 656e 2d73 6573 616d"
+    assert redactor.redact(dump).data == dump.encode()
 
 
 def test_the_quotes_around_a_secret_do_not_continue_a_false_start() -> None:
@@ -154,7 +221,15 @@ def test_a_very_long_secret_is_hidden_in_its_usual_forms() -> None:
         "repr",
         "html",
     )
-    for writer in (*usual, "terminal", "base64", "base64 for URLs", "base64 in lines"):
+    for writer in (
+        *usual,
+        "terminal",
+        "base64",
+        "base64 for URLs",
+        "base64 in lines",
+        "hex",
+        "hex with spaces, capital letters",
+    ):
         out = redactor.redact(WRITERS[writer](value)).data
         assert len(out.replace(MASK + b"\n", b"")) < 60, writer
 
@@ -190,6 +265,20 @@ def test_text_that_no_encoding_knows_is_redacted_all_the_same() -> None:
 def _lower_percent(text: str) -> str:
     head, *rest = text.split("%")
     return "%".join([head, *(part[:2].lower() + part[2:] for part in rest)])
+
+
+def _hex_escapes(pairs: str) -> bytes:
+    return "".join(f"\\x{pair}" for pair in pairs.split()).encode()
+
+
+def hex_lines(raw: bytes, columns: int, separator: str) -> bytes:
+    """As `od -An -tx1` and `xxd -p` print them."""
+    lines = [raw[at : at + columns].hex(*separator) for at in range(0, len(raw), columns)]
+    return "".join(f"{separator}{line}\n" for line in lines).encode()
+
+
+def _addressed(lines: bytes) -> bytes:
+    return b"".join(b"%07o %s\n" % (16 * n, line) for n, line in enumerate(lines.splitlines()))
 
 
 def _survives(form: bytes, out: bytes) -> bool:

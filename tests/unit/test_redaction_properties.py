@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recoup.redaction.forms import refusal, written_forms
+from recoup.redaction.forms import refusal, torn_hex_forms, written_forms
 from recoup.redaction.masking import MaskingStage
 from recoup.redaction.masks import mask_for
 from recoup.redaction.matcher import TRUNCATED_BYTES_MIN, FormMatcher
@@ -26,6 +26,10 @@ SECRETS = st.one_of(
 ).filter(lambda value: refusal(value) is None)
 NO_LIMIT = 1 << 62
 CUTS = st.lists(st.integers(0, 400), max_size=12)
+
+
+def all_forms(secret: str) -> frozenset[bytes]:
+    return written_forms(secret) | torn_hex_forms(secret)
 
 
 def reference(text: bytes, forms: frozenset[bytes]) -> bytes:
@@ -61,7 +65,7 @@ def texts(draw: st.DrawFn, secrets: list[str]) -> bytes:
     """Text made of forms, of beginnings and ends of forms, and of what is in between."""
     parts = []
     for _ in range(draw(st.integers(0, 6))):
-        forms = sorted(written_forms(draw(st.sampled_from(secrets))))
+        forms = sorted(all_forms(draw(st.sampled_from(secrets))))
         form = draw(st.sampled_from(forms))
         cut = draw(st.integers(0, len(form)))
         noise = draw(st.text("ab/-\n\"'é", max_size=6)).encode()
@@ -75,7 +79,7 @@ def test_any_cutting_of_any_text_gives_what_the_reference_gives(
     data: st.DataObject, secrets: list[str]
 ) -> None:
     text = data.draw(texts(secrets))
-    forms = frozenset[bytes]().union(*map(written_forms, secrets))
+    forms = frozenset[bytes]().union(*map(all_forms, secrets))
     pieces = _cut(text, data.draw(CUTS | st.just(list(range(len(text))))))
     expected = reference(text, forms)
     assert _through(FormMatcher(forms, comparisons_max=NO_LIMIT), pieces) == expected
@@ -90,7 +94,7 @@ def test_whatever_is_taken_for_a_flood_is_covered(
     data: st.DataObject, secrets: list[str], limit: int
 ) -> None:
     text = data.draw(texts(secrets)) + b"~" + data.draw(texts(secrets))
-    forms = frozenset[bytes]().union(*map(written_forms, secrets))
+    forms = frozenset[bytes]().union(*map(all_forms, secrets))
     exact, limited = FormMatcher(forms, comparisons_max=NO_LIMIT), FormMatcher(forms, comparisons_max=limit)
     for start, end in exact.find(text).spans:
         assert any(first <= start and end <= last for first, last in limited.find(text).spans)
@@ -102,7 +106,7 @@ def test_whatever_is_taken_for_a_flood_is_covered(
 @settings(max_examples=100, deadline=None)
 @given(data=st.data(), secrets=st.lists(SECRETS, min_size=1, max_size=3))
 def test_no_output_waits_longer_than_a_secret_may_still_come(data: st.DataObject, secrets: list[str]) -> None:
-    forms = frozenset[bytes]().union(*map(written_forms, secrets))
+    forms = frozenset[bytes]().union(*map(all_forms, secrets))
     text = data.draw(texts(secrets)) + b"~"
     assert not any(b"~" in form for form in forms)
     stream = _redactor(secrets).stream()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pytest
 
 from recoup.model.redacted import Redacted
 from recoup.ports import RedactionStream, Redactor
-from recoup.redaction.redactor import ChainedStream, SecretRedactor, Stage
+from recoup.redaction.redactor import TORN_FORMS_MAX, ChainedStream, SecretRedactor, Stage
 
 
 def redactor(*values: str) -> SecretRedactor:
@@ -50,6 +50,36 @@ def test_every_place_to_cut_a_secret_gives_the_same_text() -> None:
     for cut in range(len(text) + 1):
         out = b"".join(through(redactor("open-sesame-99").stream(), [text[:cut], text[cut:]]))
         assert out == b"user=me password=[redacted] and more"
+
+
+@pytest.mark.parametrize(
+    "dump",
+    [
+        lambda raw: raw.hex(),
+        lambda raw: raw.hex().upper(),
+        lambda raw: raw.hex(" "),
+        lambda raw: raw.hex(":").upper(),
+        lambda raw: "\\x" + raw.hex(" ").replace(" ", "\\x"),
+        lambda raw: f"{raw[:5].hex(' ')}\n {raw[5:].hex(' ')}",
+        lambda raw: f"{raw[:13].hex()}\n{raw[13:].hex()}",
+    ],
+    ids=["plain", "capital", "spaces", "colons", "escapes", "od", "xxd"],
+)
+def test_every_place_to_cut_the_hex_of_a_secret_gives_the_same_text(dump: Callable[[bytes], str]) -> None:
+    text = b"user=me password=" + dump(b"open-sesame-99zj").encode() + b" and more"
+    hidden = redactor("open-sesame-99zj")
+    cuttings = [[text[:cut], text[cut:]] for cut in range(len(text) + 1)]
+    for pieces in (*cuttings, [text[at : at + 1] for at in range(len(text))]):
+        assert b"".join(through(hidden.stream(), pieces)) == b"user=me password=[redacted] and more"
+
+
+def test_so_many_secrets_that_torn_hex_is_left_are_still_hidden_in_hex_and_counted() -> None:
+    values = [f"registered+value/{n * 7919:08x}" for n in range(1_500)]
+    hidden = redactor(*values)
+    for value in (values[0], values[-1]):
+        for text in (value.encode().hex(), value.encode().hex(" ").upper()):
+            assert hidden.redact(text).data == b"[redacted]"
+    assert len(hidden._names_by_form) < TORN_FORMS_MAX + 30 * len(values)
 
 
 def test_secrets_that_overlap_are_both_hidden_behind_one_mask() -> None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import pairwise, product
-from typing import Final
+from typing import Final, NamedTuple
 
 from recoup.redaction.octets import utf8
 
@@ -20,6 +20,7 @@ VALUE_CHARACTERS_MAX: Final = 65_536
 WHOLLY_WRITTEN_CHARACTERS_MAX: Final = 8_192
 """Of a longer value only the usual forms are looked for: all of them would take a second to make."""
 LINE_CHARACTERS_MIN: Final = 8
+HEX_LINE_BYTES_MIN: Final = 4
 PIECE_CHARACTERS_MAX: Final = 128
 
 
@@ -28,16 +29,32 @@ def written_forms(value: str) -> frozenset[bytes]:
     value = value.strip()
     forms = set(map(utf8, _quoted_words(value)))
     for spelling in _line_endings(value):
-        forms |= _wrapped_base64(utf8(spelling))
+        forms |= _wrapped_base64(utf8(spelling)) | _wrapped_hex(utf8(spelling))
         if len(value) <= WHOLLY_WRITTEN_CHARACTERS_MAX:
             forms |= _text_forms(spelling, _writings) | _base64_forms(spelling, _BASE64_SPELLINGS)
+            forms |= _hex_forms(spelling, _HEX_NOTATIONS)
         elif spelling == value:
             forms |= _text_forms(spelling, _usual_writings) | _base64_forms(spelling, _BASE64_SPELLINGS[:2])
+            forms |= _hex_forms(spelling, _HEX_NOTATIONS[:2])
         else:
             forms.update(map(utf8, _pieces(spelling)))
     for line in _lines(value):
         forms |= {utf8(line), *map(utf8, _translated(line, _NESTING_TABLES))}
     return frozenset(forms)
+
+
+def torn_hex_forms(value: str) -> frozenset[bytes]:
+    """The whole hex of a value that begins anywhere in a line of `od -An -tx1` or `xxd -p` and ends in a later one.
+    None of a short value, which is seldom torn, nor of a long one: they would be too many."""
+    value = value.strip()
+    if not LINE_CHARACTERS_MIN <= len(value) <= PIECE_CHARACTERS_MAX:
+        return frozenset()
+    raw = utf8(value)
+    return frozenset(
+        _hex_lines(raw, first, dump).encode()
+        for dump in _HEX_DUMPS
+        for first in range(1, min(dump.columns + 1, len(raw)))
+    )
 
 
 def refusal(value: str) -> str | None:
@@ -158,6 +175,44 @@ def _wrapped_base64(raw: bytes) -> set[bytes]:
     return {line for line in lines if len(line) >= LINE_CHARACTERS_MIN}
 
 
+def _hex_forms(value: str, notations: Iterable[tuple[str, str]]) -> set[bytes]:
+    pieces = list(map(utf8, _pieces(value)))
+    forms: set[str] = set()
+    for before, between in notations:
+        # What stands between two pieces belongs to the first of them, so that they share a mask.
+        written = [before + between.join(f"{octet:02x}" for octet in piece) for piece in pieces]
+        written = [*(piece + between[len(before) :] for piece in written[:-1]), written[-1]]
+        forms.update(written, (_capital_digits(piece) for piece in written))
+    return {form.encode() for form in forms}
+
+
+def _capital_digits(written: str) -> str:
+    return written.upper().replace("X", "x")
+
+
+class _HexDump(NamedTuple):
+    """How a command breaks hex into lines."""
+
+    columns: int
+    separator: str
+    line_break: str
+
+
+def _hex_lines(raw: bytes, first: int, dump: _HexDump) -> str:
+    """`first`: how many bytes the first line has room for."""
+    edges = [0, *range(first, len(raw), dump.columns), len(raw)]
+    return dump.line_break.join(raw[start:end].hex(*dump.separator) for start, end in pairwise(edges))
+
+
+def _wrapped_hex(raw: bytes) -> set[bytes]:
+    """The lines that a dump breaks a value into that stands at its beginning, whatever is printed between them."""
+    forms: set[bytes] = set()
+    for columns, separator, _ in _HEX_DUMPS:
+        broken = [raw[at : at + columns] for at in range(0, len(raw), columns)] if len(raw) > columns else []
+        forms.update(line.hex(*separator).encode() for line in broken if len(line) >= HEX_LINE_BYTES_MIN)
+    return forms
+
+
 class _Numbering(dict[int, str]):
     """A table for `str.translate` that spells as a number what cannot be printed in ASCII."""
 
@@ -274,6 +329,10 @@ _OCTET_TABLES: Final = tuple(_octet_tables())
 _PERCENT_TABLES: Final = tuple(_percent_tables())
 # JSON inside a string of other JSON, each with or without characters beyond ASCII.
 _NESTING_TABLES: Final = tuple(_json_tables())[:2]
+_HEX_NOTATIONS: Final = (("", ""), ("", " "), ("", ":"), ("\\x", "\\x"), ("\\\\x", "\\\\x"))
+"""What stands before the first byte, and between each and the next. The last one is an escape inside of JSON."""
+_HEX_DUMPS: Final = (_HexDump(16, " ", "\n "), _HexDump(30, "", "\n"))
+"""`od -An -tx1` and `xxd -p`."""
 _BASE64_SPELLINGS: Final = (
     (b"+", b"/"),
     (b"-", b"_"),

@@ -56,6 +56,7 @@ class FormMatcher:
     def __init__(self, forms: Collection[bytes], comparisons_max: int = COMPARISONS_MAX) -> None:
         assert forms, "a matcher without forms would never find anything"
         self._forms = sorted(forms)
+        self._every_form = frozenset(forms)
         by_head = _by_head(self._forms)
         self._heads = BytesAhoCorasick(list(by_head), MatchKind.Standard, _implementation(by_head))
         self._screen = _screen(by_head) or self._heads
@@ -105,7 +106,7 @@ class FormMatcher:
             elif flood != (flood := data[start : end + self._longest_bytes]):  # most floods repeat themselves
                 floods += 1
                 if floods > FLOODS_MAX:
-                    return frozenset(found | self._occurring_after(data, start, found))
+                    return self._occurring_after(data, start, found)
                 found |= self._occurring_in_flood(flood, found)
         return frozenset(found)
 
@@ -208,11 +209,11 @@ class FormMatcher:
         many = self._comparisons_max
         return {*forms[many:], *(form for form in forms[:many] if form in data)}
 
-    def _occurring_after(self, data: bytes, start: int, known: Collection[bytes]) -> set[bytes]:
-        forms = [form for form in self._forms if form not in known]
-        if len(forms) > SEARCHED_FORMS_MAX:
-            return set(forms)
-        return {form for form in forms if data.find(form, start) >= 0}
+    def _occurring_after(self, data: bytes, start: int, known: set[bytes]) -> frozenset[bytes]:
+        """Those that are known, too."""
+        if len(self._forms) - len(known) > SEARCHED_FORMS_MAX:
+            return self._every_form
+        return frozenset(form for form in self._forms if form in known or data.find(form, start) >= 0)
 
     def _forms_of(self, head: int) -> Sequence[bytes]:
         form = self._only_forms[head]

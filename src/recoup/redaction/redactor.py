@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from recoup.redaction.patterns.compiled import PatternSet
     from recoup.redaction.patterns.documents import PatternDocuments
 
-FORMS_MAX: Final = 50_000
+FORMS_MAX: Final = 200_000
+TORN_FORMS_MAX: Final = 50_000
+"""Hex that the lines of a dump tear apart is looked for while there are no more forms than this: it has many."""
 _PICTURES: Final = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff")
 
 
@@ -33,19 +35,24 @@ class SecretRedactor:
         self._patterns = patterns
         self._by_pattern = _pattern_documents(patterns) if patterns else None
         self._names_by_form: dict[bytes, tuple[str, ...]] = {}
+        self._names: set[str] = set()
         self._matcher: FormMatcher | None = None
         self._documents: DocumentRedactor | None = None
         self._encode = msgspec.json.Encoder().encode
 
     def register(self, name: str, value: str) -> None:
         """A second value for a name is hidden beside the first. Open streams honour it from then on."""
-        from recoup.redaction.forms import refusal, written_forms  # its tables take a while to make
+        # Its tables take a while to make.
+        from recoup.redaction.forms import refusal, torn_hex_forms, written_forms
 
         if why := refusal(value):
             raise ValueError(f"the secret {name} {why}")
         forms = written_forms(value)
-        if len(forms | self._names_by_form.keys()) > FORMS_MAX:
+        if len(self._names_by_form) <= TORN_FORMS_MAX:
+            forms |= torn_hex_forms(value)
+        if len(self._names_by_form) + sum(form not in self._names_by_form for form in forms) > FORMS_MAX:
             raise ValueError(f"the secret {name} is one too many: register fewer or shorter secrets")
+        self._names.add(name)
         for form in forms:
             names = self._names_by_form.get(form, ())
             self._names_by_form[form] = names if name in names else (*names, name)
@@ -113,6 +120,8 @@ class SecretRedactor:
     def found_in(self, data: bytes) -> tuple[str, ...]:
         matcher = self._built_matcher()
         forms = matcher.occurring(data) if matcher else frozenset()
+        if len(forms) == len(self._names_by_form):  # a flood of more than can be told apart
+            return tuple(sorted(self._names))
         return tuple(sorted({name for form in forms for name in self._names_by_form[form]}))
 
     def _document_stages(self) -> Iterator[DocumentRedactor | PatternDocuments]:
