@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -208,6 +209,9 @@ def test_what_was_typed_before_a_gate_is_typed_again_and_nothing_else_is_repeate
     assert resumed.payloads("task.step.invalidated") == []
     (lost,) = resumed.payloads("browser.page_lost")
     assert lost["steps"] == ["amount"]
+    found = {step["stepId"]: step["preState"] for step in cli.ledger()["steps"]}
+    assert (found["open"], found["charge"]) == ("page:none", None)
+    assert all(re.fullmatch("page:[0-9a-f]{64}", found[step]) for step in ("amount", "ask", "send")), found
 
 
 def test_what_was_typed_before_a_kill_is_typed_again_and_nothing_else_is_repeated(

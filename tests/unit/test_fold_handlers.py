@@ -53,9 +53,9 @@ def about(index: int, attempt: int | None = 1) -> dict[str, Any]:
 
 
 def start(index: int, attempt: int = 1, **more: Any) -> ev.AttemptStarted:
-    defaults: dict[str, Any] = {"args_digest": "a", "pre_state": f"t{index}"}
+    defaults: dict[str, Any] = {"args_digest": "a", "pre_state": f"t{index}", "kind": "run"}
     return ev.AttemptStarted(
-        **about(index, attempt), delivery=1, kind="run", workspace=1, inline=False, **(defaults | more)
+        **about(index, attempt), delivery=1, workspace=1, inline=False, **(defaults | more)
     )
 
 

@@ -482,7 +482,8 @@ class Driver:
         except TemplateError:
             return ()
         pre_state = passed.snapshot.tree if passed.snapshot else self._pre_state(following)
-        return (started(desk, step, following, arguments, pre_state),)
+        page = passed.seen.page if passed.seen else None
+        return (started(desk, step, following, arguments, pre_state, page=page),)
 
     async def _fail(self, step: Step, record: StepRecord, failed: Failed) -> None:
         desk, policy, now = self._desk, self._desk.policy(step), self._desk.world.clock.now()

@@ -13,6 +13,7 @@ from recoup.engine.browsing import details_of
 from recoup.engine.desk import Desk
 from recoup.engine.handlers import Handled
 from recoup.kernel.deeds import ENDS_THE_STEP
+from recoup.kernel.pre_states import pre_fingerprint
 from recoup.kernel.workflow import token_cost
 from recoup.model import events as ev
 from recoup.model.decision import Decision, Escalate, GiveUp, HardReset, Retry, SoftReset, strategy
@@ -20,6 +21,7 @@ from recoup.model.failure import Facts, Failure, FailureClass, FailureKind
 from recoup.model.plan import Repeat, Step, kind_of
 from recoup.model.run import GivenUp, RunState, StepRecord, StepState, Verdict
 from recoup.model.storage import Control
+from recoup.model.target import Fingerprint
 from recoup.model.workspace import Missing, Snapshot
 
 
@@ -31,8 +33,11 @@ def started(
     pre_state: str | None,
     phase: str = "main",
     prechecks: tuple[ev.CheckResult, ...] | None = None,
+    page: Fingerprint | None = None,
 ) -> ev.AttemptStarted:
+    """`page`: as the step before has left it, where the ledger does not say so yet."""
     kind = kind_of(step.action)
+    checks = record.prechecks if prechecks is None else prechecks
     return ev.AttemptStarted(
         step_id=step.id,
         step_index=record.index,
@@ -48,6 +53,7 @@ def started(
         prechecks=prechecks,
         phase=phase,
         once=step.repeat is Repeat.NEVER and phase in ENDS_THE_STEP,
+        pre_fingerprint=pre_fingerprint(desk.state, step, record, page, checks if pre_state is None else ()),
     )
 
 

@@ -307,6 +307,7 @@ def _reused(state: RunState, record: StepRecord) -> ev.StepReused:
         phase=record.phase,
         skipped=record.skipped,
         page=record.page,
+        pre_fingerprint=record.pre_fingerprint,
     )
 
 

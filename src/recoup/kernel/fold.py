@@ -209,6 +209,16 @@ def _build_on(state: RunState, payload: ev.WorkspaceChanged) -> None:
         step.pre_state, step.marks = None, ()
 
 
+def _forget_beginnings(state: RunState, step: StepRecord) -> None:
+    """After this step was invalidated: what is performed behind it will begin from something else. Steps that stay done
+    have begun from what they have begun from."""
+    again = [later for later in state.steps[step.index + 1 :] if not is_good(later)]
+    if state.prefix_length < step.index:
+        again.append(step)
+    for record in again:
+        record.pre_state, record.pre_fingerprint, record.marks = None, None, ()
+
+
 def _end_run(state: RunState, payload: ev.Payload) -> None:
     match payload:
         case ev.RunSucceeded():
@@ -252,8 +262,7 @@ def _advance_step(state: RunState, step: StepRecord, payload: ev.StepPayload, at
             state.invalidations += 1
             if state.base is not None and step.index < state.base.index:
                 state.base = None  # what the operator left was built on what this step left
-            for later in state.steps[step.index + 1 :]:
-                later.pre_state, later.marks = None, ()  # they will begin from another tree
+            _forget_beginnings(state, step)
         case ev.StepSkipped():
             step.skipped, step.invalidation_reason = True, payload.reason
         case ev.StepReused():
@@ -301,6 +310,7 @@ def _start(step: StepRecord, payload: ev.AttemptStarted, at: Instant) -> None:
         return
     step.kind, step.phase = payload.kind, payload.phase
     step.args_digest, step.pre_state = payload.args_digest, payload.pre_state
+    step.pre_fingerprint = payload.pre_fingerprint
     if payload.prechecks is not None:
         step.prechecks = payload.prechecks
     step.invalidation_reason = None
@@ -411,6 +421,7 @@ def _reuse(step: StepRecord, payload: ev.StepReused) -> None:
     step.verdict, step.skipped, step.kind = Verdict(payload.verdict), payload.skipped, payload.kind
     step.phase, step.reused_from = payload.phase, payload.from_run_id
     step.args_digest, step.pre_state = payload.args_digest, payload.pre_state
+    step.pre_fingerprint = payload.pre_fingerprint
     step.evidence, step.checkpoint = payload.evidence, payload.snapshot
     step.outputs, step.secret_outputs = payload.outputs, payload.secret_outputs
     step.private_outputs = payload.private_outputs

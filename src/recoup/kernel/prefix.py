@@ -97,7 +97,7 @@ def _step_document(step: StepRecord, edge: Frontier | None, detail: _Detail) -> 
         "kind": step.kind,
         "phase": step.phase,
         "argsDigest": _beginning(step.args_digest, detail),
-        "preState": _beginning(step.pre_state, detail),
+        "preState": _beginning(_pre_state(step), detail),
         "verdict": step.verdict.value,
         "evidence": [_beginning(handle, detail) for handle in step.evidence[: detail.evidence_max]],
         "outputs": _outputs(step, detail),
@@ -106,6 +106,14 @@ def _step_document(step: StepRecord, edge: Frontier | None, detail: _Detail) -> 
         "invalidationReason": reason and reason[: detail.reason_chars_max],
         **reused,
     }
+
+
+def _pre_state(step: StepRecord) -> str | None:
+    """The page is what a step in the browser begins from, and the workspace what all others do. Ledgers of earlier
+    versions have nothing but workspaces."""
+    if step.kind == "browser":
+        return step.pre_fingerprint or step.pre_state
+    return step.pre_state or step.pre_fingerprint
 
 
 def _beginning(digest: str | None, detail: _Detail) -> str | None:

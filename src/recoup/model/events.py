@@ -287,6 +287,8 @@ class AttemptStarted(StepPayload, frozen=True, kw_only=True):
     tolerance_level: int = 0
     once: bool = False
     """The step must not be repeated: no other run of the family may begin it with these arguments."""
+    pre_fingerprint: Ident | None = None
+    """What the step began from outside of a workspace: `page:DIGEST`, `page:none` or `checks:DIGEST`. Never a tree."""
 
 
 class AttemptLaunched(StepPayload, frozen=True, kw_only=True):
@@ -406,6 +408,7 @@ class StepReused(StepPayload, frozen=True, kw_only=True):
     phase: Ident = "main"
     skipped: bool = False
     page: Fingerprint | None = None
+    pre_fingerprint: Ident | None = None
 
 
 class StepSkipped(StepPayload, frozen=True, kw_only=True):

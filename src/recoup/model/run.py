@@ -110,6 +110,9 @@ class StepRecord(msgspec.Struct):
     skipped: bool = False
     args_digest: str | None = None
     pre_state: str | None = None
+    """The tree that the workspace held when the step began."""
+    pre_fingerprint: str | None = None
+    """What it began from outside of a workspace: the page, or what its checks said."""
     evidence: tuple[str, ...] = ()
     outputs: dict[str, Any] = {}
     secret_outputs: tuple[str, ...] = ()
