@@ -79,7 +79,7 @@ class PageChecks:
             except Error as error:
                 if not is_changed_page(error):
                     return None, f"the page cannot be looked at: {first_line(error)}"
-            if answer[0] or self._session.tainted or time.monotonic() + pause_s >= end_s:
+            if answer[0] or not self._session.usable or time.monotonic() + pause_s >= end_s:
                 return answer
             await asyncio.sleep(pause_s)
             pause_s = min(_PAUSE_MAX_S, 1.5 * pause_s)
@@ -91,7 +91,9 @@ class PageChecks:
             async with asyncio.timeout(self._limits.settle_s + picture_s):
                 return await self._look(check, page)
         except TimeoutError:
-            self._session.tainted = True
+            if self._session.traffic.is_navigating(page):
+                return None, "the page is on its way to another one"
+            self._session.useless = True
             return None, NO_ANSWER
 
     async def _look(self, check: PageCheck, page: Page) -> Answer:

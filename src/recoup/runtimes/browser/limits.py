@@ -11,6 +11,8 @@ class BrowserLimits(msgspec.Struct, frozen=True, kw_only=True):
     launch_s: float = 30
     open_s: float = 10
     close_s: float = 5
+    answer_s: float = 10
+    """How long a page may take to answer a trivial question. One that does not is given up, with its browser."""
     restore_s: float = 30
     """How long it may take to come back to a page."""
     pending_s: float = 3

@@ -36,6 +36,7 @@ from recoup.runtimes.browser.session import Past, Session, launch
 from recoup.runtimes.browser.settling import settle
 from recoup.runtimes.browser.traces import Trace
 from recoup.runtimes.browser.trouble import (
+    NO_ANSWER,
     Trouble,
     first_line,
     kind_of_start,
@@ -76,7 +77,7 @@ class BrowserRuntime:
         self._sketch = sketch
         self._boot_s = boot_s or _boot_s
         self._traces = traces
-        self._driver = PlaywrightDriver(self._limits.launch_s)
+        self._driver = PlaywrightDriver(self._limits)
         self._sessions: dict[str, Session] = {}
         self._pasts: dict[str, Past] = {}
         """Of runs that are driven here: what a new browser needs."""
@@ -151,6 +152,7 @@ class BrowserRuntime:
 
     async def _out_of_time(self, attempt: Attempt, trace: Trace, *, is_idle: bool) -> Outcome:
         policy = attempt.order.policy
+        idle_s = time.monotonic() - attempt.session.traffic.last_s
         if is_idle:
             limit_s, kind = policy.step_idle_timeout_seconds, FailureKind.IDLE_TIMEOUT
             trouble = Trouble(kind, f"nothing came over the network for {limit_s:g} s")
@@ -158,9 +160,7 @@ class BrowserRuntime:
             words = f"not done within {policy.step_timeout_seconds:g} s"
             trouble = Trouble(FailureKind.WALL_TIMEOUT, words)
         outcome = await self._failed(attempt, trouble, trace)
-        return msgspec.structs.replace(
-            outcome, idle_ms=round(1000 * (time.monotonic() - attempt.session.traffic.last_s))
-        )
+        return msgspec.structs.replace(outcome, idle_ms=round(1000 * idle_s))
 
     async def _work(self, attempt: Attempt, trace: Trace) -> Outcome:
         session = attempt.session
@@ -236,15 +236,16 @@ class BrowserRuntime:
     async def _failed(self, attempt: Attempt, trouble: Trouble, trace: Trace) -> Outcome:
         session = attempt.session
         attempt.resolution = trouble.resolution or attempt.resolution
-        if trouble.kind in (FailureKind.BROWSER_CRASHED, FailureKind.CONNECTION_LOST):
-            session.crashed = True
-            await trace.end(failed=False)
-            await self._forget_lost(attempt.order.run_id)
-        else:
-            await self._gather(attempt, trace)
+        session.crashed |= trouble.kind in (FailureKind.BROWSER_CRASHED, FailureKind.CONNECTION_LOST)
+        answers = await session.answers()
+        detail = (
+            trouble.detail if answers or NO_ANSWER in trouble.detail else f"{trouble.detail}; {NO_ANSWER}"
+        )
+        await self._gather(attempt, trace)
+        await self._forget_lost(attempt.order.run_id)
         return Outcome(
             kind=trouble.kind,
-            detail=trouble.detail,
+            detail=detail,
             agent_event=trouble.event,
             retry_after_s=trouble.retry_after_s,
             outcome_known=_is_known(attempt),
@@ -259,17 +260,16 @@ class BrowserRuntime:
 
     async def _gather(self, attempt: Attempt, trace: Trace) -> None:
         """Evidence of a failure, as much as can be had from a page that may be in any state."""
-        if attempt.session.page is not None and not attempt.session.tainted:
+        session = attempt.session
+        if session.page is not None and session.usable:
             with suppress(Error, TimeoutError):
                 async with asyncio.timeout(self._limits.picture_s):
-                    picture = attempt.pictures.take(
-                        attempt.session.page, "failure", resolution=attempt.resolution
-                    )
+                    picture = attempt.pictures.take(session.page, "failure", resolution=attempt.resolution)
                     attempt.artifacts.append(await picture)
         if attempt.seeker.last is not None:
             data = _bounded(attempt.seeker.last.elements, self._limits.seen_bytes_max)
             attempt.artifacts.append(Artifact("elements.json", "application/json", data))
-        record = await trace.end(failed=True)
+        record = await trace.end(failed=not session.crashed) if session.alive else None
         if record is not None:
             attempt.artifacts.append(record)
 
@@ -308,10 +308,13 @@ class BrowserRuntime:
     async def _drop(self, run_id: str) -> None:
         session = self._sessions.pop(run_id, None)
         if session is not None:
+            if session.useless:
+                self._driver.doubt()
             await session.close()
 
     async def _forget_lost(self, run_id: str) -> None:
-        """A browser that is gone is opened again by the next attempt. A dead page alone is not."""
+        """Drop a browser that is gone or does not answer: the next attempt opens another. A dead page alone is not
+        enough."""
         session = self._sessions.get(run_id)
         if session is not None and not session.alive:
             await self._drop(run_id)

@@ -113,7 +113,9 @@ class Seeker:
                 collection = await collect(frame, css, offset)
                 matches = await collection.matches(css) if css else None
         except TimeoutError:
-            self._session.tainted = True
+            if self._session.traffic.is_navigating(page):
+                return None
+            self._session.useless = True
             raise Trouble(FailureKind.WATCHDOG, NO_ANSWER) from None
         except Error as error:
             if "is not a valid selector" in str(error):

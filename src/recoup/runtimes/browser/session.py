@@ -92,7 +92,7 @@ class Session:
     lifeline: Lifeline | None = None
 
     useless: bool = False
-    """It lives, but does not do what it is told."""
+    """It lives, but does not answer: the next attempt opens another one."""
 
     @property
     def alive(self) -> bool:
@@ -140,6 +140,21 @@ class Session:
         except TimeoutError:
             self.useless = True
             raise Trouble(FailureKind.BROWSER_CRASHED, "the browser does not open a page any more") from None
+
+    async def answers(self) -> bool:
+        """Whether it answers trivial questions in time, and so does its page. A page that will be replaced, or that is
+        on its way to another document, is not asked."""
+        try:
+            async with asyncio.timeout(self.limits.answer_s):
+                if self.alive:
+                    await self.context.cookies()
+                if self.usable and self.page is not None and not self.traffic.is_navigating(self.page):
+                    await self.page.evaluate("0")
+        except TimeoutError:
+            self.useless = True
+        except Error:  # an answer, too: the page is gone, or on its way to another one
+            pass
+        return self.alive
 
     async def replace_page(self) -> Page:
         """A fresh page in place of one that is dead or not to be trusted."""

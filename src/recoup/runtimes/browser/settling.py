@@ -32,10 +32,13 @@ async def settle(page: Page, traffic: Traffic, policy: Policy, most_s: float) ->
     end_s = time.monotonic() + most_s
     while (left_s := end_s - time.monotonic()) > 0:
         try:
-            await page.wait_for_load_state("domcontentloaded", timeout=1000 * left_s)
+            async with asyncio.timeout(left_s + _SLICE_S):  # the library's own limit fails with the library
+                await page.wait_for_load_state("domcontentloaded", timeout=1000 * left_s)
             slice_s = min(left_s, quiet_s + _SLICE_S)
             if await _is_quiet(page, quiet_s, slice_s) and traffic.is_quiet(quiet_s):
                 return True
+        except TimeoutError:
+            return False
         except Error as error:
             if page.is_closed() or not (is_changed_page(error) or "Timeout" in str(error)):
                 raise

@@ -38,7 +38,7 @@ _CHANGED: Final = (
     "Protocol error (DOM",
     "Protocol error (Runtime",
 )
-NO_ANSWER: Final = "the page does not answer: its scripts do not come to an end"
+NO_ANSWER: Final = "the page does not answer: its scripts do not end, or the browser is frozen"
 _WORDS_MAX: Final = 400
 _COOLDOWN_STATUS: Final = (429, 503)
 
