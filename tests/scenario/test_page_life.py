@@ -375,3 +375,18 @@ def test_an_answer_about_a_lost_page_is_remembered_when_the_driver_is_killed(cli
     assert again.payloads("Escalated") == [], "it was answered"
     assert again.code == 0, again.out
     assert len(staged.posts("/did/first")) == 1
+
+
+def test_a_page_whose_server_is_in_trouble_is_tried_again_and_nobody_is_asked(cli: Cli, staged: Site) -> None:
+    cli.obey(backoff_ms=10)
+    assert cli("run", cli.plan(after_clicks(staged, "cart"))).code == 5
+    approve(cli)
+    answers, well = iter([503, 502]), staged.pages["/stages"]
+    staged.pages["/stages"] = lambda site, asked: (
+        well(site, asked) if not (status := next(answers, 0)) else Answer("<h1>Not now</h1>", status)
+    )
+    resumed = cli("resume", "last", "--json")
+    assert resumed.code == 0, resumed.out
+    failed = resumed.payloads("task.step.attempt.failed")
+    assert [one["failureKind"] for one in failed] == ["navigation_failed"] * 2
+    assert resumed.payloads("Escalated") == [] and len(staged.posts("/did/cart")) == 1

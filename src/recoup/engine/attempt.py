@@ -378,6 +378,11 @@ class Attempts:
         failed = self._failed(record, outcome, FailureKind.DRIVER_LOST, outcome.detail, policy)
         return await self._unless_ruined(failed, step, record, outcome, policy)
 
+    async def unreachable(self, record: StepRecord, why: str, policy: Policy) -> Failed:
+        """The page that the step acts on cannot be opened now: nothing was done."""
+        outcome = Outcome(outcome_known=True, detail=why)
+        return await self._failed(record, outcome, FailureKind.NAVIGATION_FAILED, why, policy)
+
     async def settled(
         self, step: Step, record: StepRecord, policy: Policy, env: dict[str, str]
     ) -> Passed | None:

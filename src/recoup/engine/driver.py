@@ -43,7 +43,7 @@ from recoup.engine.losses import record_loss
 from recoup.engine.operators import carry_out, held_by
 from recoup.engine.passing import fresh_outputs, write_papers
 from recoup.engine.restoring import adopt, hard_reset, invalidate_after_change, restore
-from recoup.engine.run_page import Changed, Question, Replay
+from recoup.engine.run_page import Changed, Question, Replay, Unreachable
 from recoup.engine.surroundings import Surroundings
 from recoup.engine.world import Job, World
 from recoup.errors import (
@@ -301,11 +301,24 @@ class Driver:
             case Question():
                 records = [self.state.steps[index] for index in problem.steps]
                 await desk.recorder.record(page_question(desk, records, problem.reason), release=True)
+            case Unreachable():
+                await self._fail_before_acting(step, record, problem.reason)
             case Changed():
                 await invalidate_after_change(desk, problem.begins, problem.reason)
                 if self._going() and desk.workspace is not None:
                     await restore(desk, problem.reason, current=True)
         return True
+
+    async def _fail_before_acting(self, step: Step, record: StepRecord, why: str) -> None:
+        """An attempt that could not even begin to act: its page cannot be opened now."""
+        desk = self._desk
+        try:
+            arguments = desk.arguments(step)
+        except TemplateError as error:
+            return await cannot_start(desk, record, str(error))
+        if await self._begin(step, record, await self._first(step, record, arguments)):
+            await self._settle(step, record, await desk.attempts.unreachable(record, why, desk.policy(step)))
+        return None
 
     async def _has_page_for(self, step: Step) -> bool:
         """A step in the browser that is performed again goes on from a page, which a former driver may have had."""

@@ -52,7 +52,13 @@ class Changed(msgspec.Struct, frozen=True):
     begins: int
 
 
-PageProblem = Replay | Question | Changed
+class Unreachable(msgspec.Struct, frozen=True):
+    """The page cannot be opened now: the attempt fails before anything is done, and is retried like any other."""
+
+    reason: str
+
+
+PageProblem = Replay | Question | Changed | Unreachable
 
 
 class RunPage:
@@ -159,6 +165,10 @@ class RunPage:
             found = None
         if found is None:
             restored = await self._restored(pages)
+            if restored.unreachable:
+                # A person may be asked all the same: the step that acts after the gate proves the page.
+                is_gate = isinstance(step.action, ApproveAction)
+                return None if is_gate else Unreachable(f"the page of the run: {restored.why}")
             if restored.page is None:
                 return self._made_again(f"its page is gone: {restored.why}", made_by, state)
             found = restored.page

@@ -184,6 +184,8 @@ class Restored(msgspec.Struct, frozen=True):
     why: str = ""
     missing: tuple[str, ...] = ()
     """The steps whose traces in the document were lost with it, in their order: what they typed, opened or ticked."""
+    unreachable: bool = False
+    """Its address, or the browser, does not answer now: it may be had back later."""
 
 
 class Collected(msgspec.Struct, frozen=True, kw_only=True):

@@ -41,6 +41,7 @@ from recoup.runtimes.browser.trouble import (
     first_line,
     kind_of_start,
     of_error,
+    of_status,
     why_not_started,
 )
 from recoup.runtimes.browser.verbs import LEAVES_ALONE, perform
@@ -50,6 +51,7 @@ from recoup.runtimes.step_log import StepLog
 _REPEATABLE: Final = LEAVES_ALONE | {BrowserVerb.GOTO, BrowserVerb.TAB, BrowserVerb.HOVER}
 """Verbs of which it does no harm not to know whether they were done."""
 _IDLE_LOOK_S: Final = 0.25
+_TROUBLE_OF_SERVER: Final = frozenset({429, *range(500, 600)})
 
 
 class BrowserRuntime:
@@ -366,11 +368,14 @@ class BrowserRuntime:
             session = await self._session(run_id, self._environ, lifeline)
             page = await session.current()
             past.url = url
-            await load(page, url, self._limits.restore_s)
+            response = await load(page, url, self._limits.restore_s)
             await settle(page, session.traffic, policy, self._limits.settle_s)
+            if response is not None and response.status in _TROUBLE_OF_SERVER:
+                raise of_status(response.status, url, None)
         except (KeeperError, SettingsError, Error, TimeoutError, Trouble) as error:
-            await self._forget_lost(run_id)
-            return Restored(None, f"it could not be opened again ({first_line(error)})")
+            await self._drop(run_id)
+            words = f"it could not be opened again ({first_line(error)})"
+            return Restored(None, words, unreachable=True)
         found = await self.fingerprint(run_id)
         return Restored(found, "" if found else "it could not be looked at", tuple(touched_by or ()))
 
