@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import time
@@ -267,9 +268,30 @@ async def test_a_css_that_is_none_is_the_plans_fault(house: BrowserHouse, site: 
     assert outcome.kind is FailureKind.INVALID_INPUT and "p[[[" in outcome.detail
 
 
+async def test_cookies_from_before_and_after_the_loss_of_the_network_process_are_kept(
+    house: BrowserHouse, site: Site
+) -> None:
+    set_cookies = "".join(
+        f"<button onclick=\"document.cookie = '{name}=1'; said.textContent = '{name} is set'\">{name}</button>"
+        for name in ("first", "second")
+    )
+    await house.done("goto", value=site.show("/cookies", f"{set_cookies}<p id=said>none</p>"))
+    await house.done("click", Target(role="button", name="first"))
+    kill_below(house, b"network.mojom.NetworkService")
+    await house.done("click", Target(role="button", name="second"))
+    kept = await house.runtime.keep(house.run_id)
+    assert kept is not None
+    _url, _touched_by, storage = json.loads(kept)
+    assert {cookie["name"] for cookie in storage["cookies"]} == {"first", "second"}
+    assert await house.runtime.fingerprint(house.run_id) is None, "the browser is of no use any more"
+
+
 def kill_renderers(house: BrowserHouse) -> None:
     """As the system does when memory runs out."""
-    below = descendants(process_table(), house.hooks.keepers[-1].pid)
-    for process in below:
-        if b"--type=renderer" in Path(f"/proc/{process.pid}/cmdline").read_bytes():
+    kill_below(house, b"--type=renderer")
+
+
+def kill_below(house: BrowserHouse, mark: bytes) -> None:
+    for process in descendants(process_table(), house.hooks.keepers[-1].pid):
+        if mark in Path(f"/proc/{process.pid}/cmdline").read_bytes():
             os.kill(process.pid, signal.SIGKILL)

@@ -390,3 +390,42 @@ def test_a_page_whose_server_is_in_trouble_is_tried_again_and_nobody_is_asked(cl
     failed = resumed.payloads("task.step.attempt.failed")
     assert [one["failureKind"] for one in failed] == ["navigation_failed"] * 2
     assert resumed.payloads("Escalated") == [] and len(staged.posts("/did/cart")) == 1
+
+
+def test_a_run_that_was_signed_out_while_it_waited_asks_once_whether_to_sign_in_again(
+    cli: Cli, site: Site
+) -> None:
+    """What was typed on the page behind the sign-in is not typed into the form of the sign-in."""
+    signed_in: list[str] = []
+
+    def inside(_site: Site, _asked: Asked) -> Answer:
+        if not signed_in:
+            return Answer("", 302, headers={"location": "/door"})
+        return Answer(f"{HEAD}<label>Note <input></label>")
+
+    def enter(_site: Site, _asked: Asked) -> Answer:
+        signed_in.append("ann")
+        return Answer("", 302, headers={"location": "/inside"})
+
+    site.pages |= {"/inside": inside, "/enter": enter}
+    site.show("/door", f"{HEAD}<a href=/enter>Enter</a>")
+    plan = cli.plan(f"""
+        version: 1
+        name: door
+        steps:
+          - {{id: door, browser: {{goto: "{site.url}/door"}}}}
+          - {{id: enter, browser: {{click: Enter}}, expect: [{{url: "**/inside"}}]}}
+          - {{id: note, browser: {{fill: {{label: Note, value: hello}}}}}}
+          - {{id: ask, approve: Go on?}}
+          - {{id: more, browser: {{fill: {{label: Note, value: bye}}}}}}
+    """)
+    assert cli("run", plan).code == 5
+    approve(cli)
+    signed_in.clear()
+    asked = cli("resume", "last", "--json")
+    assert asked.code == 5 and "another address; only step enter" in asked.document["reason"]
+    assert asked.payloads("task.step.attempt.failed") == []
+    settle(cli, "enter", "not-done")
+    resumed = cli("resume", "last", "--json")
+    assert resumed.code == 0, resumed.out
+    assert resumed.payloads("Escalated") == []

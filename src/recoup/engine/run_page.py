@@ -153,6 +153,7 @@ class RunPage:
         made_by = page_made_by(self._job.plan.steps, record.index)
         if not made_by or not _pages_before(record, state):
             return None
+        last = _pages_before(record, state)[-1]
         found, gate = await pages.fingerprint(self._job.run_id), self._gate_before(record)
         if found is not None and not self._to_prove and gate is None:
             return None
@@ -160,8 +161,8 @@ class RunPage:
             self._missing, self._to_prove = (), False
             await self.bring_sign_in()
             return None
-        if state.page_repeats and not self._has_restored:
-            await self.leave()  # the steps are performed again in their order, on the page as it loads
+        if found is not None and self._is_of_no_use(found, last, state):
+            await self.leave()
             found = None
         if found is None:
             restored = await self._restored(pages)
@@ -172,9 +173,18 @@ class RunPage:
             if restored.page is None:
                 return self._made_again(f"its page is gone: {restored.why}", made_by, state)
             found = restored.page
+            if found.url != last.url and not state.page_as_is:
+                return self._made_again("the page is at another address", made_by, state)
         return await self._missing_steps(record, made_by, state) or await self._proven(
             record, state, made_by, found, gate
         )
+
+    def _is_of_no_use(self, found: Fingerprint, last: Fingerprint, state: RunState) -> bool:
+        """A page that stayed open and shows something else, such as an error, is opened again; so is one on which steps
+        are to be performed again, in their order."""
+        if state.page_repeats and not self._has_restored:
+            return True
+        return self._is_kept and not state.page_as_is and bool(why_another_page(last, found))
 
     async def _restored(self, pages: Pages) -> Restored:
         self._has_restored, self._is_kept = True, False

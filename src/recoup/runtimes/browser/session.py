@@ -116,6 +116,14 @@ class Session:
         self.context.on("page", self._opened)
         self.context.on("dialog", self._asked)
 
+    def _cookies(self, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Those to keep: if the browser has lost its cookies, what was known before, and what was set since."""
+        cookies = [cookie for cookie in found if not _is_canary(cookie)]
+        if len(cookies) < len(found) or self.past.storage is None:
+            return cookies
+        known = {_cookie_key(cookie): cookie for cookie in (*self.past.storage["cookies"], *cookies)}
+        return list(known.values())
+
     async def has_cookies(self) -> bool:
         """False: the browser's network process was lost with all cookies, and replaced by a new one without a word."""
         try:
@@ -206,11 +214,7 @@ class Session:
         with suppress(Error, TimeoutError):
             async with asyncio.timeout(self.limits.close_s):
                 state: dict[str, Any] = await self.context.storage_state()  # type: ignore[assignment]
-                cookies = [cookie for cookie in state["cookies"] if not _is_canary(cookie)]
-                if len(cookies) < len(
-                    state["cookies"]
-                ):  # otherwise they were lost, and what is known is better
-                    self.past.storage = {**state, "cookies": cookies}
+                self.past.storage = {**state, "cookies": self._cookies(state["cookies"])}
         if self.page is not None and not self.page.is_closed() and not self.crashed:
             self.past.url = self.page.url if self.page.url != "about:blank" else self.past.url
 
@@ -257,6 +261,10 @@ class Session:
             _in_background(dialog.accept(wanted.text or "") if wanted else dialog.accept())
         else:
             _in_background(dialog.dismiss())
+
+
+def _cookie_key(cookie: Any) -> tuple[str, str, str]:
+    return cookie["name"], cookie["domain"], cookie["path"]
 
 
 def _is_canary(cookie: Any) -> bool:
