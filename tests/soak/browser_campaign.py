@@ -325,7 +325,7 @@ class Run:
         self.temp.mkdir(exist_ok=True)
         self.shop = Shop(self.number)
         database = None if self.place.url else self.place.database
-        self.injector = Injector(faults_of(self.seed), self.shop, database)
+        self.injector = Injector(faults_of(self.seed, self.number // 10), self.shop, database)
         self.shop.hook = self.injector.saw_request
         if self.place.fleet is not None:
             self.injector.on_kill = self.place.fleet.replace
