@@ -51,6 +51,7 @@ SETTINGS: Final = ("command-sqlite", "command-postgres", "fleet-sqlite", "fleet-
 WORKERS: Final = 2
 RUNS_AT_ONCE: Final = 4
 _LOOK_S: Final = 0.02
+_AGAIN_S: Final = 0.5
 _COMMAND_S: Final = 120.0
 _RUN_S: Final = 240.0
 """After so long a run counts as one that cannot be finished."""
@@ -325,7 +326,7 @@ class Run:
         self.temp.mkdir(exist_ok=True)
         self.shop = Shop(self.number)
         database = None if self.place.url else self.place.database
-        self.injector = Injector(faults_of(self.seed), self.shop, database)
+        self.injector = Injector(faults_of(self.seed, self.number // 10), self.shop, database)
         self.shop.hook = self.injector.saw_request
         if self.place.fleet is not None:
             self.injector.on_kill = self.place.fleet.replace
@@ -375,13 +376,12 @@ class Run:
             self._attend(deadline_s)
 
     def _drive_by_commands(self, words: Sequence[str], deadline_s: float) -> None:
-        driver = self._start("run", *words, "--quiet")
-        self.tally.run_id = self._begun(driver)
+        self.tally.run_id = self._begun(self._start("run", *words, "--quiet"))
         while self.tally.run_id and time.monotonic() < deadline_s:
-            self._wait(driver, deadline_s)
+            self._wait(deadline_s)
             if self._answered() or len(self.tally.commands) > _COMMANDS_MAX:
                 return
-            driver = self._start("resume", self.tally.run_id, "--quiet")
+            self._start("resume", self.tally.run_id, "--quiet")
 
     def _begun(self, driver: Started) -> str:
         query = "SELECT run_id FROM runs WHERE workflow = ?"
@@ -391,10 +391,14 @@ class Run:
             time.sleep(_LOOK_S)
         return str(rows[0][0])
 
-    def _wait(self, driver: Started, deadline_s: float) -> None:
-        """Until it has ended, or stands still and another may take its place."""
-        while driver.poll() is None and time.monotonic() < deadline_s:
-            if self.injector.frozen_driver.is_set() and driver.pid == self.injector.driver:
+    def _wait(self, deadline_s: float) -> None:
+        """Until nobody drives the run, or who does stands still and another may take its place."""
+        while time.monotonic() < deadline_s:
+            living = [process.pid for process in self.started if process.poll() is None]
+            if not living:
+                return
+            if living == [self.injector.driver] and self.injector.frozen_driver.wait(_LOOK_S):
+                time.sleep(_AGAIN_S)
                 return
             time.sleep(_LOOK_S)
 

@@ -57,8 +57,9 @@ LEASE_S: Final = 3.0
 HEARTBEAT_S: Final = 0.6
 _LOOK_S: Final = 0.02
 _FREEZE_TRIES: Final = 100
-_FAULTS: Final = (1, 1, 2, 2, 3)
-_OFTEN: Final = (SHELL, "order", "order", GATE)
+_MORE: Final = (0, 0, 1, 1, 2)
+"""Faults beside the first."""
+_OFTEN: Final = (SHELL, GATE, "order", *NEVER)
 """Steps that are hit more often than others."""
 
 
@@ -82,6 +83,7 @@ class Harm(StrEnum):
     HANG = "hang"
 
 
+PROCESSES: Final = tuple(one for one in Victim if one not in (Victim.DRIVER_AND_GUARD, Victim.SHOP))
 SHARED: Final = (Victim.DRIVER, Victim.NODE, Victim.DRIVER_AND_GUARD)
 """Of a worker these are the same for all its runs."""
 
@@ -111,31 +113,41 @@ class Fault:
         return f"{self.harm} {self.victim}"
 
 
-def faults_of(seed: str) -> list[Fault]:
-    """One to three, in the order of their steps. At most one is aimed at a step that must not be repeated while it is
-    under way: each such hit may cost a question."""
+KINDS: Final = (
+    *((victim, harm) for victim in PROCESSES for harm in (Harm.KILL, Harm.FREEZE, Harm.LONG_FREEZE)),
+    (Victim.DRIVER_AND_GUARD, Harm.KILL),
+    (Victim.SHOP, Harm.RESTART),
+    (Victim.SHOP, Harm.HANG),
+)
+
+
+def faults_of(seed: str, number: int) -> list[Fault]:
+    """One to three, in the order of their steps. The kinds take turns by the number of the run, so that each comes, and at
+    most one is aimed at a step that must not be repeated while it is under way: each such hit may cost a question."""
     chance = random.Random(seed)
-    count = chance.choice(_FAULTS)
-    steps = sorted({chance.choice((*STEPS, *_OFTEN)) for _ in range(count)}, key=STEPS.index)
+    kinds = [KINDS[number % len(KINDS)], *chance.choices(KINDS, k=chance.choice(_MORE))]
+    places = sorted(((_step(chance, victim), victim, harm) for victim, harm in kinds), key=_place)
     faults = list[Fault]()
-    for step in steps:
+    for step, victim, harm in places:
         aimed = any(fault.step in NEVER and fault.moment != "finished" for fault in faults)
-        faults.append(_fault(chance, step, only_afterwards=aimed and step in NEVER))
+        faults.append(_fault(chance, step, victim, harm, only_afterwards=aimed and step in NEVER))
     return faults
 
 
-def _fault(chance: random.Random, step: str, *, only_afterwards: bool) -> Fault:
-    victims = [victim for victim in Victim if victim is not Victim.KEEPER]
-    victim = Victim.KEEPER if step == SHELL and chance.random() < 0.5 else chance.choice(victims)
-    harms = [Harm.KILL, Harm.KILL, Harm.FREEZE, Harm.LONG_FREEZE]
-    if victim is Victim.SHOP:
-        harms = [Harm.RESTART, Harm.HANG]
-    elif victim is Victim.DRIVER_AND_GUARD:
-        harms = [Harm.KILL]
-    harm = chance.choice(harms)
+def _step(chance: random.Random, victim: Victim) -> str:
+    return SHELL if victim is Victim.KEEPER else chance.choice((*STEPS, *_OFTEN))
+
+
+def _place(one: tuple[str, Victim, Harm]) -> int:
+    return STEPS.index(one[0])
+
+
+def _fault(chance: random.Random, step: str, victim: Victim, harm: Harm, *, only_afterwards: bool) -> Fault:
     moments = ["started", "launched", "finished", *(("arrived", "done") if step in REQUESTS else ())]
     if step == GATE:
         moments = ["waiting", "finished"]
+    elif victim is Victim.KEEPER:
+        moments = ["launched"]
     moment = "finished" if only_afterwards else chance.choice(moments)
     span = (1.2 * LEASE_S, 2.2 * LEASE_S) if harm is Harm.LONG_FREEZE else (0.2, 0.5 * LEASE_S)
     return Fault(
