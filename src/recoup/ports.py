@@ -554,6 +554,10 @@ class Hooks(Protocol):
         """How far the attempt is, in its own words, for people who watch."""
         ...
 
+    def session_known(self, session_id: str) -> None:
+        """The agent's session, for a later attempt that resumes it. Must hold no secret: it is recorded as it is."""
+        ...
+
 
 class Cases(Protocol):
     """Keeps what is needed to look into a failure later."""

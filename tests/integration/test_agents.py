@@ -535,6 +535,7 @@ class Watching:
     def __init__(self) -> None:
         self.stop = asyncio.Event()
         self.notes: list[str] = []
+        self.sessions: list[str] = []
 
     @property
     def lifeline(self) -> Watching:
@@ -552,12 +553,19 @@ class Watching:
     def progressed(self, progress: Progress) -> None:
         self.notes.append(progress.note.text)
 
+    def session_known(self, session_id: str) -> None:
+        self.sessions.append(session_id)
+
 
 async def test_people_see_what_the_agent_does_and_no_secrets(bench: Bench) -> None:
     secret = "hush" + secrets.token_hex(12)
     bench.house.redactor.register("TOKEN", secret)
+    thread, hidden = str(uuid4()), str(uuid4())
+    bench.house.redactor.register("HIDDEN", hidden)
     lines: list[dict[str, Any]] = [
-        {"type": "thread.started", "thread_id": str(uuid4())},
+        {"type": "thread.started", "thread_id": thread},
+        {"type": "thread.started", "thread_id": thread},
+        {"type": "thread.started", "thread_id": hidden},
         {
             "type": "item.started",
             "item": {"type": "command_execution", "command": "/bin/bash -lc 'pytest -q'"},
@@ -586,3 +594,4 @@ async def test_people_see_what_the_agent_does_and_no_secrets(bench: Bench) -> No
     assert hooks.notes[:2] == ["runs: pytest -q", "edits app.py"]
     assert hooks.notes[2].startswith("yyy") and secret[:4] not in hooks.notes[2]
     assert outcome.kind is None and outcome.stdout.text().endswith("Really.")
+    assert hooks.sessions == [thread]

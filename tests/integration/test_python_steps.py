@@ -65,6 +65,9 @@ class Onlooker:
     def progressed(self, progress: Progress) -> None:
         self.seen.append(progress)
 
+    def session_known(self, session_id: str) -> None:
+        pass
+
 
 class Stage:
     """A folder with a module of functions, and a runtime to perform them."""

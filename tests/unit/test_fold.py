@@ -239,6 +239,38 @@ def test_an_agents_session_ends_with_the_workspace_it_knows() -> None:
     assert state.steps[0].session_id is None
 
 
+SESSION = "5f0e5a3e-8f3f-4a39-9d4b-0d6f5a1c2b3d"
+
+
+def session_known(session_id: str = SESSION) -> ev.AgentSessionKnown:
+    return ev.AgentSessionKnown(**about(0, 1), session_id=session_id)
+
+
+def test_the_session_of_an_agent_whose_driver_was_lost_is_known() -> None:
+    state = tell(fresh(), start(0), session_known("6" + SESSION[1:]), session_known(), fail(0))
+    assert state.steps[0].session_id == SESSION
+
+
+def test_what_an_agent_reports_at_its_end_beats_the_session_that_it_named_before() -> None:
+    told = ev.AgentReport(cli="claude")
+    state = tell(fresh(), start(0), session_known(), structs.replace(fail(0), agent=told))
+    assert state.steps[0].session_id is None
+
+
+def test_the_session_of_an_attempt_that_passed_is_not_resumed() -> None:
+    assert tell(fresh(), start(0), session_known(), finish(0)).steps[0].session_id is None
+
+
+def test_the_session_of_an_open_attempt_ends_with_the_workspace_it_knows() -> None:
+    restored = ev.CheckpointRestored(step_index=None, tree="t", workspace=2, reason="gone back")
+    assert tell(fresh(), start(0), session_known(), restored, fail(0)).steps[0].session_id is None
+
+
+def test_no_session_is_named_without_an_attempt() -> None:
+    with pytest.raises(AssertionError, match="without a start"):
+        tell(fresh(), session_known())
+
+
 def test_steps_that_get_a_lost_page_back_stay_good_and_are_performed_again() -> None:
     state = tell(fresh(), start(0), finish(0), start(1), finish(1))
     for record in state.steps[:2]:

@@ -62,6 +62,7 @@ PAYLOADS: list[ev.Payload] = [
         **STEP, verdict="passed", duration_ms=1, outputs={"o": {SECRET: [SECRET, 1]}}, checkpoint=TREE
     ),
     ev.AttemptLaunched(**STEP, keeper=ProcessIdentity("host", "boot", 1, 2)),
+    ev.AgentSessionKnown(**STEP, session_id=f"{TREE[:8]}-0000"),
     ev.ControlHandled(
         command_id="c", action="cancel", outcome="accepted", reason=SECRET, actor="me", epoch=1
     ),

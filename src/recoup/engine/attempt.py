@@ -20,14 +20,21 @@ from recoup.engine.papers import retry_context
 from recoup.engine.recorder import Recorder
 from recoup.engine.run_page import RunPage
 from recoup.engine.world import Job, World
-from recoup.errors import CheckpointBroken, WorkspaceRuined
-from recoup.model.events import AgentReport, AttemptLaunched, CheckResult, HandlerResult
+from recoup.errors import CheckpointBroken, RecoupError, WorkspaceRuined
+from recoup.model.events import (
+    AgentReport,
+    AgentSessionKnown,
+    AttemptLaunched,
+    CheckResult,
+    HandlerResult,
+)
 from recoup.model.failure import Failure, FailureKind
 from recoup.model.ids import ProcessIdentity
 from recoup.model.outcome import Collected, Order, Outcome, Progress, Scene, Seen
 from recoup.model.plan import (
     WORLD_CHECKS,
     AgentAction,
+    AgentSession,
     Check,
     DiffCheck,
     ExitCheck,
@@ -50,6 +57,8 @@ _NEEDS_ROOM = frozenset(
     {FailureKind.EXIT_NONZERO, FailureKind.SIGNALLED, FailureKind.EXCEPTION, FailureKind.AGENT_ERROR}
 )
 """How a command fails that could not write what it had to."""
+SESSIONS_MAX = 8
+"""Number of sessions of one attempt that are recorded: an agent may open another one while it works."""
 TROUBLES_MAX = 3
 """Number of interruptions by trouble of the machine, without a step that passed between them, that cost a run nothing.
 After that it pays for them like for other failures: it may itself be what fills the disk."""
@@ -121,6 +130,9 @@ class StepHooks(msgspec.Struct):
     ledger: Ledger
     once: bool
     """The step must not be repeated."""
+    resumes: bool = False
+    """A later attempt resumes the session of the agent."""
+    recordings: list[asyncio.Task[bool]] = []
 
     async def launched(self, keeper: ProcessIdentity) -> None:
         await self.recorder.record(
@@ -135,6 +147,20 @@ class StepHooks(msgspec.Struct):
 
     def progressed(self, progress: Progress) -> None:
         self.job.watcher.progressed(self.index, progress)
+
+    def session_known(self, session_id: str) -> None:
+        if not self.resumes or len(self.recordings) >= SESSIONS_MAX:
+            return
+        known = AgentSessionKnown(
+            step_id=self.step_id, step_index=self.index, attempt=self.attempt, session_id=session_id
+        )
+        self.recordings.append(asyncio.create_task(self.recorder.record(known)))
+
+    async def recorded(self) -> None:
+        """Returns when nothing is being recorded any more. What could not be costs a session, not the attempt."""
+        for result in await asyncio.gather(*self.recordings, return_exceptions=True):
+            if isinstance(result, BaseException) and not isinstance(result, RecoupError):
+                raise result
 
 
 class Attempts:
@@ -179,11 +205,19 @@ class Attempts:
         if step.repeat is Repeat.NEVER and not self._launches(step):
             await self._world.ledger.witness()
         self.page.begin(arguments.action)
-        performed = await self._world.runtimes[kind_of(step.action)].perform(order, self._hooks(record))
+        performed = await self._performed(order, self._hooks(record))
         outcome = self.browsing.explained(step, performed)
         if outcome.interrupted:
             return Interrupted()
         return await self.conclude(step, record, outcome, _scene(place, env, outcome))
+
+    async def _performed(self, order: Order, hooks: StepHooks) -> Outcome:
+        action = order.action
+        hooks.resumes = isinstance(action, AgentAction) and action.resume is AgentSession.SESSION
+        try:
+            return await self._world.runtimes[kind_of(action)].perform(order, hooks)
+        finally:
+            await hooks.recorded()
 
     async def rescue(
         self, step: Step, record: StepRecord, arguments: Arguments, policy: Policy

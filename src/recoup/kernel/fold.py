@@ -172,6 +172,8 @@ def _restore(state: RunState, payload: ev.CheckpointRestored) -> None:
     state.handed_over = None  # nobody had this one
     for step in state.steps[state.prefix_length :]:
         step.session_id = None  # what an agent's session knows is about another workspace
+        if step.open is not None:
+            step.open.session_id = None
 
 
 def _to_rebuild(state: RunState) -> list[int]:
@@ -244,6 +246,9 @@ def _advance_step(state: RunState, step: StepRecord, payload: ev.StepPayload, at
         case ev.AttemptLaunched():
             assert step.open is not None, f"step {step.step_id}: launched without a start"
             step.open.keeper = payload.keeper
+        case ev.AgentSessionKnown():
+            assert step.open is not None, f"step {step.step_id}: an agent's session without a start"
+            step.open.session_id = payload.session_id
         case ev.AttemptFinished():
             _finish(state, step, payload)
         case ev.AttemptFailed():
@@ -348,6 +353,8 @@ def _fail(state: RunState, step: StepRecord, payload: ev.AttemptFailed) -> None:
             step.prechecks = None  # they were asked too long ago, or not to the end
         return
     phase = step.open.phase if step.open is not None else payload.phase
+    if step.open is not None and step.open.session_id is not None:
+        step.session_id = step.open.session_id  # all that is known of an agent whose driver was lost
     _spend(step, payload.attempt, counts=not payload.spared)
     if payload.agent is not None:
         step.last_command, step.session_id = payload.agent.last_command, payload.agent.session_id

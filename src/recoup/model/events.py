@@ -296,6 +296,14 @@ class AttemptLaunched(StepPayload, frozen=True, kw_only=True):
     keeper: ProcessIdentity
 
 
+class AgentSessionKnown(StepPayload, frozen=True, kw_only=True):
+    """An agent whose session a later attempt may resume has named it. Recorded at once: a driver that is lost reports
+    nothing about its attempt."""
+
+    TYPE: ClassVar[str] = "task.step.agent.session"
+    session_id: Ident
+
+
 class AgentReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """What a coding agent said about its own work."""
 
@@ -1130,6 +1138,7 @@ PAYLOADS: dict[str, type[Payload]] = {
         Escalated,
         AttemptStarted,
         AttemptLaunched,
+        AgentSessionKnown,
         AttemptFinished,
         AttemptFailed,
         StepInvalidated,

@@ -67,6 +67,8 @@ class OpenAttempt(msgspec.Struct):
     keeper: ProcessIdentity | None = None
     phase: str = "main"
     """main | rebuild | rescue | always."""
+    session_id: str | None = None
+    """The agent's session, as far as it is known before the attempt has ended."""
 
     @property
     def launched(self) -> bool:

@@ -82,6 +82,9 @@ class SuiteHooks:
     def progressed(self, progress: Progress) -> None:
         del progress
 
+    def session_known(self, session_id: str) -> None:
+        del session_id
+
 
 @dataclass
 class Stage:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from msgspec.structs import replace
@@ -13,7 +12,7 @@ from recoup.model.failure import FailureKind
 from recoup.model.outcome import Captured, Outcome
 from recoup.runtimes.agent.dialect import Call, Dialect
 from recoup.runtimes.agent.listener import Listener
-from recoup.runtimes.agent.story import Story, Trouble
+from recoup.runtimes.agent.story import Trouble
 from recoup.runtimes.agent.trouble import SESSION_NOT_FOUND, deciding, fact_in, is_outage, kind_of_trouble
 
 LAST_COMMAND_CHARS_MAX: Final = 2_000
@@ -30,7 +29,7 @@ def concluded(outcome: Outcome, listener: Listener, cli: str, call: Call) -> Out
         return replace(outcome, detail=_how_to_start(outcome.detail, listener.dialect, call))
     story = listener.story
     trouble = _trouble(outcome, listener, call)
-    told = replace(outcome, agent=_report(story, cli, trouble, listener.redacted))
+    told = replace(outcome, agent=_report(listener, cli, trouble))
     if story.events:
         told = replace(told, stdout=_captured(story.message))
     if outcome.interrupted:
@@ -117,14 +116,14 @@ def _how_to_start(detail: str, dialect: Dialect | None, call: Call) -> str:
     return detail
 
 
-def _report(story: Story, cli: str, trouble: Trouble | None, redacted: Callable[[str], str]) -> AgentReport:
+def _report(listener: Listener, cli: str, trouble: Trouble | None) -> AgentReport:
     """Redacted first and cut then. Names stay as they are, so none may hold a secret; a session that is gone is not
     gone on with."""
+    story, redacted = listener.story, listener.redacted
     lost = trouble is not None and trouble.fact == SESSION_NOT_FOUND
-    known = story.session_id and redacted(story.session_id) == story.session_id
     return AgentReport(
         cli=cli if redacted(cli) == cli else "agent",
-        session_id=story.session_id if known and not lost else None,
+        session_id=None if lost else listener.nameable_session,
         turns=story.turns,
         cost_usd=story.cost_usd,
         last_command=redacted(story.last_command)[:LAST_COMMAND_CHARS_MAX],

@@ -46,6 +46,8 @@ class Listener:
         self._asides = Lines(_ASIDE_BYTES)
         self._strangers: set[bytes] = set()
         self._redact: Callable[[str], Redacted] | None = None
+        self._session_id: str | None = None
+        """The one that the engine was told last."""
 
     def open(self, log: StepLog) -> OutputSink:
         self._redact = log.redacted
@@ -67,6 +69,12 @@ class Listener:
 
     def redacted(self, text: str) -> str:
         return self._redact(text).text if self._redact else ""
+
+    @property
+    def nameable_session(self) -> str | None:
+        """The agent's session. Ids are recorded as they are, so one that holds a secret counts as unknown."""
+        session_id = self.story.session_id
+        return session_id if session_id is not None and self.redacted(session_id) == session_id else None
 
     def _heed_aside(self, chunk: bytes) -> None:
         """Never progress: only why there is none."""
@@ -96,12 +104,19 @@ class Listener:
 
     def _event(self, event: Event, line: bytes, dialect: Dialect) -> bool:
         heard = dialect.hear(event, self.story)
+        self._tell_session()
         if heard is None:
             return self._is_news(line)
         self.story.events += 1
         if heard.note:
             self._show(heard.note)
         return heard.progress
+
+    def _tell_session(self) -> None:
+        session_id = self.nameable_session
+        if session_id is not None and session_id != self._session_id:
+            self._session_id = session_id
+            self._hooks.session_known(session_id)
 
     def _is_news(self, line: bytes) -> bool:
         shape = _VOLATILE.sub(b"", line[:_STRANGER_BYTES])
