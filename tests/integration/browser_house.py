@@ -47,6 +47,7 @@ needs_browser = pytest.mark.skipif(
     reason="there is no Chromium: recoup browser install",
 )
 _numbers = itertools.count(1)
+_OF_THE_ORDER = ("regions", "secret_values", "env", "has_own_timeout")
 
 
 class TestHooks(SuiteHooks):
@@ -120,7 +121,7 @@ class BrowserHouse:
     async def do(self, verb: str, target: Target | None = None, *, attempt: int = 1, **how: Any) -> Outcome:
         policy = how.pop("policy", POLICY)
         looking = how.pop("looking", Looking(floors=FLOORS))
-        order_more = {name: how.pop(name) for name in ("regions", "secret_values", "env") if name in how}
+        order_more = {name: how.pop(name) for name in _OF_THE_ORDER if name in how}
         order = Order(
             run_id=self.run_id,
             step_id="step",

@@ -19,6 +19,7 @@ from recoup.model.plan import (
     BrowserAction,
     BrowserVerb,
     Handler,
+    Limits,
     PageTextCheck,
     Repeat,
     RunAction,
@@ -148,6 +149,15 @@ async def test_each_attempt_is_more_tolerant_and_waits_longer_healed_or_not(hous
     assert [one.resolution.healing_attempt for one in failed] == [0, 1]
     await house.run(PLAN, "run-2")
     assert browser(house).looked[-3].level == 0, "the next run begins strict again"
+
+
+async def test_an_attempt_knows_how_tolerant_later_ones_may_be(house: House) -> None:
+    await house.run(PLAN)
+    once = msgspec.structs.replace(CLICK, limits=Limits(max_attempts=1))
+    await house.run(plan_of(GO, once), "run-2")
+    strict = msgspec.structs.replace(CLICK, heal=Heal(max_level=1))
+    await house.run(plan_of(GO, strict), "run-3")
+    assert [looking.level_max for looking in browser(house).looked] == [2, 2, 0, 1]
 
 
 async def test_how_long_a_slow_target_takes_is_kept_and_waited_for_the_next_time(house: House) -> None:

@@ -182,7 +182,7 @@ async def test_a_page_that_nobody_knows_is_low_confidence(house: House) -> None:
     browser(house).site.pages[HOME] = ScriptedPage("Sign in", (TOTAL, *sign_in))
     state = await house.run(PLAN, "run-2")
     assert state.steps[2].failure_kind is FailureKind.LOW_CONFIDENCE
-    assert "no screen that is known is like this one" in await words(house)
+    assert "the page is unlike every known page" in await words(house)
 
 
 async def test_nothing_is_learned_of_screens_where_learning_is_off(house: House) -> None:

@@ -219,6 +219,27 @@ def test_a_target_that_is_gone_is_not_replaced(cli: Cli, site: Site) -> None:
     assert cli.ledger()["frontier"]["stepId"] == "approve"
 
 
+def test_a_timeout_of_a_step_is_how_long_its_target_is_waited_for(cli: Cli, site: Site) -> None:
+    """Longer than the policy lets others wait; and one that never comes is told as missing, not as a timeout."""
+    late = "setTimeout(() => { place.innerHTML = '<button>Report ready</button>' }, 2500)"
+    site.show("/late", f"{HEAD}<div id=place></div><script>{late}</script>")
+    plan = f"""
+    version: 1
+    name: late
+    defaults: {{max_attempts: 1}}
+    steps:
+      - browser: {{goto: "{site.url}/late"}}
+      - {{id: ready, browser: {{click: Report ready}}, timeout: 1m}}
+      - {{id: never, browser: {{click: Never ready}}, timeout: 2s}}
+    """
+    result = cli("run", cli.plan(plan), "--json")
+    (failed,) = result.payloads("task.step.attempt.failed")
+    assert (failed["stepId"], failed["facts"]["kind"]) == ("never", "target_not_found"), told(result)
+    assert "text 'Never ready': no element matches the target (waited " in failed["summary"]
+    assert failed["evidence"]
+    assert loads(site, "/late") == 1
+
+
 def three_steps(url: str, name: str) -> str:
     return f"""
     version: 1

@@ -193,6 +193,7 @@ class Attempts:
             cwd=place.cwd,
             env=env,
             policy=policy,
+            has_own_timeout=step.limits.timeout_s is not None,
             objective=self._job.plan.objective,
             title=step.title,
             retry_context=self._retry_context(step, record, place.attempt),

@@ -80,6 +80,7 @@ class Browsing:
         limit = too_many_heals(state.heals, known.heals_within_a_day(now), policy)
         return Looking(
             level=level(step, self._job.plan, record.attempts_in_delivery, mode, policy),
+            level_max=level(step, self._job.plan, policy.step_max_attempts - 1, mode, policy),
             heal=HealMode.REPORT if limit and wanted is HealMode.APPLY else wanted,
             floors=floors(mode, policy),
             needs_proof=needs_proof(step, mode),

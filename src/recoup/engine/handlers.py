@@ -100,6 +100,7 @@ class Handlers:
             cwd=place.cwd,
             env=env,
             policy=policy,
+            has_own_timeout=handler.timeout_s is not None,
             objective=self._job.plan.objective,
             title=handler.title or place.step.title,
             looking=exactly(arguments.action, policy),

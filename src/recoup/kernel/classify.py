@@ -322,7 +322,7 @@ _HEADLINES = {
     FailureKind.INVALID_INPUT: "an input is not valid",
     FailureKind.WORKSPACE_BROKEN: "the workspace is broken",
     FailureKind.TARGET_NOT_FOUND: "the target was not found",
-    FailureKind.LOW_CONFIDENCE: "no match was certain enough",
+    FailureKind.LOW_CONFIDENCE: "no match above the confidence floor",
     FailureKind.RUNTIME_DRIFT: "the world is not as the step expects it",
     FailureKind.TARGET_BLOCKED: "the target was found but could not be acted on",
     FailureKind.BROWSER_CRASHED: "the browser or its page was lost",

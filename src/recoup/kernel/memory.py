@@ -130,6 +130,8 @@ def rollback(
 
 SAME_SCREEN = 0.9
 """From here on a screen is as it was learned; below, it is learned again, so that slow change is followed."""
+SCREEN_NEAR = 0.1
+"""From here on the nearest screen is worth a word."""
 _UNFOUND = (FailureKind.TARGET_NOT_FOUND, FailureKind.LOW_CONFIDENCE)
 
 
@@ -148,10 +150,9 @@ def by_its_screen(
     if found.runtime_drift and not found.low_confidence:
         return FailureKind.RUNTIME_DRIFT, f"{detail}; {', '.join(found.drift)}"
     if found.low_confidence:
-        unknown = (
-            f"no screen that is known is like this one (nearest: {found.screen_id}, {found.confidence:.0%})"
-        )
-        return FailureKind.LOW_CONFIDENCE, f"{detail}; {unknown}"
+        near = found.confidence >= SCREEN_NEAR
+        nearest = f" (nearest: that of step {found.screen_id}, {found.confidence:.0%} alike)" if near else ""
+        return FailureKind.LOW_CONFIDENCE, f"{detail}; the page is unlike every known page{nearest}"
     if found.screen_id != step_id:
         return kind, f"{detail}; this looks like the screen of {found.screen_id}"
     return kind, detail

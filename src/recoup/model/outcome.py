@@ -48,6 +48,8 @@ class Looking(msgspec.Struct, frozen=True, kw_only=True):
 
     level: int = 0
     """Of tolerance: which elements are considered."""
+    level_max: int = 0
+    """The level that later attempts of this delivery may reach."""
     heal: HealMode = HealMode.APPLY
     floors: Floors
     needs_proof: bool = False
@@ -117,6 +119,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str
     env: dict[str, str]
     policy: Policy
+    has_own_timeout: bool = False
+    """The plan gives this very step, or handler, a timeout; the policy holds it."""
     objective: str = ""
     title: str = ""
     retry_context: dict[str, Any] | None = None

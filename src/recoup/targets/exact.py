@@ -140,7 +140,7 @@ _BESIDE: Final = {
 
 def _reason(fitting: Sequence[int]) -> str:
     if not fitting:
-        return "no element of the page is what the target says"
+        return "no element matches the target"
     if len(fitting) > 1:
         return f"{len(fitting)} elements are what the target says: say which (near, inside, nth)"
     return ""

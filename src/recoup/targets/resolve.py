@@ -167,7 +167,9 @@ def _by_alias(question: Question, found: Found) -> Resolution:
     fitting = find(loose, page, question.css_matches).indices
     alike = [index for index in fitting if kind_of(page.elements[index]) in roles]
     used = tuple(sorted({kind_of(page.elements[index]) for index in alike}))
-    if len(alike) != 1:
+    if not alike:
+        return question.answer(None, reason=found.reason)
+    if len(alike) > 1:
         why = f"{found.reason}; {len(alike)} have the name {plain(name)!r} and a role that does the same"
         return question.answer(None, reason=why, considered=len(alike), role_aliases_used=used)
     score = question.score(alike[0], ALIAS_CONFIDENCE)

@@ -3,8 +3,10 @@ then acted on."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+import itertools
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -17,6 +19,7 @@ from recoup.model.plan import BrowserAction
 from recoup.model.target import Element, Floors, HealMode, Resolution, Target, target_words
 from recoup.ports import Lifeline
 from recoup.runtimes.browser.limits import BrowserLimits
+from recoup.runtimes.browser.patience import Patience, Visit, patience
 from recoup.runtimes.browser.pictures import Pictures
 from recoup.runtimes.browser.seeking import Found, Seeker
 from recoup.runtimes.browser.session import Session
@@ -46,6 +49,15 @@ class Attempt:
     limits: BrowserLimits
     lifeline: Lifeline
     boot_s: Callable[[], float]
+    began_s: float = field(default_factory=time.monotonic)
+    visit: Visit = field(default_factory=Visit)
+    """The attempts of this action on the document that is open, with this one."""
+    is_second_look: bool = False
+    """The attempt before has looked for the target in the same document, and did not find it or not ready."""
+    waits: bool = False
+    """Nothing is done but to wait until the target is ready."""
+    trouble: Trouble | None = None
+    """Why it has failed, from the moment on when that is known."""
     resolution: Resolution | None = None
     observed: Element | None = None
     took_s: float | None = None
@@ -60,11 +72,36 @@ class Attempt:
     """It has come back: it was done."""
 
     async def find(self) -> Found:
-        found = await self.seeker.find(self.target, self.looking, self.order.policy)
+        found = await self.seeker.find(self.target, self.looking, self.order.policy, self.patience())
         self.resolution, self.observed = found.resolution, found.element
-        if self.took_s is None:
+        if (
+            not self.visit.was_there
+        ):  # otherwise an earlier attempt has found it, and only could not act on it
             self.took_s, self.waited = found.took_s, found.waited
+        self.visit.was_there = True
         return found
+
+    def patience(self) -> Patience:
+        """How long the target is waited for, from when it was first looked for in this document."""
+        visit = self.visit
+        if visit.since_s is None:
+            visit.since_s = time.monotonic()
+        return patience(
+            self.order.policy,
+            began_s=self.began_s,
+            since_s=visit.since_s,
+            is_second_look=self.is_second_look,
+            has_own_timeout=self.order.has_own_timeout,
+        )
+
+    @contextmanager
+    def waiting(self, least_s: float) -> Iterator[float]:
+        """While something about the target is waited for: so long, or as long as for the target itself."""
+        self.waits = True
+        try:
+            yield self.patience().at_least_s(time.monotonic(), least_s)
+        finally:
+            self.waits = False
 
     @property
     def looking(self) -> Looking:
@@ -131,11 +168,14 @@ async def acted_on(
 ) -> Found:
     """Resolve, get ready, look again, act: the page may change between any two of them."""
     doing = f"{attempt.action.verb} {target_words(attempt.target)}"
-    for _ in range(attempt.limits.finds_max):
+    for finds in itertools.count(1):
+        if finds > attempt.limits.finds_max and time.monotonic() >= attempt.patience().until_s:
+            break
         found = await attempt.find()
         try:
             await _show_heal(attempt, found)
-            await ready(found.node, 1000 * attempt.limits.ready_s)
+            with attempt.waiting(attempt.limits.ready_s) as most_s:
+                await ready(found.node, 1000 * most_s)
             if await found.is_still_it():
                 await attempt.touch(lambda ms, node=found.node: act(node, ms), doing)  # type: ignore[misc]
                 return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -59,13 +60,13 @@ async def tab(attempt: Attempt) -> None:
 
 async def _tab_in_time(attempt: Attempt, which: str) -> Page | None:
     """A tab that a click opens may take its time, as a target may."""
-    look_s = attempt.limits.look_s
-    for _ in range(max(1, int(attempt.order.policy.page_target_s / look_s))):
-        page = _tab_named(attempt.session, which)
-        if page is not None:
-            return page
-        await asyncio.sleep(look_s)
-    return None
+    with attempt.waiting(attempt.order.policy.page_target_s) as most_s:
+        end_s = time.monotonic() + most_s
+        while True:
+            page = _tab_named(attempt.session, which)
+            if page is not None or time.monotonic() >= end_s:
+                return page
+            await asyncio.sleep(attempt.limits.look_s)
 
 
 def _tab_named(session: Session, which: str) -> Page | None:

@@ -36,8 +36,9 @@ async def wait(attempt: Attempt) -> None:
     if action.target is None:
         await asyncio.sleep(action.seconds or 0)
         return
-    limit_s = action.seconds or attempt.order.policy.step_timeout_seconds
-    end_s = time.monotonic() + limit_s
+    now_s = time.monotonic()
+    limit_s = action.seconds or attempt.patience().end_s - now_s
+    end_s = now_s + limit_s
     while True:
         page = await attempt.session.current()
         visible = [one for one in await attempt.seeker.matches(page, action.target) if one.visible]
@@ -46,7 +47,8 @@ async def wait(attempt: Attempt) -> None:
             return
         if time.monotonic() >= end_s:
             how = "is still to be seen" if action.hidden else "is not to be seen"
-            words = f"{target_words(action.target)} {how} after {limit_s:g} s"
+            words = f"{target_words(action.target)} {how} after {round(limit_s, 1):g} s"
+            attempt.visit.is_used_up = True
             raise Trouble(FailureKind.TARGET_NOT_FOUND, words)
         await asyncio.sleep(attempt.limits.look_s)
 

@@ -29,6 +29,7 @@ from recoup.runtimes.browser.going import load
 from recoup.runtimes.browser.guarding import MakeGuard
 from recoup.runtimes.browser.limits import BrowserLimits
 from recoup.runtimes.browser.matching import Resolver, Sketch
+from recoup.runtimes.browser.patience import Visit
 from recoup.runtimes.browser.pictures import Pictures
 from recoup.runtimes.browser.reading import read
 from recoup.runtimes.browser.seeking import Seeker, compared_with
@@ -52,6 +53,7 @@ _REPEATABLE: Final = LEAVES_ALONE | {BrowserVerb.GOTO, BrowserVerb.TAB, BrowserV
 """Verbs of which it does no harm not to know whether they were done."""
 _IDLE_LOOK_S: Final = 0.25
 _TROUBLE_OF_SERVER: Final = frozenset({429, *range(500, 600)})
+_OF_A_FAILURE: Final = ("failure.jpg", "elements.json", "trace.zip")
 
 
 class BrowserRuntime:
@@ -155,7 +157,11 @@ class BrowserRuntime:
     async def _out_of_time(self, attempt: Attempt, trace: Trace, *, is_idle: bool) -> Outcome:
         policy = attempt.order.policy
         idle_s = time.monotonic() - attempt.session.traffic.last_s
-        if is_idle:
+        attempt.visit.is_used_up = True
+        known = attempt.trouble or attempt.seeker.missing
+        if known is not None:  # it has failed, and only looking closer or telling of it took too long
+            trouble = known
+        elif is_idle:
             limit_s, kind = policy.step_idle_timeout_seconds, FailureKind.IDLE_TIMEOUT
             trouble = Trouble(kind, f"nothing came over the network for {limit_s:g} s")
         else:
@@ -172,6 +178,7 @@ class BrowserRuntime:
             await self._prepare(attempt)
             await self._picture_regions(attempt)
             await perform(attempt)
+            attempt.visit.performed()
             page = await session.current()
             if attempt.action.verb not in LEAVES_ALONE:
                 await settle(page, session.traffic, attempt.order.policy, self._limits.after_s)
@@ -188,8 +195,8 @@ class BrowserRuntime:
         return Outcome(exit_code=0, outputs=attempt.outputs, seen=seen)
 
     async def _prepare(self, attempt: Attempt) -> None:
-        """A page to begin with: after a loss or on a later attempt the last known one, loaded anew, unless that would
-        lose what earlier steps have done in it."""
+        """A page to begin with: the one that is there as long as it is good, otherwise the last known one, loaded anew,
+        unless that would lose what earlier steps have done in it."""
         session, past, verb = attempt.session, attempt.session.past, attempt.action.verb
         page = await session.current()
         lost = session.crashed or session.tainted or (past.url is not None and page.url == "about:blank")
@@ -204,9 +211,20 @@ class BrowserRuntime:
         if lost and past.touched:
             words = "the page was lost, and with it what had been done in it since it was loaded"
             raise Trouble(FailureKind.RUNTIME_DRIFT, words)
-        if lost or (attempt.order.attempt > 1 and not past.touched):
+        if lost or (not past.touched and await self._is_worn(attempt)):
             attempt.must_hold_lease("loading the page again")
             await load(page, past.url, attempt.order.policy.step_timeout_seconds)
+            session.visit = Visit()
+        _enter(attempt)
+
+    async def _is_worn(self, attempt: Attempt) -> bool:
+        """Whether a later attempt had better load the page again than go on with it."""
+        session, order = attempt.session, attempt.order
+        if order.attempt == 1:
+            return False
+        if session.visit.is_of(order.step_id, attempt.action) and not session.visit.is_worth_another:
+            return True
+        return await session.shows_error()
 
     async def _picture_regions(self, attempt: Attempt) -> None:
         for check in attempt.order.regions:
@@ -237,6 +255,8 @@ class BrowserRuntime:
 
     async def _failed(self, attempt: Attempt, trouble: Trouble, trace: Trace) -> Outcome:
         session = attempt.session
+        attempt.trouble, attempt.visit.failed_by = trouble, trouble.kind
+        attempt.visit.is_used_up |= attempt.patience().is_used_up(time.monotonic())
         attempt.resolution = trouble.resolution or attempt.resolution
         session.crashed |= trouble.kind in (FailureKind.BROWSER_CRASHED, FailureKind.CONNECTION_LOST)
         answers = await session.answers()
@@ -263,6 +283,7 @@ class BrowserRuntime:
     async def _gather(self, attempt: Attempt, trace: Trace) -> None:
         """Evidence of a failure, as much as can be had from a page that may be in any state."""
         session = attempt.session
+        attempt.artifacts = [one for one in attempt.artifacts if one.name not in _OF_A_FAILURE]
         if session.page is not None and session.usable:
             with suppress(Error, TimeoutError):
                 async with asyncio.timeout(self._limits.picture_s):
@@ -460,12 +481,13 @@ class BrowserRuntime:
 
 
 async def _idle(attempt: Attempt, limit_s: float) -> None:
-    """Returns when nothing has come or gone for so long; never while a step is about waiting."""
-    began_s = time.monotonic()
+    """Returns when nothing has come or gone for so long; the time that is spent waiting for a target does not count."""
+    since_s = time.monotonic()
     while True:
         await asyncio.sleep(min(_IDLE_LOOK_S, limit_s))
-        quiet_s = time.monotonic() - max(began_s, attempt.session.traffic.last_s)
-        if quiet_s >= limit_s and attempt.action.verb is not BrowserVerb.WAIT:
+        if attempt.action.verb is BrowserVerb.WAIT or attempt.waits or attempt.seeker.missing is not None:
+            since_s = time.monotonic()
+        if time.monotonic() - max(since_s, attempt.session.traffic.last_s) >= limit_s:
             return
 
 
@@ -477,6 +499,16 @@ def _told(attempt: Attempt) -> dict[str, Any]:
         "waited": attempt.waited,
         "rewritten": attempt.rewritten,
     }
+
+
+def _enter(attempt: Attempt) -> None:
+    """One more attempt of this action on the document that is open."""
+    session, step_id = attempt.session, attempt.order.step_id
+    if not session.visit.is_of(step_id, attempt.action):
+        session.visit = Visit(step_id, attempt.action)
+    visit = attempt.visit = session.visit
+    attempt.is_second_look = visit.was_late
+    visit.attempts, visit.failed_by = visit.attempts + 1, None
 
 
 def _before(attempt: Attempt) -> Element | None:

@@ -16,12 +16,15 @@ from recoup.model.target import Box, Element, HealMode, Resolution, Target, elem
 from recoup.runtimes.browser.collector import Collection, collect, is_same, recollect
 from recoup.runtimes.browser.limits import BrowserLimits
 from recoup.runtimes.browser.matching import Resolver
+from recoup.runtimes.browser.patience import Patience
 from recoup.runtimes.browser.session import Session
 from recoup.runtimes.browser.settling import settle
 from recoup.runtimes.browser.trouble import NO_ANSWER, Trouble, first_line, is_changed_page
 
 _LIKELY = 0.5
-"""From here on the best candidate is worth a word: not missing, but not certain."""
+"""From here on the best candidate is not missing, but not certain."""
+_NEAR = 0.1
+"""From here on it is worth a word."""
 
 
 @dataclass
@@ -59,31 +62,56 @@ class Seeker:
         self._limits = limits
         self.last: Collection | None = None
         """What the page showed when it was last looked at."""
+        self._look: Look | None = None
+        self.missing: Trouble | None = None
+        """While a target is looked for: what is to be told if its time ends now."""
 
-    async def find(self, target: Target, looking: Looking, policy: Policy) -> Found:
+    async def find(
+        self, target: Target, looking: Looking, policy: Policy, patience: Patience | None = None
+    ) -> Found:
         """The element, or Trouble: not there, or none that is certain enough."""
+        patience = patience or Patience(since_s=time.monotonic(), rest_s=policy.page_target_s)
         target = compared_with(target, looking)
-        began_s, settled_s, waited = time.monotonic(), None, False
+        settled_s, waited = None, patience.is_second_look
+        self.missing = not_found(target, None, looking, patience)
         while True:
             page = await self._session.current()
             now_s = time.monotonic()
             rested_s = now_s - settled_s if settled_s is not None else -1
-            is_due = now_s - began_s >= looking.wait_s
+            is_due = now_s - patience.since_s >= looking.wait_s
             rested = rested_s >= policy.page_heal_s
             resolution, found = await self._try(page, target, looking, rested and is_due)
             if found is not None:
-                found.took_s = time.monotonic() - began_s
+                self.missing = None
+                found.took_s = time.monotonic() - patience.since_s
                 found.waited = waited and not found.resolution.healed
                 return found
-            given_up = rested_s >= policy.page_target_s
-            if given_up and is_due:
-                raise not_found(target, resolution, looking)
+            self.missing = not_found(target, resolution, looking, patience)
+            given_up = rested_s >= patience.rest_s
+            is_over = given_up and is_due and not self._is_awaited(target, looking, patience, now_s)
+            if is_over or now_s >= patience.end_s:
+                trouble, self.missing = self.missing, None
+                raise trouble
             waited |= given_up or (rested and _would_be_taken(resolution, looking))
             if settled_s is None:
-                await settle(page, self._session.traffic, policy, self._limits.settle_s)
+                most_s = min(self._limits.settle_s, patience.end_s - now_s)
+                await settle(page, self._session.traffic, policy, most_s)
                 settled_s = time.monotonic()
             else:
                 await asyncio.sleep(self._limits.look_s)
+
+    def _is_awaited(self, target: Target, looking: Looking, patience: Patience, now_s: float) -> bool:
+        """There is time left, and waiting is what may help: nothing on the page is what is written, and no later
+        attempt would take something else that is there."""
+        if now_s >= patience.until_s or self._look is None:
+            return now_s < patience.until_s
+        elements, css_matches = self._look.collection.elements, self._look.css_matches
+        if self._resolver.matches(target, elements, css_matches):
+            return False
+        looser = msgspec.structs.replace(looking, level=looking.level_max)
+        if looser.level <= looking.level:
+            return True
+        return not _would_be_taken(self._resolver.resolve(target, elements, looser, css_matches), looser)
 
     async def matches(self, page: Page, target: Target) -> list[Element]:
         """All that are exactly as the target is written."""
@@ -129,7 +157,7 @@ class Seeker:
     async def _try(
         self, page: Page, target: Target, looking: Looking, may_heal: bool
     ) -> tuple[Resolution | None, Found | None]:
-        look = await self.look(page, target)
+        look = self._look = await self.look(page, target)
         if look is None:
             return None, None
         seen = look.collection
@@ -184,25 +212,41 @@ def refusal(looking: Looking) -> str:
     return looking.limit or "heals are only reported" if looking.heal is HealMode.REPORT else ""
 
 
-def not_found(target: Target, resolution: Resolution | None, looking: Looking) -> Trouble:
-    """Why nothing was taken."""
-    words = target_words(target)
+def not_found(target: Target, resolution: Resolution | None, looking: Looking, patience: Patience) -> Trouble:
+    """Why nothing was taken: what was looked for, for how long, and what is nearest."""
+    words, waited = target_words(target), _waited(patience)
     if resolution is None:
-        return Trouble(FailureKind.TARGET_NOT_FOUND, f"{words}: the page, or its frame, did not become ready")
+        detail = f"{words}: the page, or its frame, did not become ready{waited}"
+        return Trouble(FailureKind.TARGET_NOT_FOUND, detail)
     if resolution.chosen is not None and resolution.healed:
-        return _refused_heal(words, resolution, refusal(looking) or "the page did not come to rest")
+        return _refused_heal(words, resolution, refusal(looking) or "the page did not come to rest", waited)
     best = resolution.best
     uncertain = best is not None and (best.confidence >= _LIKELY or _is_tie(resolution))
     kind = FailureKind.LOW_CONFIDENCE if uncertain else FailureKind.TARGET_NOT_FOUND
-    return Trouble(kind, f"{words}: {resolution.reason or 'not found'}", resolution=resolution)
+    detail = f"{words}: {resolution.reason or 'not found'}{waited}{_nearest(resolution)}"
+    return Trouble(kind, detail, resolution=resolution)
 
 
-def _refused_heal(words: str, resolution: Resolution, why: str) -> Trouble:
+def _waited(patience: Patience) -> str:
+    """How long. A second look at the same page is told in other words than the first, so that the two do not count as
+    equal failures: what follows is a page that is loaded again."""
+    waited_s = max(0.0, time.monotonic() - patience.since_s)
+    return f" (waited {waited_s:.0f} s{' in all on the same page' if patience.is_second_look else ''})"
+
+
+def _nearest(resolution: Resolution) -> str:
+    best = resolution.best
+    if best is None or best.confidence < _NEAR or _is_tie(resolution):
+        return ""
+    return f"; nearest: {element_words(best.element)} ({best.confidence:.0%} sure)"
+
+
+def _refused_heal(words: str, resolution: Resolution, why: str, waited: str) -> Trouble:
     assert resolution.chosen is not None
     taken = resolution.chosen.element
     instead = f"{element_words(taken)} would have been taken instead"
     refused = msgspec.structs.replace(resolution, chosen=None, strategy="none", reason=why)
-    detail = f"{words}: not found as written; {instead}, but {why}"
+    detail = f"{words}: not found as written{waited}; {instead}, but {why}"
     return Trouble(FailureKind.LOW_CONFIDENCE, detail, resolution=refused)
 
 

@@ -19,6 +19,7 @@ from recoup.model.plan import Dialog as WantedDialog
 from recoup.ports import Lifeline
 from recoup.runtimes.browser.guarding import Guard
 from recoup.runtimes.browser.limits import BrowserLimits
+from recoup.runtimes.browser.patience import Visit
 from recoup.runtimes.browser.traffic import Traffic
 from recoup.runtimes.browser.trouble import Trouble
 
@@ -32,6 +33,8 @@ _LOCALE: Final = re.compile(r"([a-z]{2,3})_([A-Z]{2})(?:\..*)?")
 _WORDS_MAX: Final = 200
 _CANARY: Final = {"name": "recoup", "domain": "recoup.invalid"}
 """A cookie of no site: when it is gone, all cookies are."""
+_ERROR_PAGE: Final = "chrome-error:"
+_STATUS: Final = "() => (performance.getEntriesByType('navigation')[0] || {}).responseStatus || 0"
 
 
 @dataclass
@@ -72,6 +75,8 @@ class Session:
     limits: BrowserLimits
     past: Past
     env: dict[str, str]
+    visit: Visit = field(default_factory=Visit)
+    """The last attempts on the document that is open."""
     context: BrowserContext = field(init=False)
     traffic: Traffic = field(init=False)
     page: Page | None = None
@@ -164,6 +169,16 @@ class Session:
             pass
         return self.alive
 
+    async def shows_error(self) -> bool:
+        """Whether its document could not be loaded, or came with the status of an error."""
+        page = await self.current()
+        if page.url.startswith(_ERROR_PAGE) or self.traffic.is_navigating(page):
+            return page.url.startswith(_ERROR_PAGE)
+        with suppress(Error, TimeoutError):
+            async with asyncio.timeout(self.limits.answer_s):
+                return bool(await page.evaluate(_STATUS) >= 400)
+        return False
+
     async def replace_page(self) -> Page:
         """A fresh page in place of one that is dead or not to be trusted."""
         old, self.page = self.page, await self.new_page()
@@ -216,7 +231,13 @@ class Session:
                 state: dict[str, Any] = await self.context.storage_state()  # type: ignore[assignment]
                 self.past.storage = {**state, "cookies": self._cookies(state["cookies"])}
         if self.page is not None and not self.page.is_closed() and not self.crashed:
-            self.past.url = self.page.url if self.page.url != "about:blank" else self.past.url
+            self.past.url = self._address(self.page.url)
+
+    def _address(self, url: str) -> str | None:
+        """Where to load the page from again: of one that could not be loaded, where it should have come from."""
+        if url.startswith(_ERROR_PAGE):
+            return self.traffic.failed_url or self.past.url
+        return url if url != "about:blank" else self.past.url
 
     async def close(self) -> None:
         """The browser is asked to end; its guard sees to it."""
@@ -240,6 +261,7 @@ class Session:
     def _loaded(self, page: Page) -> None:
         if page == self.page:
             self.past.loaded()
+            self.visit = Visit()
 
     def _crashed(self, page: Page) -> None:
         if page == self.page:

@@ -26,12 +26,14 @@ class Traffic:
         self._limits = limits
         self._under_way: dict[Request, float] = {}
         self._navigations: set[Request] = set()
+        self.failed_url: str | None = None
+        """The last address from which no document came."""
         self._last_s = time.monotonic()
         self._last_begun_s = 0.0
         self._responses: deque[tuple[float, str, int]] = deque(maxlen=limits.responses_max)
         context.on("request", self._begun)
         context.on("requestfinished", self._ended)
-        context.on("requestfailed", self._ended)
+        context.on("requestfailed", self._failed)
         context.on("response", self._answered)
 
     @property
@@ -72,6 +74,11 @@ class Traffic:
         self._last_s = time.monotonic()
         self._under_way.pop(request, None)
         self._navigations.discard(request)
+
+    def _failed(self, request: Request) -> None:
+        if request in self._navigations and _page_of(request) is not None:
+            self.failed_url = request.url
+        self._ended(request)
 
     def _answered(self, response: Response) -> None:
         self._last_s = time.monotonic()

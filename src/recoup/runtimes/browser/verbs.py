@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Final
 
 from playwright.async_api import ElementHandle
+from playwright.async_api import TimeoutError as PlaywrightTimeout
 
 from recoup.model.failure import FailureKind
 from recoup.model.plan import BrowserVerb
@@ -118,6 +120,10 @@ async def _select(attempt: Attempt) -> None:
     async def ready(node: ElementHandle, ms: float) -> None:
         await node.wait_for_element_state("visible", timeout=ms)
         await node.wait_for_element_state("enabled", timeout=ms)
+        frame = await node.owner_frame()
+        if frame is not None:  # options may come late, as targets do
+            with suppress(PlaywrightTimeout):
+                await frame.wait_for_function(_HAS_OPTIONS, arg=[node, wanted], timeout=ms)
 
     async def act(node: ElementHandle, ms: float) -> None:
         options = await node.evaluate(_OPTIONS)
@@ -138,6 +144,8 @@ async def _select(attempt: Attempt) -> None:
     await acted_on(attempt, ready, act)
 
 
+_HAS_OPTIONS: Final = """([node, wanted]) => node.localName !== 'select' || wanted.every((one) =>
+    Array.from(node.options).some((has) => has.label.replace(/\\s+/g, ' ').trim() === one || has.value === one))"""
 _OPTIONS: Final = """(node) => node.localName !== 'select' ? null : {
     labels: Array.from(node.options, (one) => one.label.replace(/\\s+/g, ' ').trim()),
     values: Array.from(node.options, (one) => one.value),
