@@ -679,7 +679,7 @@ class Fleet:
 
 
 def _drain(worker: Started, log: Path) -> None:
-    with log.open("w") as file, suppress(ValueError, OSError):
+    with worker.stdout, worker.stderr, log.open("w") as file, suppress(ValueError, OSError):
         for line in worker.stderr:
             file.write(line)
             file.flush()

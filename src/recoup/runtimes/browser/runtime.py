@@ -398,7 +398,9 @@ class BrowserRuntime:
             words = f"it could not be opened again ({first_line(error)})"
             return Restored(None, words, unreachable=True)
         found = await self.fingerprint(run_id)
-        return Restored(found, "" if found else "it could not be looked at", tuple(touched_by or ()))
+        if found is None:
+            return Restored(None, "it could not be looked at", unreachable=True)
+        return Restored(found, missing=tuple(touched_by or ()))
 
     async def read_again(
         self, run_id: str, action: BrowserAction, policy: Policy, lifeline: Lifeline, *, waits: bool
