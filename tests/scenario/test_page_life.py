@@ -342,6 +342,7 @@ def test_several_lost_clicks_are_one_question(cli: Cli, staged: Site, answer: st
     (escalation,) = asked.payloads("Escalated")
     assert escalation["pageSteps"] == ["first", "second"]
     assert f"settle --step first --reason '...' --as {answer}" in escalation["hint"]
+    assert "(performs first, second again to restore the page)" in cli("show", "last").out
     settle(cli, "first", answer)
     resumed = cli("resume", "last", "--json")
     assert resumed.code == 0, resumed.out

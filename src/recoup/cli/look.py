@@ -392,6 +392,10 @@ def _advice(state: RunState, driven: bool) -> str:
         return f"{EventUnreadable.advice} The other events: recoup events {run_id}"
     if state.status == "escalated" and state.escalated_step is not None:
         step = state.steps[state.escalated_step].step_id
+        if state.page_question:
+            names, settle = ", ".join(state.page_question), f"recoup control {run_id} settle --step {step}"
+            again = f"{settle} --as not-done --reason '...' (performs {names} again to restore the page)"
+            return f"{again}, or {settle} --as done --reason '...' (continues on the page as it is)"
         settle = f"recoup control {run_id} settle --step {step} --as done|not-done --reason '...'"
         return f"look whether {step} was done, then: {settle}"
     if driven:

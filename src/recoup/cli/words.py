@@ -122,7 +122,7 @@ def progress_words(progress: Progress) -> str:
 
 
 _PHASES = {
-    "rebuild": ": rebuilding in the restored workspace",
+    "rebuild": ": performed again to restore the workspace or the page",
     "rescue": ": rescue",
     "always": ": always",
 }

@@ -418,10 +418,10 @@ def to_be_settled(
 
 def page_question(desk: Desk, records: Sequence[StepRecord], reason: str) -> ev.Escalated:
     """All steps that must not be repeated and would have to be, to restore a lost page, in one question."""
-    words = f"{reason}; only {_listed(records)} can restore it, and must not be repeated without your word"
+    words = f"{reason}; only {_listed(records)} can restore it, and must not be repeated without your consent"
     settle = f"recoup control {desk.job.run_id} settle --step {records[0].step_id} --reason '...'"
-    again = f"To perform what was done once more, with all its effects: {settle} --as not-done"
-    hint = f"{again}. To continue on the page without it: {settle} --as done"
+    again = f"To perform it again, with all its effects: {settle} --as not-done"
+    hint = f"{again}. To continue on the page as it is: {settle} --as done"
     asked = escalated(desk, words, hint, records[0])
     return msgspec.structs.replace(asked, page_steps=tuple(record.step_id for record in records))
 
