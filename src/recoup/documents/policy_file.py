@@ -122,7 +122,10 @@ DESCRIPTIONS: dict[str, str] = {
     "precheck_s": "The longest that one check may take before the first attempt.",
     "check_s": "The longest that one check may take after an attempt.",
     "page_quiet_s": "How long a page must neither change nor ask for anything to be at rest.",
-    "page_target_s": "How long a target may take to appear on a page that is at rest.",
+    "page_target_s": (
+        "How long a target may take to appear on a page that is at rest. A retry on the same page waits until five "
+        "times that have passed; a step with its own `timeout` waits until shortly before it."
+    ),
     "page_heal_s": "How long a page must have been at rest before something else is taken for the target.",
     "page_check_s": "The longest that a check waits for what a page should show.",
     "idle_by": "What counts as progress: output only, or also CPU time and writes in the workspace.",
