@@ -198,7 +198,19 @@ class App:
         """What is to be done now and then, by whoever works. Where many machines share a database each would make the
         same audit: there one of them is told to, by `recoup audit export`."""
         words = await self.export_audit() if isinstance(self.settings.database, Path) else None
-        return [*await self._follow_policy(), *([] if words is None else [words])]
+        ended = await self._clear_abandoned()
+        return [*ended, *await self._follow_policy(), *([] if words is None else [words])]
+
+    async def _clear_abandoned(self) -> list[str]:
+        """What drivers left on this host that were killed together with their keepers or guards."""
+        from recoup.fleet.abandoned import AbandonedProcesses
+        from recoup.processes.guard_folders import abandoned_folders, remove_folders
+        from recoup.processes.sweep import abandoned, sweep_abandoned
+
+        words = await AbandonedProcesses(self.ledger, abandoned, sweep_abandoned).end()
+        if folders := abandoned_folders():
+            await asyncio.to_thread(remove_folders, folders)
+        return words
 
     async def _follow_policy(self) -> list[str]:
         """A worker without work reads its changed file, too: others follow what it says there."""

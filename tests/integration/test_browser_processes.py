@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.commands import Commands
 from tests.integration.browser_house import BrowserHouse, boot_s, needs_browser, site
 
 from recoup.model.failure import FailureKind
@@ -132,6 +133,23 @@ async def test_a_run_after_the_automation_driver_was_killed_gets_another(
 
 def is_node(pid: int) -> bool:
     return b"run-driver" in Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def test_what_a_driver_and_its_guard_leave_when_killed_together_is_removed_by_the_next_run(
+    tmp_path: Path, site: Site, commands: Commands
+) -> None:
+    with driver(tmp_path, site.url + "/invoices") as (child, said):
+        together = [child.pid, said["guard"], *filter(is_node, said["pids"])]
+        for signum in (signal.SIGSTOP, signal.SIGKILL):  # none of them may see another one die
+            for pid in together:
+                os.kill(pid, signum)
+        assert gone_within(said["pids"], 30) == []
+        assert all(Path(left).exists() for left in said["folders"])
+        plan = tmp_path / "plan.yaml"
+        plan.write_text("version: 1\nname: tiny\nsteps: [{id: one, run: 'true'}]\n")
+        env = {"PATH": os.environ["PATH"], "RECOUP_HOME": str(tmp_path / "home")}
+        assert commands.run("run", str(plan), env=env, cwd=tmp_path).returncode == 0
+        assert not any(Path(left).exists() for left in said["folders"])
 
 
 def test_a_browser_whose_guard_is_killed_dies_too(tmp_path: Path, site: Site) -> None:

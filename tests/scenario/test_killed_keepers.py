@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 
@@ -111,6 +112,45 @@ def test_what_a_driver_and_its_keeper_leave_when_killed_together_ends_with_the_n
     resumed = cli("resume", "last", timeout=100)
     assert resumed.code in (0, 1, 5, 75), resumed.err
     wait_gone(pid)
+
+
+TINY = "version: 1\nname: tiny\nsteps: [{id: one, run: '%s'}]\n"
+
+
+@pytest.mark.usefixtures("end_it")
+@pytest.mark.parametrize("command", [("run", "tiny.yaml"), ("worker", "--until-idle")], ids=["run", "worker"])
+def test_what_a_driver_and_its_keeper_leave_when_killed_together_ends_with_any_next_command_that_drives(
+    cli: Cli, command: tuple[str, ...]
+) -> None:
+    """Whether or not it is about that run: another machine may go on with it."""
+    driver = cli.start("run", escaping(cli, "pass", "dict(os.environ)"))
+    pid, keeper = escaped(cli), keeper_of(cli)
+    for victim in (driver.pid, keeper):
+        os.kill(victim, signal.SIGSTOP)
+    os.kill(keeper, signal.SIGKILL)
+    kill(driver)
+    assert is_running(pid)
+    cli.plan(TINY % "true", "tiny.yaml")
+    done = cli(*command, timeout=100)
+    assert done.code == 0, done.err
+    wait_gone(pid)
+    assert "left here when its driver was killed" in done.out + done.err
+
+
+@pytest.mark.usefixtures("end_it")
+def test_a_process_of_a_run_that_ended_in_good_order_is_left_alone(cli: Cli) -> None:
+    """A job for `at` gets the whole environment of the step that asked for it, and begins when the step is long over."""
+    cli("run", cli.plan(TINY % f"env -0 > {cli.folder}/env"))
+    environment = dict(
+        entry.split("=", 1) for entry in (cli.folder / "env").read_text().split("\0") if "=" in entry
+    )
+    assert environment["RECOUP_KEEPER"]
+    with subprocess.Popen(["/bin/sleep", "300"], env=environment) as job:
+        try:
+            assert cli("run", cli.plan(TINY % "true")).code == 0
+            assert job.poll() is None
+        finally:
+            job.kill()
 
 
 @pytest.mark.usefixtures("end_it")

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 import msgspec
 
+from recoup.model.ids import ProcessIdentity
 from recoup.model.policy import IdleBy
 
 
@@ -62,3 +63,10 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     """For `spawn_failed`: the number of the operating system's error; 0 if there is none."""
     detail: str = ""
     """For `spawn_failed`: the operating system's words. For a tree whose keeper was killed: that it was."""
+
+
+class Abandoned(msgspec.Struct, frozen=True):
+    """Processes of a run that outlived the driver that began them."""
+
+    driver: ProcessIdentity
+    run_id: str

@@ -7,6 +7,8 @@
 - shared_process.py, shared_main.py: the same for many trees under one keeper, each behind an anchor
 - drain.py, idle.py: the tree's output; the time since its last progress
 - guard.py, guard_main.py: the same for a program that a library must start itself, such as a browser
+- guard_folders.py: what guards leave that were killed together with their drivers
+- marks.py: how everything that is kept is marked, and with whom
 - identity.py: which process is which, for ever
 - census.py: who is alive on this host, for the engine
 - sweep.py: the last means, when the keeper, too, is gone

@@ -14,15 +14,15 @@ from typing import Final
 
 from recoup.errors import KeeperError
 from recoup.model.ids import ProcessIdentity
+from recoup.processes.guard_folders import DEADLINE_FILE, FOLDER_BYTES_MAX, FOLDER_PREFIX, MARK_FILE
 from recoup.processes.identity import identify, own_identity, wait_dead
-from recoup.processes.keeper_process import new_marker
+from recoup.processes.marks import new_marker
 from recoup.processes.sweep import KEEPER_MARK, RUN_MARK, sweep_marked
 
 _BOOT: Final = "import sys; sys.path.append(sys.argv[1]); import guard_main; guard_main.main()"
 _READY_S: Final = 30.0
 _LOOK_S: Final = 0.01
 _END_S: Final = 5.0
-_FOLDER_BYTES_MAX: Final = 30
 
 
 class Guard:
@@ -31,12 +31,16 @@ class Guard:
 
     def __init__(self, executable: str, run_id: str, deadline_boot_s: float) -> None:
         self._marker = new_marker()
-        self.folder = Path(tempfile.mkdtemp(prefix="recoup-browser-", dir=_short_folder()))
+        self.folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir=_short_folder()))
         self.program = self.folder / "program"
         self.identity: ProcessIdentity | None = None
         self.marks = {KEEPER_MARK: self._marker, RUN_MARK: run_id}
         try:
-            self._deadline = os.open(self.folder / "deadline", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            # First: a folder without it is nobody's, and stays.
+            (self.folder / MARK_FILE).write_text(self._marker)
+            self._deadline = os.open(
+                self.folder / DEADLINE_FILE, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600
+            )
             self.extend(deadline_boot_s)
             self.program.write_text(_script(self.folder, executable))
             self.program.chmod(0o700)
@@ -73,7 +77,7 @@ class Guard:
 
 def _short_folder() -> str | None:
     """A browser keeps a socket below it, whose path must fit into 107 bytes: a long TMPDIR would leave no room."""
-    return "/tmp" if len(os.fsencode(tempfile.gettempdir())) > _FOLDER_BYTES_MAX else None
+    return "/tmp" if len(os.fsencode(tempfile.gettempdir())) > FOLDER_BYTES_MAX else None
 
 
 def _script(folder: Path, executable: str) -> str:

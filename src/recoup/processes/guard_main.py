@@ -3,10 +3,12 @@
 A browser is started by its own automation library, which must hold its pipes; so no keeper can start it. Instead the
 library is given the guard's script as the program. The guard starts the real one with the very descriptors it was
 given, and kills the whole tree when the driver is gone, when whoever started it is gone, or when the lease runs out.
+What it leaves when it is killed together with the driver is removed later (`guard_folders.py`).
 
 It runs on a bare interpreter (`python -I -S`), imports little and nothing of recoup. Being a child subreaper, it
 inherits every orphan below it. In its folder: `deadline` (a double: the lease's end on the boot clock, written by the
-driver), `pid` (its own, written when it is ready).
+driver), `profile` (the name of the folder that the program keeps its files in), `pid` (its own, written when it is
+ready).
 """
 
 import os
@@ -40,6 +42,8 @@ def main() -> None:
     keeping.prctl(keeping.PR_SET_CHILD_SUBREAPER, 1)
     watched = [_hold(int(driver), int(driver_ticks)), _hold(os.getppid(), None)]
     woken, _ = keeping.child_alarm()
+    profiles = [word.partition("=")[2] for word in command if word.startswith("--user-data-dir=")]
+    _write(folder + "/profile", "".join(profiles[:1]))
     child = os.fork()
     if child == 0:
         _execute(command, own_pid)
@@ -49,7 +53,7 @@ def main() -> None:
     status = _watch(child, [fd for fd in watched if fd is not None], None in watched, woken, folder)
     _clear()
     if status is None:
-        _remove(folder, *[word.partition("=")[2] for word in command if word.startswith("--user-data-dir=")])
+        _remove(*profiles, folder)  # which names the profile
     os._exit(os.waitstatus_to_exitcode(status) & 0xFF if status is not None else 1)
 
 

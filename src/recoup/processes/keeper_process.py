@@ -6,7 +6,6 @@ import asyncio
 import fcntl
 import marshal
 import os
-import secrets
 import signal
 import socket
 import subprocess
@@ -22,6 +21,7 @@ from recoup.model.ids import ProcessIdentity
 from recoup.model.process import ProcessSpec
 from recoup.processes import keeper_main
 from recoup.processes.identity import identify
+from recoup.processes.marks import new_marker
 from recoup.processes.orphans import bury_orphans
 from recoup.processes.process_table import process_of
 from recoup.processes.sweep import KEEPER_MARK, sweep_marked
@@ -210,10 +210,6 @@ def start_keeper(spec: ProcessSpec) -> KeeperProcess:
 def cannot_start(error: OSError) -> KeeperError:
     hint = "Check the limits on open files and processes (ulimit -n, ulimit -u) and the free memory."
     return KeeperError(f"a process keeper could not be started: {error}", hint=hint)
-
-
-def new_marker() -> str:
-    return secrets.token_hex(16)
 
 
 def _start(spec: ProcessSpec, marker: str) -> KeeperProcess:

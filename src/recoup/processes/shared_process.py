@@ -22,11 +22,11 @@ from recoup.processes.keeper_process import (
     channel_pair,
     did_not_start,
     memory_file,
-    new_marker,
     order_of,
     output_pipe,
     start_bare,
 )
+from recoup.processes.marks import new_marker
 from recoup.processes.sweep import sweep_marked
 
 SHELLS: Final = ("/bin/dash", "/usr/bin/dash")

@@ -6,16 +6,18 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from recoup.errors import KeeperError
 from recoup.model.ids import ProcessIdentity
-from recoup.processes.identity import boot_id, host_id, wait_dead
+from recoup.model.process import Abandoned
+from recoup.processes.identity import boot_id, host_id, is_alive, wait_dead
+from recoup.processes.marks import driver_of
 from recoup.processes.orphans import bury_orphans, table_with_orphans
-from recoup.processes.process_table import Process, descendants, send
+from recoup.processes.process_table import Process, descendants, process_of, process_table, send
 
 KEEPER_MARK: Final = "RECOUP_KEEPER"
 RUN_MARK: Final = "RECOUP_RUN_ID"
@@ -23,6 +25,7 @@ ROUNDS_MAX: Final = 100
 ROUND_PAUSE_S: Final = 0.02
 DEATH_S: Final = 5.0
 PIDS_NAMED_MAX: Final = 20
+_MARKS: Final = (f"{KEEPER_MARK}=".encode(), f"{RUN_MARK}=".encode())
 
 Environment = frozenset[bytes]
 
@@ -43,12 +46,55 @@ async def sweep_run(run_id: str) -> int:
     return await _sweep(lambda process: _holds(_environment(process), entry, kept))
 
 
-async def _sweep(belongs: Callable[[Process], bool]) -> int:
-    """Kill in rounds until two found nobody: during an exec a process shows no environment for a moment."""
+def abandoned() -> list[Abandoned]:
+    """Drivers that are proven dead, with the runs of which they have left processes of this user here."""
+    found = {_abandoned_with(process) for process in _with_marks()}
+    return sorted((one for one in found if one is not None), key=lambda one: one.run_id)
+
+
+async def sweep_abandoned(left: Abandoned) -> int:
+    """Kill what a dead driver has left of a run. Whatever another driver has begun of it since stays."""
+    return await _sweep(lambda process: _abandoned_with(process) == left, adopted=False)
+
+
+def is_marked(marker: str) -> bool:
+    """Whether any process that can be seen from here has this mark."""
+    entry = f"{KEEPER_MARK}={marker}".encode()
+    return any(entry in _environment(process) for process in _with_marks())
+
+
+def _with_marks() -> Iterator[Process]:
+    """All that are marked. Read without further ado: it is asked often, and hardly ever is there one."""
+    for name in os.listdir("/proc"):  # noqa: PTH208 as in the process table
+        if name.isdigit() and _MARKS[0] in _raw_environment(name):
+            process = process_of(int(name))
+            if process is not None:
+                yield process
+
+
+def _abandoned_with(process: Process) -> Abandoned | None:
+    marks = dict(entry.partition(b"=")[::2] for entry in _environment(process) if entry.startswith(_MARKS))
+    driver = driver_of(marks.get(KEEPER_MARK.encode(), b"").decode("ascii", "replace"))
+    if driver is None or not _is_own(process) or is_alive(driver) is not False:
+        return None
+    return Abandoned(driver, marks.get(RUN_MARK.encode(), b"").decode("ascii", "replace"))
+
+
+def _is_own(process: Process) -> bool:
+    """Root sees the processes of all users."""
+    try:
+        return Path(f"/proc/{process.pid}").stat().st_uid == os.geteuid()
+    except OSError:
+        return False
+
+
+async def _sweep(belongs: Callable[[Process], bool], *, adopted: bool = True) -> int:
+    """Kill in rounds until two found nobody: during an exec a process shows no environment for a moment. `adopted`:
+    with what was handed to this process."""
     killed: set[tuple[int, int]] = set()
     clean_rounds = 0
     for _ in range(ROUNDS_MAX):
-        found = _find(belongs)
+        found = _find(belongs, adopted)
         clean_rounds = 0 if found else clean_rounds + 1
         if clean_rounds == 2:
             bury_orphans()
@@ -56,11 +102,11 @@ async def _sweep(belongs: Callable[[Process], bool]) -> int:
         killed.update(process.key for process in found)
         await _kill(found)
         await asyncio.sleep(ROUND_PAUSE_S)
-    raise cannot_be_killed(process.pid for process in _find(belongs))
+    raise cannot_be_killed(process.pid for process in _find(belongs, adopted))
 
 
-def _find(belongs: Callable[[Process], bool]) -> list[Process]:
-    table, orphans = table_with_orphans()
+def _find(belongs: Callable[[Process], bool], adopted: bool) -> list[Process]:
+    table, orphans = table_with_orphans() if adopted else (process_table(), set[int]())
     spared = _self_and_ancestors(table)
     roots = [
         process
@@ -102,10 +148,15 @@ def cannot_be_killed(pids: Iterable[int | str]) -> KeeperError:
 
 
 def _environment(process: Process) -> Environment:
+    return frozenset(_raw_environment(str(process.pid)).split(b"\0"))
+
+
+def _raw_environment(pid: str) -> bytes:
     try:
-        return frozenset(Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0"))
+        with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:  # noqa: PTH123 pathlib takes twice as long
+            return file.read()
     except OSError:
-        return frozenset()
+        return b""
 
 
 def _holds(environment: Environment, entry: bytes, kept: bytes) -> bool:

@@ -9,6 +9,8 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from inspect import signature
+from pathlib import Path
 from typing import Any, Final
 
 from playwright.async_api import Browser, BrowserContext, Dialog, Download, Error, Page, Playwright
@@ -315,7 +317,7 @@ async def launch(
     playwright: Playwright, guard: Guard, env: Mapping[str, str], limits: BrowserLimits
 ) -> Browser:
     """Without what a browser does for its owner: updates, reports, checks whether it is the default."""
-    for name in ("home", "tmp", "downloads"):
+    for name in ("home", "tmp", "downloads", "traces", "artifacts"):
         (guard.folder / name).mkdir(mode=0o700)
     passed = {name: value for name, value in env.items() if _PASSED_ON.fullmatch(name)}
     return await playwright.chromium.launch(
@@ -323,6 +325,8 @@ async def launch(
         args=list(_ARGS),
         chromium_sandbox=os.geteuid() != 0,
         downloads_path=guard.folder / "downloads",
+        traces_dir=guard.folder / "traces",
+        **_artifacts_in(playwright, guard.folder / "artifacts"),
         timeout=1000 * limits.launch_s,
         handle_sigint=False,
         handle_sigterm=False,
@@ -334,6 +338,12 @@ async def launch(
             **guard.marks,
         },
     )
+
+
+def _artifacts_in(playwright: Playwright, folder: Path) -> dict[str, Any]:
+    """An older library knows no such folder, and makes an empty one in the temporary folder."""
+    known = "artifacts_dir" in signature(playwright.chromium.launch).parameters
+    return {"artifacts_dir": folder} if known else {}
 
 
 def _like(env: Mapping[str, str]) -> dict[str, str]:
