@@ -132,7 +132,9 @@ def test_a_step_that_stays_done_keeps_what_it_began_from_when_pages_are_lost() -
     state = tell(run_of(browser(0), shell(1), browser(2), shell(3)), *browsed(0, HOME), *performed(1))
     tell(state, *browsed(2, DONE, "page:a"), start(3), fail(3))
     tell(state, invalidated(0), invalidated(2))
-    assert pre_states(state) == [NO_PAGE, "t1", None, None], "what failed behind them begins from something else"
+    assert pre_states(state) == [NO_PAGE, "t1", None, None], (
+        "what failed behind them begins from something else"
+    )
     assert state.steps[3].marks == ()
 
 

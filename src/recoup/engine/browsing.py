@@ -40,6 +40,7 @@ from recoup.kernel.memory import (
     snapshot_before,
 )
 from recoup.kernel.modes import caution
+from recoup.kernel.page_forecast import outdated_words, page_made_anew
 from recoup.model import events as ev
 from recoup.model.ids import targets_stream, workflow_stream
 from recoup.model.instant import Instant
@@ -357,9 +358,13 @@ class Browsing:
         """Restores the page before this step if this driver has none, as after a gate or a restart. None if the page is
         there and unchanged, or if the step needs none."""
         pages, run_id = self._world.pages, self._job.run_id
+        begins = page_made_anew(state) if pages is not None else None
+        if begins is not None:
+            return PageGone(outdated_words(state.page_outdated_by or ""), begins, changed=True)
         if pages is None or not isinstance(step.action, BrowserAction | ApproveAction):
             return None
-        made_by = page_made_by(self._job.plan.steps, record.index)
+        skipped = {one.index for one in state.steps if one.skipped}
+        made_by = page_made_by(self._job.plan.steps, record.index, skipped)
         before = [one.page for one in state.steps[: record.index] if one.page is not None]
         found = await pages.fingerprint(run_id)
         gate = self._gate_before(record)

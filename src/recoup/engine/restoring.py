@@ -49,7 +49,8 @@ async def restore(desk: Desk, reason: str, *, current: bool = False) -> None:
 
 async def hard_reset(desk: Desk, step: Step, record: StepRecord) -> None:
     """Everything that the step works with is made anew: its browser with the page, its workspace."""
-    if desk.world.pages is not None and page_can_be_made_again(desk.job.plan.steps, record.index):
+    made_again = page_can_be_made_again(desk.job.plan.steps, record.index)
+    if desk.world.pages is not None and made_again and not desk.state.page_outdated_by:
         await desk.attempts.browsing.leave()
         about: dict[str, Any] = {"step_id": step.id, "step_index": record.index, "attempt": None}
         made_by = [desk.job.plan.steps[index].id for index in page_made_by(desk.job.plan.steps, record.index)]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,24 @@ from recoup.engine.attempt import world_checks
 from recoup.engine.browsing import PAGE_KEY
 from recoup.engine.desk import Desk
 from recoup.engine.originals import Originals, key_of, outputs_of, private_references
-from recoup.engine.proofs import PROOFS_KEY
+from recoup.engine.proofs import PROOFS_KEY, Proof
 from recoup.engine.restoring import restore
 from recoup.engine.world import EarlierRun, Job, World
 from recoup.errors import RecoupError
 from recoup.kernel.earlier import was_good
+from recoup.kernel.page_forecast import KeptPage, Outset, page_outdated_by
 from recoup.kernel.policies import step_policy
-from recoup.kernel.reuse import NOTHING_PROVES, Found, Reuse, compare, why_not
+from recoup.kernel.prefix import is_good, is_rebuilt
+from recoup.kernel.reuse import (
+    NOTHING_PROVES,
+    Found,
+    Reuse,
+    compare,
+    done_in_place,
+    foreseen,
+    in_place,
+    why_not,
+)
 from recoup.kernel.template import holds
 from recoup.model import events as ev
 from recoup.model.outcome import Scene
@@ -39,7 +51,7 @@ from recoup.model.plan import PAGE_CHECKS, ApproveAction, Handler, Repeat, Step
 from recoup.model.redacted import holds_mask
 from recoup.model.run import RunState, StepRecord, Verdict
 from recoup.model.workspace import Adopted, Baseline
-from recoup.ports import Lifeline
+from recoup.ports import Lifeline, Secrets
 
 _CANNOT_COMPARE = (RecoupError, OSError, ValueError, LookupError, TypeError, msgspec.MsgspecError)
 """Whatever goes wrong while two steps are compared, they are not known to be the same."""
@@ -69,13 +81,59 @@ async def find_reuse(
     )
 
 
+def foresee(world: World, job: Job, reuse: Reuse) -> Reuse:
+    """With what becomes of the pages and the workspace of the steps that are reused. No browser is opened."""
+    if job.earlier is None:
+        return reuse
+    earlier, count = job.earlier.known.state, reuse.count
+    records, steps = earlier.steps[:count], job.plan.steps
+    run = Outset(
+        steps=steps,
+        records=records,
+        done=frozenset(range(count)),
+        kept=kept_page(world, job.earlier.job.secrets),
+        outdated_by=page_outdated_by(earlier, range(count)),
+    )
+    restores = any(record.checkpoint is not None for record in records)
+    rebuilt = [record.index for record in records if is_rebuilt(steps[record.index], record)]
+    return foreseen(reuse, run, rebuilt if restores else ())
+
+
+def foresee_in_place(world: World, secrets: Secrets, state: RunState, from_step: str | None) -> Reuse:
+    """What a run that goes on performs and what it does not. No browser is opened."""
+    done = done_in_place(state, from_step)
+    goes_back = any(is_good(record) and record.index not in done for record in state.steps)
+    restores = state.restore_pending or (goes_back and state.workspace_in_use is not None)
+    run = Outset(
+        steps=state.plan.steps,
+        records=state.steps,
+        done=done,
+        kept=kept_page(world, secrets),
+        outdated_by=page_outdated_by(state, done),
+        resets=restores,
+        gate_reached=None if goes_back else state.gate_reached,
+    )
+    rebuilt = {index for index in done if is_rebuilt(state.plan.steps[index], state.steps[index])}
+    return foreseen(
+        in_place(state, from_step), run, rebuilt if restores else rebuilt & {*state.rebuild_pending}
+    )
+
+
+def kept_page(world: World, secrets: Secrets) -> KeptPage | None:
+    kept = secrets.find(PAGE_KEY)
+    if world.pages is None or kept is None:
+        return None
+    return KeptPage(world.pages.touched_by(base64.b64decode(kept)))
+
+
 def reuse_facts(job: Job, reuse: Reuse) -> list[ev.Payload]:
     """What is taken over, what no longer counts, and where work goes on."""
     assert job.earlier is not None
     earlier, count = job.earlier.known, reuse.count
     facts: list[ev.Payload] = []
+    outdated_by = page_outdated_by(earlier.state, range(count))
     for record in earlier.state.steps[:count]:
-        facts.append(_reused(earlier.state, record))
+        facts.append(_reused(earlier.state, record, outdated_by))
         if record.index in earlier.incomplete and not record.skipped:
             facts.append(msgspec.structs.replace(earlier.incomplete[record.index], attempt=None))
     dropped = next((step for step in reuse.steps[count:] if was_good(earlier, step.step_id)), None)
@@ -96,14 +154,25 @@ async def keep_private_values(job: Job, reuse: Reuse) -> None:
     keys = [_output_key(record.step_id, name) for record in reused for name in record.secret_outputs]
     keys += [key_of(outputs_of(record.step_id)) for record in reused if record.private_outputs]
     kept = {key: job.earlier.job.secrets.get(key) for key in keys}
-    for key in (PAGE_KEY, PROOFS_KEY) if any(record.page for record in reused) else ():
-        value = job.earlier.job.secrets.find(key)
-        if value is not None:
-            kept[key] = value
+    if any(record.page for record in reused):
+        kept |= _page_values(job.earlier.job.secrets, {record.step_id for record in reused})
     for key, value in kept.items():
         job.secrets.put(key, value)
     if kept:
         await job.secrets.settle()
+
+
+def _page_values(secrets: Secrets, reused: Collection[str]) -> dict[str, str]:
+    """The page of the earlier run, and what the steps that are reused have proven of it. What others have proven may be
+    another question in this plan, and is proven anew when they are performed."""
+    page, proofs = secrets.find(PAGE_KEY), secrets.find(PROOFS_KEY)
+    values = {} if page is None else {PAGE_KEY: page}
+    if proofs is not None:
+        of_reused = [
+            proof for proof in msgspec.json.decode(proofs, type=list[Proof]) if proof.step_id in reused
+        ]
+        values[PROOFS_KEY] = msgspec.json.encode(of_reused).decode()
+    return values
 
 
 async def go_on_from_reused(desk: Desk) -> None:
@@ -287,7 +356,7 @@ def _without_broken(found: list[Found], records: Sequence[StepRecord], adopted: 
     return [*found[:index], Found(problem=f"its checkpoint cannot be brought over: {adopted.problem}")]
 
 
-def _reused(state: RunState, record: StepRecord) -> ev.StepReused:
+def _reused(state: RunState, record: StepRecord, outdated_by: str | None) -> ev.StepReused:
     return ev.StepReused(
         step_id=record.step_id,
         step_index=record.index,
@@ -308,6 +377,7 @@ def _reused(state: RunState, record: StepRecord) -> ev.StepReused:
         skipped=record.skipped,
         page=record.page,
         pre_fingerprint=record.pre_fingerprint,
+        page_outdated_by=outdated_by if record.kind == "browser" else None,
     )
 
 

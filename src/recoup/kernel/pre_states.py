@@ -25,8 +25,8 @@ def pre_fingerprint(
     page: Fingerprint | None,
     checks: Sequence[CheckResult] | None,
 ) -> str | None:
-    """None: nothing was looked at. `page`: as the step before has left it, if that is not in `state` yet; `checks`: what
-    the step's checks of the world said before its first attempt."""
+    """None: nothing was looked at. `page`: as the step before has left it, if `state` does not say so yet; `checks`:
+    what the step's checks of the world said before its first attempt."""
     if record.verdict is Verdict.FAILED and record.pre_fingerprint is not None:
         return record.pre_fingerprint  # what a failed attempt has changed is not what the step began from
     if isinstance(step.action, BrowserAction):

@@ -404,6 +404,8 @@ class StepReused(StepPayload, frozen=True, kw_only=True):
     skipped: bool = False
     page: Fingerprint | None = None
     pre_fingerprint: Ident | None = None
+    page_outdated_by: Ident | None = None
+    """A step that is not reused and had acted on the page since: the page that was kept is not as this step left it."""
 
 
 class StepSkipped(StepPayload, frozen=True, kw_only=True):

@@ -205,6 +205,10 @@ class RunState(msgspec.Struct):
     rebuild_pending: list[int] = []
     """Steps to be performed again in the restored workspace before work goes on."""
     steps: list[StepRecord] = []
+    page_left_by: str | None = None
+    """The step that was the last to make the run's page what it is."""
+    page_outdated_by: str | None = None
+    """The same step, once it counts as not done: the page that was kept is not as the steps that count have left it."""
     prefix_length: int = 0
     """The leading steps that are known to be good."""
     resets: int = 0

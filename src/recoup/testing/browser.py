@@ -94,6 +94,8 @@ class ScriptedBrowser:
         """What the next attempts come to, instead of being performed."""
         self._at: dict[str, str] = {}
         self._values: dict[tuple[str, str], str] = {}
+        self._touched: dict[str, list[str]] = {}
+        """The steps that did something in the document that is open, by run."""
 
     async def perform(self, order: Order, hooks: Hooks) -> Outcome:
         await hooks.launched(_KEEPER)
@@ -138,16 +140,21 @@ class ScriptedBrowser:
         return self._fingerprint(run_id)
 
     async def keep(self, run_id: str) -> bytes | None:
-        return self._at[run_id].encode() if run_id in self._at else None
+        if run_id not in self._at:
+            return None
+        return "\n".join([self._at[run_id], *self._touched.get(run_id, ())]).encode()
+
+    def touched_by(self, kept: bytes) -> tuple[str, ...] | None:
+        return tuple(kept.decode().split("\n")[1:])
 
     async def restore(self, run_id: str, kept: bytes, policy: Policy, lifeline: Lifeline) -> Restored:
         del policy, lifeline
-        url = kept.decode()
+        url, *touched_by = kept.decode().split("\n")
         if url not in self.site.pages:
             return Restored(None, "it could not be opened again")
-        self._at[run_id] = url
+        self._load(run_id, url)
         self.done.append(("restore", url))
-        return Restored(self._fingerprint(run_id))
+        return Restored(self._fingerprint(run_id), missing=tuple(touched_by))
 
     async def read_again(
         self, run_id: str, action: BrowserAction, policy: Policy, lifeline: Lifeline
@@ -160,16 +167,23 @@ class ScriptedBrowser:
 
     async def remember(self, run_id: str, kept: bytes) -> None:
         if run_id not in self._at:
-            self.done.append(("remember", kept.decode()))
+            self.done.append(("remember", kept.decode().split("\n")[0]))
 
     async def leave(self, run_id: str) -> None:
         self._at.pop(run_id, None)
+        self._touched.pop(run_id, None)
+
+    def _load(self, run_id: str, url: str) -> None:
+        """Another document: what was done in the one before is gone."""
+        self._at[run_id] = url
+        self._touched[run_id] = []
+        self._values = {key: value for key, value in self._values.items() if key[0] != run_id}
 
     def _gone_to(self, run_id: str, url: str) -> Outcome:
         if url not in self.site.pages:
             return Outcome(kind=FailureKind.NAVIGATION_FAILED, detail=f"{url}: nobody answers")
         self.done.append(("goto", url))
-        self._at[run_id] = url
+        self._load(run_id, url)
         return Outcome(seen=self._seen(run_id))
 
     def _acted(self, order: Order, action: BrowserAction, target: Target, looking: Looking) -> Outcome:
@@ -181,7 +195,7 @@ class ScriptedBrowser:
             low = resolution.best is not None
             kind = FailureKind.LOW_CONFIDENCE if low else FailureKind.TARGET_NOT_FOUND
             return Outcome(kind=kind, detail=resolution.reason, seen=seen)
-        self._done(order.run_id, action, chosen.element)
+        self._done(order, action, chosen.element)
         outputs = {action.into: chosen.element.text} if action.into else {}
         seen = msgspec.structs.replace(
             self._seen(order.run_id),
@@ -195,14 +209,17 @@ class ScriptedBrowser:
         )
         return Outcome(seen=seen, outputs=outputs)
 
-    def _done(self, run_id: str, action: BrowserAction, element: Element) -> None:
+    def _done(self, order: Order, action: BrowserAction, element: Element) -> None:
+        run_id = order.run_id
         self.done.append((action.verb.value, element.name))
+        if action.verb not in (BrowserVerb.READ, BrowserVerb.WAIT):
+            self._touched.setdefault(run_id, []).append(order.step_id)
         if action.verb is BrowserVerb.FILL:
             self._values[run_id, element.name] = action.value or ""
         if action.verb is BrowserVerb.CLICK:
             leads = self.site.clicks.get(element.name)
             if isinstance(leads, str):
-                self._at[run_id] = leads
+                self._load(run_id, leads)
             elif leads is not None:
                 leads()
 

@@ -249,6 +249,18 @@ class BrowserSuite:
         assert await stage.browser.restore(stage.run_id, kept, _POLICY, lifeline) == Restored(shown.page)
         assert await stage.holds(TitleCheck(TextMatch(text="Done"))) is True
 
+    async def test_a_kept_page_says_which_steps_it_lacks_when_it_is_opened_again(self, stage: Stage) -> None:
+        await stage.go("/home")
+        loaded = await stage.browser.keep(stage.run_id)
+        await stage.do("fill", Target(role="textbox", name="Note"), value="paid")
+        typed = await stage.browser.keep(stage.run_id)
+        assert loaded is not None and typed is not None
+        (step_id,) = stage.browser.touched_by(typed) or ()
+        assert stage.browser.touched_by(loaded) == ()
+        lifeline = LeaseLifeline(stage.boot_s() + _LEASE_S)
+        restored = await stage.browser.restore(stage.run_id, typed, _POLICY, lifeline)
+        assert restored.missing == (step_id,)
+
     async def test_runs_have_pages_of_their_own(self, stage: Stage) -> None:
         other = stage.another_run()
         await stage.go("/home")
