@@ -101,15 +101,24 @@ async def test_the_attempt_after_a_freeze_opens_another_browser_with_its_cookies
 
 
 async def test_a_page_that_waits_for_a_slow_server_is_not_taken_for_a_frozen_one(
-    house: BrowserHouse, site: Site
+    house: BrowserHouse, site: Site, tmp_path: Path
 ) -> None:
     """Until the server answers, the browser runs nothing in the page that is left."""
-    site.show("/slow-server", "<h1>At last</h1>", delay_s=2.5 * SHORT.settle_s)
-    await house.done("goto", value=site.show("/before", "<a href=/slow-server>On</a>"))
-    guard = house.hooks.keepers[-1].pid
-    await house.done("click", Target(role="link", name="On"))
-    read = await house.done("read", Target(text="At last"), into="words")
-    assert read.outputs == {"words": "At last"} and house.hooks.keepers[-1].pid == guard
+    home = House(tmp_path, clock=SystemClock(), policy=POLICY, browser=house.runtime)
+    site.show("/slow-server", "<h1>At last</h1>", delay_s=2 * SHORT.settle_s)
+    url = site.show("/before", "<title>Before</title><a href=/slow-server>On</a>")
+    on, words = Target(role="link", name="On"), Target(text="At last")
+    actions = (
+        BrowserAction(verb=BrowserVerb.GOTO, value=url),
+        BrowserAction(verb=BrowserVerb.CLICK, target=on),
+        BrowserAction(verb=BrowserVerb.READ, target=words, into="words"),
+    )
+    state = await home.run(plan_of(*(Step(id=one.verb.value, action=one) for one in actions)))
+    assert state.status is RunStatus.SUCCEEDED, state.reason
+    assert state.steps[2].outputs == {"words": "At last"}
+    launched = [one.payload for one in home.seen if isinstance(one.payload, ev.AttemptLaunched)]
+    assert [one.step_id for one in launched] == ["goto", "click", "read"]
+    assert len({one.keeper for one in launched}) == 1, "all in one browser"
 
 
 async def test_a_run_gets_past_a_browser_that_freezes_while_a_page_is_loaded(

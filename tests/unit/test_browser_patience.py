@@ -65,6 +65,22 @@ def test_a_page_is_kept_once_and_only_where_time_may_help(visit: Visit, kept: bo
     assert visit.is_worth_another is kept
 
 
+@pytest.mark.parametrize(("since_s", "restarted_s"), [(1000, 1007), (None, None)])
+def test_another_document_has_all_the_time_again(since_s: float | None, restarted_s: float | None) -> None:
+    visit = Visit("pay", CLICK, 2, since_s, True, FailureKind.TARGET_NOT_FOUND, True)
+    visit.restart(1007)
+    assert visit == Visit("pay", CLICK, 1, restarted_s)
+
+
+def test_waiting_begins_once_and_ends_with_the_action() -> None:
+    visit = Visit("pay", CLICK)
+    visit.began_waiting(1000)
+    visit.began_waiting(1006)
+    assert visit.since_s == 1000
+    visit.performed()
+    assert visit.since_s is None
+
+
 def test_a_visit_is_of_one_action_of_one_step() -> None:
     visit = Visit("pay", CLICK)
     assert visit.is_of("pay", BrowserAction(verb=BrowserVerb.CLICK, value="x"))

@@ -72,24 +72,22 @@ class Attempt:
     """It has come back: it was done."""
 
     async def find(self) -> Found:
+        self.visit.began_waiting(time.monotonic())
         found = await self.seeker.find(self.target, self.looking, self.order.policy, self.patience())
         self.resolution, self.observed = found.resolution, found.element
-        if (
-            not self.visit.was_there
-        ):  # otherwise an earlier attempt has found it, and only could not act on it
+        # One that was found before was there in time, and only could not be acted on.
+        if not self.visit.was_there:
             self.took_s, self.waited = found.took_s, found.waited
         self.visit.was_there = True
         return found
 
     def patience(self) -> Patience:
         """How long the target is waited for, from when it was first looked for in this document."""
-        visit = self.visit
-        if visit.since_s is None:
-            visit.since_s = time.monotonic()
+        since_s = self.visit.since_s
         return patience(
             self.order.policy,
             began_s=self.began_s,
-            since_s=visit.since_s,
+            since_s=time.monotonic() if since_s is None else since_s,
             is_second_look=self.is_second_look,
             has_own_timeout=self.order.has_own_timeout,
         )
@@ -98,6 +96,7 @@ class Attempt:
     def waiting(self, least_s: float) -> Iterator[float]:
         """While something about the target is waited for: so long, or as long as for the target itself."""
         self.waits = True
+        self.visit.began_waiting(time.monotonic())
         try:
             yield self.patience().at_least_s(time.monotonic(), least_s)
         finally:

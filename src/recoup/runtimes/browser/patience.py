@@ -89,6 +89,16 @@ class Visit:
     def is_of(self, step_id: str, action: BrowserAction) -> bool:
         return (self.step_id, self.action) == (step_id, action)
 
+    def began_waiting(self, now_s: float) -> None:
+        """Its target is looked for; where an earlier attempt has begun that, it goes on."""
+        if self.since_s is None:
+            self.since_s = now_s
+
+    def restart(self, now_s: float) -> None:
+        """The page went on to another document, perhaps in the midst of an attempt: that is the first one there."""
+        self.attempts, self.failed_by, self.is_used_up = min(1, self.attempts), None, False
+        self.since_s, self.was_there = None if self.since_s is None else now_s, False
+
     def performed(self) -> None:
         """Whatever comes now is not about waiting for the target."""
         self.since_s, self.was_there = None, False

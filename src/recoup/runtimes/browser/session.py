@@ -263,7 +263,7 @@ class Session:
     def _loaded(self, page: Page) -> None:
         if page == self.page:
             self.past.loaded()
-            self.visit = Visit()
+            self.visit.restart(time.monotonic())
 
     def _crashed(self, page: Page) -> None:
         if page == self.page:
