@@ -14,7 +14,7 @@ from recoup.damage import state_after
 from recoup.engine.arguments import digests_now
 from recoup.engine.lease import LeaseLifeline
 from recoup.engine.originals import private_references
-from recoup.engine.reusing import find_reuse
+from recoup.engine.reusing import find_reuse, foresee, foresee_in_place
 from recoup.engine.world import EarlierRun, Job, World
 from recoup.errors import NotFound, UsageError
 from recoup.evidence.run_folder import RunFolder
@@ -71,7 +71,12 @@ class LinkedRuns(msgspec.Struct, frozen=True):
         if job.workspaces is not None and job.plan.workspace is not None:
             baseline = await job.workspaces.create(job.plan.workspace)
         lifeline = LeaseLifeline(now.boot_us / 1e6 + _PREVIEW_S)
-        return await find_reuse(self.world, job, submitted(job.run_id, payload, now), baseline, lifeline)
+        state = submitted(job.run_id, payload, now)
+        return foresee(self.world, job, await find_reuse(self.world, job, state, baseline, lifeline))
+
+    def would_go_on(self, state: RunState, from_step: str | None) -> Reuse:
+        """Of a run that is resumed in place."""
+        return foresee_in_place(self.world, self.vault(self.files(state.run_id)), state, from_step)
 
     async def must_not_repeat(self, state: RunState, job: Job) -> None:
         """What a run that is linked to this one has done since this one began is done. Asked before the first step, so

@@ -629,6 +629,11 @@ class Pages(Protocol):
         """What is needed to come back to the current page: its address, cookies and storage. Secret."""
         ...
 
+    def touched_in(self, kept: bytes) -> tuple[str, ...] | None:
+        """The steps whose traces in the document are lost when the page is opened again. None: this is not known. Opens
+        nothing."""
+        ...
+
     async def restore(self, run_id: str, kept: bytes, policy: Policy, lifeline: Lifeline) -> Restored:
         """Open a browser there again, and say what it shows."""
         ...

@@ -49,7 +49,7 @@ from recoup.model.run import RunState, RunStatus
 from recoup.model.storage import Append, Control, Draft, PolicyBody, StreamAppend
 from recoup.model.workspace import Adopted, Baseline, Change, FolderSource, GitSource, Snapshot, Source
 from recoup.ports import Clock, Hooks, Workspaces
-from recoup.testing.house import House
+from recoup.testing.house import Browser, House
 from recoup.workspace.workspaces import GitWorkspaces
 
 DENIED = "error: permission denied"
@@ -171,11 +171,16 @@ class Linked(House):
     """A house in which one run can reuse another."""
 
     def __init__(
-        self, root: Path, clock: Clock | None = None, make_workspaces: MakeWorkspaces = Folders
+        self,
+        root: Path,
+        clock: Clock | None = None,
+        make_workspaces: MakeWorkspaces = Folders,
+        browser: Browser | None = None,
     ) -> None:
         self.doing = Doing()
         self.make_workspaces = make_workspaces
-        super().__init__(root, runtime=self.doing, clock=clock, policy=Policy(step_max_attempts=1))
+        policy = Policy(step_max_attempts=1)
+        super().__init__(root, runtime=self.doing, clock=clock, policy=policy, browser=browser)
         self.world.runtimes["approve"] = self.doing  # type: ignore[index]
 
     async def go(

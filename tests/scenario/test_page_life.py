@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.integration.browser_house import needs_browser
-from tests.scenario.conftest import Cli, kill, wait_for
+from tests.scenario.conftest import Cli, Result, kill, wait_for
 
 from recoup.processes.process_table import pids_below
 from recoup.testing.pages import Answer, Asked, Site
@@ -197,13 +197,32 @@ def filled_then(desk: Site, between: str) -> str:
     """
 
 
+def foretold(preview: Result) -> tuple[list[str], list[str]]:
+    """What a dry run says will be performed, and what performed again to restore the page."""
+    assert preview.code == 0, preview.err
+    steps = preview.json["steps"]
+    performed = [step["stepId"] for step in steps if step["expected"] == "performed"]
+    return performed, [step["stepId"] for step in steps if step["repeatedFor"] == "page"]
+
+
+def done(run: Result) -> tuple[list[str], list[str]]:
+    """What was, each step once."""
+    starts = run.payloads("task.step.attempt.started")
+    main, rebuild = (
+        [start["stepId"] for start in starts if start["phase"] == phase] for phase in ("main", "rebuild")
+    )
+    return list(dict.fromkeys(main)), list(dict.fromkeys(rebuild))
+
+
 def test_what_was_typed_before_a_gate_is_typed_again_and_nothing_else_is_repeated(
     cli: Cli, desk: Site
 ) -> None:
     assert cli("run", cli.plan(filled_then(desk, "- {id: ask, approve: Send it?}"))).code == 5
     approve(cli)
+    said = foretold(cli("resume", "last", "--dry-run", "--json"))
     resumed = cli("resume", "last", "--json")
     assert resumed.code == 0, resumed.out
+    assert said == done(resumed) == (["send"], ["amount"])
     assert len(desk.posts("/sent/70")) == 1
     assert (cli.folder / "charges").read_text().split() == ["charged"]
     assert resumed.payloads("task.step.invalidated") == []
@@ -253,6 +272,11 @@ def test_a_click_in_the_page_before_a_gate_is_asked_about_once(cli: Cli, desk: S
     """)
     assert cli("run", plan).code == 5
     approve(cli)
+    preview = cli("resume", "last", "--dry-run", "--json").json
+    assert (preview["page"]["asksAbout"], preview["page"]["unlessShown"]) == (["more"], True)
+    assert preview["reused"] == ["open", "more", "ask"]
+    question = "stop and ask whether more may be performed again to restore it, unless the page shows that this was done"
+    assert f"The run will {question}." in cli("resume", "last", "--dry-run").out
     assert cli("resume", "last").code == 5, "a click must not be repeated by itself"
     settled = cli(
         "control", "last", "settle", "--step", "more", "--as", "not-done", "--reason", "open it again"
@@ -429,3 +453,60 @@ def test_a_run_that_was_signed_out_while_it_waited_asks_once_whether_to_sign_in_
     resumed = cli("resume", "last", "--json")
     assert resumed.code == 0, resumed.out
     assert resumed.payloads("Escalated") == []
+
+
+# What a dry run says is what is done
+
+
+def search(_site: Site, _asked: Asked) -> Answer:
+    return Answer(
+        f"{HEAD}<p id=who>ann</p><label>Words <input></label><label>Note <input></label><a href=/found>Search</a>"
+    )
+
+
+def test_a_dry_run_says_that_a_page_which_was_left_is_made_anew(cli: Cli, site: Site) -> None:
+    site.pages["/search"] = search
+    site.show("/found", "<!doctype html><title>Found</title><h1>found</h1>")
+    plan = cli.plan(f"""
+        version: 1
+        name: search
+        steps:
+          - {{id: open, browser: {{goto: "{site.url}/search"}}}}
+          - {{id: who, browser: {{read: {{css: "#who", into: who}}}}}}
+          - {{id: search, browser: {{click: Search}}, repeat: safe, expect: [{{text: found}}]}}
+          - {{id: check, run: "test -e ok || {{ echo permission denied; exit 1; }}"}}
+    """)
+    first = cli("run", plan, "--json").document["runId"]
+    (cli.folder / "ok").touch()
+    preview = cli("resume", first, "--from-step", "search", "--dry-run", "--json")
+    assert preview.json["reused"] == ["open", "who"]
+    assert (preview.json["frontier"]["stepId"], preview.json["page"]["neededBy"]) == ("search", "search")
+    resumed = cli("resume", first, "--from-step", "search", "--json")
+    assert resumed.code == 0, resumed.out
+    assert foretold(preview) == done(resumed) == (["search", "check"], ["open"])
+    assert (
+        "reuses 2 of 4 steps" in resumed.err and "(if the page is unchanged); begins at search" in resumed.err
+    )
+
+
+def test_a_dry_run_says_what_is_typed_again_for_a_step_behind_a_shell_step(cli: Cli, site: Site) -> None:
+    site.pages["/search"] = search
+    cli.obey(backoff_ms=10, step_max_attempts=1)
+    plan = cli.plan(f"""
+        version: 1
+        name: search
+        steps:
+          - {{id: open, browser: {{goto: "{site.url}/search"}}}}
+          - {{id: words, browser: {{fill: {{label: Words, value: shoes}}}}}}
+          - {{id: check, run: "test -e ok || {{ echo permission denied; exit 1; }}"}}
+          - {{id: note, browser: {{fill: {{label: Note, value: red}}}}}}
+    """)
+    first = cli("run", plan, "--json").document["runId"]
+    (cli.folder / "ok").touch()
+    shown = cli("resume", first, "--dry-run").out
+    assert "2 of 4 steps would be reused, 2 of them if the page is unchanged" in shown
+    assert "If it shows something else, the step that it refutes (open or a later one)" in shown
+    said = foretold(cli("resume", first, "--dry-run", "--json"))
+    resumed = cli("resume", first, "--json")
+    assert resumed.code == 0, resumed.out
+    assert said == done(resumed) == (["check", "note"], ["words"])

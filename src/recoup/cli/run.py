@@ -198,19 +198,18 @@ async def _resume_in_place(
 ) -> int:
     from recoup.cli.control import send
     from recoup.cli.preview import print_preview, say_preview
-    from recoup.kernel.reuse import in_place
 
     if from_step is not None:
         _must_go_back(app, state, from_step)
     if dry_run:
-        print_preview(in_place(state, from_step), as_json=as_json)
+        print_preview(await app.submitting.preview_in_place(state, from_step), as_json=as_json)
         return 0
     # An operator's wish must not be left behind by a command that then fails.
     await app.driving.must_be_free(state.run_id)
     if from_step is not None or (state.paused and state.status != "escalated"):
         await app.driving.must_not_be_blocked(state)
     if from_step is not None:
-        say_preview(in_place(state, from_step), quiet=quiet)
+        say_preview(await app.submitting.preview_in_place(state, from_step), quiet=quiet)
         await send(app, state.run_id, "resume_from_step", "recoup resume --from-step", from_step)
     elif state.paused and state.status != "escalated":
         await send(app, state.run_id, "resume", "recoup resume")

@@ -490,6 +490,8 @@ class Driver:
             return ()
         if is_good(following) or following.healing_since or following.to_settle:
             return ()
+        if isinstance(step.action, BrowserAction) and passed.seen is None:
+            return ()  # its page may have been lost meanwhile
         try:
             arguments = desk.arguments(step, fresh_outputs(record.step_id, passed))
         except TemplateError:

@@ -121,6 +121,7 @@ async def _hard_reset_step(desk: Desk, control: Control, driving: bool) -> None:
 async def _resume_from_step(desk: Desk, control: Control, driving: bool) -> None:
     index = next(record.index for record in desk.state.steps if record.step_id == control.step_id)
     reason = f"{control.actor} went back to {control.step_id}: {control.reason}"
+    await desk.attempts.page.go_back(index, desk.state)
     back = ev.ResumeFromStep(
         step_id=control.step_id or "",
         step_index=index,

@@ -41,7 +41,7 @@ GATE_KEY = "browser.gate"
 PROOFS_MAX = 20
 """The latest ones; each is asked again after every step that acts on the page."""
 _LASTING = (UrlCheck, TitleCheck, PageTextCheck, TargetCheck, ValueCheck)
-_CHANGES_NOTHING = (BrowserVerb.READ, BrowserVerb.WAIT, BrowserVerb.SCREENSHOT)
+CHANGES_NOTHING = (BrowserVerb.READ, BrowserVerb.WAIT, BrowserVerb.SCREENSHOT)
 
 
 class Proof(msgspec.Struct, frozen=True):
@@ -84,7 +84,7 @@ class PageProofs:
         """After the step has passed, before the ledger says so. `untouched`: the document, if no step has done anything
         in it yet."""
         standing = [] if action.verb is BrowserVerb.GOTO else self._before(step)
-        if action.verb not in _CHANGES_NOTHING:
+        if action.verb not in CHANGES_NOTHING:
             standing = [proof for proof in standing if not await self._refuted(proof, waits=False)]
         touched = untouched is None
         standing += [

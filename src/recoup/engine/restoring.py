@@ -9,7 +9,7 @@ from recoup.engine.desk import Desk
 from recoup.engine.facts import invalidated, run_failed, to_be_settled
 from recoup.errors import CheckpointBroken, WorkspaceError
 from recoup.kernel.deeds import is_done_for_good
-from recoup.kernel.healing import page_can_be_made_again, page_made_by
+from recoup.kernel.healing import goes_somewhere, page_can_be_made_again, page_made_by
 from recoup.kernel.prefix import known_good_prefix_length
 from recoup.model import events as ev
 from recoup.model.failure import FailureClass, FailureKind
@@ -49,14 +49,15 @@ async def restore(desk: Desk, reason: str, *, current: bool = False) -> None:
 
 async def hard_reset(desk: Desk, step: Step, record: StepRecord) -> None:
     """Everything that the step works with is made anew: its browser with the page, its workspace."""
-    if desk.world.pages is not None and page_can_be_made_again(desk.job.plan.steps, record.index):
-        await desk.attempts.page.leave()
+    steps, skipped = desk.job.plan.steps, {one.index for one in desk.state.steps if one.skipped}
+    if desk.world.pages is not None and page_can_be_made_again(steps, record.index, skipped):
+        await desk.attempts.page.leave(made_again=True)
         about: dict[str, Any] = {"step_id": step.id, "step_index": record.index, "attempt": None}
-        made_by = [desk.job.plan.steps[index].id for index in page_made_by(desk.job.plan.steps, record.index)]
-        await desk.recorder.record(
-            ev.BrowserReset(**about, reason="hard reset"),
-            ev.PageLost(**about, reason="hard reset", steps=tuple(made_by)),
-        )
+        facts: list[ev.Payload] = [ev.BrowserReset(**about, reason="hard reset")]
+        if not goes_somewhere(step):
+            made_by = tuple(steps[index].id for index in page_made_by(steps, record.index, skipped))
+            facts.append(ev.PageLost(**about, reason="hard reset", steps=made_by))
+        await desk.recorder.record(*facts)
     if desk.state.restore_pending:
         await restore(desk, "hard reset")
 
@@ -134,6 +135,7 @@ async def invalidate_from(desk: Desk, index: int, reason: str) -> None:
     """This step and the good ones after it must be performed again. Of those that must not be, the first is settled at
     once, while the workspace is still as it was, and each of the others when the run comes to it."""
     records = desk.state.steps[index : known_good_prefix_length(desk.state)]
+    await desk.attempts.page.go_back(index, desk.state)
     facts: list[ev.Payload] = list(invalidated(desk.state, index, reason))
     done = [record for record in records if is_done_for_good(desk.job.plan.steps[record.index], record)]
     if done:

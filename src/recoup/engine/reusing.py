@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +24,25 @@ from recoup.engine.arguments import (
 from recoup.engine.attempt import world_checks
 from recoup.engine.desk import Desk
 from recoup.engine.originals import Originals, key_of, outputs_of, private_references
-from recoup.engine.proofs import DOCUMENT_KEY, PROOFS_KEY
+from recoup.engine.proofs import DOCUMENT_KEY, PROOFS_KEY, Proof
 from recoup.engine.restoring import restore
-from recoup.engine.run_page import PAGE_KEY
+from recoup.engine.run_page import LOADED_KEY, PAGE_KEY, kept_page
 from recoup.engine.world import EarlierRun, Job, World
 from recoup.errors import RecoupError
 from recoup.kernel.earlier import was_good
+from recoup.kernel.page_forecast import Outset
 from recoup.kernel.policies import step_policy
-from recoup.kernel.reuse import NOTHING_PROVES, Found, Reuse, compare, why_not
+from recoup.kernel.prefix import is_good, is_rebuilt
+from recoup.kernel.reuse import (
+    NOTHING_PROVES,
+    Found,
+    Reuse,
+    compare,
+    done_in_place,
+    foreseen,
+    in_place,
+    why_not,
+)
 from recoup.kernel.template import holds
 from recoup.model import events as ev
 from recoup.model.outcome import Scene
@@ -39,7 +50,7 @@ from recoup.model.plan import PAGE_CHECKS, ApproveAction, Handler, Repeat, Step
 from recoup.model.redacted import holds_mask
 from recoup.model.run import RunState, StepRecord, Verdict
 from recoup.model.workspace import Adopted, Baseline
-from recoup.ports import Lifeline
+from recoup.ports import Lifeline, Secrets
 
 _CANNOT_COMPARE = (RecoupError, OSError, ValueError, LookupError, TypeError, msgspec.MsgspecError)
 """Whatever goes wrong while two steps are compared, they are not known to be the same."""
@@ -66,6 +77,44 @@ async def find_reuse(
         found,
         from_step=state.from_step,
         later_digests=looking.digests_of_unrepeatable(),
+    )
+
+
+def foresee(world: World, job: Job, reuse: Reuse) -> Reuse:
+    """With what becomes of the pages and the workspace of the steps that are reused. No browser is opened."""
+    if job.earlier is None:
+        return reuse
+    earlier, count = job.earlier.known.state, reuse.count
+    records, steps = earlier.steps[:count], job.plan.steps
+    run = Outset(
+        steps=steps,
+        records=records,
+        done=frozenset(range(count)),
+        kept=kept_page(world, job.earlier.job.secrets),
+    )
+    restores = any(record.checkpoint is not None for record in records)
+    rebuilt = [record.index for record in records if is_rebuilt(steps[record.index], record)]
+    return foreseen(reuse, run, rebuilt if restores else ())
+
+
+def foresee_in_place(world: World, secrets: Secrets, state: RunState, from_step: str | None) -> Reuse:
+    """What a run that goes on performs and what it does not. No browser is opened."""
+    done = done_in_place(state, from_step)
+    goes_back = any(is_good(record) and record.index not in done for record in state.steps)
+    restores = state.restore_pending or (goes_back and state.workspace_in_use is not None)
+    run = Outset(
+        steps=state.plan.steps,
+        records=state.steps,
+        done=done,
+        kept=kept_page(world, secrets),
+        resets=restores,
+        gate_reached=None if goes_back else state.gate_reached,
+        repeats=() if goes_back else state.page_repeats,
+        as_is=state.page_as_is and not goes_back,
+    )
+    rebuilt = {index for index in done if is_rebuilt(state.plan.steps[index], state.steps[index])}
+    return foreseen(
+        in_place(state, from_step), run, rebuilt if restores else rebuilt & {*state.rebuild_pending}
     )
 
 
@@ -96,14 +145,25 @@ async def keep_private_values(job: Job, reuse: Reuse) -> None:
     keys = [_output_key(record.step_id, name) for record in reused for name in record.secret_outputs]
     keys += [key_of(outputs_of(record.step_id)) for record in reused if record.private_outputs]
     kept = {key: job.earlier.job.secrets.get(key) for key in keys}
-    for key in (PAGE_KEY, PROOFS_KEY, DOCUMENT_KEY) if any(record.page for record in reused) else ():
-        value = job.earlier.job.secrets.find(key)
-        if value is not None:
-            kept[key] = value
+    if any(record.page for record in reused):
+        kept |= _page_values(job.earlier.job.secrets, {record.step_id for record in reused})
     for key, value in kept.items():
         job.secrets.put(key, value)
     if kept:
         await job.secrets.settle()
+
+
+def _page_values(secrets: Secrets, reused: Collection[str]) -> dict[str, str]:
+    """The page of the earlier run, and what the steps that are reused have proven of it. What others have proven may be
+    another question in this plan, and is proven anew when they are performed."""
+    values = {key: secrets.find(key) for key in (PAGE_KEY, LOADED_KEY, DOCUMENT_KEY)}
+    proofs = secrets.find(PROOFS_KEY)
+    if proofs is not None:
+        of_reused = [
+            proof for proof in msgspec.json.decode(proofs, type=list[Proof]) if proof.step_id in reused
+        ]
+        values[PROOFS_KEY] = msgspec.json.encode(of_reused).decode()
+    return {key: value for key, value in values.items() if value is not None}
 
 
 async def go_on_from_reused(desk: Desk) -> None:

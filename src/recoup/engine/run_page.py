@@ -9,25 +9,28 @@ all steps that must not be repeated. docs/howto/browser.md has the state diagram
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from recoup.engine.proofs import Approved, PageProofs, Refuted
+from recoup.engine.proofs import CHANGES_NOTHING, Approved, PageProofs, Refuted
 from recoup.kernel.controls import waits_for_a_person
-from recoup.kernel.healing import page_made_by, why_another_page
+from recoup.kernel.healing import goes_somewhere, page_made_by, why_another_page
+from recoup.kernel.page_forecast import KeptPage, why_outdated
 from recoup.model.outcome import Restored
-from recoup.model.plan import ApproveAction, BrowserAction, BrowserVerb, Repeat, Step
+from recoup.model.plan import ApproveAction, BrowserAction, Repeat, Step
 from recoup.model.run import RunState, StepRecord
 from recoup.model.target import Fingerprint
-from recoup.ports import Lifeline, Pages
+from recoup.ports import Lifeline, Pages, Secrets
 
 if TYPE_CHECKING:
     from recoup.engine.world import Job, World
 
 PAGE_KEY = "browser.page"
 """Under which what is needed to open the page again is kept, encrypted."""
+LOADED_KEY = "browser.loaded_by"
+"""The step that loaded the document of the kept page."""
 
 
 class Replay(msgspec.Struct, frozen=True):
@@ -77,6 +80,8 @@ class RunPage:
         self._has_restored = False
         self._has_replayed_all = False
         """Everything since the last `goto` was performed again since the page was last proven."""
+        self._is_made_again = False
+        """What is open now was made by performing the steps again that made the page, not by opening what was kept."""
         self._missing: tuple[str, ...] = ()
         """The steps whose traces a page that was loaded again lacks."""
 
@@ -97,10 +102,26 @@ class RunPage:
         pages = self._world.pages
         kept = await pages.keep(self._job.run_id) if pages is not None else None
         if pages is not None and kept is not None and self._action is not None:
+            touched_by = await pages.touched_by(self._job.run_id)
+            self._keep_loaded_by(step, self._action, touched_by)
             self._job.secrets.put(PAGE_KEY, base64.b64encode(kept).decode())
-            untouched = None if await pages.touched_by(self._job.run_id) else page
+            untouched = None if touched_by else page
             await self._proofs.keep(step, self._action, outputs, untouched)
             await self._job.secrets.settle()
+
+    def _keep_loaded_by(self, step: Step, action: BrowserAction, touched_by: Collection[str]) -> None:
+        """This step, if it acted and left no trace in the document. Otherwise the document was there before it: still
+        the same one, or another, if traces of earlier steps are gone."""
+        kept = kept_page(self._world, self._job.secrets)
+        steps = self._job.plan.steps
+        before = [one.id for one in steps[: steps.index(step)] if isinstance(one.action, BrowserAction)]
+        is_same = (
+            kept is not None and kept.loaded_by in before and {*(kept.touched_by or ())} <= {*touched_by}
+        )
+        if not before or (action.verb not in CHANGES_NOTHING and step.id not in touched_by):
+            self._job.secrets.put(LOADED_KEY, step.id)
+        elif not is_same:
+            self._job.secrets.put(LOADED_KEY, before[-1])
 
     async def keep_for_gate(self, step: Step, record: StepRecord, state: RunState) -> None:
         """An approval counts for the page that the steps before have left."""
@@ -113,7 +134,8 @@ class RunPage:
         pages, policy = self._world.pages, self._job.policy
         if pages is None:
             return
-        if keeps and waits_for_a_person(state) and policy.waiting_browser_seconds > 0:
+        is_whole = not state.rebuild_pending  # else the next driver restores it from the beginning
+        if keeps and is_whole and waits_for_a_person(state) and policy.waiting_browser_seconds > 0:
             await pages.wait(self._job.run_id, state.epoch, policy)
         else:
             await pages.leave(self._job.run_id)
@@ -122,11 +144,18 @@ class RunPage:
         pages = self._world.pages
         return pages is not None and await pages.fingerprint(self._job.run_id) is not None
 
-    async def leave(self) -> None:
-        """Close the browser. The next step that needs its page restores and proves it."""
+    async def leave(self, *, made_again: bool = False) -> None:
+        """Close the browser. The next step that needs its page restores and proves it. `made_again`: all steps that
+        made the page are performed again first."""
         if self._world.pages is not None:
             await self._world.pages.leave(self._job.run_id)
-        self._to_prove, self._is_kept = True, False
+        self._to_prove, self._is_kept, self._is_made_again = True, False, made_again
+
+    async def go_back(self, index: int, state: RunState) -> None:
+        """Before good steps from this one on count as not done: what they did in the open page must not be taken for
+        what the steps before have left."""
+        if any(record.page is not None for record in state.steps[index:]):
+            await self.leave()
 
     async def bring_sign_in(self) -> None:
         """Before a `goto` in a new browser: restore the cookies and storage, so that the run stays signed in."""
@@ -137,7 +166,7 @@ class RunPage:
     async def come_back(self, step: Step, record: StepRecord, state: RunState) -> None:
         """Restore the page before this step so that checks can look at it. A step that acts on it proves it first."""
         pages = self._world.pages
-        if pages is None or not isinstance(step.action, BrowserAction) or _leaves_the_page(step):
+        if pages is None or not isinstance(step.action, BrowserAction) or goes_somewhere(step):
             return
         if _pages_before(record, state) and not await self.has_page():
             await self._restored(pages)
@@ -150,20 +179,25 @@ class RunPage:
         pages = self._world.pages
         if pages is None or not isinstance(step.action, BrowserAction | ApproveAction):
             return None
-        made_by = page_made_by(self._job.plan.steps, record.index)
+        skipped = {one.index for one in state.steps if one.skipped}
+        made_by = page_made_by(self._job.plan.steps, record.index, skipped)
         if not made_by or not _pages_before(record, state):
             return None
         last = _pages_before(record, state)[-1]
         found, gate = await pages.fingerprint(self._job.run_id), self._gate_before(record)
         if found is not None and not self._to_prove and gate is None:
             return None
-        if _leaves_the_page(step):
+        if goes_somewhere(step):
             self._missing, self._to_prove = (), False
             await self.bring_sign_in()
             return None
         if found is not None and self._is_of_no_use(found, last, state):
             await self.leave()
             found = None
+        outdated = "" if state.page_as_is else self._why_outdated(record, found)
+        if outdated:
+            await self.leave(made_again=True)
+            return self._made_again(outdated, made_by, state)
         if found is None:
             restored = await self._restored(pages)
             if restored.unreachable:
@@ -186,8 +220,15 @@ class RunPage:
             return True
         return self._is_kept and not state.page_as_is and bool(why_another_page(last, found))
 
+    def _why_outdated(self, record: StepRecord, found: Fingerprint | None) -> str:
+        """In words, if the kept page is another document than the steps before this one have left."""
+        if found is not None and self._is_made_again:
+            return ""
+        kept = kept_page(self._world, self._job.secrets)
+        return why_outdated(kept, self._job.plan.steps[: record.index]) if kept is not None else ""
+
     async def _restored(self, pages: Pages) -> Restored:
-        self._has_restored, self._is_kept = True, False
+        self._has_restored, self._is_kept, self._is_made_again = True, False, False
         kept = self._job.secrets.find(PAGE_KEY)
         if kept is None:
             return Restored(None, "nothing was kept of it")
@@ -277,10 +318,13 @@ class RunPage:
         return next(index for index, step in enumerate(self._job.plan.steps) if step.id == step_id)
 
 
+def kept_page(world: World, secrets: Secrets) -> KeptPage | None:
+    """What is known of the run's page without a browser. None: nothing was kept of it."""
+    kept = secrets.find(PAGE_KEY)
+    if world.pages is None or kept is None:
+        return None
+    return KeptPage(world.pages.touched_in(base64.b64decode(kept)), secrets.find(LOADED_KEY))
+
+
 def _pages_before(record: StepRecord, state: RunState) -> list[Fingerprint]:
     return [one.page for one in state.steps[: record.index] if one.page is not None]
-
-
-def _leaves_the_page(step: Step) -> bool:
-    """It does not go on where an earlier step has left the page."""
-    return isinstance(step.action, BrowserAction) and step.action.verb is BrowserVerb.GOTO

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from recoup.kernel.controls import begin_anew, heed
 from recoup.kernel.deeds import BESIDE, is_done_for_good
 from recoup.kernel.elapsed import elapsed_s
-from recoup.kernel.prefix import is_good, prefix_after
+from recoup.kernel.prefix import is_good, is_rebuilt, prefix_after
 from recoup.kernel.progress import remember, says_something
 from recoup.model import events as ev
 from recoup.model.events import Event
 from recoup.model.failure import FailureClass
 from recoup.model.instant import Instant
-from recoup.model.plan import ApproveAction, Rebuild, Repeat, kind_of
+from recoup.model.plan import ApproveAction, Repeat, kind_of
 from recoup.model.run import (
     Base,
     GivenUp,
@@ -116,10 +116,12 @@ def _advance_run(state: RunState, payload: ev.Payload, at: Instant) -> None:
             state.owner, state.started_at, state.active_since = payload.owner, at, at
             state.baseline, state.workspace = payload.baseline, payload.workspace
         case ev.RunResumed():
+            _enter(state, payload.epoch)
             _begin_delivery(state, payload.delivery, payload.epoch)
             state.owner, state.active_since = payload.owner, state.active_since or at
             state.workspace = payload.workspace if payload.workspace is not None else state.workspace
         case ev.RunTakenOver():
+            _enter(state, payload.epoch)
             state.epoch = payload.epoch
             state.takeovers += 1
         case ev.RunInterrupted():
@@ -177,14 +179,21 @@ def _restore(state: RunState, payload: ev.CheckpointRestored) -> None:
 
 
 def _to_rebuild(state: RunState) -> list[int]:
-    """A step that must not be repeated is not, whatever else its plan says of it."""
-    return [
-        record.index
-        for record, step in zip(state.steps, state.plan.steps, strict=True)
-        if step.rebuild is Rebuild.RERUN
-        and step.repeat is Repeat.SAFE
-        and is_good(record)
-        and not record.skipped
+    """In the restored workspace; and in the browser, what was to be performed again to get its page back."""
+    pairs = zip(state.plan.steps, state.steps, strict=True)
+    rebuilt = {record.index for step, record in pairs if is_rebuilt(step, record)}
+    return sorted(
+        rebuilt | {index for index in state.rebuild_pending if state.steps[index].kind == "browser"}
+    )
+
+
+def _enter(state: RunState, epoch: int) -> None:
+    """Another driver has no page: it finds out anew what must be performed to get one back, and proves that page."""
+    if epoch == state.epoch:
+        return
+    pending = [(state.plan.steps[index], state.steps[index]) for index in state.rebuild_pending]
+    state.rebuild_pending = [
+        record.index for step, record in pending if record.kind != "browser" or is_rebuilt(step, record)
     ]
 
 
@@ -290,7 +299,8 @@ def _advance_step(state: RunState, step: StepRecord, payload: ev.StepPayload, at
             state.restore_pending = state.baseline is not None
         case ev.PageLost():
             browser = {record.index for record in state.steps if record.kind == "browser"}
-            again = [record.index for record in state.steps if record.step_id in payload.steps]
+            done = [record for record in state.steps if not record.skipped]
+            again = [record.index for record in done if record.step_id in payload.steps]
             state.rebuild_pending = sorted({*state.rebuild_pending} - browser | {*again})
         case ev.ResumeFromStep():
             state.restore_pending = state.restore_pending or payload.restores

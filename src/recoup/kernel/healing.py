@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
@@ -181,35 +181,38 @@ def why_another_page(recorded: Fingerprint, found: Fingerprint) -> str:
     return ""
 
 
-def page_comes_from(steps: Sequence[Step], frontier: int) -> int | None:
+def page_comes_from(steps: Sequence[Step], frontier: int, skipped: Collection[int] = ()) -> int | None:
     """The step from which on the page before `frontier` was made: the last one that went somewhere. None: no step
     before it has a page."""
-    before = [index for index in range(frontier) if isinstance(steps[index].action, BrowserAction)]
-    went = [index for index in before if _goes_somewhere(steps[index])]
+    done = [index for index in range(frontier) if index not in skipped]
+    before = [index for index in done if isinstance(steps[index].action, BrowserAction)]
+    went = [index for index in before if goes_somewhere(steps[index])]
     return went[-1] if went else next(iter(before), None)
 
 
-def page_made_by(steps: Sequence[Step], frontier: int) -> list[int]:
+def page_made_by(steps: Sequence[Step], frontier: int, skipped: Collection[int] = ()) -> list[int]:
     """The steps that made the page before `frontier`, from the last one that went somewhere. What others do beside them
     is not in the page."""
-    begins = page_comes_from(steps, frontier)
+    begins = page_comes_from(steps, frontier, skipped)
     if begins is None:
         return []
-    return [index for index in range(begins, frontier) if _makes_pages(steps[index])]
+    return [index for index in range(begins, frontier) if index not in skipped and _makes_pages(steps[index])]
 
 
-def page_can_be_made_again(steps: Sequence[Step], frontier: int) -> bool:
+def page_can_be_made_again(steps: Sequence[Step], frontier: int, skipped: Collection[int] = ()) -> bool:
     """In a new browser, before the step at the frontier: what made it may be repeated."""
     if frontier >= len(steps) or not isinstance(steps[frontier].action, BrowserAction):
         return False
-    made_by = page_made_by(steps, frontier)
+    made_by = page_made_by(steps, frontier, skipped)
     return bool(made_by) and all(steps[index].repeat is Repeat.SAFE for index in made_by)
 
 
 def _makes_pages(step: Step) -> bool:
+    """Whether the page may be another one after it."""
     looks = (BrowserVerb.READ, BrowserVerb.SCREENSHOT)
     return isinstance(step.action, BrowserAction) and step.action.verb not in looks
 
 
-def _goes_somewhere(step: Step) -> bool:
+def goes_somewhere(step: Step) -> bool:
+    """It does not continue where an earlier step has left the page."""
     return isinstance(step.action, BrowserAction) and step.action.verb is BrowserVerb.GOTO

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from recoup.model.plan import Rebuild, Repeat, Step
 from recoup.model.run import RunState, RunStatus, StepRecord, Verdict
 
 _VALUE_BYTES_MAX = 256
@@ -40,6 +41,13 @@ class Frontier(msgspec.Struct, frozen=True, rename="camel"):
 
 def is_good(step: StepRecord) -> bool:
     return step.verdict in _GOOD or step.skipped
+
+
+def is_rebuilt(step: Step, record: StepRecord) -> bool:
+    """It is performed again in every restored workspace. A step that must not be repeated is not, whatever else its
+    plan says of it."""
+    wanted = step.rebuild is Rebuild.RERUN and step.repeat is Repeat.SAFE
+    return wanted and is_good(record) and not record.skipped
 
 
 def known_good_prefix_length(state: RunState) -> int:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from recoup.kernel.earlier import Deed, Earlier
-from recoup.kernel.prefix import Frontier, frontier
+from recoup.kernel.page_forecast import Outset, PageForecast, page_forecast
+from recoup.kernel.prefix import Frontier, frontier, is_good
 from recoup.model.plan import (
     WORLD_CHECKS,
     AgentAction,
@@ -31,8 +32,17 @@ from recoup.model.redacted import holds_mask
 from recoup.model.run import RunState, StepRecord, Verdict
 from recoup.model.workspace import Baseline
 
+REUSED: Final = "reused"
+IF_PAGE_HOLDS: Final = "reused_if_page_holds"
+"""Its page must be restored, and must still show all that was proven."""
+PERFORMED: Final = "performed"
+UNLESS_DONE: Final = "performed_unless_done"
+"""Its last attempt has no known end: if its checks hold now, it is done."""
+FOR_PAGE: Final = "page"
+FOR_WORKSPACE: Final = "workspace"
 _NOT_LOOKED_AT = "nothing is known about it now"
 NOTHING_PROVES = "nothing proves that what it left is still there"
+_MAY_BE_DONE = "it counts as done if its checks hold now"
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +64,10 @@ class StepReuse(msgspec.Struct, frozen=True, rename="camel"):
     step_index: int
     reused: bool
     reason: str
+    expected: str
+    """`reused`, `reused_if_page_holds`, `performed` or `performed_unless_done`."""
+    repeated_for: str | None = None
+    """It is performed again to restore the `page` or the `workspace`, and stays done thereby."""
 
 
 class Reuse(msgspec.Struct, frozen=True):
@@ -64,6 +78,8 @@ class Reuse(msgspec.Struct, frozen=True):
     refusal: str | None = None
     """Why the run must not begin like this at all."""
     hint: str = ""
+    page: PageForecast | None = None
+    """How the page that the run needs is restored; null where it needs none, and where nobody asked for it."""
 
     @property
     def count(self) -> int:
@@ -71,10 +87,8 @@ class Reuse(msgspec.Struct, frozen=True):
 
     @property
     def frontier(self) -> Frontier | None:
-        if self.count == len(self.steps):
-            return None
-        step = self.steps[self.count]
-        return Frontier(step.step_id, step.step_index, step.reason)
+        step = next((step for step in self.steps if not step.reused), None)
+        return None if step is None else Frontier(step.step_id, step.step_index, step.reason)
 
     def document(self) -> dict[str, Any]:
         """`--dry-run --json`."""
@@ -84,6 +98,7 @@ class Reuse(msgspec.Struct, frozen=True):
             "reused": [step.step_id for step in self.steps if step.reused],
             "frontier": None if edge is None else msgspec.to_builtins(edge),
             "steps": msgspec.to_builtins(self.steps),
+            "page": msgspec.to_builtins(self.page),
         }
 
 
@@ -117,12 +132,29 @@ def in_place(state: RunState, from_step: str | None = None) -> Reuse:
     end, reason = (edge.step_index, edge.reason) if edge else (len(ids), "")
     if from_step is not None and from_step in ids[:end]:
         end, reason = ids.index(from_step), _asked(from_step)
-    good = f"done in run {state.run_id}"
+    done, good = done_in_place(state, from_step), f"done in run {state.run_id}"
     steps = [
-        StepReuse(step_id, index, index < end, good if index < end else _why_later(index, end, reason, ids))
+        StepReuse(step_id, index, True, good, REUSED)
+        if index in done
+        else _goes_on(state.steps[index], _why_later(index, end, reason, ids))
         for index, step_id in enumerate(ids)
     ]
     return Reuse(state.run_id, tuple(steps))
+
+
+def done_in_place(state: RunState, from_step: str | None = None) -> frozenset[int]:
+    """The steps that are not performed again when the run goes on. Some may stand behind the frontier: they stay done
+    when the steps in the browser before them are lost."""
+    ids = [record.step_id for record in state.steps]
+    again = range(ids.index(from_step) if from_step in ids else len(ids), state.prefix_length)
+    return frozenset(record.index for record in state.steps if is_good(record) and record.index not in again)
+
+
+def foreseen(reuse: Reuse, run: Outset, rebuilt: Collection[int]) -> Reuse:
+    """With what becomes of the run's page, and of the steps that are `rebuilt` in the restored workspace."""
+    page = page_forecast(run)
+    steps = tuple(_with_forecast(step, page, run, rebuilt) for step in reuse.steps)
+    return msgspec.structs.replace(reuse, steps=steps, page=page)
 
 
 def why_not(
@@ -167,12 +199,39 @@ def _step_reuse(
     earlier: Earlier, step: Step, index: int, end: int, reason: str, ids: Sequence[str]
 ) -> StepReuse:
     if index >= end:
-        return StepReuse(step.id, index, False, _why_later(index, end, reason, ids))
+        return StepReuse(step.id, index, False, _why_later(index, end, reason, ids), PERFORMED)
     record = earlier.state.steps[index]
     verdict = "skipped" if record.skipped else record.verdict.value
     gaps = earlier.incomplete.get(index)
     lacks = f"; its checkpoint lacks {gaps.missing_count} paths" if gaps and not record.skipped else ""
-    return StepReuse(step.id, index, True, f"{verdict} in run {_prover(earlier.state, record)}{lacks}")
+    reason = f"{verdict} in run {_prover(earlier.state, record)}{lacks}"
+    return StepReuse(step.id, index, True, reason, REUSED)
+
+
+def _goes_on(record: StepRecord, reason: str) -> StepReuse:
+    """Of a run that goes on: what its driver has left open may be done."""
+    is_open = record.open is not None and record.open.launched and record.open.phase == "main"
+    if is_open and any(check.held is False for check in record.prechecks or ()):
+        return StepReuse(record.step_id, record.index, False, f"{reason}; {_MAY_BE_DONE}", UNLESS_DONE)
+    return StepReuse(record.step_id, record.index, False, reason, PERFORMED)
+
+
+def _with_forecast(
+    step: StepReuse, page: PageForecast | None, run: Outset, rebuilt: Collection[int]
+) -> StepReuse:
+    if step.reused and step.step_index in rebuilt:
+        reason = f"{step.reason}; performed again in the restored workspace"
+        step = msgspec.structs.replace(step, repeated_for=FOR_WORKSPACE, reason=reason)
+    if page is None or not step.reused:
+        return step
+    ids = [one.id for one in run.steps]
+    begins, needed_by = ids.index(page.since), ids.index(page.needed_by)
+    if step.step_index < begins or step.step_index >= needed_by:
+        return step
+    if step.step_id not in page.repeated:
+        return msgspec.structs.replace(step, expected=IF_PAGE_HOLDS)
+    reason = f"{step.reason}; performed again to restore the page"
+    return msgspec.structs.replace(step, expected=IF_PAGE_HOLDS, repeated_for=FOR_PAGE, reason=reason)
 
 
 def _why_later(index: int, end: int, reason: str, ids: Sequence[str]) -> str:
@@ -293,7 +352,7 @@ def _tree_before(state: RunState, index: int) -> str | None:
 def _gone_from_checkpoint(earlier: Earlier, step: Step, index: int) -> str | None:
     """A file that the step had to leave, and that its checkpoint does not hold."""
     gaps = earlier.incomplete.get(index)
-    if gaps is None or _is_rebuilt(earlier, index):
+    if gaps is None or _rebuilds(earlier, index):
         return None
     paths = [posixpath.normpath(path) for path in _paths_left(step)]
     for missing in (each for each in gaps.missing if not each.stored):
@@ -307,7 +366,7 @@ def _gone_from_checkpoint(earlier: Earlier, step: Step, index: int) -> str | Non
     return None
 
 
-def _is_rebuilt(earlier: Earlier, index: int) -> bool:
+def _rebuilds(earlier: Earlier, index: int) -> bool:
     """A step up to here is performed again after every restore, for just that."""
     pairs = zip(earlier.plan.steps[: index + 1], earlier.state.steps, strict=False)
     return any(step.rebuild is Rebuild.RERUN and not record.skipped for step, record in pairs)

@@ -182,6 +182,11 @@ class Submitting:
             job = await self._jobs.made(run_id, plan, policy, files, reuse.run_id, Watcher())
             return await self._jobs.linked.would_reuse(job, payload)
 
+    async def preview_in_place(self, state: RunState, from_step: str | None) -> Reuse:
+        """What this run would perform if it went on now. Nothing of it is recorded."""
+        await self._records.fetch_missing(state.run_id)
+        return self._jobs.linked.would_go_on(state, from_step)
+
     async def recorded(self, state: RunState) -> tuple[Plan, dict[str, str]]:
         """The plan of a run as it is run, and the inputs that it was given."""
         files = self._records.files(state.run_id)

@@ -47,6 +47,11 @@ class LateBrowser:
     async def keep(self, run_id: str) -> bytes | None:
         return await self._made.keep(run_id) if self._made else None
 
+    def touched_in(self, kept: bytes) -> tuple[str, ...] | None:
+        from recoup.runtimes.browser import kept_pages  # without the library
+
+        return kept_pages.decode(kept).touched_by
+
     async def restore(self, run_id: str, kept: bytes, policy: Policy, lifeline: Lifeline) -> Restored:
         try:
             return await (await self._browser()).restore(run_id, kept, policy, lifeline)

@@ -147,6 +147,9 @@ class ScriptedBrowser:
             return None
         return json.dumps([self._at[run_id], self._touched.get(run_id, [])]).encode()
 
+    def touched_in(self, kept: bytes) -> tuple[str, ...] | None:
+        return tuple(json.loads(kept)[1])
+
     async def restore(self, run_id: str, kept: bytes, policy: Policy, lifeline: Lifeline) -> Restored:
         del policy, lifeline
         url, touched_by = json.loads(kept)
@@ -180,6 +183,7 @@ class ScriptedBrowser:
     async def leave(self, run_id: str) -> None:
         self._waiting.pop(run_id, None)
         self._at.pop(run_id, None)
+        self._touched.pop(run_id, None)
 
     async def wait(self, run_id: str, epoch: int, policy: Policy) -> None:
         if run_id in self._at:
@@ -228,7 +232,9 @@ class ScriptedBrowser:
         return Outcome(seen=seen, outputs=outputs)
 
     def _load(self, run_id: str, url: str) -> None:
+        """Another document: what was done in the one before is gone."""
         self._at[run_id], self._touched[run_id] = url, []
+        self._values = {key: value for key, value in self._values.items() if key[0] != run_id}
 
     def _done(self, order: Order, action: BrowserAction, element: Element) -> None:
         run_id = order.run_id

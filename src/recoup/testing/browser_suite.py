@@ -259,10 +259,12 @@ class BrowserSuite:
         assert await browser.touched_by(run_id) == ()
         await stage.go("/home")
         assert await browser.touched_by(run_id) == ()
+        loaded = await browser.keep(run_id)
+        assert loaded is not None and browser.touched_in(loaded) == ()
         await stage.do("fill", Target(role="textbox", name="Note"), value="hello")
         assert await browser.touched_by(run_id) == ("step",)
         kept = await browser.keep(run_id)
-        assert kept is not None
+        assert kept is not None and browser.touched_in(kept) == ("step",)
         lifeline = LeaseLifeline(stage.boot_s() + _LEASE_S)
         assert (await browser.restore(run_id, kept, _POLICY, lifeline)).missing == ("step",)
         await stage.go("/done")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -20,6 +19,7 @@ from recoup.model.plan import BrowserAction, BrowserVerb, PageCheck
 from recoup.model.policy import Policy
 from recoup.model.target import Element, Fingerprint, target_words
 from recoup.ports import Hooks, Lifeline
+from recoup.runtimes.browser import kept_pages
 from recoup.runtimes.browser.acting import Attempt
 from recoup.runtimes.browser.checks import PageChecks, picture_of, region_key
 from recoup.runtimes.browser.driver import PlaywrightDriver
@@ -352,17 +352,17 @@ class BrowserRuntime:
         session = self._sessions.get(run_id)
         if session is None or not session.usable or session.past.url is None:
             return None
-        past = session.past
-        data = json.dumps([past.url, past.touched_by, past.storage]).encode()
-        if len(data) > self._limits.storage_bytes_max:
-            data = json.dumps([past.url, past.touched_by, None]).encode()
-        return data
+        past, limit_bytes = session.past, self._limits.storage_bytes_max
+        return kept_pages.encode(session.past.url, past.touched_by, past.storage, limit_bytes)
+
+    def touched_in(self, kept: bytes) -> tuple[str, ...] | None:
+        return kept_pages.decode(kept).touched_by
 
     async def restore(self, run_id: str, kept: bytes, policy: Policy, lifeline: Lifeline) -> Restored:
-        url, touched_by, storage = json.loads(kept)
+        url, touched_by, storage = kept_pages.decode(kept)
         await self._drop(run_id)
         past = self._pasts[run_id] = Past(storage=storage)
-        if touched_by is True:  # kept by a version that did not say by which steps
+        if touched_by is None:
             return Restored(None, "what had been done in it since it was loaded is lost")
         try:
             session = await self._session(run_id, self._environ, lifeline)
@@ -377,7 +377,7 @@ class BrowserRuntime:
             words = f"it could not be opened again ({first_line(error)})"
             return Restored(None, words, unreachable=True)
         found = await self.fingerprint(run_id)
-        return Restored(found, "" if found else "it could not be looked at", tuple(touched_by or ()))
+        return Restored(found, "" if found else "it could not be looked at", touched_by)
 
     async def read_again(
         self, run_id: str, action: BrowserAction, policy: Policy, lifeline: Lifeline, *, waits: bool
@@ -399,8 +399,7 @@ class BrowserRuntime:
 
     async def remember(self, run_id: str, kept: bytes) -> None:
         if run_id not in self._sessions:
-            _url, _touched_by, storage = json.loads(kept)
-            self._pasts[run_id] = Past(storage=storage)
+            self._pasts[run_id] = Past(storage=kept_pages.decode(kept).storage)
 
     async def touched_by(self, run_id: str) -> tuple[str, ...]:
         session = self._sessions.get(run_id)
