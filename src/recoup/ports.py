@@ -654,7 +654,7 @@ class Pages(Protocol):
         """The steps that did something in the open document, in their order: loading it again would lose that."""
         ...
 
-    def copy(self, run_id: str, policy: Policy) -> AbstractAsyncContextManager[Fingerprint | None]:
+    def fresh_copy(self, run_id: str, policy: Policy) -> AbstractAsyncContextManager[Fingerprint | None]:
         """The current page opened a second time, by its address: everything here is about the copy until it is closed.
         None: there is no page, or its address could not be opened."""
         ...

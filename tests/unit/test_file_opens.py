@@ -21,7 +21,7 @@ OPENS = {
     "opens files of the system: /proc, /dev/null": (
         *("clock.py", "cli/main.py", "cli/output.py", "ledger/holders.py", "probe/kinds/mount.py"),
         *("probe/port_owner.py", "processes/identity.py", "processes/memory.py"),
-        *("processes/process_table.py", "processes/sweep.py"),
+        *("processes/process_table.py", "processes/sweep.py", "runtimes/browser/driver.py"),
     ),
     "runs in a process of its own, which has no database open": (
         *("inside.py", "mcp/inside.py", "processes/guard_main.py", "processes/keeper_main.py"),
@@ -31,7 +31,12 @@ OPENS = {
     "creates a new file, or opens a pipe or a lock that it made": (
         *("cli/heal_accepting.py", "cli/importing.py", "durable.py", "heals/accepting.py"),
         *("probe/atomic_file.py", "probe/kinds/dialog.py"),
-        *("probe/output.py", "processes/guard.py", "processes/keeper_process.py"),
+        *(
+            "probe/output.py",
+            "processes/guard.py",
+            "processes/guard_folders.py",
+            "processes/keeper_process.py",
+        ),
         *("runtimes/named_pipe.py", "workspace/copying.py", "workspace/pack.py", "workspace/restore.py"),
         *("machine.py", "workspace/store.py"),
     ),

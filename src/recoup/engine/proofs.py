@@ -139,7 +139,7 @@ class PageProofs:
         if pages is None or kept is None:
             return None
         loaded = msgspec.json.decode(kept, type=Fingerprint)
-        async with pages.copy(self._job.run_id, self._job.policy) as shown:
+        async with pages.fresh_copy(self._job.run_id, self._job.policy) as shown:
             if shown is None or why_another_page(loaded, shown):
                 return None
             return await self.refuted([proof for proof in proofs if not proof.touched])

@@ -138,7 +138,8 @@ def _settled(state: RunState, handled: ControlHandled) -> None:
         return
     for step in state.steps:
         step.to_settle = step.to_settle and step.step_id not in state.also_settled
-    settled = unsettled(state)
+    named = next((step for step in state.steps if step.step_id == handled.step_id), None)
+    settled = named or unsettled(state)
     if settled is None:
         return
     if handled.argument == "done":

@@ -73,11 +73,11 @@ class LateBrowser:
         return await self._made.touched_by(run_id) if self._made else ()
 
     @contextlib.asynccontextmanager
-    async def copy(self, run_id: str, policy: Policy) -> AsyncIterator[Fingerprint | None]:
+    async def fresh_copy(self, run_id: str, policy: Policy) -> AsyncIterator[Fingerprint | None]:
         if self._made is None:
             yield None
             return
-        async with self._made.copy(run_id, policy) as shown:
+        async with self._made.fresh_copy(run_id, policy) as shown:
             yield shown
 
     async def leave(self, run_id: str) -> None:

@@ -176,7 +176,7 @@ class ScriptedBrowser:
         return tuple(self._touched.get(run_id, ()))
 
     @contextlib.asynccontextmanager
-    async def copy(self, run_id: str, policy: Policy) -> AsyncIterator[Fingerprint | None]:
+    async def fresh_copy(self, run_id: str, policy: Policy) -> AsyncIterator[Fingerprint | None]:
         del policy
         yield self._fingerprint(run_id)
 

@@ -305,12 +305,12 @@ class BrowserSuite:
 
     async def test_a_copy_of_a_page_leaves_the_page_alone(self, stage: Stage) -> None:
         browser, run_id = stage.browser, stage.run_id
-        async with browser.copy(run_id, _POLICY) as nothing:
+        async with browser.fresh_copy(run_id, _POLICY) as nothing:
             assert nothing is None, "there is no page"
         shown = (await stage.go("/home")).seen
         assert shown is not None
         await stage.do("fill", Target(role="textbox", name="Note"), value="hello")
-        async with browser.copy(run_id, _POLICY) as copied:
+        async with browser.fresh_copy(run_id, _POLICY) as copied:
             assert copied == shown.page
             assert await stage.holds(UrlCheck("**/home")) is True
         assert await browser.touched_by(run_id) == ("step",)

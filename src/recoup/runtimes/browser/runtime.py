@@ -429,7 +429,7 @@ class BrowserRuntime:
         return tuple(session.past.touched_by) if session is not None else ()
 
     @asynccontextmanager
-    async def copy(self, run_id: str, policy: Policy) -> AsyncIterator[Fingerprint | None]:
+    async def fresh_copy(self, run_id: str, policy: Policy) -> AsyncIterator[Fingerprint | None]:
         session = self._sessions.get(run_id)
         if session is None or not session.usable or session.past.url is None:
             yield None
