@@ -34,7 +34,6 @@ OPENS = {
         *(
             "probe/output.py",
             "processes/guard.py",
-            "processes/guard_folders.py",
             "processes/keeper_process.py",
         ),
         *("runtimes/named_pipe.py", "workspace/copying.py", "workspace/pack.py", "workspace/restore.py"),

@@ -39,7 +39,7 @@ MAY_IMPORT = {
     "outgoing": set(),
     "probe": {"model", "kernel", "ports", "errors", "engine", "files", "outgoing"},
     "documents": {"model", "kernel", "errors", "files"},
-    "processes": {"model", "ports", "errors", "children"},
+    "processes": {"model", "ports", "errors", "children", "files"},
     "workspace": {"model", "ports", "errors", "aside", "durable", "children", "files", "machine"},
     "runtimes": {"model", "kernel", "ports", "errors", "inside", "aside", "files", "machine"},
     "redaction": {"model", "errors"},

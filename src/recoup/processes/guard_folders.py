@@ -11,6 +11,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Final
 
+from recoup.files.named import open_named
 from recoup.model.ids import ProcessIdentity
 from recoup.processes.identity import boot_id, host_id, is_alive
 from recoup.processes.marks import driver_of
@@ -97,7 +98,7 @@ def _written_s(path: Path) -> float:
 
 def _content(path: Path) -> str:
     with suppress(OSError):
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = open_named(path, follow_links=False)
         try:
             return os.read(descriptor, _FILE_BYTES_MAX).decode("utf-8", "surrogateescape")
         finally:
