@@ -282,6 +282,8 @@ class Conflict(LedgerError):
 
 class LeaseLost(LedgerError):
     advice = "Another driver goes on with the run: recoup show RUN"
+    replaced: bool | None = None
+    """Whether another driver has taken the run over. None: nobody has looked, or it is not known."""
 
 
 @contextmanager

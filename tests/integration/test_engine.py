@@ -458,8 +458,9 @@ async def test_a_stale_driver_is_refused_and_writes_nothing(house: House) -> Non
     house.census.restart()
     fresh = await house.driver("run-1")
     head = await house.ledger.head(run_stream("run-1"))
-    with pytest.raises(LeaseLost):
+    with pytest.raises(LeaseLost, match=r"another driver .* has taken run run-1 over") as lost:
         await stale.drive()
+    assert lost.value.replaced
     assert await house.ledger.head(run_stream("run-1")) == head
     assert (await fresh.drive()).status is RunStatus.SUCCEEDED
 

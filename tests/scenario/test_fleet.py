@@ -10,14 +10,12 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from tests.scenario.conftest import Cli
 from tests.scenario.fleets import Fleet, eventually, notices
-
-if TYPE_CHECKING:
-    pass
+from tests.scenario.test_kills import wait_for_the_end_of_the_lease
 
 TWO = """
     version: 1
@@ -111,6 +109,24 @@ def test_a_frozen_worker_loses_its_run_and_says_so_when_it_wakes(fleet: Fleet) -
     }
     assert not Path(f"/proc/{pid}").exists(), "the frozen worker's step was killed by its keeper"
     assert fleet.state(run_id)["delivery"] == 1
+
+
+def test_a_worker_that_was_frozen_and_not_replaced_says_so_and_takes_its_run_up_again(
+    cli: Cli, tmp_path: Path
+) -> None:
+    fleet = Fleet(cli, tmp_path, None)
+    run_id = fleet.submit(cli.plan(SLOW))
+    worker = fleet.worker()
+    assert eventually(lambda: len(fleet.lines()) == 2)
+    fleet.go.touch()
+    cli.freeze(worker)
+    wait_for_the_end_of_the_lease(cli, run_id)
+    worker.send_signal(signal.SIGCONT)
+    fleet.until(run_id, "succeeded")
+    worker.terminate()
+    words = {one["event"]: one["words"] for one in reversed(notices(worker)) if one.get("runId") == run_id}
+    assert f"nobody has taken run {run_id} over" in words["lost"]
+    assert words["left"] == "whoever is free takes it up again"
 
 
 def test_draining_hands_the_run_back_and_spends_nothing(fleet: Fleet) -> None:

@@ -123,6 +123,17 @@ def asked(cli: Cli, question: Callable[[SqliteLedger], Awaitable[T]]) -> T:
     return asyncio.run(ask())
 
 
+def wait_for_the_end_of_the_lease(cli: Cli, run_id: str) -> None:
+    """Of a driver that does not renew it."""
+    while True:
+        row = asked(cli, lambda ledger: ledger.lease(run_id))
+        assert row is not None
+        left_s = row.renewed_at.boot_us / 1e6 + row.ttl_s - time.clock_gettime(time.CLOCK_BOOTTIME)
+        if left_s < 0:
+            return
+        time.sleep(left_s + 0.01)
+
+
 def kill_and_resume(cli: Cli, count: int, seed: int) -> None:
     chance = random.Random(seed)
     plan = cli.plan(plan_text())

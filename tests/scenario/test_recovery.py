@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from tests.repositories import git
 from tests.scenario.conftest import Cli, kill, wait_for
+from tests.scenario.test_kills import wait_for_the_end_of_the_lease
 
 
 def test_a_hanging_step_is_soft_reset_and_succeeds(cli: Cli, repo: Path) -> None:
@@ -342,9 +343,36 @@ def test_a_frozen_driver_is_replaced_and_refused_when_it_wakes(cli: Cli) -> None
         driver.send_signal(signal.SIGCONT)
     _, err = driver.communicate(timeout=60)
     assert driver.returncode == 75, "nothing of the plan has failed"
-    assert "another driver" in err
+    assert "another driver" in err and "has taken run" in err
+    assert f"recoup show {result.document['runId']}" in err and "recoup resume" not in err
     assert cli("events", "last", "--json").lines[-1]["seq"] == head
     assert result.document["takeovers"] == 1
+
+
+@pytest.mark.parametrize("kind", ["text", "json"])
+def test_a_frozen_driver_that_nobody_replaced_says_so_and_how_to_go_on(cli: Cli, kind: str) -> None:
+    cli.env |= {"RECOUP_LEASE_S": "2", "RECOUP_HEARTBEAT_S": "0.4"}
+    begun = cli.folder / "begun"
+    plan = cli.plan(f"""
+        version: 1
+        name: frozen
+        steps: [{{id: a, run: "touch {begun}; [ $RECOUP_ATTEMPT -gt 1 ] || sleep 600"}}]
+    """)
+    driver = cli.start("run", plan, *(["--json"] if kind == "json" else []))
+    wait_for(begun)
+    cli.freeze(driver)
+    run_id = cli("show", "last", "--json").json["runId"]
+    wait_for_the_end_of_the_lease(cli, run_id)
+    driver.send_signal(signal.SIGCONT)
+    out, err = driver.communicate(timeout=60)
+    assert driver.returncode == 75, "nothing of the plan has failed"
+    assert "for longer than its lease of 2 s" in err and f"nobody has taken run {run_id} over" in err
+    assert f"recoup resume {run_id}" in err
+    if kind == "json":
+        said = json.loads(out.splitlines()[-1])
+        assert (said["exitCode"], f"recoup resume {run_id}" in said["hint"]) == (75, True)
+    resumed = cli("resume", run_id, "--json")
+    assert (resumed.code, resumed.document["status"]) == (0, "succeeded")
 
 
 def test_a_deploy_whose_check_already_held_is_not_taken_for_done(cli: Cli) -> None:

@@ -38,7 +38,7 @@ from recoup.engine.facts import (
     run_succeeded,
     started,
 )
-from recoup.engine.lease import keep_lease
+from recoup.engine.lease import explained_loss, keep_lease
 from recoup.engine.losses import record_loss
 from recoup.engine.operators import carry_out, held_by
 from recoup.engine.passing import fresh_outputs, write_papers
@@ -161,8 +161,8 @@ class Driver:
         detach = desk.lifeline.attach(desk.recorder.extend)
         try:
             await work()
-        except LeaseLost:
-            raise
+        except LeaseLost as error:
+            raise await explained_loss(desk.world, desk.recorder.lease, error) from error
         except Exception as error:
             # The disk may be full, the store damaged, or this program wrong: leave the run resumable if that can
             # still be written, and let the error be seen.
@@ -683,9 +683,10 @@ class Driver:
     async def _halted(self) -> None:
         """Controls first: a cancel beats an interruption, and both beat the next attempt."""
         if self._lost:
+            run_id = self._desk.job.run_id
             raise LeaseLost(
-                f"the lease of run {self._desk.job.run_id} is lost, or could not be renewed in time",
-                hint=f"See whose: recoup show {self._desk.job.run_id}",
+                f"the lease of run {run_id} is lost, or could not be renewed in time",
+                hint=f"See whose: recoup show {run_id}. If nobody drives it: recoup resume {run_id}",
             )
         if self._broken is not None:
             raise self._broken

@@ -36,6 +36,26 @@ class LeaseLifeline:
             extend(deadline_boot_s)
 
 
+async def explained_loss(world: Holding, lease: Lease, error: LeaseLost) -> LeaseLost:
+    """The same error with what the ledger says now: whether the run has another driver, and what to do."""
+    try:
+        row = await world.ledger.lease(lease.run_id)
+    except LedgerError:
+        return error
+    if row is None or row.epoch < lease.epoch or (row.epoch == lease.epoch and row.owner is None):
+        return error  # it was given back, or the database lost commits
+    run_id, stood_still = lease.run_id, f"stood still for longer than its lease of {lease.ttl_s:g} s"
+    if row.epoch == lease.epoch:
+        words = f"this driver {stood_still}, or could not renew it; nobody has taken run {run_id} over"
+        explained = LeaseLost(words, hint=f"Go on with: recoup resume {run_id}")
+    else:
+        who = f"another driver (process {row.owner.pid})" if row.owner else "another driver"
+        words = f"{who} has taken run {run_id} over, since this one {stood_still} or lost it"
+        explained = LeaseLost(words, hint=f"See how far it is: recoup show {run_id}")
+    explained.replaced = row.epoch != lease.epoch
+    return explained
+
+
 async def keep_lease(world: Holding, lease: Lease, lifeline: LeaseLifeline, lost: Callable[[], None]) -> None:
     """Renew until cancelled; calls `lost` once when another epoch holds the run or the lease ran out."""
     never = asyncio.Event()

@@ -297,6 +297,8 @@ class Worker:
             return await self._deliveries.deliver(run_id, lambda driver: self._attach(run_id, driver))
         except LeaseLost as error:
             self._tell("lost", f"{error.message}; its processes were stopped", run_id=run_id)
+            if error.replaced is False:
+                return Left(None, "whoever is free takes it up again")
             return Left(None, "another worker goes on with it")
         except (EventUnreadable, RowUnreadable) as error:
             return self._left_alone(run_id, error)
