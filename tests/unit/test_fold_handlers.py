@@ -315,6 +315,11 @@ def test_what_is_settled_as_done_is_not_performed_again_for_its_page() -> None:
     assert state.rebuild_pending == [1]
 
 
+def test_an_answer_that_nobody_asked_for_settles_nothing() -> None:
+    state = tell(run_of(step(0)), *performed(0), accepted("settle", argument="done"))
+    assert (state.prefix_length, state.rebuild_pending) == (1, [])
+
+
 def test_one_answer_settles_all_steps_that_it_was_asked_for() -> None:
     never = [step(index, repeat=Repeat.NEVER) for index in range(3)]
     state = tell(run_of(*never), *performed(0), *performed(1), *performed(2))
