@@ -111,6 +111,17 @@ class Commands:
             os.close(writer)
         return Started(words, told[0], out[0], err[0])
 
+    def run_on(self, terminal: int, *words: str, env: Mapping[str, str], cwd: str | Path) -> Started:
+        """With a terminal for its output, which does not control it."""
+        told, nowhere = os.pipe(), os.pipe()
+        with Path(os.devnull).open() as nothing:
+            self._ask(
+                Command(list(words), dict(env), str(cwd)), [nothing.fileno(), terminal, terminal, told[1]]
+            )
+        for end in (told[1], nowhere[1]):
+            os.close(end)
+        return Started(words, told[0], nowhere[0], os.dup(nowhere[0]))
+
     def _ask(self, command: Command, streams: list[int]) -> None:
         message = json.dumps(command).encode()
         assert len(message) < MESSAGE_BYTES_MAX, "a command with so much to it needs a new interpreter"

@@ -200,7 +200,7 @@ def _browser(folder: Path) -> BrowserRuntime:
     def log(order: Order) -> StepLog:
         return StepLog(folder / "logs" / order.run_id / order.step_id, redactor, 1 << 20, "---")
 
-    return BrowserRuntime(Guard, PageResolver(), log, dict(os.environ), limits=LIMITS)
+    return BrowserRuntime(Guard, lambda _run_id: PageResolver(), log, dict(os.environ), limits=LIMITS)
 
 
 # The plan

@@ -8,7 +8,7 @@ import errno
 import os
 import secrets as randomness
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
@@ -29,7 +29,6 @@ from recoup.errors import (
     LedgerBusy,
     LedgerError,
     LedgerUnwritable,
-    NotFound,
     Problem,
     RecoupError,
     SettingsError,
@@ -37,7 +36,7 @@ from recoup.errors import (
 )
 from recoup.evidence.folder import FolderEvidence
 from recoup.evidence.vault import vault_key
-from recoup.files.folders import hold_home
+from recoup.files.folders import OWNER_ONLY_FOLDER, hold_home
 from recoup.kernel.modes import calls_for_report, mode_document, unreadable_mode_document
 from recoup.learning.recall import Recall
 from recoup.ledger.sqlite import SqliteLedger
@@ -55,7 +54,7 @@ from recoup.model.outcome import Order
 from recoup.model.policy import Policy
 from recoup.model.run import RunState, RunStatus, StepRecord, Unreadable
 from recoup.model.storage import RunFilter, StreamAppend
-from recoup.ports import Dispatch, Evidence, Keeper, Ledger, Runtime
+from recoup.ports import Dispatch, Evidence, Keeper, Ledger, RedactorOf, Runtime
 from recoup.processes.census import HostCensus
 from recoup.processes.keeper import LinuxKeeper, shared_keeper
 from recoup.redaction.environment import secret_names
@@ -65,13 +64,14 @@ from recoup.runs.driving import Driving
 from recoup.runs.hiding import Hiding, register_secret
 from recoup.runs.jobs import Jobs
 from recoup.runs.records import Records
+from recoup.runs.redactors import RunRedactors
 from recoup.runs.submitting import Submitting
 from recoup.runtimes.deferred import DeferredRuntime
 from recoup.runtimes.inspector import WorldInspector
 from recoup.runtimes.late_browser import LateBrowser
 from recoup.runtimes.shell import ShellRuntime
 from recoup.runtimes.step_log import StepLog
-from recoup.settings import DatabaseUrl, Settings
+from recoup.settings import DatabaseUrl, Settings, require_own_home, require_strong_key
 
 if TYPE_CHECKING:
     from recoup.depot.shipping import Shipping
@@ -94,7 +94,7 @@ _AUDIT_EVENTS_MAX = 50_000
 
 
 class App:
-    """One process's Recoup: a ledger, a redactor, runtimes, and the runs in its home."""
+    """One process's Recoup: a ledger, redactors, runtimes, and the runs in its home."""
 
     def __init__(
         self, settings: Settings, environ: Mapping[str, str], ledger: Ledger, clock: SystemClock | None = None
@@ -107,31 +107,39 @@ class App:
         self.ledger = ledger
         self._environ = environ
         self.redactor = environment_redactor(environ)
+        """Knows the secrets of this process; text about a run goes through the run's own, above it."""
         if isinstance(settings.database, DatabaseUrl):
-            with contextlib.suppress(ValueError):  # too short to be told from other text
-                self.redactor.register("RECOUP_DATABASE", settings.database.password)
+            self.redactor.register_unless_short("RECOUP_DATABASE", settings.database.password)
         if password := urlsplit(settings.evidence or "").password:
-            with contextlib.suppress(ValueError):
-                self.redactor.register("RECOUP_EVIDENCE", password)
+            self.redactor.register_unless_short("RECOUP_EVIDENCE", password)
         self.shipping = open_shipping(settings)
         self.evidence = self._evidence()
         self._key: bytes | None = None
         self._dispatch: Dispatch | None = None
         self._opening = asyncio.Lock()
         self.runs = Records(ledger, settings.home, self.shipping)
-        self.hiding = Hiding(self.redactor, environ, self.runs, self._vault_key)
+        self._redactors = RunRedactors(self.redactor)
+        self.hiding = Hiding(self._redactors, environ, self.runs, self._vault_key)
         self.generations = Generations(ledger, self.redactor, self._clock, self._policy_file())
         self._policy_trouble = ""
         self.browsers = LateBrowser(self._browser_runtime)
         self.world = self._world()
         linked = LinkedRuns(self.world, self.runs.events, self.runs.files, self.hiding.vault)
         jobs = Jobs(self.world, self.runs, self.hiding, linked, self.shipping, lambda: self.metrics)
-        self.submitting = Submitting(self.world, jobs, settings.home, self.policy, self.hint)
+        self.submitting = Submitting(
+            *(self.world, jobs, settings.home, self.policy, self.hint),
+            require_strong_key=lambda: require_strong_key(settings.key),
+        )
         self.driving = Driving(
             self.world, jobs, self.generations, self.hint, self.report_if_due, self.wind_up
         )
 
     # Runs
+
+    @property
+    def redactor_of(self) -> RedactorOf:
+        """Returns the redactor of a run, for code that knows the run by its id."""
+        return self.hiding.as_far_as_known
 
     async def dispatch(self) -> Dispatch:
         """The queue beside the ledger, opened when somebody needs it."""
@@ -231,7 +239,8 @@ class App:
             return f"whether a report is due is not known: {error}"
         if not calls_for_report(state, mode):
             return None
-        written = await self.reporter.write_report(state.run_id)
+        redactor = await self.hiding.as_far_as_known(state.run_id)
+        written = await self.reporter.write_report(state.run_id, redactor=redactor)
         return f"report: {written.path}" if written.path else written.problem
 
     async def export_whole_audit(self) -> int | None:
@@ -307,9 +316,9 @@ class App:
         from recoup.probe.supervisor import Probe
 
         for name in config.secrets:
-            self.hiding.from_environment(name)
+            self.hiding.from_environment(self.redactor, name)
         if config.gateway is not None and self.settings.token:
-            self.hiding.register("RECOUP_TOKEN", self.settings.token)
+            register_secret(self.redactor, "RECOUP_TOKEN", self.settings.token)
         names = [config.id, *(name for one in config.resources for name in (one.id, *one.on_fault))]
         held = [name for name in names if self.redactor.found_in(name.encode())]
         if held:  # names stand in the ledger as they are
@@ -373,10 +382,9 @@ class App:
     ) -> None:
         """The reason is redacted by what the workflow's last run knows as secret, as far as that is kept here: nobody
         must be kept from stopping a workflow because a run's files are gone or on another machine."""
-        for name in [workflow] if workflow != EVERY_WORKFLOW else await self.workflows():
-            for row in (await self.ledger.runs(RunFilter(workflow=name), limit=1)).rows:
-                with contextlib.suppress(NotFound, SettingsError, StateError, OSError):
-                    await self.hiding.of_run_with_id(row.run_id)
+        names = [workflow] if workflow != EVERY_WORKFLOW else await self.workflows()
+        for redactor in [await self._redactor_of_last_run(name) for name in names]:
+            reason = redactor.redact(reason).text
         policy, now = await self.policy(), self.world.clock.now()
         told = await force_mode(
             *(self.ledger, self.redactor, workflow, mode),
@@ -392,6 +400,10 @@ class App:
             self.metrics.event(told)
 
     # Inside
+
+    async def _redactor_of_last_run(self, workflow: str) -> SecretRedactor:
+        rows = (await self.ledger.runs(RunFilter(workflow=workflow), limit=1)).rows
+        return await self.hiding.as_far_as_known(rows[0].run_id if rows else None)
 
     def _evidence(self) -> Evidence:
         folder = FolderEvidence(self.settings.home / "evidence")
@@ -431,8 +443,18 @@ class App:
         from recoup.runtimes.browser.runtime import BrowserRuntime
         from recoup.targets.resolver import PageResolver
 
-        resolver = PageResolver(partial(recorded_elements, self.redactor))
-        return BrowserRuntime(Guard, resolver, self._open_log, self._environ, sketch=screen_of, traces=True)
+        def resolver_of(run_id: str) -> PageResolver:
+            return PageResolver(lambda elements: recorded_elements(self._redactors.held(run_id), elements))
+
+        def hide_of(run_id: str) -> Callable[[str], str]:
+            return lambda text: self._redactors.held(run_id).redact(text).text
+
+        return BrowserRuntime(
+            *(Guard, resolver_of, self._open_log, self._environ),
+            sketch=screen_of,
+            traces=True,
+            hide_of=hide_of,
+        )
 
     def policy_problem(self) -> str:
         """Why the policy file cannot be used; "" where it can, or where there is none."""
@@ -455,7 +477,8 @@ class App:
         path = self.runs.files(order.run_id).log_path(order.step_index)
         heading = f"--- attempt {order.attempt} of {order.step_id} at {self.world.clock.now().iso()}"
         aside = None if order.aside is None else Path(order.aside)
-        return StepLog(path, self.redactor, order.policy.log_bytes_max, heading, aside)
+        redactor = self._redactors.held(order.run_id)
+        return StepLog(path, redactor, order.policy.log_bytes_max, heading, aside)
 
 
 class _LateCases:
@@ -476,7 +499,8 @@ class _LateCases:
         evidence: Sequence[str] = (),
     ) -> str | None:
         about = (state, record, failure, decision, policy_digest, limit_bytes)
-        return await self._app.reporter.store_case(*about, evidence=evidence)
+        redactor = self._app.hiding.redactors.held(state.run_id)
+        return await self._app.reporter.store_case(*about, redactor=redactor, evidence=evidence)
 
 
 def _python_runtime(keeper: Keeper, open_log: Callable[[Order], StepLog]) -> Runtime:
@@ -523,6 +547,8 @@ async def open_app(
     """`waiting`: for a process that stays. It waits for a database that is away, and says so. Asked to end meanwhile,
     it exits. `disk_too`: it also waits for a disk that is full or cannot be written. `wait_max_s`: it waits no longer
     than this for each, then the error is raised."""
+    if waiting is not None and settings.file is not None:
+        waiting(f"settings are read from {settings.file}")
     away = (LedgerAway, LedgerBusy, DispatchAway, *((LedgerUnwritable, StateError) if disk_too else ()))
     await _when_there(lambda: _made(settings.home), waiting, away, wait_max_s)
     clock = SystemClock() if isinstance(settings.database, Path) else SharedClock()
@@ -589,7 +615,12 @@ def make_home(home: Path) -> None:
     """Raises SettingsError for a folder that another setting must name, and StateError for one that the machine cannot
     write now."""
     try:
-        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        require_own_home(home)
+        for folder in reversed([folder for folder in home.parents if not folder.exists()]):
+            folder.mkdir(exist_ok=True, mode=0o755)
+        home.mkdir(exist_ok=True, mode=OWNER_ONLY_FOLDER)
+        # Once more: another user may have made it meanwhile.
+        require_own_home(home)
         hold_home(home)
         probe = home / f".write-{randomness.token_hex(4)}"
         probe.touch()

@@ -40,7 +40,7 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import ClassVar, Final
 
@@ -74,8 +74,17 @@ class RecoupError(Exception):
     def __str__(self) -> str:
         return f"{self.message}\n{self._about_the_run(self.hint)}" if self.hint else self.message
 
+    def _change_words(self, change: Callable[[str], str]) -> None:
+        self.message, self.hint = change(self.message), change(self.hint)
+        self.args = (self.message,)
+
     def _about_the_run(self, words: str) -> str:
-        return words if self.run_id is None else _COMMAND.sub(rf"\1 {self.run_id}", words)
+        if self.run_id is None:
+            return words
+        words = _COMMAND.sub(rf"\1 {self.run_id}", words)
+        # To run the plan again would repeat what the run has done.
+        is_named = self.exit_code != EXIT_TROUBLE or "recoup " in words
+        return words if is_named else f"{words} Then: recoup resume {self.run_id}"
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -106,6 +115,12 @@ class InvalidPlan(RecoupError):
         lines = [_problem_line(source, p) for p in self.problems]
         super().__init__(
             "\n".join([f"invalid {self.noun}: {_count(len(lines))} in {source}", *lines]), hint=hint
+        )
+
+    def _change_words(self, change: Callable[[str], str]) -> None:
+        super()._change_words(change)
+        self.problems = tuple(
+            msgspec.structs.replace(one, message=change(one.message)) for one in self.problems
         )
 
 
@@ -339,3 +354,8 @@ def _problem_line(source: str, problem: Problem) -> str:
     return (
         f"  {place}: {problem.where}: {problem.message}" if problem.where else f"  {place}: {problem.message}"
     )
+
+
+def change_words(error: RecoupError, change: Callable[[str], str]) -> None:
+    """For an error about a run, which must not say what the run hides."""
+    error._change_words(change)

@@ -26,7 +26,7 @@ from recoup.model.events import Event, RunSubmitted
 from recoup.model.plan import Plan, Repeat
 from recoup.model.policy import Policy
 from recoup.model.run import RunState
-from recoup.ports import Secrets
+from recoup.ports import Redactor, Secrets
 from recoup.workspace.disk import remove_tree
 
 _PREVIEW = ".preview-"
@@ -49,8 +49,9 @@ class LinkedRuns(msgspec.Struct, frozen=True):
     files: Callable[[str], RunFolder]
     vault: Callable[[RunFolder], Secrets]
 
-    async def earlier(self, run_id: str, plan: Plan) -> EarlierRun | None:
-        """The run that is to be reused for this plan. None: it is gone."""
+    async def earlier(self, run_id: str, plan: Plan, redactor: Redactor) -> EarlierRun | None:
+        """The run that is to be reused for this plan. None: it is gone. `redactor`: of the run that reuses it, which
+        hides what that one hid."""
         events = await self.events(run_id)
         if not events:
             return None
@@ -59,7 +60,7 @@ class LinkedRuns(msgspec.Struct, frozen=True):
             recorded = plan_of(state, files)
         except NotFound:
             recorded = state.plan  # whatever in it is redacted will be found to differ
-        job = Job(run_id, recorded, Policy(), files, self.vault(files), None)
+        job = Job(run_id, recorded, Policy(), files, redactor, self.vault(files), None)
         known = look_back(state, recorded, events)
         if any(step.repeat is Repeat.NEVER for step in plan.steps):
             known = with_family(known, [relative async for relative in self._relatives(run_id)])
@@ -72,7 +73,8 @@ class LinkedRuns(msgspec.Struct, frozen=True):
             baseline = await job.workspaces.create(job.plan.workspace)
         lifeline = LeaseLifeline(now.boot_us / 1e6 + _PREVIEW_S)
         state = submitted(job.run_id, payload, now)
-        return foresee(self.world, job, await find_reuse(self.world, job, state, baseline, lifeline))
+        world = self.world.of(job)
+        return foresee(world, job, await find_reuse(world, job, state, baseline, lifeline))
 
     def would_go_on(self, state: RunState, from_step: str | None) -> Reuse:
         """Of a run that is resumed in place."""
@@ -82,15 +84,19 @@ class LinkedRuns(msgspec.Struct, frozen=True):
         """What a run that is linked to this one has done since this one began is done. Asked before the first step, so
         that nothing is done for nothing; what is begun later by another is seen when the step is."""
         steps = zip(job.plan.steps, state.steps, strict=True)
-        left = [step for step, record in steps if step.repeat is Repeat.NEVER and not is_good(record)]
+        left = [
+            (step, record.asks.deeds if record.asks else ())
+            for step, record in steps
+            if step.repeat is Repeat.NEVER and not is_good(record)
+        ]
         if not left or not state.begun:
             return
         async for relative in self._relatives(state.run_id):
-            for step in left:
+            for step, asked in left:
                 digests = digests_now(
-                    step, job, state, self.world.redactor, private_then=private_references(relative.state)
+                    step, job, state, job.redactor, private_then=private_references(relative.state)
                 )
-                if repeated(relative, step, digests):
+                if repeated(relative, step, digests, asked):
                     other = relative.state.run_id
                     raise UsageError(
                         f"{step.id} was done, or may have been, in run {other}, which is linked to this one, "

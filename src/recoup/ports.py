@@ -14,8 +14,8 @@ from recoup.model.failure import Failure
 from recoup.model.ids import Lease, ProcessIdentity
 from recoup.model.instant import Instant
 from recoup.model.memory import Kept, Screen, State, WhichScreen
-from recoup.model.outcome import Collected, Examined, Order, Outcome, Progress, Restored, Scene
-from recoup.model.plan import BrowserAction, Check, Output, PageCheck
+from recoup.model.outcome import Collected, Examined, Order, Outcome, PageClaim, Progress, Restored, Scene
+from recoup.model.plan import Check, Output, PageCheck
 from recoup.model.policy import Policy, WrittenPolicy
 from recoup.model.process import Ended, ProcessSpec
 from recoup.model.redacted import DocumentPath, Redacted
@@ -166,6 +166,11 @@ class Ledger(Protocol):
     async def witness(self) -> None:
         """Keep, durably and outside the database, what it has acknowledged so far: asked before a step that must not be
         repeated is executed. Raises OSError."""
+        ...
+
+    def started_s_ago(self) -> float:
+        """How long the server has kept the record without a break. After a restart it may lack commits that it had
+        acknowledged, and processes that could tell may not have come back yet."""
         ...
 
     async def untold_losses(self) -> list[Loss]:
@@ -332,7 +337,11 @@ class Redactor(Protocol):
     """The one way text may reach storage."""
 
     def register(self, name: str, value: str) -> None:
-        """From now on no written form of `value` passes. Too short a value is refused with ValueError."""
+        """From now on no written form of `value` passes. A value that cannot be hidden is refused with ValueError."""
+        ...
+
+    def register_unless_short(self, name: str, value: str) -> None:
+        """The same, but a value that is too short to be told from other text is left alone."""
         ...
 
     def redact(self, text: str | bytes) -> Redacted: ...
@@ -361,6 +370,10 @@ class Redactor(Protocol):
     def found_in(self, data: bytes) -> tuple[str, ...]:
         """The names of the registered secrets that occur in `data`, in any written form."""
         ...
+
+
+RedactorOf = Callable[[str | None], Awaitable[Redactor]]
+"""The redactor of the run with this id, as far as its secrets are known here; of the process, for None."""
 
 
 class Lifeline(Protocol):
@@ -612,6 +625,10 @@ class Inspector(Protocol):
 
     async def collect(self, outputs: dict[str, Output], scene: Scene) -> Collected: ...
 
+    def redacting(self, redactor: Redactor) -> Inspector:
+        """The same, for one run: what it says is redacted by that run's redactor."""
+        ...
+
 
 class Pages(Protocol):
     """The browsers of runs, beside the attempts in them: one for each run, as long as its driver lives."""
@@ -638,11 +655,8 @@ class Pages(Protocol):
         """Open a browser there again, and say what it shows."""
         ...
 
-    async def read_again(
-        self, run_id: str, action: BrowserAction, policy: Policy, lifeline: Lifeline, *, waits: bool
-    ) -> dict[str, Any] | None:
-        """What a `read` gives now, found as it is written. None: there is no page, or it cannot be read. `waits`: for a
-        target that is not there yet."""
+    async def refuted(self, run_id: str, claims: Sequence[PageClaim], wait_s: float = 0) -> Sequence[str]:
+        """Why each claim does not hold on the page, in words; "" if it does. `wait_s`: for all of them to hold."""
         ...
 
     async def remember(self, run_id: str, kept: bytes) -> None:
@@ -728,6 +742,10 @@ class RunFiles(Protocol):
 
     def forget_output(self, step_index: int, attempt: int) -> None:
         """What it held is in the ledger or in the vault now."""
+        ...
+
+    def withhold_log(self, step_index: int, words: Redacted) -> None:
+        """The words in the place of what the step printed."""
         ...
 
     def redact_log(self, step_index: int, redactor: Redactor) -> None:

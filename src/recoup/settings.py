@@ -6,10 +6,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from recoup.errors import SettingsError
 from recoup.files.named import read_named
+from recoup.files.ownership import foreign_above, foreign_itself
+from recoup.strength import KEY_CHARS_MIN, MAKE_ONE, weakness
 
 NAMES = (
     "RECOUP_HOME",
@@ -28,6 +31,13 @@ NAMES = (
 )
 ENVIRONMENT_ONLY = ("RECOUP_BROWSER",)
 """Read where a step is begun; in a file they would have no effect."""
+FILE_NAME = "recoup.toml"
+_SENT_TO = {
+    "RECOUP_GATEWAY": "RECOUP_TOKEN",
+    "RECOUP_DATABASE": "PGPASSWORD",
+    "RECOUP_EVIDENCE": "AZURE_STORAGE_SAS_TOKEN",
+}
+"""Addresses, and the secret of the environment that is sent there. Keys of S3 only sign."""
 _STATSD_PORT = 8125
 _STATSD_FLAVOURS = ("plain", "datadog")
 _HOST_AND_PORT = re.compile(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([^\s:\[\]/@]{1,253}))(?::([0-9]{1,5}))?")
@@ -100,11 +110,29 @@ class Settings:
     """What a probe shows its gateway."""
     gateway: str | None = None
     """The gateway that `recoup mcp` asks instead of the ledger."""
+    file: Path | None = None
+    """The recoup.toml that was read."""
+
+
+class SettingsFile(NamedTuple):
+    """A recoup.toml, and what it says by the names of the environment."""
+
+    path: Path
+    said: Mapping[str, str]
+    in_folder: bool
+    """It lies in the current folder. What is unpacked or cloned can bring one along; that of the user's
+    configuration is the user's own word."""
 
 
 def read_settings(environ: Mapping[str, str], folder: Path, home: str | None = None) -> Settings:
     """A flag (`home`) beats the environment, which beats recoup.toml in `folder` or in the user's configuration."""
-    said = {**_files(environ, folder), **{name: environ[name] for name in NAMES if environ.get(name)}}
+    file = _file(environ, folder)
+    exported = {name: environ[name] for name in NAMES if environ.get(name)}
+    if file is not None and file.in_folder:
+        _require_own_secrets(file, exported, environ)
+        if not (home or "RECOUP_HOME" in exported):
+            _require_private_home(file)
+    said = {**(file.said if file is not None else {}), **exported}
     root = Path(home or said.get("RECOUP_HOME") or _default_home(environ)).expanduser().absolute()
     lease_s, heartbeat_s = _seconds(said, "RECOUP_LEASE_S", 10), _seconds(said, "RECOUP_HEARTBEAT_S", 3)
     if lease_s < 2 or heartbeat_s > (lease_s - 1) / 2:
@@ -127,7 +155,34 @@ def read_settings(environ: Mapping[str, str], folder: Path, home: str | None = N
         sentences=Path(sentences).expanduser().absolute() if sentences else None,
         token=said.get("RECOUP_TOKEN"),
         gateway=said.get("RECOUP_GATEWAY"),
+        file=None if file is None else file.path,
     )
+
+
+def require_own_home(home: Path) -> None:
+    """Raises SettingsError for a home that another user can change: it says what is run, and as whom. For one that is
+    missing, the folders above it are asked. Raises OSError, too."""
+    found = foreign_itself(home) or foreign_above(home)
+    if found is None:
+        return
+    what = "it" if found.path == home else str(found.path)
+    own = "name a home of your own, in a folder of your own: RECOUP_HOME or --home."
+    raise SettingsError(
+        f"the home {home} cannot be trusted: {what} {found.reason}",
+        hint=f"If nobody else has written there: chmod go-w {found.path}. Otherwise {own}"
+        if found.is_mode
+        else f"Run Recoup as the user who owns it, or {own}",
+    )
+
+
+def require_strong_key(key: str | None) -> None:
+    """Before anything new is kept under RECOUP_KEY. What was begun with a weak one can be finished with it."""
+    if key is not None and (why := weakness(key, KEY_CHARS_MIN)):
+        raise SettingsError(
+            f"RECOUP_KEY {why}, so nothing new is kept under it",
+            hint=f"Make a random one: {MAKE_ONE}. Runs that began with this key need it until they have ended: finish"
+            " them first (recoup resume, recoup worker), or use the new key with another RECOUP_HOME.",
+        )
 
 
 def _default_home(environ: Mapping[str, str]) -> str:
@@ -139,12 +194,55 @@ def _user_home(environ: Mapping[str, str]) -> Path:
     return Path(environ["HOME"]) if environ.get("HOME") else Path.home()
 
 
-def _files(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
+def _file(environ: Mapping[str, str], folder: Path) -> SettingsFile | None:
     config = environ.get("XDG_CONFIG_HOME") or _user_home(environ) / ".config"
-    for path in (folder / "recoup.toml", Path(config, "recoup", "recoup.toml")):
+    for path in (folder / FILE_NAME, Path(config, "recoup", FILE_NAME)):
         if path.is_file():
-            return _read_toml(path)
-    return {}
+            _require_ours(path)
+            return SettingsFile(path, _read_toml(path), in_folder=path.parent == folder)
+    return None
+
+
+def _require_ours(path: Path) -> None:
+    """What it says decides where tokens are sent and whose runs are driven."""
+    try:
+        found = foreign_itself(path) or foreign_itself(path.parent) or foreign_above(path)
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be read: {error.strerror}") from None
+    if found is None:
+        return
+    where = "it" if found.path == path else f"its folder {found.path}"
+    raise SettingsError(
+        f"the settings in {path} cannot be trusted: {where} {found.reason}",
+        hint=f"If they are yours: chmod go-w {found.path}"
+        if found.is_mode
+        else "If you want them, copy the file to a folder of your own and run Recoup there;"
+        " otherwise run Recoup in another folder.",
+    )
+
+
+def _require_own_secrets(file: SettingsFile, exported: Mapping[str, str], environ: Mapping[str, str]) -> None:
+    """A secret of the environment is not sent to an address that came with a folder."""
+    for name, secret in _SENT_TO.items():
+        if name in file.said and name not in exported and environ.get(secret):
+            raise SettingsError(
+                f"{file.path} says where {secret} of the environment would be sent ({name})",
+                hint=f"If you trust that address: export {name}=…, or write {name.lower()} into the recoup.toml of your"
+                f" user configuration. Otherwise: unset {secret}, or run Recoup in another folder.",
+            )
+
+
+def _require_private_home(file: SettingsFile) -> None:
+    """A home that came with a folder, as from a repository, can hold runs that another user has queued. Recoup itself
+    makes homes that are their owner's alone; a checkout does not."""
+    if "RECOUP_HOME" not in file.said:
+        return
+    home = Path(file.said["RECOUP_HOME"]).expanduser().absolute()
+    if home.is_dir() and home.stat().st_mode & 0o077:
+        raise SettingsError(
+            f"{file.path} names the home {home}, which other users can read or which came with the folder",
+            hint=f"If you made this home yourself: chmod 700 {home}. Otherwise: RECOUP_HOME or --home names another.",
+        )
 
 
 def _read_toml(path: Path) -> dict[str, str]:

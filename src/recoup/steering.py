@@ -18,6 +18,7 @@ from recoup.model.storage import Control
 if TYPE_CHECKING:
     from recoup.app import App
     from recoup.model.events import Event
+    from recoup.ports import Redactor
 
 ACCEPTED: Final = "accepted"
 LOOK_AGAIN: Final = "See how the run stands now, and what is possible: recoup show RUN"
@@ -42,8 +43,8 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
 
 async def send(app: App, wish: Wish) -> Control:
     """Into the run's inbox; whoever drives it, or the next who does, will answer."""
-    await _know_secrets(app, wish)
-    _must_be_an_id(app, wish.id)
+    redactor = await _redactor_of(app, wish)
+    _must_be_an_id(redactor, wish.id)
     await app.ledger.lease(
         wish.run_id
     )  # where it cannot be read, nobody will answer: nothing must be left to wait
@@ -51,7 +52,7 @@ async def send(app: App, wish: Wish) -> Control:
         id=wish.id or f"ctl-{secrets.token_hex(8)}",
         run_id=wish.run_id,
         action=wish.action,
-        reason=app.redactor.redact(wish.reason).text,
+        reason=redactor.redact(wish.reason).text,
         actor=wish.actor,
         at=app.world.clock.now(),
         step_id=wish.step_id,
@@ -108,18 +109,17 @@ async def must_have_step(app: App, run_id: str, step: str | None) -> None:
         raise NotFound(f"run {run_id} has no step {step!r}", hint=f"Its steps: {', '.join(known[:20])}.")
 
 
-async def _know_secrets(app: App, wish: Wish) -> None:
+async def _redactor_of(app: App, wish: Wish) -> Redactor:
     try:
-        await app.hiding.of_run_with_id(wish.run_id)
+        return await app.hiding.of_run_with_id(wish.run_id)
     except (SettingsError, NotFound, StateError):
         if wish.action != "cancel":  # nobody must be kept from ending a run because its secrets are elsewhere
             raise
+        return await app.hiding.as_far_as_known(wish.run_id)
 
 
-def _must_be_an_id(app: App, control_id: str | None) -> None:
-    fits = control_id is None or (
-        _ID.fullmatch(control_id) and not app.redactor.found_in(control_id.encode())
-    )
+def _must_be_an_id(redactor: Redactor, control_id: str | None) -> None:
+    fits = control_id is None or (_ID.fullmatch(control_id) and not redactor.found_in(control_id.encode()))
     if not fits:
         raise UsageError("--id must be 1 to 64 letters, digits, dots, dashes or colons, and no secret")
 

@@ -26,6 +26,7 @@ class StepOptions(TypedDict, total=False):
     idle: Literal["output", "activity"]
     polls: bool
     max_attempts: int
+    retry: Mapping[str, Any]
     no_progress_limit: int
     max_processes: int
     max_memory: str | int

@@ -1,17 +1,19 @@
-"""Who somebody is, by their token. Tokens are made and revoked by the gateway; whoever serves others may ask here."""
+"""The identity of a user: by token, or as a user of this machine.
+
+Tokens are made and revoked by the gateway; every server checks them here.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import os
 import sqlite3
 from enum import StrEnum
-from typing import Final
 
 import msgspec
 
 from recoup.errors import UsageError
-
-GIVEN_CHARS_MIN: Final = 32
+from recoup.strength import MAKE_ONE, TOKEN_CHARS_MIN, weakness
 
 
 class Role(StrEnum):
@@ -40,11 +42,8 @@ class Principal(msgspec.Struct, frozen=True):
 
 def given(token: str) -> tuple[str, Principal]:
     """The operator of `RECOUP_TOKEN`, with the hash by which they are known."""
-    if len(token) < GIVEN_CHARS_MIN:
-        raise UsageError(
-            f"RECOUP_TOKEN has fewer than {GIVEN_CHARS_MIN} characters",
-            hint="Make a long random one: python3 -c 'import secrets; print(secrets.token_urlsafe(32))'",
-        )
+    if why := weakness(token, TOKEN_CHARS_MIN):
+        raise UsageError(f"RECOUP_TOKEN {why}", hint=f"Make a random one: {MAKE_ONE}")
     hashed = hash_of(token)
     # Another token is another id: sessions of the one before it end.
     return hashed, Principal(f"environment-{hashed[:8]}", "RECOUP_TOKEN", Role.OPERATOR)
@@ -60,3 +59,13 @@ def known(database: sqlite3.Connection, hashed: str) -> Principal | None:
 
 def hash_of(token: str) -> str:
     return hashlib.sha256(b"recoup token\n" + token.encode()).hexdigest()
+
+
+def local_user() -> str:
+    """The user who runs this command. In a container that user may have no name."""
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"

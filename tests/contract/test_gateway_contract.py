@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.integration.gateway_house import Gateway, gateway
+from tests.keys import KEY
 
 from recoup.testing.gateway import GatewayStandIn
 from recoup.testing.gateway_suite import GatewaySuite
@@ -74,7 +75,7 @@ def on_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def on_postgres(tmp_path_factory: pytest.TempPathFactory, postgres: PostgresServer) -> Iterator[Served]:
-    env = {"RECOUP_DATABASE": postgres.prepared_database(), "RECOUP_KEY": "k" * 40}
+    env = {"RECOUP_DATABASE": postgres.prepared_database(), "RECOUP_KEY": KEY}
     served = Served(tmp_path_factory.mktemp("served") / "home", env)
     with served.stack:
         served.start()

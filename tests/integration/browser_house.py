@@ -47,7 +47,7 @@ needs_browser = pytest.mark.skipif(
     reason="there is no Chromium: recoup browser install",
 )
 _numbers = itertools.count(1)
-_OF_THE_ORDER = ("regions", "secret_values", "env", "has_own_timeout")
+_OF_THE_ORDER = ("regions", "claims", "secret_values", "env", "has_own_timeout")
 
 
 class TestHooks(SuiteHooks):
@@ -84,11 +84,12 @@ class BrowserHouse:
         """How much later it is than the lease's holder has noticed."""
         self.runtime = BrowserRuntime(
             Guard,
-            resolver or PageResolver(),
+            lambda _run_id: resolver or PageResolver(),
             self._log,
             self.environ,
             limits=limits,
             boot_s=self._boot_s,
+            hide_of=lambda _run_id: lambda text: self.redactor.redact(text).text,
             **more,
         )
         self.run_id = ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -75,6 +76,9 @@ def signed_in(gateway: Gateway, browser: Browser, role: str = "operator", **more
     page.on("dialog", lambda dialog: _asked(reader, dialog))
     answer = context.request.post(f"{gateway.url}/api/session", data={"token": gateway.tokens[role]})
     assert answer.ok, answer.text()
+    word = json.dumps(answer.json()["csrf"])
+    mine = f"location.origin === {json.dumps(gateway.url)}"
+    context.add_init_script(f"if ({mine}) localStorage.setItem('recoup-csrf', {word})")
     return reader
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import msgspec
 
 from recoup.app import open_app
-from recoup.gateway.limits import Patience
 from recoup.gateway.serving import Opened, Setup, serve
+from recoup.serving.connections import Patience
 from recoup.settings import read_settings
 
-PATIENCE = Patience(head_s_max=0.5, body_s_max=0.8, send_s_max=0.5)
+PATIENCE = Patience(first_head_s_max=0.5, head_s_max=0.5, body_s_max=0.8, send_s_max=0.5)
 
 
 def opened(told: Opened) -> None:

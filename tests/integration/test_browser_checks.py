@@ -38,6 +38,8 @@ from recoup.model.plan import (
     ValueCheck,
 )
 from recoup.model.target import Floors, HealMode, Target
+from recoup.redaction.patterns.catalogue import default_cache, pattern_set
+from recoup.redaction.redactor import SecretRedactor
 from recoup.runtimes.browser.finding import needed_browser
 from recoup.runtimes.browser.seeking import Seeker
 from recoup.testing.pages import Site
@@ -250,6 +252,59 @@ async def test_no_secret_is_to_be_seen_in_a_picture(house: BrowserHouse, site: S
     outcome = await house.done("screenshot", value="page")
     colours = await pixels(picture_of(outcome), [(100, 30), (100, 85), (100, 170), (400, 30)])
     assert colours[:3] == ["black", "black", "black"] and colours[3] == "white"
+
+
+SHOWN = {
+    "in a text": "<p id=x>the key SECRET is yours</p>",
+    "split over elements": "<p>the key <b>FIRST</b><i>SECOND</i> is yours</p>",
+    "split over blocks": "<div>FIRST</div><div>SECOND</div>",
+    "in a shadow root": "<div id=host></div><script>host.attachShadow({mode:'open'}).innerHTML='FIRST<b>SECOND</b>'</script>",
+    "as a placeholder": "<input placeholder='SECRET' size=60>",
+    "as a value": "<input value='SECRET' size=60>",
+    "in a text area": "<textarea cols=60>SECRET</textarea>",
+    "on a button": "<input type=button value='SECRET'>",
+    "by a style": "<style>#y::before{content:'SECRET'}</style><p id=y>x</p>",
+    "in SVG": "<svg width=700 height=40><text x=5 y=30>SECRET</text></svg>",
+    "in another case": "<p style='text-transform:uppercase'>SECRET</p>",
+    "in a frame": "<iframe width=700 height=60 srcdoc='<pre>SECRET</pre>'></iframe>",
+    "in a frame of its own": "<iframe width=700 height=60 sandbox srcdoc='<pre>SECRET</pre>'></iframe>",
+}
+
+
+async def test_no_secret_of_the_run_is_to_be_seen_in_a_picture_wherever_a_page_shows_it(
+    house: BrowserHouse, site: Site
+) -> None:
+    """The same picture of pages that differ in nothing but their secret: a registered one and one that a pattern knows."""
+    house.redactor = SecretRedactor(pattern_set(default_cache(os.environ)))
+    pairs = [(secrets.token_hex(12), secrets.token_hex(12)) for _ in range(2)]
+    token = "ghp" + "_"
+    rows = [(name, html, pairs) for name, html in SHOWN.items()]
+    rows.append(
+        ("a token", "<p>SECRET</p>", [(token, secrets.token_hex(18)), (token, secrets.token_hex(18))])
+    )
+    for first, second in pairs:
+        house.redactor.register("TOKEN", first + second)
+    for name, html, shown in rows:
+        pictures = set()
+        for number, (first, second) in enumerate(shown):
+            page = html.replace("SECRET", first + second).replace("FIRST", first).replace("SECOND", second)
+            style = "<style>body,input,textarea{font:16px monospace;background:#fff}</style>"
+            await house.done("goto", value=site.show(f"/shown-{number}", style + page))
+            pictures.add(picture_of(await house.done("screenshot", value="page")).data)
+        assert len(pictures) == 1, name
+
+
+async def test_a_picture_shows_what_is_no_secret_and_the_page_is_left_as_it_was(
+    house: BrowserHouse, site: Site
+) -> None:
+    house.redactor.register("TOKEN", secret := secrets.token_hex(12))
+    style = "position:absolute;left:10px;font:20px monospace;margin:0;"
+    html = f"<body style='background:#fff'><p style='{style}top:10px'>{secret}</p><p style='{style}top:100px'>██████████</p>"
+    await house.done("goto", value=site.show("/mixed", html))
+    picture = picture_of(await house.done("screenshot", value="page"))
+    assert await pixels(picture, [(40, 20), (40, 112), (500, 20)]) == ["black", "black", "white"]
+    page = await house.runtime._sessions[house.run_id].current()
+    assert await page.evaluate("document.documentElement.children.length") == 2
 
 
 async def test_a_trace_is_made_of_a_retry_that_fails_but_never_after_a_secret(

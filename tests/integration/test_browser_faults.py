@@ -262,7 +262,10 @@ async def test_a_browser_that_opens_no_context_in_time_did_not_start(tmp_path: P
     house = BrowserHouse(tmp_path, msgspec.structs.replace(LIMITS, open_s=0))
     try:
         outcome = await house.do("goto", value="about:blank")
-        assert outcome.kind is FailureKind.SPAWN_FAILED and "did not start" in outcome.detail
+        assert (
+            outcome.detail == "the browser did not start: it did not answer in time; the machine may be busy"
+        )
+        assert class_of(outcome) is FailureClass.TRANSIENT_RUNTIME
     finally:
         await house.runtime.close()
 

@@ -117,6 +117,25 @@ async def test_what_is_read_becomes_an_output(house: BrowserHouse, site: Site) -
     assert identity.outputs == {"id": "approve-1003"}
 
 
+async def test_what_is_read_of_a_table_or_a_row_holds_what_its_fields_hold(
+    house: BrowserHouse, site: Site
+) -> None:
+    cells = (
+        "<td>INV-10 <b>late</b></td><td>EUR <input value=100></td>"
+        "<td><select><option>Draft<option selected>Final</select></td><td><textarea>two\nlines</textarea></td>"
+        "<td>paid <input type=checkbox checked></td><td><input type=password value=pass-phrase></td>"
+        "<td><input value=unseen hidden><span hidden>unseen</span><button>Pay</button><input type=submit></td>"
+    )
+    heads = "".join(f"<th>{one}" for one in ("Number", "Total", "State", "Note", "Paid", "Code", "Do"))
+    page = f"<table><tr>{heads}<tr id=row>{cells}</table>"
+    await house.done("goto", value=site.show("/fields", page))
+    table = await house.done("read", Target(role="table"), into="rows", table=True)
+    row = {"Number": "INV-10 late", "Total": "EUR 100", "State": "Final", "Note": "two lines"}
+    assert table.outputs["rows"] == [{**row, "Paid": "paid checked", "Code": "", "Do": "Pay"}]
+    words = await house.done("read", Target(css="#row"), into="row")
+    assert words.outputs == {"row": "INV-10 late EUR 100 Final two lines paid checked Pay"}
+
+
 async def test_a_password_is_never_read(house: BrowserHouse, site: Site) -> None:
     await house.done("goto", value=site.url + "/form")
     outcome = await house.do("read", Target(label="Password"), into="password")
@@ -229,9 +248,8 @@ async def test_what_hovers_is_shown(house: BrowserHouse, site: Site) -> None:
 async def test_two_that_fit_are_not_guessed_between(house: BrowserHouse, site: Site) -> None:
     await house.done("goto", value=site.url + "/invoices")
     outcome = await house.do("click", button("Approve"))
-    assert (
-        outcome.kind is FailureKind.LOW_CONFIDENCE and "3 elements are what the target says" in outcome.detail
-    )
+    assert outcome.kind is FailureKind.TARGET_AMBIGUOUS
+    assert "target is ambiguous: 3 elements match. Narrow it with `inside`, `near` or `nth`" in outcome.detail
     assert outcome.outcome_known is True and not site.posts("/approved")
     assert outcome.seen is not None
     assert [artifact.name for artifact in outcome.seen.artifacts] == ["failure.jpg", "elements.json"]
@@ -278,3 +296,18 @@ def _visible(target: Target) -> TargetCheck:
 
 def _checked(name: str, checked: bool) -> ValueCheck:
     return ValueCheck(Target(role="checkbox", name=name), checked=checked)
+
+
+async def test_an_upload_follows_no_link_out_of_the_folder(
+    house: BrowserHouse, site: Site, tmp_path: Path
+) -> None:
+    (tmp_path / "beside.txt").write_text("beside")
+    (house.folder / "link.txt").symlink_to(tmp_path / "beside.txt")
+    (house.folder / "own.txt").write_text("own")
+    (house.folder / "near.txt").symlink_to("own.txt")
+    await house.done("goto", value=site.url + "/form")
+    refused = await house.do("upload", Target(label="Papers"), values=("link.txt",))
+    assert refused.kind is FailureKind.INVALID_INPUT
+    assert "the link link.txt leaves the folder of the step" in refused.detail
+    await house.done("upload", Target(label="Papers"), values=("near.txt",))
+    await house.done("upload", Target(label="Papers"), values=(str(tmp_path / "beside.txt"),))

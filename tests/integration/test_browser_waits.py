@@ -25,7 +25,7 @@ from recoup.model.failure import FailureKind
 from recoup.model.outcome import Looking, Outcome
 from recoup.model.plan import BrowserAction, BrowserVerb, Limits, Step
 from recoup.model.run import RunStatus
-from recoup.model.target import Heal, Target
+from recoup.model.target import Element, Heal, HealMode, Target
 from recoup.testing.house import House, plan_of
 from recoup.testing.pages import Answer, Site
 
@@ -118,7 +118,23 @@ async def test_a_target_that_is_there_more_than_once_is_not_waited_for(
     await house.done("goto", value=site.url + "/invoices")
     async with asyncio.timeout(60):
         outcome = await house.do("click", button("Approve"), policy=PATIENT, has_own_timeout=True)
-    assert outcome.kind is FailureKind.LOW_CONFIDENCE and "3 elements" in outcome.detail
+    assert outcome.kind is FailureKind.TARGET_AMBIGUOUS and "3 elements" in outcome.detail
+
+
+async def test_a_misspelt_target_is_a_mistake_of_the_plan_once_it_had_all_its_time(
+    house: BrowserHouse, site: Site
+) -> None:
+    """Healing is off, and what would be taken stands there the whole time."""
+    recorded = Element(tag="button", role="button", name="Approve", text="Approve", id="go")
+    target = Target(role="button", name="Aprove", recorded=recorded)
+    await house.done("goto", value=site.show("/typo", "<button id=go>Approve</button>"))
+    quick = msgspec.structs.replace(PATIENT, page_target_s=0.4, page_heal_s=0.2)
+    off = Looking(floors=FLOORS, heal=HealMode.OFF)
+    first = await house.do("click", target, policy=quick, looking=off)
+    assert first.kind is FailureKind.LOW_CONFIDENCE, "it may come: the page is kept and looked at again"
+    second = await house.do("click", target, policy=quick, looking=off, attempt=2)
+    assert second.kind is FailureKind.HEAL_REFUSED, second.detail
+    assert "would have been taken instead, but healing is off" in second.detail
 
 
 async def test_a_button_that_is_enabled_late_and_an_option_that_comes_late_are_waited_for(

@@ -11,7 +11,7 @@ import pytest
 
 from recoup.kernel.prefix import known_good_prefix_length
 from recoup.model import events as ev
-from recoup.model.failure import FailureKind
+from recoup.model.failure import FailureClass, FailureKind
 from recoup.model.ids import run_stream, targets_stream, workflow_stream
 from recoup.model.mode import Mode
 from recoup.model.outcome import Outcome, Rewritten
@@ -201,6 +201,47 @@ async def test_a_value_in_another_form_is_a_heal_and_counts_as_one_proven_or_not
     )
     in_stream = await facts(house, ev.TargetAdapted, targets_stream("workflow"))
     assert len(in_stream) == 1 + len(unproven), "those who count see them all"
+
+
+async def test_an_ambiguous_target_fails_at_once_and_for_good(house: House) -> None:
+    browser(house).site.pages = site(APPROVE, msgspec.structs.replace(APPROVE, id="a2"), TOTAL).pages
+    state = await house.run(PLAN)
+    assert (state.status, state.retryable) == (RunStatus.FAILED, False)
+    (failed,) = await facts(house, ev.AttemptFailed)
+    assert failed.failure_kind is FailureKind.TARGET_AMBIGUOUS
+    assert failed.failure_class is FailureClass.DETERMINISTIC_CONTRACT
+
+
+async def test_what_was_done_after_a_reset_and_where_work_goes_on_name_attempt_and_strategy(
+    house: House,
+) -> None:
+    lost = Outcome(kind=FailureKind.NAVIGATION_FAILED, detail="nobody answers")
+    browser(house).fails = [lost]
+    await house.run(PLAN)
+    finished = await facts(house, ev.AttemptFinished)
+    assert [(one.attempt, one.strategy) for one in finished] == [
+        (2, "soft_reset"),
+        (1, None),
+        (1, None),
+    ]
+
+
+async def test_a_new_driver_says_with_which_attempt_and_strategy_work_goes_on(
+    house: House, tmp_path: Path
+) -> None:
+    """The first one was lost while it waited for the second attempt of `go`."""
+    browser(house).fails = [Outcome(kind=FailureKind.NAVIGATION_FAILED, detail="nobody answers")]
+    await house.run(PLAN)
+    events = await house.ledger.read(run_stream("run-1"))
+    count = 1 + next(n for n, one in enumerate(events) if isinstance(one.payload, ev.SelfHealTriggered))
+    heir = House(tmp_path / "heir", browser=ScriptedBrowser(site()))
+    drafts = tuple([Draft(one.type, heir.redactor.seal(one.payload)) for one in events[:count]])
+    part = StreamAppend(run_stream("run-1"), drafts, 0)
+    await heir.ledger.append(Append(at=heir.clock.now(), streams=(part,)))
+    assert (await (await heir.driver("run-1")).drive()).status is RunStatus.SUCCEEDED
+    (resumed,) = await facts(heir, ev.ResumeFromStep)
+    assert (resumed.step_id, resumed.attempt, resumed.strategy) == ("go", 1, "soft_reset")
+    await heir.ledger.close()
 
 
 async def test_a_heal_that_is_not_sure_enough_is_none(house: House) -> None:

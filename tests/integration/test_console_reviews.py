@@ -14,7 +14,7 @@ from recoup.kernel.reviewing import HealState
 async def test_reading_little_at_a_time_comes_to_the_same(tmp_path: Path) -> None:
     shop = Shop(tmp_path / "home")
     await shop.run_file(plan_file(tmp_path), "run-1")
-    whole, piecemeal = (Reviews(shop.ledger, shop.redactor, shop.clock, size) for size in (5_000, 1))
+    whole, piecemeal = (Reviews(shop.ledger, shop.redactor_of, shop.clock, size) for size in (5_000, 1))
     await whole.look()
     looks = 0
     while [one.name for _, one in piecemeal.newest(None, None)] != [
@@ -31,7 +31,7 @@ async def test_reading_little_at_a_time_comes_to_the_same(tmp_path: Path) -> Non
 async def test_a_word_is_heard_and_what_was_taken_is_kept_at_hand(tmp_path: Path) -> None:
     shop = Shop(tmp_path / "home")
     await shop.run_file(plan_file(tmp_path), "run-1")
-    reviews, desk = (kind(shop.ledger, shop.redactor, shop.clock) for kind in (Reviews, Heals))
+    reviews, desk = (kind(shop.ledger, shop.redactor_of, shop.clock) for kind in (Reviews, Heals))
     assert isinstance(reviews, Reviews) and isinstance(desk, Heals)
     await reviews.look()
     assert reviews.waiting == 1

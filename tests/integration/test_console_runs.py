@@ -215,6 +215,22 @@ def test_every_view_of_a_run_says_what_the_ledger_says(reader: Reader, broken: s
     assert begun.value.suggested_filename == f"{broken}.html"
 
 
+def test_old_events_show_the_clock_and_the_zone_is_named_once(reader: Reader, broken: str) -> None:
+    page = reader.see(f"/runs/{broken}?view=events")
+    page.wait_for_function("document.querySelector('[data-zone]').textContent !== 'Times: UTC'")
+    assert page.locator("[data-zone]").count() == 1
+    shown = page.evaluate(
+        """() => {
+          const [first, second] = document.querySelectorAll(".event-list time");
+          first.dateTime = new Date(Date.now() - 600_000).toISOString();
+          second.dateTime = new Date(Date.now() - 9_000).toISOString();
+          document.dispatchEvent(new Event("htmx:afterSettle"));
+          return [first.textContent, second.textContent, first.title.includes(`(${first.dateTime})`)];
+        }"""
+    )
+    assert re.search(r"\b\d\d:\d\d:\d\d$", shown[0]) and shown[1].startswith("9") and shown[2]
+
+
 def test_two_attempts_are_compared_side_by_side(reader: Reader, broken: str) -> None:
     page = reader.see(f"/runs/{broken}?view=compare&step=bad&a=1&b=2")
     assert "The same failure" in page.locator("#content .lead").last.inner_text()
@@ -264,7 +280,7 @@ def test_a_run_is_paused_resumed_taken_over_and_cancelled(house: Gateway, reader
     stands(house, run_id, "waiting")
     page = reader.see(f"/runs/{run_id}")
     assert "taken over" in page.locator(".head").first.inner_text()
-    assert "What you changed in the workspace is kept" in reader.act("Resume")
+    assert "workspace" not in reader.act("Resume"), "its plan has none"
     house.wait(run_id, lambda run: "attempt 2" in (run["frontier"] or {}).get("reason", ""))
     reader.see(f"/runs/{run_id}")
     assert "This cannot be taken back." in reader.act("Cancel run", "enough")
@@ -506,6 +522,18 @@ def test_a_log_is_followed_as_it_grows_until_somebody_looks_back(house: Gateway,
     page.wait_for_function(
         "() => document.querySelector('[data-log-state]').textContent === 'the run has ended'"
     )
+
+
+def test_a_timeline_follows_the_run_to_its_end(house: Gateway, reader: Reader) -> None:
+    run_id = at_work(house, "{version: 1, name: follows, steps: [{id: b, run: 'sleep 60'}]}")
+    page = reader.see(f"/runs/{run_id}?view=timeline")
+    page.evaluate("() => { window.same = true }")
+    before = page.locator(".small.soft", has_text="As of event").inner_text()
+    cancel(house, run_id)
+    page.locator(".badge", has_text="cancelled").first.wait_for()
+    assert page.locator(".small.soft", has_text="As of event").inner_text() != before
+    assert page.locator(".chart .row").count() >= 1
+    assert page.evaluate("window.same"), "nothing was loaded again"
 
 
 def test_the_output_of_one_attempt_is_shown_alone(reader: Reader, broken: str) -> None:

@@ -102,7 +102,7 @@ class Crew(House):
 
     def _job(self, state: RunState) -> Job:
         files = RunFolder(self.root / "runs" / state.run_id)
-        return Job(state.run_id, state.plan, self.policy, files, NoSecrets(), None)
+        return Job(state.run_id, state.plan, self.policy, files, self.redactor, NoSecrets(), None)
 
 
 def crew(tmp_path: Path, policy: Policy = ONE_TRY, **script: list[Outcome]) -> Crew:

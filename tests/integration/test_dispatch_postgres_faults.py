@@ -16,6 +16,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from tests.keys import KEY
 
 from recoup.app import open_app
 from recoup.clock import SystemClock
@@ -424,7 +425,7 @@ async def test_those_who_need_the_queue_at_once_share_it(postgres: PostgresServe
         "RECOUP_HOME": str(tmp_path),
         "RECOUP_DATABASE": postgres.prepared_database(),
         "RECOUP_EVIDENCE": "",
-        "RECOUP_KEY": PASSWORD,
+        "RECOUP_KEY": KEY,
     }
     async with open_app(read_settings(environ, tmp_path), environ) as app:
         one, other = await asyncio.gather(app.dispatch(), app.dispatch())

@@ -20,7 +20,7 @@ from recoup.kernel.canonical import digest
 from recoup.kernel.policies import policy_digest
 from recoup.kernel.pre_states import page_digest
 from recoup.kernel.prefix import ledger_document
-from recoup.kernel.reuse import PERFORMED, Reuse
+from recoup.kernel.reuse import ASKED, PERFORMED, Reuse
 from recoup.linked import LinkedRuns
 from recoup.model import events as ev
 from recoup.model.ids import run_stream
@@ -161,6 +161,14 @@ def compare(said: Reuse, state: RunState, events: list[ev.Event]) -> None:
             assert ", ".join(said.page.asks_about) in state.reason, told
         else:  # a gate comes first
             assert state.status is RunStatus.WAITING, told
+        return
+    if any(one.expected == ASKED for one in said.steps):
+        first = next(one for one in said.steps if one.expected == ASKED)
+        if state.status is RunStatus.ESCALATED:
+            assert f"step {first.step_id}" in state.reason or f"steps {first.step_id}," in state.reason, told
+        else:  # a gate comes first
+            assert state.status is RunStatus.WAITING, told
+        assert first.step_id not in performed | repeated, told
         return
     assert state.status in (RunStatus.SUCCEEDED, RunStatus.WAITING), told
     to_do = [one.step_id for one in said.steps if one.expected == PERFORMED]

@@ -638,3 +638,12 @@ async def test_a_step_that_must_not_be_repeated_and_ended_well_without_its_trace
     paid = Step(id="pay", action=RunAction("pay"), repeat=Repeat.NEVER, expect=(FileCheck("receipt"),))
     state = await house.run(plan_of(paid))
     assert (state.status, runtime.performed) == (RunStatus.ESCALATED, [("pay", 1)])
+
+
+async def test_a_step_that_says_that_a_disk_is_full_fails_as_that(tmp_path: Path) -> None:
+    """Not ours: the machine would know about that."""
+    said = exits(1, "write /var/lib/images/tmp: no space left on device")
+    house = House(tmp_path, ScriptedRuntime({"a": [said] * 3}))
+    state = await house.run(plan_of("a"))
+    assert state.failure_kind is FailureKind.DISK_FULL
+    await house.ledger.close()

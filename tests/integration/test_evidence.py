@@ -109,6 +109,18 @@ def test_a_secret_value_is_encrypted_owner_only_and_comes_back(tmp_path: Path) -
     assert stat.S_IMODE((tmp_path / "key").stat().st_mode) == 0o600
 
 
+def test_a_value_of_another_run_is_not_taken_for_its_own_and_older_ones_still_open(tmp_path: Path) -> None:
+    one, other = (Vault(tmp_path / name, b"k" * 32, owner=name) for name in ("run-1", "run-2"))
+    one.put("inputs.pin", "1234-of-one")
+    (kept,) = (tmp_path / "run-1").iterdir()
+    (tmp_path / "run-2").mkdir()
+    (tmp_path / "run-2" / kept.name).write_bytes(kept.read_bytes())
+    with pytest.raises(SettingsError, match="another run"):
+        other.get("inputs.pin")
+    Vault(tmp_path / "run-2", b"k" * 32).put("inputs.pin", "1234-of-before")
+    assert (one.get("inputs.pin"), other.get("inputs.pin")) == ("1234-of-one", "1234-of-before")
+
+
 def test_another_key_is_refused_with_words(tmp_path: Path) -> None:
     Vault(tmp_path / "secrets", vault_key(tmp_path, "one passphrase")).put("x", "value")
     with pytest.raises(SettingsError, match="another key"):

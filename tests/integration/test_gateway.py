@@ -26,11 +26,13 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 from tests.integration.gateway_house import Gateway, gateway
 from tests.integration.heal_house import Shop, plan_file
+from tests.keys import KEY, TOKEN
 
 from recoup.gateway import shapes
 from recoup.gateway.access import LOOKING, MAY, Role
-from recoup.gateway.limits import BODY_BYTES_MAX, WRONG_TOKENS_MAX
+from recoup.gateway.limits import BODY_BYTES_MAX
 from recoup.gateway.service import described, routes_of
+from recoup.serving.brake import WRONG_TOKENS_MAX
 from recoup.testing.postgres import PostgresServer
 
 TINY = "{version: 1, name: tiny, steps: [{id: a, run: 'echo grüezi'}]}"
@@ -603,7 +605,7 @@ def test_runs_and_events_of_all_are_followed(client: httpx2.Client, house: Gatew
 
 
 def test_it_is_the_same_on_postgresql(tmp_path: Path, postgres: PostgresServer) -> None:
-    env = {"RECOUP_DATABASE": postgres.prepared_database(), "RECOUP_TOKEN": "t" * 40, "RECOUP_KEY": "k" * 40}
+    env = {"RECOUP_DATABASE": postgres.prepared_database(), "RECOUP_TOKEN": TOKEN, "RECOUP_KEY": KEY}
     with gateway(tmp_path / "home", "--workers", "1", env=env) as served:
         assert served.tokens == {}
         served.tokens["operator"] = env["RECOUP_TOKEN"]
@@ -698,3 +700,25 @@ async def test_heals_are_looked_through_and_lessons_taken_back(tmp_path: Path) -
         back = client.post(f"{memory}/rollback", json={"reason": "too soon", "version": first})
         gone = shapes.Rollback.model_validate_json(back.content)
         assert (gone.to_version, gone.reason) == (first, "too soon") and gone.by.startswith("first operator")
+
+
+def test_first_tokens_that_nobody_would_see_are_kept_in_a_file_of_their_owner(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    words = ["--home", str(home), "serve", "--port", "0"]
+    command = [sys.executable, "-m", "recoup.cli.main", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stderr is not None
+        try:
+            while "serving on " not in (line := process.stderr.readline()):
+                assert line, "it ended"
+            url = line.split()[2]
+            kept = home / "first-tokens"
+            tokens = dict(line.split() for line in kept.read_text().splitlines())
+            assert set(tokens) == {"viewer", "operator", "worker", "probe"}
+            assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+            auth = {"Authorization": f"Bearer {tokens['viewer']}"}
+            assert httpx2.get(f"{url}/api/runs", headers=auth, trust_env=False).status_code == 200
+        finally:
+            process.terminate()
+        printed = process.stdout.read() + process.stderr.read()
+    assert str(kept) in printed and not any(token in printed for token in tokens.values())

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import msgspec
 import pytest
 from starlette.requests import Request
 from tests.integration.gateway_house import Gateway, gateway
+from tests.integration.near_gateway import near_gateway
 from tests.integration.stream_house import write
 from tests.integration.test_gateway_approvals import housed
 
@@ -21,12 +23,18 @@ from recoup.gateway.artifacts import reporting
 from recoup.gateway.console import run as pages
 from recoup.gateway.house import House
 from recoup.gateway.limits import REPORTS_MAX
+from recoup.kernel.copies import copied
+from recoup.kernel.fold import fold
 from recoup.ledger.sqlite import SqliteLedger
-from recoup.model.events import Event
+from recoup.model.events import Event, RunCancelled
+from recoup.model.instant import Instant
+from recoup.model.plan import Plan
+from recoup.model.run import OpenAttempt, RunState, RunStatus, StepRecord
 from recoup.ports import Ledger
 from recoup.testing.ledger_suite import facts, into, submitted
 
 MANY = 20_000
+AT = Instant(0, 0, "boot")
 TINY = "{version: 1, name: tiny, steps: [{id: a, run: 'true'}]}"
 
 
@@ -123,3 +131,59 @@ async def test_reports_for_people_are_made_a_few_at_once_as_those_for_programs(t
             await asyncio.gather(*waits)
             async with reporting(house, "r"):
                 assert not house.reporting.locked()
+
+
+# What was handed out
+
+
+async def test_a_state_that_was_handed_out_does_not_change_when_the_run_goes_on(tmp_path: Path) -> None:
+    async with housed(tmp_path) as (house, app):
+        await app.ledger.append(facts(into("run:r", submitted())))
+        await write(app.ledger, "r", 3)
+        first = await house.states.state("r")
+        before = msgspec.json.encode(first)
+        await write(app.ledger, "r", 3)
+        second, third = await asyncio.gather(house.states.state("r"), house.states.state("r"))
+        assert msgspec.json.encode(first) == before, "a page may still be made of it"
+        assert second.seq == third.seq == first.seq + 3
+        assert second == fold("r", await app.ledger.read("run:r"))
+
+
+async def test_a_page_that_waits_between_its_parts_shows_one_moment_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with near_gateway(tmp_path) as near:
+        plan = "{version: 1, name: p, steps: [{id: a, run: 'true'}]}"
+        answer = await near.post("/api/runs", {"plan": plan, "queue": "nobody"})
+        run_id = answer.json()["runId"]
+        seen, go = asyncio.Event(), asyncio.Event()
+        family = near.app.ledger.family
+
+        async def slowly(asked: str) -> list[str]:
+            seen.set()
+            await go.wait()
+            return await family(asked)
+
+        monkeypatch.setattr(near.app.ledger, "family", slowly)
+        page = asyncio.create_task(near.get(f"/runs/{run_id}"))
+        await seen.wait()
+        await near.keep(f"run:{run_id}", RunCancelled(reason="enough", actor="ada"))
+        assert (await near.house.states.state(run_id)).status is RunStatus.CANCELLED
+        go.set()
+        html = (await page).text
+        assert 'badge plain">cancelled' not in html, "the page is of the moment before"
+
+
+def test_a_copy_shares_nothing_that_the_fold_changes() -> None:
+    steps = [StepRecord(f"s{n}", n, "shell", outputs={"a": [n]}) for n in range(3)]
+    steps[1].open = OpenAttempt(1, 1, None, False, AT)
+    plan = Plan(name="w", steps=())
+    state = RunState("r", "w", plan, "p", False, "q", AT, steps=steps, rebuild_pending=[1])
+    made, before = copied(state), msgspec.json.encode(state)
+    assert made == state and made.plan is plan
+    made.steps[0].outputs["a"].append(9)
+    made.steps[2].attempts += 1
+    made.rebuild_pending.append(2)
+    assert made.steps[1].open is not None
+    made.steps[1].open.phase = "always"
+    assert msgspec.json.encode(state) == before

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 from tests.integration.gateway_house import Gateway, gateway
 from tests.integration.stream_house import Client, Crowd, a_run, all_are_told, crowd, rss_bytes, until, write
+from tests.keys import KEY, TOKEN
 
 from recoup.gateway.access import Role
 from recoup.gateway.book import Book
@@ -241,7 +242,7 @@ async def test_a_log_is_told_as_it_grows_to_many(house: Gateway, watching: Crowd
 
 async def test_it_is_as_quick_on_postgresql(tmp_path: Path, postgres: PostgresServer) -> None:
     url = postgres.prepared_database()
-    env = {"RECOUP_DATABASE": url, "RECOUP_TOKEN": "t" * 40, "RECOUP_KEY": "k" * 40}
+    env = {"RECOUP_DATABASE": url, "RECOUP_TOKEN": TOKEN, "RECOUP_KEY": KEY}
     with gateway(tmp_path / "home", env=env) as house:
         house.tokens["operator"] = env["RECOUP_TOKEN"]
         ledger = await PostgresLedger.open(url)

@@ -46,7 +46,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def desk_of(shop: Shop) -> Heals:
-    return Heals(shop.ledger, shop.redactor, shop.clock)
+    return Heals(shop.ledger, shop.redactor_of, shop.clock)
 
 
 async def approved(shop: Shop, run: str = "run-1") -> Heal:

@@ -188,3 +188,61 @@ async def test_outputs_that_cannot_be_had_say_why(
     collected = await collect(tmp_path, outputs, written)
     assert collected.problem is not None
     assert word in collected.problem
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """A folder of a step, with links that lead out of it, and a file beside it."""
+    folder = tmp_path / "work"
+    (folder / "sub").mkdir(parents=True)
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private" / "a.json").write_text('{"word": "private"}')
+    (folder / "link.json").symlink_to(tmp_path / "private" / "a.json")
+    (folder / "up.json").symlink_to("../private/a.json")
+    (folder / "sub" / "far").symlink_to("../../private")
+    (folder / "chain.json").symlink_to("sub/far/a.json")
+    (folder / "proc.json").symlink_to("/proc/self/cwd/x")
+    return folder
+
+
+LEAVING = ("link.json", "up.json", "sub/far/a.json", "chain.json", "sub/../up.json", "proc.json")
+
+
+@pytest.mark.parametrize("name", LEAVING)
+async def test_no_check_or_output_follows_a_link_out_of_the_folder(name: str, work: Path) -> None:
+    for check in (
+        FileCheck(name),
+        FileCheck(name, absent=True),
+        FileCheck(name, contains=TextMatch(text="private")),
+        JsonCheck(name, "word", equals="private"),
+    ):
+        result, detail = await held(check, scene(work))
+        assert result is False and "leaves the folder of the step" in detail, check
+        assert "the link" in detail and "private" not in detail
+    for output in (JsonOutput(name, "word"), RegexOutput("word", file=name)):
+        taken = await INSPECTOR.collect({"it": output}, scene(work))
+        assert taken.plain == {} and "leaves the folder of the step" in (taken.problem or "")
+
+
+async def test_links_that_stay_inside_and_paths_that_lead_out_by_their_own_words_are_followed(
+    work: Path,
+) -> None:
+    (work / "sub" / "b.json").write_text('{"word": "own"}')
+    (work / "direct").symlink_to("sub")
+    (work / "absolute").symlink_to(work / "sub")
+    (work / "sub" / "deep").symlink_to("../direct/../absolute")
+    (work / "loop").symlink_to("loop")
+    for name in ("direct/b.json", "absolute/b.json", "sub/deep/b.json", "direct/deep/b.json"):
+        assert (await held(JsonCheck(name, "word", equals="own"), scene(work)))[0] is True, name
+        assert (await held(FileCheck(name), scene(work)))[0] is True, name
+    for name in ("../private/a.json", str(work.parent / "private" / "a.json"), "sub/../../private/a.json"):
+        assert (await held(JsonCheck(name, "word", equals="private"), scene(work)))[0] is True, name
+    assert await held(FileCheck("loop"), scene(work)) == (False, "loop does not exist")
+    assert (await held(FileCheck("sub/none", absent=True), scene(work)))[0] is True
+
+
+async def test_a_file_of_outputs_that_became_a_link_is_not_followed(work: Path) -> None:
+    (work.parent / "private" / "values").write_text("name=private\n")
+    (work / "output").symlink_to("../private/values")
+    taken = await INSPECTOR.collect({}, scene(work, output_file=str(work / "output")))
+    assert taken.plain == {} and "leaves the folder" in (taken.problem or "")

@@ -351,10 +351,10 @@ def test_without_the_package_it_is_said_what_to_install(monkeypatch: pytest.Monk
 
 
 def test_no_answer_is_without_a_limit() -> None:
-    long = bounded({"a": ["x" * (TEXT_CHARS_MAX + 7)], "b": 1})
+    long = bounded({"a": ["x" * (TEXT_CHARS_MAX + 7)], "b": 1}, str)
     assert long == {"a": ["x" * TEXT_CHARS_MAX + "… [7 characters left out]"], "b": 1}
     with pytest.raises(UsageError, match="Ask for less"):
-        bounded(["x" * TEXT_CHARS_MAX] * (ANSWER_BYTES_MAX // TEXT_CHARS_MAX + 1))
+        bounded(["x" * TEXT_CHARS_MAX] * (ANSWER_BYTES_MAX // TEXT_CHARS_MAX + 1), str)
 
 
 def plain(document: Any) -> Any:

@@ -68,6 +68,12 @@ def opened(home: Path) -> Any:
     return open_app(read_settings(environ(home), home.parent), environ(home))
 
 
+def own_folder(home: Path) -> Path:
+    """Of the only run, whose plan came as text."""
+    (folder,) = home.glob("runs/*/work")
+    return folder
+
+
 async def carried_out(app: App, plan: Plan, reuse: Reusing | None = None, **inputs: str) -> RunState:
     run_id = await app.submitting.submit(plan, inputs, None, reuse)
     return await app.driving.drive(run_id, Watcher())
@@ -197,7 +203,7 @@ async def test_a_run_that_an_agent_submits_over_mcp_gets_what_was_written(tmp_pa
     async with opened(tmp_path / "home") as app:
         await LedgerDesk(app, "me").submit(Submission(plan=PLAN, inputs={"url": URL}, queue="nobody"))
         await worked(app)
-    assert seen(tmp_path / "home" / "plans") == [URL] * 3
+    assert seen(own_folder(tmp_path / "home")) == [URL] * 3
 
 
 @pytest.mark.parametrize("by_path", [False, True])
@@ -219,7 +225,7 @@ def test_a_run_that_is_submitted_over_http_gets_what_was_written(tmp_path: Path,
             await worked(app)
 
     asyncio.run(work())
-    assert seen(folder if by_path else home / "plans") == [URL] * 3
+    assert seen(folder if by_path else own_folder(home)) == [URL] * 3
 
 
 def test_a_request_that_records_would_mask_cannot_wait_for_an_approval(tmp_path: Path) -> None:

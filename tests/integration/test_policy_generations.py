@@ -337,7 +337,9 @@ async def test_a_policy_that_is_named_while_something_else_is_recorded_is_stored
     await house.submit(plan_of("a"))
     taken = await claim(house.world, "run-1")
     assert isinstance(taken, Claimed)
-    job = Job("run-1", plan_of("a"), house.policy, RunFolder(tmp_path / "runs"), NoSecrets(), None)
+    job = Job(
+        "run-1", plan_of("a"), house.policy, RunFolder(tmp_path / "runs"), house.redactor, NoSecrets(), None
+    )
     recorder = Recorder(house.world, job, await house.state("run-1"), taken.lease)
     gate = asyncio.Event()
     ledger.asked, ledger.gate = asyncio.Event(), gate

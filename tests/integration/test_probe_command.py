@@ -140,6 +140,49 @@ def test_a_killed_probe_leaves_no_orphan_and_the_next_one_no_second_copy(tmp_pat
     assert not any(alive(pid) for pid in home.pids())
 
 
+GETS_AWAY = """
+import os, signal, time
+def parent(pid):
+    return int(open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[1])
+anchor = os.getppid()
+keeper = parent(anchor)
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        with open("pids", "a") as file:
+            file.write(f"{os.getpid()}\\n")
+        null = os.open("/dev/null", os.O_RDWR)
+        for fd in (0, 1, 2):
+            os.dup2(null, fd)
+        os.execve("/bin/sleep", ["sleep", "1000"], {})
+    os._exit(0)
+while not os.path.exists("pids") or not open("pids").read().endswith("\\n"):
+    time.sleep(0.01)
+for pid in (anchor, keeper):
+    os.kill(pid, signal.SIGKILL)
+time.sleep(1000)
+"""
+
+
+def test_a_process_does_not_outlive_its_probe_by_killing_what_keeps_it(tmp_path: Path) -> None:
+    """In a session of its own and without the mark in its environment, it can be known only as an orphan."""
+    home = Home(tmp_path, ONE.replace("echo $$ >> pids; exec sleep 1000", "exec python3 escape.py"))
+    (tmp_path / "escape.py").write_text(GETS_AWAY)
+    probe = home.start()
+    try:
+        wait_until(lambda: bool(home.pids()))
+        away = home.pids()[0]
+        wait_until(lambda: not alive(away))
+        probe.send_signal(signal.SIGTERM)
+        probe.communicate(timeout=PATIENCE_S)
+        wait_until(lambda: not any(alive(pid) for pid in home.pids()))
+    finally:
+        probe.kill()
+        probe.communicate()
+        for pid in filter(alive, home.pids()):
+            os.kill(pid, signal.SIGKILL)
+
+
 def test_a_probe_leaves_the_processes_of_another_one_of_its_name_alone(tmp_path: Path) -> None:
     """In another state folder on the same machine; one of them was killed and is started again."""
     (tmp_path / "a").mkdir()

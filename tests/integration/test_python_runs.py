@@ -37,6 +37,10 @@ def refuse():
     raise recoup.Deterministic("no such customer")
 
 @recoup.step
+def typo(row):
+    return totl(row)  # type: ignore[name-defined]  # noqa: F821
+
+@recoup.step
 def hide(pin):
     shown = [name for name in ("cmdline", "environ") if pin in pathlib.Path("/proc/self", name).read_text()]
     return {"length": len(pin), "shown": shown}
@@ -93,6 +97,19 @@ async def test_a_plan_file_can_be_run_by_its_path(station: ModuleType, tmp_path:
     assert (await recoup.run("plan.yaml")).outputs == {"one": {"result": 2}}
     with pytest.raises(NotFound, match=r"no plan gone\.yaml"):
         await recoup.run("gone.yaml")
+
+
+def test_a_mistake_in_a_function_is_made_once(station: ModuleType, tmp_path: Path) -> None:
+    """The same code with the same arguments raises it again: neither another attempt nor another delivery helps."""
+    plan = recoup.Plan("typo", [station.typo.with_(row={"total": 3})])
+    seen: list[Event] = []
+    result = recoup.run_sync(plan, home=tmp_path / "other", on_event=seen.append)
+    assert (result.status, result.document["failureClass"], result.document["retryable"]) == (
+        "failed",
+        "deterministic_contract",
+        False,
+    )
+    assert [one.type for one in seen].count("task.step.attempt.started") == 1
 
 
 async def test_wrong_inputs_are_refused_before_anything_is_recorded(station: ModuleType) -> None:

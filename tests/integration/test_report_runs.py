@@ -24,6 +24,7 @@ from recoup.model.mode import Mode
 from recoup.model.plan import RunAction, Step
 from recoup.model.redacted import Redacted
 from recoup.model.run import RunStatus
+from recoup.ports import Redactor
 from recoup.redaction.redactor import SecretRedactor
 from recoup.reports.reporter import Reporter
 from recoup.runtimes.browser.finding import needed_browser
@@ -72,8 +73,10 @@ async def test_a_report_that_was_frozen_on_its_way_is_not_put_in_the_place_of_a_
     files = RunFolder(house.root / "runs" / "run-1")
 
     class Frozen(Reporter):
-        async def html(self, run_id: str, until: Instant | None = None) -> str:
-            page = await super().html(run_id, until)
+        async def html(
+            self, run_id: str, until: Instant | None = None, redactor: Redactor | None = None
+        ) -> str:
+            page = await super().html(run_id, until, redactor)
             files.driven(files.newest_epoch + 1)
             await reporter_of(house).write_report(run_id)
             return page + "of an hour ago"
@@ -183,7 +186,7 @@ def failure() -> Failure:
 async def stored_case(house: House, limit_bytes: int) -> str | None:
     state = fold("run-1", await house.ledger.read("run:run-1"))
     return await reporter_of(house).store_case(
-        state, state.steps[1], failure(), "because", "sha256:22", limit_bytes
+        state, state.steps[1], failure(), "because", "sha256:22", limit_bytes, redactor=house.redactor
     )
 
 
@@ -227,7 +230,8 @@ async def test_a_case_that_cannot_be_stored_does_not_hide_the_failure(tmp_path: 
 
     full._evidence = Full(tmp_path)
     state = fold("run-1", await house.ledger.read("run:run-1"))
-    assert await full.store_case(state, state.steps[1], failure(), "because", "d", 1 << 20) is None
+    about = (state, state.steps[1], failure(), "because", "d", 1 << 20)
+    assert await full.store_case(*about, redactor=house.redactor) is None
     await house.ledger.close()
 
 

@@ -233,6 +233,7 @@ class Linked(House):
             plan=plan,
             policy=self.policy,
             files=files,
+            redactor=self.world.redactor,
             secrets=Vault(files.private / "secrets", KEY),
             workspaces=self.make_workspaces(files.root) if plan.workspace else None,
             watcher=Watcher(event=self.seen.append),
@@ -716,8 +717,8 @@ async def test_a_step_that_must_not_be_repeated_is_not(house: Linked, source: Pa
     house.doing.done = []
     (source / "README").write_text("changed\n")
     state = await house.go(plan, "three", reuse="one")
-    assert (state.status, house.doing.done) == (RunStatus.FAILED, [])
-    assert "b was done in run one and must not be repeated" in state.reason
+    assert (state.status, house.doing.done) == (RunStatus.ESCALATED, ["a"])
+    assert "step b was done in run one and must not be repeated" in state.reason
 
 
 async def test_a_step_whose_outputs_were_lost_was_done_all_the_same(house: Linked, source: Path) -> None:
@@ -726,8 +727,8 @@ async def test_a_step_whose_outputs_were_lost_was_done_all_the_same(house: Linke
     state = await house.go(plan)
     assert (state.status, state.failure_kind) == (RunStatus.FAILED, "output_invalid")
     state = await house.go(plan, "two", reuse="one")
-    assert (state.status, house.doing.done) == (RunStatus.FAILED, ["pay"])
-    assert "pay may have been done" in state.reason
+    assert (state.status, house.doing.done) == (RunStatus.ESCALATED, ["pay"])
+    assert "pay may have been done in run one" in state.reason
 
 
 async def test_a_run_that_is_gone_is_not_gone_on_from(house: Linked, source: Path) -> None:

@@ -7,12 +7,14 @@ import contextlib
 import hashlib
 import hmac
 import json
+import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx2
 import pytest
@@ -25,6 +27,7 @@ from recoup.gateway import hooks as couriers
 from recoup.gateway.hooks import Hooks
 from recoup.kernel.webhooks import GIVEN_UP_S
 from recoup.model.mode import Mode
+from recoup.outgoing.places import is_inside
 from recoup.settings import read_settings
 
 PATIENCE_S = 20.0
@@ -81,6 +84,12 @@ def receivers() -> Iterator[Callable[[], Receiver]]:
             return one
 
         yield made
+
+
+@pytest.fixture(autouse=True)
+def told_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In this process."""
+    monkeypatch.setattr(couriers, "INSIDE_ANSWER_S", 0.05)
 
 
 @pytest.fixture(scope="module")
@@ -206,13 +215,13 @@ async def test_who_cannot_be_told_for_a_day_is_switched_off_and_that_is_recorded
     async with working(tmp_path) as (app, hooks):
         hook, _ = await hooks.add(receiver.url, ("workflow.*",), "x", "me", None)
         await app.force_mode("w", Mode.PAUSED, "odd", "me")
-        await soon(lambda: receiver.came)
+        await soon(lambda: hooks.book.find(hook.id).failed)
         assert hooks.book.find(hook.id).off_at is None
         since = "UPDATE webhooks SET first_failed_s = first_failed_s - ?"
         hooks.book._db.execute(since, (GIVEN_UP_S,))
         await soon(lambda: hooks.book.find(hook.id).off_at is not None)
         told = [one for one in await app.ledger.arrivals() if one.type == "gateway.webhook.switched_off"]
-        assert len(told) == 1 and "answered 503" in told[0].payload.text
+        assert len(told) == 1 and "did not take it" in told[0].payload.text
 
 
 async def test_a_secret_that_cannot_be_read_troubles_its_webhook_alone(
@@ -254,3 +263,61 @@ async def test_names_are_taken_once_and_no_more_than_so_many(tmp_path: Path) -> 
         await hooks.add("http://127.0.0.1:9/x", ("Escalated",), "x", "me", None)
         with pytest.raises(UsageError):
             await hooks.add("http://127.0.0.1:9/x", ("Escalated",), "x", "me", None)
+
+
+async def test_inside_our_network_open_closed_and_silent_ports_are_told_alike(
+    tmp_path: Path,
+    receivers: Callable[[], Receiver],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(couriers, "ANSWER_S", 0.3)
+    monkeypatch.setattr(couriers, "INSIDE_ANSWER_S", 0.4)
+    slept: list[float] = []
+    sleep = asyncio.sleep
+
+    async def noted(delay_s: float) -> None:
+        slept.append(delay_s)
+        await sleep(0 if delay_s > 0.1 else delay_s)
+
+    angry = receivers()
+    angry.answers = [404] * 9
+    with socket.socket() as silent, socket.socket() as closed:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(1)
+        closed.bind(("127.0.0.1", 0))
+        places = (
+            urlsplit(angry.url).netloc,
+            *(f"127.0.0.1:{one.getsockname()[1]}" for one in (silent, closed)),
+        )
+        async with working(tmp_path) as (_, hooks):
+            hooked = [(await hooks.add(f"http://{one}/", ("x",), one, "me", None))[0] for one in places]
+            monkeypatch.setattr(asyncio, "sleep", noted)
+            told = [await hooks.test(one.id, "me") for one in hooked]
+    said = {one.detail.replace(place, "PLACE") for one, place in zip(told, places, strict=True)}
+    assert len(said) == 1 and not any(one.ok for one in told)
+    assert len([one for one in slept if one <= 0.4]) >= 3, "each waits for the rest of the same time"
+    for why in ("answered 404", "has not answered", "cannot be reached"):
+        assert why in caplog.text, "the operator's log says what it was"
+
+
+INSIDE = (
+    *("127.0.0.1", "localhost", "10.0.0.1", "192.168.1.1", "169.254.169.254"),
+    *("[::1]", "[::ffff:127.0.0.1]", "[fd00::1]"),
+)
+
+
+@pytest.mark.parametrize("host", [*INSIDE, "8.8.8.8"])
+async def test_what_is_inside_is_known_by_its_address(host: str) -> None:
+    assert await is_inside(urlsplit(f"https://{host}/x")) is (host in INSIDE)
+
+
+async def test_the_id_of_a_delivery_is_signed(tmp_path: Path, receivers: Callable[[], Receiver]) -> None:
+    receiver = receivers()
+    async with working(tmp_path) as (_, hooks):
+        hook, secret = await hooks.add(receiver.url, ("x",), "x", "me", None)
+        assert (await hooks.test(hook.id, "me")).ok
+    headers, body = receiver.came[0]
+    at, _, made = headers["recoup-delivery-signature"].partition(",v2=")
+    signed = f"{at.removeprefix('t=')}.{headers['recoup-delivery']}.".encode() + body
+    assert made == hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()

@@ -21,11 +21,24 @@ from recoup.model.failure import FailureClass, FailureKind
 from recoup.model.ids import run_stream
 from recoup.model.mode import Mode
 from recoup.model.outcome import Outcome
-from recoup.model.plan import Limits, Repeat, RunAction, Step
+from recoup.model.plan import (
+    BrowserAction,
+    BrowserVerb,
+    Handler,
+    Limits,
+    Plan,
+    Repeat,
+    RunAction,
+    Step,
+    UrlCheck,
+)
 from recoup.model.policy import Policy
+from recoup.model.run import RunStatus
+from recoup.model.target import Element, HealMode, Target
 from recoup.simulation.invariants import read_record
 from recoup.simulation.replaying import WhatIf, modes_that_differ, what_if
 from recoup.simulation.storm import Size, Storm
+from recoup.testing.browser import Guess, ScriptedBrowser, ScriptedPage, ScriptedSite
 from recoup.testing.house import House, plan_of
 from recoup.testing.runtime import SUCCESS, ScriptedRuntime, exits, hangs
 
@@ -87,9 +100,15 @@ POLICIES = st.builds(
     policy=POLICIES,
     attempts=st.sampled_from([None, 4]),
     never=st.booleans(),
+    handled=st.booleans(),
 )
 def test_under_the_policy_that_they_name_all_decisions_are_made_again(
-    first: list[Outcome], second: list[Outcome], policy: Policy, attempts: int | None, never: bool
+    first: list[Outcome],
+    second: list[Outcome],
+    policy: Policy,
+    attempts: int | None,
+    never: bool,
+    handled: bool,
 ) -> None:
     async def check() -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -99,6 +118,8 @@ def test_under_the_policy_that_they_name_all_decisions_are_made_again(
                 action=RunAction("true"),
                 limits=Limits(max_attempts=attempts),
                 repeat=Repeat.NEVER if never else Repeat.SAFE,
+                rescue=(Handler(action=RunAction("rescue")),) if handled else (),
+                always=(Handler(action=RunAction("always")),) if handled else (),
             )
             events = await recorded(house, {"a": first, "b": second}, "a", step)
             known = await policies(house, events)
@@ -110,6 +131,77 @@ def test_under_the_policy_that_they_name_all_decisions_are_made_again(
             await house.ledger.close()
 
     asyncio.run(check())
+
+
+BROWSER_OUTCOMES = st.sampled_from(
+    [
+        *(
+            Outcome(kind=kind, detail=kind)
+            for kind in FailureKind
+            if kind.value.startswith(("target", "heal", "nav"))
+        ),
+        Outcome(kind=FailureKind.LOW_CONFIDENCE, detail="Approve: nothing like it"),
+        Outcome(kind=FailureKind.BROWSER_CRASHED, detail="gone", outcome_known=False),
+    ]
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    fails=st.lists(BROWSER_OUTCOMES, max_size=5),
+    there=st.sampled_from(["Approve", "Confirm", "Other"]),
+    policy=POLICIES,
+    heal=st.sampled_from(list(HealMode)),
+    attempts=st.sampled_from([None, 4]),
+    deliveries=st.integers(1, 5),
+)
+def test_runs_in_a_browser_are_the_same_under_the_policy_in_force(
+    fails: list[Outcome],
+    there: str,
+    policy: Policy,
+    heal: HealMode,
+    attempts: int | None,
+    deliveries: int,
+) -> None:
+    """What became of a target is recorded between a failure and what follows from it."""
+
+    async def check() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            in_force = msgspec.structs.replace(policy, heal=heal)
+            house = House(Path(folder), policy=in_force, browser=_browser(there, fails))
+            await house.run(_clicks(attempts))
+            for _ in range(deliveries):
+                if (
+                    state := await house.state("run-1")
+                ).status is not RunStatus.FAILED or not state.retryable:
+                    break
+                await (await house.driver("run-1")).drive()
+            events = await house.ledger.read(run_stream("run-1"))
+            known = await policies(house, events)
+            found = replay("run-1", events, known, in_force)
+            assert (found.verdict, found.differences) == ("same", [])
+            await house.ledger.close()
+
+    asyncio.run(check())
+
+
+def _browser(there: str, fails: list[Outcome]) -> ScriptedBrowser:
+    button = Element(tag="button", role="button", name=there, text=there)
+    pages = {"http://site/": ScriptedPage("Home", (button,)), "http://site/done": ScriptedPage("Done")}
+    guesses = {"Approve": Guess("Confirm", 0.95, 1)}
+    browser = ScriptedBrowser(ScriptedSite(pages, {there: "http://site/done"}), guesses)
+    browser.fails = [*fails]
+    return browser
+
+
+def _clicks(attempts: int | None) -> Plan:
+    limits = Limits(max_attempts=attempts)
+    go = BrowserAction(verb=BrowserVerb.GOTO, value="http://site/")
+    click = BrowserAction(verb=BrowserVerb.CLICK, target=Target(role="button", name="Approve"))
+    done = UrlCheck("**/done")
+    return plan_of(
+        Step(id="go", action=go, limits=limits), Step(id="click", action=click, limits=limits, expect=(done,))
+    )
 
 
 @pytest.mark.parametrize("seed", range(6))

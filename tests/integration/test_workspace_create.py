@@ -24,6 +24,7 @@ from recoup.errors import MachineTrouble, WorkspaceError
 from recoup.model.workspace import Baseline, FolderSource, GitSource, Snapshot, Source
 from recoup.ports import Workspaces
 from recoup.workspace.disk import explained
+from recoup.workspace.git import Git, GitFailed
 from recoup.workspace.workspaces import GitWorkspaces
 
 
@@ -168,13 +169,35 @@ async def test_the_source_may_vanish_once_the_run_has_begun(
     git(workspaces.path(number), "fsck", "--full")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-async def test_a_repository_of_another_user_can_be_read(repository: Path, workspaces: GitWorkspaces) -> None:
-    for folder, folders, files in os.walk(repository):
-        for name in [".", *folders, *files]:
-            os.chown(Path(folder, name), 65534, 65534)
+async def _assert_refused_as_foreign(workspaces: GitWorkspaces, repository: Path) -> None:
+    source = GitSource(str(repository))
+    with pytest.raises(WorkspaceError, match=f"{repository} belongs to another user") as caught:
+        await workspaces.check(source)
+    assert f"safe.directory {repository}" in caught.value.hint
+    with pytest.raises(WorkspaceError, match="another user"):
+        await workspaces.uncommitted(source)
+
+
+async def test_a_repository_of_another_user_is_refused_unless_the_users_git_allows_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, repository: Path, workspaces: GitWorkspaces
+) -> None:
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
+    monkeypatch.setenv("GIT_DIR", str(repository / ".git"))  # would get past git's own question
+    await _assert_refused_as_foreign(workspaces, repository)
+    git(tmp_path, "config", "--file", "gitconfig", "safe.directory", str(repository))
+    assert await workspaces.uncommitted(GitSource(str(repository))) == 0
     await workspaces.create(GitSource(str(repository)))
     assert (workspaces.path(1) / "README").read_text() == "second\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+async def test_a_repository_whose_folder_was_given_away_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, repository: Path, workspaces: GitWorkspaces
+) -> None:
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
+    os.chown(repository / ".git", 65534, 65534)
+    await _assert_refused_as_foreign(workspaces, repository)
 
 
 async def test_a_partial_clone_is_refused_and_left_alone(tmp_path: Path, repository: Path) -> None:
@@ -437,6 +460,56 @@ async def test_nothing_that_the_users_repository_configures_is_run(
     commit_all(repository, "attributes")
     arm(repository, tmp_path / "ran")
     await workspaces.create(GitSource(str(repository), "main"))
+    assert not (tmp_path / "ran").exists()
+
+
+async def test_counting_uncommitted_files_runs_nothing_that_the_repository_configures(
+    tmp_path: Path, repository: Path, workspaces: GitWorkspaces
+) -> None:
+    git(tmp_path, "clone", "--quiet", str(repository), str(repository / "nested"))
+    for folder in (repository, repository / "nested"):
+        arm(folder, tmp_path / "ran")
+    (repository / "README").write_text("change\n")  # of the same length, so that contents are compared
+    assert await workspaces.uncommitted(GitSource(str(repository))) == 3
+    assert not (tmp_path / "ran").exists()
+
+
+async def test_uncommitted_files_are_counted_as_the_repository_is_set_up(
+    tmp_path: Path, repository: Path, workspaces: GitWorkspaces
+) -> None:
+    (repository / "script").write_text("x")
+    commit_all(repository, "script")
+    git(repository, "config", "core.fileMode", "false")
+    (repository / "script").chmod(0o755)
+    (repository / ".git" / "info").mkdir(exist_ok=True)
+    (repository / ".git" / "info" / "exclude").write_text("*.log\n")
+    git(repository, "update-index", "--split-index")
+    git(repository, "worktree", "add", "--quiet", "-b", "linked", str(tmp_path / "linked"))
+    for folder in (repository, tmp_path / "linked"):
+        assert await workspaces.uncommitted(GitSource(str(folder))) == 0
+        (folder / "README").write_text("changed\n")
+        (folder / "x.log").touch()
+        (folder / "new").touch()
+        assert await workspaces.uncommitted(GitSource(str(folder))) == 2
+    git(tmp_path, "clone", "--quiet", "--bare", str(repository), "bare.git")
+    assert await workspaces.uncommitted(GitSource(str(tmp_path / "bare.git"))) == 0
+
+
+def test_no_missing_object_is_fetched_by_a_command_of_the_repository(
+    tmp_path: Path, repository: Path
+) -> None:
+    arm(repository, tmp_path / "ran")
+    for key, value in (
+        ("remote.origin.url", str(repository)),
+        ("remote.origin.promisor", "true"),
+        ("extensions.partialClone", "origin"),
+        ("core.repositoryFormatVersion", "1"),
+    ):
+        git(repository, "config", key, value)
+    (repository / ".git" / "refs" / "heads" / "missing").write_text("1" * 40 + "\n")
+    as_an_older_git = {"GIT_NO_LAZY_FETCH": "0"}
+    with pytest.raises(GitFailed):
+        Git(10).run("-C", repository, "rev-parse", "--verify", "missing^{commit}", env=as_an_older_git)
     assert not (tmp_path / "ran").exists()
 
 

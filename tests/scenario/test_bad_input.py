@@ -236,3 +236,22 @@ def test_nothing_is_left_of_a_run_whose_source_is_bad(cli: Cli, repo: Path) -> N
     assert result.code == 3
     assert "repository" in result.err
     assert not list(cli.home.glob("runs/*"))
+
+
+@pytest.mark.parametrize(
+    ("action", "value"),
+    [
+        ('goto: "${{ inputs.x }}"', "file:///etc/hostname"),
+        ('upload: {label: Papers, file: "${{ inputs.x }}"}', "/etc/hostname"),
+    ],
+)
+def test_a_value_that_leads_out_of_its_place_is_refused_before_the_browser_starts(
+    action: str, value: str, cli: Cli
+) -> None:
+    first = '{id: open, browser: {goto: "about:blank"}, when: "false"}, ' if "upload" in action else ""
+    plan = cli.plan(
+        f"{{version: 1, name: out, inputs: {{x: {{}}}}, steps: [{first}{{id: a, browser: {{{action}}}}}]}}"
+    )
+    refused = cli("run", plan, "--input", f"x={value}")
+    assert refused.code == 1
+    assert "only the plan's own text may" in refused.out + refused.err

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 from tests.commands import Started
+from tests.keys import TOKEN
 from tests.scenario.conftest import Cli
 from tests.scenario.fleets import QUICK, eventually
 from tests.scenario.test_fleet import TWO
@@ -117,7 +118,7 @@ def test_a_probe_that_starts_before_its_database_waits_for_it(fleet: Cli, mortal
 def test_mcp_that_starts_before_its_database_waits_for_it(
     fleet: Cli, mortal: PostgresServer, how: tuple[str, ...]
 ) -> None:
-    fleet.env["RECOUP_TOKEN"] = "t" * 40
+    fleet.env["RECOUP_TOKEN"] = TOKEN
     mortal.kill()
     try:
         server = fleet.start("mcp", *how)

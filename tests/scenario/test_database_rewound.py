@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import random
+import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -50,7 +51,7 @@ class Payments:
         self.journal.touch()
         self._homes = tmp_path
         url = server.fresh_database()
-        key = "-".join(["a", "key", "for", "tests"])
+        key = "-".join(["a", "long", "key", "for", "tests"])
         cli.env |= {
             "JOURNAL": str(self.journal),
             "GO": str(self.go),
@@ -221,6 +222,23 @@ def test_a_standby_that_was_behind_is_noticed_by_a_machine_that_knows_nothing(pa
     assert told["payload"]["evidence"] == "failover"
 
 
+def test_a_worker_that_knows_nothing_waits_for_those_who_may_know_of_a_loss(payments: Payments) -> None:
+    """It is the first to connect to the older copy, where the run has not begun. Only the frozen worker knows better."""
+    payments.cli.env["RECOUP_LEASE_S"] = "12"
+    (run_id,) = payments.submit(1)
+    payments.server.save(payments.copy)
+    knows = payments.worker("one")
+    assert eventually(lambda: payments.paid()[run_id] == 1, WAIT_S), payments.paid()
+    knows.send_signal(signal.SIGSTOP)
+    payments.server.put_back(payments.copy)
+    payments.worker("two")
+    prepared = f"prepare {run_id}"
+    assert eventually(lambda: payments.journal.read_text().count(prepared) == 2, WAIT_S)
+    assert not eventually(lambda: payments.paid()[run_id] == 2, 1)
+    knows.send_signal(signal.SIGCONT)
+    asked_about(payments, [run_id])
+
+
 def test_a_server_that_is_killed_and_started_again_has_lost_nothing(payments: Payments) -> None:
     """A restart is no evidence: nobody is asked."""
     runs = payments.submit(2)
@@ -235,7 +253,9 @@ def test_a_server_that_is_killed_and_started_again_has_lost_nothing(payments: Pa
 
 @pytest.mark.soak
 def test_older_copies_put_back_at_random_instants_repeat_no_step_that_must_not_be(payments: Payments) -> None:
-    """Several rounds: copies of random age, workers that go on or are killed, on either timeline."""
+    """Several rounds: copies of random age, workers that go on or are killed, on either timeline. Both workers are back
+    within a lease of the server's start, also on a slow machine."""
+    payments.cli.env["RECOUP_LEASE_S"] = "6"
     chance, every = random.Random(7), []
     payments.go.touch()
     pair = [payments.worker("one"), payments.worker("two")]
@@ -245,7 +265,7 @@ def test_older_copies_put_back_at_random_instants_repeat_no_step_that_must_not_b
         time.sleep(chance.uniform(0, 1.5))
         payments.server.save(payments.copy)
         every += payments.submit(2)
-        time.sleep(chance.uniform(0.2, 3))
+        time.sleep(chance.uniform(0.2, 10))
         if number % 2:
             for worker in pair:
                 kill(worker)
@@ -254,9 +274,9 @@ def test_older_copies_put_back_at_random_instants_repeat_no_step_that_must_not_b
             pair = [payments.worker("one"), payments.worker("two")]
         left = [run_id for run_id in every if run_id in payments.statuses()]
         payments.ended(left)
-        assert max(payments.paid().values()) == 1, payments.paid()
+        assert set(payments.paid().values()) <= {1}, payments.paid()
         for run_id, status in payments.statuses().items():
             if status == "escalated":
                 payments.say_paid(run_id, "done" if payments.paid()[run_id] else "not-done")
         payments.ended(left)
-        assert max(payments.paid().values()) == 1, payments.paid()
+        assert set(payments.paid().values()) <= {1}, payments.paid()

@@ -104,6 +104,7 @@ def test_a_home_that_cannot_be_written_is_explained(cli: Cli) -> None:
 
 
 def test_a_clock_that_was_set_back_is_noticed(cli: Cli) -> None:
+    cli.home.mkdir()
     assert cli("runs").code == 0
     ahead = time.time() + 7_200
     os.utime(cli.home / "ledger.db", (ahead, ahead))

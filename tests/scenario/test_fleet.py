@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from secrets import token_urlsafe
 from typing import Any
 
 import pytest
@@ -53,6 +54,29 @@ def test_one_key_is_one_run(fleet: Fleet) -> None:
     assert again == {"runId": first, "queue": "default", "duplicate": True}
     assert fleet.submit(plan, "--dedup-key", "december") != first
     assert len(fleet.cli("runs", "--json").json) == 2
+
+
+def test_a_key_that_is_used_again_with_something_else_is_a_loud_duplicate(fleet: Fleet) -> None:
+    pin, fleet.cli.env["RECOUP_KEY"] = "4711" * 3, token_urlsafe(32)
+    text = TWO.replace("    name:", "    inputs: {month: {default: '1'}, pin: {secret: true}}\n    name:", 1)
+    plan = fleet.cli.plan(text)
+    given = ("--dedup-key", "november", "--input", f"pin={pin}")
+    first = fleet.submit(plan, *given)
+    same = fleet.cli("submit", plan, *given, "--input", "month=1", "--json")
+    assert (same.json, "WARNING" in same.err) == (
+        {"runId": first, "queue": "default", "duplicate": True},
+        False,
+    )
+    for words, differs in (
+        ((plan, *given, "--input", "month=2"), ["inputs"]),
+        ((plan, *given[:3], f"pin={pin}0"), ["inputs"]),
+        ((fleet.cli.plan(text.replace("echo b", "echo c"), "other.yaml"), *given), ["plan"]),
+    ):
+        again = fleet.cli("submit", *words, "--json")
+        assert (again.code, again.json["runId"], again.json["differs"]) == (0, first, differs), again.err
+        assert f"its {differs[0]} differ: nothing was submitted" in again.err
+        assert "WARNING" in again.err
+    assert len(fleet.cli("runs", "--json").json) == 1
 
 
 def test_only_a_worker_that_is_capable_takes_a_run(fleet: Fleet) -> None:

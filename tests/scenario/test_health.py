@@ -58,6 +58,9 @@ def test_three_failures_degrade_and_more_quarantine_and_what_is_mended_comes_bac
     quarantined = quick("mode", "flaky", "--json").json
     assert quarantined["mode"] == "quarantined"
     assert quarantined["until"]
+    assert quarantined["counters"]["failuresInWindow"] == 0, "they count from here on"
+    assert quarantined["countersAtChange"]["failuresInWindow"] == 5
+    assert "at change  5 in a row of one step, 5 in the window" in quick("mode", "flaky").out
     blocked = quick("run", plan, "--json")
     assert blocked.code == 4
     assert blocked.document["status"] == "blocked"
@@ -322,3 +325,10 @@ def test_an_operators_word_about_the_mode_is_counted(quick: Cli) -> None:
         said = server.recv(65_536).decode()
     assert "workflow.mode.changes_total" in said
     assert "paused" in said
+
+
+def test_a_quarantined_workflow_is_not_said_to_be_far_from_its_limits(cli: Cli) -> None:
+    assert cli("run", cli.plan("{version: 1, name: calm, steps: [{id: a, run: 'true'}]}")).code == 0
+    assert " in a row of one step" in cli("mode", "calm").out
+    assert cli("mode", "calm", "quarantined", "--reason", "x", "--for", "1h").code == 0
+    assert "counting starts again when the quarantine ends" in cli("mode", "calm").out

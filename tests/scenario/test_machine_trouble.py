@@ -70,7 +70,7 @@ def test_a_run_on_a_full_disk_is_told_so_and_can_be_cancelled(cli: Cli) -> None:
 @contextlib.contextmanager
 def small_disk(path: Path) -> Iterator[Path]:
     path.mkdir(parents=True)
-    options = f"size=1m,nr_inodes={INODES_MAX}"
+    options = f"mode=700,size=1m,nr_inodes={INODES_MAX}"
     subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", path], check=True)
     try:
         yield path

@@ -60,6 +60,33 @@ def test_whoever_signed_in_before_a_gate_is_signed_in_after_it(cli: Cli, site: S
     assert resumed.code == 0, resumed.out + resumed.err
 
 
+def test_what_a_page_proved_of_a_value_is_asked_again_after_a_gate(cli: Cli, site: Site) -> None:
+    total = ["100 EUR"]
+    site.pages["/invoice"] = lambda _site, _asked: Answer(
+        f'{HEAD}<p id=total>Total: {total[0]}</p><button onclick="done.textContent = 1">Pay</button><p id=done></p>'
+    )
+    plan = cli.plan(f"""
+        version: 1
+        name: pay
+        inputs: {{total: {{required: true}}}}
+        steps:
+          - id: open
+            browser: {{goto: "{site.url}/invoice"}}
+            expect:
+              - text: "Total: ${{{{ inputs.total }}}}"
+          - {{id: ask, approve: Pay?}}
+          - {{id: pay, browser: {{click: Pay}}}}
+    """)
+    assert cli("run", plan, "--input", "total=100 EUR").code == 5
+    total[0] = "99,999 EUR"
+    assert cli("control", "last", "approve", "--reason", "yes").code == 0
+    resumed = cli("resume", "last", "--json")
+    assert resumed.code != 0
+    (invalidated, *_) = resumed.payloads("task.step.invalidated")
+    assert "what open has proven does not hold any more" in invalidated["reason"]
+    assert not [one for one in resumed.payloads("task.step.attempt.launched") if one["stepId"] == "pay"]
+
+
 def test_whoever_signed_in_before_a_kill_is_signed_in_after_it(cli: Cli, site: Site) -> None:
     waiting = "- {id: wait, run: 'touch waiting; until test -e go; do sleep 0.02; done'}"
     driver = cli.start("run", cli.plan(signed_in_then(site, waiting)))
@@ -365,8 +392,8 @@ def test_several_lost_clicks_are_one_question(cli: Cli, staged: Site, answer: st
     assert "only steps first, second can restore it" in asked.document["reason"]
     (escalation,) = asked.payloads("Escalated")
     assert escalation["pageSteps"] == ["first", "second"]
-    assert f"settle --step first --reason '...' --as {answer}" in escalation["hint"]
-    assert "(performs first, second again to restore the page)" in cli("show", "last").out
+    assert f"settle --step first --as {answer} --reason '...'" in escalation["hint"]
+    assert "whether first, second may be performed again to restore the page" in cli("show", "last").out
     settle(cli, "first", answer)
     resumed = cli("resume", "last", "--json")
     assert resumed.code == 0, resumed.out
@@ -382,6 +409,57 @@ def test_a_click_whose_effect_the_page_shows_by_itself_is_not_asked_about(cli: C
     resumed = cli("resume", "last", "--json")
     assert resumed.code == 0, resumed.out
     assert len(staged.posts("/did/cart")) == 1
+
+
+def test_a_click_that_opened_another_tab_left_nothing_in_the_document_there(cli: Cli, shop: Site) -> None:
+    shop.show("/list", f"{HEAD}<a target=_blank href=/invoice>Open invoice</a>")
+    opening = "- {id: click, browser: {click: Open invoice}}\n          - {id: tab, browser: {tab: last}}"
+    text = (
+        paying(shop, "")
+        .replace("/invoice", "/list")
+        .replace("- {id: total", f"{opening}\n          - {{id: total")
+    )
+    assert cli("run", cli.plan(text)).code == 5
+    approve(cli)
+    resumed = cli("resume", "last", "--json")
+    assert resumed.code == 0, resumed.out
+    assert resumed.payloads("Escalated") == [] and len(shop.posts("/paid")) == 1
+
+
+def test_a_consent_counts_for_one_performance_of_each_step(cli: Cli, site: Site) -> None:
+    """The sign-in is in a storage that is lost with the browser, and paying touches the document."""
+    site.pages["/paid"] = lambda _site, _asked: Answer("ok")
+    site.show(
+        "/login",
+        f"{HEAD}<label>User <input></label>"
+        "<button onclick=\"sessionStorage.user = 'ann'; location = '/app'\">Log in</button>",
+    )
+    site.show(
+        "/app",
+        f"{HEAD}<script>if (!sessionStorage.user) location = '/login'</script><b id=total>100</b>"
+        "<button onclick=\"fetch('/paid', {method: 'POST'}).then(() => { said.textContent = 'paid' })\">Pay</button>"
+        "<p id=said>open</p>",
+    )
+    plan = cli.plan(f"""
+        version: 1
+        name: stored
+        steps:
+          - {{id: open, browser: {{goto: "{site.url}/login"}}}}
+          - {{id: user, browser: {{fill: {{label: User, value: ann}}}}}}
+          - {{id: log-in, browser: {{click: Log in}}, expect: [{{url: "**/app"}}]}}
+          - {{id: pay, browser: {{click: Pay}}, expect: [{{text: paid}}]}}
+          - {{id: ask, approve: Done?}}
+          - {{id: end, browser: {{read: {{css: "#total", into: total}}}}}}
+    """)
+    cli.obey(backoff_ms=10, page_check_s=0.5)
+    assert cli("run", plan).code == 5
+    approve(cli)
+    (question,) = cli("resume", "last", "--json").payloads("Escalated")
+    assert question["pageSteps"] == ["log-in", "pay"]
+    settle(cli, "log-in", "not-done")
+    resumed = cli("resume", "last", "--json")
+    assert len(site.posts("/paid")) == 2, "once in the plan, once by consent"
+    assert resumed.code == 0, resumed.out
 
 
 def test_an_answer_about_a_lost_page_is_remembered_when_the_driver_is_killed(cli: Cli, staged: Site) -> None:
@@ -454,6 +532,86 @@ def test_a_run_that_was_signed_out_while_it_waited_asks_once_whether_to_sign_in_
     resumed = cli("resume", "last", "--json")
     assert resumed.code == 0, resumed.out
     assert resumed.payloads("Escalated") == []
+
+
+class Orders:
+    """A shop that forgets who is signed in when it is restarted. Each page but the sign-in leads back to it then."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.signed_in: set[str] = set()
+        site.pages |= {
+            "/login": self.login,
+            "/order": self.order,
+            "/review": self.review,
+            "/place": self.place,
+        }
+
+    def login(self, _site: Site, asked: Asked) -> Answer:
+        if asked.method == "POST":
+            name = f"s{len(self.site.posts('/login'))}"
+            self.signed_in.add(name)
+            return Answer("", 303, headers={"location": "/home", "set-cookie": f"session={name}; path=/"})
+        return Answer(
+            f"{HEAD}<form method=post><label>User <input name=user></label><button>Log in</button></form>"
+        )
+
+    def order(self, site: Site, asked: Asked) -> Answer:
+        form = "<form method=post action=/review><label>Item <input name=item></label><button>Review</button></form>"
+        return self.inside(asked, form)
+
+    def review(self, site: Site, asked: Asked) -> Answer:
+        place = "<form method=post action=/place><p id=price>12 EUR</p><button>Place</button></form>"
+        return self.inside(asked, place if asked.method == "POST" else "<p>Nothing to review</p>")
+
+    def place(self, _site: Site, asked: Asked) -> Answer:
+        return self.inside(asked, "<h1>Placed</h1>")
+
+    def inside(self, asked: Asked, body: str) -> Answer:
+        if not any(f"session={name}" in asked.cookie for name in self.signed_in):
+            return Answer("", 303, headers={"location": "/login"})
+        return Answer(f"{HEAD}{body}")
+
+    def plan(self) -> str:
+        return f"""
+            version: 1
+            name: order
+            steps:
+              - {{id: open, browser: {{goto: "{self.site.url}/login"}}}}
+              - {{id: user, browser: {{fill: {{label: User, value: ann}}}}}}
+              - {{id: log-in, browser: {{click: {{role: button, name: Log in}}}}}}
+              - {{id: new, browser: {{goto: "{self.site.url}/order"}}, expect: [{{visible: {{label: Item}}}}]}}
+              - {{id: item, browser: {{fill: {{label: Item, value: screws}}}}}}
+              - {{id: review, browser: {{click: {{role: button, name: Review}}}}, expect: [{{url: "**/review"}}]}}
+              - {{id: price, browser: {{read: {{css: "#price", into: price}}}}}}
+              - {{id: ask, approve: "Place it for ${{{{ steps.price.outputs.price }}}}?"}}
+              - {{id: place, browser: {{click: {{role: button, name: Place}}}}, expect: [{{text: Placed}}]}}
+        """
+
+
+@pytest.mark.parametrize("first_answer", ["not-done", "done"])
+def test_a_sign_in_that_is_over_is_repeated_with_consent_and_the_run_ends_well(
+    cli: Cli, site: Site, first_answer: str
+) -> None:
+    """It happened before the last `goto`, which leads back to the sign-in now."""
+    orders = Orders(site)
+    cli.obey(backoff_ms=10, page_check_s=0.5)
+    assert cli("run", cli.plan(orders.plan())).code == 5
+    approve(cli)
+    orders.signed_in.clear()
+    asked = cli("resume", "last", "--json")
+    (question,) = asked.payloads("Escalated")
+    assert question["pageSteps"] == ["log-in", "review"], asked.out
+    settle(cli, "log-in", first_answer)
+    if first_answer == "done":
+        again = cli("resume", "last", "--json")
+        assert "cannot be used as it is" in again.document["reason"], again.out
+        assert again.document["status"] == "escalated" and again.payloads("task.step.invalidated") == []
+        settle(cli, "log-in", "not-done")
+    resumed = cli("resume", "last", "--json")
+    assert resumed.code == 0, resumed.out + resumed.err
+    assert resumed.payloads("Escalated") == []
+    assert [len(site.posts(path)) for path in ("/login", "/review", "/place")] == [2, 2, 1]
 
 
 # What a dry run says is what is done

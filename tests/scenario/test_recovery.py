@@ -91,7 +91,7 @@ def test_a_second_hard_reset_is_refused(cli: Cli, repo: Path) -> None:
         version: 1
         name: hopeless
         workspace: {git: ./repo}
-        defaults: {max_attempts: 6}
+        defaults: {max_attempts: 6, no_progress_limit: 2}
         steps: [{id: a, run: "echo same; exit 9"}]
     """)
     result = cli("run", plan, "--json")
@@ -106,7 +106,7 @@ def test_a_driver_that_is_killed_does_not_make_a_second_hard_reset_possible(cli:
         version: 1
         name: hopeless
         workspace: {{git: ./repo}}
-        defaults: {{max_attempts: 6}}
+        defaults: {{max_attempts: 6, no_progress_limit: 2}}
         steps:
           - id: a
             run: |
@@ -124,6 +124,37 @@ def test_a_driver_that_is_killed_does_not_make_a_second_hard_reset_possible(cli:
         len([e for e in cli("events", "last", "--json").lines if e["type"] == "task.self_heal.escalated"])
         == 1
     )
+
+
+def test_a_step_gets_as_many_attempts_as_the_plan_says(cli: Cli) -> None:
+    """Nothing recognises the failure, and every attempt ends like the one before it."""
+    plan = cli.plan("""
+        version: 1
+        name: flaky
+        defaults: {retry: {delay: 1ms}}
+        steps:
+          - id: tests
+            run: 'echo "assertion 17 of the suite"; [ "$RECOUP_ATTEMPT" -ge 4 ]'
+            max_attempts: 5
+    """)
+    result = cli("run", plan, "--json")
+    assert result.code == 0, result.err
+    assert [failed["attempt"] for failed in result.payloads("task.step.attempt.failed")] == [1, 2, 3]
+
+
+def test_a_deterministic_failure_is_retried_where_the_plan_names_it(cli: Cli) -> None:
+    plan = cli.plan("""
+        version: 1
+        name: named
+        steps:
+          - id: tests
+            run: '[ "$RECOUP_ATTEMPT" -ge 3 ] || { echo "permission denied" >&2; exit 126; }'
+            retry: {attempts: 3, delay: 5ms, on: [deterministic_contract]}
+    """)
+    result = cli("run", plan, "--json")
+    assert result.code == 0, result.err
+    healed = result.payloads("task.self_heal.triggered")
+    assert [(one["failureClass"], one["delayMs"]) for one in healed] == [("deterministic_contract", 5)] * 2
 
 
 def test_a_rebuild_step_runs_again_in_the_restored_workspace(cli: Cli, repo: Path) -> None:
@@ -169,6 +200,7 @@ def test_exhaustion_is_retryable_and_resume_gives_the_next_delivery(cli: Cli) ->
     plan = cli.plan("""
         version: 1
         name: flaky
+        defaults: {retry: {delay: 1ms}}
         steps:
           - id: fetch
             run: |

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.keys import KEY
 from tests.scenario.conftest import Cli
 from tests.scenario.fleets import Fleet, eventually, notices
 
@@ -33,7 +34,7 @@ GIT_PLAN = """
 @contextlib.contextmanager
 def disk(path: Path, options: str) -> Iterator[Path]:
     path.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", path], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"mode=700,{options}", "tmpfs", path], check=True)
     try:
         yield path
     finally:
@@ -95,7 +96,7 @@ def test_a_worker_on_a_full_disk_leaves_all_runs_to_the_healthy_one(
     cli: Cli, repo: Path, tmp_path: Path, postgres: PostgresServer
 ) -> None:
     fleet = Fleet(cli, tmp_path, postgres.prepared_database())
-    cli.env["RECOUP_KEY"] = "shared by all machines " * 3
+    cli.env["RECOUP_KEY"] = KEY
     plan = cli.plan(GIT_PLAN)
     with disk(tmp_path / "home-1", "size=16m") as home:
         sick = fleet.worker(number=1)  # well at first, so that it takes runs and fails
@@ -336,3 +337,10 @@ def test_nothing_is_left_where_the_disk_of_the_home_was_mounted(cli: Cli) -> Non
     assert driver.returncode == 75, err
     assert not [path.name for path in cli.home.iterdir() if path.is_dir()]
     assert not (cli.home / "ledger.db").exists()
+
+
+def test_doctor_fails_on_a_disk_with_hardly_any_room(cli: Cli) -> None:
+    with disk(cli.folder / "small", "size=2m") as small:
+        said = cli("doctor", "--json", env={"RECOUP_HOME": str(small / "home")})
+    space = next(one for one in said.json["findings"] if one["name"] == "space")
+    assert (said.code != 0, space["ok"], "MiB free" in space["detail"]) == (True, False, True), space

@@ -26,7 +26,6 @@ SELDOM = {
     "prometheus_client",
     "nacl",
     "psycopg",
-    "rich",
     "s3fs",
     "starlette",
     "uvicorn",

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 from tests.contract.test_depot_contract import _SERVER
 from tests.faulty_store import FaultyStore, faulty_store
+from tests.keys import KEY
 from tests.repositories import new_repository
 from tests.scenario.conftest import Cli
 from tests.scenario.fleets import QUICK, eventually
@@ -59,7 +60,7 @@ def test_a_run_goes_on_when_its_store_is_back(
     cli.env |= {
         "RECOUP_DATABASE": postgres.prepared_database(),
         "RECOUP_EVIDENCE": "s3://runs/shared",
-        "RECOUP_KEY": "-".join(["a", "key", "for", "tests"]),
+        "RECOUP_KEY": KEY,
         "JOURNAL": str(journal),
         **aws,
         **QUICK,

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from typing import Any
 
+import psycopg
 import pytest
 from tests.scenario.conftest import Cli
+from tests.scenario.fleets import Fleet
 
 QUICK = "version: 1\nname: quick\nsteps: [{id: one, run: 'true'}]\n"
 GATE = "version: 1\nname: gate\nsteps: [{id: ask, approve: {message: 'Go?'}}]\n"
@@ -22,6 +26,12 @@ def until_idle(cli: Cli, *options: str) -> tuple[dict[str, str], list[Any]]:
     done = cli("worker", "--until-idle", "--json", *options, timeout=100)
     assert done.code == 0, done.err
     return {line["runId"]: line["words"] for line in done.lines if line["event"] == "skipped"}, done.lines
+
+
+@pytest.fixture
+def cli(fleet: Fleet) -> Cli:
+    """On both databases."""
+    return fleet.cli
 
 
 @pytest.fixture
@@ -81,3 +91,42 @@ def test_an_empty_queue_ends_it_at_once(cli: Cli) -> None:
     left, lines = until_idle(cli)
     assert left == {}
     assert [line["event"] for line in lines] == ["started", "idle", "stopped"]
+
+
+def test_runs_in_every_state_that_waits_end_it_all_the_same(cli: Cli, fleet: Fleet, submitted: Any) -> None:
+    """Blocked by a mode, scheduled, at a gate, paused by a person, with an event that nobody can read."""
+    mine = submitted(QUICK)
+    gate, paused = submitted(GATE), submitted(QUICK.replace("quick", "kept"))
+    blocked = submitted(QUICK.replace("quick", "shut"))
+    later = submitted(QUICK, "--at", "2h")
+    damaged = submitted(QUICK.replace("quick", "torn"))
+    assert cli("control", paused, "pause", "--reason", "wait").code == 0
+    assert cli("mode", "shut", "paused", "--reason", "maintenance").code in (0, 2)
+    spoil(cli, fleet, damaged)
+
+    left, lines = until_idle(cli)
+
+    assert statuses(cli)[mine] == "succeeded"
+    assert {gate, later, damaged, paused} <= set(left)
+    assert "cannot be read" in left[damaged]
+    assert "waits for a person" in left[gate] and "scheduled for" in left[later]
+    assert all(left.values()), "each says why"
+    assert (blocked in left) == (statuses(cli)[blocked] != "succeeded")
+    assert [line["event"] for line in lines][-2:] == ["idle", "stopped"]
+
+
+def spoil(cli: Cli, fleet: Fleet, run_id: str) -> None:
+    """Its first event is none any more."""
+    stream = f"run:{run_id}"
+    if fleet._url is None:
+        with closing(sqlite3.connect(cli.home / "ledger.db")) as database, database:
+            where = "(SELECT id << 32 | 1 FROM streams WHERE name = ?)"
+            count = database.execute(
+                f"UPDATE events SET payload = '{{' WHERE place = {where}", (stream,)
+            ).rowcount
+    else:
+        with psycopg.connect(fleet._url, autocommit=True) as connection:
+            where = "(SELECT id FROM recoup.streams WHERE name = %s)"
+            words = f"UPDATE recoup.events SET payload = '{{' WHERE seq = 1 AND stream_id = {where}"
+            count = connection.execute(words, (stream,)).rowcount
+    assert count == 1

@@ -27,6 +27,7 @@ from typing import Any, Final, Protocol
 
 import psycopg
 from tests.commands import Commands, Started, loaded_commands
+from tests.keys import KEY
 from tests.soak.browser_faults import (
     HEARTBEAT_S,
     LEASE_S,
@@ -296,7 +297,7 @@ class Place:
             MARK: str(self.root),
             "TMPDIR": str(temp),
             "RECOUP_HOME": str(self.root / home),
-            "RECOUP_KEY": "-".join(["a", "key", "for", "one", "campaign"]),
+            "RECOUP_KEY": KEY,
             "RECOUP_POLICY": str(self.root / "policy.json"),
             "RECOUP_LEASE_S": str(LEASE_S),
             "RECOUP_HEARTBEAT_S": str(HEARTBEAT_S),

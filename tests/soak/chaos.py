@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg
+from tests.keys import KEY
 
 from recoup.documents.policy_file import read_policy
 from recoup.ledger.postgres.ledger import PostgresLedger
@@ -112,7 +113,7 @@ class Chaos:
             MARK: str(self.root),
             "RECOUP_HOME": str(self.root / home),
             "RECOUP_DATABASE": self.url,
-            "RECOUP_KEY": "-".join(["a", "key", "for", "one", "storm"]),
+            "RECOUP_KEY": KEY,
             "RECOUP_POLICY": str(self.root / "policy.yaml"),
             "RECOUP_LEASE_S": str(LEASE_S),
             "RECOUP_HEARTBEAT_S": "0.8",

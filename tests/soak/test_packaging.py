@@ -18,6 +18,7 @@ from importlib.metadata import Distribution, distributions
 from pathlib import Path
 
 import pytest
+from tests.keys import KEY
 
 from recoup.runtimes.browser.finding import find_browser
 from recoup.testing.postgres import PostgresServer
@@ -166,7 +167,7 @@ MISSING: dict[str, tuple[int, list[str], dict[str, str]]] = {
     "mcp": (2, ["mcp"], {}),
     "metrics": (2, ["worker", "--metrics-port", "0", "--until-idle"], {}),
     "postgres": (2, ["runs"], {"RECOUP_DATABASE": "postgresql://u@127.0.0.1:1/x"}),
-    "s3": (2, ["runs"], {"RECOUP_EVIDENCE": "s3://bucket/x", "RECOUP_KEY": "k" * 40}),
+    "s3": (2, ["runs"], {"RECOUP_EVIDENCE": "s3://bucket/x", "RECOUP_KEY": KEY}),
     "otel": (2, ["run", "plan.yaml"], {"RECOUP_OTEL": "1"}),
     "sentences": (0, ["doctor"], {"RECOUP_SENTENCES": "."}),
     "patterns": (0, ["doctor"], {}),
@@ -242,7 +243,7 @@ def _shows_metrics(environment: Path, _request: pytest.FixtureRequest) -> None:
 def _shares_a_database(environment: Path, request: pytest.FixtureRequest) -> None:
     postgres: PostgresServer = request.getfixturevalue("postgres")
     Path("plan.yaml").write_text("{version: 1, name: tiny, steps: [{id: a, run: 'true'}]}")
-    shared = {"RECOUP_DATABASE": postgres.fresh_database(), "RECOUP_KEY": "k" * 40}
+    shared = {"RECOUP_DATABASE": postgres.fresh_database(), "RECOUP_KEY": KEY}
     done(environment, "submit", "plan.yaml", **shared)
     done(environment, "worker", "--until-idle", **shared)
     assert "succeeded" in done(environment, "runs", **shared)
@@ -255,7 +256,7 @@ def _keeps_evidence_in_an_object_store(environment: Path, _request: pytest.Fixtu
         urllib.request.urlopen(
             urllib.request.Request(f"{url}/bucket", method="PUT"), timeout=COMMAND_S
         ).close()
-        store = {"RECOUP_EVIDENCE": "s3://bucket/x", "RECOUP_KEY": "k" * 40, "AWS_ENDPOINT_URL": url}
+        store = {"RECOUP_EVIDENCE": "s3://bucket/x", "RECOUP_KEY": KEY, "AWS_ENDPOINT_URL": url}
         ended = recoup(environment, "run", "plan.yaml", **given, **store)
         with urllib.request.urlopen(f"{url}/bucket", timeout=COMMAND_S) as answer:
             kept = answer.read().decode()

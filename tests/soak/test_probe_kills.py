@@ -14,6 +14,7 @@ import textwrap
 import time
 from collections import Counter
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -29,40 +30,49 @@ KILLS = 200
 TIMEOUTS = 1_000
 pytestmark = pytest.mark.soak
 
-FILE = """
+_SAY = 'echo "$$ $(cut -d" " -f22 /proc/$$/stat)" >>'
+"""The shell's id and the time of its start, in the words of `Process`."""
+FILE = f"""
     version: 1
-    budget: {delays_s: [200ms, 400ms], max_retries: 100, day_max: 1000}
+    budget: {{delays_s: [200ms, 400ms], max_retries: 100, day_max: 1000}}
     resources:
       - id: steady
-        process: {command: [sh, -c, "echo $$ >> steady; exec sleep 1000"], settle: 50ms}
+        process: {{command: [sh, -c, '{_SAY} steady; exec sleep 1000'], settle: 50ms}}
       - id: flaps
-        process: {command: [sh, -c, "echo $$ >> flaps; setsid sleep 1000 & sleep 0.4; exit 1"], settle: 50ms}
+        process: {{command: [sh, -c, '{_SAY} flaps; setsid sleep 1000 & sleep 0.4; exit 1'], settle: 50ms}}
       - id: rests
-        process: {command: [sh, -c, "echo $$ >> rests; exec sleep 1000"], settle: 50ms}
+        process: {{command: [sh, -c, '{_SAY} rests; exec sleep 1000'], settle: 50ms}}
         needs: [steady]
 """
 
 
-def alive(pid: int) -> bool:
-    """Numbers are used again, soon on a busy machine: a process of another test has another mark."""
+class Process(NamedTuple):
+    """Numbers are used again, soon on a busy machine, also by this test: a process has a time of its start, too."""
+
+    pid: int
+    started: int
+
+
+def alive(process: Process) -> bool:
     try:
-        if b"SOAK=" not in Path(f"/proc/{pid}/environ").read_bytes():
-            return False
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+        words = Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
     except OSError:
         return False
+    return words[0] not in "ZX" and int(words[19]) == process.started
 
 
 def marked(home: str) -> list[int]:
     """The processes that belong to probes of this state folder."""
     found = []
     for folder in Path("/proc").iterdir():
-        if folder.name.isdigit() and alive(int(folder.name)):
+        if folder.name.isdigit():
             try:
+                state = (folder / "stat").read_text().rsplit(")", 1)[1].split()[0]
                 environ = (folder / "environ").read_bytes()
             except OSError:
                 continue
-            if b"RECOUP_RUN_ID=probe:" in environ and f"SOAK={home}".encode() in environ:
+            is_ours = b"RECOUP_RUN_ID=probe:" in environ and f"SOAK={home}".encode() in environ
+            if state not in "ZX" and is_ours:
                 found.append(int(folder.name))
     return found
 
@@ -81,7 +91,7 @@ def test_a_probe_killed_at_random_instants_leaves_no_orphan_and_no_second_copy(t
         )
         time.sleep(chance.uniform(0.3, 3.0))
         copies = Counter(
-            name for name in ("steady", "rests") for pid in pids_in(tmp_path / name) if alive(pid)
+            name for name in ("steady", "rests") for one in processes_in(tmp_path / name) if alive(one)
         )
         assert max(copies.values(), default=0) <= 1, f"two copies before kill {number}: {copies}"
         running.send_signal(signal.SIGKILL)
@@ -112,8 +122,9 @@ async def histories_hold(home: Path) -> None:
     assert epochs == sorted(set(epochs))
 
 
-def pids_in(file: Path) -> list[int]:
-    return [int(line) for line in file.read_text().split()] if file.exists() else []
+def processes_in(file: Path) -> list[Process]:
+    lines = file.read_text().splitlines() if file.exists() else []
+    return [Process(*map(int, line.split())) for line in lines if len(line.split()) == 2]
 
 
 @pytest.mark.timeout(3600)
@@ -122,15 +133,16 @@ async def test_a_thousand_timeouts_with_children_in_sessions_of_their_own_leave_
 ) -> None:
     """Each look starts a tree that outlasts its limit: a child in its own session, which ignores SIGTERM."""
     pids = tmp_path / "pids"
-    script = f"setsid sh -c 'trap \"\" TERM; echo $$ >> {pids}; sleep 1000' & sleep 1000"
+    script = f"setsid sh -c 'trap \"\" TERM; {_SAY} {pids}; sleep 1000' & sleep 1000"
     check = CommandCheck(command=("sh", "-c", script), every_s=0.01, timeout_s=0.25, failures=1000)
     resources = [
         process(f"r{number}", checks=(check,), start_period_s=100_000, budget=Budget()) for number in range(8)
     ]
     async with ProbeHouse(tmp_path, *resources, clock=SystemClock()).running() as house:
-        await house.until(lambda: len(pids_in(pids)) >= TIMEOUTS, patience_s=3000)
-    left = [pid for pid in pids_in(pids) if alive(pid)]
-    assert not left, f"{len(left)} of {len(pids_in(pids))} are left"
+        await house.until(lambda: len(processes_in(pids)) >= TIMEOUTS, patience_s=3000)
+    every = processes_in(pids)
+    left = [one for one in every if alive(one)]
+    assert not left, f"{len(left)} of {len(every)} are left"
 
 
 @pytest.mark.timeout(3600)

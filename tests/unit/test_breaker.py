@@ -50,6 +50,8 @@ class Workflow:
         self.events: list[tuple[Instant, Payload]] = []
 
     def append(self, payload: Payload) -> None:
+        if isinstance(payload, WorkflowModeChanged):
+            payload = msgspec.structs.replace(payload, counters=None)  # of interest to people only
         self.events.append((self.now, payload))
         self.health = fold_health(self.health, payload, self.now, len(self.events))
 

@@ -8,6 +8,7 @@ from recoup.model.failure import FailureKind
 from recoup.model.plan import BrowserAction, BrowserVerb
 from recoup.model.policy import Policy
 from recoup.runtimes.browser.patience import Patience, Visit, patience
+from recoup.runtimes.browser.seeking import Certainty
 
 CLICK = BrowserAction(verb=BrowserVerb.CLICK, value="x")
 
@@ -86,3 +87,23 @@ def test_a_visit_is_of_one_action_of_one_step() -> None:
     assert visit.is_of("pay", BrowserAction(verb=BrowserVerb.CLICK, value="x"))
     assert not visit.is_of("approve", CLICK)
     assert not visit.is_of("pay", BrowserAction(verb=BrowserVerb.CLICK, value="y"))
+
+
+@pytest.mark.parametrize(
+    ("looks", "kind"),
+    [
+        ([], None),
+        ([FailureKind.TARGET_AMBIGUOUS] * 3, FailureKind.TARGET_AMBIGUOUS),
+        ([FailureKind.TARGET_AMBIGUOUS, None, FailureKind.TARGET_AMBIGUOUS], None),
+        ([None, FailureKind.TARGET_AMBIGUOUS], None),
+        ([FailureKind.HEAL_REFUSED, FailureKind.TARGET_AMBIGUOUS], None),
+    ],
+)
+def test_a_mistake_of_the_plan_is_one_in_every_look(
+    looks: list[FailureKind | None], kind: FailureKind | None
+) -> None:
+    """Rows that are still being removed, or a page that is still loading, are none."""
+    certain = Certainty()
+    for look in looks:
+        certain.add(look)
+    assert certain.kind is kind

@@ -162,6 +162,7 @@ def test_a_workflow_of_which_nothing_is_known_is_shown_as_running() -> None:
         "causes": [],
         "forced": False,
         "halfOpen": False,
+        "countersAtChange": None,
         "lastFailure": None,
         "confidenceFloor": 0.72,
         "marginMin": 0.0,

@@ -14,6 +14,7 @@ from recoup.kernel.classify import (
     classify,
     explain,
     retry_after_s,
+    says_disk_full,
     summarise,
 )
 from recoup.kernel.phrases import DETERMINISTIC, OUTAGES
@@ -56,6 +57,8 @@ def test_every_kind_but_cancelled_has_a_class() -> None:
         (FailureKind.TARGET_NOT_FOUND, TRANSIENT),
         (FailureKind.LOW_CONFIDENCE, TRANSIENT),
         (FailureKind.RUNTIME_DRIFT, TRANSIENT),
+        (FailureKind.TARGET_AMBIGUOUS, CONTRACT),
+        (FailureKind.HEAL_REFUSED, CONTRACT),
         (FailureKind.TARGET_BLOCKED, TRANSIENT),
         (FailureKind.BROWSER_CRASHED, TRANSIENT),
         (FailureKind.NAVIGATION_FAILED, TRANSIENT),
@@ -126,6 +129,7 @@ def test_exit_codes_with_a_known_meaning(code: int, cls: FailureClass) -> None:
         ("ModuleNotFoundError", CONTRACT),
         ("ValueError", UNKNOWN),
         ("KeyError", UNKNOWN),
+        ("NameError", CONTRACT),
         ("", UNKNOWN),
     ],
 )
@@ -558,3 +562,44 @@ def test_a_tool_that_was_refused_is_not_retried(text: str) -> None:
 )
 def test_words_that_only_look_like_a_refusal_say_nothing(text: str) -> None:
     assert of_exit(1, text) is UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("text", "cls"),
+    [
+        ("psycopg.OperationalError: FATAL: sorry, too many clients already", TRANSIENT),
+        ("Error: UPGRADE FAILED: another operation (install/upgrade/rollback) is in progress", TRANSIENT),
+        ("Error: Error acquiring the state lock", TRANSIENT),
+        (
+            "Error from server (ServiceUnavailable): the server is currently unable to handle the request",
+            TRANSIENT,
+        ),
+        ("net/http: request canceled (Client.Timeout exceeded while awaiting headers)", TRANSIENT),
+        ("remote: Invalid username or password.", POLICY),
+        ("docker: manifest unknown: manifest unknown.", CONTRACT),
+        ("ERROR: No matching distribution found for requets", CONTRACT),
+        ("E: Unable to locate package pythn3", CONTRACT),
+        ("the manifest is unknown to 3 clients already", UNKNOWN),
+        ("loading the dataset in memory took 3 s, then the sum was wrong", UNKNOWN),
+        ("wrote the package list; invalid username", UNKNOWN),
+    ],
+)
+def test_the_words_of_usual_tools_are_known_and_words_like_them_are_not(text: str, cls: FailureClass) -> None:
+    assert of_exit(1, text) is cls
+
+
+@pytest.mark.parametrize(
+    ("text", "full"),
+    [
+        ("tar: out: Cannot write: No space left on device\ntar: Error is not recoverable", True),
+        ("write /var/lib/docker/tmp/x: no space left on device", True),
+        ("Error: ENOSPC: no space left on device, write", True),
+        ("cp: error writing 'b': Disk quota exceeded", True),
+        ("There is not enough space on the disk.", True),
+        ("no space left in the calendar", False),
+        ("AssertionError: the disk page says nothing", False),
+    ],
+)
+def test_a_command_that_says_so_failed_on_a_full_disk(text: str, full: bool) -> None:
+    assert says_disk_full(Facts(kind=FailureKind.EXIT_NONZERO, exit_code=1, excerpt=text)) is full
+    assert not says_disk_full(Facts(kind=FailureKind.IDLE_TIMEOUT, excerpt=text))

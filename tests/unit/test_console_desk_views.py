@@ -21,10 +21,13 @@ from recoup.gateway.console.workflow_views import (
     buckets,
     by_care,
     cause_of,
+    counters,
     middle_by_bucket,
     recovery_times,
     runs_by_end,
 )
+from recoup.kernel.breaker import fold_health, rule
+from recoup.kernel.modes import mode_document
 from recoup.model.events import (
     Event,
     Payload,
@@ -34,6 +37,7 @@ from recoup.model.events import (
     decode_payload,
 )
 from recoup.model.instant import Instant
+from recoup.model.mode import Health
 from recoup.model.policy import Policy
 from recoup.model.redacted import restored
 from recoup.model.run import RunState, RunStatus
@@ -179,7 +183,7 @@ def test_nobody_agrees_to_what_they_asked_for(state: str, token: str, approves: 
 
 def test_a_probes_escalation_comes_with_commands_that_can_be_pasted() -> None:
     lines = [one.line for one in advice_for(item(), None, ()).commands]
-    assert "recoup probe reset-budget api --probe dev --reason '…'" in lines
+    assert "recoup probe reset-budget api --probe dev --reason '...'" in lines
     gone = advice_for(item(probe_id=None, run_id="r"), None, ())
     assert "forgotten" in gone.words and not gone.commands
 
@@ -190,8 +194,8 @@ def test_a_step_to_be_settled_is_named_in_the_command() -> None:
     asked = item(probe_id=None, run_id="r", event={"stepId": "pay"})
     lines = [one.line for one in advice_for(asked, state, ("settle", "cancel")).commands]
     assert lines[:2] == [
-        "recoup control r settle --step pay --as done --reason '…'",
-        "recoup control r settle --step pay --as not-done --reason '…'",
+        "recoup control r settle --step pay --as done --reason '...'",
+        "recoup control r settle --step pay --as not-done --reason '...'",
     ]
 
 
@@ -211,8 +215,10 @@ def test_a_probe_stands_where_its_events_left_it() -> None:
     (one,) = resources_of(told)
     assert (one.phase, one.retries, one.exhausted, one.mode) == ("failed", {"exited": 2}, ("exited",), "poll")
     assert one.planned == ""
-    assert [line.type for line in lines_of(told, 2)] == ["ChannelDowngraded", "Escalated"]
-    assert lines_of(told, 1)[0].words == "from push to poll: slow"
+    odd, downgraded, escalated = lines_of(told, 3)
+    assert (odd.type, odd.words) == ("probe.reported", "unreadable: it is not an object")
+    assert (downgraded.type, escalated.type) == ("ChannelDowngraded", "Escalated")
+    assert downgraded.words == "from push to poll: slow"
 
 
 def test_an_order_is_shown_with_what_became_of_it() -> None:
@@ -282,3 +288,20 @@ def test_each_generation_says_what_it_changed() -> None:
     assert [one.changes for one in found] == [[], [("polls", "no", "yes")], [], [("delivery_max", "3", "1")]]
     assert [one.known for one in found] == [False, True, True, True] and found[2].refused == "line 1"
     assert changed_keys(one, one) == []
+
+
+def test_a_stopped_workflow_shows_how_near_the_limits_it_was() -> None:
+    now = Instant(10**15, 10**9, "boot")
+    health = Health()
+    for seq in range(1, 11):
+        failed = WorkflowStepResult(run_id=f"r{seq}", step_id="s", result="failed", attempts=1)
+        health = fold_health(health, failed, now, seq)
+        for payload in rule(health, Policy(), now, seq, ended=True).payloads:
+            health = fold_health(health, payload, now, seq)
+    document = mode_document("w", health, Policy(), now)
+    assert (document["mode"], document["counters"]["failuresInWindow"]) == ("quarantined", 0)
+    _, in_window, _ = counters(document, Policy())
+    assert (in_window.used, in_window.limit) == (10, 10)
+    assert in_window.words.endswith("(when it was quarantined)")
+    older = {**document, "countersAtChange": None}
+    assert counters(older, Policy())[1].used == 0, "a version before did not record it"

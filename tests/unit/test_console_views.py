@@ -14,6 +14,7 @@ from recoup.gateway.console.patch_view import step_diff
 from recoup.gateway.console.runs import line_of
 from recoup.gateway.console.wanting import Wanted, moment_us, wanted_of
 from recoup.gateway.problems import Refused
+from recoup.kernel.elapsed import TimeSpent
 from recoup.kernel.fold import advance, submitted
 from recoup.kernel.preview import previews, previews_of_step
 from recoup.model import events as ev
@@ -143,15 +144,17 @@ def test_progress_is_told_by_the_last_attempt_of_each_step() -> None:
 
 
 def test_a_line_says_how_long_a_run_lasted_and_what_can_be_done_with_it() -> None:
-    running = line_of(row(), Progress(1, 2), "w-1", now_us=61_000_000)
+    running = line_of(row(), Progress(1, 2), "w-1", TimeSpent(60.0, 0.0))
     assert (running.lasted, running.progress, running.can_cancel, running.can_retry) == (
         "1 min 00 s",
         "1 of 2",
         True,
         False,
     )
-    ended = line_of(row(status="dead_letter", ended_at_us=3_000_000), None, "", now_us=61_000_000)
-    assert (ended.lasted, ended.progress, ended.can_cancel, ended.can_retry) == ("2.0 s", "", False, True)
+    ended = line_of(row(status="dead_letter", ended_at_us=3_000_000), None, "", TimeSpent(2.0, 840.0))
+    assert not running.is_stopped and line_of(row(), None, "", None, driven=False).is_stopped
+    assert ended.lasted == "2.0 s of work, waited 14 min 00 s for a person"
+    assert (ended.progress, ended.can_cancel, ended.can_retry) == ("", False, True)
 
 
 def test_tiles_are_loud_only_where_there_is_something() -> None:

@@ -27,7 +27,7 @@ from recoup.model.plan import (
 from recoup.model.policy import Policy
 from recoup.model.run import Base, RunState, Unreadable
 from recoup.model.storage import Control
-from recoup.model.workspace import Baseline, Snapshot
+from recoup.model.workspace import Baseline, GitSource, Snapshot
 
 NOW = Instant(1_800_000_000_000_000, 5_000_000_000, "boot")
 OWNER = ProcessIdentity("host", "boot", 1, 1)
@@ -38,11 +38,11 @@ def step(name: str, **more: Any) -> Step:
     return Step(**{"id": name, "action": RunAction("x"), **more})
 
 
-def run(*steps: Step, queue: str | None = "default") -> RunState:
+def run(*steps: Step, queue: str | None = "default", workspace: bool = False) -> RunState:
     first = ev.RunSubmitted(
         workflow="w",
         plan_digest="d",
-        plan=Plan(name="w", steps=steps),
+        plan=Plan(name="w", steps=steps, workspace=GitSource("/source") if workspace else None),
         plan_redacted=False,
         inputs={},
         policy_digest="p",
@@ -63,7 +63,7 @@ def begun(*steps: Step, workspace: bool = False, queue: str | None = "default") 
         delivery=1, epoch=1, owner=OWNER, policy_digest="p", baseline=baseline,
         workspace=1 if workspace else None,
     )  # fmt: skip
-    return told(run(*steps, queue=queue), start)
+    return told(run(*steps, queue=queue, workspace=workspace), start)
 
 
 def tried(name: str, index: int, attempt: int = 1) -> ev.AttemptStarted:
@@ -129,7 +129,7 @@ def test_resuming_says_where_and_who_goes_on() -> None:
 
 
 def test_what_somebody_changed_during_a_takeover_is_kept_when_the_run_goes_on() -> None:
-    state = told(begun(*THREE), handled("takeover"), paused())
+    state = told(begun(*THREE, workspace=True), handled("takeover"), paused())
     assert "What you changed in the workspace is kept" in words(of(state, "resume"))
 
 
@@ -252,6 +252,30 @@ def test_settling_says_whether_the_step_is_performed() -> None:
     assert (done.answer, not_done.answer) == ("done", "not-done")
 
 
+@pytest.mark.parametrize(
+    ("kind", "is_lost"),
+    [(FailureKind.DRIVER_LOST, True), (FailureKind.BROWSER_CRASHED, True), (FailureKind.WALL_TIMEOUT, False)],
+)
+def test_settling_a_click_as_done_says_what_was_lost_with_its_browser(
+    kind: FailureKind, is_lost: bool
+) -> None:
+    click = step("sign-in", action=BrowserAction(verb=BrowserVerb.CLICK), repeat=Repeat.NEVER)
+    state = told(
+        begun(click, step("b")),
+        ev.AttemptStarted(
+            step_id="sign-in", step_index=0, attempt=1, delivery=1, kind="browser", args_digest="a",
+            pre_state=None, workspace=None, inline=True,
+        ),
+        ev.AttemptFailed(
+            step_id="sign-in", step_index=0, attempt=1, failure_class=FailureClass.TRANSIENT_RUNTIME,
+            failure_kind=kind, facts=Facts(kind=kind), summary="lost", outcome_known=False,
+        ),
+        ev.Escalated(escalation_id="e", reason="unknown", hint="", step_id="sign-in", step_index=0),
+    )  # fmt: skip
+    assert ("cookies" in words(of(state, "settle", "sign-in", "done"))) is is_lost
+    assert "cookies" not in words(of(state, "settle", "sign-in", "not-done"))
+
+
 def asked_about(**question: Any) -> RunState:
     state = begun(step("pay", repeat=Repeat.NEVER), step("b"))
     told(state, *passed("pay", 0))
@@ -330,8 +354,9 @@ def test_a_new_run_is_refused_where_it_could_not_begin_there() -> None:
     assert why(failed(), 0, driven=True) == "somebody drives this run: pause or cancel it first"
     assert why(run(*THREE), 0) == "the run has not begun"
     once = told(begun(step("pay", repeat=Repeat.NEVER), step("b")), *passed("pay", 0))
-    assert why(once, 0) == "pay is done and must not be repeated"
-    assert why(once, 1) == ""
+    assert (why(once, 0), why(once, 1)) == ("", "")
+    anew = previews_of_step(once, 0, Policy(), driven=False)[1]
+    assert "Before it repeats pay, it asks a person: that was done here." in anew.scope.words
 
 
 def test_what_the_api_tells_of_an_answer_is_called_as() -> None:

@@ -91,3 +91,10 @@ def test_every_hint_about_resuming_can_name_the_run() -> None:
 @pytest.mark.parametrize("kind", ERRORS.values(), ids=ERRORS.keys())
 def test_the_tree_in_the_docstring_is_the_tree(kind: type[RecoupError]) -> None:
     assert kind.__name__ in (errors.__doc__ or "")
+
+
+def test_trouble_of_the_machine_names_the_run_to_go_on_with() -> None:
+    trouble = errors.LedgerUnwritable("the disk is full", hint="Free some space.")
+    assert trouble.what_to_do == "Free some space."
+    trouble.run_id = "r1"
+    assert trouble.what_to_do == "Free some space. Then: recoup resume r1"

@@ -12,6 +12,7 @@ from recoup.kernel.escalations import (
     escalation_document,
     history,
     inbox_id,
+    merged_count,
     raised,
     refuse_move,
 )
@@ -91,3 +92,15 @@ def test_its_history_is_what_people_did() -> None:
     told.append(Event("escalation:e", 2, Instant(0, 0, ""), "later", ev.UnknownPayload(), b"{}"))
     ((one),) = history(told)
     assert (one["change"], one["by"], one["assignee"]) == ("assigned", "ada", "bea")
+
+
+def test_an_entry_counts_how_many_more_it_stands_for() -> None:
+    merged = [ev.EscalationMerged(escalation_id="e", by="p", reason="again", count=count) for count in (2, 3)]
+    told = [
+        Event("escalation:e", seq, Instant(0, 0, ""), one.TYPE, one, b"{}")
+        for seq, one in enumerate(merged, 1)
+    ]
+    assert (
+        merged_count([*told, Event("escalation:e", 3, Instant(0, 0, ""), "x", ev.UnknownPayload(), b"{}")])
+        == 5
+    )

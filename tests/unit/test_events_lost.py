@@ -78,8 +78,7 @@ def test_a_step_that_was_done_says_nothing_about_those_after_it() -> None:
 def test_a_linked_run_does_not_repeat_what_may_have_been_done() -> None:
     state = tell(begun([Repeat.NEVER]), LOST)
     earlier = look_back(state, state.plan, [])
-    deed = repeated(earlier, state.plan.steps[0], ["sha256:any"])
-    assert deed is not None
+    (deed,) = repeated(earlier, state.plan.steps[0], ["sha256:any"])
     assert "may have been done" in deed.words
 
 

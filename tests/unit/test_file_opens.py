@@ -19,7 +19,8 @@ OPENS = {
         *("reports/html.py", "runtimes/browser/scripts.py", "targets/weights.py"),
     ),
     "opens files of the system: /proc, /dev/null": (
-        *("clock.py", "cli/main.py", "cli/output.py", "ledger/holders.py", "probe/kinds/mount.py"),
+        *("clock.py", "cli/main.py", "files/ownership.py", "ledger/holders.py"),
+        *("probe/kinds/mount.py", "terminal/writer.py"),
         *("probe/port_owner.py", "processes/identity.py", "processes/memory.py"),
         *("processes/process_table.py", "processes/sweep.py", "runtimes/browser/driver.py"),
     ),
@@ -52,7 +53,9 @@ OPENS = {
         *("dispatch/local_file.py", "gateway/database.py", "ledger/connection.py"),
     ),
     "writes to the log of its own ledger, on which SQLite keeps no locks": ("ledger/wal.py",),
-    "is the one way, or opens what it can close without dropping a lock": ("files/held.py", "files/named.py"),
+    "is the one way, or opens what it can close without dropping a lock": (
+        *("files/beneath.py", "files/held.py", "files/named.py"),
+    ),
     "reads a table of the system": ("files/mounts.py",),
 }
 """Why these may."""
@@ -120,7 +123,6 @@ def test_every_way_to_open_a_file_is_seen(line: str) -> None:
 
 
 MAKES_PARENTS = {
-    "opens the home": ("app.py",),
     "makes what is told, or what lies outside of the home": (
         *("cli/demo.py", "pytest_plugin/records.py", "pytest_plugin/report.py"),
         *("redaction/patterns/cache.py",),

@@ -278,11 +278,11 @@ def test_one_answer_about_a_lost_page_counts_for_all_steps_that_were_asked_about
 
 
 @pytest.mark.parametrize("ends", ["finished", "invalidated"])
-def test_the_answer_counts_until_a_step_has_finished_on_the_page_or_was_invalidated(ends: str) -> None:
+def test_consent_counts_once_for_each_step_and_until_a_step_has_finished_on_the_page(ends: str) -> None:
     state = tell(lost_page(), accepted("settle", argument="not-done"))
     page = Fingerprint("u", "t", ())
     tell(state, start(0, 2, phase="rebuild"), finish(0, 2, phase="rebuild", page=page))
-    assert state.page_repeats == ("s0", "s1"), "a page that is lost again is restored in the same way"
+    assert state.page_repeats == ("s1",), "if the page is lost again, a person is asked again about the first"
     last = (start(3), finish(3, page=page)) if ends == "finished" else (invalidate(2),)
     tell(state, *last)
     assert not state.page_repeats

@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 from tests.integration.stream_house import write
 
+from recoup.gateway.access import Principal, Role
 from recoup.gateway.batches import Batch, message
 from recoup.gateway.house import House
 from recoup.gateway.limits import STREAMS_MAX
@@ -25,6 +26,7 @@ from recoup.model.storage import Arrival
 from recoup.testing.ledger_suite import START, seal
 
 NOTHING: Any = {}
+ASKED: Any = {"state": {"principal": Principal("tok-1", "ada", Role.VIEWER)}}
 
 
 @pytest.fixture
@@ -57,9 +59,9 @@ async def test_a_client_that_goes_is_not_written_to_any_more(house: House) -> No
             gone.set()
 
     async with asyncio.timeout(60):
-        await EventStream(house, Watch(), endless, 0)(NOTHING, receive, send)
+        await EventStream(house, Watch(), endless, 0)(ASKED, receive, send)
     assert 10 <= len(taken) < 20
-    assert house.streams == 0
+    assert not house.streams
 
 
 async def test_a_stream_that_is_over_says_so_and_ends(house: House) -> None:
@@ -72,7 +74,7 @@ async def test_a_stream_that_is_over_says_so_and_ends(house: House) -> None:
         taken.append(message.get("body", b""))
 
     async with asyncio.timeout(60):
-        await EventStream(house, Watch(), look, 0)(NOTHING, never, send)
+        await EventStream(house, Watch(), look, 0)(ASKED, never, send)
     text = b"".join(taken).decode()
     assert text == 'retry: 1000\n\nid: 7\nevent: last\ndata: {"a":"b\\nc"}\n\nid: 7\nevent: end\ndata: {}\n\n'
 
@@ -85,7 +87,7 @@ async def test_a_stream_ends_when_the_server_does(house: House) -> None:
         taken.append(message)
 
     async with asyncio.timeout(60):
-        await EventStream(house, Watch(), endless, 0)(NOTHING, never, send)
+        await EventStream(house, Watch(), endless, 0)(ASKED, never, send)
     assert taken[-1]["more_body"] is False
 
 
@@ -99,17 +101,17 @@ async def test_a_busy_stream_asks_once_a_second_whether_its_client_may_look_and_
 
     began_s = time.monotonic()
     async with asyncio.timeout(60):
-        await EventStream(house, Watch(), endless, 0, still=lambda: answers.pop(0))(NOTHING, never, send)
+        await EventStream(house, Watch(), endless, 0, still=lambda: answers.pop(0))(ASKED, never, send)
     assert not answers and time.monotonic() - began_s >= ADMITTED_S
 
 
 async def test_there_is_a_limit_on_streams(house: House) -> None:
-    for _ in range(STREAMS_MAX):
-        house.enter_stream()
+    for number in range(STREAMS_MAX):
+        house.enter_stream(f"tok-{number}")
     with pytest.raises(Refused, match="limit"):
-        await EventStream(house, Watch(), endless, 0)(NOTHING, never, cast(Any, None))
-    house.leave_stream()
-    house.enter_stream()
+        await EventStream(house, Watch(), endless, 0)(ASKED, never, cast(Any, None))
+    house.leave_stream("tok-0")
+    house.enter_stream("tok-0")
 
 
 async def test_a_run_is_not_said_to_be_over_before_its_last_event_was_told(house: House) -> None:
@@ -160,3 +162,17 @@ async def test_who_is_woken_in_the_moment_in_which_the_wait_ends_was_woken() -> 
     asyncio.get_running_loop().call_later(0.01, watch.woken.set)
     time.sleep(0.05)  # noqa: ASYNC251 - both are due when the loop looks again
     assert await waiting
+
+
+async def test_one_token_leaves_streams_for_others(house: House) -> None:
+    house.streams_max = 12
+    for _ in range(10):
+        house.enter_stream("tok-1")
+    with pytest.raises(Refused, match="this token has 10 streams open"):
+        house.enter_stream("tok-1")
+    for _ in range(2):
+        house.enter_stream("tok-2")
+    with pytest.raises(Refused, match="12 streams are open"):
+        house.enter_stream("tok-3")
+    house.leave_stream("tok-1")
+    house.enter_stream("tok-1")

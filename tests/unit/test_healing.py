@@ -26,6 +26,7 @@ from recoup.kernel.healing import (
     page_can_be_made_again,
     page_comes_from,
     page_made_by,
+    page_made_since_sign_out,
     rejected_words,
     target_digest,
     too_many_heals,
@@ -34,6 +35,7 @@ from recoup.kernel.healing import (
 from recoup.model.events import (
     BrowserReset,
     Event,
+    ResolutionDetails,
     RunSubmitted,
     TargetAdapted,
     TargetHealed,
@@ -298,7 +300,7 @@ def adapted(strategy: str, **more: Any) -> TargetAdapted:
 
 def test_patience_and_other_forms_are_told_in_words() -> None:
     waited = adapted("timing", took_ms=6040)
-    assert adapted_words(waited) == "waited 6.0 s for t, as it usually takes long: verified"
+    assert adapted_words(waited) == "t came after 6.0 s: verified"
     typed = adapted("format", verified=False, value_kind="date", before="9999-99-99", after="99.99.9999")
     assert adapted_words(typed) == "typed the date for t as 99.99.9999, not as 9999-99-99: unverified"
 
@@ -365,3 +367,51 @@ def test_what_was_considered_is_told_in_short() -> None:
     ]
     alone = msgspec.structs.replace(made, runner_up=None, further=())
     assert [one.name for one in alone.candidates] == ["No 0"]
+
+
+def test_a_resolution_says_all_its_fields_also_where_they_are_empty() -> None:
+    shown = msgspec.to_builtins(
+        ResolutionDetails(
+            healing_attempt=0, healing_profile={}, fuzzy_threshold_used=0.82, spatial_padding_used=1.0
+        )
+    )
+    assert (shown["foundBy"], shown["roleAliasesUsed"], shown["clamped"], shown["confidence"]) == (
+        "none",
+        (),
+        False,
+        None,
+    )
+
+
+SIGN_IN = Fingerprint("sign-in", "Sign in", ("button Log in", "textbox User"))
+SIGNED_IN = [go("open"), click("user"), click("log-in"), go("form"), click("item")]
+LEFT = {0: SIGN_IN, 1: SIGN_IN, 2: PAGE, 3: PAGE, 4: PAGE}
+
+
+@pytest.mark.parametrize(
+    ("found", "made_by"),
+    [
+        (SIGN_IN, [0, 1, 2, 3, 4]),
+        (msgspec.structs.replace(SIGN_IN, url="sign-in?next=form"), [0, 1, 2, 3, 4]),
+        (msgspec.structs.replace(SIGN_IN, title="Busy"), [3, 4]),
+        (PAGE, [3, 4]),
+    ],
+)
+def test_a_page_that_leads_back_to_a_sign_in_needs_it_again(found: Fingerprint, made_by: list[int]) -> None:
+    left = {**LEFT, 2: msgspec.structs.replace(PAGE, title="home", names=("home",))}
+    assert page_made_since_sign_out(SIGNED_IN, 5, left, found) == made_by
+
+
+def test_orders_between_a_sign_in_and_the_last_goto_are_not_repeated_for_it() -> None:
+    home = msgspec.structs.replace(PAGE, title="home")
+    steps = [go("open"), click("log-in"), click("order"), go("form"), click("item")]
+    left = {0: SIGN_IN, 1: home, 2: home, 3: PAGE, 4: PAGE}
+    assert page_made_since_sign_out(steps, 5, left, SIGN_IN) == [0, 1, 3, 4]
+
+
+def test_pages_without_names_are_like_each_other_only_where_they_are_equal() -> None:
+    blank = Fingerprint("blank", "", ())
+    left = {0: blank, 1: PAGE}
+    steps = [go("open"), go("form")]
+    assert page_made_since_sign_out(steps, 2, left, msgspec.structs.replace(blank, url="other")) == [1]
+    assert page_made_since_sign_out(steps, 2, left, blank) == [0, 1]

@@ -13,6 +13,7 @@ import pytest
 from recoup.cli.control import _ACTIONS
 from recoup.cli.main import recoup
 from recoup.cli.topics import page, topics
+from recoup.documents.schemas import plan_schema
 from recoup.errors import RecoupError
 from recoup.kernel import documents
 from recoup.model.failure import FailureClass
@@ -134,6 +135,24 @@ def test_a_topic_names_commands_that_are_there(topic: str) -> None:
     named = set(re.findall(r"\brecoup ([a-z]+)\b", page(topic)))
     assert named
     assert named <= set(recoup.list_commands(ROOT))
+
+
+def test_the_page_about_plans_names_every_key_of_a_plan_and_of_a_step() -> None:
+    schema = plan_schema()
+    steps = [
+        shape["properties"] for shape in schema["$defs"].values() if "when" in shape.get("properties", {})
+    ]
+    keys = {key for step in steps for key in step} | set(schema["properties"]) - {"$schema"}
+    assert keys - set(re.findall(r"[a-z_]+", page("plans"))) == set()
+
+
+def test_the_page_about_the_browser_names_every_verb_and_how_targets_are_said() -> None:
+    schema = plan_schema()["$defs"]
+    shapes = [shape.get("properties", {}) for shape in schema.values()]
+    verbs = {key for shape in shapes if "dialog" in shape for key in shape} - {"dialog"}
+    target = set(schema["TargetShape"]["properties"])
+    told = set(re.findall(r"[a-z_]+", page("browser")))
+    assert (verbs | target) - told - {"recorded", "frame"} == set()
 
 
 def exit_codes() -> dict[int, str]:

@@ -46,16 +46,19 @@ MAY_IMPORT = {
     "targets": {"model", "kernel", "errors"},
     "learning": {"model", "kernel", "errors", "durable", "files"},
     "metrics": {"model", "kernel", "errors"},
+    "terminal": {"kernel"},
     "reports": {"model", "kernel", "ports", "errors", "durable", "evidence", "damage", "files"},
-    "settings": {"errors", "files"},
-    "tokens": {"errors"},
+    "strength": set(),
+    "settings": {"errors", "files", "strength"},
+    "tokens": {"errors", "strength"},
     "standing": {"errors"},
+    "serving": set(),
     "simulation": {"model", "kernel", "ports", "errors", "engine", "ledger", "redaction", "linked", "damage"},
     "desk": {"model", "kernel", "ports", "errors", "damage"},
     "heals": {"model", "kernel", "ports", "errors", "documents", "files", "redaction", "targets", "damage"},
     "linked": {"model", "kernel", "ports", "errors", "engine", "evidence", "workspace", "damage"},
     "memories": {"model", "kernel", "ports", "errors", "damage"},
-    "steering": {"model", "errors", "app"},
+    "steering": {"model", "ports", "errors", "app"},
     "runs": {
         *(
             "model",
@@ -118,6 +121,7 @@ OUTSIDE = {
         "uvicorn",
         "h11",
     },
+    "serving": {"msgspec", "starlette", "uvicorn", "h11"},
     "mcp": {"msgspec", "click", "pydantic", "mcp", "mcp_types", "starlette", "uvicorn", "httpx2"},
 }
 IMPURE = {
@@ -206,6 +210,35 @@ def test_no_room_is_named_after_nothing() -> None:
     assert not [path for path in FILES if path.stem in nameless or path.parent.name in nameless]
 
 
+PRINTING = (
+    *("click.echo", "click.secho", "click.confirm", "click.prompt", "click.progressbar", "click.pause"),
+    *("sys.stdout.write", "sys.stderr.write", "sys.stdout.buffer", "sys.stderr.buffer"),
+    *("sys.__stdout__", "sys.__stderr__", "traceback.print_", "logging.StreamHandler"),
+)
+
+
+def test_only_the_terminal_room_prints() -> None:
+    """What others wrote would act on the terminal of whoever reads it."""
+    elsewhere = {"python_child.py"}  # the process of a step: what it prints is its log
+    for path in FILES:
+        if room_of(path) == "terminal" or path.name in elsewhere:
+            continue
+        tree = ast.parse(path.read_text())
+        printed = {name for node in ast.walk(tree) for name in _printing(node)}
+        assert not printed, f"{path} prints by itself: {printed}"
+
+
+def _printing(node: ast.AST) -> Iterator[str]:
+    words = ast.unparse(node) if isinstance(node, ast.Attribute | ast.Name) else ""
+    if words == "print" or words.startswith(PRINTING):
+        yield words
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        module = (node.module or "") if isinstance(node, ast.ImportFrom) else node.names[0].name
+        names = {alias.name for alias in node.names}
+        if module.split(".")[0] == "rich" or (module == "click" and names & {"echo", "secho"}):
+            yield module
+
+
 def test_failures_are_swallowed_at_loop_edges_only() -> None:
     allowed = {
         "api.py",
@@ -214,12 +247,14 @@ def test_failures_are_swallowed_at_loop_edges_only() -> None:
         "delivering.py",
         "driver.py",
         "hooks.py",
+        "limits.py",
         "keeper.py",
         "object_store.py",
         "pages.py",
         "python_child.py",
         "reporter.py",
         "sentences.py",
+        "serving.py",
         "worker.py",
         "writer.py",
     }

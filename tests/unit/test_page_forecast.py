@@ -10,7 +10,17 @@ from tests.unit.test_fold_handlers import OWNER, about, finish, run_of, start, t
 from tests.unit.test_pre_states import HOME, browser, gate, invalidated, shell
 
 from recoup.kernel.page_forecast import KeptPage, Outset, PageForecast, page_forecast
-from recoup.kernel.reuse import PERFORMED, REUSED, UNLESS_DONE, StepReuse, done_in_place, foreseen, in_place
+from recoup.kernel.reuse import (
+    ASKED,
+    OUTCOME_UNKNOWN,
+    PERFORMED,
+    REUSED,
+    UNLESS_DONE,
+    StepReuse,
+    done_in_place,
+    foreseen,
+    in_place,
+)
 from recoup.model import events as ev
 from recoup.model.ids import ProcessIdentity
 from recoup.model.plan import BrowserVerb, Rebuild, Repeat, RunAction, Step
@@ -198,7 +208,7 @@ def test_what_a_person_is_asked_about_stays_done_and_what_stands_behind_the_page
     reuse = foreseen(in_place(state), run, rebuilt=[2])
     held = "reused_if_page_holds"
     assert expected(reuse.steps) == [
-        *((held, None), (held, None), (held, "workspace"), (PERFORMED, None), (REUSED, None)),
+        *((held, None), (ASKED, None), (held, "workspace"), (PERFORMED, None), (REUSED, None)),
     ]
     assert reuse.document()["page"]["asksAbout"] == ("s1",)
     assert reuse.document()["reused"] == ["s0", "s1", "s2", "s4"]
@@ -236,3 +246,39 @@ def test_an_attempt_without_an_end_may_turn_out_to_be_done(checks: Any, wanted: 
     assert (step.expected, "counts as done" in step.reason) == (wanted, wanted == UNLESS_DONE)
     beside = tell(after(1, shell(0)), start(0, 2, phase="always", prechecks=checks))
     assert in_place(beside).steps[0].expected == REUSED
+
+
+def test_about_an_unknown_outcome_that_must_not_be_repeated_a_person_is_asked() -> None:
+    state = tell(run_of(msgspec.structs.replace(shell(0), repeat=Repeat.NEVER)), start(0))
+    assert in_place(state).steps[0].expected == PERFORMED, "it was not launched"
+    tell(state, ev.AttemptLaunched(**about(0), keeper=OWNER))
+    said = in_place(state).steps[0]
+    assert (said.expected, OUTCOME_UNKNOWN in said.reason) == (ASKED, True)
+
+
+def never(number: int) -> Step:
+    return msgspec.structs.replace(shell(number), repeat=Repeat.NEVER)
+
+
+def test_about_what_was_done_and_does_not_count_any_more_a_person_is_asked() -> None:
+    state = tell(after(1, never(0), shell(1)), invalidated(0))
+    said = in_place(state).steps[0]
+    assert (said.expected, "it was done and must not be repeated" in said.reason) == (ASKED, True)
+
+
+def test_about_what_was_done_in_a_linked_run_a_person_is_asked() -> None:
+    asked = ev.AskedStep(step_id="s0", step_index=0, reason="", deeds=(ev.EarlierDeed(run_id="earlier"),))
+    state = tell(run_of(never(0)), ev.ResumeFromStep(**about(0, None), asks=(asked,)))
+    said = in_place(state).steps[0]
+    assert (said.expected, "earlier" in said.reason) == (ASKED, True)
+
+
+def test_about_all_that_an_escalation_names_a_person_is_asked() -> None:
+    state = tell(after(2, never(0), never(1)), invalidated(0), invalidated(1))
+    asked = ev.Escalated(
+        escalation_id="e", reason="", hint="", step_id="s0", step_index=0, also_steps=("s1",)
+    )
+    assert [step.expected for step in in_place(tell(state, asked)).steps] == [ASKED, ASKED]
+    unknown = tell(run_of(shell(0)), start(0), ev.AttemptLaunched(**about(0), keeper=OWNER))
+    tell(unknown, msgspec.structs.replace(asked, also_steps=()))
+    assert in_place(unknown).steps[0].expected == ASKED

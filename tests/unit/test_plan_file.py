@@ -46,7 +46,7 @@ from recoup.model.workspace import FolderSource, GitSource
 FOLDER = "/plans"
 NOT_FILLED_IN = (
     "`${{ … }}` is not filled in here: write the text itself, or use it in `run`, `with`, `prompt`, `args`, "
-    "`message`, `browser`, `env` or `when`"
+    "`message`, `browser`, `env`, `expect` or `when`"
 )
 Problems = list[tuple[int | None, str, str]]
 
@@ -563,7 +563,7 @@ steps:
                 "unknown key: the keys here are `always`, `env`, `expect`, `id`, `idle`, `idle_timeout`, "
                 "`max_attempts`, `max_memory`, `max_processes`, `no_progress_limit`, `on_empty`, `outputs`, `polls`, "
                 "`rebuild`, "
-                "`repeat`, `rescue`, `run`, `timeout`, `title`, `when`",
+                "`repeat`, `rescue`, `retry`, `run`, `timeout`, `title`, `when`",
             ),
         ),
     ],
@@ -593,6 +593,9 @@ def test_each_problem_is_told_in_plain_words(text: str | bytes, problem: tuple[i
         ("run: [echo, '${{ REFERENCE }}']", "run[1]"),
         ("run: x, env: {A: '${{ REFERENCE }}'}", "env.A"),
         ("run: x, when: '${{ REFERENCE }}'", "when"),
+        ("run: x, expect: [{stdout: '${{ REFERENCE }}'}]", "expect[0].stdout"),
+        ("run: x, expect: [{run: 'test ${{ REFERENCE }}'}]", "expect[0].run"),
+        ("run: x, expect: [{json: a, path: b, equals: ['${{ REFERENCE }}']}]", "expect[0].equals[0]"),
     ],
 )
 def test_references_name_inputs_and_earlier_steps(written: str, message: str, key: str, where: str) -> None:
@@ -605,8 +608,6 @@ def test_references_name_inputs_and_earlier_steps(written: str, message: str, ke
     ("key", "where"),
     [
         ("title: REFERENCE", "title"),
-        ("expect: [{stdout: REFERENCE}]", "expect[0].stdout"),
-        ("expect: [{json: a, path: b, equals: [REFERENCE]}]", "expect[0].equals[0]"),
         ("outputs: {a: {regex: REFERENCE}}", "outputs.a.regex"),
     ],
 )

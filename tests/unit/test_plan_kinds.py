@@ -452,7 +452,10 @@ def test_references_name_inputs_and_earlier_steps_wherever_they_stand(
         ("agent: {cli: 'REFERENCE', prompt: x}", "agent.cli"),
         ("python: 'm:f', with: {a: {'REFERENCE': 1}}", 'with.a["${{ inputs.a }}"]'),
         ("run: x, title: 'REFERENCE'", "title"),
-        ("run: x, expect: [{stdout: 'REFERENCE'}]", "expect[0].stdout"),
+        (
+            "run: x, expect: [{json: a, path: b, equals: {'REFERENCE': 1}}]",
+            'expect[0].equals["${{ inputs.a }}"]',
+        ),
     ],
 )
 def test_references_that_would_stay_as_they_stand_are_refused_everywhere(
@@ -475,6 +478,12 @@ def test_references_that_would_stay_as_they_stand_are_refused_everywhere(
             "run: x, rescue: [{agent: {cli: x, prompt: 'REFERENCE'}}]",
             "rescue[0].agent.prompt",
             "pass it through `env`",
+        ),
+        ("run: [echo, 'x REFERENCE']", "run[1]", "pass it through `env`, or write the command as one text"),
+        (
+            "run: x, always: [{run: [curl, 'REFERENCE']}]",
+            "always[0].run[1]",
+            "pass it through `env`, or write the command as one text",
         ),
         ("approve: 'REFERENCE?'", "approve", "leave it out"),
         ("approve: {message: 'REFERENCE?'}", "approve.message", "leave it out"),
@@ -546,3 +555,53 @@ def test_variables_that_recoup_sets_itself_are_refused(name: str) -> None:
     assert problems_of(plan_with(f"  - {{run: x, env: {{{name}: y}}}}\n")) == [
         (4, f"steps[0].env.{name}", "is set by Recoup for every step: choose another name")
     ]
+
+
+@pytest.mark.parametrize(
+    ("step", "place", "message"),
+    [
+        (
+            'expect: [{run: python3 -c "from t import add; assert add(1,2)==3"}]',
+            'expect[0]["2)==3\\""]',
+            "unknown key: quote the text before it: a comma inside { } begins a new key",
+        ),
+        (
+            "outputs: {bundle: {file: dist/a.js}}",
+            "outputs.bundle.file",
+            "does not say what to take: add `path` beside `json: FILE`, or a `regex`",
+        ),
+        (
+            "outputs: {bundle: {secrt: true}}",
+            "outputs.bundle.secrt",
+            "unknown key: did you mean `secret`?",
+        ),
+        (
+            "outputs: {bundle: {zzz: 1}}",
+            "outputs.bundle.zzz",
+            "unknown key: the keys here are `file`, `in`, `json`, `path`, `regex`, `secret`",
+        ),
+        ("if: a == b", "if", "unknown key: here it is called `when`"),
+        (
+            "retries: 3",
+            "retries",
+            "unknown key: here it is called `max_attempts`, the first attempt included; or see `retry`",
+        ),
+        (
+            "needs: [other]",
+            "needs",
+            "unknown key: steps run in the order in which they are written: remove it",
+        ),
+        ("register: out", "register", "unknown key: here it is called `outputs`"),
+        (
+            "env: {A: '${{ secrets.TOKEN }}'}",
+            "env.A",
+            "line 1, column 1 of this text: `secrets.TOKEN` is not a reference: name the variable under `secrets:` in "
+            "the plan and use it in the script, such as `$NAME`",
+        ),
+    ],
+)
+def test_what_people_bring_from_elsewhere_is_told_by_its_name_here(
+    step: str, place: str, message: str
+) -> None:
+    [(_, where, words)] = problems_of(plan_with(f"  - {{run: x, {step}}}\n"))
+    assert (where, words) == (f"steps[0].{place}", message)

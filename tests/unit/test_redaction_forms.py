@@ -88,8 +88,8 @@ def test_no_way_of_writing_a_secret_leaves_a_telling_piece_of_it(writer: str, va
 def test_a_secret_of_letters_and_digits_has_few_forms() -> None:
     value = "correct0horse1battery"
     hexadecimal = {form for form in written_forms(value) if b"63" in form}
-    assert len(written_forms(value) - hexadecimal) <= 8
-    assert len(hexadecimal) <= 12
+    assert len(written_forms(value) - hexadecimal) <= 70
+    assert len(hexadecimal) <= 20
     assert len(torn_hex_forms(value)) <= 16 + 30
 
 

@@ -48,7 +48,18 @@ def key_lines(kind: str = "RSA ", lines: int = 12) -> str:
     return f"-----BEGIN {kind}PRIVATE KEY-----\n{body}\nab3=\n-----END {kind}PRIVATE KEY-----\n"
 
 
+HEX = "0123456789abcdef"
 HIDDEN = {
+    "aws session": ("got {} back", "IQoJb3Jp" + "Z2lu" + word(300)),
+    "wandb": ("got {} back", "wandb" + "_v1_" + word(77)),
+    "depot": ("got {} back", "depot" + "_project_" + word(64)),
+    "honeycomb": ("got {} back", "hcaik" + "_01" + word(56, string.ascii_lowercase + string.digits)),
+    "tencent": ("got {} back", "AK" + "ID" + word(32)),
+    "backblaze": ("got {} back", "K0" + "05" + word(27)),
+    "infisical": (
+        "got {} back",
+        ".".join(["st", *("".join(CHANCE.choices(HEX, k=size)) for size in (24, 32, 32))]),
+    ),
     "environment": ("DB_PASSWORD={}", word(14)),
     "quoted": ('password = "{}"', word(12) + "!"),
     "single quoted": ("secret: '{}'", word(20)),

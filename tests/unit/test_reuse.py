@@ -270,7 +270,7 @@ def test_a_file_that_the_checkpoint_lacks_is_not_brought_back() -> None:
     again = told(rebuilt, *performed(rebuilt, 0), lacks, *performed(rebuilt, 1))
     answer = reuse(again, rebuilt)
     assert len(reused(answer)) == 2, "it is performed again after the restore"
-    assert answer.steps[0].reason.endswith("its checkpoint lacks 1 paths")
+    assert answer.steps[0].reason.endswith("its checkpoint lacks 1 path")
 
 
 def test_a_masked_name_that_the_checkpoint_lacks_may_be_that_of_a_file_it_must_leave() -> None:
@@ -330,7 +330,11 @@ def test_a_beginning_that_is_no_step_is_refused() -> None:
 PAY = plan_of(step("a"), step("pay", repeat=Repeat.NEVER), step("c"))
 
 
-def test_a_step_that_is_done_and_must_not_be_repeated_is_never_performed_again() -> None:
+def reasons(answer: Reuse) -> dict[str, str]:
+    return {one.step_id: one.reason for one in answer.steps}
+
+
+def test_a_step_that_is_done_and_must_not_be_repeated_is_never_performed_again_unasked() -> None:
     same = {"pay": {args(PAY.steps[1])}}
     for answer in (
         reuse(all_done(PAY), PAY, from_step="a", later_digests=same),
@@ -338,28 +342,32 @@ def test_a_step_that_is_done_and_must_not_be_repeated_is_never_performed_again()
         reuse(all_done(PAY), replaced(1, expect=(FileCheck("x"),))(PAY), later_digests=same),
         reuse(all_done(PAY), reordered([1, 0, 2])(PAY)),
     ):
-        assert answer.refusal is not None
-        assert "pay was done in run old and must not be repeated" in answer.refusal
+        (asked,) = answer.asks
+        assert (asked.step_id, answer.refusal) == ("pay", None)
+        assert [one.expected for one in answer.steps if one.step_id == "pay"] == ["asked"]
+        assert "was done in run old and must not be repeated" in reasons(answer)["pay"]
 
 
 def test_with_other_arguments_it_is_another_deed() -> None:
     answer = reuse(all_done(PAY), PAY, from_step="a", later_digests={"pay": {"sha256:another customer"}})
-    assert answer.refusal is None
+    assert (answer.refusal, answer.asks) == (None, ())
 
 
 def test_an_unknown_outcome_of_such_a_step_is_not_tried_again_either() -> None:
     earlier = told(
         PAY, *performed(PAY, 0), started(PAY, 1, pre_state="t1"), failed(PAY, 1, outcome_known=False)
     )
-    assert "may have been done" in (reuse(earlier, PAY).refusal or "")
+    answer = reuse(earlier, PAY)
+    assert "may have been done in run old" in reasons(answer)["pay"]
+    assert [deed.is_known for one in answer.asks for deed in one.deeds] == [False]
     known = told(PAY, *performed(PAY, 0), started(PAY, 1, pre_state="t1"), failed(PAY, 1))
-    assert reuse(known, PAY).refusal is None
+    assert reuse(known, PAY).asks == ()
 
 
 def test_what_another_run_that_goes_on_from_the_same_one_has_done_is_done() -> None:
     here = told(PAY, *performed(PAY, 0), started(PAY, 1, pre_state="t1"), failed(PAY, 1))
     answer = reuse(with_family(here, [all_done(PAY)]), PAY, later_digests={"pay": {args(PAY.steps[1])}})
-    assert "pay was done in run old and must not be repeated" in (answer.refusal or "")
+    assert "was done in run old and must not be repeated" in reasons(answer)["pay"]
 
 
 def test_an_operator_who_says_that_it_was_not_done_is_believed() -> None:
@@ -369,7 +377,7 @@ def test_an_operator_who_says_that_it_was_not_done_is_believed() -> None:
     )  # fmt: skip
     lost = failed(PAY, 1, outcome_known=False)
     earlier = told(PAY, *performed(PAY, 0), started(PAY, 1, pre_state="t1"), lost, settled)
-    assert reuse(earlier, PAY).refusal is None
+    assert reuse(earlier, PAY).asks == ()
 
 
 # A run that goes on itself
@@ -589,3 +597,12 @@ def test_a_large_output_is_shown_as_its_size_and_digest() -> None:
     shown = ledger_document(told(ABC, started(ABC, 0, pre_state="t0"), done).state)["steps"][0]["outputs"]
     digest_of = hashlib.sha256(f'"{large}"'.encode()).hexdigest()
     assert shown == {"small": "y", "large": {"bytes": 302, "digest": f"sha256:{digest_of}"}}
+
+
+def test_an_incomplete_checkpoint_may_lack_a_file_that_is_named_by_a_value() -> None:
+    plan = plan_of(step("a", expect=(FileCheck("${{ inputs.out }}"),)), step("b"))
+    lacks = ev.CheckpointIncomplete(
+        **about(plan, 0), missing=(Missing("build/", "ignored"),), missing_count=1
+    )
+    earlier = told(plan, *performed(plan, 0), lacks, *performed(plan, 1))
+    assert "named by a value" in reuse(earlier, plan).steps[0].reason

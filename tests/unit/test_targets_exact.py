@@ -46,7 +46,7 @@ def test_all_that_is_said_must_hold() -> None:
 def test_several_are_ambiguous_and_the_reason_says_what_to_add() -> None:
     made = look_for(Target(role="button", name="Remove"), shop())
     assert made.chosen is None
-    assert made.reason == "4 elements are what the target says: say which (near, inside, nth)"
+    assert made.reason == "target is ambiguous: 4 elements match. Narrow it with `inside`, `near` or `nth`"
 
 
 @pytest.mark.parametrize("name", ["Lamp", "Chair", "Table", "Shelf"])
@@ -145,3 +145,22 @@ def test_of_several_that_fit_the_recorded_one_is_taken() -> None:
     made = look_for(Target(role="button", name="Remove", recorded=recorded), page)
     assert made.chosen is not None
     assert made.chosen.element == recorded
+
+
+def test_a_field_is_found_by_the_label_that_aria_gives_it() -> None:
+    fields = [
+        Element(tag="input", role="textbox", name="Amount", id="aria"),
+        Element(tag="input", role="textbox", name="Amount", label="Sum", id="both"),
+        Element(tag="input", role="textbox", name="Hint", placeholder="Hint", id="placeholder"),
+        Element(tag="input", role="textbox", name="Title", title="Title", id="title"),
+        Element(tag="input", role="button", name="Send", type="submit", id="button"),
+        Element(tag="div", role="textbox", name="Note", id="editable"),
+        Element(tag="h2", role="heading", name="Amount", text="Amount", id="heading"),
+    ]
+
+    def labelled(words: str) -> list[str]:
+        return [fields[index].id for index in find(Target(label=words), Page(fields)).indices]
+
+    assert labelled("Amount") == ["aria", "both"]
+    assert (labelled("Sum"), labelled("Note")) == (["both"], ["editable"])
+    assert labelled("Hint") == labelled("Title") == labelled("Send") == []

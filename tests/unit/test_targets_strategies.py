@@ -78,7 +78,7 @@ FIELD = element("input", path="/form[1]/input[1]", role="textbox")
 @pytest.mark.parametrize(
     ("target", "now"),
     [
-        (Target(label="User"), changed(FIELD, name="User")),
+        (Target(label="User"), changed(FIELD, name="User", title="User")),
         (Target(label="User"), changed(FIELD, placeholder="User")),
         (Target(placeholder="User"), changed(FIELD, label="User", name="Your account")),
         (Target(role="textbox", name="User"), changed(FIELD, name="Who are you?", label="User")),
@@ -96,8 +96,8 @@ def test_words_that_changed_places_are_still_its_words(target: Target, now: Elem
     ("target", "now"),
     [
         (Target(label="Email"), element("a", "Email", path="/a[1]", href="mailto:a")),
-        (Target(label="Email", nth=1), changed(FIELD, name="Email")),
-        (Target(label="Email", name="Email"), changed(FIELD, name="Email")),
+        (Target(label="Email", nth=1), changed(FIELD, name="Email", title="Email")),
+        (Target(label="Email", name="Email"), changed(FIELD, name="Email", title="Email")),
         (Target(text="Save"), element("h2", "", name="Save", path="/h2[1]")),
         (Target(role="button"), element("a", "Save", path="/a[1]")),
     ],

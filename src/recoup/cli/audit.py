@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from recoup.cli.output import json_option, print_json, settings_of, with_app
+from recoup.cli.output import json_option, settings_of, with_app
 from recoup.errors import StateError, UsageError
+from recoup.terminal.moments import second
+from recoup.terminal.writer import hand_over, is_terminal, print_json, print_json_text, say
 
 if TYPE_CHECKING:
     from recoup.app import App
@@ -124,12 +127,16 @@ def show(ctx: click.Context, since: str | None, kind: str | None, as_json: bool)
         if body.at < begin or not body.type.startswith(kind or ""):
             continue
         if as_json:
-            click.echo(line)
+            print_json_text(line.decode()) if is_terminal() else hand_over(line + b"\n")
         else:
-            click.echo(f"{body.n:>7}  {body.at[:19]}Z  {body.type:<28} {body.stream} {body.seq}")
+            say(f"{body.n:>7}  {second(body.at)}  {body.type:<28} {body.stream} {body.seq}")
 
 
 def folder_of(settings: Settings) -> Path:
+    from recoup.settings import require_own_home
+
+    with contextlib.suppress(OSError):  # reading the audit says it better
+        require_own_home(settings.home)
     return settings.home / "audit"
 
 
@@ -157,9 +164,7 @@ def _print_exported(done: Exported, as_json: bool) -> None:
     if as_json:
         print_json({"events": done.events, "n": done.n, "file": str(done.file) if done.file else None})
     else:
-        click.echo(
-            f"{_count(done.events, 'event')} exported; the audit ends with line {done.n} in {done.file}"
-        )
+        say(f"{_count(done.events, 'event')} exported; the audit ends with line {done.n} in {done.file}")
 
 
 def _document(report: Verified) -> dict[str, Any]:
@@ -170,24 +175,24 @@ def _document(report: Verified) -> dict[str, Any]:
 
 def _print_report(root: Path, report: Verified) -> None:
     found = report.first_break
-    click.echo(f"audit in {root}: {'intact' if found is None else 'BROKEN'}")
+    say(f"audit in {root}: {'intact' if found is None else 'BROKEN'}")
     if found is not None:
         where = found.file if found.line is None else f"{found.file}:{found.line}"
-        click.echo(f"{where}: {found.what}")
+        say(f"{where}: {found.what}")
     good = "" if found is None else " before that"
-    click.echo(
+    say(
         f"{_count(report.lines, 'good line')}{good}, {_count(report.events, 'event')}, "
         f"in {_count(report.files, 'file')}"
     )
     for gap in report.gaps:
         state = "filled from the ledger" if gap.filled else "not filled yet: recoup audit export"
         kept = f", {gap.gap.bytes} bytes kept in {gap.gap.kept_as}" if gap.gap.kept_as else ""
-        click.echo(f"{gap.file}:{gap.line}: a gap ({gap.gap.reason}{kept}), {state}")
+        say(f"{gap.file}:{gap.line}: a gap ({gap.gap.reason}{kept}), {state}")
     if report.ledger is not None:
         waiting = report.ledger.waiting
         wait = f", {waiting} not exported yet: recoup audit export" if waiting else ""
         pruned = f", {report.ledger.pruned} pruned" if report.ledger.pruned else ""
-        click.echo(f"ledger: {_count(report.ledger.events, 'event')}{pruned}{wait}")
+        say(f"ledger: {_count(report.ledger.events, 'event')}{pruned}{wait}")
 
 
 def _count(number: int, noun: str) -> str:

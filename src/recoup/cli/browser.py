@@ -6,7 +6,8 @@ import os
 
 import click
 
-from recoup.cli.output import json_option, print_json
+from recoup.cli.output import json_option
+from recoup.terminal.writer import note, print_json
 
 
 @click.group()
@@ -44,7 +45,7 @@ def install(window: bool, as_json: bool) -> None:
     )
 
     def say(words: str) -> None:
-        click.echo(words, err=True)
+        note(words)
 
     found = install_browser(os.environ, say, window=window)
     install_driver_libraries(os.environ, say)
@@ -60,6 +61,6 @@ def install(window: bool, as_json: bool) -> None:
             {"executable": found.executable, "version": version, "origin": found.origin, "library": library}
         )
     else:
-        click.echo(f"{version}: {found.executable}, {found.origin}")
+        say(f"{version}: {found.executable}, {found.origin}")
     if not library:
-        click.echo("Playwright is missing: pip install 'recoup[browser]'", err=True)
+        note("Playwright is missing: pip install 'recoup[browser]'")

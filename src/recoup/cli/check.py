@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from recoup.cli.completing import complete_plan
-from recoup.cli.output import json_option, print_json, seconds, settings_of
+from recoup.cli.output import json_option, seconds, settings_of
 from recoup.errors import InvalidPlan, Problem
+from recoup.terminal.writer import print_json, say
 
 if TYPE_CHECKING:
     from recoup.cli.masked_values import MaskedValue
@@ -44,24 +45,26 @@ def check(ctx: click.Context, plan: Path, as_json: bool) -> None:
     notes = [
         *asyncio.run(_look_at_source(parsed, settings.home)),
         *_notes_on_healing(parsed, policy),
+        *_notes_on_scripts(parsed),
         *_notes_on_this_machine(parsed),
     ]
+    from recoup.cli.foresight import missing_parts
+
+    notes += missing_parts(parsed)
     masked = MaskedValues(parsed, plan, policy)
     notes += masked.notes
     if as_json:
         print_json(_document(parsed, notes, masked.values))
         return
-    click.echo(f"{plan}: {parsed.name}, {_count(len(parsed.steps), 'step')}, nothing wrong")
+    say(f"{plan}: {parsed.name}, {_count(len(parsed.steps), 'step')}, nothing wrong")
     lines = _lines(parsed, policy)
     shown = [masked.shown(line) for line in lines]
     for line in shown:
-        click.echo(f"  {line}")
+        say(f"  {line}")
     if shown != lines:
-        click.echo(
-            "note: the steps above are shown as records will show them; what is executed is the original"
-        )
+        say("note: the steps above are shown as records will show them; what is executed is the original")
     for note in notes:
-        click.echo(f"note: {note}")
+        say(f"note: {note}")
 
 
 async def notes_on(plan: Plan, home: Path) -> list[str]:
@@ -71,6 +74,7 @@ async def notes_on(plan: Plan, home: Path) -> list[str]:
         for name in plan.secrets
         if not os.environ.get(name)
     ]
+    notes += notes_on_names(plan)
     if plan.workspace is not None:
         from recoup.workspace.workspaces import GitWorkspaces
 
@@ -81,6 +85,20 @@ async def notes_on(plan: Plan, home: Path) -> list[str]:
                 f"{files} changed or new in {plan.workspace.path} and not committed: steps do not see that"
             )
     return notes
+
+
+def notes_on_names(plan: Plan) -> list[str]:
+    """Not treated as secrets by themselves: a `sort_key` with a default would be no plan any more."""
+    from recoup.redaction.environment import names_a_secret
+
+    specs = [(f"input {name}", name, spec.secret) for name, spec in plan.inputs.items()]
+    for step in plan.steps:
+        specs += [(f"output {name} of {step.id}", name, spec.secret) for name, spec in step.outputs.items()]
+    return [
+        f"{what} is named like a secret and is not one: its value stands in logs; declare it with `secret: true`"
+        for what, name, is_secret in specs
+        if not is_secret and names_a_secret(name)
+    ]
 
 
 def _notes_on_healing(plan: Plan, policy: Policy) -> list[str]:
@@ -94,6 +112,28 @@ def _notes_on_healing(plan: Plan, policy: Policy) -> list[str]:
     unproven = [step.id for step in applied if not step.expect]
     words = "may heal with nothing to expect: a heal would be unverified, add `expect`"
     return [f"{_some(unproven)} {words}"] if unproven else []
+
+
+def _notes_on_scripts(plan: Plan) -> list[str]:
+    """Where bash reads a value a second time, as code."""
+    from recoup.kernel.rereading import rereads
+    from recoup.kernel.typed_inputs import carries_no_code
+
+    safe = {f"inputs.{name}" for name, spec in plan.inputs.items() if carries_no_code(spec.type)}
+    safe |= {"run.id", "run.workflow"}
+    works = dict(_works(plan))
+    advice = "give the input `type: integer`, or compare it as text"
+    return [
+        f"{where}, line {one.line}: {one.words}; {advice}"
+        for where, script in _scripts(plan)
+        for one in rereads(script, _env_around(where, works), safe.__contains__)
+    ][:_NAMES_MAX]
+
+
+def _env_around(where: str, works: Mapping[str, Step | Handler]) -> Mapping[str, str]:
+    """Of the work that a script belongs to: itself, or one of its checks."""
+    work = works.get(where.rpartition(".run")[0]) or works.get(where.rpartition(".expect")[0])
+    return work.env if work is not None else {}
 
 
 def _notes_on_this_machine(plan: Plan) -> list[str]:
@@ -151,12 +191,15 @@ def _check_scripts(plan: Plan, source: str) -> None:
 
 
 def _scripts(plan: Plan) -> Iterator[tuple[str, str]]:
-    """Of steps and their handlers, each with its path in the plan."""
-    from recoup.model.plan import RunAction
+    """Of steps, their handlers and their checks, each with its path in the plan."""
+    from recoup.model.plan import RunAction, RunCheck
 
     for where, work in _works(plan):
         if isinstance(work.action, RunAction) and isinstance(work.action.command, str):
             yield f"{where}.run", work.action.command
+        for number, check in enumerate(work.expect):
+            if isinstance(check, RunCheck) and isinstance(check.command, str):
+                yield f"{where}.expect[{number}].run", check.command
 
 
 def _works(plan: Plan) -> Iterator[tuple[str, Step | Handler]]:
@@ -193,14 +236,51 @@ def _lines(plan: Plan, policy: Policy) -> list[str]:
             continue
         limits = step_policy(policy, plan, step)
         proof = _count(len(step.expect), "check") if step.expect else "unverified: no `expect`"
-        tries = _count(limits.step_max_attempts, "attempt")
+        timeout = seconds(limits.step_timeout_seconds)
         lines.append(
-            f"{index}  {step.id}: {_done(step)}{proof}, up to {tries} of {seconds(limits.step_timeout_seconds)}"
+            f"{index}  {step.id}: {_done(step)}{proof}, {attempts_words(limits)}, each up to {timeout}"
         )
         for name, handlers in (("rescue", step.rescue), ("on_empty", step.on_empty), ("always", step.always)):
             if handlers:
                 lines.append(f"   {' ' * len(str(index))} {name}: {_count(len(handlers), 'handler')}")
     return lines
+
+
+def attempts_words(policy: Policy) -> str:
+    """How many attempts a step gets in one delivery under its own policy, and what makes it fewer."""
+    most = min(policy.step_max_attempts, policy.run_retries_max + 1)
+    words = "1 attempt" if most == 1 else f"up to {most} attempts"
+    remarks = ["run_retries_max"] if most < policy.step_max_attempts else []
+    if most > 1:
+        remarks += _fewer(most, policy)
+    remarked = f" ({'; '.join(remarks)})" if remarks else ""
+    return words + remarked + _apart(most, policy)
+
+
+def _fewer(most: int, policy: Policy) -> list[str]:
+    remarks = [f"only of {', '.join(policy.retry_on)}"] if policy.retry_on else []
+    if policy.unknown_retries_max + 1 < most:
+        remarks.append(f"{policy.unknown_retries_max + 1} if the failure is not recognised")
+    elif policy.no_progress_gives_up and policy.step_no_progress_limit < most and not policy.polls:
+        remarks.append(f"fewer if {policy.step_no_progress_limit} end alike")
+    return remarks
+
+
+def _apart(most: int, policy: Policy) -> str:
+    """Only where the plan or the policy sets the delay."""
+    from recoup.kernel.backoff import backoff_ms
+    from recoup.model.policy import Policy
+
+    usual = Policy()
+    if most == 1 or (policy.backoff_ms, policy.backoff_factor) == (usual.backoff_ms, usual.backoff_factor):
+        return ""
+    first, last = backoff_ms(1, policy), backoff_ms(most - 1, policy)
+    span = _wait(first) if first == last else f"{_wait(first)} to {_wait(last)}"
+    return f", {span} apart"
+
+
+def _wait(milliseconds: int) -> str:
+    return seconds(milliseconds / 1000).replace(".0 s", " s").replace(" min 00 s", " min")
 
 
 def _done(step: Step) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from recoup.terminal.writer import hand_over
+
 _VARIABLE = "_RECOUP_COMPLETE"
 
 
@@ -38,4 +40,4 @@ def completion(ctx: click.Context, shell: str) -> None:
     assert maker is not None, f"click knows {shell}"
     script = maker(ctx.find_root().command, {}, "recoup", _VARIABLE).source()
     # What is offered may hold a comma itself: the name of a plan, a sentence about a command.
-    click.echo(script.replace('string split "," $', 'string split --max 1 "," $'))
+    hand_over(script.replace('string split "," $', 'string split --max 1 "," $') + "\n")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import getpass
 from typing import TYPE_CHECKING
 
 import click
 
 from recoup.cli.completing import complete_run, complete_step
-from recoup.cli.output import json_option, print_json, with_app
+from recoup.cli.output import json_option, with_app
 from recoup.errors import UsageError
+from recoup.terminal.writer import print_json, say
+from recoup.tokens import local_user
 
 if TYPE_CHECKING:
     from recoup.app import App
@@ -93,7 +94,7 @@ def control(
         answered = await _answered(app, sent)
         return await _report(app, answered, as_json)
 
-    ctx.exit(with_app(ctx, work))
+    ctx.exit(with_app(ctx, work, makes_home=False))
 
 
 async def send(
@@ -112,7 +113,7 @@ async def send(
         run_id=run_id,
         action=action,
         reason=reason,
-        actor=getpass.getuser(),
+        actor=local_user(),
         step_id=step,
         argument=argument,
         id=control_id,
@@ -130,11 +131,9 @@ async def _foresee(
     if as_json:
         print_json(msgspec.to_builtins(seen))
     else:
-        click.echo(
-            f"{action} would be accepted" if seen.allowed else f"{action} would be refused: {seen.why}"
-        )
+        say(f"{action} would be accepted" if seen.allowed else f"{action} would be refused: {seen.why}")
         for sentence in seen.scope.words:
-            click.echo(f"  {sentence}")
+            say(f"  {sentence}")
     return 0 if seen.allowed else 2
 
 
@@ -169,9 +168,9 @@ async def _report(app: App, answered: Control, as_json: bool) -> int:
         )
     else:
         words = f"{answered.action} {answered.outcome}" + (f": {detail}" if detail else "")
-        click.echo(f"{words}; run {state.run_id} is {state.status}")
+        say(f"{words}; run {state.run_id} is {state.status}")
         if state.status == "waiting" and state.waiting_for == "driver" and state.queue is not None:
-            click.echo(f"  a worker of the queue {state.queue} takes it up: recoup workers")
+            say(f"  a worker of the queue {state.queue} takes it up: recoup workers")
         elif state.status == "waiting":
-            click.echo(f"  go on: recoup resume {state.run_id}")
+            say(f"  go on: recoup resume {state.run_id}")
     return 0 if answered.outcome == "accepted" else 2

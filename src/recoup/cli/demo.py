@@ -17,6 +17,7 @@ import click
 
 from recoup.cli.output import with_app
 from recoup.errors import UsageError
+from recoup.terminal.writer import note, say
 
 if TYPE_CHECKING:
     from recoup.app import App
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 _POLL_S = 0.1
 _SEEN_S = 0.7
 """So that a person sees what is killed."""
-_SHOW_CURSOR = "\x1b[?25h\n"
 PLAN = """\
 version: 1
 name: demo
@@ -115,12 +115,13 @@ def demo(ctx: click.Context, folder: Path | None) -> None:
     os.environ["DEMO_TOKEN"] = token
     home = Path((ctx.find_root().obj or {}).get("home") or place / "state").absolute()
     ctx.find_root().obj = {"home": str(home)}
-    click.echo(f"A repository, a plan and an empty state folder are in {place}")
+    say(f"A repository, a plan and an empty state folder are in {place}")
     _until_killed(home, plan_path)
     code = with_app(ctx, _resume)
     kept = files_of(home)
     leaks = [path for path in kept if token.encode() in path.read_bytes()]
-    click.echo(f"\nfiles of the state folder that hold the token: {len(leaks)} of {len(kept)}")
+    say()
+    say(f"files of the state folder that hold the token: {len(leaks)} of {len(kept)}")
     _where_next(home)
     ctx.exit(code or (1 if leaks else 0))
 
@@ -143,7 +144,8 @@ def _empty_folder(folder: Path | None) -> Path:
 def _until_killed(home: Path, plan_path: Path) -> None:
     """Run the plan in a process of its own, and kill that as soon as the step `index` runs."""
     argv = [sys.executable, "-m", "recoup.cli.main", "--home", str(home), "run", str(plan_path)]
-    click.echo(click.style(f"\n$ recoup --home {home} run {plan_path}", bold=True))
+    say()
+    say(f"$ recoup --home {home} run {plan_path}", "bold")
     driver = subprocess.Popen(argv, stdin=subprocess.DEVNULL)
     while driver.poll() is None and not asyncio.run(_index_runs(home)):
         time.sleep(_POLL_S)
@@ -151,9 +153,7 @@ def _until_killed(home: Path, plan_path: Path) -> None:
         time.sleep(_SEEN_S)
         driver.kill()
         driver.wait()
-        click.echo(
-            f"{_SHOW_CURSOR if sys.stderr.isatty() else ''}kill -9 {driver.pid}: the driver is gone", err=True
-        )
+        note(f"kill -9 {driver.pid}: the driver is gone")
 
 
 async def _index_runs(home: Path) -> bool:
@@ -177,9 +177,11 @@ async def _resume(app: App) -> int:
 
     run_id = await app.runs.find("last")
     ours = f"recoup --home {app.settings.home}"
-    click.echo(click.style(f"\n$ {ours} resume {run_id}", bold=True))
+    say()
+    say(f"$ {ours} resume {run_id}", "bold")
     code = await drive(app, await app.runs.state(run_id), as_json=False, quiet=False)
-    click.echo(click.style(f"\n$ {ours} ledger {run_id}", bold=True))
+    say()
+    say(f"$ {ours} ledger {run_id}", "bold")
     print_ledger(ledger_document(await app.runs.state(run_id)))
     return code
 
@@ -214,7 +216,8 @@ def files_of(home: Path) -> list[Path]:
 
 
 def _where_next(home: Path) -> None:
-    click.echo("\nWhere to look next:")
+    say()
+    say("Where to look next:")
     for command, words in (
         ("show last", "the run: status, driver, prefix, advice"),
         ("events last", "every fact, with its reason"),
@@ -223,4 +226,4 @@ def _where_next(home: Path) -> None:
         ("show last --json", "the same for programs"),
         ("serve", "the console: open it in a browser"),
     ):
-        click.echo(f"  recoup --home {home} {command:<18} {words}")
+        say(f"  recoup --home {home} {command:<18} {words}")

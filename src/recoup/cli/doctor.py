@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib.util
 import os
 import platform
@@ -20,14 +21,17 @@ import click
 
 from recoup import __version__
 from recoup.cli.extras import AGENTS, EXTRAS, Extra
-from recoup.cli.output import json_option, print_json
+from recoup.cli.output import json_option
 from recoup.errors import LearningError, RecoupError
+from recoup.terminal.writer import print_json, say
 
 if TYPE_CHECKING:
     from recoup.settings import DatabaseUrl, Settings
 
 _GIT_MIN = (2, 32)
 _FREE_MIN_BYTES = 1 << 30
+_FREE_NEEDED_BYTES = 4 << 20
+"""With less a run fails within its first steps."""
 _CLOCK_BACK_MAX_S = 300
 
 
@@ -74,17 +78,17 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
     else:
         for finding in findings:
             _say(finding)
-        click.echo(_summary(findings))
+        say(_summary(findings))
     ctx.exit(1 if broken else 0)
 
 
 def _say(finding: Finding) -> None:
     mark = "ok  " if finding.ok else finding.mark or ("MISS" if finding.needed else "note")
-    click.echo(f"{mark}  {finding.name:<10} {finding.detail}")
+    say(f"{mark}  {finding.name:<10} {finding.detail}")
     if not finding.ok:
         more = [f"without it: {finding.without}" if finding.without else "", finding.advice]
         for line in filter(None, more):
-            click.echo(f"                 {line}")
+            say(f"                 {line}")
 
 
 def _summary(findings: list[Finding]) -> str:
@@ -253,6 +257,7 @@ def _settings(home: str | None) -> Settings | None:
 
 def _state(home: str | None) -> Iterator[Finding]:
     from recoup.app import make_home
+    from recoup.cli.output import is_missing
     from recoup.cli.run import read_policy_of
     from recoup.machine import home_trouble
     from recoup.settings import read_settings
@@ -262,29 +267,83 @@ def _state(home: str | None) -> Iterator[Finding]:
     except RecoupError as error:
         yield Finding("settings", False, error.message, error.what_to_do, "nothing starts")
         return
-    yield _tried("home", str(settings.home), lambda: make_home(settings.home), "nothing can be recorded")
+    file = str(settings.file or "no recoup.toml: the environment and defaults")
+    yield Finding("settings", True, file)
+    is_new = is_missing(settings.home)
+    if is_new:
+        home_found = _new_home(settings.home, is_named=home is not None)
+    else:
+        home_found = _tried(
+            "home", str(settings.home), lambda: make_home(settings.home), "nothing can be recorded"
+        )
+    yield home_found
+    if not is_new and not home_found.ok and not _is_own(settings.home):
+        return
     policy = str(settings.policy or "the defaults")
     yield _tried("policy", policy, lambda: read_policy_of(settings), "no run is begun")
     if settings.sentences is not None:
         yield _sentences(settings.sentences)
-    if not settings.home.is_dir():
+    if not is_new and not settings.home.is_dir():
         return
-    free = shutil.disk_usage(settings.home).free
-    room, trouble = f"{free / (1 << 30):.1f} GiB free", home_trouble(settings.home)
+    free = shutil.disk_usage(_there(settings.home)).free
+    room, trouble = f"{_size(free)} free", None if is_new else home_trouble(settings.home)
+    is_full = trouble is not None or free < _FREE_NEEDED_BYTES
     advice = "Free some space: recoup prune --older-than 30d; or move the home: RECOUP_HOME"
     if trouble is not None:
         advice = "Free some space on that disk by other means (pruning needs room itself), or enlarge it"
     yield Finding(
         *("space", trouble is None and free >= _FREE_MIN_BYTES, trouble or room, advice),
         without="runs end for want of room for checkpoints and evidence",
-        needed=trouble is not None,
-        mark="FAIL" if trouble is not None else "",
+        needed=is_full,
+        mark="FAIL" if is_full else "",
     )
     yield _clock(settings)
     yield _database(settings.database)
     key = settings.home / "key"
     kept = "RECOUP_KEY" if settings.key else f"{key}{'' if key.exists() else ' (made when it is needed)'}"
-    yield Finding("key", True, f"secret values are encrypted with {kept}")
+    yield _key(settings.key, f"secret values are encrypted with {kept}")
+
+
+def _key(configured: str | None, detail: str) -> Finding:
+    from recoup.settings import require_strong_key
+
+    try:
+        require_strong_key(configured)
+    except RecoupError as error:
+        return Finding("key", False, error.message, error.what_to_do, "no new run is begun", mark="FAIL")
+    return Finding("key", True, detail)
+
+
+def _is_own(home: Path) -> bool:
+    """Nothing is opened in the home of another user."""
+    from recoup.settings import require_own_home
+
+    try:
+        with contextlib.suppress(OSError):
+            require_own_home(home)
+    except RecoupError:
+        return False
+    return True
+
+
+def _new_home(home: Path, *, is_named: bool) -> Finding:
+    """A look at it makes no home."""
+    if is_named:
+        hint = "Check --home. `recoup run` and `recoup submit` make a new one."
+        return Finding("home", False, f"there is no home {home}", hint, "there is nothing to look at")
+    if os.access(_there(home), os.W_OK | os.X_OK):
+        return Finding("home", True, f"{home} (made by the first run)")
+    hint = "Fix the permissions, or name another folder: RECOUP_HOME or --home."
+    return Finding("home", False, f"{home} cannot be made in {_there(home)}", hint, "nothing can be recorded")
+
+
+def _there(home: Path) -> Path:
+    """The home, or the nearest folder above it that is there."""
+    return next(place for place in (home, *home.parents) if place.is_dir())
+
+
+def _size(count: int) -> str:
+    return f"{count / (1 << 30):.1f} GiB" if count >= 1 << 30 else f"{count / (1 << 20):.1f} MiB"
 
 
 def _clock(settings: Settings) -> Finding:

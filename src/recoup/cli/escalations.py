@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from recoup.cli.output import json_option, print_json, with_app
+from recoup.cli.output import json_option, with_app
 from recoup.kernel.wording import one_line
+from recoup.terminal.moments import minute
+from recoup.terminal.writer import note, print_json, say
+from recoup.tokens import local_user
 
 if TYPE_CHECKING:
     from recoup.app import App
     from recoup.desk.escalations import Inbox
+    from recoup.model.run import RunState
     from recoup.model.storage import EscalationRow
 
 _reason_option = click.option("--reason", required=True, help="Why; it is recorded.")
@@ -43,7 +46,9 @@ def escalations() -> None:
 def list_escalations(
     ctx: click.Context, state: str | None, source: str | None, limit: int, as_json: bool
 ) -> None:
-    """List them, oldest first.
+    """List them, oldest first, and then the runs that wait at a gate.
+
+    With --json a gate has the `source` "gate" and no `id`: `recoup control` answers it.
 
     \b
     Examples:
@@ -52,19 +57,41 @@ def list_escalations(
     """
     from recoup.kernel.escalations import escalation_document
 
-    async def work(app: App) -> list[dict[str, Any]]:
+    async def work(app: App) -> tuple[list[dict[str, Any]], list[RunState]]:
         of_runs = None if source is None else source == "run"
         rows = await app.ledger.inbox(state=state, of_runs=of_runs, limit=limit)
-        return [escalation_document(row) for row in rows]
+        gates = await _gates(app, limit) if state in (None, "open") and source in (None, "run") else []
+        return [escalation_document(row) for row in rows], gates
 
-    found = with_app(ctx, work)
+    found, gates = with_app(ctx, work, makes_home=False)
     if as_json:
-        print_json(found)
+        print_json([*found, *(_gate_document(gate) for gate in gates)])
         return
     for one in found:
-        click.echo(_line(one))
-    if not found:
-        click.echo("nothing waits for anybody", err=True)
+        say(_line(one))
+    for gate in gates:
+        say(f"{minute((gate.updated_at or gate.submitted_at).iso())}  gate  run {gate.run_id}: {gate.reason}")
+    if not found and not gates:
+        note("nothing waits for anybody")
+
+
+async def _gates(app: App, limit: int) -> list[RunState]:
+    """The runs that wait for an answer at a gate."""
+    from recoup.model.storage import RunFilter
+
+    page = await app.ledger.runs(RunFilter(statuses=("waiting",)), limit=limit)
+    states = [await app.runs.shown(row.run_id, row) for row in reversed(page.rows)]
+    return [state for state in states if state.status == "waiting" and state.waiting_for == "approval"]
+
+
+def _gate_document(gate: RunState) -> dict[str, Any]:
+    """It has no id: `recoup control` answers it, and nothing else."""
+    raised = gate.updated_at or gate.submitted_at
+    return {
+        **{"id": None, "source": "gate", "state": "open", "assignee": None, "reason": gate.reason},
+        **{"raisedAt": raised.iso(), "runId": gate.run_id, "probe_id": None, "escalation_id": None},
+        "event": None,
+    }
 
 
 @escalations.command()
@@ -118,16 +145,16 @@ def _move(ctx: click.Context, as_json: bool, move: Callable[[Inbox, str], Awaita
     from recoup.kernel.escalations import escalation_document
 
     async def work(app: App) -> dict[str, Any]:
-        row = await move(Inbox(app.ledger, app.redactor, app.world.clock), getpass.getuser())
+        row = await move(Inbox(app.ledger, app.redactor_of, app.world.clock), local_user())
         for trouble in await app.chores():
-            click.echo(f"note: {trouble}", err=True)
+            note(f"note: {trouble}")
         return escalation_document(row)
 
-    told = with_app(ctx, work)
-    print_json(told) if as_json else click.echo(_line(told))
+    told = with_app(ctx, work, makes_home=False)
+    print_json(told) if as_json else say(_line(told))
 
 
 def _line(one: dict[str, Any]) -> str:
     whose = f"run {one['runId']}" if one["source"] == "run" else f"probe {one['probe_id']}"
     state = f"{one['state']} to {one['assignee']}" if one["state"] == "assigned" else one["state"]
-    return one_line(f"{one['raisedAt'][:16]}Z  {one['id']}  {state}  {whose}: {one['reason']}")
+    return one_line(f"{minute(one['raisedAt'])}  {one['id']}  {state}  {whose}: {one['reason']}")

@@ -7,9 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import click
-
-from recoup.cli.output import print_json
 from recoup.documents.plan_change import PlanText, patch_of, read_plan_text, root_of
 from recoup.errors import RecoupError, UsageError
 from recoup.heals.accepting import accepted_text, must_be_unchanged, replace_plan
@@ -17,6 +14,8 @@ from recoup.heals.desk import Heal, Heals
 from recoup.kernel.reviewing import SURE_MIN, HealState, Word, heal_document
 from recoup.model.policy import Policy
 from recoup.ports import Redactor
+from recoup.terminal.moments import minute
+from recoup.terminal.writer import hand_over, note, print_json, say
 
 
 def plan_path(heal: Heal, plan: Path | None) -> Path:
@@ -103,7 +102,7 @@ class Accepting:
 
     def show(self) -> None:
         for diff in self.diffs().values():
-            click.echo(diff, nl=False)
+            hand_over(diff)
 
     def question(self) -> str:
         plans = ", ".join(self.diffs()) or "no plan: they say it already"
@@ -117,16 +116,16 @@ class Accepting:
         for heal in self.heals:
             before = self._words.get(heal.name)
             became = "would be accepted" if dry_run else "is accepted"
-            click.echo(f"{heal.name} " + (f"was accepted {_who(before)} already" if before else became))
+            say(f"{heal.name} " + (f"was accepted {_who(before)} already" if before else became))
         for path in diffs:
             became = "would be changed" if dry_run else "changed"
-            click.echo(f"{path}: {became}" if patch is None else f"{path}: to be changed by {patch}")
+            say(f"{path}: {became}" if patch is None else f"{path}: to be changed by {patch}")
         if self.heals and not diffs:
-            click.echo("nothing is changed: the plan says it already")
+            say("nothing is changed: the plan says it already")
         for heal, why in self._left:
-            click.echo(f"left alone: {heal.name}: {why}")
+            say(f"left alone: {heal.name}: {why}")
         if not self.heals and not self._left:
-            click.echo("no heal is there to be accepted", err=True)
+            note("no heal is there to be accepted")
 
     def _document(self, patch: Path | None, dry_run: bool) -> dict[str, Any]:
         changed = patch is None and not dry_run
@@ -168,7 +167,7 @@ def _refused(heal: Heal, word: Word) -> UsageError:
 
 
 def _who(word: Word) -> str:
-    return f"by {word.by or 'somebody'} on {word.at.iso()[:16].replace('T', ' ')}"
+    return f"by {word.by or 'someone'} on {minute(word.at.iso())}"
 
 
 def _write_patch(path: Path, text: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import getpass
 import sys
 import tempfile
 from pathlib import Path
@@ -12,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from recoup.cli.completing import complete_run
-from recoup.cli.look import shown
-from recoup.cli.output import json_option, print_json, with_app
-from recoup.errors import NotFound, RecoupError, SettingsError, StateError, UsageError
+from recoup.cli.output import json_option, with_app
+from recoup.errors import NotFound, RecoupError, StateError, UsageError
 from recoup.kernel.wording import one_line
+from recoup.terminal.moments import minute
+from recoup.terminal.writer import confirmed, note, print_json, say, say_lines
+from recoup.tokens import local_user
 
 if TYPE_CHECKING:
     from recoup.app import App
@@ -97,9 +98,9 @@ def list_heals(
         for heal in found:
             _print_line(heal)
         if not found:
-            click.echo("no heals" + (" match" if workflow or run_name or waiting else " yet"), err=True)
+            note("no heals" + (" match" if workflow or run_name or waiting else " yet"))
 
-    with_app(ctx, work)
+    with_app(ctx, work, makes_home=False)
 
 
 @heals.command(short_help="Show one heal: before and after, and why.")
@@ -129,10 +130,10 @@ def show(ctx: click.Context, heal_name: str, plan: Path | None, opens: bool, as_
         else:
             print_heal(heal, diff, problem, list(pictures))
         if picture is not None:
-            click.echo(f"picture   {picture}", err=True)
+            note(f"picture   {picture}")
             click.launch(picture)
 
-    with_app(ctx, work)
+    with_app(ctx, work, makes_home=False)
 
 
 @heals.command(short_help="Write the element that was taken into the plan.")
@@ -205,15 +206,13 @@ def accept(
         if dry_run:
             accepting.report(None, as_json, dry_run=True)
             return
-        if asks and accepting.heals and not click.confirm(accepting.question()):
+        if asks and accepting.heals and not confirmed(accepting.question()):
             raise UsageError("nothing was accepted", hint="Look at each: recoup heals show RUN/STEP")
-        for heal in accepting.heals:
-            await _know_secrets(app, heal)
-        await accepting.carry_out(getpass.getuser(), patch)
+        await accepting.carry_out(local_user(), patch)
         await _audited(app)
         accepting.report(patch, as_json)
 
-    with_app(ctx, work)
+    with_app(ctx, work, makes_home=False)
 
 
 @heals.command(short_help="Never take that element for that target again.")
@@ -234,8 +233,7 @@ def reject(ctx: click.Context, heal_name: str, reason: str, as_json: bool) -> No
 
     async def work(app: App) -> None:
         heal = await _found(app, heal_name)
-        await _know_secrets(app, heal)
-        before = await _desk(app).reject(heal, getpass.getuser(), reason.strip())
+        before = await _desk(app).reject(heal, local_user(), reason.strip())
         if before is not None and before.state == "accepted":
             raise UsageError(
                 f"{heal.name} was accepted {_who(before)}: it cannot be rejected any more",
@@ -246,19 +244,17 @@ def reject(ctx: click.Context, heal_name: str, reason: str, as_json: bool) -> No
         if as_json:
             print_json(_document(heal))
         elif before is not None:
-            click.echo(f"{heal.name} was rejected {_who(before)} already: nothing is changed")
+            say(f"{heal.name} was rejected {_who(before)} already: nothing is changed")
         else:
-            click.echo(
-                f"{heal.name} is rejected: {_taken(heal)} is not taken for {heal.fact.target} any more"
-            )
+            say(f"{heal.name} is rejected: {_taken(heal)} is not taken for {heal.fact.target} any more")
 
-    with_app(ctx, work)
+    with_app(ctx, work, makes_home=False)
 
 
 def _desk(app: App) -> Heals:
     from recoup.heals.desk import Heals
 
-    return Heals(app.ledger, app.redactor, app.world.clock)
+    return Heals(app.ledger, app.redactor_of, app.world.clock)
 
 
 async def _policy(app: App) -> Policy:
@@ -294,15 +290,9 @@ async def _sure(desk: Heals, workflow: str | None) -> list[Heal]:
     }.values())[::-1]  # fmt: skip
 
 
-async def _know_secrets(app: App, heal: Heal) -> None:
-    """Nobody must be kept from saying their word because a run's files are gone or on another machine."""
-    with contextlib.suppress(NotFound, SettingsError, StateError, OSError):
-        await app.hiding.of_run_with_id(await app.runs.find(heal.fact.run_id))
-
-
 async def _audited(app: App) -> None:
     if trouble := await app.export_audit():
-        click.echo(f"note: {trouble}", err=True)
+        note(f"note: {trouble}")
 
 
 async def _would_change(app: App, heal: Heal, plan: Path | None) -> tuple[str, str]:
@@ -370,10 +360,10 @@ def _print_line(heal: Heal) -> None:
     one, fact = heal.reviewed, heal.fact
     proof = "verified" if fact.verified else "unverified"
     row = (
-        f"{one.state.value:<9} {heal.name}  {one.at.iso()[:16].replace('T', ' ')}  {heal.workflow}: "
+        f"{one.state.value:<9} {heal.name}  {minute(one.at.iso())}  {heal.workflow}: "
         f"{_taken(heal)} for {fact.target}, {proof}, {fact.confidence:.0%} sure"
     )
-    click.echo(one_line(row))
+    say(one_line(row))
 
 
 def print_heal(heal: Heal, diff: str, problem: str, pictures: list[str]) -> None:
@@ -381,31 +371,33 @@ def print_heal(heal: Heal, diff: str, problem: str, pictures: list[str]) -> None
     from recoup.model.target import element_words
 
     one, fact = heal.reviewed, heal.fact
-    click.echo(f"heal      {heal.name}")
-    click.echo(f"workflow  {heal.workflow}")
+    say(f"heal      {heal.name}")
+    say(f"workflow  {heal.workflow}")
     said = f" {_who(one.word)}: {one_line(one.word.reason)}" if one.word else ""
-    click.echo(f"state     {one.state.value}{said}")
-    click.echo(f"target    {fact.target}")
+    say(f"state     {one.state.value}{said}")
+    say(f"target    {fact.target}")
     proof = "verified by what the step expects" if fact.verified else "unverified: nothing proved it"
-    click.echo(f"taken     {_taken(heal)} ({fact.found_by}), {proof}")
-    click.echo(f"sure      {fact.confidence:.1%}, {fact.margin:.1%} ahead of the next")
+    say(f"taken     {_taken(heal)} ({fact.found_by}), {proof}")
+    say(f"sure      {fact.confidence:.1%}, {fact.margin:.1%} ahead of the next")
     if fact.candidates:
-        click.echo("candidates")
+        say("candidates")
         for one_of in fact.candidates:
-            click.echo(f"  {one_of.confidence:>6.1%}  {shown(one_of.role)} {shown(one_of.name[:80])!r}")
+            say(f"  {one_of.confidence:>6.1%}  {one_of.role} {one_of.name[:80]!r}")
     elif fact.runner_up is not None:
         likely = f" ({fact.runner_up_confidence:.1%})" if fact.runner_up_confidence is not None else ""
-        click.echo(f"next      {element_words(fact.runner_up)}{likely}")
+        say(f"next      {element_words(fact.runner_up)}{likely}")
     if fact.after is not None:
-        click.echo("changed" if fact.before is not None else "taken (what it was before is not known)")
+        say("changed" if fact.before is not None else "taken (what it was before is not known)")
         for name, old, new in changed_fields(fact.before, fact.after):
-            click.echo(
-                f"  {name:<15} {old!r} → {new!r}" if fact.before is not None else f"  {name:<15} {new!r}"
-            )
+            say(f"  {name:<15} {old!r} → {new!r}" if fact.before is not None else f"  {name:<15} {new!r}")
     for handle in fact.evidence:
         boxes = f" (a picture with boxes; recoup heals show {heal.name} --open)" if handle in pictures else ""
-        click.echo(f"evidence  recoup show {fact.run_id} --evidence {handle[:19]}{boxes}")
-    click.echo(f"plan      {problem}" if problem else f"accepting it changes the plan:\n{diff}".rstrip("\n"))
+        say(f"evidence  recoup show {fact.run_id} --evidence {handle[:19]}{boxes}")
+    if problem:
+        say(f"plan      {problem}")
+    else:
+        say("accepting it changes the plan:")
+        say_lines(diff)
 
 
 def _taken(heal: Heal) -> str:
@@ -415,4 +407,4 @@ def _taken(heal: Heal) -> str:
 
 
 def _who(word: Word) -> str:
-    return f"by {word.by or 'somebody'} on {word.at.iso()[:16].replace('T', ' ')}"
+    return f"by {word.by or 'someone'} on {minute(word.at.iso())}"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import click
 
 from recoup.cli.completing import complete_topic
-from recoup.cli.output import json_option, print_json
+from recoup.cli.output import json_option
 from recoup.cli.topics import page, topics
 from recoup.errors import NotFound
+from recoup.terminal.writer import hand_over, print_json, say, say_lines
 
 
 @click.command("help")
@@ -26,9 +27,9 @@ def helping(ctx: click.Context, topic: str | None, as_json: bool) -> None:
     if topic is None:
         _list(as_json)
     elif topic in topics():
-        print_json({"topic": topic, "text": page(topic)}) if as_json else click.echo(page(topic), nl=False)
+        print_json({"topic": topic, "text": page(topic)}) if as_json else hand_over(page(topic))
     else:
-        click.echo(_command_help(ctx, topic))
+        say_lines(_command_help(ctx, topic))
 
 
 def _list(as_json: bool) -> None:
@@ -36,8 +37,9 @@ def _list(as_json: bool) -> None:
         print_json(topics())
         return
     for name, title in topics().items():
-        click.echo(f"{name:<12} {title}")
-    click.echo("\nRead one: recoup help TOPIC. Each command has its own: recoup COMMAND --help")
+        say(f"{name:<12} {title}")
+    say()
+    say("Read one: recoup help TOPIC. Each command has its own: recoup COMMAND --help")
 
 
 def _command_help(ctx: click.Context, name: str) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from recoup.cli.output import json_option, print_json, settings_of, write_line
+from recoup.cli.output import json_option, settings_of
 from recoup.errors import NotFound, UsageError
+from recoup.terminal.writer import hand_over, note, print_json
 
 if TYPE_CHECKING:
     from recoup.documents.openchrome import Translation
@@ -57,7 +57,7 @@ def openchrome(ctx: click.Context, plan: Path, output: Path | None, partial: boo
     if as_json:
         print_json(_document(translation, output if writes else None, 0 if writes else NOT_TURNED))
     elif writes and output is None:
-        click.echo(translation.text(), nl=False)
+        hand_over(translation.text())
     _report(translation, plan, output if writes else None, partial)
     ctx.exit(0 if writes else NOT_TURNED)
 
@@ -114,14 +114,12 @@ def _document(translation: Translation, output: Path | None, exit_code: int) -> 
 
 def _report(translation: Translation, plan: Path, output: Path | None, partial: bool) -> None:
     for line in translation.remarks():
-        write_line(sys.stderr, line)
+        note(line)
     steps = len(translation.plan["steps"])
     counted = f"{steps} step{'' if steps == 1 else 's'}, {len(translation.not_turned)} not turned"
     where = "" if output is None else f", written to {output}"
     if translation.complete or partial:
-        write_line(sys.stderr, f"{plan}: {counted}{where}")
+        note(f"{plan}: {counted}{where}")
         return
-    write_line(sys.stderr, f"recoup: {plan}: {counted}, so nothing is written")
-    write_line(
-        sys.stderr, "Give --partial to write the plan all the same, with what is left for a person to do."
-    )
+    note(f"recoup: {plan}: {counted}, so nothing is written")
+    note("Give --partial to write the plan all the same, with what is left for a person to do.")

@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-import re
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
-from recoup.cli.output import print_json, seconds, write_line
+from recoup.cli.output import seconds
 from recoup.cli.words import Line, line_of, progress_words
 from recoup.engine.world import Watcher
 from recoup.kernel.healing import adapted_words, healed_words, rejected_words
 from recoup.kernel.prefix import is_good
+from recoup.kernel.wording import plain_log
 from recoup.model import events as ev
 from recoup.model.events import Event
 from recoup.model.outcome import Progress
 from recoup.model.redacted import Redacted
 from recoup.model.run import RunState, StepRecord
+from recoup.model.workspace import Missing
+from recoup.terminal.layout import Cell, Row, in_columns
+from recoup.terminal.moments import clock
+from recoup.terminal.screen import Screen, Size, can_redraw
+from recoup.terminal.writer import note, print_json
 
 _TONES = {"plain": "", "good": "green", "bad": "red", "heal": "yellow"}
 _ROWS_MIN = 3
-_LINES_AROUND = 9
-"""What stands around the rows: title, heading, borders, the two counts, and a line or two above."""
+_NEXT_MAX = 2
+"""Number of waiting steps that are shown one by one."""
+_LINES_AROUND = 7
+"""Lines kept free around the rows: title, two counts, and a few lines above."""
 _NARROW_COLUMNS = 90
-_CONTROLS = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x1f\x7f-\x9f]")
+_WIDTHS = (1, 24, 11, 8, 9)
+_SAID_CHARS_MAX = 2_000
 
 
 @contextmanager
@@ -35,11 +41,11 @@ def progress(state: RunState, *, as_json: bool, quiet: bool) -> Iterator[Watcher
         yield Watcher(event=_line)
     elif quiet:
         yield Watcher()
-    elif sys.stderr.isatty():
+    elif can_redraw():
         with _Table(state) as table:
             yield Watcher(event=table.event, said=table.said, progressed=table.progressed)
     else:
-        yield Watcher(event=_plain)
+        yield Watcher(event=_Plain().event)
 
 
 def _line(event: Event) -> None:
@@ -48,98 +54,89 @@ def _line(event: Event) -> None:
         print_json(event.line())
 
 
-def _plain(event: Event) -> None:
-    line = line_of(event)
-    if line:
-        write_line(sys.stderr, f"[{event.at.iso()[11:19]}] {line.text}")
+class _Plain:
+    """A line for each fact that says something new."""
+
+    def __init__(self) -> None:
+        self._missing: tuple[Missing, ...] = ()
+
+    def event(self, event: Event) -> None:
+        line = self.line(event)
+        if line:
+            _print_line(event, line)
+
+    def line(self, event: Event) -> Line | None:
+        """What checkpoints lack is said once, and not after each step that still lacks it."""
+        payload = event.payload
+        if isinstance(payload, ev.CheckpointIncomplete):
+            known, self._missing = self._missing, payload.missing
+            if known == payload.missing:
+                return None
+        return line_of(event)
+
+
+def _print_line(event: Event, line: Line) -> None:
+    note(f"[{clock(event.at.iso())}] {line.text}", _TONES[line.tone])
+    if line.hint:
+        note(line.hint)
 
 
 class _Table:
     """The steps, where each stands, and the last thing that was said."""
 
     def __init__(self, state: RunState) -> None:
-        from rich.console import Console
-        from rich.live import Live
-
         self._rows = [
             _Row(step.title, record) for step, record in zip(state.plan.steps, state.steps, strict=True)
         ]
         self._name, self._run_id = state.workflow, state.run_id
         self._began = time.monotonic()
-        self._console = Console(stderr=True)
-        self._live = Live(
-            console=self._console, refresh_per_second=5, get_renderable=self._render, transient=True
-        )
+        self._screen = Screen(self._drawn)
+        self._lines = _Plain()
 
     def __enter__(self) -> _Table:
-        self._live.start()
+        self._screen.__enter__()
         return self
 
     def __exit__(self, *ended: object) -> None:
-        self._live.stop()
-        self._console.print(self._render())
+        for row in self._rows:
+            row.end()
+        self._screen.__exit__(*ended)
 
     def event(self, event: Event) -> None:
         payload = event.payload
         if isinstance(payload, ev.StepPayload):
             self._rows[payload.step_index].take(payload)
-        line = line_of(event)
-        if line and line.tone in ("heal", "bad"):
-            self._say(event, line)
+        line = self._lines.line(event)
+        if line and line.tone in ("heal", "bad") and self._screen.is_in_front():
+            _print_line(event, line)
 
     def said(self, step_index: int, _stream: str, chunk: Redacted) -> None:
-        lines = chunk.text.strip().splitlines()
+        lines = plain_log(chunk.text[-_SAID_CHARS_MAX:]).strip().splitlines()
         if lines:
-            self._rows[step_index].last_line = _CONTROLS.sub("", lines[-1])[:200]
+            self._rows[step_index].last_line = lines[-1]
 
     def progressed(self, step_index: int, progress: Progress) -> None:
-        self._rows[step_index].last_line = _CONTROLS.sub("", progress_words(progress))[:200]
+        self._rows[step_index].last_line = plain_log(progress_words(progress))
 
-    def _say(self, event: Event, line: Line) -> None:
-        from rich.text import Text
-
-        self._console.print(Text(f"{event.at.iso()[11:19]}  {line.text}", style=_TONES[line.tone]))
-
-    def _render(self) -> Any:
-        from rich import box
-        from rich.table import Table
-        from rich.text import Text
-
-        narrow = self._console.width < _NARROW_COLUMNS
+    def _drawn(self, size: Size) -> list[Row]:
         done = sum(row.sign == "✓" for row in self._rows)
+        name = self._name if size.columns < _NARROW_COLUMNS else f"{self._name}  {self._run_id}"
         lasted = seconds(time.monotonic() - self._began)
-        name = self._name if narrow else f"{self._name}  {self._run_id}"
-        table = Table(
-            title=Text(f"{name}  {done} of {len(self._rows)}  {lasted}", no_wrap=True),
-            expand=True,
-            box=None if narrow else box.HEAVY_HEAD,
-            padding=(0, 1, 0, 0) if narrow else (0, 1),
-        )
-        table.add_column("", min_width=1, no_wrap=True)
-        table.add_column("step", no_wrap=True, overflow="ellipsis", ratio=1 if narrow else None, max_width=40)
-        table.add_column("state", no_wrap=True, min_width=7)
-        table.add_column("tries", justify="right", no_wrap=True, min_width=5)
-        table.add_column("time", justify="right", no_wrap=True, min_width=6)
-        if not narrow:
-            table.add_column("what", overflow="ellipsis", no_wrap=True, ratio=1)
-        for cells in self._shown():
-            table.add_row(*cells[: len(table.columns)])
-        return table
+        title = [Cell(f"{name}  {done} of {len(self._rows)}  {lasted}", "bold")]
+        return [title, *self._folded(size.lines - _LINES_AROUND)]
 
-    def _shown(self) -> list[list[Any]]:
-        """All rows, or as many as fit around the one that is being worked on, with the rest counted."""
-        room = max(_ROWS_MIN, self._console.height - _LINES_AROUND)
-        if len(self._rows) <= room:
-            return [row.cells() for row in self._rows]
-        current = max((i for i, row in enumerate(self._rows) if row.state != "waits"), default=0)
-        first = max(0, min(current - room // 2, len(self._rows) - room))
-        cells = [row.cells() for row in self._rows[first : first + room]]
-        above, below = first, len(self._rows) - first - room
-        return [*_more(above, "above"), *cells, *_more(below, "below")]
+    def _folded(self, room: int) -> list[Row]:
+        """The steps that something has become of and the next few, or as many as fit; the rest is counted."""
+        begun = [i for i, row in enumerate(self._rows) if row.state != "waits"]
+        end = min(len(self._rows), (begun[-1] + 1 if begun else 0) + _NEXT_MAX)
+        end = len(self._rows) if end >= len(self._rows) - 1 else end
+        begin = max(0, end - max(_ROWS_MIN, room))
+        rows = in_columns([row.cells() for row in self._rows[begin:end]], _WIDTHS)
+        return [*_more(begin, "above"), *rows, *_more(len(self._rows) - end, "that wait")]
 
 
-def _more(count: int, where: str) -> list[list[str]]:
-    return [["", f"… {count} more {where}", "", "", "", ""]] if count else []
+def _more(count: int, where: str) -> list[list[Cell]]:
+    return [[Cell(f"… {count} more {where}", "dim")]] if count else []
 
 
 class _Row:
@@ -171,7 +168,7 @@ class _Row:
                 self._stop()
                 self.last_line = "" if payload.settled_by == "outcome" else f"settled: {payload.settled_by}"
             case ev.AttemptFailed():
-                self._set("failed", "red", "✗")
+                self._set(*(("failed", "red", "✗") if payload.outcome_known else ("unknown", "yellow", "?")))
                 self.last_line = payload.summary
             case ev.SelfHealTriggered() | ev.SelfHealEscalated():
                 self._set("healing", "yellow", "↻")
@@ -190,18 +187,23 @@ class _Row:
                 self._set("invalidated", "yellow", "↺")
                 self.last_line = payload.reason or ""
 
-    def cells(self) -> list[Any]:
-        from rich.text import Text
-
+    def cells(self) -> list[Cell]:
         took = time.monotonic() - self._began if self._began is not None else self._took
+        tries = f"{self.attempts} tries" if self.attempts > 1 else ""
         return [
-            Text(self.sign, style=self.tone),
-            Text(self.step_id),
-            Text(self.state, style=self.tone),
-            Text(str(self.attempts) if self.attempts else ""),
-            Text(seconds(took) if took else ""),
-            Text(self.last_line or self.title),
+            Cell(self.sign, self.tone),
+            Cell(self.step_id),
+            Cell(self.state, self.tone),
+            Cell(tries),
+            Cell(seconds(took) if took else ""),
+            Cell(self.last_line or self.title),
         ]
+
+    def end(self) -> None:
+        """Nobody drives it any more."""
+        if self.state in ("running", "rescue"):
+            self._set("interrupted", "yellow", "‖")
+        self._stop()
 
     def _set(self, state: str, tone: str, sign: str) -> None:
         self.state, self.tone, self.sign = state, tone, sign

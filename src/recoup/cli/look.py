@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import re
-import sys
-from collections.abc import Callable
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from recoup.cli.completing import complete_run, complete_step
-from recoup.cli.output import json_option, print_json, seconds, with_app, write_line
+from recoup.cli.output import json_option, seconds, with_app
 from recoup.errors import EventUnreadable, NotFound, RowUnreadable, UsageError
 from recoup.files.named import read_named
+from recoup.kernel.commands import gate_commands, settle_commands
+from recoup.kernel.elapsed import spent_words, time_spent
 from recoup.kernel.wording import one_line
 from recoup.model.failure import FailureClass
 from recoup.model.ids import run_stream
 from recoup.model.run import RunStatus
+from recoup.terminal.moments import minute, second
+from recoup.terminal.writer import hand_over, is_terminal, note, print_json, say
 
 if TYPE_CHECKING:
     from recoup.app import App
@@ -28,9 +30,8 @@ if TYPE_CHECKING:
 
 _FOLLOW_S = 0.25
 _REASON_MAX = 80
+_ALIKE_MIN = 3
 _SINCE_MAX_S = 3_650 * 86_400.0
-_CONTROLS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m|\r")
 _ENDED = ("succeeded", "failed", "cancelled", "dead_letter")
 _MARKS = {
     "passed": "✓",
@@ -105,16 +106,29 @@ def runs(
             print_json([run_document(await app.runs.shown(row.run_id, row)) for row in rows])
             return
         if not rows:
-            click.echo(
-                "no runs" + (" match" if wanted != EVERY_RUN else " yet: start one with `recoup run PLAN`")
-            )
+            yet = f" yet in {app.runs.named_home}: start one with `recoup run PLAN`"
+            say("no runs" + (f" match in {app.runs.named_home}" if wanted != EVERY_RUN else yet))
         for row in rows:
-            when = datetime.fromtimestamp(row.submitted_at_us / 1e6, UTC)
-            stands = await _status_words(app, row)
-            reason = await _reason_words(app, row)
-            click.echo(f"{row.run_id}  {stands:<11} {when:%Y-%m-%d %H:%M}  {row.workflow:<20} {reason}")
+            say(await _row_line(app, row))
 
-    with_app(ctx, work)
+    with_app(ctx, work, makes_home=False)
+
+
+async def _row_line(app: App, row: RunRow) -> str:
+    state, stands = await app.runs.shown(row.run_id, row), await _status_words(app, row)
+    lost = stands == "stopped"
+    stands = "interrupted" if lost and state.interrupted else stands
+    resume = f"go on: recoup resume {row.run_id}" if lost and state.unreadable is None else ""
+    told = (_spent_words(app, state, driven=not lost), await _reason_words(app, row), resume)
+    begins = f"{row.run_id}  {stands:<11} {minute(row.submitted_at_us)}  {row.workflow:<20}"
+    return "  ".join(filter(None, (begins, *told)))
+
+
+def _spent_words(app: App, state: RunState, *, driven: bool) -> str:
+    """Nothing for a run that has not begun or cannot be read."""
+    if not state.begun or state.unreadable is not None:
+        return ""
+    return spent_words(time_spent(state, app.world.clock.now(), driven=driven), seconds)
 
 
 async def _reason_words(app: App, row: RunRow) -> str:
@@ -167,14 +181,14 @@ def show(ctx: click.Context, run_name: str, handle: str | None, as_json: bool) -
         run_id = await app.runs.find(run_name)
         state = await app.runs.shown(run_id)
         if handle is not None:
-            click.echo(await _evidence(app, state, handle), nl=sys.stdout.isatty())
+            _hand_over_evidence(state.run_id, *await _evidence(app, state, handle))
         elif as_json:
             print_json(run_document(state))
         else:
             lease, trouble = await _lease(app, run_id)
             _print_run(app, state, lease, await app.driving.is_driven(run_id), trouble)
 
-    with_app(ctx, work)
+    with_app(ctx, work, makes_home=False)
 
 
 @click.command()
@@ -191,27 +205,27 @@ def events(ctx: click.Context, run_name: str, follow: bool, after: int, as_json:
       recoup events last --follow
       recoup events last --json | jq -c 'select(.type | startswith("task.self_heal"))'
     """
-    from recoup.cli.words import line_of
+    from recoup.cli.words import words_of
 
-    def say(event: Event) -> None:
+    def tell(event: Event) -> None:
         if as_json:
             print_json(event.line())
             return
-        line = line_of(event)
-        words = line.text if line else ""
-        words = words if event.unreadable is None else f"cannot be read: {event.unreadable}"
-        row = f"{event.seq:>5}  {event.at.iso()[:19]}Z  {event.type:<28} {words}"
-        write_line(sys.stdout, one_line(row))
+        words = words_of(event) if event.unreadable is None else f"cannot be read: {event.unreadable}"
+        row = f"{event.seq:>5}  {second(event.at.iso())}  {event.type:<28} {words}"
+        say(one_line(row))
 
     async def work(app: App) -> None:
         run_id = await app.runs.find(run_name)
         if not follow:
             for event in await app.runs.shown_events(run_id, after):
-                say(event)
-        elif not await follow_run(app, run_id, after, say):
-            click.echo(f"nobody drives this run; {_advice(await app.runs.shown(run_id), False)}", err=True)
+                tell(event)
+        elif not await follow_run(app, run_id, after, tell):
+            note("nobody drives this run; next:")
+            for line in advice_of(await app.runs.shown(run_id), False):
+                note(f"  {line}")
 
-    with_app(ctx, work)
+    with_app(ctx, work, makes_home=False)
 
 
 async def follow_run(app: App, run_id: str, after: int, say: Callable[[Event], None]) -> bool:
@@ -250,7 +264,7 @@ def ledger(ctx: click.Context, run_name: str, as_json: bool) -> None:
         else:
             print_ledger(document)
 
-    with_app(ctx, work)
+    with_app(ctx, work, makes_home=False)
 
 
 @click.command()
@@ -271,41 +285,68 @@ def logs(ctx: click.Context, run_name: str, step: str | None, as_json: bool) -> 
         state = await app.runs.shown(await app.runs.find(run_name))
         for index in _steps(state, step):
             path = app.runs.files(state.run_id).log_path(index)
-            text = read_named(path).decode("utf-8", "replace") if path.exists() else ""
+            printed = read_named(path) if path.exists() else b""
             if as_json:
-                print_json({"stepId": state.steps[index].step_id, "stepIndex": index, "log": text})
-            elif text or step is not None:
-                write_line(sys.stdout, f"=== {state.steps[index].step_id}")
-                write_line(sys.stdout, shown(text).rstrip("\n") if text else _no_log(state.steps[index]))
+                print_json(
+                    {
+                        "stepId": state.steps[index].step_id,
+                        "stepIndex": index,
+                        "log": printed.decode("utf-8", "replace"),
+                    }
+                )
+            elif printed or step is not None:
+                say(f"=== {state.steps[index].step_id}")
+                hand_over(printed.rstrip(b"\n") + b"\n") if printed else say(_no_log(state.steps[index]))
 
-    with_app(ctx, work)
+    with_app(ctx, work, makes_home=False)
 
 
 def print_ledger(document: dict[str, Any]) -> None:
     """The ledger for people."""
     good, steps, edge = document["knownGoodPrefixLength"], document["steps"], document["frontier"]
-    click.echo(
-        f"run {document['runId']} {document['status']}: {good} of {len(steps)} steps are known to be good"
-    )
-    for step in steps:
-        verdict = _verdict_words(step, good)
-        tries = _tries_words(step)
-        tree = f"checkpoint {step['checkpoint'][:12]}" if step["checkpoint"] else ""
-        name = f"{_MARKS[step['verdict']]} {step['stepIndex']:>3}  {step['stepId']:<24}"
-        click.echo(f"  {name} {verdict:<11} {tries:<11} {tree}".rstrip())
-        if step["invalidationReason"]:
-            click.echo(f"         {one_line(step['invalidationReason'])}")
+    say(f"run {document['runId']} {document['status']}: {good} of {len(steps)} steps are known to be good")
+    for alike in _alike(steps):
+        if len(alike) > 1:
+            first, last = alike[0], alike[-1]
+            place = f"{first['stepIndex']}-{last['stepIndex']}"
+            say(f"  · {place:>5}  {len(alike)} steps, {first['stepId']} to {last['stepId']}: not_run")
+        else:
+            _print_step(alike[0], good)
+        if alike[0]["invalidationReason"]:
+            say(f"         {alike[0]['invalidationReason']}")
     if edge:
-        click.echo(f"frontier: {edge['stepId']} ({one_line(edge['reason'])})")
+        say(f"frontier: {edge['stepId']} ({one_line(edge['reason'])})")
 
 
-def shown(text: str) -> str:
-    """On a terminal only colours pass: a log must not clear the screen or retitle the window."""
-    if not sys.stdout.isatty():
-        return text
-    return _CONTROLS.sub(
-        lambda found: found[0] if _COLOUR.fullmatch(found[0]) else repr(found[0])[1:-1], text
-    )
+def _alike(steps: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """One by one, but for steps in a row that were not run for one and the same reason."""
+
+    def sign(step: dict[str, Any]) -> tuple[Any, ...]:
+        waits = step["verdict"] == "not_run" and step["invalidationReason"] and not step["attempts"]
+        return ("not_run", step["invalidationReason"]) if waits else (step["stepIndex"],)
+
+    for _, group in groupby(steps, key=sign):
+        alike = list(group)
+        yield from [alike] if len(alike) >= _ALIKE_MIN else ([step] for step in alike)
+
+
+def _print_step(step: dict[str, Any], good: int) -> None:
+    verdict, tries = _verdict_words(step, good), _tries_words(step)
+    tree = f"checkpoint {step['checkpoint'][:12]}" if step["checkpoint"] else ""
+    sign = _MARKS[step["verdict"]] if step.get("outcomeKnown", True) else "?"
+    say(f"  {sign} {step['stepIndex']:>3}  {step['stepId']:<24} {verdict:<11} {tries:<11} {tree}".rstrip())
+
+
+def _hand_over_evidence(run_id: str, handle: str, content: bytes) -> None:
+    """Bytes in a pipe; on a terminal its text, or what it is and how to save it."""
+    from recoup.evidence.media import ENDINGS, binary_type
+
+    kind = binary_type(content)
+    if kind is None or not is_terminal():
+        hand_over(content + b"\n" if is_terminal() and not content.endswith(b"\n") else content)
+        return
+    say(f"{kind}, {len(content):,} bytes: not printed on a terminal")
+    say(f"save it: recoup show {run_id} --evidence {handle} > evidence.{ENDINGS.get(kind, 'bin')}")
 
 
 def _no_log(record: StepRecord) -> str:
@@ -321,6 +362,8 @@ def _tries_words(step: dict[str, Any]) -> str:
 
 
 def _verdict_words(step: dict[str, Any], good: int) -> str:
+    if not step.get("outcomeKnown", True):
+        return "unknown"
     if step["verdict"] != "not_run":
         return str(step["verdict"])
     if step["stepIndex"] < good:
@@ -348,67 +391,78 @@ def _print_run(
     from recoup.kernel.documents import unreadable_words
     from recoup.kernel.prefix import ledger_document
 
-    click.echo(f"run       {state.run_id}")
-    click.echo(f"workflow  {state.workflow}")
-    click.echo(f"status    {state.status}{' (interrupted)' if state.interrupted else ''}")
+    say(f"run       {state.run_id}")
+    say(f"workflow  {state.workflow}")
+    interrupted = state.interrupted and not driven and not state.status.is_terminal
+    say(
+        f"status    {f'interrupted: continue with recoup resume {state.run_id}' if interrupted else state.status}"
+    )
     if state.parent_run_id:
-        click.echo(f"parent    {state.parent_run_id}")
+        say(f"parent    {state.parent_run_id}")
     if state.reason:
-        click.echo(f"reason    {_indented(state.reason)}")
+        say_below("reason    ", state.reason.splitlines())
     if state.unreadable is not None:
-        click.echo(f"trouble   {unreadable_words(state.unreadable)}; what follows ends before it")
+        say(f"trouble   {unreadable_words(state.unreadable)}; what follows ends before it")
     if state.failure_class:
-        click.echo(f"failure   {state.failure_kind} ({state.failure_class})")
+        say(f"failure   {state.failure_kind} ({state.failure_class})")
     retries = "1 retry" if state.retries == 1 else f"{state.retries} retries"
     resets = "1 hard reset" if state.resets == 1 else f"{state.resets} hard resets"
-    click.echo(f"delivery  {state.delivery}, {retries}, {resets}")
-    if state.started_at and state.updated_at:
-        until = state.updated_at if state.status in _ENDED else app.world.clock.now()
-        click.echo(f"time      {seconds((until.wall_us - state.started_at.wall_us) / 1e6)} since it started")
+    say(f"delivery  {state.delivery}, {retries}, {resets}")
+    if state.begun:
+        spent = time_spent(state, app.world.clock.now(), driven=driven)
+        say(f"time      {spent_words(spent, seconds)}")
     if lease is not None and lease.owner is not None:
         alive = app.world.census.is_alive(lease.owner)
         words = {True: "alive", False: f"dead: recoup resume {state.run_id}", None: "on another host"}[alive]
         words += ", and its lease has run out" if alive is not False and not driven else ""
-        click.echo(f"driver    process {lease.owner.pid}, {words}")
+        say(f"driver    process {lease.owner.pid}, {words}")
     if trouble is not None:
-        click.echo(f"driver    unknown: {trouble.message}")
-    click.echo(f"files     {app.runs.files(state.run_id).root}")
-    click.echo("")
+        say(f"driver    unknown: {trouble.message}")
+    say(f"files     {app.runs.files(state.run_id).root}")
+    say("")
     print_ledger(ledger_document(state))
     for step in state.steps:
         for handle in step.evidence:
-            click.echo(f"evidence  {step.step_id}: recoup show {state.run_id} --evidence {handle[:19]}")
-    click.echo(f"next      {trouble.hint if trouble is not None else _advice(state, driven)}")
+            say(f"evidence  {step.step_id}: recoup show {state.run_id} --evidence {handle[:19]}")
+    say_below("next      ", [trouble.hint] if trouble is not None else advice_of(state, driven))
 
 
-def _indented(text: str) -> str:
-    """Of more than one line, below its beginning: the others would look like fields of their own."""
-    return text.replace("\n", "\n" + " " * len("reason    "))
+def say_below(label: str, lines: Sequence[str]) -> None:
+    """Lines under one label, so that each can be copied whole."""
+    for number, line in enumerate(lines):
+        say(f"{' ' * len(label) if number else label}{line}")
 
 
-def _advice(state: RunState, driven: bool) -> str:
+def advice_of(state: RunState, driven: bool) -> list[str]:
+    """What to do next, each command on a line of its own."""
+    from recoup.kernel.deeds import LOST_WITH_BROWSER, is_lost_with_browser
+
     run_id = state.run_id
     if state.unreadable is not None:
-        return f"{EventUnreadable.advice} The other events: recoup events {run_id}"
+        return [f"{EventUnreadable.advice} The other events: recoup events {run_id}"]
     if state.status == "escalated" and state.escalated_step is not None:
         step = state.steps[state.escalated_step].step_id
         if state.page_question:
-            names, settle = ", ".join(state.page_question), f"recoup control {run_id} settle --step {step}"
-            again = f"{settle} --as not-done --reason '...' (performs {names} again to restore the page)"
-            return f"{again}, or {settle} --as done --reason '...' (continues on the page as it is)"
-        settle = f"recoup control {run_id} settle --step {step} --as done|not-done --reason '...'"
-        return f"look whether {step} was done, then: {settle}"
+            names = ", ".join(state.page_question)
+            whether = (
+                f"say whether {names} may be performed again to restore the page, or continue on it as it is:"
+            )
+            return [whether, *reversed(settle_commands(run_id, step))]
+        record = state.steps[state.escalated_step]
+        is_lost = is_lost_with_browser(state.plan.steps[record.index], record)
+        about = [LOST_WITH_BROWSER] if is_lost else []
+        return [f"check whether {step} was done, then say so:", *settle_commands(run_id, step), *about]
     if driven:
-        return f"watch it: recoup events {run_id} --follow"
+        return [f"watch it: recoup events {run_id} --follow"]
     if state.status == "waiting" and state.waiting_for == "approval":
-        return f"recoup control {run_id} approve|reject --reason '...'"
+        return list(gate_commands(run_id))
     waits = state.status == "queued" or (state.status == "waiting" and state.waiting_for == "driver")
     if waits and state.queue is not None:
-        return _why_nobody_takes_it(state, state.queue)
+        return [_why_nobody_takes_it(state, state.queue)]
     if state.retryable or state.status not in _ENDED:
-        return f"recoup resume {run_id}"
-    again = "" if state.status == "succeeded" else f"; then, without what is proven: recoup resume {run_id}"
-    return f"recoup logs {run_id}, recoup events {run_id}{again}"
+        return [f"recoup resume {run_id}"]
+    again = f"; then go on; what is proven is not repeated: recoup resume {run_id}"
+    return [f"recoup logs {run_id}, recoup events {run_id}{'' if state.status == 'succeeded' else again}"]
 
 
 def _why_nobody_takes_it(state: RunState, queue: str) -> str:
@@ -418,8 +472,8 @@ def _why_nobody_takes_it(state: RunState, queue: str) -> str:
     return f"a worker of the queue {queue}{able} takes it; if none does, {look}; {here}"
 
 
-async def _evidence(app: App, state: RunState, handle: str) -> bytes:
-    """Whatever any of its events cites."""
+async def _evidence(app: App, state: RunState, handle: str) -> tuple[str, bytes]:
+    """Whatever any of its events cites, with its whole handle."""
     events = await app.runs.shown_events(state.run_id)
     cited = list(dict.fromkeys(h for event in events for h in getattr(event.payload, "evidence", ())))
     matching = [known for known in cited if known == handle] or [
@@ -430,7 +484,7 @@ async def _evidence(app: App, state: RunState, handle: str) -> bytes:
         raise NotFound(f"run {state.run_id} cites no evidence {handle!r}", hint=hint)
     if len(matching) > 1:
         raise NotFound(f"several pieces of evidence begin with {handle!r}", hint="Give more of the handle.")
-    return await app.evidence.get(matching[0])
+    return matching[0], await app.evidence.get(matching[0])
 
 
 def _steps(state: RunState, step: str | None) -> list[int]:

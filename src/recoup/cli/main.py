@@ -104,8 +104,9 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="recoup %(version)s")
 @click.option("--home", metavar="DIR", help="Where state lives (RECOUP_HOME).")
+@click.option("--utc", is_flag=True, help="Show times in UTC, not in the zone of this machine.")
 @click.pass_context
-def recoup(ctx: click.Context, home: str | None) -> None:
+def recoup(ctx: click.Context, home: str | None, utc: bool) -> None:
     """Get long automated work through failure.
 
     Recoup runs plans of steps, notices that a step is stuck or broken, says why, applies one bounded recovery
@@ -119,6 +120,10 @@ def recoup(ctx: click.Context, home: str | None) -> None:
       recoup help stuck-run
     """
     ctx.obj = {"home": home}
+    if utc:
+        from recoup.terminal.moments import use_utc
+
+        use_utc()
 
 
 def main() -> NoReturn:
@@ -132,7 +137,12 @@ def main() -> NoReturn:
         code = recoup.main(standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except click.ClickException as error:
-        error.show()
+        from io import StringIO
+
+        from recoup.terminal.writer import note_lines
+
+        error.show(told := StringIO())
+        note_lines(told.getvalue())
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)

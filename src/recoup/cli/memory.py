@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import getpass
 from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
-from recoup.cli.output import json_option, print_json, with_app
+from recoup.cli.output import json_option, with_app
 from recoup.kernel.wording import one_line
+from recoup.terminal.moments import second
+from recoup.terminal.writer import note, print_json, say
+from recoup.tokens import local_user
 
 if TYPE_CHECKING:
     from recoup.app import App
@@ -54,9 +56,9 @@ def show(ctx: click.Context, workflow: str, as_json: bool) -> None:
             return 0
         for one in known:
             tried = one.successes + one.failures
-            click.echo(one_line(f"{one.step_id}: {one.element}, right {one.successes} of {tried} times"))
+            say(one_line(f"{one.step_id}: {one.element}, right {one.successes} of {tried} times"))
         if not known:
-            click.echo(f"{workflow} has learned nothing yet", err=True)
+            note(f"{workflow} has learned nothing yet")
         return 0
 
     ctx.exit(with_app(ctx, work))
@@ -80,9 +82,9 @@ def versions(ctx: click.Context, workflow: str, as_json: bool) -> None:
             print_json(found)
             return 0
         for one in found:
-            click.echo(_version_line(one))
+            say(_version_line(one))
         if not found:
-            click.echo(f"{workflow} has learned nothing yet", err=True)
+            note(f"{workflow} has learned nothing yet")
         return 0
 
     ctx.exit(with_app(ctx, work))
@@ -110,9 +112,9 @@ def diff(ctx: click.Context, workflow: str, old: str, new: str | None, as_json: 
             return 0
         for one in found:
             tried = f"right {one.successes} of {one.successes + one.failures} times"
-            click.echo(one_line(f"{_SIGNS[one.kind]} {one.step_id}: {one.element}, {tried}, by {one.origin}"))
+            say(one_line(f"{_SIGNS[one.kind]} {one.step_id}: {one.element}, {tried}, by {one.origin}"))
         if not found:
-            click.echo("nothing differs", err=True)
+            note("nothing differs")
         return 0
 
     ctx.exit(with_app(ctx, work))
@@ -131,8 +133,8 @@ def snapshot(ctx: click.Context, workflow: str, reason: str) -> None:
     """
 
     async def work(app: App) -> int:
-        made = await app.memories.snapshot(workflow, await app.policy(), getpass.getuser(), reason)
-        click.echo(f"{workflow}: what is known now is {made}")
+        made = await app.memories.snapshot(workflow, await app.policy(), local_user(), reason)
+        say(f"{workflow}: what is known now is {made}")
         return 0
 
     ctx.exit(with_app(ctx, work))
@@ -156,11 +158,11 @@ def rollback(ctx: click.Context, workflow: str, version: str | None, reason: str
     """
 
     async def work(app: App) -> int:
-        back = await app.memories.rollback(workflow, version, getpass.getuser(), reason)
+        back = await app.memories.rollback(workflow, version, local_user(), reason)
         if as_json:
             print_json(msgspec.to_builtins(back))
         else:
-            click.echo(f"{workflow}: what was learned after {back.to_version} is taken back")
+            say(f"{workflow}: what was learned after {back.to_version} is taken back")
         return 0
 
     ctx.exit(with_app(ctx, work))
@@ -171,5 +173,5 @@ def _version_line(one: dict[str, Any]) -> str:
     before, after = ["unknown" if rate is None else f"{rate:.0%}" for rate in rates]
     here = "  (current)" if one["current"] else ""
     known = f"{one['entries']} known"
-    line = f"{one['version_id']}  {one['created_at'][:19]}Z  {known}, success {before} before, {after} after{here}"
+    line = f"{one['version_id']}  {second(one['created_at'])}  {known}, success {before} before, {after} after{here}"
     return f"{line}\n  damaged on this machine: {one_line(one['trouble'])}" if one["trouble"] else line

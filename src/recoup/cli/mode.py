@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import getpass
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from recoup.cli.output import json_option, print_json, with_app
+from recoup.cli.output import json_option, with_app
 from recoup.errors import NotFound, UsageError
 from recoup.kernel.wording import one_line
+from recoup.terminal.moments import minute, second
+from recoup.terminal.writer import note, print_json, say
+from recoup.tokens import local_user
 
 if TYPE_CHECKING:
     from recoup.app import App
@@ -64,9 +66,9 @@ def mode(
             return await _list(app, as_json)
         await _must_be_known(app, workflow)
         if wanted is not None:
-            await app.force_mode(workflow, wanted, reason or "", getpass.getuser(), for_s)
+            await app.force_mode(workflow, wanted, reason or "", local_user(), for_s)
             if trouble := await app.export_audit():
-                click.echo(f"note: {trouble}", err=True)
+                note(f"note: {trouble}")
         (document,) = await app.modes([workflow])
         print_json(document) if as_json else _print(document)
         return 0
@@ -131,38 +133,43 @@ async def _list(app: App, as_json: bool) -> int:
         print_json(documents)
         return 0
     for document in documents:
-        until = f" until {document['until'][:19]}Z" if document["until"] else ""
+        until = f" until {minute(document['until'])}" if document["until"] else ""
         row = f"{document['mode']:<12} {_name(document)}{until}  {document['reason']}"
-        click.echo(one_line(row).rstrip())
+        say(one_line(row).rstrip())
     if not documents:
-        click.echo("no workflow has run here yet", err=True)
+        note("no workflow has run here yet")
     return 0
 
 
 def _print(document: dict[str, Any]) -> None:
-    click.echo(
-        f"{_name(document)}: {document['mode']}" + (" (an operator's word)" if document["forced"] else "")
-    )
+    say(f"{_name(document)}: {document['mode']}" + (" (an operator's word)" if document["forced"] else ""))
     for label, value in (
         ("why", document["reason"]),
-        ("since", document["since"]),
-        ("until", document["until"]),
+        ("since", document["since"] and second(document["since"])),
+        ("until", document["until"] and second(document["until"])),
     ):
         if value:
-            click.echo(one_line(f"  {label:<10} {value}"))
+            say(one_line(f"  {label:<10} {value}"))
     if document["halfOpen"]:
-        click.echo(
-            "  probing    the quarantine is over; it ends when a step passes, and begins anew when one fails"
-        )
-    counts = document["counters"]
-    click.echo(
-        f"  counted    {counts['stepStreak']} in a row of one step, {counts['failuresInWindow']} in the window, "
+        say("  probing    the quarantine ends when a step passes and restarts when one fails")
+    rests = document["mode"] == "quarantined" and not document["halfOpen"]
+    counted = (
+        "nothing: counting starts again when the quarantine ends" if rests else _counted(document["counters"])
+    )
+    say(f"  counted    {counted}")
+    if document["countersAtChange"]:
+        say(f"  at change  {_counted(document['countersAtChange'])}")
+    if failure := document["lastFailure"]:
+        say(f"  last       {failure['stepId']} in {failure['runId']} at {second(failure['at'])}")
+    learning = "on" if document["learningEnabled"] else "off"
+    say(f"  caution    confidence {document['confidenceFloor']:g}, learning {learning}")
+
+
+def _counted(counts: dict[str, int]) -> str:
+    return (
+        f"{counts['stepStreak']} in a row of one step, {counts['failuresInWindow']} in the window, "
         f"{counts['failuresInCount']} of the last {counts['resultsCounted']} step results"
     )
-    if failure := document["lastFailure"]:
-        click.echo(f"  last       {failure['stepId']} in {failure['runId']} at {failure['at']}")
-    learning = "on" if document["learningEnabled"] else "off"
-    click.echo(f"  caution    confidence {document['confidenceFloor']:g}, learning {learning}")
 
 
 def _name(document: dict[str, Any]) -> str:

@@ -1,18 +1,20 @@
-"""How things are printed: data on stdout, progress and errors on stderr."""
+"""What commands have in common: options, the application, errors, lengths of time."""
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import msgspec
 
-from recoup.errors import InvalidPlan, RecoupError
+from recoup.errors import InvalidPlan, NotFound, RecoupError
+from recoup.terminal.writer import clean_reports, note_lines, print_json
 
 if TYPE_CHECKING:
     from recoup.settings import Settings
@@ -22,25 +24,11 @@ Answer = TypeVar("Answer")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-def print_json(document: Any) -> None:
-    """One document on one line, so that streams of them are JSON lines."""
-    write_line(sys.stdout, msgspec.json.encode(document).decode())
-
-
-def write_line(stream: TextIO, text: str) -> None:
-    """A reader that goes away (`| head`) must not end the work: it goes on unread."""
-    try:
-        stream.write(text + "\n")
-        stream.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
 def print_error(error: RecoupError) -> int:
     """To stderr in words, and with --json as a document on stdout too; returns the exit code."""
-    click.echo(f"recoup: {error.message}", err=True)
+    note_lines(f"recoup: {error.message}")
     if error.what_to_do:
-        click.echo(error.what_to_do, err=True)
+        note_lines(error.what_to_do)
     if "--json" in sys.argv:
         problems = msgspec.to_builtins(error.problems) if isinstance(error, InvalidPlan) else []
         print_json(
@@ -66,18 +54,51 @@ def with_app(
     waiting: Callable[[str], None] | None = None,
     *,
     disk_too: bool = False,
+    makes_home: bool = True,
 ) -> Answer:
     """Open the application for one piece of work. `waiting` hears that the database is away and is waited for; without
-    it the command fails. `disk_too`: a disk that cannot be written is waited for, too."""
+    it the command fails. `disk_too`: a disk that cannot be written is waited for, too. `makes_home`: False for a
+    command that reads, or acts on what is there already: it leaves no home where there was none."""
     from recoup.app import open_app
+    from recoup.settings import require_own_home
 
     settings = settings_of(ctx)
+    clean_reports()
 
-    async def inside() -> Answer:
+    async def inside(settings: Settings, named_home: Path) -> Answer:
         async with open_app(settings, os.environ, waiting, disk_too=disk_too) as app:
+            app.runs.named_home = named_home
             return await work(app)
 
-    return asyncio.run(inside())
+    if makes_home or not is_missing(settings.home) or settings.database != settings.home / "ledger.db":
+        return asyncio.run(inside(settings, settings.home))
+    from tempfile import TemporaryDirectory  # brings much, and few commands need it
+
+    require_own_home(settings.home)
+    _must_not_be_mistyped(ctx, settings.home)
+    with TemporaryDirectory(prefix="recoup-") as empty:
+        home = Path(empty)
+        nothing = dataclasses.replace(settings, home=home, database=home / "ledger.db")
+        return asyncio.run(inside(nothing, settings.home))
+
+
+def is_missing(home: Path) -> bool:
+    """There is nothing of this name. A home that cannot be looked at may be there."""
+    try:
+        home.lstat()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _must_not_be_mistyped(ctx: click.Context, home: Path) -> None:
+    """A home that nobody named is made by the first run."""
+    if (ctx.find_root().obj or {}).get("home"):
+        raise NotFound(
+            f"there is no home {home}", hint="Check --home. `recoup run` and `recoup submit` make a new one."
+        )
 
 
 def seconds(value: float) -> str:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import click
-
-from recoup.cli.output import print_json, write_line
 from recoup.errors import UsageError
-from recoup.kernel.reuse import IF_PAGE_HOLDS
+from recoup.kernel.reuse import ASKED, IF_PAGE_HOLDS
 from recoup.kernel.wording import one_line
+from recoup.terminal.writer import note, print_json, say
 
 if TYPE_CHECKING:
     from recoup.kernel.reuse import Reuse, StepReuse
@@ -31,18 +28,20 @@ def print_preview(reuse: Reuse, *, as_json: bool) -> None:
     if as_json:
         print_json(reuse.document())
         return
-    uncertain = [step for step in reuse.steps if step.expected == IF_PAGE_HOLDS]
+    uncertain = [step for step in reuse.steps if step.reused and step.expected in (IF_PAGE_HOLDS, ASKED)]
     line = f"run {reuse.run_id}: {reuse.count} of {len(reuse.steps)} steps would be reused"
-    click.echo(line + (f", {len(uncertain)} of them if the page is unchanged" if uncertain else ""))
+    say(line + (f", {len(uncertain)} of them if the page is unchanged" if uncertain else ""))
     for step in reuse.steps:
         sign, verb = _look(step)
-        click.echo(one_line(f"  {sign} {step.step_index:>3}  {step.step_id:<24} {verb:<7} {step.reason}"))
+        say(one_line(f"  {sign} {step.step_index:>3}  {step.step_id:<24} {verb:<7} {step.reason}"))
     for sentence in _about_page(reuse):
-        click.echo(one_line(sentence))
+        say(one_line(sentence))
 
 
 def _look(step: StepReuse) -> tuple[str, str]:
     """A sign and a verb."""
+    if step.expected == ASKED:
+        return "?", "asks"
     if not step.reused:
         return "▶", "runs"
     if step.repeated_for is not None:
@@ -72,10 +71,12 @@ def say_preview(reuse: Reuse, *, quiet: bool) -> None:
     rest = [step for step in reuse.steps if not step.reused]
     line = f"reuses {len(kept)} of {len(reuse.steps)} steps of run {reuse.run_id}"
     line += f": {_names(kept)}" if kept else ""
-    line += " (if the page is unchanged)" if any(step.expected == IF_PAGE_HOLDS for step in kept) else ""
+    line += (
+        " (if the page is unchanged)" if any(step.expected in (IF_PAGE_HOLDS, ASKED) for step in kept) else ""
+    )
     line += f"; begins at {rest[0].step_id}: {rest[0].reason}" if rest else "; nothing is left to run"
     line += f"; then {_names(rest[1:])}" if rest[1:] else ""
-    write_line(sys.stderr, one_line(line))
+    note(one_line(line))
 
 
 def _names(steps: list[StepReuse]) -> str:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import getpass
 import os
 import secrets
-import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from recoup.cli.output import json_option, print_json, settings_of, with_app, write_line
+from recoup.cli.output import json_option, settings_of, with_app
 from recoup.errors import InvalidProbe, NotFound, UsageError
 from recoup.kernel.wording import one_line
+from recoup.terminal.moments import second
+from recoup.terminal.writer import note, print_json, say
+from recoup.tokens import local_user
 
 if TYPE_CHECKING:
     from recoup.app import App
@@ -63,8 +64,10 @@ def run(ctx: click.Context, file: Path, as_json: bool, quiet: bool) -> None:
     """
     from recoup.cli.probe_live import watching
     from recoup.probe.notify import ServiceManager
+    from recoup.processes.orphans import adopt
     from recoup.standing import asked_to_end, room_for_files
 
+    adopt()
     manager = ServiceManager(os.environ)
 
     async def work(app: App) -> None:
@@ -82,7 +85,7 @@ def run(ctx: click.Context, file: Path, as_json: bool, quiet: bool) -> None:
                 async with _beside(app, one.started, manager):
                     await one.run(stop)
 
-    with_app(ctx, work, lambda words: click.echo(f"recoup: {words}", err=True))
+    with_app(ctx, work, lambda words: note(f"recoup: {words}"))
 
 
 @probe.command(short_help="Say everything that is wrong with a probe file.")
@@ -105,9 +108,7 @@ def check(file: Path, as_json: bool) -> None:
         print_json({"valid": True, "probe": config.id, "digest": config_digest(config), "problems": []})
     else:
         count = len(config.resources)
-        click.echo(
-            f"{file}: nothing wrong, probe {config.id} with {count} resource{'' if count == 1 else 's'}"
-        )
+        say(f"{file}: nothing wrong, probe {config.id} with {count} resource{'' if count == 1 else 's'}")
 
 
 @probe.command(short_help="Show what a probe looks after, and how it stands.")
@@ -131,7 +132,7 @@ def status(ctx: click.Context, probe_name: str | None, as_json: bool) -> None:
             print_json(document)
             return
         for line in (*status_lines(document), *_printed(settings_of(ctx).home, document)):
-            click.echo(one_line(line))
+            say(one_line(line))
 
     with_app(ctx, work)
 
@@ -171,8 +172,8 @@ def events(
         if as_json:
             print_json(probe_line(event))
         else:
-            row = f"{event.seq:>6}  {event.at.iso()[:19]}Z  {event.type:<20} {words_of(event)}"
-            write_line(sys.stdout, one_line(row))
+            row = f"{event.seq:>6}  {second(event.at.iso())}  {event.type:<20} {words_of(event)}"
+            say(one_line(row))
 
     async def work(app: App) -> None:
         operators, after = app.probe_operators(), 0
@@ -226,7 +227,7 @@ def act(
         action=action,
         fault_class=fault_class,
         reason=reason,
-        actor=getpass.getuser(),
+        actor=local_user(),
     )
     _tell(ctx, probe_name, command, as_json)
 
@@ -262,7 +263,7 @@ def reset_budget(
         resource_id=resource,
         fault_class=fault_class,
         reason=reason,
-        actor=getpass.getuser(),
+        actor=local_user(),
     )
     _tell(ctx, probe_name, command, as_json)
 
@@ -284,7 +285,7 @@ def _tell(ctx: click.Context, probe_name: str | None, command: Command, as_json:
         return
     if answer["outcome"] != "accepted":
         raise UsageError(f"refused: {answer['reason']}", hint="See what there is: recoup probe status")
-    click.echo(f"accepted: {command.kind} {command.resource_id}, see `recoup probe events`")
+    say(f"accepted: {command.kind} {command.resource_id}, see `recoup probe events`")
 
 
 async def _config(app: App, file: Path) -> ProbeConfig:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from recoup.cli.output import print_json, seconds, write_line
+from recoup.cli.output import seconds
 from recoup.cli.worker import Announcer
 from recoup.kernel.probe_documents import probe_line
-from recoup.kernel.wording import one_line
 from recoup.model import events as ev
 from recoup.model.events import Event
 from recoup.model.probe import Phase, ProbeConfig
+from recoup.terminal.layout import Cell, Row, in_columns
+from recoup.terminal.moments import clock
+from recoup.terminal.screen import Screen, Size, can_redraw
+from recoup.terminal.writer import note, print_json
 
 _TONES = {
     Phase.RUNNING: "green",
@@ -22,8 +24,10 @@ _TONES = {
     Phase.RECOVERING: "yellow",
     Phase.STARTING: "cyan",
 }
-_LINES_AROUND = 8
+_LINES_AROUND = 5
 _ROWS_MIN = 3
+_WIDTHS = (40, 11, 10, 7)
+_HEADINGS = [Cell(name, "dim") for name in ("resource", "phase", "health", "retries", "why")]
 
 
 @contextmanager
@@ -34,7 +38,7 @@ def watching(config: ProbeConfig, *, as_json: bool, quiet: bool) -> Iterator[Cal
     elif as_json:
         with Announcer[Event](lambda event: print_json(probe_line(event))) as say:
             yield say
-    elif sys.stderr.isatty():
+    elif can_redraw():
         with _Table(config) as table:
             yield table.event
     else:
@@ -100,62 +104,41 @@ def status_lines(document: dict[str, Any]) -> Iterator[str]:
 
 
 def _plain(event: Event) -> None:
-    write_line(sys.stderr, one_line(f"[{event.at.iso()[11:19]}] {words_of(event)}"))
+    note(f"[{clock(event.at.iso())}] {words_of(event)}")
 
 
 class _Table:
     """Every resource, where it stands, and why."""
 
     def __init__(self, config: ProbeConfig) -> None:
-        from rich.console import Console
-        from rich.live import Live
-
         self._name = config.id
         self._rows = {resource.id: _Row(resource.id) for resource in config.resources}
-        self._console = Console(stderr=True)
-        self._live = Live(
-            console=self._console, refresh_per_second=4, get_renderable=self._render, transient=True
-        )
+        self._screen = Screen(self._drawn)
 
     def __enter__(self) -> _Table:
-        self._live.start()
+        self._screen.__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._live.stop()
-        self._console.print(self._render())
+    def __exit__(self, *ended: object) -> None:
+        self._screen.__exit__(*ended)
 
     def event(self, event: Event) -> None:
         payload = event.payload
         if isinstance(payload, ev.ProbePayload) and payload.resource_id in self._rows:
             self._rows[payload.resource_id].take(event)
 
-    def _render(self) -> Any:
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table(title=f"probe {self._name}", title_justify="left", expand=True)
-        for heading in ("resource", "phase", "health", "retries", "why"):
-            table.add_column(heading, no_wrap=heading != "why", overflow="ellipsis")
-        shown = self._shown()
-        for row in shown:
-            table.add_row(
-                Text(row.name),
-                Text(row.phase, style=_TONES.get(Phase(row.phase), "")),
-                row.health,
-                str(row.retries or ""),
-                Text(row.why(), overflow="ellipsis", no_wrap=True),
-            )
+    def _drawn(self, size: Size) -> list[Row]:
+        shown = self._shown(size.lines - _LINES_AROUND)
+        rows = in_columns([_HEADINGS, *(row.cells() for row in shown)], _WIDTHS)
         hidden = len(self._rows) - len(shown)
-        if hidden:
-            table.caption = f"and {hidden} more that are {shown[-1].phase if shown else 'there'}"
-        return table
+        more = [[Cell(f"and {hidden} more that are {shown[-1].phase}", "dim")]] if hidden else []
+        return [[Cell(f"probe {self._name}", "bold")], *rows, *more]
 
-    def _shown(self) -> Sequence[_Row]:
+    def _shown(self, room: int) -> Sequence[_Row]:
         """What is in trouble first, as many as fit."""
         order = [Phase.FAILED, Phase.RECOVERING, Phase.STARTING, Phase.WAITING, Phase.RUNNING, Phase.STOPPED]
         rows = sorted(self._rows.values(), key=lambda row: order.index(Phase(row.phase)))
-        return rows[: max(_ROWS_MIN, self._console.size.height - _LINES_AROUND)]
+        return rows[: max(_ROWS_MIN, room)]
 
 
 class _Row:
@@ -179,6 +162,15 @@ class _Row:
                 self._reason = f"{attempted.action}: {attempted.reason}"
             case ev.BudgetReset():
                 self.retries = 0
+
+    def cells(self) -> list[Cell]:
+        return [
+            Cell(self.name),
+            Cell(self.phase, _TONES.get(Phase(self.phase), "")),
+            Cell(self.health),
+            Cell(str(self.retries or "")),
+            Cell(self.why()),
+        ]
 
     def why(self) -> str:
         if self._due_s is None:

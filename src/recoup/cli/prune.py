@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from recoup.cli.output import json_option, print_json, with_app, write_line
+from recoup.cli.output import json_option, with_app
 from recoup.errors import UsageError
+from recoup.terminal.writer import note, print_json, say
 
 if TYPE_CHECKING:
     from recoup.app import App
@@ -75,7 +75,7 @@ class _Progress:
     def __call__(self, words: str) -> None:
         if time.monotonic() - self._told_s >= _TOLD_EVERY_S:
             self._told_s = time.monotonic()
-            write_line(sys.stderr, words)
+            note(words)
 
 
 def _age_s(written: str, force: bool) -> float:
@@ -100,11 +100,11 @@ def _print_due(due: list[EndedRun], as_json: bool) -> None:
             {"dryRun": True, "runs": len(due), "events": events, "runIds": [run.run_id for run in due]}
         )
         return
-    click.echo(f"{_count(len(due), 'run')} with {_count(events, 'event')} would be forgotten")
+    say(f"{_count(len(due), 'run')} with {_count(events, 'event')} would be forgotten")
     for run in due[:_LISTED_MAX]:
-        click.echo(f"  {run.run_id}")
+        say(f"  {run.run_id}")
     if len(due) > _LISTED_MAX:
-        click.echo(f"  and {len(due) - _LISTED_MAX} more (--json lists all)")
+        say(f"  and {len(due) - _LISTED_MAX} more (--json lists all)")
 
 
 def _print_pruned(pruned: Pruned, exported: int | None, as_json: bool) -> None:
@@ -116,13 +116,13 @@ def _print_pruned(pruned: Pruned, exported: int | None, as_json: bool) -> None:
         return
     parcels = f", {_count(pruned.parcels, 'object')} in the depot" if pruned.parcels else ""
     left = f", {_count(pruned.folders_left, 'folder')} left" if pruned.folders_left else ""
-    click.echo(
+    say(
         f"{_count(pruned.runs, 'run')} with {_count(pruned.events, 'event')} forgotten; removed "
         f"{_count(pruned.folders, 'folder')}{left}, {_count(pruned.evidence, 'piece')} of evidence{parcels}: "
         f"{_size(pruned.bytes)} on this disk"
     )
     for problem in pruned.problems:
-        click.echo(f"recoup: {problem}", err=True)
+        note(f"recoup: {problem}")
 
 
 def _count(number: int, noun: str) -> str:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from recoup.cli.completing import complete_run
-from recoup.cli.output import json_option, print_json, seconds, with_app
+from recoup.cli.output import json_option, seconds, with_app
 from recoup.kernel.wording import one_line
+from recoup.terminal.writer import note, print_json, say
+from recoup.tokens import local_user
 
 if TYPE_CHECKING:
     from recoup.app import App
@@ -36,7 +38,7 @@ def queue(ctx: click.Context, as_json: bool) -> None:
         else:
             _print(document)
 
-    with_app(ctx, work)
+    with_app(ctx, work, makes_home=False)
 
 
 @queue.command()
@@ -53,15 +55,15 @@ def retry(ctx: click.Context, run_name: str, as_json: bool) -> None:
     """
 
     async def work(app: App) -> None:
-        submitted = await app.submitting.retry(await app.runs.find(run_name))
+        submitted = await app.submitting.retry(await app.runs.find(run_name), submitted_by=local_user())
         if as_json:
             print_json({"runId": submitted.run_id, "duplicate": submitted.duplicate})
         else:
-            click.echo(submitted.run_id)
+            say(submitted.run_id)
         if submitted.duplicate:
-            click.echo("note: this is the run that tries it again already", err=True)
+            note("note: this is the run that tries it again already")
 
-    with_app(ctx, work)
+    with_app(ctx, work, makes_home=False)
 
 
 async def _document(app: App) -> dict[str, Any]:
@@ -72,15 +74,16 @@ async def _document(app: App) -> dict[str, Any]:
 
 def _print(document: dict[str, Any]) -> None:
     if not document["queues"]:
-        click.echo("nothing waits, and nothing is driven")
+        say("nothing waits, and nothing is driven")
     for one in document["queues"]:
         oldest = f", the oldest for {seconds(one['oldestS'])}" if one["oldestS"] is not None else ""
-        click.echo(
+        say(
             f"{one['queue']:<20} {one['waiting']} waiting{oldest}; {one['delayed']} delayed; {one['driven']} driven"
         )
     if document["deadLetters"]:
-        click.echo("\ndead letters (try one again: recoup queue retry RUN):")
+        say()
+        say("dead letters (try one again: recoup queue retry RUN):")
     for one in document["deadLetters"]:
-        click.echo(f"  {one['runId']}  {one['workflow']}  {one_line(one['reason'])[:100]}")
+        say(f"  {one['runId']}  {one['workflow']}  {one_line(one['reason'])[:100]}")
     if document["moreDeadLetters"]:
-        click.echo("  and more: recoup runs --status dead_letter")
+        say("  and more: recoup runs --status dead_letter")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,9 +13,10 @@ from urllib.parse import urlsplit
 import click
 
 from recoup.cli.importing import write_new
-from recoup.cli.output import json_option, print_json, settings_of, write_line
+from recoup.cli.output import json_option, settings_of
 from recoup.errors import SettingsError, UsageError
 from recoup.files.named import read_named
+from recoup.terminal.writer import hand_over, note, print_json
 
 if TYPE_CHECKING:
     from recoup.runtimes.browser.record import Wanted, Watched
@@ -68,7 +68,7 @@ def record(ctx: click.Context, /, url: str, output: Path | None, as_json: bool, 
         document = {"steps": len(plan["steps"]), "remarks": watched.remarks, "plan": plan, "exitCode": 0}
         print_json({"output": None if output is None else str(output), **document})
     elif output is None:
-        click.echo(text, nl=False)
+        hand_over(text)
     _report(plan, watched, output)
     _check(ctx, text, output)
 
@@ -115,7 +115,7 @@ def _watched(wanted: Wanted) -> Watched:
     from recoup.targets.naming import named
 
     def opened() -> None:
-        click.echo("Recording. Close the window, or press Ctrl-C, when you are done.", err=True)
+        note("Recording. Close the window, or press Ctrl-C, when you are done.")
 
     return asyncio.run(watch(wanted, partial(named, roles=ROLES), os.environ, opened))
 
@@ -140,22 +140,25 @@ def _check(ctx: click.Context, text: str, output: Path | None) -> None:
 def _cleaner(watched: Watched) -> Callable[[str], str]:
     """Hides what was typed in secret wherever a page shows it, and what looks like a secret."""
     from recoup.app import environment_redactor
+    from recoup.redaction.redactor import SecretTooShort
 
     redactor = environment_redactor(os.environ)
     for number, value in enumerate(watched.secrets, 1):
         try:
             redactor.register(f"typed-{number}", value)
-        except ValueError:
+        except SecretTooShort:
             watched.remarks.append("a secret that was typed is too short to be found where pages show it")
+        except ValueError as error:
+            watched.remarks.append(f"a secret that was typed may stand where pages show it: {error}")
     return lambda text: redactor.redact(text).data.decode("utf-8", "replace")
 
 
 def _report(plan: dict[str, Any], watched: Watched, output: Path | None) -> None:
     for remark in watched.remarks:
-        write_line(sys.stderr, f"To know: {remark}")
+        note(f"To know: {remark}")
     needed = ", ".join(plan.get("inputs", {}))
     steps = len(plan["steps"])
     where = "" if output is None else f", written to {output}"
-    write_line(sys.stderr, f"{steps} step{'' if steps == 1 else 's'}{where}")
+    note(f"{steps} step{'' if steps == 1 else 's'}{where}")
     if needed:
-        write_line(sys.stderr, f"It needs these inputs when it is run: {needed}")
+        note(f"It needs these inputs when it is run: {needed}")

@@ -14,6 +14,8 @@ import click
 
 from recoup.cli.output import json_option
 from recoup.errors import StateError, UsageError
+from recoup.kernel.wording import json_escaped
+from recoup.terminal.writer import hand_over, note
 
 if TYPE_CHECKING:
     from recoup.redaction.redactor import ChainedStream, SecretRedactor
@@ -43,7 +45,7 @@ def redact(file: Path | None, names: tuple[str, ...], as_json: bool) -> None:
         pieces = _pieces(stream, source, file)
         _write(_document(pieces, stream) if as_json else pieces)
     if not as_json:
-        click.echo(_count(stream.hidden), err=True)
+        note(_count(stream.hidden))
 
 
 def _redactor(names: Iterable[str]) -> SecretRedactor:
@@ -90,21 +92,25 @@ def _pieces(stream: ChainedStream, source: IO[bytes], file: Path | None) -> Iter
 
 def _document(pieces: Iterable[bytes], stream: ChainedStream) -> Iterator[bytes]:
     """One JSON document, written as it comes: the text may be larger than memory."""
-    import msgspec
-
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     yield b'{"text":"'
     for piece in pieces:
-        yield msgspec.json.encode(decoder.decode(piece))[1:-1]
-    yield msgspec.json.encode(decoder.decode(b"", True))[1:-1]
+        yield _inside(decoder.decode(piece))
+    yield _inside(decoder.decode(b"", True))
     yield b'","hidden":%d}\n' % stream.hidden
 
 
+def _inside(text: str) -> bytes:
+    import msgspec
+
+    return json_escaped(msgspec.json.encode(text).decode())[1:-1].encode()
+
+
 def _write(pieces: Iterable[bytes]) -> None:
+    shown = codecs.getincrementaldecoder("utf-8")("replace")
     for piece in filter(None, pieces):
         try:
-            sys.stdout.buffer.write(piece)
-            sys.stdout.buffer.flush()
+            hand_over(piece, shown.decode)
         except OSError as error:
             # What the buffer still holds would be tried again when the process ends.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

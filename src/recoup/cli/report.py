@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from recoup.cli.completing import complete_run
-from recoup.cli.output import json_option, print_json, with_app
+from recoup.cli.output import json_option, with_app
 from recoup.errors import RecoupError, StateError, UsageError
 from recoup.files.named import DatabaseInUse, require_no_database
 from recoup.machine import TROUBLE_ERRORS
+from recoup.terminal.writer import hand_over, note, print_json, say
 
 if TYPE_CHECKING:
     from recoup.app import App
     from recoup.model.run import RunState
+    from recoup.redaction.redactor import SecretRedactor
     from recoup.settings import DatabaseUrl, Settings
 
 
@@ -58,34 +59,31 @@ def report(ctx: click.Context, run_name: str, output: Path | None, markdown: boo
         if as_json:
             print_json({"runId": run_id, "path": str(path), "bytes": len(page), "markdown": markdown})
         else:
-            click.echo(str(path))
+            say(str(path))
 
-    with_app(ctx, work)
+    with_app(ctx, work, makes_home=False)
 
 
 async def _page(app: App, run_id: str, markdown: bool) -> str:
     state = await app.runs.shown(run_id)
-    await _hide_its_secrets(app, run_id, state)
+    redactor = await _redactor_of(app, run_id, state)
     until = app.world.clock.now() if await app.driving.is_driven(run_id) else None
-    return await (app.reporter.markdown if markdown else app.reporter.html)(run_id, until)
+    return await (app.reporter.markdown if markdown else app.reporter.html)(run_id, until, redactor)
 
 
-async def _hide_its_secrets(app: App, run_id: str, state: RunState) -> None:
+async def _redactor_of(app: App, run_id: str, state: RunState) -> SecretRedactor | None:
     """Everything was redacted when it was stored; once more, for what shows only when colours are taken out."""
     try:
-        await app.hiding.of_run(state)
+        return await app.hiding.of_run(state)
     except (RecoupError, OSError) as error:
         words = error.message if isinstance(error, RecoupError) else error.strerror
-        click.echo(
-            f"recoup: the secrets of {run_id} are not known here ({words}): its records are shown as stored",
-            err=True,
-        )
+        note(f"recoup: the secrets of {run_id} are not known here ({words}): its records are shown as stored")
+        return None
 
 
 def _print(page: bytes) -> None:
     try:
-        sys.stdout.buffer.write(page)
-        sys.stdout.buffer.flush()
+        hand_over(page)
     except BrokenPipeError:
         raise  # nobody reads on
     except OSError as error:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from recoup.cli.output import json_option, print_json, settings_of, with_app, write_line
+from recoup.cli.output import json_option, settings_of, with_app
+from recoup.terminal.writer import note, print_json, say
 
 if TYPE_CHECKING:
     from recoup.app import App
@@ -51,10 +51,10 @@ def show(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         print_json({"digest": policy_digest(current), "source": source, "policy": body})
         return
-    click.echo(f"# {policy_digest(current)}  from {source or 'the defaults'}")
+    say(f"# {policy_digest(current)}  from {source or 'the defaults'}")
     for key, value in body.items():
         changed = "" if value == defaults[key] else f"   # default {_yaml(defaults[key])}"
-        click.echo(f"{key}: {_yaml(value)}{changed}")
+        say(f"{key}: {_yaml(value)}{changed}")
 
 
 async def _followed(app: App) -> tuple[Policy, str | None]:
@@ -65,10 +65,7 @@ async def _followed(app: App) -> tuple[Policy, str | None]:
     try:
         read_policy_of(app.settings)
     except InvalidPolicy:
-        write_line(
-            sys.stderr,
-            f"note: {app.settings.policy} cannot be used: recoup policy check {app.settings.policy}",
-        )
+        note(f"note: {app.settings.policy} cannot be used: recoup policy check {app.settings.policy}")
     return await app.generations.seen()
 
 
@@ -99,7 +96,7 @@ def check(file: Path, as_json: bool) -> None:
     if as_json:
         print_json({"valid": True, "digest": digest, "problems": []})
     else:
-        click.echo(f"{file}: nothing wrong, {digest}")
+        say(f"{file}: nothing wrong, {digest}")
 
 
 @click.command()
@@ -118,4 +115,4 @@ def schema(kind: str, as_json: bool) -> None:
     from recoup.documents.schemas import plan_schema, policy_schema, probe_schema
 
     document = {"plan": plan_schema, "policy": policy_schema, "probe": probe_schema}[kind]()
-    click.echo(json.dumps(document, indent=None if as_json else 2))
+    say(json.dumps(document, indent=None if as_json else 2))

@@ -15,8 +15,11 @@ import click
 import msgspec
 
 from recoup.cli.completing import complete_plan, complete_run, complete_step
-from recoup.cli.output import json_option, print_error, print_json, settings_of, with_app, write_line
-from recoup.errors import NotFound, RecoupError, UsageError
+from recoup.cli.output import json_option, print_error, settings_of, with_app
+from recoup.errors import NotFound, RecoupError, UsageError, about_run
+from recoup.terminal.screen import is_in_front
+from recoup.terminal.writer import is_terminal, note, print_json, say
+from recoup.tokens import local_user
 
 if TYPE_CHECKING:
     from recoup.app import App
@@ -75,9 +78,9 @@ def run(
     far as nothing they rest on has changed.
 
     \b
-    Exit codes: 0 succeeded, 1 failed, 3 invalid plan, 4 blocked by the mode of its workflow (`recoup mode`),
-    5 waits for an operator, 6 cancelled, 75 exhausted but worth another delivery, or trouble of the machine such as
-    a full disk (`recoup resume`), 130 interrupted (`recoup resume`).
+    Exit codes: 0 succeeded, 1 failed, 2 refused, or a wrong option, 3 invalid plan, 4 blocked by the mode of its
+    workflow (`recoup mode`), 5 waits for an operator, 6 cancelled, 75 exhausted but worth another delivery, or trouble
+    of the machine such as a full disk (`recoup resume`), 130 interrupted (`recoup resume`).
 
     \b
     Examples:
@@ -142,7 +145,7 @@ def resume(
         order = Ordered(plan, given, state.plan_source, state.heal)
         return await run_linked(app, order, state, from_step, dry_run, as_json=as_json, quiet=quiet)
 
-    ctx.exit(with_app(ctx, work))
+    ctx.exit(with_app(ctx, work, makes_home=False))
 
 
 class Ordered(msgspec.Struct, frozen=True):
@@ -184,13 +187,16 @@ async def run_new(app: App, order: Ordered, reusing: Reusing | None, *, as_json:
     from recoup.model.target import HealMode
 
     heal = None if order.heal is None else HealMode(order.heal)
-    run_id = await app.submitting.submit(order.plan, order.given, order.source, reusing, heal=heal)
-    for note in await notes_on(order.plan, app.settings.home):
-        write_line(sys.stderr, f"note: {note}")
-    if as_json:
-        for event in await app.runs.events(run_id):
-            print_json(event.line())
-    return await drive(app, await app.runs.state(run_id), as_json=as_json, quiet=quiet)
+    run_id = await app.submitting.submit(
+        order.plan, order.given, order.source, reusing, heal=heal, submitted_by=local_user()
+    )
+    with about_run(run_id):  # it exists: whatever happens now, to run the plan again would be another run
+        for words in await notes_on(order.plan, app.settings.home):
+            note(f"note: {words}")
+        if as_json:
+            for event in await app.runs.events(run_id):
+                print_json(event.line())
+        return await drive(app, await app.runs.state(run_id), as_json=as_json, quiet=quiet)
 
 
 async def _resume_in_place(
@@ -201,11 +207,11 @@ async def _resume_in_place(
 
     if from_step is not None:
         _must_go_back(app, state, from_step)
+    # An operator's wish must not be left behind by a command that then fails.
+    await app.driving.must_be_free(state.run_id)
     if dry_run:
         print_preview(await app.submitting.preview_in_place(state, from_step), as_json=as_json)
         return 0
-    # An operator's wish must not be left behind by a command that then fails.
-    await app.driving.must_be_free(state.run_id)
     if from_step is not None or (state.paused and state.status != "escalated"):
         await app.driving.must_not_be_blocked(state)
     if from_step is not None:
@@ -252,7 +258,7 @@ async def drive(app: App, before: RunState, *, as_json: bool, quiet: bool) -> in
             state = drivers[0].state
             stopped_by = None if drivers[0].interrupting else error
     for words in await app.wind_up(state):
-        write_line(sys.stderr, f"note: {words}")
+        note(f"note: {words}")
     code = exit_code(state) if stopped_by is None else stopped_by.exit_code
     if as_json:
         print_json({**run_document(state), "exitCode": code})
@@ -292,18 +298,21 @@ def read_plan_of(path: Path, policy: Policy) -> Plan:
 
 
 def _print_result(app: App, state: RunState) -> None:
+    from recoup.cli.look import advice_of, say_below
+
+    if is_terminal() and not is_in_front(sys.stdout):
+        say()  # not behind what the user is typing
+    status = "interrupted" if state.interrupted and not state.status.is_terminal else state.status.value
+    say(f"run {state.run_id} {status}: {state.reason}")
     if state.status == "succeeded":
-        advice = f"ledger: recoup ledger {state.run_id}"
+        say(f"  ledger: recoup ledger {state.run_id}")
     elif state.retryable or state.interrupted or state.status == "blocked":
-        advice = f"go on:  recoup resume {state.run_id}"
+        say(f"  go on:  recoup resume {state.run_id}")
+    elif state.status in ("waiting", "escalated"):
+        say_below("  next:   ", advice_of(state, driven=False))
     else:
-        advice = f"why:    recoup show {state.run_id}"
-    for line in (
-        f"run {state.run_id} {state.status}: {state.reason}",
-        f"  {advice}",
-        f"  files:  {app.runs.files(state.run_id).artifacts}",
-    ):
-        write_line(sys.stdout, line)
+        say(f"  why:    recoup show {state.run_id}")
+    say(f"  files:  {app.runs.files(state.run_id).artifacts}")
 
 
 @contextlib.contextmanager
@@ -314,7 +323,7 @@ def _interruptible(drivers: list[Driver]) -> Iterator[None]:
     def stop(name: str) -> None:
         if not drivers or drivers[0].interrupting:
             os._exit(130)
-        click.echo(f"\n{name}: stopping the step (again to end at once) ...", err=True)
+        note(f"{name}: stopping the step (again to end at once) ...")
         drivers[0].interrupt(f"interrupted by {name}")
 
     caught = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM", signal.SIGHUP: "SIGHUP"}

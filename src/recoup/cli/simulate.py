@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from recoup.cli.output import json_option, print_json, seconds, with_app
+from recoup.cli.output import json_option, seconds, with_app
 from recoup.errors import UsageError
 from recoup.kernel.wording import one_line
+from recoup.terminal.moments import second
+from recoup.terminal.writer import note, print_json, say
 
 if TYPE_CHECKING:
     from recoup.app import App
@@ -109,26 +111,27 @@ def _since_s(since: str | None) -> float | None:
 def _print(found: WhatIf, policy_file: Path) -> None:
     decisions = sum(tally.decisions for tally in found.workflows)
     if found.same:
-        click.echo(
+        say(
             f"nothing would have been decided otherwise: {_count(found.runs, 'run')}, {_count(decisions, 'decision')}"
         )
     else:
-        click.echo(
-            f"{_count(found.runs, 'run')}, {_count(decisions, 'decision')} made again under {policy_file}\n"
-        )
+        say(f"{_count(found.runs, 'run')}, {_count(decisions, 'decision')} made again under {policy_file}")
+        say()
         _print_table(found)
         _print_modes(found)
-        click.echo("\nmost different:")
+        say()
+        say("most different:")
         for one in found.most_different:
-            click.echo(f"  {one.run_id}  {_why(one)}")
+            say(f"  {one.run_id}  {_why(one)}")
     if found.cut:
-        click.echo(
-            f"\nonly the newest {found.runs} runs were looked at: narrow it with --workflow or --since"
-        )
+        say()
+        say(f"only the newest {found.runs} runs were looked at: narrow it with --workflow or --since")
     if found.unreadable:
-        click.echo(f"\nleft out, because an event cannot be read: {', '.join(found.unreadable[:20])}")
+        say()
+        say(f"left out, because an event cannot be read: {', '.join(found.unreadable[:20])}")
     if found.unseen_keys:
-        click.echo(f"\nnot to be seen in what was recorded: {', '.join(found.unseen_keys)}")
+        say()
+        say(f"not to be seen in what was recorded: {', '.join(found.unseen_keys)}")
 
 
 def _print_table(found: WhatIf) -> None:
@@ -142,40 +145,42 @@ def _print_table(found: WhatIf) -> None:
             cell.rjust(width) if column else cell.ljust(width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
-        click.echo("  ".join(cells).rstrip())
+        say("  ".join(cells).rstrip())
     saved = sum(tally.attempts_saved for tally in found.workflows)
     lost = sum(tally.recoveries_lost for tally in found.workflows)
     more = sum(tally.more_attempts_max for tally in found.workflows)
-    click.echo(
-        f"\nsaved: {_count(saved, 'attempt')} and {seconds(sum(tally.seconds_saved for tally in found.workflows))}; "
+    say()
+    say(
+        f"saved: {_count(saved, 'attempt')} and {seconds(sum(tally.seconds_saved for tally in found.workflows))}; "
         f"spent: {seconds(sum(tally.seconds_spent for tally in found.workflows))} of waiting"
     )
     if lost:
-        click.echo(f"LOST: {_count(lost, 'recovery', 'recoveries')} that came after the new end")
+        say(f"LOST: {_count(lost, 'recovery', 'recoveries')} that came after the new end")
     if more:
-        click.echo(f"unknown: runs that would have gone on, with at most {_count(more, 'attempt')} more")
+        say(f"unknown: runs that would have gone on, with at most {_count(more, 'attempt')} more")
 
 
 def _print_modes(found: WhatIf) -> None:
     from recoup.simulation.replaying import modes_that_differ
 
     for mode in modes_that_differ(found):
-        click.echo(f"\nmodes of {mode['workflow']}, from its recorded step results:")
+        say()
+        say(f"modes of {mode['workflow']}, from its recorded step results:")
         for key, words in (
             ("wouldHaveBegun", "would have been"),
             ("wouldNotHaveBegun", "would not have been"),
         ):
             for change in mode[key][:_LISTED_MAX]:
-                line = f"  {words} {change['mode']} at {change['at'][:19]}Z: {change['reason']}"
-                click.echo(one_line(line))
+                line = f"  {words} {change['mode']} at {second(change['at'])}: {change['reason']}"
+                say(one_line(line))
             if len(mode[key]) > _LISTED_MAX:
-                click.echo(f"  and {len(mode[key]) - _LISTED_MAX} more")
+                say(f"  and {len(mode[key]) - _LISTED_MAX} more")
         if mode["attemptsBlocked"]:
-            click.echo(
+            say(
                 f"  {_count(mode['attemptsBlocked'], 'run')} would have been blocked; from there on they are unknown"
             )
         if mode["runsNotBlocked"]:
-            click.echo(
+            say(
                 f"  blocked {_count(mode['runsNotBlocked'], 'time')} when it would not have been: what would have "
                 "followed is unknown"
             )
@@ -222,7 +227,7 @@ def _storm(seed: int, runs: int, as_json: bool) -> int:
         if one.runs < runs and not as_json:
             held = "every invariant holds" if not one.broken else f"{len(one.broken)} BROKEN"
             done = sum(ended.runs for ended in so_far)
-            click.echo(f"{done} of {runs} runs (seed {one.seed}: {one.events} events, {held})", err=True)
+            note(f"{done} of {runs} runs (seed {one.seed}: {one.events} events, {held})")
     ended, took_s = together(so_far), time.monotonic() - begun_s
     if as_json:
         import msgspec
@@ -235,15 +240,15 @@ def _storm(seed: int, runs: int, as_json: bool) -> int:
 
 def _print_storm(ended: Ended, took_s: float) -> None:
     statuses = ", ".join(f"{count} {status}" for status, count in ended.statuses.items())
-    click.echo(
+    say(
         f"{_count(ended.runs, 'run')} in {seconds(took_s)} ({seconds(ended.virtual_s)} of virtual time): {statuses}"
     )
     troubles = ", ".join(
         f"{count} {name.replace('_', ' ')}" for name, count in sorted(ended.troubles.items())
     )
-    click.echo(f"troubles: {troubles or 'none'}; {_count(ended.kills, 'process', 'processes')} killed")
-    click.echo(f"{_count(ended.events, 'event')}, digest {ended.digest[:16]} (seed {ended.seed})")
+    say(f"troubles: {troubles or 'none'}; {_count(ended.kills, 'process', 'processes')} killed")
+    say(f"{_count(ended.events, 'event')}, digest {ended.digest[:16]} (seed {ended.seed})")
     if not ended.broken:
-        click.echo("every invariant holds")
+        say("every invariant holds")
     for words in ended.broken:
-        click.echo(f"BROKEN {words}")
+        say(f"BROKEN {words}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from time import time_ns
@@ -13,7 +12,7 @@ import click
 import msgspec
 
 from recoup.cli.completing import complete_plan, complete_run
-from recoup.cli.output import json_option, print_json, settings_of, with_app, write_line
+from recoup.cli.output import json_option, settings_of, with_app
 from recoup.cli.run import (
     dry_run_option,
     from_step_option,
@@ -24,6 +23,8 @@ from recoup.cli.run import (
     read_policy_of,
 )
 from recoup.errors import UsageError
+from recoup.terminal.writer import note, print_json, say
+from recoup.tokens import local_user
 
 if TYPE_CHECKING:
     from recoup.app import App
@@ -95,6 +96,7 @@ def submit(
     queued = queued_of(parsed, queue, priority, needs, at, dedup_key)
 
     async def work(app: App) -> int:
+        from recoup.cli.check import notes_on_names
         from recoup.cli.preview import print_preview, say_preview
         from recoup.linked import Reusing
         from recoup.model.target import HealMode
@@ -115,6 +117,8 @@ def submit(
                 print_preview(reuse, as_json=as_json)
                 return 0
             say_preview(reuse, quiet=as_json)
+        for words in notes_on_names(parsed):
+            note(f"note: {words}")
         told = None if heal is None else HealMode(heal)
         _print(
             await app.submitting.submit_queued(parsed, given, source, wanted, reusing, told), queue, as_json
@@ -138,6 +142,7 @@ def queued_of(
         needs=tuple(sorted(needs_of(plan) | set(needs))),
         not_before_us=0 if at is None else _time_us(at, time_ns() // 1000),
         dedup_key=dedup_key,
+        submitted_by=local_user(),
     )
     queued.hint("x")
     return queued
@@ -158,10 +163,11 @@ def _time_us(at: str, now_us: int) -> int:
 
 def _print(submitted: Submitted, queue: str, as_json: bool) -> None:
     if as_json:
-        print_json({"runId": submitted.run_id, "queue": queue, "duplicate": submitted.duplicate})
+        told = {"runId": submitted.run_id, "queue": queue, "duplicate": submitted.duplicate}
+        print_json(told | ({"differs": submitted.differs} if submitted.differs else {}))
     else:
-        write_line(sys.stdout, submitted.run_id)
+        say(submitted.run_id)
     if submitted.duplicate:
-        write_line(sys.stderr, f"note: submitted before under this key: recoup show {submitted.run_id}")
+        note(f"note: submitted before under this key: recoup show {submitted.run_id}")
     if submitted.note:
-        write_line(sys.stderr, f"note: {submitted.note}")
+        note(f"{'WARNING' if submitted.differs else 'note'}: {submitted.note}")

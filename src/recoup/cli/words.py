@@ -16,6 +16,8 @@ class Line(msgspec.Struct, frozen=True):
 
     text: str
     tone: str = "plain"
+    hint: str = ""
+    """What to do about it, on a line of its own."""
 
 
 def line_of(event: Event) -> Line | None:
@@ -26,6 +28,20 @@ def line_of(event: Event) -> Line | None:
     return _run_line(payload)
 
 
+def words_of(event: Event) -> str:
+    """For a complete list: includes facts that the live view leaves out."""
+    payload = event.payload
+    match payload:
+        case ev.RunSubmitted():
+            count = len(payload.plan.steps)
+            return f"submitted: {payload.workflow}, {count} step{'' if count == 1 else 's'}"
+        case ev.AttemptLaunched():
+            return f"{payload.step_id}: process {payload.keeper.pid} performs it"
+        case _:
+            line = line_of(event)
+            return line.text if line else ""
+
+
 def _step_line(payload: ev.StepPayload) -> Line | None:
     name = payload.step_id
     match payload:
@@ -34,6 +50,10 @@ def _step_line(payload: ev.StepPayload) -> Line | None:
             return Line(f"{name}: attempt {payload.attempt}{again}{_PHASES.get(payload.phase, '')}")
         case ev.AttemptFinished(phase="always"):
             return Line(f"{name}: always done{_handlers(payload)}", "bad" if payload.reason else "plain")
+        case ev.AttemptFinished(settled_by="operator"):
+            by = f" by {payload.actor}" if payload.actor else ""
+            done = "settled as done" if payload.verdict == "unverified" else "approved"
+            return Line(f"{name}: {done}{by}", "good")
         case ev.AttemptFinished():
             return Line(f"{name}: {_verdict_words(payload)} in {seconds(payload.duration_ms / 1000)}", "good")
         case ev.AttemptFailed():
@@ -66,7 +86,7 @@ def _step_line(payload: ev.StepPayload) -> Line | None:
         case ev.CheckpointIncomplete():
             first = payload.missing[0] if payload.missing else None
             example = f", such as {first.path} ({first.why})" if first else ""
-            return Line(f"{name}: the checkpoint lacks {payload.missing_count} paths{example}", "heal")
+            return Line(f"{name}: the checkpoint lacks {_paths(payload.missing_count)}{example}", "heal")
         case ev.SecretFound():
             return Line(f"{name}: the secret {', '.join(payload.names)} lies in {payload.where}", "heal")
         case _:
@@ -100,7 +120,7 @@ def _run_line(payload: ev.Payload) -> Line | None:
         case ev.ControlHandled():
             return Line(f"{payload.action} {payload.outcome}: {payload.detail or payload.reason}", "heal")
         case ev.Escalated():
-            return Line(f"handed over: {payload.reason}\n{payload.hint}", "bad")
+            return Line(f"handed over: {payload.reason}", "bad", payload.hint)
         case ev.RunSucceeded():
             return Line(f"succeeded: {payload.reason}", "good")
         case ev.RunFailed() | ev.RunDeadLettered():
@@ -121,6 +141,10 @@ def progress_words(progress: Progress) -> str:
     return " ".join(part for part in (progress.note.text.strip(), count) if part)
 
 
+def _paths(count: int) -> str:
+    return "1 path" if count == 1 else f"{count} paths"
+
+
 _PHASES = {
     "rebuild": ": performed again to restore the workspace or the page",
     "rescue": ": rescue",
@@ -135,8 +159,6 @@ def _handlers(payload: ev.AttemptFinished) -> str:
 def _verdict_words(payload: ev.AttemptFinished) -> str:
     if payload.settled_by == "already_done":
         return "was done already, its checks say"
-    if payload.settled_by == "operator":
-        return "was done, an operator says"
     return str(payload.verdict)
 
 

@@ -6,16 +6,17 @@ import asyncio
 import contextlib
 import os
 import queue
-import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Callable
-from datetime import datetime
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 import click
 
-from recoup.cli.output import json_option, print_json, seconds, with_app, write_line
+from recoup.cli.output import json_option, seconds, with_app
 from recoup.kernel.wording import one_line
+from recoup.terminal.moments import clock
+from recoup.terminal.writer import note, print_json, say
 
 if TYPE_CHECKING:
     from recoup.app import App
@@ -166,11 +167,11 @@ def workers(ctx: click.Context, as_json: bool) -> None:
             print_json([worker_document(one, late_s) for one in seen])
             return
         if not seen:
-            click.echo("no workers: start one with `recoup worker`")
+            say("no workers: start one with `recoup worker`")
         for one in seen:
-            click.echo(_line(one, late_s))
+            say(_line(one, late_s))
 
-    with_app(ctx, work)
+    with_app(ctx, work, makes_home=False)
 
 
 def _line(one: SeenWorker, late_s: float) -> str:
@@ -193,12 +194,12 @@ def _tell(notice: Notice, as_json: bool) -> None:
     if as_json:
         print_json(notice)
         return
-    when = datetime.now().strftime("%H:%M:%S")
+    when = clock(time.time_ns() // 1000)
     run = f" {notice.run_id}" if notice.run_id else ""
     workflow = f" ({notice.workflow})" if notice.workflow else ""
     took = f" after {seconds(notice.seconds)}" if notice.seconds is not None else ""
     line = f"{when}  {notice.event:<8}{run}{workflow}{took}  {notice.words}"
-    write_line(sys.stderr, one_line(line))
+    note(one_line(line))
 
 
 def _drain(one: Worker, within_s: float) -> Callable[[int], None]:
@@ -224,7 +225,7 @@ async def _metrics_served(app: App, host: str, port: int | None) -> AsyncIterato
     assert app.metrics is not None
     server = await serve_metrics(app.metrics.render, host, port)
     shown = server.sockets[0].getsockname()
-    click.echo(f"metrics on http://{shown[0]}:{shown[1]}/metrics", err=True)
+    note(f"metrics on http://{shown[0]}:{shown[1]}/metrics")
     try:
         yield
     finally:

@@ -191,7 +191,8 @@ def _must_not_be_handed_over(state: RunState) -> None:
     if state.handed_over is not None and not state.restore_pending:
         raise UsageError(
             f"the workspace of run {state.run_id} was handed over to an operator on another machine",
-            hint=f"Resume it there; or give up what was changed: recoup control {state.run_id} hard_reset_step",
+            hint="Resume it there; or give up what was changed: "
+            f"recoup control {state.run_id} hard_reset_step --reason '...'",
         )
 
 

@@ -33,16 +33,16 @@ from recoup.model.events import (
 )
 from recoup.model.ids import APPROVALS_STREAM
 from recoup.model.storage import Append, Draft, StreamAppend
-from recoup.ports import Clock, Ledger, Redactor
+from recoup.ports import Clock, Ledger, RedactorOf
 
 _PAGE: Final = 100
 _TRIES_MAX: Final = 20
 
 
 class ApprovalDesk:
-    def __init__(self, ledger: Ledger, redactor: Redactor, clock: Clock) -> None:
+    def __init__(self, ledger: Ledger, redactor_of: RedactorOf, clock: Clock) -> None:
         self._ledger = ledger
-        self._redactor = redactor
+        self._redactor_of = redactor_of
         self._clock = clock
         self._folded = Approvals(known={})
 
@@ -58,7 +58,7 @@ class ApprovalDesk:
 
     async def request(self, wanted: ApprovalRequested) -> Approval:
         """Recorded, and nothing else is done. The same `ref` again is the same request."""
-        draft = self._draft(wanted)
+        draft = await self._draft(wanted.target, wanted)
         if decode_payload(draft.type, draft.payload.data) != wanted:
             raise UsageError(
                 "the request holds a secret, so that it cannot be recorded as it is and wait for approval",
@@ -76,12 +76,14 @@ class ApprovalDesk:
     async def approve(self, ref: str, token_id: str, by: str, reason: str) -> Approval:
         """From here on it is to be carried out. Raises Declined."""
         fact = ApprovalApproved(ref=ref, by=by, reason=reason, token_id=token_id)
-        await self._append(ref, lambda known: self._decided(known, fact, approves=True))
+        draft = await self._draft_about(ref, fact)
+        await self._append(ref, lambda known: self._decided(known, fact, draft, approves=True))
         return await self.find(ref)
 
     async def reject(self, ref: str, token_id: str, by: str, reason: str) -> Approval:
         fact = ApprovalRejected(ref=ref, by=by, reason=reason, token_id=token_id)
-        await self._append(ref, lambda known: self._decided(known, fact, approves=False))
+        draft = await self._draft_about(ref, fact)
+        await self._append(ref, lambda known: self._decided(known, fact, draft, approves=False))
         return await self.find(ref)
 
     async def carried_out(self, ref: str, detail: str) -> tuple[StreamAppend, ...]:
@@ -90,11 +92,11 @@ class ApprovalDesk:
         if known.known[ref].said != APPROVED:
             return ()
         fact = ApprovalCarriedOut(ref=ref, outcome=DONE, detail=detail)
-        return (StreamAppend(APPROVALS_STREAM, (self._draft(fact),), known.seq),)
+        return (StreamAppend(APPROVALS_STREAM, (await self._draft_about(ref, fact),), known.seq),)
 
     async def tell(self, ref: str, outcome: str, detail: str) -> Approval:
         """What came of it, once."""
-        draft = self._draft(ApprovalCarriedOut(ref=ref, outcome=outcome, detail=detail))
+        draft = await self._draft_about(ref, ApprovalCarriedOut(ref=ref, outcome=outcome, detail=detail))
         await self._append(ref, lambda known: draft if known.known[ref].said == APPROVED else None)
         return await self.find(ref)
 
@@ -106,12 +108,12 @@ class ApprovalDesk:
         return draft
 
     def _decided(
-        self, known: Approvals, fact: ApprovalApproved | ApprovalRejected, approves: bool
+        self, known: Approvals, fact: ApprovalApproved | ApprovalRejected, draft: Draft, approves: bool
     ) -> Draft | None:
         approval, now = known.known[fact.ref], self._clock.now()
         if why := refuse_decision(approval, fact.token_id, now, approves):
             raise Declined(Refusal(409, "state", why))
-        return None if state_of(approval, now) == APPROVED else self._draft(fact)
+        return None if state_of(approval, now) == APPROVED else draft
 
     async def _append(self, ref: str, decide: Callable[[Approvals], Draft | None]) -> None:
         for _ in range(_TRIES_MAX):
@@ -131,8 +133,13 @@ class ApprovalDesk:
                 advance_approvals(self._folded, event)
         return self._folded
 
-    def _draft(self, fact: Payload) -> Draft:
-        return Draft(fact.TYPE, self._redactor.seal(fact))
+    async def _draft_about(self, ref: str, fact: Payload) -> Draft:
+        approval = (await self._look()).known.get(ref)
+        return await self._draft(None if approval is None else approval.target, fact)
+
+    async def _draft(self, target: str | None, fact: Payload) -> Draft:
+        """Where the target is a run, without what that run hides."""
+        return Draft(fact.TYPE, (await self._redactor_of(target)).seal(fact))
 
 
 def new_ref() -> str:

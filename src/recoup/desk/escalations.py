@@ -21,9 +21,9 @@ from recoup.model.events import (
     Event,
     decode_payload,
 )
-from recoup.model.ids import escalation_stream
+from recoup.model.ids import escalation_stream, run_of_stream
 from recoup.model.storage import Append, Draft, EscalationRow, StreamAppend
-from recoup.ports import Clock, Ledger, Redactor
+from recoup.ports import Clock, Ledger, RedactorOf
 
 CHANGES_MAX: Final = 1_000
 """Of one escalation."""
@@ -31,9 +31,9 @@ _TRIES_MAX: Final = 20
 
 
 class Inbox:
-    def __init__(self, ledger: Ledger, redactor: Redactor, clock: Clock) -> None:
+    def __init__(self, ledger: Ledger, redactor_of: RedactorOf, clock: Clock) -> None:
         self._ledger = ledger
-        self._redactor = redactor
+        self._redactor_of = redactor_of
         self._clock = clock
 
     async def find(self, escalation_id: str) -> EscalationRow:
@@ -69,7 +69,7 @@ class Inbox:
             row = await self.find(fact.escalation_id)
             if (why := refuse_move(row, move)) or (why := _full(row, seq)):
                 raise Declined(Refusal(409, "state", why))
-            stored = self._redactor.seal(fact)
+            stored = (await self._redactor_of(run_of_stream(row.stream))).seal(fact)
             draft = Draft(fact.TYPE, stored, decode_payload(fact.TYPE, stored.data))
             with contextlib.suppress(Conflict):
                 part = StreamAppend(stream, (draft,), seq)

@@ -14,11 +14,13 @@ from functools import partial
 from typing import Any, Final, TypeGuard, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from recoup.desk.declining import Declined, malformed
 from recoup.errors import Conflict, LedgerBusy, NotFound
 from recoup.kernel.canonical import digest
-from recoup.kernel.escalations import raised, told_id
+from recoup.kernel.escalations import OPEN_OF_SENDER_MAX, STATES, inbox_id, raised, told_id
+from recoup.kernel.probe_events import wrong_field
 from recoup.kernel.probe_rules import is_name
 from recoup.kernel.reports import (
     IDS_KEPT,
@@ -34,6 +36,7 @@ from recoup.kernel.reports import (
     stale,
 )
 from recoup.model.events import (
+    EscalationMerged,
     Event,
     Payload,
     ProbeCommandHandled,
@@ -43,9 +46,9 @@ from recoup.model.events import (
     ProbeSenderReleased,
     decode_payload,
 )
-from recoup.model.ids import commands_stream, probe_stream, reported_stream, senders_stream
+from recoup.model.ids import commands_stream, escalation_stream, probe_stream, reported_stream, senders_stream
 from recoup.model.probe_wire import COMMANDS_AT_ONCE_MAX, WAIT_S_MAX, Envelope, EventBatch, Name
-from recoup.model.storage import Append, Draft, Escalation, StreamAppend
+from recoup.model.storage import Append, Draft, Escalation, EscalationRow, StreamAppend
 from recoup.ports import Clock, Ledger, Redactor
 
 PROBES_MAX: Final = 1_000
@@ -54,7 +57,12 @@ TRIES_MAX: Final = 20
 """Each means that another gateway, or another request, has written in between."""
 LOOK_S: Final = 0.5
 """How soon a command that was ordered through another gateway is seen by a probe that waits here."""
+MERGES_MAX: Final = 100
+"""Recorded in one entry of the inbox; a flood beyond that is in the probe's own events alone."""
+READ_BYTES_MAX: Final = 16_000
+"""Of a body that is read at once; longer ones in a thread, so that nobody waits for that."""
 _PAGE: Final = 500
+_REPORTED: Final = reported_stream("")
 Decoded = TypeVar("Decoded")
 Value = TypeVar("Value")
 
@@ -97,8 +105,7 @@ class ProbeDesk:
     async def take(self, body: bytes, token_id: str | None = None) -> int:
         """The whole batch or nothing of it; how far the probe has told. Durable when it returns. `token_id` is that of
         whoever speaks; None: of somebody who needs no token. Raises Declined."""
-        batch = decoded(body, EventBatch)
-        told = [_told(raw) for raw in batch.events]
+        batch, told = await asyncio.to_thread(_read, body) if len(body) > READ_BYTES_MAX else _read(body)
         return await self._again(batch.probe_id, lambda card: self._take(card, batch, told, token_id))
 
     async def waiting(
@@ -283,11 +290,15 @@ class ProbeDesk:
     ) -> None:
         """Behind exactly what was looked at. The stream of senders is part of it even where it gets nothing: whoever
         has lost the probe meanwhile must not be heard."""
-        drafts = [self._draft(_reported(one, batch.lease_epoch)) for one in new]
+        facts = [_reported(one, batch.lease_epoch) for one in new]
+        facts, merged = await self._merged(batch.probe_id, facts, token_id)
+        drafts = [self._draft(fact) for fact in facts]
         handled = [self._draft(fact) for one in new if (fact := self._handled(one)) is not None]
         parts = [self._sender(batch.probe_id, card, batch.lease_epoch, token_id)]
         parts += [StreamAppend(reported_stream(batch.probe_id), tuple(drafts), after)] if drafts else []
         parts += [StreamAppend(commands_stream(batch.probe_id), tuple(handled))] if handled else []
+        if merged is not None:
+            parts.append(StreamAppend(escalation_stream(merged.escalation_id), (self._draft(merged),)))
         found = await self._raised(batch.probe_id, drafts)
         await self._ledger.append(Append(at=self._clock.now(), streams=tuple(parts), escalations=found))
 
@@ -296,18 +307,53 @@ class ProbeDesk:
         changed = (self._draft(fact),) if _is_news(card, epoch, token_id) else ()
         return StreamAppend(senders_stream(probe_id), changed, card.epochs)
 
+    async def _merged(
+        self, probe_id: str, facts: list[ProbeReported], token_id: str | None
+    ) -> tuple[list[ProbeReported], EscalationMerged | None]:
+        """A sender that floods the inbox gets no more entries: further escalations are counted in its last one."""
+        told = [one for one in facts if told_id(one) is not None]
+        open_ids = await self._open_entries(probe_id, token_id) if told else []
+        room = max(0, OPEN_OF_SENDER_MAX - len(open_ids))
+        if len(told) <= room:
+            return facts, None
+        into = inbox_id(probe_id, told_id(told[room - 1]) or "") if room else open_ids[-1]
+        over = {id(one) for one in told[room:]}
+        kept = [replace(one, merged_into=into) if id(one) in over else one for one in facts]
+        if await self._ledger.head(escalation_stream(into)) >= MERGES_MAX:
+            return kept, None
+        last = told[-1].event.get("reason") or ""
+        return kept, EscalationMerged(escalation_id=into, by=probe_id, reason=last, count=len(over))
+
+    async def _open_entries(self, probe_id: str, token_id: str | None) -> list[str]:
+        """Of all probes for which this token speaks."""
+        found: list[EscalationRow] = []
+        for state in STATES[:-1]:
+            after = 0
+            while rows := await self._ledger.inbox(state=state, of_runs=False, after=after, limit=_PAGE):
+                found, after = found + rows, rows[-1].number
+        theirs = {row.stream for row in found if row.stream.startswith(_REPORTED)}
+        mine = {stream for stream in theirs if await self._is_of(stream, probe_id, token_id)}
+        return [row.id for row in sorted(found, key=lambda row: row.number) if row.stream in mine]
+
+    async def _is_of(self, stream: str, probe_id: str, token_id: str | None) -> bool:
+        name = stream.removeprefix(_REPORTED)
+        if name == probe_id or token_id is None:
+            return name == probe_id
+        card = self._card(name)
+        async for event in self._since(senders_stream(name), card.epochs):
+            _advance(card, event)
+        return card.holder == token_id
+
     async def _raised(self, probe_id: str, drafts: Sequence[Draft]) -> tuple[Escalation, ...]:
         """For the inbox; not what a probe whose own ledger this is, too, has put there itself."""
         found = []
         for draft in drafts:
             fact = draft.fact()
-            name = told_id(fact) if isinstance(fact, ProbeReported) else None
-            if name is None:
+            made = raised(reported_stream(probe_id), fact, draft.payload)
+            if made is None or not isinstance(fact, ProbeReported):
                 continue
-            own = await self._ledger.escalation(name)
+            own = await self._ledger.escalation(told_id(fact) or "")
             if own is None or own.stream != probe_stream(probe_id):
-                made = raised(reported_stream(probe_id), fact, draft.payload)
-                assert made is not None, "what has a name is an escalation"
                 found.append(made)
         return tuple(found)
 
@@ -352,9 +398,17 @@ def must_be_name(probe_id: str) -> None:
         raise malformed("`probe_id` is missing, or no name") from None
 
 
+def _read(body: bytes) -> tuple[EventBatch, list[Told]]:
+    batch = decoded(body, EventBatch)
+    return batch, [_told(raw) for raw in batch.events]
+
+
 def _told(raw: msgspec.Raw) -> Told:
     event = decoded(raw, dict[str, Any])
-    return Told(decoded(raw, Envelope), _digest(event), event)
+    told = Told(decoded(raw, Envelope), _digest(event), event)
+    if (wrong := wrong_field(event)) is not None:
+        raise Declined(Refusal(422, "invalid", f"event {told.envelope.event_id}, {wrong}"))
+    return told
 
 
 def _digest(document: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, Tag
 
-from recoup.documents.limits_shape import Duration
+from recoup.documents.duration_shape import Duration
 from recoup.documents.other_work_shape import AgentWork, BrowserWork, PythonWork
 from recoup.documents.shape import TAG, branch
 from recoup.documents.work_shape import RunWork, Work

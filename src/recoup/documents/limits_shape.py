@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
-from recoup.documents.durations import DURATION_MAX_S, PATTERN, duration_s
+from recoup.documents.duration_shape import Duration
+from recoup.documents.retry_shape import ATTEMPTS_MAX, RetryShape
 from recoup.documents.shape import Shape
 from recoup.documents.sizes import PATTERN as SIZE_PATTERN
 from recoup.documents.sizes import SIZE_MAX_BYTES, SIZE_MIN_BYTES, size_bytes
 from recoup.model.plan import Limits
 from recoup.model.policy import IdleBy
 
-ATTEMPTS_MAX = 100
 PROCESSES_MAX = 1_000_000
-
-Duration = Annotated[
-    float,
-    BeforeValidator(duration_s),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "string", "pattern": PATTERN},
-                {"type": "number", "exclusiveMinimum": 0, "maximum": DURATION_MAX_S},
-            ]
-        }
-    ),
-]
 
 Size = Annotated[
     int,
@@ -54,8 +41,13 @@ class LimitsShape(Shape):
         None,
         ge=1,
         le=ATTEMPTS_MAX,
-        description="Tries of a step in one delivery, the first included.",
+        description="Attempts of a step in one delivery, the first included, for every failure that may pass.",
         examples=[3],
+    )
+    retry: RetryShape | None = Field(
+        None,
+        description="How often a failed step is tried, how far apart, and after which failures.",
+        examples=[{"attempts": 5, "delay": "30s", "backoff": 2}],
     )
     no_progress_limit: int | None = Field(
         None,
@@ -87,6 +79,12 @@ class LimitsShape(Shape):
         examples=["2GB", "512MiB"],
     )
 
+    @model_validator(mode="after")
+    def _one_number_of_attempts(self) -> Self:
+        if self.max_attempts is not None and self.retry is not None and self.retry.attempts is not None:
+            raise ValueError("say the number of attempts once: `max_attempts` or `attempts` under `retry`")
+        return self
+
     def limits(self) -> Limits:
         return Limits(
             timeout_s=self.timeout,
@@ -97,4 +95,5 @@ class LimitsShape(Shape):
             polls=self.polls,
             max_processes=self.max_processes,
             max_memory_bytes=self.max_memory,
+            retry=None if self.retry is None else self.retry.value(),
         )

@@ -8,10 +8,11 @@ from typing import Any
 
 from recoup.documents.forms import WORD_BYTES_MAX
 from recoup.documents.plan_pages import verb_of
-from recoup.documents.plan_written import Part, Written
+from recoup.documents.plan_written import Part, Written, way_in_part
 from recoup.documents.shape import as_written
 from recoup.documents.tree import Place, clipped
 from recoup.documents.wording import Finding, suggestion
+from recoup.kernel.expectations import NO_SECRETS, Spot
 from recoup.kernel.references import OPENING, Reference, TemplateError, references
 from recoup.kernel.template import check_condition, shell_script
 from recoup.model.target import SHORT
@@ -24,6 +25,7 @@ FILLED_IN = (
     ("approve",),
     ("env",),
     ("when",),
+    ("expect",),
 )
 """The ways into a step or a handler to where `${{ … }}` is filled in; in `browser` it depends on the verb."""
 
@@ -34,10 +36,11 @@ LITERAL_IN_BROWSERS = ("into", "attribute")
 TYPED = ("browser", "fill", "value")
 """The one place in a browser step where a secret may stand: nobody reads it there but the page."""
 
-LITERAL = (("title",), ("expect",), ("outputs",), ("agent", "cli"))
+LITERAL = (("title",), ("outputs",), ("agent", "cli"))
 """Those where it would stay as it stands, and mislead."""
 
 READ_BY_OTHERS = {
+    ("run",): "pass it through `env`, or write the command as one text",
     ("agent", "prompt"): "pass it through `env`",
     ("agent", "args"): "pass it through `env`",
     ("approve",): "leave it out",
@@ -47,16 +50,30 @@ an agent sends its prompt away, and a question is asked in the open."""
 
 _NOT_FILLED_IN = (
     "`${{ … }}` is not filled in here: write the text itself, or use it in `run`, `with`, `prompt`, `args`, "
-    "`message`, `browser`, `env` or `when`"
+    "`message`, `browser`, `env`, `expect` or `when`"
 )
+
+NO_SECRETS_IN_CHECKS = {
+    "regex": Spot.REGEX,
+    "matches": Spot.REGEX,
+    "url": Spot.ADDRESS,
+    "response": Spot.ADDRESS,
+    "paths": Spot.PATHS,
+    "run": Spot.WORD,
+}
+"""The keys of a check under which no secret may stand; under `run` only in a list of words."""
 
 
 def bad_references(plan: Written) -> Iterator[Finding]:
     for part in plan.parts:
         for way in (*FILLED_IN, *_ways_in_browser(part, FILLED_IN_BROWSERS)):
             for place, text in _texts(*part.at(way)):
-                in_script = place == (*part.place, "run")
+                in_script = _is_script(way_in_part(place))
                 yield from (Finding(place, words) for words in _wrong_in(text, in_script, part, plan))
+
+
+def _is_script(way: Place) -> bool:
+    return way == ("run",) or (len(way) == 3 and way[0] == "expect" and way[2] == "run")
 
 
 def _ways_in_browser(part: Part, keys: tuple[str, ...]) -> list[tuple[str, ...]]:
@@ -130,9 +147,22 @@ def secrets_in_the_open(plan: Written) -> Iterator[Finding]:
     for part in plan.parts if plan.secrets else ():
         for way, instead in (*READ_BY_OTHERS.items(), *_shown_in_browser(part)):
             for place, text in _texts(*part.at(way)):
+                if place == (*part.place, "run"):  # a script gets it through its environment
+                    continue
                 for name in sorted(_names(text) & plan.secrets):
                     words = f"`{clipped(name)}` is a secret and must not stand here"
                     yield Finding(place, f"{words}, where others can read it: {instead}")
+        yield from _secrets_in_checks(part, plan)
+
+
+def _secrets_in_checks(part: Part, plan: Written) -> Iterator[Finding]:
+    for place, text in _texts(*part.at(("expect",))):
+        spots = [NO_SECRETS_IN_CHECKS[key] for key in place if key in NO_SECRETS_IN_CHECKS]
+        if not spots or _is_script(way_in_part(place)):
+            continue
+        for name in sorted(_names(text) & plan.secrets):
+            words = f"`{clipped(name)}` is a secret and must not stand here"
+            yield Finding(place, f"{words}: {NO_SECRETS[spots[-1]]}")
 
 
 def _shown_in_browser(part: Part) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -172,8 +202,16 @@ def misplaced_references(plan: Written) -> Iterator[Finding]:
         for where, _ in _texts(place, value):
             yield Finding(where, _NOT_FILLED_IN)
     for part in plan.parts:
-        for where in _keys(*part.at(("with",))):
-            yield Finding(where, _NOT_FILLED_IN)
+        for way in (("with",), ("expect",)):
+            yield from (Finding(where, _NOT_FILLED_IN) for where in _keys(*part.at(way)))
+        for place, _ in _texts(*part.at(("expect",))):
+            if _is_literal(way_in_part(place)):
+                yield Finding(place, _NOT_FILLED_IN)
+
+
+def _is_literal(way: Place) -> bool:
+    """Of what was recorded nothing is looked up."""
+    return "recorded" in way[2:] and "equals" not in way[2:3]
 
 
 def _keys(place: Place, value: Any) -> Iterator[Place]:

@@ -30,12 +30,14 @@ from recoup.documents.other_step_shape import (
 )
 from recoup.documents.other_work_shape import AgentShape
 from recoup.documents.output_shape import DeclaredOutputShape, JsonOutputShape, RegexOutputShape
+from recoup.documents.retry_shape import RetryShape
 from recoup.documents.shape import TAG, Shape
 from recoup.documents.step_shape import RunStepShape
 from recoup.documents.workspace_shape import FolderShape, GitShape
 
 SHAPES: dict[str, type[Shape]] = {
     "defaults": LimitsShape,
+    "retry": RetryShape,
     "agent": AgentShape,
     TAG + "step-run": RunStepShape,
     TAG + "step-python": PythonStepShape,

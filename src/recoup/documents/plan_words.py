@@ -21,6 +21,7 @@ from recoup.documents.other_step_shape import (
     BrowserStepShape,
     PythonStepShape,
 )
+from recoup.documents.output_shape import DeclaredOutputShape, JsonOutputShape, RegexOutputShape
 from recoup.documents.page_keys import VERBS
 from recoup.documents.plan_shape import PlanShape
 from recoup.documents.plan_shapes import SHAPES
@@ -51,6 +52,8 @@ def own_words(detail: Detail, shape: type[Shape]) -> str | None:
             return _nothing_to_do(given, "step", STEP_KINDS)
         case "missing" if shape in _HANDLERS and key == "run":
             return _nothing_to_do(given, "handler", HANDLER_KINDS)
+        case "extra_forbidden" if shape is DeclaredOutputShape and _is_key(key):
+            return _not_in_output(key)
         case "extra_forbidden" if shape in _STEPS:
             return _not_in_step(key, shape)
         case "extra_forbidden" if shape in _HANDLERS:
@@ -105,6 +108,43 @@ def _second_kind(what: str, shape: type[Shape]) -> str:
     return f"this {what} has `{_KIND_OF[shape]}` already: keep one of the two, or make two {what}s of them"
 
 
+_OUTPUT_KEYS = sorted({*JsonOutputShape.keys(), *RegexOutputShape.keys(), *DeclaredOutputShape.keys()})
+
+
+def _is_key(key: str) -> bool:
+    return key.isidentifier()
+
+
+def _not_in_output(key: str) -> str:
+    if key in _OUTPUT_KEYS:
+        return "does not say what to take: add `path` beside `json: FILE`, or a `regex`"
+    meant = suggestion(key, _OUTPUT_KEYS)
+    return f"unknown key: {meant or 'the keys here are ' + listed(_OUTPUT_KEYS)}"
+
+
+_ELSEWHERE = {
+    "name": "here it is called `id` (for references) or `title` (for people)",
+    "if": "here it is called `when`",
+    "retries": "here it is called `max_attempts`, the first attempt included; or see `retry`",
+    "timeout-minutes": "here it is called `timeout`, such as `timeout: 15m`",
+    "timeout_seconds": "here it is called `timeout`, such as `timeout: 90s`",
+    "needs": "steps run in the order in which they are written: remove it",
+    "depends_on": "steps run in the order in which they are written: remove it",
+    "working-directory": "steps run in the workspace, or the plan's folder: begin the script with `cd`",
+    "working_directory": "steps run in the workspace, or the plan's folder: begin the script with `cd`",
+    "cwd": "steps run in the workspace, or the plan's folder: begin the script with `cd`",
+    "continue-on-error": "a step that fails ends the run: add `rescue`, or end the command with `|| true`",
+    "ignore_errors": "a step that fails ends the run: add `rescue`, or end the command with `|| true`",
+    "register": "here it is called `outputs`",
+    "environment": "here it is called `env`",
+    "command": "here it is called `run`",
+    "cmd": "here it is called `run`",
+    "script": "here it is called `run`",
+    "shell": "here it is called `run`",
+}
+"""What other tools call the keys of a step."""
+
+
 def _misread(key: str, known: Iterable[str]) -> str | None:
     """The words for what may belong to another kind; None: it does not."""
     if key == "with":
@@ -113,6 +153,8 @@ def _misread(key: str, known: Iterable[str]) -> str | None:
         return "is for `browser` only, where a target may have changed: remove it"
     if key in VERBS:
         return f"stands under `browser`: write `browser: {{{key}: …}}`"
+    if key in _ELSEWHERE:
+        return f"unknown key: {_ELSEWHERE[key]}"
     meant = suggestion(key, known)
     return f"unknown key: {meant}" if meant else None
 

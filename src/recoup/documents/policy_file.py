@@ -11,6 +11,7 @@ import msgspec
 from pydantic import AfterValidator, Field, ValidationError, create_model
 
 from recoup.documents.limits_shape import PROCESSES_MAX
+from recoup.documents.retry_shape import RETRIED, RetriedName
 from recoup.documents.shape import Shape, Text, Version
 from recoup.documents.sizes import SIZE_MAX_BYTES
 from recoup.documents.text_file import decoded, read_text
@@ -39,6 +40,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "no_progress_window": (1, 100),
     "unknown_retries_max": (0, 100),
     "backoff_ms": (0, 60 * _MINUTE_MS),
+    "backoff_factor": (1, 10),
     "backoff_cap_ms": (0, 24 * 60 * _MINUTE_MS),
     "cooldown_default_seconds": (0, _DAY_S),
     "cooldown_max_seconds": (0, 7 * _DAY_S),
@@ -109,7 +111,16 @@ DESCRIPTIONS: dict[str, str] = {
     "step_no_progress_limit": "So many equal failures of a step, the first included, count as stuck.",
     "no_progress_window": "How many earlier attempts a failure is compared with.",
     "unknown_retries_max": "How often a failure that nobody recognises is tried again.",
-    "backoff_ms": "The wait before the second attempt; doubled before each further one.",
+    "no_progress_gives_up": (
+        "Give up on a stuck step that cannot be reset. false: retry it until its attempts are used up, as a plan's "
+        "`max_attempts` or `retry` says."
+    ),
+    "retry_on": (
+        "Kinds and classes of failure that are retried. Empty: every class but the deterministic ones, which are "
+        "retried only where they are named here."
+    ),
+    "backoff_ms": "The wait before the second attempt.",
+    "backoff_factor": "What the wait is multiplied by before each further attempt.",
     "backoff_cap_ms": "The longest such wait.",
     "cooldown_default_seconds": "The wait after a rate limit that does not say how long.",
     "cooldown_max_seconds": "The longest wait that a rate limit may ask for.",
@@ -284,6 +295,8 @@ _RedeliverClasses = list[Annotated[ClassName, AfterValidator(_not_deterministic)
 _OTHER_TYPES: dict[str, Any] = {
     "idle_by": Literal["output", "activity"],
     "polls": bool,
+    "no_progress_gives_up": bool,
+    "retry_on": Annotated[list[RetriedName], Field(max_length=len(RETRIED))],
     "global_pause": bool,
     "mode": Literal["hybrid"],
     "heal": Literal["off", "report", "apply"],
@@ -297,6 +310,7 @@ _OTHER_TYPES: dict[str, Any] = {
 _EXAMPLES: dict[str, Any] = {
     "approval_required": ["hard_reset_step", "mode"],
     "exit_codes": {"75": "transient_runtime"},
+    "retry_on": ["transient_runtime", "postcondition_failed"],
     "text_rules": [{"words": "connection reset by peer", "class": "transient_runtime"}],
 }
 

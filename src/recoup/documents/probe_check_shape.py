@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from recoup.documents.duration_shape import Duration
 from recoup.documents.forms import Regex
-from recoup.documents.limits_shape import Duration
 from recoup.documents.probe_forms import HostAndPort, HttpUrl, Words, host_and_port
 from recoup.documents.shape import Shape, Text
 from recoup.model.probe import (

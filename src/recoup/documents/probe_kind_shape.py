@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from recoup.documents.duration_shape import Duration
 from recoup.documents.forms import VariableName, WorkflowName
-from recoup.documents.limits_shape import Duration
 from recoup.documents.probe_forms import HostAndPort, HttpUrl, Port, WebsocketUrl, Words, host_and_port
 from recoup.documents.shape import AnyText, Shape, Text
 from recoup.model.probe import (

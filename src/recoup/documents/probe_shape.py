@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from recoup.documents.duration_shape import Duration
 from recoup.documents.forms import FieldName, VariableName, WorkflowName
-from recoup.documents.limits_shape import Duration
 from recoup.documents.probe_check_shape import CheckShape, HeartbeatShape, OutputShape
 from recoup.documents.probe_forms import GatewayUrl, Words
 from recoup.documents.probe_kind_shape import (

@@ -171,12 +171,12 @@ class TargetShape(Shape):
     )
     near: Words | None = Field(
         None,
-        description="Whole words in the same row, card or list item; elsewhere, close to it.",
+        description="Whole, visible words in the same row, card or list item; elsewhere, close to it.",
         examples=["INV-1001"],
     )
     inside: Words | None = Field(
         None,
-        description="Only within the smallest list item, row, card or section with these words.",
+        description="Only within the smallest list item, row, card or section with these words, in no other row.",
         examples=["INV-1001"],
     )
     nth: Annotated[int, Field(ge=-NTH_MAX, le=NTH_MAX), AfterValidator(_counted)] | None = Field(

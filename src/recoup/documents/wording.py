@@ -122,6 +122,8 @@ def _usual_words(detail: Detail, shape: type[Shape]) -> str:
             return str(ctx["error"])
         case "missing":
             return _missing(key, shape)
+        case "extra_forbidden" if given is None and not _KEY.fullmatch(key):
+            return "unknown key: quote the text before it: a comma inside { } begins a new key"
         case "extra_forbidden":
             return _unknown_key(key, shape)
         case _ if detail["loc"] == ("version",):
@@ -142,6 +144,10 @@ def _usual_words(detail: Detail, shape: type[Shape]) -> str:
             return f"has more than {ctx['max_length']:,} entries: split it up"
         case kind:
             return _wrong_type(kind, given)
+
+
+_KEY = re.compile(r"\$?[A-Za-z_][\w-]{0,100}")
+"""What a person may have meant as a key."""
 
 
 def _missing(key: str, shape: type[Shape]) -> str:

@@ -29,6 +29,8 @@ def parse_tree(text: str) -> Tree:
         raise syntax_problem(error, text) from None
 
 
+DUPLICATES_MAX = 1_000
+"""Far more than anybody is told of."""
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SURROGATE_PAIR = re.compile(
     r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})"
@@ -141,6 +143,8 @@ class _Builder:
 
     def _skip_duplicate(self, here: Place, line: int) -> None:
         """The first one stays; the second is read for its own problems only, under no name that counts."""
+        if len(self._problems) >= DUPLICATES_MAX:
+            raise Unreadable(f"more than {DUPLICATES_MAX:,} keys stand twice: keep one of each", line, here)
         message = f"this key stands here twice, first on line {self._lines[here]}: keep one of the two"
         self._problems.append(Problem(place_text(here), message, line))
         lines, self._lines = self._lines, {}

@@ -12,7 +12,10 @@ import msgspec
 
 from recoup.engine.originals import INPUTS, Originals, outputs_of
 from recoup.engine.world import Job, World
+from recoup.kernel.addresses import address_problem, path_problem
 from recoup.kernel.canonical import digest, digest_of_texts
+from recoup.kernel.expectations import Expected, expectation_texts, fill_in
+from recoup.kernel.references import OPENING
 from recoup.kernel.template import (
     TemplateError,
     references,
@@ -27,6 +30,7 @@ from recoup.model.plan import (
     ApproveAction,
     BrowserAction,
     BrowserVerb,
+    Check,
     Handler,
     Plan,
     PythonAction,
@@ -50,6 +54,14 @@ class Arguments(msgspec.Struct, frozen=True):
     plain_digest: str | None = None
     """Of arguments with private values: the digest that a record has if nothing in them was private then. Never
     stored: the values could be guessed from it."""
+    expected: Expected = Expected()
+    """What the step expects, with the same values."""
+
+    def of(self, step: Step) -> Step:
+        """The step with its checks as they are asked."""
+        if self.expected.checks is step.expect:
+            return step
+        return msgspec.structs.replace(step, expect=self.expected.checks)
 
 
 class Fresh(msgspec.Struct, frozen=True):
@@ -193,16 +205,19 @@ def arguments_of(
 ) -> Arguments:
     """Raises TemplateError when a reference has no value."""
     scope = Scope(job, state, fresh)
-    action, env = _substituted(step, scope, secret)
+    action, env, expected = filled = _substituted(step, scope, secret)
+    digests: tuple[str, str | None]
     if any(map(scope.is_private, names_in(step))):
-        return Arguments(action, env, _private_digest(step, scope), _plain_digest(step, scope, secret))
-    if secret:
-        return Arguments(action, env, _plain_digest(step, scope, secret))
-    return Arguments(action, env, _digest(action, env))
+        digests = _private_digest(step, scope), _plain_digest(step, scope, secret)
+    elif secret:
+        digests = _plain_digest(step, scope, secret), None
+    else:
+        digests = _digest(step, filled), None
+    return Arguments(action, env, digests[0], digests[1], expected)
 
 
 def _plain_digest(step: Step | Handler, scope: Scope, secret: frozenset[str]) -> str:
-    return _digest(*_substituted(step, scope.seen_as(View.PLAIN_DIGEST), secret))
+    return _digest(step, _substituted(step, scope.seen_as(View.PLAIN_DIGEST), secret))
 
 
 def _private_digest(step: Step | Handler, scope: Scope) -> str:
@@ -210,14 +225,18 @@ def _private_digest(step: Step | Handler, scope: Scope) -> str:
     bash calculates."""
     hashed = scope.seen_as(View.DIGEST)
     values = {name: hashed[name] for name in names_in(step)}
-    return digest({"action": msgspec.to_builtins(step.action), "env": step.env, "values": values})
+    expect = {"expect": msgspec.to_builtins(step.expect)} if _expects_values(step) else {}
+    return digest({"action": msgspec.to_builtins(step.action), "env": step.env, "values": values, **expect})
 
 
 def fixed_arguments(step: Step) -> Arguments | None:
     """Those of a step without any reference, the same in every attempt; None when it has one."""
     if any("${{" in text for text in _texts(step)):
         return None
-    return Arguments(step.action, step.env, _digest(step.action, step.env))
+    expected = Expected(step.expect)
+    return Arguments(
+        step.action, step.env, _digest(step, (step.action, step.env, expected)), expected=expected
+    )
 
 
 def digests_now(
@@ -241,14 +260,41 @@ def digests_now(
         digests.add(_private_digest(step, Scope(job, state, fresh, private_too=private_then)))
     with suppress(TemplateError):
         redacted = msgspec.json.decode(redactor.seal(step).data, type=Step)
-        digests.add(_digest(*_substituted(redacted, Scope(job, state, fresh, View.RECORDED), secret)))
+        recorded = _substituted(redacted, Scope(job, state, fresh, View.RECORDED), secret)
+        digests.add(_digest(redacted, recorded))
     return frozenset(digests)
 
 
-def _digest(action: Action, env: dict[str, str]) -> str:
+def _digest(step: Step | Handler, filled: Filled) -> str:
+    """Checks are part of the arguments only where values are filled in: without any the plan says the same."""
+    action, env, expected = filled
+    if _expects_values(step):
+        expect = {"checks": msgspec.to_builtins(expected.checks), "env": expected.env}
+        return digest({"action": msgspec.to_builtins(action), "env": env, "expect": expect})
     if isinstance(action, RunAction):
         return digest_of_texts({"action": action, "env": env})
     return digest({"action": msgspec.to_builtins(action), "env": env})
+
+
+def _expects_values(step: Step | Handler) -> bool:
+    return any(OPENING in text for text in expectation_texts(step.expect))
+
+
+def expected_now(step: Step, job: Job, state: RunState) -> tuple[Check, ...]:
+    """The checks of a step with the values that they have now. Raises TemplateError when one is gone."""
+    if not _expects_values(step):
+        return step.expect
+    return fill_in(step.expect, Scope(job, state), secret_names(job.plan)).checks
+
+
+def refuse_unmaskable(arguments: Arguments, redactor: Redactor) -> None:
+    """What a check says is recorded: a secret in it must be one that redaction finds. Raises TemplateError."""
+    for name, value in arguments.expected.secrets.items():
+        if value and not redactor.found_in(value.encode()):
+            raise TemplateError(
+                f"{name} is a secret and too short to be masked in what a check says: compare it in a script, "
+                "`run: …` under `expect`"
+            )
 
 
 def outputs_wanted(plan: Plan, step: Step) -> frozenset[str]:
@@ -256,7 +302,7 @@ def outputs_wanted(plan: Plan, step: Step) -> frozenset[str]:
     referred = {
         reference.field
         for other in plan.steps
-        for text in (*_texts(other), other.when or "", *_texts_of_handlers(other))
+        for text in texts_of(other)
         for reference in references(text)
         if reference.step_id == step.id
     }
@@ -265,12 +311,7 @@ def outputs_wanted(plan: Plan, step: Step) -> frozenset[str]:
 
 def outputs_named(plan: Plan) -> frozenset[tuple[str, str]]:
     """Step and name of every output that some step refers to."""
-    texts = (
-        text
-        for step in plan.steps
-        for text in (*_texts(step), step.when or "", *_texts_of_handlers(step))
-        if "${{" in text
-    )
+    texts = (text for step in plan.steps for text in texts_of(step) if "${{" in text)
     return frozenset(
         (reference.step_id, reference.field)
         for text in texts
@@ -279,9 +320,27 @@ def outputs_named(plan: Plan) -> frozenset[tuple[str, str]]:
     )
 
 
+def texts_of(step: Step) -> tuple[str, ...]:
+    """Every text of a step, its condition and its handlers in which a reference may stand."""
+    return (*_texts(step), step.when or "", *_texts_of_handlers(step))
+
+
 def names_in(step: Step | Handler) -> tuple[str, ...]:
     """The references in its arguments, each once."""
     return tuple(dict.fromkeys(reference.name for text in _texts(step) for reference in references(text)))
+
+
+def steps_behind(plan: Plan, step: Step) -> frozenset[str]:
+    """The steps whose outputs it uses, directly or through those of others."""
+    by_id = {one.id: one for one in plan.steps}
+    found: set[str] = set()
+    left = [step]
+    while left:
+        used = [reference.step_id for text in _texts(left.pop()) for reference in references(text)]
+        new = {step_id for step_id in used if step_id is not None and step_id in by_id} - found
+        left += [by_id[step_id] for step_id in new]
+        found |= new
+    return frozenset(found)
 
 
 def _texts_of_handlers(step: Step) -> Iterator[str]:
@@ -305,7 +364,7 @@ def environment_of(
 
 def _texts(step: Step | Handler) -> tuple[str, ...]:
     """Wherever a reference may stand."""
-    return (*_words(step.action), *step.env.values())
+    return (*_words(step.action), *step.env.values(), *expectation_texts(step.expect))
 
 
 def _words(action: Action) -> tuple[str, ...]:
@@ -342,13 +401,24 @@ def secret_names(plan: Plan) -> frozenset[str]:
     return frozenset(inputs | outputs)
 
 
-def _substituted(step: Step | Handler, scope: Scope, secret: frozenset[str]) -> tuple[Action, dict[str, str]]:
+Filled = tuple[Action, dict[str, str], Expected]
+
+
+def _substituted(step: Step | Handler, scope: Scope, secret: frozenset[str]) -> Filled:
+    expected = fill_in(step.expect, scope, secret) if _expects_values(step) else Expected(step.expect)
+    return *_substituted_work(step, scope, secret), expected
+
+
+def _substituted_work(
+    step: Step | Handler, scope: Scope, secret: frozenset[str]
+) -> tuple[Action, dict[str, str]]:
     env = {name: substitute(value, scope) for name, value in step.env.items()}
     match step.action:
         case RunAction(command=str() as script):
             filled = shell_script(script, scope, secret)
             return RunAction(filled.text), {**env, **filled.env}
         case RunAction(command=argv):
+            _refuse_secrets(tuple(argv), secret)
             return RunAction(tuple(substitute(word, scope) for word in argv)), env
         case PythonAction(target, arguments):
             return PythonAction(target, substitute_value(arguments, scope)), env
@@ -371,10 +441,25 @@ def _substituted_browser(action: BrowserAction, scope: Scope, secret: frozenset[
     shown = texts["target"] if action.verb is BrowserVerb.FILL else texts
     _refuse_secrets(tuple(texts_in(shown)), secret)
     filled = substitute_value(texts, scope)
+    _refuse_places(action, filled)
     target = msgspec.structs.replace(action.target, **filled["target"]) if action.target else None
     return msgspec.structs.replace(
         action, target=target, value=filled["value"], values=tuple(filled["values"])
     )
+
+
+def _refuse_places(action: BrowserAction, filled: Mapping[str, Any]) -> None:
+    """Inputs and outputs are data: which schemes a page may have, and which folders files may come from, is for the
+    plan to say."""
+    if action.verb is BrowserVerb.GOTO:
+        problem = address_problem(action.value or "", str(filled["value"]))
+    elif action.verb is BrowserVerb.UPLOAD:
+        pairs = zip(action.values, filled["values"], strict=True)
+        problem = next(filter(None, (path_problem(written, str(value)) for written, value in pairs)), "")
+    else:
+        return
+    if problem:
+        raise TemplateError(f"{action.verb.value}: {problem}")
 
 
 def _refuse_secrets(texts: tuple[str, ...], secret: frozenset[str]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from recoup.engine.arguments import Arguments, environment_of, outputs_wanted
+from recoup.engine.arguments import Arguments, environment_of, expected_now, outputs_wanted
 from recoup.engine.browsing import Browsing, secrets_typed
 from recoup.engine.checkpoints import last_checkpoint
 from recoup.engine.excerpts import end_of
@@ -19,6 +19,7 @@ from recoup.engine.lease import LeaseLifeline
 from recoup.engine.papers import retry_context
 from recoup.engine.recorder import Recorder
 from recoup.engine.run_page import RunPage
+from recoup.engine.witness import witness
 from recoup.engine.world import Job, World
 from recoup.errors import CheckpointBroken, RecoupError, WorkspaceRuined
 from recoup.model.events import (
@@ -47,7 +48,6 @@ from recoup.model.policy import Policy
 from recoup.model.redacted import Redacted
 from recoup.model.run import StepRecord, Verdict
 from recoup.model.workspace import Change, Snapshot
-from recoup.ports import Ledger
 
 _SECRET_SEARCH_BYTES = 64 << 20
 _EVIDENCE_END_BYTES = 2048
@@ -114,7 +114,13 @@ class Troubled(msgspec.Struct, frozen=True):
     outcome_known: bool = True
 
 
-Conclusion = Passed | Failed | Interrupted | Troubled
+class ApprovalRefuted(msgspec.Struct, frozen=True):
+    """The step was not performed: what a person has approved does not hold any more."""
+
+    words: str
+
+
+Conclusion = Passed | Failed | Interrupted | Troubled | ApprovalRefuted
 
 
 class StepHooks(msgspec.Struct):
@@ -127,7 +133,7 @@ class StepHooks(msgspec.Struct):
     index: int
     attempt: int
     job: Job
-    ledger: Ledger
+    world: World
     once: bool
     """The step must not be repeated."""
     resumes: bool = False
@@ -140,7 +146,7 @@ class StepHooks(msgspec.Struct):
         )
         if self.once:
             # A database that loses this event is noticed by it: it is known elsewhere before the step begins.
-            await self.ledger.witness()
+            await witness(self.world, self.recorder.lease)
 
     def said(self, stream: str, chunk: Redacted) -> None:
         self.job.watcher.said(self.index, stream, chunk)
@@ -176,12 +182,13 @@ class Attempts:
         self._stop = stop
         self._handlers = Handlers(world, job, stop, lifeline)
         self.browsing = Browsing(world, job)
-        self.page = RunPage(world, job, lifeline)
-        self._folder = str(Path(job.plan.folder).resolve())
+        self.page = RunPage(world, job, lifeline, lambda step: expected_now(step, job, recorder.state))
+        self._folder = job.folder
 
     async def perform(
         self, step: Step, record: StepRecord, arguments: Arguments, policy: Policy
     ) -> Conclusion:
+        step = arguments.of(step)
         place = self._place(step, record, policy)
         env = environment_of(self._world, self._job, step, arguments, place.attempt, place.files)
         order = Order(
@@ -200,17 +207,21 @@ class Attempts:
             session_id=record.session_id,
             looking=await self.browsing.looking(step, record, arguments.action, policy, self._recorder.state),
             regions=tuple([check for check in step.expect if isinstance(check, RegionCheck)]),
+            claims=self.page.claims(step, record, self._recorder.state),
             secret_values=secrets_typed(self._world.redactor, arguments),
             aside=self._job.aside,
         )
         if step.repeat is Repeat.NEVER and not self._launches(step):
-            await self._world.ledger.witness()
-        self.page.begin(arguments.action)
+            await witness(self._world, self._recorder.lease)
+        self.page.begin(arguments.action, order.looking)
         performed = await self._performed(order, self._hooks(record))
         outcome = self.browsing.explained(step, performed)
         if outcome.interrupted:
             return Interrupted()
-        return await self.conclude(step, record, outcome, _scene(place, env, outcome))
+        if self.page.is_to_ask_again(step, outcome.refuted):
+            return ApprovalRefuted(outcome.refuted)
+        asked_in = _scene(place, env | arguments.expected.env, outcome)
+        return await self.conclude(step, record, outcome, asked_in)
 
     async def _performed(self, order: Order, hooks: StepHooks) -> Outcome:
         action = order.action
@@ -224,13 +235,15 @@ class Attempts:
         self, step: Step, record: StepRecord, arguments: Arguments, policy: Policy
     ) -> Conclusion:
         """Every attempt has failed. The step is recovered if one of its handlers passes and what it expects holds."""
+        step = arguments.of(step)
         place = self._place(step, record, policy)
         handled = await self._handlers.perform(step.rescue, place, self._recorder.state, self._hooks(record))
         if handled is None:
             return Interrupted()
         env = environment_of(self._world, self._job, step, arguments, place.attempt, place.files)
-        scene = _scene(place, env, handled.outcome or Outcome())
-        await self._learn_secret_outputs(step, record, scene)
+        scene = _scene(place, env | arguments.expected.env, handled.outcome or Outcome())
+        if problem := await self._learn_secret_outputs(step, record, scene):
+            return await self._unhidable(record, handled.outcome or Outcome(), problem, policy)
         if handled.outcome is None:
             return await self._not_helped(record, handled, policy)
         verified = self._unless_ruined(
@@ -292,7 +305,8 @@ class Attempts:
 
     async def _concluded(self, step: Step, record: StepRecord, outcome: Outcome, scene: Scene) -> Conclusion:
         """Secret outputs become known first, so that nothing of them is stored."""
-        await self._learn_secret_outputs(step, record, scene)
+        if problem := await self._learn_secret_outputs(step, record, scene):
+            return await self._unhidable(record, outcome, problem, scene.policy)
         if _may_be_done(step, outcome):
             conclusion = await self._verify(step, record, outcome, scene)
             if not isinstance(conclusion, Failed):
@@ -336,7 +350,8 @@ class Attempts:
             return Interrupted()
         outcome = handled.outcome or Outcome()
         scene = msgspec.structs.replace(scene, outcome=outcome, output_file=place.output_file)
-        await self._learn_secret_outputs(step, record, scene)
+        if problem := await self._learn_secret_outputs(step, record, scene):
+            return await self._unhidable(record, outcome, problem, scene.policy)
         if handled.outcome is None:
             # The step itself ended well: one that must not be repeated is not tried again for its handlers' sake.
             return await self._not_helped(record, handled, scene.policy, outcome_known=False)
@@ -422,7 +437,9 @@ class Attempts:
         self, step: Step, record: StepRecord, policy: Policy, env: dict[str, str]
     ) -> Passed | None:
         """An operator says that it was done. None: an output that another step needs cannot be had."""
-        collected = await self._wanted_outputs(step, self._scene_of_lost(record, policy, env))
+        collected = self._outputs_elsewhere(step, record)
+        if collected is None:
+            collected = await self._wanted_outputs(step, self._scene_of_lost(record, policy, env))
         if collected is None:
             return None
         how = (record, Verdict.UNVERIFIED, collected, (), Outcome(), "operator")
@@ -437,13 +454,20 @@ class Attempts:
             passed.files_lost = passed.snapshot is None and self._workspace_of(record) is not None
         return passed
 
+    def _outputs_elsewhere(self, step: Step, record: StepRecord) -> Collected | None:
+        """Of a step that was done in a linked run: what it gave there, if that is all that others need."""
+        if record.asks is None or record.attempts > 1:
+            return None
+        outputs = record.asks.outputs
+        is_enough = outputs_wanted(self._job.plan, step) <= outputs.keys()
+        return Collected(plain=dict(outputs)) if is_enough else None
+
     async def _wanted_outputs(self, step: Step, scene: Scene) -> Collected | None:
         collected = await self._world.inspector.collect(step.outputs, scene)
         missing = outputs_wanted(self._job.plan, step) - collected.plain.keys() - collected.secret.keys()
         if collected.problem or missing or self._undeclared(collected):
             return None
-        self._register(step, collected)
-        return collected
+        return None if self._register(step, collected) else collected
 
     def _scene_of_lost(self, record: StepRecord, policy: Policy, env: dict[str, str]) -> Scene:
         """What the attempt printed is gone; what it wrote may be there."""
@@ -495,21 +519,36 @@ class Attempts:
         verdict = Verdict.PASSED if step.expect else Verdict.UNVERIFIED
         return await self._passed(record, verdict, collected, evidence, outcome, "outcome")
 
-    async def _learn_secret_outputs(self, step: Step, record: StepRecord, scene: Scene) -> None:
-        """Each by itself: one that is missing must not hide another."""
-        found = False
+    async def _learn_secret_outputs(self, step: Step, record: StepRecord, scene: Scene) -> str | None:
+        """Each by itself: one that is missing must not hide another. Why one cannot be hidden, in words."""
+        found, problem = False, None
         for name, spec in step.outputs.items():
             if spec.secret:
-                found |= self._register(step, await self._world.inspector.collect({name: spec}, scene))
-        if found:
+                collected = await self._world.inspector.collect({name: spec}, scene)
+                found |= bool(collected.secret)
+                problem = problem or self._register(step, collected) or _unknown(name, collected)
+        if problem is not None:
+            self._job.files.withhold_log(
+                record.index, self._world.redactor.redact(f"[withheld: {problem}]\n")
+            )
+        elif found:
             self._job.files.redact_log(record.index, self._world.redactor)
+        return problem
 
-    def _register(self, step: Step, collected: Collected) -> bool:
+    def _register(self, step: Step, collected: Collected) -> str | None:
+        """Why a secret output cannot be hidden, in words. One that is too short is not: it could not be told from
+        other text."""
         for name, value in collected.secret.items():
-            # One that is too short cannot be found in text without masking half of it.
-            with contextlib.suppress(ValueError):
-                self._world.redactor.register(f"steps.{step.id}.outputs.{name}", value)
-        return bool(collected.secret)
+            try:
+                self._job.redactor.register_unless_short(f"steps.{step.id}.outputs.{name}", value)
+            except ValueError as error:
+                return f"the secret output {name} cannot be kept out of the records: {error}"
+        return None
+
+    async def _unhidable(self, record: StepRecord, outcome: Outcome, problem: str, policy: Policy) -> Failed:
+        """Nothing is stored of what the attempt printed or showed."""
+        nothing_said = Outcome(exit_code=outcome.exit_code, duration_ms=outcome.duration_ms)
+        return await self._failed(record, nothing_said, FailureKind.OUTPUT_INVALID, problem, policy)
 
     async def _passed(
         self,
@@ -525,7 +564,7 @@ class Attempts:
             evidence += await self.browsing.evidence(outcome.seen.artifacts, self._job.policy)
             if record.open is None or record.open.phase != "rebuild":
                 step = self._job.plan.steps[record.index]
-                await self.page.keep(step, outcome.outputs, outcome.seen.page)
+                await self.page.keep(step, outcome.outputs, outcome.seen)
         return Passed(
             verdict=verdict,
             duration_ms=outcome.duration_ms,
@@ -646,9 +685,7 @@ class Attempts:
         assert record.open is not None
         about = (record.step_id, record.index, record.open.attempt)
         once = self._job.plan.steps[record.index].repeat is Repeat.NEVER
-        return StepHooks(
-            self._lifeline, self._stop, self._recorder, *about, self._job, self._world.ledger, once
-        )
+        return StepHooks(self._lifeline, self._stop, self._recorder, *about, self._job, self._world, once)
 
     def _retry_context(self, step: Step, record: StepRecord, attempt: int) -> dict[str, Any] | None:
         if record.failure_summary is None or not isinstance(step.action, AgentAction):
@@ -670,6 +707,13 @@ class Attempts:
         if self._job.workspaces is None or workspace is None:
             return self._folder
         return str(self._job.workspaces.path(workspace))
+
+
+def _unknown(name: str, collected: Collected) -> str | None:
+    """Why nobody can hide a secret output, in words: it is there, but cannot be read."""
+    if not collected.too_large:
+        return None
+    return f"the secret output {name} cannot be kept out of the records: {collected.problem}"
 
 
 def world_checks(step: Step) -> list[Check]:

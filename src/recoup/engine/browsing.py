@@ -384,7 +384,7 @@ def _adapted(about: dict[str, Any], step: Step, seen: Seen, proven: bool) -> lis
     """What else was needed for a target that was there."""
     words, told = target_words(_written(step)), list[ev.Payload]()
     if seen.waited:
-        reason = "waited for as long as it usually takes"
+        reason = "it came late"
         told.append(
             ev.TargetAdapted(
                 **about, reason=reason, target=words, strategy=TIMING, verified=proven, took_ms=seen.took_ms

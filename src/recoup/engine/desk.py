@@ -6,7 +6,15 @@ import asyncio
 
 import msgspec
 
-from recoup.engine.arguments import Arguments, Fresh, Scope, arguments_of, fixed_arguments, secret_names
+from recoup.engine.arguments import (
+    Arguments,
+    Fresh,
+    Scope,
+    arguments_of,
+    fixed_arguments,
+    refuse_unmaskable,
+    secret_names,
+)
 from recoup.engine.attempt import Attempts
 from recoup.engine.lease import LeaseLifeline
 from recoup.engine.recorder import Recorder
@@ -25,7 +33,7 @@ class Desk:
     """One run in hand."""
 
     def __init__(self, world: World, job: Job, state: RunState, lease: Lease, halt: asyncio.Event) -> None:
-        self.world = world
+        self.world = world = world.of(job)
         self.job = job
         self.state = state
         """One value for as long as the run is in hand: the recorder advances it."""
@@ -68,7 +76,9 @@ class Desk:
         """Raises TemplateError."""
         known = self._fixed.get(step.id) or fixed_arguments(step)
         if known is None:
-            return arguments_of(step, self.job, self.state, self._secret, fresh)
+            arguments = arguments_of(step, self.job, self.state, self._secret, fresh)
+            refuse_unmaskable(arguments, self.world.redactor)
+            return arguments
         self._fixed[step.id] = known
         return known
 

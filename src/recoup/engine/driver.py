@@ -11,6 +11,7 @@ import msgspec
 
 from recoup.engine.arguments import Arguments, environment_of
 from recoup.engine.attempt import (
+    ApprovalRefuted,
     Conclusion,
     Failed,
     Interrupted,
@@ -45,6 +46,7 @@ from recoup.engine.passing import fresh_outputs, write_papers
 from recoup.engine.restoring import adopt, hard_reset, invalidate_after_change, restore
 from recoup.engine.run_page import Changed, Question, Replay, Unreachable
 from recoup.engine.surroundings import Surroundings
+from recoup.engine.witness import unsettled_s
 from recoup.engine.world import Job, World
 from recoup.errors import (
     LeaseLost,
@@ -55,6 +57,7 @@ from recoup.errors import (
     WorkspaceRuined,
     is_trouble,
 )
+from recoup.kernel.commands import gate_commands
 from recoup.kernel.controls import is_over, pre_empts, refusal
 from recoup.kernel.decide import decide
 from recoup.kernel.elapsed import elapsed_s
@@ -269,8 +272,8 @@ class Driver:
         left_s = self._desk.run_seconds_left()
         if left_s <= 0:
             await out_of_time(self._desk, step, record)
-        elif record.to_settle and record.open is None:
-            await settle_first(self._desk, step, record)
+        elif record.to_settle and record.open is None and await settle_first(self._desk, step, record):
+            return
         elif self.state.restore_pending:
             await hard_reset(self._desk, step, record)
         elif self.state.rebuild_pending:
@@ -331,10 +334,12 @@ class Driver:
         return False
 
     async def _waited(self, record: StepRecord) -> bool:
-        """Backoff and cooldown. False: something came between."""
-        left_s = self._left_to_wait_s(record)
-        if record.strategy == Strategy.RETRY and left_s >= _SHOWN_WAIT_S and not self._shown_as_waiting():
-            await self._record_waiting(record, left_s)
+        """Backoff, cooldown, news of lost commits. False: something came between."""
+        left_s, settling_s = self._left_to_wait_s(record), self._settling_s(record)
+        is_cooldown = record.strategy == Strategy.RETRY and left_s >= _SHOWN_WAIT_S
+        if (is_cooldown or settling_s >= _SHOWN_WAIT_S) and not self._shown_as_waiting():
+            await self._record_waiting(record, max(left_s, settling_s), settling=settling_s > left_s)
+        left_s = max(left_s, settling_s)
         if left_s > 0 and await self._desk.world.clock.wait(self._halt, left_s):
             return False
         if self._shown_as_waiting():  # though the rest of the wait was short, or an operator has ended it
@@ -346,6 +351,12 @@ class Driver:
             return 0.0
         delay_s = record.delay_ms / 1000
         return delay_s - elapsed_s(record.healing_since, self._desk.world.clock.now(), delay_s)
+
+    def _settling_s(self, record: StepRecord) -> float:
+        """Before a step that must not be repeated others may still come back and tell that it was performed."""
+        step = self._desk.job.plan.steps[record.index]
+        once = step.repeat is Repeat.NEVER and not isinstance(step.action, ApproveAction)
+        return unsettled_s(self._desk.world) if once else 0.0
 
     def _shown_as_waiting(self) -> bool:
         """For a time: whoever waits for somebody holds no lease."""
@@ -395,7 +406,10 @@ class Driver:
         desk, prechecks = self._desk, None
         if record.prechecks is None and world_checks(step):
             env = environment_of(desk.world, desk.job, step, arguments, record.attempts + 1, {})
-            prechecks = await desk.attempts.precheck(step, desk.workspace, env, desk.policy(step))
+            asked_in = env | arguments.expected.env
+            prechecks = await desk.attempts.precheck(
+                arguments.of(step), desk.workspace, asked_in, desk.policy(step)
+            )
         return started(desk, step, record, arguments, self._pre_state(record), prechecks=prechecks)
 
     def _pre_state(self, record: StepRecord) -> str | None:
@@ -414,6 +428,10 @@ class Driver:
                 await self._fail(step, record, conclusion)
             case Troubled():
                 await self._stop_in_trouble(record, conclusion)
+            case ApprovalRefuted():
+                about = (record, FailureKind.RUNTIME_DRIFT, conclusion.words)
+                spared = not_concluded(*about, not_begun=False, spared=True, outcome_known=True)
+                await self._desk.recorder.record(spared)
             case Interrupted():
                 await self._halted()
                 await self._stopped_for_nothing(step, record)
@@ -475,7 +493,9 @@ class Driver:
         return (started(self._desk, step, record, arguments, None),)
 
     def _may_launch_at_once(self, step: Step) -> bool:
-        """Nothing is to be looked at first."""
+        """Nothing is to be looked at first, and nothing is waited for."""
+        if step.repeat is Repeat.NEVER and unsettled_s(self._desk.world) > 0:
+            return False
         return not (isinstance(step.action, ApproveAction) or step.when is not None or world_checks(step))
 
     def _next_start(self, record: StepRecord, passed: Passed) -> Sequence[ev.Payload]:
@@ -624,8 +644,8 @@ class Driver:
         except TemplateError as error:
             return await cannot_start(self._desk, record, str(error))
         assert isinstance(action, ApproveAction)
-        how = f"recoup control {desk.job.run_id} approve|reject --reason '...'"
-        reason = f"{step.id} waits for an approval: {action.message} ({how})"
+        how = " or: ".join(gate_commands(desk.job.run_id))
+        reason = f"{step.id} waits for an approval: {action.message} (run: {how})"
         waiting = ev.RunWaiting(reason=reason, step_id=step.id, waiting_for="approval")
         if self.state.gate_reached != record.index:
             await desk.attempts.page.keep_for_gate(step, record, self.state)
@@ -658,11 +678,12 @@ class Driver:
         verdicts = [*(one.verdict for one in state.steps[:-1]), *(Verdict(verdict) for verdict in ended)]
         return (run_succeeded(verdicts),) if len(verdicts) == len(state.steps) else ()
 
-    async def _record_waiting(self, record: StepRecord, left_s: float) -> None:
+    async def _record_waiting(self, record: StepRecord, left_s: float, *, settling: bool) -> None:
         until = self._desk.world.clock.now().plus_s(left_s)
+        restarted = f"the database server was just started: {record.step_id} waits for news of lost commits"
         await self._desk.recorder.record(
             ev.RunWaiting(
-                reason=f"cooldown of {record.step_id}",
+                reason=restarted if settling else f"cooldown of {record.step_id}",
                 until=until.iso(),
                 step_id=record.step_id,
                 waiting_for="time",
@@ -675,7 +696,7 @@ class Driver:
                 delivery=self.state.delivery,
                 epoch=self._desk.epoch,
                 owner=self._desk.recorder.lease.owner,
-                reason="the cooldown is over",
+                reason="the wait is over",
                 worker=self._desk.world.worker,
             )
         )

@@ -2,26 +2,61 @@
 
 from __future__ import annotations
 
+from recoup.engine.arguments import digests_now
 from recoup.engine.desk import Desk
 from recoup.engine.facts import no_more_tried, not_concluded, owes_always, run_failed, to_be_settled
+from recoup.kernel.healing import goes_somewhere
+from recoup.kernel.reuse import deed_words, is_same_deed
 from recoup.kernel.template import TemplateError
 from recoup.model import events as ev
 from recoup.model.failure import FailureClass, FailureKind
-from recoup.model.plan import Step
+from recoup.model.plan import BrowserAction, Step
 from recoup.model.run import StepRecord
 
 
-async def settle_first(desk: Desk, step: Step, record: StepRecord) -> None:
-    """It was done, and something it rests on was lost since: only an operator may let it begin again. They are
-    asked before a restore, for what it left behind may still be in the workspace."""
+async def settle_first(desk: Desk, step: Step, record: StepRecord) -> bool:
+    """It was done, here or in a linked run, and what it left was lost since: only an operator may let it begin again.
+    They are asked before a restore, for what it left behind may still be in the workspace. False: with the arguments
+    that it has by now it was never done."""
     try:
         if not desk.wanted(step):
-            return await skip(desk, step, record)
+            await skip(desk, step, record)
+            return True
+        if not _was_done(desk, step, record):
+            return False
+        also = _also_asked(desk, step, record)
     except TemplateError as error:
-        return await cannot_start(desk, record, str(error))
-    escalation = to_be_settled(desk, record, record.invalidation_reason or "")
+        await cannot_start(desk, record, str(error))
+        return True
+    escalation = to_be_settled(desk, record, record.invalidation_reason or "", also)
     await desk.recorder.record(escalation, release=True)
-    return None
+    return True
+
+
+def _was_done(desk: Desk, step: Step, record: StepRecord) -> bool:
+    """In a linked run: with the arguments that it has now, or as far as is known."""
+    asks = record.asks
+    if asks is None or not record.is_done_elsewhere:
+        return True
+    private = frozenset(asks.private)
+    digests = digests_now(step, desk.job, desk.state, desk.world.redactor, private_then=private)
+    return digests is None or is_same_deed(asks, digests)
+
+
+def _also_asked(desk: Desk, step: Step, record: StepRecord) -> list[StepRecord]:
+    """Steps right after it on the same page: they were lost with it, and one answer serves them all."""
+    also: list[StepRecord] = []
+    if record.asks is None or not isinstance(step.action, BrowserAction):
+        return also
+    behind = zip(desk.job.plan.steps, desk.state.steps, strict=True)
+    for following, one in [*behind][record.index + 1 :]:
+        on_page = isinstance(following.action, BrowserAction) and not goes_somewhere(following)
+        if not on_page or not one.to_settle or one.asks is None or following.when is not None:
+            break
+        if deed_words(one.asks) != deed_words(record.asks) or not _was_done(desk, following, one):
+            break
+        also.append(one)
+    return also
 
 
 async def skip(desk: Desk, step: Step, record: StepRecord) -> None:

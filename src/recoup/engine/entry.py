@@ -10,7 +10,7 @@ import msgspec
 from recoup.engine.arguments import environment_of
 from recoup.engine.attempt import Conclusion
 from recoup.engine.desk import Desk
-from recoup.engine.facts import escalated, not_concluded, run_failed
+from recoup.engine.facts import escalated, not_concluded, resumed_from, run_failed
 from recoup.engine.restoring import restore, workspace_broken
 from recoup.engine.reusing import find_reuse, go_on_from_reused, keep_private_values, reuse_facts
 from recoup.errors import MachineTrouble, WorkspaceError, WorkspaceRuined
@@ -147,9 +147,8 @@ def _from_step(desk: Desk) -> list[ev.Payload]:
     edge = frontier(desk.state)
     if edge is None:
         return []
-    return [
-        ev.ResumeFromStep(step_id=edge.step_id, step_index=edge.step_index, attempt=None, reason=edge.reason)
-    ]
+    record = desk.state.steps[edge.step_index]
+    return [resumed_from(record, edge.reason, record.strategy)]
 
 
 async def lost_attempt(desk: Desk, record: StepRecord, why: str) -> Conclusion | None:
@@ -168,8 +167,10 @@ async def lost_attempt(desk: Desk, record: StepRecord, why: str) -> Conclusion |
         await desk.recorder.record(not_concluded(record, FailureKind.DRIVER_LOST, words, not_begun=True))
         return None
     step = desk.job.plan.steps[record.index]
-    env = environment_of(desk.world, desk.job, step, desk.arguments(step), record.open.attempt, {})
-    return await desk.attempts.lost(step, record, desk.policy(step), env, why)
+    arguments = desk.arguments(step)
+    env = environment_of(desk.world, desk.job, step, arguments, record.open.attempt, {})
+    asked_in = env | arguments.expected.env
+    return await desk.attempts.lost(arguments.of(step), record, desk.policy(step), asked_in, why)
 
 
 async def take_over(desk: Desk, replaced: ProcessIdentity) -> None:

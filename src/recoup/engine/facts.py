@@ -12,8 +12,10 @@ from recoup.engine.attempt import Failed, Kept, Passed
 from recoup.engine.browsing import details_of
 from recoup.engine.desk import Desk
 from recoup.engine.handlers import Handled
-from recoup.kernel.deeds import ENDS_THE_STEP
+from recoup.kernel.commands import settle_commands
+from recoup.kernel.deeds import ENDS_THE_STEP, LOST_WITH_BROWSER, is_lost_with_browser
 from recoup.kernel.pre_states import pre_fingerprint
+from recoup.kernel.reuse import deed_words
 from recoup.kernel.workflow import token_cost
 from recoup.model import events as ev
 from recoup.model.decision import Decision, Escalate, GiveUp, HardReset, Retry, SoftReset, strategy
@@ -53,6 +55,7 @@ def started(
         prechecks=prechecks,
         phase=phase,
         once=step.repeat is Repeat.NEVER and phase in ENDS_THE_STEP,
+        again_after=record.asks.deeds if record.asks and phase in ENDS_THE_STEP else (),
         pre_fingerprint=pre_fingerprint(desk.state, step, record, page, checks if pre_state is None else ()),
     )
 
@@ -68,6 +71,7 @@ def passed_facts(
             step_index=record.index,
             attempt=attempt,
             diff_hash=passed.change.hash,
+            strategy=record.strategy,
             policy_digest=desk.recorder.digest_of(desk.policy(step)),
             verdict=passed.verdict,
             duration_ms=passed.duration_ms,
@@ -114,6 +118,21 @@ def _checkpoint_facts(
         )
     facts += [ev.SecretFound(**about, names=names, where=path) for path, names in kept.secrets_found]
     return facts
+
+
+def resumed_from(
+    record: StepRecord, reason: str, strategy: str | None = None, *, restores: bool = False
+) -> ev.ResumeFromStep:
+    """With the step's last attempt, if it had one; `strategy`: of its next one."""
+    last = record.open.attempt if record.open else record.attempts
+    return ev.ResumeFromStep(
+        step_id=record.step_id,
+        step_index=record.index,
+        attempt=last or None,
+        strategy=strategy,
+        reason=reason,
+        restores=restores,
+    )
 
 
 def passed_result(desk: Desk, step: Step, record: StepRecord) -> ev.WorkflowStepResult:
@@ -192,7 +211,8 @@ def _consequences(
             return [ev.SelfHealEscalated(**shared, delay_ms=delay_ms)]
         case Escalate(reason=reason):
             words = f"step {step.id}: {reason}"
-            return [escalated(desk, words, settle_hint(desk, record), record, failed.failure)]
+            hint = settle_hint(desk, record, failed.failure.kind)
+            return [escalated(desk, words, hint, record, failed.failure)]
         case GiveUp():
             return _ends(desk, step, record, failed, decision, shared)
 
@@ -409,19 +429,25 @@ def to_be_settled(
     """It was done and is good no longer. A person says whether that counts, or whether it is to be done once more.
     `also`: the answer counts for these too."""
     names = _listed([record, *also])
-    words = f"{names} must not be repeated, and what was left behind is lost: {reason}"
-    if record.lost:
-        words = f"step {record.step_id} must not be repeated, and it is unknown whether it was done: {record.lost}"
+    words = _why_asked(record, names, reason)
     asked = escalated(desk, words, settle_hint(desk, record), record)
     return msgspec.structs.replace(asked, also_steps=tuple(one.step_id for one in also))
+
+
+def _why_asked(record: StepRecord, names: str, reason: str) -> str:
+    words = f"{names} must not be repeated, and what was left behind is lost: {reason}"
+    if record.lost:
+        return f"step {record.step_id} must not be repeated, and it is unknown whether it was done: {record.lost}"
+    if record.asks is not None and record.is_done_elsewhere:
+        return f"{names} {deed_words(record.asks)}; it cannot be reused: {record.asks.reason}"
+    return words
 
 
 def page_question(desk: Desk, records: Sequence[StepRecord], reason: str) -> ev.Escalated:
     """All steps that must not be repeated and would have to be, to restore a lost page, in one question."""
     words = f"{reason}; only {_listed(records)} can restore it, and must not be repeated without your consent"
-    settle = f"recoup control {desk.job.run_id} settle --step {records[0].step_id} --reason '...'"
-    again = f"To perform it again, with all its effects: {settle} --as not-done"
-    hint = f"{again}. To continue on the page as it is: {settle} --as done"
+    done, not_done = settle_commands(desk.job.run_id, records[0].step_id)
+    hint = f"To perform it again, with all its effects: {not_done} To continue on the page as it is: {done}"
     asked = escalated(desk, words, hint, records[0])
     return msgspec.structs.replace(asked, page_steps=tuple(record.step_id for record in records))
 
@@ -431,11 +457,12 @@ def _listed(records: Sequence[StepRecord]) -> str:
     return f"step {names}" if len(records) == 1 else f"steps {names}"
 
 
-def settle_hint(desk: Desk, record: StepRecord) -> str:
-    return (
-        "Look whether it was done, then: "
-        f"recoup control {desk.job.run_id} settle --step {record.step_id} --as done|not-done --reason '...'"
-    )
+def settle_hint(desk: Desk, record: StepRecord, failure: FailureKind | None = None) -> str:
+    """`failure`: that of the attempt that ends now."""
+    done, not_done = settle_commands(desk.job.run_id, record.step_id)
+    is_lost = is_lost_with_browser(desk.job.plan.steps[record.index], record, failure)
+    lost = f" {LOST_WITH_BROWSER}" if is_lost else ""
+    return f"Check whether it was done.{lost} If it was: {done} If it was not: {not_done}"
 
 
 def control_handled(desk: Desk, control: Control, outcome: str, detail: str = "") -> ev.ControlHandled:

@@ -3,10 +3,12 @@ that it can be decided again from the ledger."""
 
 from __future__ import annotations
 
+import msgspec
+
 from recoup.engine.excerpts import excerpt
-from recoup.kernel.classify import classify, retry_after_s, summarise
+from recoup.kernel.classify import classify, retry_after_s, says_disk_full, summarise
 from recoup.kernel.signature import output_hash, signature
-from recoup.model.failure import Facts, Failure, FailureKind
+from recoup.model.failure import Facts, Failure, FailureClass, FailureKind
 from recoup.model.outcome import Outcome
 from recoup.model.policy import Policy
 from recoup.model.workspace import Change
@@ -20,9 +22,13 @@ def failure_of(
     redactor: Redactor, outcome: Outcome, kind: FailureKind, detail: str, change: Change, policy: Policy
 ) -> Failure:
     facts = _facts(redactor, outcome, kind, detail, change, policy)
+    cls = classify(facts, policy)
+    if cls is FailureClass.UNKNOWN and says_disk_full(facts):
+        kind = FailureKind.DISK_FULL
+        facts = msgspec.structs.replace(facts, kind=kind)
     return Failure(
         kind=kind,
-        cls=classify(facts, policy),
+        cls=cls,
         signature=signature(kind.value, _telling(redactor, outcome, kind, detail) or facts.excerpt),
         summary=summarise(facts),
         facts=facts,

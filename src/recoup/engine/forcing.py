@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from recoup.kernel.breaker import failure_counts
 from recoup.kernel.modes import forced_change
 from recoup.kernel.policies import policy_digest
 from recoup.model.events import Event, WorkflowModeChanged
@@ -34,9 +35,10 @@ async def force_mode(
     neither is."""
     digest = policy_digest(policy)
 
-    def judge(state: WorkflowState, _begins: bool, _now: Instant) -> Ruled:
+    def judge(state: WorkflowState, _begins: bool, at: Instant) -> Ruled:
         change = forced_change(state.health, mode, reason, actor, for_s, policy, digest)
-        change = msgspec.structs.replace(change, approval_ref=approval_ref)
+        counters = failure_counts(state.health, policy, at)
+        change = msgspec.structs.replace(change, approval_ref=approval_ref, counters=counters)
         return Ruled((Draft(WorkflowModeChanged.TYPE, redactor.seal(change)),))
 
     body = PolicyBody(digest, redactor.seal(policy))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from recoup.engine.arguments import arguments_of, environment_of, secret_names
+from recoup.engine.arguments import Arguments, arguments_of, environment_of, refuse_unmaskable, secret_names
 from recoup.engine.browsing import exactly, secrets_typed
 from recoup.engine.world import Job, World
 from recoup.kernel.elapsed import elapsed_s, run_seconds_left
@@ -88,6 +88,7 @@ class Handlers:
     ) -> tuple[Outcome, str | None]:
         """What came of it, and why that is no success; None when it is one."""
         arguments = arguments_of(handler, self._job, state, self._secret)
+        refuse_unmaskable(arguments, self._world.redactor)
         env = environment_of(self._world, self._job, place.step, arguments, place.attempt, place.files)
         wanted_s = handler.timeout_s or place.policy.step_timeout_seconds
         policy = msgspec.structs.replace(place.policy, step_timeout_seconds=min(wanted_s, left_s))
@@ -111,19 +112,21 @@ class Handlers:
         scene = Scene(
             run_id=self._job.run_id,
             cwd=place.cwd,
-            env=env,
+            env=env | arguments.expected.env,
             policy=policy,
             outcome=outcome,
             check_timeout_s=policy.check_s,
         )
-        return outcome, await self._problem(handler, outcome, scene)
+        return outcome, await self._problem(handler, arguments, outcome, scene)
 
-    async def _problem(self, handler: Handler, outcome: Outcome, scene: Scene) -> str | None:
+    async def _problem(
+        self, handler: Handler, arguments: Arguments, outcome: Outcome, scene: Scene
+    ) -> str | None:
         if outcome.kind is not None:
             return f"{outcome.kind}: {outcome.detail}".strip(" :")
         if not exit_expected(handler, outcome):
             return f"exit {outcome.exit_code}"
-        checks = [check for check in handler.expect if not isinstance(check, ExitCheck)]
+        checks = [check for check in arguments.expected.checks if not isinstance(check, ExitCheck)]
         if not checks:
             return None
         examined = await self._world.inspector.examine(checks, scene, self._lifeline, self._stop)

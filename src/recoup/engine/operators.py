@@ -14,6 +14,7 @@ from recoup.engine.facts import (
     invalidated,
     not_concluded,
     passed_facts,
+    resumed_from,
     run_failed,
     started,
 )
@@ -122,13 +123,7 @@ async def _resume_from_step(desk: Desk, control: Control, driving: bool) -> None
     index = next(record.index for record in desk.state.steps if record.step_id == control.step_id)
     reason = f"{control.actor} went back to {control.step_id}: {control.reason}"
     await desk.attempts.page.go_back(index, desk.state)
-    back = ev.ResumeFromStep(
-        step_id=control.step_id or "",
-        step_index=index,
-        attempt=None,
-        reason=reason,
-        restores=desk.workspace is not None,
-    )
+    back = resumed_from(desk.state.steps[index], reason, restores=desk.workspace is not None)
     facts = [*invalidated(desk.state, index, reason), back]
     await _go_on(desk, control, driving, *facts, cut_off=_cut_off(desk, control))
 
@@ -156,6 +151,7 @@ async def _approve(desk: Desk, control: Control, driving: bool) -> None:
         duration_ms=0,
         evidence=(evidence,),
         settled_by="operator",
+        actor=control.actor,
     )
     await _go_on(desk, control, driving, start, end)
 
@@ -194,7 +190,7 @@ async def _settle(desk: Desk, control: Control, driving: bool) -> None:
     facts: list[ev.Payload] = []
     for one in (record, *also) if control.argument == "done" else ():
         try:
-            passed_as_told, files_lost = await _passed_as_told(desk, one)
+            passed_as_told, files_lost = await _passed_as_told(desk, one, control.actor)
         except (TemplateError, _OutputMissing) as error:
             return await _refuse(desk, control, str(error))
         facts += passed_as_told
@@ -216,7 +212,7 @@ async def _settle_page(desk: Desk, control: Control, driving: bool) -> None:
     await _go_on(desk, control, driving, words=words)
 
 
-async def _passed_as_told(desk: Desk, record: StepRecord) -> tuple[list[ev.Payload], bool]:
+async def _passed_as_told(desk: Desk, record: StepRecord, actor: str) -> tuple[list[ev.Payload], bool]:
     """The step passed by an operator's word; and whether the files that it changed are lost. Raises TemplateError,
     _OutputMissing."""
     step = desk.job.plan.steps[record.index]
@@ -226,15 +222,20 @@ async def _passed_as_told(desk: Desk, record: StepRecord) -> tuple[list[ev.Paylo
     if passed is None:
         raise _OutputMissing(step.id)
     await write_papers(desk, step, record, passed)
-    return [*facts, *passed_facts(desk, step, record, passed)], passed.files_lost
+    end, *more = passed_facts(desk, step, record, passed)
+    return [*facts, msgspec.structs.replace(end, actor=actor), *more], passed.files_lost
 
 
 def _lost_attempt(desk: Desk, step: Step, record: StepRecord) -> tuple[StepRecord, list[ev.Payload]]:
-    """Where events of the run were lost, the start of the attempt may be among them: it is recorded with its end."""
-    if not record.lost:
+    """Where events of the run were lost, the start of the attempt may be among them: it is recorded with its end. What
+    was done in a linked run has no start here, and stays claimed there."""
+    was_elsewhere = record.is_done_elsewhere
+    if not record.lost and not was_elsewhere:
         return record, []
     pre_state = None if desk.job.workspaces is None else last_checkpoint(desk.state)[1].tree
     start = started(desk, step, record, desk.arguments(step), pre_state)
+    if was_elsewhere:
+        start = msgspec.structs.replace(start, once=False, again_after=())
     return msgspec.structs.replace(record, attempts=record.attempts + 1, pre_state=pre_state), [start]
 
 

@@ -1,25 +1,29 @@
 """What steps have proven of the run's page: kept with the page, and asked again when the run returns to it.
 
 A page with the same address, title and buttons may still say something else: a person approved 100 EUR, and now it says
-99,999. So every check that a step passed on the page, and everything that was read from it, must hold once more. What a
-later step has changed on purpose is no proof any more: after each step that acts, those that do not hold are dropped.
+99,999. So every check that a step passed on the page, and everything that was read from it, must hold once more.
+
+A step that acts may change on purpose what others have proven, and a page may show something else for a moment. So what
+does not hold right after a step is doubted, not forgotten, and the next gate settles it. What stood at a gate is
+approved: it must hold until the run has acted on it. Decision 77 has the rules.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from recoup.kernel.canonical import digest
 from recoup.kernel.healing import why_another_page
-from recoup.model.outcome import Scene
+from recoup.kernel.references import TemplateError
+from recoup.model.outcome import Looking, PageClaim
 from recoup.model.plan import (
     WORLD_CHECKS,
     BrowserAction,
     BrowserVerb,
+    Check,
     PageTextCheck,
     Step,
     TargetCheck,
@@ -29,7 +33,6 @@ from recoup.model.plan import (
 )
 from recoup.model.run import StepRecord
 from recoup.model.target import Fingerprint
-from recoup.ports import Lifeline, Pages
 
 if TYPE_CHECKING:
     from recoup.engine.world import Job, World
@@ -38,10 +41,12 @@ PROOFS_KEY = "browser.proofs"
 DOCUMENT_KEY = "browser.document"
 """The document before any step did something in it, as a fingerprint."""
 GATE_KEY = "browser.gate"
-PROOFS_MAX = 20
-"""The latest ones; each is asked again after every step that acts on the page."""
 _LASTING = (UrlCheck, TitleCheck, PageTextCheck, TargetCheck, ValueCheck)
 CHANGES_NOTHING = (BrowserVerb.READ, BrowserVerb.WAIT, BrowserVerb.SCREENSHOT)
+
+
+Expectations = Callable[[Step], tuple[Check, ...]]
+"""The checks of a step with the values that they have now. Raises TemplateError."""
 
 
 class Proof(msgspec.Struct, frozen=True):
@@ -53,6 +58,16 @@ class Proof(msgspec.Struct, frozen=True):
     said: str = ""
     touched: bool = False
     """It held after steps had done something in the document: a document that is just loaded need not show it."""
+    traces: tuple[str, ...] = ()
+    """These steps had done something in the document by then."""
+    looking: Looking | None = None
+    """How the target of the read was found, if it was healed."""
+    doubted_by: str = ""
+    """The first step after which it did not hold, and has not held since."""
+
+    @property
+    def is_check(self) -> bool:
+        return self.read is None
 
 
 class Refuted(msgspec.Struct, frozen=True):
@@ -60,6 +75,7 @@ class Refuted(msgspec.Struct, frozen=True):
 
     why: str
     step_id: str
+    is_check: bool = False
 
 
 class Approved(msgspec.Struct, frozen=True):
@@ -73,36 +89,50 @@ class Approved(msgspec.Struct, frozen=True):
 class PageProofs:
     """Of one run. They are in the private store, like the page itself: what was read may be a secret."""
 
-    def __init__(self, world: World, job: Job, lifeline: Lifeline) -> None:
+    def __init__(self, world: World, job: Job, expected: Expectations) -> None:
         self._world = world
         self._job = job
-        self._lifeline = lifeline
+        self._expected = expected
 
     async def keep(
-        self, step: Step, action: BrowserAction, outputs: Mapping[str, Any], untouched: Fingerprint | None
+        self,
+        step: Step,
+        action: BrowserAction,
+        outputs: Mapping[str, Any],
+        untouched: Fingerprint | None,
+        traces: Sequence[str],
+        looking: Looking | None = None,
     ) -> None:
         """After the step has passed, before the ledger says so. `untouched`: the document, if no step has done anything
-        in it yet."""
-        standing = [] if action.verb is BrowserVerb.GOTO else self._before(step)
-        if action.verb not in CHANGES_NOTHING:
-            standing = [proof for proof in standing if not await self._refuted(proof, waits=False)]
-        touched = untouched is None
+        in it yet; `traces`: the steps that have. `looking`: how a target that was healed was found."""
+        standing = [] if action.verb is BrowserVerb.GOTO else await self._after(step, action)
+        touched, left = untouched is None, tuple(traces)
         standing += [
-            Proof(step.id, number, touched=touched)
+            Proof(step.id, number, touched=touched, traces=left)
             for number, check in enumerate(step.expect)
             if isinstance(check, _LASTING)
         ]
         if action.verb is BrowserVerb.READ:
-            standing.append(Proof(step.id, read=action, said=digest(dict(outputs)), touched=touched))
-        self._put(PROOFS_KEY, standing[-PROOFS_MAX:])
+            standing = [proof for proof in standing if not _is_reading(proof, action)]
+            read = Proof(step.id, read=action, said=digest(dict(outputs)), touched=touched, traces=left)
+            standing.append(msgspec.structs.replace(read, looking=looking))
+        self._put(PROOFS_KEY, standing)
         if untouched is not None:
             self._put(DOCUMENT_KEY, untouched)
 
-    def _before(self, step: Step) -> list[Proof]:
-        """Those of earlier steps: what this step and later ones proved before counts no more when it is repeated."""
+    async def _after(self, step: Step, action: BrowserAction) -> list[Proof]:
+        """Those of earlier steps, with those in doubt that do not hold after this one. What this step and later ones
+        proved before counts no more when it is repeated."""
         ids = [one.id for one in self._job.plan.steps]
-        earlier = set(ids[: ids.index(step.id)])
-        return [proof for proof in self.all() if proof.step_id in earlier]
+        earlier = {*ids[: ids.index(step.id)]}
+        standing = [proof for proof in self.all() if proof.step_id in earlier]
+        changes = action.verb not in CHANGES_NOTHING
+        asked = [changes or bool(proof.doubted_by) for proof in standing]
+        whys = iter(await self._whys([proof for proof, one in zip(standing, asked, strict=True) if one]))
+        return [
+            _doubted(proof, (proof.doubted_by or step.id) if one and next(whys) else "")
+            for proof, one in zip(standing, asked, strict=True)
+        ]
 
     def _put(self, key: str, value: Any) -> None:
         stored = msgspec.json.encode(value).decode()
@@ -123,13 +153,33 @@ class PageProofs:
         kept = self._job.secrets.find(PROOFS_KEY)
         return msgspec.json.decode(kept, type=list[Proof]) if kept else []
 
-    async def refuted(self, proofs: Sequence[Proof]) -> Refuted | None:
-        """The first of these that does not hold on the page."""
-        for proof in proofs:
-            why = await self._refuted(proof, waits=True)
-            if why:
-                return Refuted(why, proof.step_id)
+    async def settle(
+        self,
+        quoted: Collection[str],
+        *,
+        is_history: Callable[[Proof], bool],
+        may_be_gone: Callable[[Proof], bool],
+    ) -> Refuted | None:
+        """Before a gate: what was doubted and holds now is proven again; what was changed on purpose is no proof any
+        more. Gives back what the gate quotes and the page does not say any more: that must be read again. `is_history`:
+        of another document, or changed by a step that must not be repeated."""
+        standing = self.all()
+        asked = [proof for proof in standing if proof.doubted_by or _is_quoted(proof, quoted)]
+        whys = await self._whys(asked, waits=True)
+        refuted = [(proof, why) for proof, why in zip(asked, whys, strict=True) if why]
+        for proof, why in refuted:
+            if not _is_quoted(proof, quoted) or is_history(proof):
+                continue
+            if not may_be_gone(proof) or await self.refuted([proof], may_be_gone=True):
+                return _refuted(proof, why)
+        gone = [proof for proof, _ in refuted]
+        self._put(PROOFS_KEY, [_doubted(proof, "") for proof in standing if proof not in gone])
         return None
+
+    async def refuted(self, proofs: Sequence[Proof], *, may_be_gone: bool = False) -> Refuted | None:
+        """The first of these that does not hold on the page, which gets time to show it."""
+        whys = await self._whys(proofs, waits=True, may_be_gone=may_be_gone)
+        return next((_refuted(proof, why) for proof, why in zip(proofs, whys, strict=True) if why), None)
 
     async def refuted_by_copy(self, proofs: Sequence[Proof]) -> Refuted | None:
         """The first of these that a second copy of the document refutes: a page that stayed open may show what was true
@@ -158,36 +208,50 @@ class PageProofs:
         )
         return bool(proofs) and was_missing and await self.refuted(proofs) is None
 
-    async def _refuted(self, proof: Proof, *, waits: bool) -> str:
-        """`waits`: for a page that was just loaded."""
-        step = next((one for one in self._job.plan.steps if one.id == proof.step_id), None)
-        if step is None or self._world.pages is None:
-            return ""
+    def claim(self, proof: Proof, *, may_be_gone: bool = False) -> PageClaim | None:
+        """The check as the page is asked it. None: the plan no longer has it."""
         if proof.read is not None:
-            return await self._reads_otherwise(self._world.pages, proof, proof.read, waits=waits)
-        if proof.check >= len(step.expect):
-            return ""
-        policy = self._job.policy
-        scene = Scene(
-            run_id=self._job.run_id,
-            cwd=self._job.plan.folder,
-            env={},
-            policy=policy,
-            check_timeout_s=policy.page_check_s,
-            waits=waits,
-        )
-        checks = step.expect[proof.check : proof.check + 1]
-        (result,) = (
-            await self._world.inspector.examine(checks, scene, self._lifeline, asyncio.Event())
-        ).results
-        return "" if result.held else f"what {step.id} has proven does not hold any more: {result.detail}"
+            return PageClaim(read=proof.read, said=proof.said, looking=proof.looking, may_be_gone=may_be_gone)
+        step = next((one for one in self._job.plan.steps if one.id == proof.step_id), None)
+        if step is None or proof.check >= len(step.expect):
+            return None
+        try:
+            check = self._expected(step)[proof.check]
+        except TemplateError:
+            return PageClaim()  # a value that it names is gone: it does not hold
+        return PageClaim(check=check) if isinstance(check, _LASTING) else None
 
-    async def _reads_otherwise(
-        self, pages: Pages, proof: Proof, action: BrowserAction, *, waits: bool
-    ) -> str:
-        run_id, policy = self._job.run_id, self._job.policy
-        said = await pages.read_again(run_id, action, policy, self._lifeline, waits=waits)
-        if said is not None and digest(said) == proof.said:
-            return ""
-        what = "says something else now" if said is not None else "cannot be read any more"
-        return f"what {proof.step_id} has read {what}"
+    async def _whys(
+        self, proofs: Sequence[Proof], *, waits: bool = False, may_be_gone: bool = False
+    ) -> list[str]:
+        """Why each does not hold; "" if it does, or if nobody can ask it."""
+        pages, wait_s = self._world.pages, self._job.policy.page_check_s if waits else 0
+        claims = [self.claim(proof, may_be_gone=may_be_gone) for proof in proofs]
+        asked = [claim for claim in claims if claim is not None]
+        if pages is None or not asked:
+            return [""] * len(proofs)
+        told = iter(await pages.refuted(self._job.run_id, asked, wait_s))
+        return [next(told) if claim is not None else "" for claim in claims]
+
+
+def _doubted(proof: Proof, step_id: str) -> Proof:
+    return msgspec.structs.replace(proof, doubted_by=step_id)
+
+
+def _refuted(proof: Proof, why: str) -> Refuted:
+    words = f"has proven does not hold any more: {why}" if proof.is_check else f"has read {why}"
+    return Refuted(f"what {proof.step_id} {words}", proof.step_id, proof.is_check)
+
+
+def _is_quoted(proof: Proof, quoted: Collection[str]) -> bool:
+    return not proof.is_check and proof.step_id in quoted
+
+
+def _is_reading(proof: Proof, action: BrowserAction) -> bool:
+    """A later reading of the same thing: the earlier one is history."""
+    one = proof.read
+    return one is not None and (one.target, one.attribute, one.table) == (
+        action.target,
+        action.attribute,
+        action.table,
+    )

@@ -121,7 +121,10 @@ def _is_looked_for(state: RunState) -> bool:
     """A person is asked about a step, and what it left in the workspace belongs to the answer; or a workspace is to be
     made anyway; or no step is left that would need it."""
     index = known_good_prefix_length(state)
-    return index == len(state.steps) or state.restore_pending or state.steps[index].to_settle
+    if index == len(state.steps) or state.restore_pending:
+        return True
+    record = state.steps[index]
+    return record.to_settle and record.asks is None
 
 
 async def _move_frontier_back(desk: Desk, index: int | None, words: str) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -24,7 +22,7 @@ from recoup.engine.arguments import (
 from recoup.engine.attempt import world_checks
 from recoup.engine.desk import Desk
 from recoup.engine.originals import Originals, key_of, outputs_of, private_references
-from recoup.engine.proofs import DOCUMENT_KEY, PROOFS_KEY, Proof
+from recoup.engine.proofs import DOCUMENT_KEY, GATE_KEY, PROOFS_KEY, Proof
 from recoup.engine.restoring import restore
 from recoup.engine.run_page import LOADED_KEY, PAGE_KEY, kept_page
 from recoup.engine.world import EarlierRun, Job, World
@@ -127,14 +125,20 @@ def reuse_facts(job: Job, reuse: Reuse) -> list[ev.Payload]:
         facts.append(_reused(earlier.state, record))
         if record.index in earlier.incomplete and not record.skipped:
             facts.append(msgspec.structs.replace(earlier.incomplete[record.index], attempt=None))
+    why = {asked.step_id: asked.reason for asked in reuse.asks}
     dropped = next((step for step in reuse.steps[count:] if was_good(earlier, step.step_id)), None)
     if dropped is not None:
         about: dict[str, Any] = {"step_id": dropped.step_id, "step_index": dropped.step_index}
-        facts.append(ev.StepInvalidated(**about, attempt=None, reason=dropped.reason))
+        facts.append(
+            ev.StepInvalidated(**about, attempt=None, reason=why.get(dropped.step_id, dropped.reason))
+        )
     edge = reuse.frontier
     if edge is not None:
+        private = tuple(sorted(private_references(earlier.state)))
+        asks = tuple(msgspec.structs.replace(one, private=private) for one in reuse.asks)
         about = {"step_id": edge.step_id, "step_index": edge.step_index}
-        facts.append(ev.ResumeFromStep(**about, attempt=None, reason=edge.reason))
+        reason = why.get(edge.step_id, edge.reason)
+        facts.append(ev.ResumeFromStep(**about, attempt=None, reason=reason, asks=asks))
     return facts
 
 
@@ -156,7 +160,7 @@ async def keep_private_values(job: Job, reuse: Reuse) -> None:
 def _page_values(secrets: Secrets, reused: Collection[str]) -> dict[str, str]:
     """The page of the earlier run, and what the steps that are reused have proven of it. What others have proven may be
     another question in this plan, and is proven anew when they are performed."""
-    values = {key: secrets.find(key) for key in (PAGE_KEY, LOADED_KEY, DOCUMENT_KEY)}
+    values = {key: secrets.find(key) for key in (PAGE_KEY, LOADED_KEY, DOCUMENT_KEY, GATE_KEY)}
     proofs = secrets.find(PROOFS_KEY)
     if proofs is not None:
         of_reused = [
@@ -264,8 +268,7 @@ class _Looking:
         secrets = self._earlier.job.secrets
         values = {name: secrets.get(_output_key(record.step_id, name)) for name in record.secret_outputs}
         for name, value in values.items():
-            with contextlib.suppress(ValueError):  # too short to be found in text
-                self._world.redactor.register(_output_key(record.step_id, name), value)
+            self._job.redactor.register_unless_short(_output_key(record.step_id, name), value)
         return values
 
     def _private_outputs(self, record: StepRecord) -> dict[str, Any]:
@@ -311,13 +314,14 @@ class _Looking:
             return None
         policy = step_policy(self._job.policy, self._job.plan, step)
         scene = Scene(
-            cwd=str(Path(self._job.plan.folder).resolve()),
-            env=environment_of(self._world, self._job, step, arguments, _ATTEMPT, {}),
+            cwd=self._job.folder,
+            env=environment_of(self._world, self._job, step, arguments, _ATTEMPT, {})
+            | arguments.expected.env,
             policy=policy,
             check_timeout_s=policy.precheck_s,
         )
         # What a page shows is compared when the run comes back to it.
-        checks = [check for check in world_checks(step) if not isinstance(check, PAGE_CHECKS)]
+        checks = [check for check in world_checks(arguments.of(step)) if not isinstance(check, PAGE_CHECKS)]
         examined = await self._world.inspector.examine(checks, scene, self._lifeline, asyncio.Event())
         broken = [f"{result.check}: {result.detail}" for result in examined.results if not result.held]
         return f"{NOTHING_PROVES}: {'; '.join(broken)}" if broken else None

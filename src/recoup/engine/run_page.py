@@ -11,15 +11,22 @@ from __future__ import annotations
 import base64
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import msgspec
 
-from recoup.engine.proofs import CHANGES_NOTHING, Approved, PageProofs, Refuted
+from recoup.engine.arguments import steps_behind
+from recoup.engine.proofs import CHANGES_NOTHING, Approved, Expectations, PageProofs, Proof, Refuted
 from recoup.kernel.controls import waits_for_a_person
-from recoup.kernel.healing import goes_somewhere, page_made_by, why_another_page
+from recoup.kernel.healing import (
+    goes_somewhere,
+    page_made_by,
+    page_made_since_sign_out,
+    why_another_page,
+)
 from recoup.kernel.page_forecast import KeptPage, why_outdated
-from recoup.model.outcome import Restored
-from recoup.model.plan import ApproveAction, BrowserAction, Repeat, Step
+from recoup.model.outcome import Looking, PageClaim, Restored, Seen
+from recoup.model.plan import ApproveAction, BrowserAction, BrowserVerb, Repeat, Step
 from recoup.model.run import RunState, StepRecord
 from recoup.model.target import Fingerprint
 from recoup.ports import Lifeline, Pages, Secrets
@@ -29,6 +36,8 @@ if TYPE_CHECKING:
 
 PAGE_KEY = "browser.page"
 """Under which what is needed to open the page again is kept, encrypted."""
+REFUSALS_MAX = 3
+"""Attempts of one step that cost nothing because what was approved did not hold in the moment of the action."""
 LOADED_KEY = "browser.loaded_by"
 """The step that loaded the document of the kept page."""
 
@@ -64,15 +73,34 @@ class Unreachable(msgspec.Struct, frozen=True):
 PageProblem = Replay | Question | Changed | Unreachable
 
 
+class Since(msgspec.Struct, frozen=True, kw_only=True):
+    """What steps in the browser have done since then."""
+
+    has_acted: bool
+    has_acted_once: bool
+    """One of them must not be repeated."""
+    has_turned: bool
+    """To another tab."""
+    is_elsewhere: bool
+    """The page is at another address now."""
+
+    @property
+    def is_crossed(self) -> bool:
+        """It is another page, or was changed by a step that was to do so."""
+        return self.has_acted_once or self.has_turned or self.is_elsewhere
+
+
 class RunPage:
     """One run's page, as its driver sees it."""
 
-    def __init__(self, world: World, job: Job, lifeline: Lifeline) -> None:
+    def __init__(self, world: World, job: Job, lifeline: Lifeline, expected: Expectations) -> None:
         self._world = world
         self._job = job
         self._lifeline = lifeline
-        self._proofs = PageProofs(world, job, lifeline)
+        self._proofs = PageProofs(world, job, expected)
         self._action: BrowserAction | None = None
+        self._looking: Looking | None = None
+        self._refusals: dict[str, int] = {}
         self._to_prove = False
         """The page was restored or kept: it is not known yet whether it is the same."""
         self._is_kept = False
@@ -82,6 +110,8 @@ class RunPage:
         """Everything since the last `goto` was performed again since the page was last proven."""
         self._is_made_again = False
         """What is open now was made by performing the steps again that made the page, not by opening what was kept."""
+        self._sent_back: set[str] = set()
+        """Gates that were about to quote what the page does not say any more: that was read again, once."""
         self._missing: tuple[str, ...] = ()
         """The steps whose traces a page that was loaded again lacks."""
 
@@ -93,11 +123,25 @@ class RunPage:
         self._is_kept = pages is not None and await pages.take_up(self._job.run_id, epoch, self._lifeline)
         self._to_prove = self._is_kept
 
-    def begin(self, action: Any) -> None:
-        """An attempt, with the action as it is performed."""
+    def begin(self, action: Any, looking: Looking | None) -> None:
+        """An attempt, with the action as it is performed, and how its target may be found."""
         self._action = action if isinstance(action, BrowserAction) else None
+        self._looking = looking
 
-    async def keep(self, step: Step, outputs: Mapping[str, Any], page: Fingerprint | None) -> None:
+    def is_to_ask_again(self, step: Step, refuted: str) -> bool:
+        """What was approved did not hold in the moment of the action: it is looked at once more before the step is
+        performed. Where it holds then and not in the moment of the action, again and again, the attempt fails."""
+        if not refuted or self._refusals.get(step.id, 0) >= REFUSALS_MAX:
+            return False
+        self._refusals[step.id] = self._refusals.get(step.id, 0) + 1
+        return True
+
+    async def keep(
+        self,
+        step: Step,
+        outputs: Mapping[str, Any],
+        seen: Seen,
+    ) -> None:
         """Before the ledger says that the step is done: what is needed to return to this page."""
         pages = self._world.pages
         kept = await pages.keep(self._job.run_id) if pages is not None else None
@@ -105,8 +149,10 @@ class RunPage:
             touched_by = await pages.touched_by(self._job.run_id)
             self._keep_loaded_by(step, self._action, touched_by)
             self._job.secrets.put(PAGE_KEY, base64.b64encode(kept).decode())
-            untouched = None if touched_by else page
-            await self._proofs.keep(step, self._action, outputs, untouched)
+            untouched = None if touched_by else seen.page
+            is_healed = seen.resolution is not None and seen.resolution.healed
+            healed_by = self._looking if is_healed else None
+            await self._proofs.keep(step, self._action, outputs, untouched, touched_by, healed_by)
             await self._job.secrets.settle()
 
     def _keep_loaded_by(self, step: Step, action: BrowserAction, touched_by: Collection[str]) -> None:
@@ -125,6 +171,7 @@ class RunPage:
 
     async def keep_for_gate(self, step: Step, record: StepRecord, state: RunState) -> None:
         """An approval counts for the page that the steps before have left."""
+        self._sent_back.discard(step.id)
         before = _pages_before(record, state)
         if before:
             await self._proofs.keep_for_gate(step.id, before[-1])
@@ -173,9 +220,125 @@ class RunPage:
 
     # Before a step acts on the page, or a person is asked about it
 
+    def claims(self, step: Step, record: StepRecord, state: RunState) -> tuple[PageClaim, ...]:
+        """What must hold right before this step acts: what was approved."""
+        is_first = record.open is None or record.open.phase == "main"
+        if not is_first or step.repeat is Repeat.SAFE or not isinstance(step.action, BrowserAction):
+            return ()
+        _, since, proofs = self._approved(record, state)
+        gone = since is not None and since.is_crossed
+        claims = [self._proofs.claim(proof, may_be_gone=gone) for proof in proofs]
+        return tuple([claim for claim in claims if claim is not None])
+
+    async def _other_values(self, step: Step, record: StepRecord, state: RunState) -> PageProblem | None:
+        """The page is there. A gate must not quote what it does not say any more, and a step that must not be repeated
+        must not act on what was not approved."""
+        if not isinstance(step.action, BrowserAction | ApproveAction) or not await self.has_page():
+            return None
+        if isinstance(step.action, ApproveAction):
+            return await self._quoted_otherwise(step, record, state)
+        gate, since, proofs = self._approved(record, state)
+        if step.repeat is Repeat.SAFE or gate is None or since is None or not proofs:
+            return None
+        refuted = await self._proofs.refuted(proofs, may_be_gone=since.is_crossed)
+        if refuted is None:
+            return None
+        # What a safe step has changed on purpose is not to be proven again: the person is asked once more, without it.
+        is_on_purpose = refuted.is_check and since.has_acted
+        return Changed(refuted.why, self._index_of(gate.step_id if is_on_purpose else refuted.step_id))
+
+    async def _quoted_otherwise(self, step: Step, record: StepRecord, state: RunState) -> PageProblem | None:
+        """Read again once; what changes all the time is then shown as it was last read."""
+        if step.id in self._sent_back or state.page_as_is:
+            return None
+
+        def since(proof: Proof) -> Since:
+            return self._since(self._index_of(proof.step_id), record, state)
+
+        def is_history(proof: Proof) -> bool:
+            doubted_by = self._job.plan.steps[self._index_of(proof.doubted_by)] if proof.doubted_by else None
+            by_once = doubted_by is not None and doubted_by.repeat is Repeat.NEVER
+            return by_once or since(proof).is_elsewhere
+
+        refuted = await self._proofs.settle(
+            self._quoted(record, state),
+            is_history=is_history,
+            may_be_gone=lambda proof: since(proof).has_acted_once,
+        )
+        if refuted is None:
+            return None
+        self._sent_back.add(step.id)
+        return Changed(refuted.why, self._index_of(refuted.step_id))
+
+    def _quoted(self, record: StepRecord, state: RunState) -> frozenset[str]:
+        """The steps whose outputs the gates since the last `goto` show, this one included."""
+        found: set[str] = set()
+        for index in range(record.index, -1, -1):
+            step = self._job.plan.steps[index]
+            if goes_somewhere(step) and not state.steps[index].skipped:
+                break
+            if isinstance(step.action, ApproveAction):
+                found |= steps_behind(self._job.plan, step)
+        return frozenset(found)
+
+    def _since(self, begins: int, record: StepRecord, state: RunState) -> Since:
+        """What steps have done in the browser between that step and this one."""
+        between = zip(self._job.plan.steps, state.steps, strict=True)
+        acting = [
+            step for step, one in [*between][begins + 1 : record.index] if _acts(step) and not one.skipped
+        ]
+        page = state.steps[begins].page or next(reversed(_pages_before(state.steps[begins], state)), None)
+        return Since(
+            has_acted=bool(acting),
+            has_acted_once=any(step.repeat is Repeat.NEVER for step in acting),
+            has_turned=any(_turns(step) for step in acting),
+            is_elsewhere=page is not None and _place(page) != _place(_pages_before(record, state)[-1]),
+        )
+
+    def _approved(
+        self, record: StepRecord, state: RunState
+    ) -> tuple[Approved | None, Since | None, list[Proof]]:
+        """What was shown at the last gate and must still hold. Behind a step that must not be repeated, at another
+        address and in another tab it is what the gate quotes; behind such a step at another address it is nothing."""
+        gate = self._last_gate(record, state)
+        if gate is None:
+            return None, None, []
+        begins = self._index_of(gate.step_id)
+        since = self._since(begins, record, state)
+        proofs = [proof for proof in gate.proofs if self._is_due(proof, record, state)]
+        if since.has_acted_once and since.is_elsewhere:
+            proofs = []
+        elif since.is_crossed:
+            quoted = self._quoted(state.steps[begins], state)
+            proofs = [proof for proof in proofs if not proof.is_check and proof.step_id in quoted]
+        return gate, since, proofs
+
+    def _last_gate(self, record: StepRecord, state: RunState) -> Approved | None:
+        """Since the last `goto`, if a page was shown there."""
+        for step, one in zip(
+            reversed(self._job.plan.steps[: record.index]), reversed(state.steps[: record.index]), strict=True
+        ):
+            if one.skipped:
+                continue
+            if goes_somewhere(step):
+                return None
+            if isinstance(step.action, ApproveAction):
+                return self._proofs.at_gate(step.id)
+        return None
+
+    def _is_due(self, proof: Proof, record: StepRecord, state: RunState) -> bool:
+        """Not one from a document in which later steps had done something, nor one that a person has done without."""
+        if state.page_as_is and proof.touched:
+            return False
+        earlier = {one.step_id for one in state.steps[: record.index]}
+        return earlier.issuperset(proof.traces)
+
     async def problem(self, step: Step, record: StepRecord, state: RunState) -> PageProblem | None:
         """Restores the page before this step if this driver has none, and proves it. None: the page is the one that the
-        steps before have left, or the step needs none."""
+        steps before have left, and says what was approved; or the step needs none."""
+        return await self._other_page(step, record, state) or await self._other_values(step, record, state)
+
+    async def _other_page(self, step: Step, record: StepRecord, state: RunState) -> PageProblem | None:
         pages = self._world.pages
         if pages is None or not isinstance(step.action, BrowserAction | ApproveAction):
             return None
@@ -208,7 +371,7 @@ class RunPage:
                 return self._made_again(f"its page is gone: {restored.why}", made_by, state)
             found = restored.page
             if found.url != last.url and not state.page_as_is:
-                return self._made_again("the page is at another address", made_by, state)
+                return self._led_elsewhere("the page is at another address", found, record, state)
         return await self._missing_steps(record, made_by, state) or await self._proven(
             record, state, made_by, found, gate
         )
@@ -253,15 +416,31 @@ class RunPage:
         again = tuple(index for index in indices if index not in once)
         return Replay(why, again) if again else None
 
+    def _led_elsewhere(
+        self, why: str, found: Fingerprint, record: StepRecord, state: RunState
+    ) -> PageProblem:
+        """The address shows another page than the steps before have left."""
+        return self._made_again(why, self._made_by(found, record, state), state)
+
+    def _made_by(self, found: Fingerprint, record: StepRecord, state: RunState) -> list[int]:
+        """With the sign-in, if the address leads back to it."""
+        skipped = {one.index for one in state.steps if one.skipped}
+        left = {one.index: one.page for one in state.steps[: record.index] if one.page is not None}
+        return page_made_since_sign_out(self._job.plan.steps, record.index, left, found, skipped)
+
     def _made_again(self, why: str, made_by: Sequence[int], state: RunState) -> PageProblem:
         """By performing again everything since the last `goto`, once."""
-        once = tuple(index for index in made_by if not self._may_repeat(index, state))
+        once = self._once(made_by, state)
         if once:
             return Question(why, once)
         if self._has_replayed_all:
             return Changed(why, made_by[0])
         self._has_replayed_all = self._to_prove = True
+        self._missing = ()  # these steps leave their traces again
         return Replay(why, tuple(made_by))
+
+    def _once(self, made_by: Sequence[int], state: RunState) -> tuple[int, ...]:
+        return tuple(index for index in made_by if not self._may_repeat(index, state))
 
     def _may_repeat(self, index: int, state: RunState) -> bool:
         step = self._job.plan.steps[index]
@@ -278,10 +457,13 @@ class RunPage:
         other = why_another_page(_pages_before(record, state)[-1], found)
         if other and not state.page_as_is:
             if len(made_by) > 1 and not self._has_replayed_all:  # the address alone does not lead there
-                return self._made_again(other, made_by, state)
+                return self._led_elsewhere(other, found, record, state)
             return Changed(other, made_by[0])
         refuted = await self._refuted(record, state, found, gate)
         if refuted is not None:
+            once = self._once(self._made_by(found, record, state), state) if state.page_as_is else ()
+            if once:  # the answer was to use this page
+                return Question(f"the page cannot be used as it is: {refuted.why}", once)
             return Changed(refuted.why, self._index_of(refuted.step_id))
         self._to_prove = self._is_kept = self._has_replayed_all = False
         return None
@@ -291,13 +473,12 @@ class RunPage:
     ) -> Refuted | None:
         """What was proven before this step, or shown at the gate before it, and does not hold."""
         earlier = {one.step_id for one in state.steps[: record.index]}
-        proofs = [proof for proof in self._proofs.all() if proof.step_id in earlier]
+        proofs = [proof for proof in self._proofs.all() if proof.step_id in earlier and not proof.doubted_by]
         if gate is not None:
             if not state.page_as_is and (other := why_another_page(gate.page, found)):
                 return Refuted(other, gate.step_id)
             proofs += [proof for proof in gate.proofs if proof not in proofs]
-        if state.page_as_is:
-            proofs = [proof for proof in proofs if not proof.touched]
+        proofs = [proof for proof in proofs if self._is_due(proof, record, state)]
         refuted = await self._proofs.refuted(proofs)
         if refuted is None and self._is_kept:
             refuted = await self._proofs.refuted_by_copy(proofs)
@@ -324,6 +505,21 @@ def kept_page(world: World, secrets: Secrets) -> KeptPage | None:
     if world.pages is None or kept is None:
         return None
     return KeptPage(world.pages.touched_in(base64.b64decode(kept)), secrets.find(LOADED_KEY))
+
+
+def _acts(step: Step) -> bool:
+    return isinstance(step.action, BrowserAction) and step.action.verb not in CHANGES_NOTHING
+
+
+def _turns(step: Step) -> bool:
+    """To another tab."""
+    return isinstance(step.action, BrowserAction) and step.action.verb is BrowserVerb.TAB
+
+
+def _place(page: Fingerprint) -> tuple[str, str]:
+    """Without query and fragment: pages change these while something is typed."""
+    parts = urlsplit(page.url)
+    return parts.netloc, parts.path
 
 
 def _pages_before(record: StepRecord, state: RunState) -> list[Fingerprint]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets as randomness
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import msgspec
 
@@ -46,11 +47,12 @@ def new_escalation_id() -> str:
 
 
 class World(msgspec.Struct, frozen=True):
-    """What all runs of one process share."""
+    """What all runs of one process share; `of` makes the world of one run, which is all that its engine sees."""
 
     clock: Clock
     ledger: Ledger
     redactor: Redactor
+    """Knows the secrets of the process alone; in the world of a run also those of the run."""
     evidence: Evidence
     inspector: Inspector
     census: Census
@@ -76,6 +78,12 @@ class World(msgspec.Struct, frozen=True):
     escalation_id: Callable[[], str] = new_escalation_id
     """A new one each time; the only chance in the engine."""
 
+    def of(self, job: Job) -> World:
+        """What the engine of this run is given, and nothing else: all that is stored here is redacted by the run's
+        own redactor."""
+        inspector = self.inspector.redacting(job.redactor)
+        return msgspec.structs.replace(self, redactor=job.redactor, inspector=inspector)
+
 
 class Job(msgspec.Struct):
     """One run in the hands of one driver."""
@@ -85,10 +93,19 @@ class Job(msgspec.Struct):
     policy: Policy
     """The one in force: it changes when a newer generation comes."""
     files: RunFiles
+    redactor: Redactor
+    """Of this run: it knows the run's secrets as long as anything of the run is under way."""
     secrets: Secrets
     workspaces: Workspaces | None
     watcher: Watcher = Watcher()
     earlier: EarlierRun | None = None
+    own_folder: str | None = None
+    """Where steps without a workspace work, if that is not the plan's folder."""
+
+    @property
+    def folder(self) -> str:
+        """Where steps without a workspace work, without any link."""
+        return str(Path(self.own_folder or self.plan.folder).resolve())
 
     @property
     def aside(self) -> str | None:

@@ -14,7 +14,7 @@ from recoup.ports import Redactor
 
 
 class RunFolder:
-    """`artifacts/` for people, `private/` for nobody, `workspaces/` for steps.
+    """`artifacts/` for people, `private/` for nobody, `workspaces/` or `work/` for steps.
 
     What lies under `artifacts/` can be made again from the ledger, except logs and patches.
     """
@@ -36,6 +36,21 @@ class RunFolder:
     def plan_path(self) -> Path:
         """The plan as it is to be run, with what the ledger may not hold."""
         return self.private / "plan.json"
+
+    @property
+    def work(self) -> Path:
+        """Where the steps of a plan that came as text work, if it has no workspace."""
+        return self.root / "work"
+
+    def make_work(self, earlier: Path | None) -> Path:
+        """The folder itself, or that of the run that this one continues, if it is on this machine. Raises
+        OSError."""
+        if not self.work.is_dir():
+            if earlier is not None and earlier.is_dir():
+                self.work.symlink_to(earlier.resolve())
+            else:
+                make_folder(self.work)
+        return self.work.resolve()
 
     def make(self) -> None:
         """What is inside is made when something is written there: most runs need little of it."""
@@ -95,6 +110,11 @@ class RunFolder:
         path = self.log_path(step_index)
         if path.exists():
             write_whole(path, redactor.redact(read_named(path)).data, aside=self.aside)
+
+    def withhold_log(self, step_index: int, words: Redacted) -> None:
+        """Where it may hold what cannot be hidden: the words stand in its place."""
+        if self.log_path(step_index).exists():
+            write_whole(self.log_path(step_index), words.data, aside=self.aside)
 
     def write_patch(self, step_index: int, patch: Redacted) -> None:
         write_whole(self.patch_path(step_index), patch.data, aside=self.aside)

@@ -14,33 +14,32 @@ from recoup.errors import NotFound, SettingsError, StateError
 _NONCE_BYTES = 24
 _TAG_BYTES = 16
 _KEY_BYTES = 32
+_BOUND = "recoup.vault.2\0"
 _WITHOUT = "Only a run that was opened to be driven has one: recoup resume RUN"
 
 
 class Vault:
     """Secret inputs and outputs of one run, each in a file of its own, under the home's key."""
 
-    def __init__(self, folder: Path, key: bytes, aside: Path | None = None) -> None:
-        """`aside`: the folder of the run's driver."""
+    def __init__(self, folder: Path, key: bytes, aside: Path | None = None, owner: str = "") -> None:
+        """`aside`: the folder of the run's driver. `owner`: the run; no value of another one is taken for its own."""
         self._folder = folder
         self._key = key
         self._aside = aside
+        self._owner = owner
 
     def put(self, name: str, value: str) -> None:
         # Imported late: it costs more than everything else here, and most runs have no secret values.
         from nacl.bindings import crypto_aead_xchacha20poly1305_ietf_encrypt as encrypt
 
         nonce = os.urandom(_NONCE_BYTES)
-        sealed = nonce + encrypt(value.encode(), name.encode(), nonce, self._key)
+        sealed = nonce + encrypt(value.encode(), self._about(name), nonce, self._key)
         write_whole(self._path(name), sealed, aside=self._aside)
 
     async def settle(self) -> None:
         """Every file is durable already, and there is no other driver's machine."""
 
     def get(self, name: str) -> str:
-        from nacl.bindings import crypto_aead_xchacha20poly1305_ietf_decrypt as decrypt
-        from nacl.exceptions import CryptoError
-
         try:
             data = self._path(name).read_bytes()
         except FileNotFoundError:
@@ -53,13 +52,29 @@ class Vault:
             raise StateError(
                 f"the secret value {name!r} is damaged ({self._path(name)})", hint="Restore it from a backup."
             )
-        try:
-            return decrypt(data[_NONCE_BYTES:], name.encode(), data[:_NONCE_BYTES], self._key).decode()
-        except CryptoError:
+        # Those of earlier versions are bound to their name alone.
+        value = self._opened(data, self._about(name))
+        if value is None:
+            value = self._opened(data, name.encode())
+        if value is None:
             raise SettingsError(
-                f"the secret value {name!r} was written with another key, or was altered",
+                f"the secret value {name!r} was written with another key or for another run, or was altered",
                 hint="Set RECOUP_KEY to the key that the run began with.",
-            ) from None
+            )
+        return value.decode()
+
+    def _opened(self, data: bytes, about: bytes) -> bytes | None:
+        from nacl.bindings import crypto_aead_xchacha20poly1305_ietf_decrypt as decrypt
+        from nacl.exceptions import CryptoError
+
+        try:
+            return bytes(decrypt(data[_NONCE_BYTES:], about, data[:_NONCE_BYTES], self._key))
+        except CryptoError:
+            return None
+
+    def _about(self, name: str) -> bytes:
+        """What is authenticated with a value. A name holds no NUL."""
+        return f"{_BOUND}{self._owner}\0{name}".encode() if self._owner else name.encode()
 
     def forget(self, name: str) -> None:
         remove_file(self._path(name), self._aside)

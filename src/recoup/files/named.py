@@ -45,13 +45,24 @@ def open_named(path: Name, *, follow_links: bool = True, pipes: bool = False) ->
     # Nothing is lost when such a handle is closed, and nobody can put another file behind it.
     handle = os.open(path, os.O_PATH | os.O_CLOEXEC | _unless(follow_links, os.O_NOFOLLOW))
     try:
+        return _reopened(handle, path, pipes)
+    finally:
+        os.close(handle)
+
+
+def read_handle(handle: int, name: str, bytes_max: int) -> bytes:
+    """The first bytes of the file behind a handle of O_PATH, which stays open. Raises OSError as `open_named` does."""
+    with os.fdopen(_reopened(handle, name, pipes=False), "rb") as file:
+        return file.read(bytes_max)
+
+
+def _reopened(handle: int, path: Name, pipes: bool) -> int:
+    try:
         _require_readable(os.fstat(handle), path, pipes)
         return os.open(f"{_REOPENED}/{handle}", os.O_RDONLY | os.O_CLOEXEC | _unless(pipes, os.O_NONBLOCK))
     except OSError as error:
         error.filename = os.fsdecode(path)
         raise
-    finally:
-        os.close(handle)
 
 
 def opened(path: Name, *, pipes: bool = False) -> BufferedReader:

@@ -95,7 +95,7 @@ async def carry_out(house: House, approval: Approval) -> Approval:
     try:
         detail = await _DEEDS.get(asked.action, _control)(house, asked, actor)
     except _NOT_POSSIBLE as error:
-        why = house.app.redactor.redact(str(error)).text
+        why = (await house.app.redactor_of(asked.target)).redact(str(error)).text
         return await house.approvals.tell(approval.ref, REFUSED, why)
     return await house.approvals.tell(approval.ref, DONE, detail)
 

@@ -19,7 +19,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from recoup.damage import read_leniently
-from recoup.errors import NotFound, RecoupError
+from recoup.errors import NotFound
+from recoup.evidence.media import binary_type
 from recoup.gateway.answering import document, is_known, tag_of
 from recoup.gateway.artifact_shapes import AttemptDetail
 from recoup.gateway.described import answers, files
@@ -32,6 +33,7 @@ from recoup.kernel.rows import attempt_row_document
 from recoup.model import events as ev
 from recoup.model.events import Event
 from recoup.model.ids import run_stream
+from recoup.ports import Redactor
 
 router = new_router("artifacts")
 PATCH_BYTES_MAX: Final = 1_000_000
@@ -39,11 +41,6 @@ ATTEMPT_LOG_BYTES_MAX: Final = 64_000
 ATTEMPT_EVENTS_MAX: Final = 500
 LOCKED: Final = "sandbox; default-src 'none'; frame-ancestors 'self'; base-uri 'none'; form-action 'none'"
 _PAGE_EVENTS: Final = 500
-_MAGIC: Final = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"PK\x03\x04", "application/zip"),
-)
 _SHOWN: Final = ("image/", "application/json", "text/plain")
 
 
@@ -84,8 +81,8 @@ async def show_report(request: Request, run_id: str) -> Response:
 
     house = house_of(request)
     await house.run(run_id)
-    async with reporting(house, run_id):
-        page = await _report(house, run_id)
+    async with reporting(house, run_id) as redactor:
+        page = await _report(house, run_id, redactor)
     policy = f"sandbox; {content_policy()}; frame-ancestors 'self'"
     return _locked(request, page.encode(), "text/html; charset=utf-8", {"Content-Security-Policy": policy})
 
@@ -129,13 +126,8 @@ async def show_attempt(
 
 def media_of(data: bytes) -> str:
     """By what it is, and never by what somebody called it. What is shown as text cannot be a page."""
-    for magic, media in _MAGIC:
-        if data.startswith(magic):
-            return media
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return "application/octet-stream"
+    if (binary := binary_type(data)) is not None:
+        return binary
     with contextlib.suppress(msgspec.DecodeError, RecursionError):
         if data.lstrip()[:1] in (b"{", b"["):
             msgspec.json.decode(data)
@@ -153,20 +145,17 @@ def _locked(request: Request, body: bytes, media: str, headers: dict[str, str]) 
 
 
 @contextlib.asynccontextmanager
-async def reporting(house: House, run_id: str) -> AsyncIterator[None]:
+async def reporting(house: House, run_id: str) -> AsyncIterator[Redactor]:
     """While a report of a run is made: a few at once, and none that shows what the run hides."""
     async with house.reporting:
-        with contextlib.suppress(
-            RecoupError, OSError
-        ):  # redacted when stored; once more where that is possible
-            await house.app.hiding.of_run(await house.states.state(run_id))
-        yield
+        # Redacted when stored; once more where that is possible.
+        yield await house.app.redactor_of(run_id)
 
 
-async def _report(house: House, run_id: str) -> str:
+async def _report(house: House, run_id: str, redactor: Redactor) -> str:
     app = house.app
     until = app.world.clock.now() if await app.driving.is_driven(run_id) else None
-    return await app.reporter.html(run_id, until)
+    return await app.reporter.html(run_id, until, redactor)
 
 
 async def _events_of(house: House, run_id: str, index: int, attempt: int) -> tuple[list[Event], int]:

@@ -127,16 +127,9 @@ class Book:
         self._given_hash, self._given = given(token)
 
     def who(self, token: str) -> Principal | None:
-        return self.who_by_made(token) or self.who_by_given(token)
-
-    def who_by_made(self, token: str) -> Principal | None:
-        """By one of ours, which nobody can guess."""
-        return known(self._db, _hash(token))
-
-    def who_by_given(self, token: str) -> Principal | None:
-        """By `RECOUP_TOKEN`, which people chose: whoever asks this must count what was wrong."""
-        is_given = secrets.compare_digest(_hash(token), self._given_hash)
-        return self._given if is_given else None
+        hashed = _hash(token)
+        is_given = secrets.compare_digest(hashed, self._given_hash)
+        return known(self._db, hashed) or (self._given if is_given else None)
 
     def tokens(self) -> list[TokenRow]:
         rows = self._db.execute("SELECT id, name, role, made_at, revoked_at FROM tokens ORDER BY made_at, id")

@@ -74,7 +74,7 @@ async def bulk(request: Request, asked: Annotated[list_shapes.BulkRequest, Body(
     tried = await asyncio.gather(
         *(_one(door, do, wanted, run_id) for run_id in run_ids), return_exceptions=True
     )
-    items = [_told(wanted, run_id, one) for run_id, one in zip(run_ids, tried, strict=True)]
+    items = [await _told(wanted, run_id, one) for run_id, one in zip(run_ids, tried, strict=True)]
     await wanted.house.app.chores()
     return document(request, {"items": items})
 
@@ -151,12 +151,13 @@ def _why_not(state: RunState) -> str:
     return f"only a run that is over is retried; this one is {state.status}: {words}"
 
 
-def _told(wanted: Wanted, run_id: str, tried: Done | BaseException) -> Done:
+async def _told(wanted: Wanted, run_id: str, tried: Done | BaseException) -> Done:
     if isinstance(tried, Done):
         return tried
     if not isinstance(tried, RecoupError):
         _log.error("bulk, run %s: %s", run_id, type(tried).__name__)
         return Done(run_id, "failed", "something went wrong inside the gateway; its log says what")
     refused = isinstance(tried, UsageError | NotFound | Conflict | EventUnreadable | RowUnreadable)
-    words = wanted.house.app.redactor.redact(f"{tried.message}. {tried.what_to_do}".strip()).text
+    redactor = await wanted.house.app.redactor_of(run_id)
+    words = redactor.redact(f"{tried.message}. {tried.what_to_do}".strip()).text
     return Done(run_id, "refused" if refused else "failed", words)

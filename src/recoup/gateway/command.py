@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
 import os
-import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from recoup.errors import SettingsError
+from recoup.errors import SettingsError, StateError
+from recoup.terminal.moments import minute
+from recoup.terminal.writer import clean_reports, is_terminal, note, print_json, say
+from recoup.tokens import local_user
 
 if TYPE_CHECKING:
     from recoup.fleet.worker import Notice
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from recoup.model.events import TokenPayload
     from recoup.settings import Settings
 
+FIRST_TOKENS = "first-tokens"
+"""In the home, where the first start has no terminal to print them on."""
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
@@ -73,8 +77,10 @@ def serve(
 ) -> None:
     """Serve the HTTP API until SIGTERM or Ctrl-C.
 
-    On the first start a token for each role (viewer, operator, worker, probe) is made and printed, once; later ones are
-    made with `recoup tokens`. RECOUP_TOKEN, if it is set, is an operator's token, and none is made.
+    On the first start a token for each role (viewer, operator, worker, probe) is made and printed, once. Without a
+    terminal, as in a service, they are written to the file first-tokens of the home instead; with --json they are
+    printed all the same. Later ones are made with `recoup tokens`. RECOUP_TOKEN, if it is set, is an operator's token,
+    and none is made.
 
     A plan is code: whoever holds an operator's token may run any command that the workers may. With --plans only files
     in those folders are taken.
@@ -110,11 +116,13 @@ def serve(
     )
     must_be_safe(setup)
 
+    clean_reports()
+
     async def work() -> None:
-        async with open_app(
-            settings, os.environ, lambda words: click.echo(f"recoup: {words}", err=True)
-        ) as app:
-            await serve_until_told(app, setup, lambda opened: _opened(opened, as_json), _trouble)
+        async with open_app(settings, os.environ, lambda words: note(f"recoup: {words}")) as app:
+            await serve_until_told(
+                app, setup, lambda opened: _opened(opened, settings.home, as_json), _trouble
+            )
 
     asyncio.run(work())
 
@@ -153,10 +161,10 @@ def make(ctx: click.Context, role: str, name: str, reason: str | None, as_json: 
     with _book(ctx) as book:
         book.must_have_room()
         # Recorded first: nobody may hold a token that the audit does not know.
-        made = TokenMade(token_id=token_id, name=name, role=role, by=getpass.getuser(), reason=reason)
+        made = TokenMade(token_id=token_id, name=name, role=role, by=local_user(), reason=reason)
         _tell(ctx, made)
         token = book.make(Role(role), name, SystemClock().now().iso(), token_id)
-    _print({"role": role, "name": name, "token": token}) if as_json else click.echo(token)
+    print_json({"role": role, "name": name, "token": token}) if as_json else say(token)
 
 
 @tokens.command("list")
@@ -176,13 +184,13 @@ def list_tokens(ctx: click.Context, as_json: bool) -> None:
     with _book(ctx) as book:
         rows = book.tokens()
     if as_json:
-        _print(msgspec.to_builtins(rows))
+        print_json(msgspec.to_builtins(rows))
         return
     for row in rows:
-        ended = f"  revoked {row.revoked_at[:16]}Z" if row.revoked_at else ""
-        click.echo(one_line(f"{row.id}  {row.role:<9} {row.made_at[:16]}Z  {row.name}{ended}"))
+        ended = f"  revoked {minute(row.revoked_at)}" if row.revoked_at else ""
+        say(one_line(f"{row.id}  {row.role:<9} {minute(row.made_at)}  {row.name}{ended}"))
     if not rows:
-        click.echo("no tokens: the first `recoup serve` makes one for each role", err=True)
+        note("no tokens: the first `recoup serve` makes one for each role")
 
 
 @tokens.command()
@@ -203,8 +211,8 @@ def revoke(ctx: click.Context, token_id: str, reason: str | None) -> None:
         # First of all: it must not count while somebody waits for the ledger.
         whose = book.revoke(token_id, SystemClock().now().iso())
     told = {"token_id": whose.token_id, "name": whose.name, "role": whose.role.value}
-    _tell(ctx, TokenRevoked(**told, by=getpass.getuser(), reason=reason))
-    click.echo(f"{token_id} is revoked")
+    _tell(ctx, TokenRevoked(**told, by=local_user(), reason=reason))
+    say(f"{token_id} is revoked")
 
 
 def _settings(ctx: click.Context) -> Settings:
@@ -238,26 +246,37 @@ def _tell(ctx: click.Context, fact: TokenPayload) -> None:
     asyncio.run(work())
 
 
-def _opened(opened: Opened, as_json: bool) -> None:
+def _opened(opened: Opened, home: Path, as_json: bool) -> None:
     if opened.note:
-        click.echo(f"recoup: {opened.note}", err=True)
+        note(f"recoup: {opened.note}")
     if as_json:
-        _print({"url": opened.url, "tokens": opened.tokens})
+        print_json({"url": opened.url, "tokens": opened.tokens})
         return
     if opened.tokens:
-        click.echo("tokens, shown now and never again:")
-        for role, token in opened.tokens.items():
-            click.echo(f"  {role:<9} {token}")
-    click.echo(f"serving on {opened.url} (Ctrl-C ends it)", err=True)
+        _hand_over(opened.tokens, home / FIRST_TOKENS)
+    note(f"serving on {opened.url} (Ctrl-C ends it)")
+
+
+def _hand_over(tokens: Mapping[str, str], path: Path) -> None:
+    """On a terminal. What a service prints goes into a journal, which others may read and which keeps it."""
+    from recoup.durable import write_whole
+
+    lines = [f"{role:<9} {token}" for role, token in tokens.items()]
+    if is_terminal():
+        say("tokens, shown now and never again:")
+        for line in lines:
+            say(f"  {line}")
+        return
+    try:
+        write_whole(path, "\n".join([*lines, ""]).encode())
+    except OSError as error:
+        raise StateError.of(error) from error
+    say(
+        f"a token for each role is in {path}, which only its owner can read: move them to where they belong,"
+        " then delete it"
+    )
 
 
 def _trouble(notice: Notice) -> None:
     if notice.event == "trouble":
-        click.echo(f"worker: {notice.words}", err=True)
-
-
-def _print(document: Any) -> None:
-    import msgspec
-
-    sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
-    sys.stdout.flush()
+        note(f"worker: {notice.words}")

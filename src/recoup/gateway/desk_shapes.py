@@ -81,13 +81,14 @@ class EscalationPage(Shape):
 
 class EscalationChange(Shape):
     at: str
-    change: Literal["acknowledged", "assigned", "resolved"]
+    change: Literal["acknowledged", "assigned", "resolved", "merged"]
     by: str
     reason: str
     assignee: str | None
 
 
 class EscalationDocument(Escalation):
+    merged: Annotated[int, Field(description="How many more escalations of the same sender it stands for.")]
     history: list[EscalationChange]
 
 

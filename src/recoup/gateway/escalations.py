@@ -14,7 +14,7 @@ from recoup.gateway.described import answers
 from recoup.gateway.house import House, house_of, principal_of
 from recoup.gateway.routing import new_router
 from recoup.gateway.runs import Cursor, Limit
-from recoup.kernel.escalations import escalation_document, history
+from recoup.kernel.escalations import escalation_document, history, merged_count
 from recoup.model.storage import EscalationRow
 
 router = new_router("escalations")
@@ -81,4 +81,6 @@ async def _whole(request: Request, house: House, row: EscalationRow) -> Response
     if request.method == "POST":
         await house.app.chores()
     said = await house.inbox.said(row.id)
-    return document(request, {**escalation_document(row), "history": history(said)})
+    return document(
+        request, {**escalation_document(row), "merged": merged_count(said), "history": history(said)}
+    )

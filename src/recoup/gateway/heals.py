@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from recoup.app import App
 from recoup.damage import read_leniently
-from recoup.errors import NotFound, RecoupError, SettingsError, StateError, UsageError
+from recoup.errors import NotFound, RecoupError, UsageError
 from recoup.gateway import shapes
 from recoup.gateway.answering import document, page
 from recoup.gateway.described import answers, refusals
@@ -73,7 +73,6 @@ async def accept_heal(
     """The workflow remembers the element from now on; the answer says what to change in the plan."""
     app = house_of(request).app
     heal = await found_heal(app, run_id, step, wanted.attempt)
-    await _know_secrets(app, heal)
     word = await desk_of(app).accept(heal, principal_of(request).actor, (wanted.reason or "").strip())
     if word is not None and word.state is not HealState.ACCEPTED:
         raise _decided(heal, word)
@@ -91,7 +90,6 @@ async def reject_heal(
     """From now on that element is never taken for that target."""
     app = house_of(request).app
     heal = await found_heal(app, run_id, step, wanted.attempt)
-    await _know_secrets(app, heal)
     word = await desk_of(app).reject(heal, principal_of(request).actor, wanted.reason.strip())
     if word is not None and word.state is HealState.ACCEPTED:
         raise _decided(heal, word)
@@ -101,7 +99,7 @@ async def reject_heal(
 
 
 def desk_of(app: App) -> Heals:
-    return Heals(app.ledger, app.redactor, app.world.clock)
+    return Heals(app.ledger, app.redactor_of, app.world.clock)
 
 
 async def found_heal(app: App, run_id: str, step: str, attempt: int | None) -> Heal:
@@ -116,17 +114,11 @@ async def workflow_of(app: App, run_id: str) -> str | None:
     return None
 
 
-async def _know_secrets(app: App, heal: Heal) -> None:
-    """Nobody must be kept from saying their word because a run's files are gone or on another machine."""
-    with contextlib.suppress(NotFound, SettingsError, StateError, OSError):
-        await app.hiding.of_run_with_id(heal.fact.run_id)
-
-
 async def shown_patch(app: App, heal: Heal) -> tuple[str, str]:
     """For those who only look, too: what the run hides is hidden in it."""
-    await _know_secrets(app, heal)
     patch, problem = await patch_for(app, heal)
-    return app.redactor.redact(patch).text, app.redactor.redact(problem).text
+    redact = (await app.redactor_of(heal.fact.run_id)).redact
+    return redact(patch).text, redact(problem).text
 
 
 async def patch_for(app: App, heal: Heal) -> tuple[str, str]:
@@ -138,8 +130,8 @@ async def patch_for(app: App, heal: Heal) -> tuple[str, str]:
         return "", "where the plan is was not recorded"
     try:
         policy = (await app.generations.seen())[0]
-        before = read_plan_text(Path(heal.plan_source), policy)
-        after = accepted_text(heal, before, policy)
+        before = await asyncio.to_thread(read_plan_text, Path(heal.plan_source), policy)
+        after = await asyncio.to_thread(accepted_text, heal, before, policy)
     except RecoupError as error:
         return "", error.message
     patch = patch_of(before, after, root_of(before.path))
@@ -147,7 +139,7 @@ async def patch_for(app: App, heal: Heal) -> tuple[str, str]:
 
 
 def _decided(heal: Heal, word: Word) -> UsageError:
-    who = f"by {word.by or 'somebody'} on {word.at.iso()[:16].replace('T', ' ')}"
+    who = f"by {word.by or 'someone'} on {word.at.iso()[:16].replace('T', ' ')}"
     return UsageError(
         f"{heal.name} was {word.state.value} {who}: {word.reason}",
         hint="Nothing was changed. Change the target in the plan by hand if that was wrong.",

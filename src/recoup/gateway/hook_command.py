@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import getpass
 import os
-import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from recoup.terminal.writer import note, print_json, say
+from recoup.tokens import local_user
 
 if TYPE_CHECKING:
     from recoup.gateway.hooks import Hooks
@@ -60,16 +61,14 @@ def add(ctx: click.Context, url: str, events: str, name: str, reason: str | None
     kinds = tuple(dict.fromkeys(kind.strip() for kind in events.split(",") if kind.strip()))
 
     async def work(hooks: Hooks) -> dict[str, Any]:
-        hook, secret = await hooks.add(url, kinds, name, getpass.getuser(), reason)
+        hook, secret = await hooks.add(url, kinds, name, local_user(), reason)
         return {**hook_document(hook), "secret": secret}
 
     told = _with_hooks(ctx, work)
-    _print(told) if as_json else click.echo(f"{told['id']}  {told['secret']}")
+    print_json(told) if as_json else say(f"{told['id']}  {told['secret']}")
     for kind in kinds:  # not refused: a newer Recoup that shares the ledger may have more
         if not matches([kind], PAYLOADS):
-            click.echo(
-                f"note: no event here is called {kind!r}: docs/reference/events.md lists them", err=True
-            )
+            note(f"note: no event here is called {kind!r}: docs/reference/events.md lists them")
 
 
 @webhooks.command("list")
@@ -90,16 +89,16 @@ def list_webhooks(ctx: click.Context, as_json: bool) -> None:
 
     found = _with_hooks(ctx, work)
     if as_json:
-        _print(found)
+        print_json(found)
         return
     for one in found:
         trouble = f"  {one['failed']} failures: {one['trouble']}" if one["trouble"] else ""
         row = (
             f"{one['id']}  {one['state']:<3} {one['name']}  {one['url']}  {','.join(one['events'])}{trouble}"
         )
-        click.echo(one_line(row))
+        say(one_line(row))
     if not found:
-        click.echo("no webhooks: `recoup webhooks add --help` shows how to add one", err=True)
+        note("no webhooks: `recoup webhooks add --help` shows how to add one")
 
 
 @webhooks.command()
@@ -113,8 +112,8 @@ def remove(ctx: click.Context, webhook_id: str, reason: str | None) -> None:
     Example:
       recoup webhooks remove hook-1a2b3c4d --reason "moved"
     """
-    _with_hooks(ctx, lambda hooks: hooks.remove(webhook_id, getpass.getuser(), reason))
-    click.echo(f"{webhook_id} is removed")
+    _with_hooks(ctx, lambda hooks: hooks.remove(webhook_id, local_user(), reason))
+    say(f"{webhook_id} is removed")
 
 
 @webhooks.command()
@@ -128,8 +127,8 @@ def test(ctx: click.Context, webhook_id: str, as_json: bool) -> None:
     Example:
       recoup webhooks test hook-1a2b3c4d
     """
-    told = _with_hooks(ctx, lambda hooks: hooks.test(webhook_id, getpass.getuser()))
-    _print({"ok": told.ok, "detail": told.detail}) if as_json else click.echo(told.detail)
+    told = _with_hooks(ctx, lambda hooks: hooks.test(webhook_id, local_user()))
+    print_json({"ok": told.ok, "detail": told.detail}) if as_json else say(told.detail)
     ctx.exit(0 if told.ok else 1)
 
 
@@ -148,10 +147,3 @@ def _with_hooks(ctx: click.Context, work: Callable[[Hooks], Awaitable[Value]]) -
             return done
 
     return asyncio.run(inside())
-
-
-def _print(document: Any) -> None:
-    import msgspec
-
-    sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
-    sys.stdout.flush()

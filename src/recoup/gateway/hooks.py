@@ -21,6 +21,7 @@ from recoup.errors import RecoupError, UsageError
 from recoup.evidence.vault import Vault, vault_key
 from recoup.gateway.hook_book import HookBook, Webhook, new_hook_id
 from recoup.kernel.webhooks import (
+    delivery_signature,
     is_hopeless,
     matches,
     refuse_hook,
@@ -42,11 +43,15 @@ from recoup.model.events import (
 from recoup.model.ids import GATEWAY_STREAM
 from recoup.model.storage import Append, Arrival, Draft, StreamAppend
 from recoup.outgoing.exchange import Asked, Unreachable, exchange, tls_for
+from recoup.outgoing.places import is_inside
+from recoup.settings import require_strong_key
 
 LOOK_S: Final = 0.5
 """How soon new events and new webhooks are seen."""
 PAGE: Final = 100
 ANSWER_S: Final = 15.0
+INSIDE_ANSWER_S: Final = ANSWER_S
+"""After that everything is told that fails on this machine or in our own network, however soon it did."""
 BODY_BYTES_MAX: Final = 256_000
 """Of one delivery: of a longer event the payload is left out; `GET /api/events` has it."""
 _AGAIN_S: Final = 5.0
@@ -81,6 +86,7 @@ class Hooks:
                 f"{shown_hook(url) if not refuse_hook(url) else 'the address'} cannot be told: {why}",
                 hint="Example: recoup webhooks add https://HOST/PATH --events 'Escalated,task.run.*' --name ops",
             )
+        require_strong_key(self._app.settings.key)
         self.book.must_take(name)
         now, cursor = self._app.world.clock.now(), await self._app.ledger.last_arrival()
         hook = Webhook(id=new_hook_id(), name=name, url=url, kinds=kinds, made_at=now.iso(), cursor=cursor)
@@ -181,21 +187,35 @@ class Hooks:
     ) -> Delivered:
         shown, at = shown_hook(hook.url), int(self._now_s())
         try:
-            url, signed = urlsplit(self.book.address(hook)), signature(self.book.secret(hook), at, body)
+            url, secret = urlsplit(self.book.address(hook)), self.book.secret(hook)
         except RecoupError as error:
             return Delivered(False, f"its secret or its address cannot be read: {error.message}")
         headers = [
             ("User-Agent", f"recoup/{__version__}"),
             ("Content-Type", "application/json"),
             ("Recoup-Delivery", delivery),
-            ("Recoup-Signature", signed),
+            ("Recoup-Signature", signature(secret, at, body)),
+            ("Recoup-Delivery-Signature", delivery_signature(secret, at, delivery, body)),
         ]
-        asked = Asked("POST", _target(url), headers, body, ANSWER_S)
+        begun_s = asyncio.get_running_loop().time()
+        told = await self._answer(url, Asked("POST", _target(url), headers, body, ANSWER_S), shown, tls)
+        is_opaque = not told.ok and await is_inside(url)
+        return await self._untold(hook, told, shown, begun_s) if is_opaque else told
+
+    async def _answer(
+        self, url: SplitResult, asked: Asked, shown: str, tls: ssl.SSLContext | None
+    ) -> Delivered:
         try:
             heard = await exchange(url, asked, shown, tls or tls_for(url))
         except Unreachable as error:
             return Delivered(False, self._app.redactor.redact(str(error)).text[:500])
         return Delivered(200 <= heard.status < 300, f"{shown} answered {heard.status}")
+
+    async def _untold(self, hook: Webhook, told: Delivered, shown: str, begun_s: float) -> Delivered:
+        """Inside our network nobody learns, by words or by time, whether a port is open, closed or silent."""
+        _log.warning("webhook %s: %s", hook.id, told.detail)
+        await asyncio.sleep(INSIDE_ANSWER_S - (asyncio.get_running_loop().time() - begun_s))
+        return Delivered(False, f"{shown} did not take it: the gateway's log says why")
 
     def _now_s(self) -> float:
         return self._app.world.clock.now().wall_us / 1e6

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,11 +23,13 @@ from recoup.gateway.access import Principal
 from recoup.gateway.batches import Made
 from recoup.gateway.book import Book
 from recoup.gateway.hooks import Hooks
-from recoup.gateway.limits import REPORTS_MAX, STREAMS_MAX, Brake, Patience
+from recoup.gateway.limits import REPORTS_MAX, STREAMS_MAX, STREAMS_OF_TOKEN_SHARE
 from recoup.gateway.problems import Refused
 from recoup.gateway.run_states import RunStates
 from recoup.gateway.tail import Tail
 from recoup.model.events import TokenPayload
+from recoup.runs.submitting import TEXT_PLANS
+from recoup.serving.brake import Brake
 
 if TYPE_CHECKING:
     from recoup.gateway.audits import Audits
@@ -47,9 +50,11 @@ class House:
     stopping: Callable[[], bool] = lambda: False
     hosts: tuple[str, ...] = ()
     """Names by which it may be asked, besides its addresses."""
-    streams: int = 0
+    streams: Counter[str] = field(default_factory=Counter)
+    """That are open, by token."""
     streams_max: int = STREAMS_MAX
-    patience: Patience = field(default_factory=Patience)
+    behind_proxy: bool = False
+    """Something before it does TLS, and says so: `--insecure`."""
 
     def __post_init__(self) -> None:
         self.tail = Tail(self.app.ledger, lambda: self.stopping())
@@ -62,7 +67,7 @@ class House:
         """Loaded when the first plan comes as text."""
         from recoup.gateway.plan_shelf import PlanShelf
 
-        return PlanShelf(_SOURCE, self.app.settings.home / "plans")
+        return PlanShelf(_SOURCE, self.app.settings.home / TEXT_PLANS)
 
     @cached_property
     def audits(self) -> Audits:
@@ -77,11 +82,11 @@ class House:
 
     @cached_property
     def inbox(self) -> Inbox:
-        return Inbox(self.app.ledger, self.app.redactor, self.app.world.clock)
+        return Inbox(self.app.ledger, self.app.redactor_of, self.app.world.clock)
 
     @cached_property
     def approvals(self) -> ApprovalDesk:
-        return ApprovalDesk(self.app.ledger, self.app.redactor, self.app.world.clock)
+        return ApprovalDesk(self.app.ledger, self.app.redactor_of, self.app.world.clock)
 
     @cached_property
     def hooks(self) -> Hooks:
@@ -96,23 +101,28 @@ class House:
         """Recorded, and so in the audit."""
         await tell_of_tokens(self.app.ledger, self.app.redactor, self.app.world.clock, facts)
 
-    def enter_stream(self) -> None:
-        if self.streams >= self.streams_max:
-            raise Refused(
-                *(503, f"{self.streams_max} streams are open, which is the limit"),
-                hint="Close one, or ask again and again.",
-                headers={"Retry-After": "5"},
-            )
-        self.streams += 1
+    def enter_stream(self, token_id: str) -> None:
+        of_token_max = int(self.streams_max * STREAMS_OF_TOKEN_SHARE)
+        if self.streams.total() >= self.streams_max:
+            raise _too_many_streams(f"{self.streams_max} streams are open, which is the limit")
+        if self.streams[token_id] >= of_token_max:
+            raise _too_many_streams(f"this token has {of_token_max} streams open, which is the limit")
+        self.streams[token_id] += 1
 
-    def leave_stream(self) -> None:
-        self.streams -= 1
+    def leave_stream(self, token_id: str) -> None:
+        self.streams[token_id] -= 1
+        if not self.streams[token_id]:
+            del self.streams[token_id]
 
     async def run(self, run_id: str) -> str:
         """Must be there. Beginnings of ids are for people who type; here they would name another run tomorrow."""
         if run_id not in await self.app.ledger.find_runs(run_id, limit=1):
             raise NotFound(f"there is no run {run_id!r}", hint="List them: GET /api/runs")
         return run_id
+
+
+def _too_many_streams(detail: str) -> Refused:
+    return Refused(503, detail, "Close one, or ask again and again.", {"Retry-After": "5"})
 
 
 def house_of(request: Request) -> House:

@@ -1,28 +1,22 @@
-"""What nobody may exceed: the size of a body, wrong tokens in a minute, streams at once. And every answer's headers."""
+"""What nobody may exceed: the size of a body, streams at once. And every answer's headers."""
 
 from __future__ import annotations
 
-import hashlib
-import ipaddress
-from collections import OrderedDict
-from collections.abc import Callable
 from typing import Final
 
-import msgspec
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from recoup.gateway.problems import Refused, problem
+from recoup.gateway.problems import bug, noted, problem
 from recoup.model.probe_wire import BODY_BYTES_MAX as PROBE_BODY_BYTES_MAX
 
 BODY_BYTES_MAX: Final = 2_000_000
 HEADER_BYTES_MAX: Final = 32_768
 """Of a whole head, its target included."""
 HEADERS_MAX: Final = 100
-WRONG_TOKENS_MAX: Final = 10
-WRONG_TOKENS_WINDOW_S: Final = 60.0
-ADDRESSES_MAX: Final = 10_000
 STREAMS_MAX: Final = 1_200
+STREAMS_OF_TOKEN_SHARE: Final = 5 / 6
+"""Of one token, so that nobody who may look takes the last stream from all others."""
 REPORTS_MAX: Final = 2
 """Made at once: each takes all of a large run through memory."""
 HEADERS: Final = (
@@ -35,17 +29,6 @@ HEADERS: Final = (
     (b"cross-origin-resource-policy", b"same-origin"),
 )
 _NOT_KEPT: Final = (b"cache-control", b"no-cache, private")
-
-
-class Patience(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a client is waited for."""
-
-    head_s_max: float = 10.0
-    """From the first byte of a request to the end of its head."""
-    body_s_max: float = 30.0
-    """From there to the end of its body."""
-    send_s_max: float = 10.0
-    """While it takes nothing of what it is sent."""
 
 
 class BodyTooLarge(Exception):
@@ -93,49 +76,11 @@ class Bounded:
                 await _too_large(scope["path"], bytes_max)(scope, receive, dressed)
         except ClientDisconnect:
             pass  # nobody is there to be told
-
-
-class Brake:
-    """Slows down who tries tokens: so many different wrong ones of one address in a minute, then none is looked at that
-    we did not make. The same one again is no try: a machine whose token was revoked must not keep out all who share its
-    address."""
-
-    def __init__(self, now_s: Callable[[], float]) -> None:
-        self._now_s = now_s
-        self._wrong: OrderedDict[str, dict[bytes, float]] = OrderedDict()
-        """By address: when each wrong token, known by its hash, came first."""
-
-    def must_be_open(self, address: str) -> None:
-        wrong, now_s = self._wrong.get(_whose(address), {}), self._now_s()
-        for mark in [mark for mark, at_s in wrong.items() if now_s - at_s >= WRONG_TOKENS_WINDOW_S]:
-            del wrong[mark]
-        if len(wrong) >= WRONG_TOKENS_MAX:
-            wait_s = max(1, round(WRONG_TOKENS_WINDOW_S - (now_s - next(iter(wrong.values())))))
-            raise Refused(
-                *(429, f"{WRONG_TOKENS_MAX} different wrong tokens came from this address within a minute"),
-                hint=f"Wait for {wait_s} s, then use the right one.",
-                headers={"Retry-After": str(wait_s)},
-            )
-
-    def wrong(self, address: str, token: str) -> None:
-        told = self._wrong.setdefault(_whose(address), {})
-        told.setdefault(hashlib.sha256(token.encode()).digest(), self._now_s())
-        self._wrong.move_to_end(_whose(address))
-        while len(self._wrong) > ADDRESSES_MAX:
-            self._wrong.popitem(last=False)
-
-
-def _whose(address: str) -> str:
-    """Whoever has one address of the new kind has 2^64 of them."""
-    try:
-        found = ipaddress.ip_address(address)
-    except ValueError:
-        return address
-    if found.version == 4:
-        return address
-    return (
-        found.ipv4_mapped.compressed if found.ipv4_mapped else str(ipaddress.ip_network((found, 64), False))
-    )
+        except Exception as error:  # noqa: BLE001 noted in the log under an id, and told without its words
+            if begun:
+                noted(scope, error)
+            else:
+                await bug(scope, error)(scope, receive, dressed)
 
 
 def _announced(scope: Scope) -> int:

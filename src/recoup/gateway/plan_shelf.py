@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from pathlib import Path
 from typing import Final
@@ -24,12 +25,12 @@ class PlanShelf:
         self._folder = folder
         self._read: OrderedDict[tuple[str, str], Plan] = OrderedDict()
 
-    def read(self, text: str, policy: Policy) -> Plan:
-        """Raises InvalidPlan."""
+    async def read(self, text: str, policy: Policy) -> Plan:
+        """Raises InvalidPlan. Others are answered meanwhile."""
         key = (policy_digest(policy), text)
         plan = self._read.get(key)
         if plan is None:
-            plan = parse_plan(text, self._source, self._folder, policy=policy)
+            plan = await asyncio.to_thread(parse_plan, text, self._source, self._folder, policy=policy)
             if len(text) > CHARS_MAX:
                 return plan
             self._read[key] = plan

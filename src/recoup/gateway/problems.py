@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import http
-import logging
-import traceback
-from pathlib import PurePath
 from typing import Any, Final
 
 import msgspec
@@ -13,6 +10,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.types import Scope
 
 from recoup.desk.declining import Declined
 from recoup.errors import (
@@ -29,11 +27,10 @@ from recoup.errors import (
 )
 from recoup.gateway.book import KeyOfAnother
 from recoup.model.probe_wire import PROBLEM_TYPE
+from recoup.serving.mistakes import log_mistake
 
 MEDIA: Final = "application/problem+json"
 BUG: Final = "something went wrong inside the gateway"
-BUG_HINT: Final = "Its log says where. The ledger is as it was, or holds what was done."
-_log = logging.getLogger("recoup.gateway")
 _BY_ERROR: Final[tuple[tuple[type[RecoupError], int], ...]] = (
     (InvalidPlan, 422),
     (WorkspaceError, 422),
@@ -111,7 +108,6 @@ def add_handlers(api: FastAPI) -> None:
     api.add_exception_handler(RecoupError, _recoup_error)
     api.add_exception_handler(RequestValidationError, _not_understood)
     api.add_exception_handler(HTTPException, _http_error)
-    api.add_exception_handler(Exception, _bug)
 
 
 def status_of(error: RecoupError) -> int:
@@ -198,15 +194,17 @@ async def _http_error(request: Request, error: Exception) -> Response:
     )
 
 
-async def _bug(request: Request, error: Exception) -> Response:
-    log_bug(request, error)
-    return problem(500, BUG, hint=BUG_HINT, where=request.url.path)
+def bug(scope: Scope, error: Exception) -> Response:
+    """For whatever nobody foresaw."""
+    mistake_id = noted(scope, error)
+    return problem(500, BUG, hint=bug_hint(mistake_id), where=scope["path"], more={"errorId": mistake_id})
 
 
-def log_bug(request: Request, error: Exception) -> None:
-    """Where it was, not its words: they may quote what came."""
-    at = traceback.extract_tb(error.__traceback__)[-1]
-    _log.error(
-        *("%s %r: %s in %s:%s", request.method, request.url.path, type(error).__name__),
-        *(PurePath(at.filename).name, at.lineno),
-    )
+def noted(scope: Scope, error: Exception) -> str:
+    """The id of its line in the log."""
+    redactor = scope["app"].state.house.app.redactor
+    return log_mistake(scope, error, lambda text: redactor.redact(text).text)
+
+
+def bug_hint(mistake_id: str) -> str:
+    return f"Its log says where, under {mistake_id}. The ledger is as it was, or holds what was done."

@@ -7,7 +7,6 @@ import re
 import secrets
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from fastapi import APIRouter
 from fastapi.dependencies.models import Dependant
@@ -18,13 +17,16 @@ from starlette.responses import Response
 from recoup.gateway.access import MAY, Principal
 from recoup.gateway.answering import JSON
 from recoup.gateway.book import answer_key
+from recoup.gateway.cookies import must_be_asked_for, must_be_own_page, session_secret
 from recoup.gateway.finishing import Answer
 from recoup.gateway.house import House, house_of, principal_of
 from recoup.gateway.problems import Refused
+from recoup.serving.brake import WRONG_TOKENS_MAX
+from recoup.serving.connections import prove
 
 KEY_HEADER: Final = "Idempotency-Key"
 CSRF_HEADER: Final = "X-CSRF-Token"
-COOKIE: Final = "recoup_session"
+_READING: Final = frozenset({"GET", "HEAD"})
 _KEY: Final = re.compile(r"[\x21-\x7e]{1,128}")
 _NAME_CHARS_SHOWN: Final = 80
 _CHALLENGE: Final = {"WWW-Authenticate": "Bearer"}
@@ -40,6 +42,8 @@ class GuardedRoute(APIRoute):
 
         async def guarded(request: Request) -> Response:
             house = house_of(request)
+            if request.method not in _READING:
+                must_be_own_page(request)
             principal = _admitted(house, request, path)
             request.state.principal = principal
             _must_be_parameters(request, parameters)
@@ -83,7 +87,8 @@ def _must_be_parameters(request: Request, parameters: frozenset[str] | None) -> 
 
 def _admitted(house: House, request: Request, path: str) -> Principal | None:
     may = MAY[request.method if request.method != "HEAD" else "GET", path]
-    principal = _principal(house, request)
+    is_open_change = None in may and request.method not in _READING
+    principal = _principal(house, request, by_cookie=not is_open_change)
     if principal is None and None not in may:
         raise Refused(
             401, "a token is needed", "Send the header Authorization: Bearer TOKEN.", dict(_CHALLENGE)
@@ -91,34 +96,37 @@ def _admitted(house: House, request: Request, path: str) -> Principal | None:
     if principal is not None and principal.role not in may:
         roles = ", ".join(sorted(role.value for role in may if role))
         raise Refused(403, f"a {principal.role} may not do this", f"It takes the role: {roles}.")
+    if principal is not None:
+        prove(request.scope)
     return principal
 
 
-def _principal(house: House, request: Request) -> Principal | None:
-    """None: no token came. A wrong one is never taken for none."""
+def _principal(house: House, request: Request, *, by_cookie: bool) -> Principal | None:
+    """None: no token came. A wrong one is never taken for none. A browser that has a cookie and lost its CSRF token may
+    still sign in."""
     said = request.headers.get("Authorization")
     if said is None:
-        return _signed_in(house, request)
+        return _signed_in(house, request) if by_cookie else None
     scheme, _, token = said.partition(" ")
     return known(house, request, token.strip() if scheme.lower() == "bearer" else "")
 
 
 def known(house: House, request: Request, token: str) -> Principal:
-    """Whose token it is. Who tries many is not listened to; whoever has one that we made is, whatever others try who
-    share their address: nobody guesses 256 bits."""
-    if (found := house.book.who_by_made(token)) is not None:
+    """Whose token it is. A right one is never refused, whatever others try who share its address."""
+    if (found := house.book.who(token)) is not None:
         return found
     address = request.client.host if request.client else ""
-    house.brake.must_be_open(address)
-    found = house.book.who_by_given(token)
-    if found is None:
-        house.brake.wrong(address, token)
+    if wait_s := house.brake.wrong(address, token):
         raise Refused(
-            *(401, "this token is not known, or was revoked"),
-            hint="Make a new one where the gateway runs: recoup tokens make operator --name NAME",
-            headers=dict(_CHALLENGE),
+            *(429, f"{WRONG_TOKENS_MAX} different wrong tokens came from this address within a minute"),
+            hint=f"Wait for {wait_s} s, or use the right one.",
+            headers={"Retry-After": str(wait_s), "Connection": "close"},
         )
-    return found
+    raise Refused(
+        *(401, "this token is not known, or was revoked"),
+        hint="Make a new one where the gateway runs: recoup tokens make operator --name NAME",
+        headers=dict(_CHALLENGE),
+    )
 
 
 def is_still_admitted(house: House, request: Request) -> bool:
@@ -126,27 +134,21 @@ def is_still_admitted(house: House, request: Request) -> bool:
     who, said = principal_of(request), request.headers.get("Authorization")
     if said is not None:
         return house.book.who(said.partition(" ")[2].strip()) == who
-    session = house.book.session(request.cookies.get(COOKIE, ""))
+    session = house.book.session(session_secret(request))
     return session is not None and session.principal == who
 
 
-def must_be_own_page(request: Request) -> None:
-    """Browsers say which site a request is from: another one must not use our cookies, nor set them."""
-    origin = request.headers.get("Origin")
-    if origin is not None and urlsplit(origin).netloc != request.headers.get("Host"):
-        raise Refused(403, "this request is from another site")
-
-
 def _signed_in(house: House, request: Request) -> Principal | None:
-    session = house.book.session(request.cookies.get(COOKIE, ""))
+    session = house.book.session(session_secret(request))
     if session is None:
         return None
-    if request.method not in ("GET", "HEAD"):
-        must_be_own_page(request)
+    must_be_asked_for(request)
+    if request.method not in _READING:
         said = request.headers.get(CSRF_HEADER, "")
         if not secrets.compare_digest(said.encode(), session.csrf.encode()):
-            raise Refused(403, f"the header {CSRF_HEADER} is missing or wrong", "Signing in told it.")
-    request.state.csrf = session.csrf
+            raise Refused(
+                403, f"the header {CSRF_HEADER} is missing or wrong", "Signing in told it.", code="csrf"
+            )
     return session.principal
 
 
@@ -172,13 +174,23 @@ async def _once(house: House, request: Request, principal: Principal, key: str, 
         house.book.drop(place)
         raise
     body = bytes(response.body)
-    told_secret = "set-cookie" in response.headers or bool(house.app.redactor.found_in(body))
+    told_secret = "set-cookie" in response.headers or _tells_a_secret(request)
+    told_secret = told_secret or bool(house.app.redactor.found_in(body))
     if told_secret:  # nothing is stored that holds one
         house.book.drop(place)
     else:
         made = Answer(response.status_code, response.media_type or "", body, response.headers.get("Location"))
         await house.book.finish(place, made)
     return response
+
+
+def tells_a_secret(request: Request) -> None:
+    """For routes that answer with a token: the answer is given once and never stored."""
+    request.state.tells_a_secret = True
+
+
+def _tells_a_secret(request: Request) -> bool:
+    return bool(getattr(request.state, "tells_a_secret", False))
 
 
 def _replayed(before: Answer) -> Response:

@@ -11,25 +11,32 @@ from recoup.app import App
 from recoup.damage import go_on, must_be_understood, state_after
 from recoup.errors import EventUnreadable, NotFound
 from recoup.kernel.controls import is_over
+from recoup.kernel.copies import copied
 from recoup.kernel.documents import run_document
+from recoup.kernel.elapsed import Clocks, clocks_of
 from recoup.model.events import Event
 from recoup.model.ids import run_stream
 from recoup.model.run import RunState
+from recoup.model.storage import RunRow
 
 STATES_MAX: Final = 32
 OVER_MAX: Final = 5_000
+CLOCK_EVENTS_MAX: Final = 2_000
 _PAGE_EVENTS: Final = 1_000
 
 
 class RunStates:
-    """Whoever gets a state reads what they need of it before they wait for anything else: it is everybody's, and goes
-    on under their hands."""
+    """A state that was handed out never changes: new events are folded into a copy. So a page may wait between
+    its parts and still show one moment of the run."""
 
     def __init__(self, app: App) -> None:
         self._app = app
         self._states: OrderedDict[str, RunState] = OrderedDict()
         self._over: OrderedDict[str, tuple[int, bool]] = OrderedDict()
         """By run: what was said after which event. Small, so that many can be kept."""
+
+        self._clocks: OrderedDict[str, tuple[int, Clocks]] = OrderedDict()
+        """By run, in the same way."""
 
     async def state(self, run_id: str) -> RunState:
         state = await self._state(run_id)
@@ -60,6 +67,18 @@ class RunStates:
             _keep(self._over, run_id, (seq, over), OVER_MAX)
         return seq if over else None
 
+    async def clocks(self, row: RunRow) -> Clocks | None:
+        """To tell how long a listed run was worked on. None: it would take long to find out."""
+        seq, clocks = self._clocks.get(row.run_id, (0, None))
+        if seq == row.seq:
+            return clocks
+        if row.seq > CLOCK_EVENTS_MAX:
+            return None
+        state = await self.shown(row.run_id)
+        if state.unreadable is None:
+            _keep(self._clocks, row.run_id, (state.seq, clocks_of(state)), OVER_MAX)
+        return clocks_of(state)
+
     async def _ended(self, run_id: str, head: int) -> tuple[int, bool]:
         try:
             state = await self._state(run_id)
@@ -69,33 +88,36 @@ class RunStates:
 
     async def _state(self, run_id: str) -> RunState | None:
         """Page by page: others are answered between two of them."""
-        state = self._states.get(run_id)
+        state, is_ours = self._states.get(run_id), False
         while True:
             after = 0 if state is None else state.seq
             events = await self._app.ledger.read(run_stream(run_id), after, _PAGE_EVENTS)
             must_be_understood(events)
-            try:
-                state = _gone_on(run_id, state, events)
-            except EventUnreadable:
-                self._states.pop(run_id, None)  # half of the event may be in it
-                raise
+            if events:
+                state, is_ours = _gone_on(run_id, state, is_ours, events), True
             if len(events) < _PAGE_EVENTS:
                 break
             await asyncio.sleep(0)
         if state is None or (not events and await self._app.ledger.head(run_stream(run_id)) == 0):
             self._states.pop(run_id, None)
             return None
-        _keep(self._states, run_id, state, STATES_MAX)
-        return state
+        return self._newest(run_id, state)
+
+    def _newest(self, run_id: str, state: RunState) -> RunState:
+        """Another request may have folded further meanwhile."""
+        kept = self._states.get(run_id)
+        newest = state if kept is None or kept.seq <= state.seq else kept
+        _keep(self._states, run_id, newest, STATES_MAX)
+        return newest
 
 
-def _gone_on(run_id: str, state: RunState | None, events: Sequence[Event]) -> RunState | None:
+def _gone_on(run_id: str, state: RunState | None, is_ours: bool, events: Sequence[Event]) -> RunState:
     if state is None:
-        return state_after(run_id, events) if events else None
+        return state_after(run_id, events)
+    own = state if is_ours else copied(state)
     for event in events:
-        if event.seq > state.seq:  # somebody else may have gone on with it meanwhile
-            go_on(state, event)
-    return state
+        go_on(own, event)
+    return own
 
 
 def _keep(kept: OrderedDict[str, Any], key: str, value: Any, limit: int) -> None:

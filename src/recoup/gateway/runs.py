@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -151,6 +152,7 @@ async def submit_run(request: Request, wanted: Annotated[shapes.RunRequest, Body
     told = {
         **{"runId": done.run_id, "queue": wanted.queue, "duplicate": done.duplicate},
         "note": done.note,
+        "differs": done.differs,
     }
     place = {"Location": f"/api/runs/{done.run_id}"}
     return document(request, told, status=200 if done.duplicate else 201, headers=place)
@@ -346,7 +348,7 @@ async def _given_plan(house: House, text: str) -> Plan:
             hint="Name a file in one of them: planPath.",
         )
     policy = (await house.app.generations.seen())[0]
-    return house.plans.read(text, policy)
+    return await house.plans.read(text, policy)
 
 
 async def _read_plan(app: App, path: Path) -> Plan:
@@ -354,7 +356,7 @@ async def _read_plan(app: App, path: Path) -> Plan:
 
     if not path.is_file():
         raise InvalidPlan(str(path), [Problem("planPath", "there is no such file where the gateway runs")])
-    return read_plan(path, (await app.generations.seen())[0])
+    return await asyncio.to_thread(read_plan, path, (await app.generations.seen())[0])
 
 
 def _allowed(house: House, said: str) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, Final
 
 from fastapi import APIRouter, FastAPI
@@ -31,7 +32,7 @@ from recoup.gateway import (
 )
 from recoup.gateway.access import MAY
 from recoup.gateway.answering import document
-from recoup.gateway.console import CONSOLE
+from recoup.gateway.console.routers import CONSOLE
 from recoup.gateway.hosts import OwnHosts
 from recoup.gateway.house import House
 from recoup.gateway.limits import Bounded
@@ -47,6 +48,10 @@ ROUTERS: Final = (
 )
 """One for each subject; who adds one adds its routes to the table of access. Tried one after the other: streams and
 lists before runs, as `/api/runs/count` is no run, and all of them before what is asked less often."""
+_NO_TELEMETRY: Final = dict.fromkeys(
+    ("tracing", "metrics", "logs", "operation_spans", "auto_configure"), False
+)
+"""Of the framework itself, whatever the environment says: traces are made of stored events."""
 _ABOUT: Final = (
     "Recoup over HTTP. Every request but `/healthz` and this document carries `Authorization: Bearer TOKEN`; "
     "`x-roles` says which roles may. Every POST takes an `Idempotency-Key`: asked again under the same key within a "
@@ -62,6 +67,7 @@ def build(house: House) -> FastAPI:
         redoc_url=None,
         openapi_url=None,
         redirect_slashes=False,  # nobody is sent on to an address that somebody else has written
+        **_quiet(),
     )
     api.state.house = house
     for router in (*ROUTERS, _own_description(), *CONSOLE):
@@ -70,6 +76,11 @@ def build(house: House) -> FastAPI:
     api.add_middleware(Bounded)
     add_handlers(api)
     return api
+
+
+def _quiet() -> dict[str, Any]:
+    """Older versions of the framework have no telemetry."""
+    return {"telemetry": _NO_TELEMETRY} if "telemetry" in inspect.signature(FastAPI).parameters else {}
 
 
 def routes_of() -> list[APIRoute]:

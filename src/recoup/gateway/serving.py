@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import getpass
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,17 +19,21 @@ from recoup.files.named import require_no_database
 from recoup.fleet.worker import Notice, Shift, Worker
 from recoup.gateway.access import Role
 from recoup.gateway.book import Book, new_token_id
-from recoup.gateway.connections import PatientProtocol, bound_buffers
 from recoup.gateway.hosts import is_loopback
 from recoup.gateway.house import House
-from recoup.gateway.limits import HEADER_BYTES_MAX, STREAMS_MAX, Patience
+from recoup.gateway.limits import HEADER_BYTES_MAX, STREAMS_MAX
 from recoup.gateway.service import build
 from recoup.model.events import TokenMade
 from recoup.processes.orphans import adopt
+from recoup.runs.submitting import TEXT_PLANS
+from recoup.serving.connections import Patience, bound_buffers, protocol
+from recoup.serving.places import PlaceLimits, Places
 from recoup.standing import asked_to_end, listening_at, room_for_files
+from recoup.tokens import local_user
 
 CONNECTIONS_MAX: Final = 1_500
 """More than streams: they must not leave ordinary requests without one."""
+PLACES: Final = PlaceLimits(connections_max=CONNECTIONS_MAX, unproven_max=250, unproven_of_sender_max=100)
 IDLE_S: Final = 15
 LAST_ANSWERS_S: Final = 5
 _BACKLOG: Final = 1_024
@@ -82,10 +85,10 @@ async def serve(
         *(app, book, tuple(folder.resolve() for folder in setup.plan_folders)),
         hosts=(setup.host, *setup.allow_hosts),
         streams_max=streams_for(room_for_files(CONNECTIONS_MAX + OTHER_FILES_MAX)),
-        patience=setup.patience,
+        behind_proxy=setup.insecure,
     )
     try:
-        (app.settings.home / "plans").mkdir(mode=0o700, exist_ok=True)
+        (app.settings.home / TEXT_PLANS).mkdir(mode=0o700, exist_ok=True)
         app.measure_always()
         server = _Server(_config(setup, house))
         house.stopping = lambda: server.should_exit
@@ -115,7 +118,7 @@ async def first_tokens(house: House, setup: Setup) -> dict[str, str]:
     if not book.is_new():
         return {}
     ids = {role: new_token_id() for role in Role}
-    about = {"by": f"{getpass.getuser()} (recoup serve)", "reason": "the first start"}
+    about = {"by": f"{local_user()} (recoup serve)", "reason": "the first start"}
     await house.tell_of_tokens(
         *(
             TokenMade(token_id=name, name=f"first {role}", role=role.value, **about)
@@ -166,7 +169,7 @@ def _config(setup: Setup, house: House) -> uvicorn.Config:
     return uvicorn.Config(
         build(house),
         loop="none",
-        http=PatientProtocol,
+        http=protocol(setup.patience, Places(PLACES)),
         ws="none",
         lifespan="off",
         log_config=None,
@@ -174,7 +177,6 @@ def _config(setup: Setup, house: House) -> uvicorn.Config:
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        limit_concurrency=CONNECTIONS_MAX,
         timeout_keep_alive=IDLE_S,
         timeout_graceful_shutdown=LAST_ANSWERS_S,
         h11_max_incomplete_event_size=HEADER_BYTES_MAX,

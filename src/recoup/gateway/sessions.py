@@ -12,10 +12,11 @@ from recoup.gateway import shapes
 from recoup.gateway.access import LOOKING, Principal
 from recoup.gateway.answering import document
 from recoup.gateway.book import SESSION_S
+from recoup.gateway.cookies import drop_session, session_secret, set_session
 from recoup.gateway.described import answers
 from recoup.gateway.house import house_of, principal_of
 from recoup.gateway.problems import Refused
-from recoup.gateway.routing import COOKIE, known, must_be_own_page, new_router
+from recoup.gateway.routing import known, new_router
 from recoup.model.events import SessionEnded, SessionOpened
 
 router = new_router("sessions")
@@ -24,31 +25,23 @@ router = new_router("sessions")
 @router.post("/api/session", responses=answers(shapes.SignedIn))
 async def sign_in(request: Request, wanted: Annotated[shapes.SignIn, Body()]) -> Response:
     """For browsers: a token becomes a cookie, for twelve hours at most."""
-    must_be_own_page(request)
     house = house_of(request)
     principal = known(house, request, wanted.token)
     _must_look(principal)
     secret, csrf = house.book.open_session(principal)
     await house.tell_of_tokens(SessionOpened(**_about(principal)))
     answer = document(request, {"role": principal.role.value, "name": principal.name, "csrf": csrf})
-    answer.set_cookie(
-        COOKIE,
-        secret,
-        max_age=SESSION_S,
-        httponly=True,
-        samesite="strict",
-        secure=request.url.scheme == "https",
-    )
+    set_session(request, answer, secret, SESSION_S)
     return answer
 
 
 @router.post("/api/session/end", responses=answers(shapes.SignedOut))
 async def sign_out(request: Request) -> Response:
-    house, secret = house_of(request), request.cookies.get(COOKIE, "")
+    house, secret = house_of(request), session_secret(request)
     if house.book.end_session(secret):
         await house.tell_of_tokens(SessionEnded(**_about(principal_of(request))))
     answer = document(request, {"ended": True})
-    answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
+    drop_session(answer)
     return answer
 
 

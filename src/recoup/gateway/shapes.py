@@ -217,6 +217,12 @@ class RunDocument(Shape):
     """It stopped for trouble of the machine, such as a full disk, and has spent nothing for it."""
     submitted_at: str
     updated_at: str | None
+    worked_s: float
+    """How long drivers have worked on it, up to `updatedAt`."""
+    waited_for_person_s: float
+    """How long it has waited for a person: at gates, after escalations, while paused."""
+    waiting_for_person_since: str | None
+    """Null: it waits for none now."""
     epoch: int
     hard_resets: int
     retries: int
@@ -248,6 +254,8 @@ class StepDocument(Shape):
     checkpoint: str | None
     invalidation_reason: str | None
     reused_from: str | None = None
+    outcome_known: bool = True
+    """False: an attempt of a `repeat: never` step failed, and its outcome is unknown."""
 
 
 class LedgerDocument(Shape):
@@ -308,6 +316,12 @@ class Submitted(Shape):
     queue: str
     duplicate: bool
     note: str | None
+    differs: Annotated[
+        list[str],
+        Field(
+            description="Of a duplicate: `plan`, `inputs`, if they are not those of the run that has the key."
+        ),
+    ] = []
 
 
 class Controlled(Shape):
@@ -330,7 +344,16 @@ class ModeDocument(Shape):
     ]
     forced: bool
     half_open: bool
-    counters: dict[str, Any]
+    counters: Annotated[
+        dict[str, Any],
+        Field(description="What the limits are compared with now. A quarantine starts most of them at 0."),
+    ]
+    counters_at_change: Annotated[
+        dict[str, Any] | None,
+        Field(
+            description="The same when the mode began; null: it never changed, or an older version did not say."
+        ),
+    ] = None
     last_failure: dict[str, Any] | None
     confidence_floor: float
     margin_min: float

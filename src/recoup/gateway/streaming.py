@@ -63,8 +63,9 @@ class EventStream(Response):
         self._asked_s = -ADMITTED_S
         self._admitted = True
 
-    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
-        self._house.enter_stream()
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        token_id = scope["state"]["principal"].token_id
+        self._house.enter_stream(token_id)
         try:
             async with self._house.tail.watched(self._watch):
                 gone = asyncio.create_task(_gone(receive))
@@ -75,7 +76,7 @@ class EventStream(Response):
                     gone.cancel()
                     await asyncio.gather(gone, return_exceptions=True)
         finally:
-            self._house.leave_stream()
+            self._house.leave_stream(token_id)
 
     async def _write(self, send: Send, gone: asyncio.Task[None]) -> None:
         """A client that does not read holds up nobody but itself: its connection is cut (connections.py)."""

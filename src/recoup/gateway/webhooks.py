@@ -13,7 +13,7 @@ from recoup.gateway.answering import document, page
 from recoup.gateway.described import answers
 from recoup.gateway.hooks import hook_document
 from recoup.gateway.house import house_of, principal_of
-from recoup.gateway.routing import new_router
+from recoup.gateway.routing import new_router, tells_a_secret
 
 router = new_router("webhooks")
 
@@ -31,7 +31,7 @@ async def add_webhook(request: Request, wanted: Annotated[shapes.WebhookRequest,
     hook, secret = await house.hooks.add(
         wanted.url, tuple(dict.fromkeys(wanted.events)), wanted.name.strip(), actor, wanted.reason
     )
-    house.app.redactor.register(f"the secret of webhook {hook.id}", secret)  # no answer that holds it is kept
+    tells_a_secret(request)
     await house.app.chores()
     return document(request, {**hook_document(hook), "secret": secret}, status=201)
 

@@ -21,7 +21,7 @@ from recoup.model.ids import run_stream, targets_stream
 from recoup.model.instant import Instant
 from recoup.model.plan import BrowserAction, Plan
 from recoup.model.storage import Append, Draft, StreamAppend
-from recoup.ports import Clock, Ledger, Redactor
+from recoup.ports import Clock, Ledger, RedactorOf
 
 EVENTS_MAX = 50_000
 """Of a stream, the last ones: older heals are not looked through any more."""
@@ -52,9 +52,9 @@ class Heal(msgspec.Struct, frozen=True):
 class Heals:
     """The heals of all workflows, in one ledger."""
 
-    def __init__(self, ledger: Ledger, redactor: Redactor, clock: Clock) -> None:
+    def __init__(self, ledger: Ledger, redactor_of: RedactorOf, clock: Clock) -> None:
         self._ledger = ledger
-        self._redactor = redactor
+        self._redactor_of = redactor_of
         self._clock = clock
         self._runs: dict[str, _Run] = {}
 
@@ -170,7 +170,8 @@ class Heals:
         ))  # fmt: skip
 
     async def _say(self, heal: Heal, fact: TargetLearned | TargetRejected) -> Word | None:
-        stream, draft = targets_stream(heal.workflow), Draft(fact.TYPE, self._redactor.seal(fact))
+        redactor = await self._redactor_of(heal.fact.run_id)
+        stream, draft = targets_stream(heal.workflow), Draft(fact.TYPE, redactor.seal(fact))
         for _ in range(_TRIES_MAX):
             review, end = await self.review(heal.workflow)
             word = review.word_about(heal.fact)

@@ -12,10 +12,10 @@ _DELIVERY_CAP_S = 600
 
 
 def backoff_ms(attempt: int, policy: Policy) -> int:
-    """Before attempt `attempt + 1`: doubling from `backoff_ms`, healed or not, up to the cap."""
+    """Before attempt `attempt + 1`: growing from `backoff_ms` by `backoff_factor`, healed or not, up to the cap."""
     assert attempt >= 1, "attempts are 1-based"
-    doublings = min(attempt - 1, 40)  # beyond any cap; keeps the integer small
-    return min(policy.backoff_cap_ms, policy.backoff_ms << doublings)
+    growths = min(attempt - 1, 100)  # keeps the number finite
+    return round(min(policy.backoff_cap_ms, policy.backoff_ms * policy.backoff_factor**growths))
 
 
 def cooldown_ms(told_s: float | None, policy: Policy) -> int:

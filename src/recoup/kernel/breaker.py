@@ -80,12 +80,13 @@ def rule(
     if health.boots.get(now.boot_id) is None:
         health = tell(WorkflowBootSeen(boot_id=now.boot_id))
     if ended and (change := next_mode(health, policy, now, digest)) is not None:
-        health = tell(change if change.causes else _replace(change, causes=(seq,)))
+        counters = failure_counts(health, policy, now)
+        health = tell(_replace(change, causes=change.causes or (seq,), counters=counters))
     if begins is None:
         return Ruling(tuple(told))
     at = standing(health, now)
     if at.over:
-        health = tell(_ended(health, at, digest))
+        health = tell(_replace(_ended(health, at, digest), counters=failure_counts(health, policy, now)))
     if not probes:
         return Ruling(tuple(told), Refusal(at.mode, health.reason, at.left_s) if at.mode.stops else None)
     refusal = refused(health, policy, begins, now)
@@ -270,6 +271,7 @@ def _entered(health: Health, payload: WorkflowModeChanged, moment: Moment) -> He
         half_open=payload.half_open,
         reason=payload.reason,
         causes=payload.causes,
+        counters=payload.counters,
         streaks={} if spent else health.streaks,
         counted_from=moment.seq if spent else health.counted_from,
         counted_elsewhere=_with_latest(health.counted_elsewhere, payload.causes_elsewhere),

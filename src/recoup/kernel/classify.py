@@ -13,7 +13,15 @@ from collections.abc import Sequence
 from signal import Signals
 
 from recoup.kernel.masks import without_colours
-from recoup.kernel.phrases import DETERMINISTIC, OUTAGES, TEXT_CHARS_MAX, Rules, first_found, words_of
+from recoup.kernel.phrases import (
+    DETERMINISTIC,
+    DISK_WORDS,
+    OUTAGES,
+    TEXT_CHARS_MAX,
+    Rules,
+    first_found,
+    words_of,
+)
 from recoup.kernel.signature import last_error_line, salient, shown_lines
 from recoup.model.failure import Facts, FailureClass, FailureKind
 from recoup.model.policy import Policy
@@ -50,6 +58,9 @@ KIND_TO_CLASS: dict[FailureKind, FailureClass] = {
     FailureKind.WORKSPACE_BROKEN: FailureClass.UNKNOWN,
     FailureKind.TARGET_NOT_FOUND: FailureClass.TRANSIENT_RUNTIME,
     FailureKind.LOW_CONFIDENCE: FailureClass.TRANSIENT_RUNTIME,
+    # Mistakes in a plan, told only when they were still there at the end of the whole wait.
+    FailureKind.TARGET_AMBIGUOUS: FailureClass.DETERMINISTIC_CONTRACT,
+    FailureKind.HEAL_REFUSED: FailureClass.DETERMINISTIC_CONTRACT,
     FailureKind.RUNTIME_DRIFT: FailureClass.TRANSIENT_RUNTIME,
     FailureKind.TARGET_BLOCKED: FailureClass.TRANSIENT_RUNTIME,
     FailureKind.BROWSER_CRASHED: FailureClass.TRANSIENT_RUNTIME,
@@ -80,6 +91,13 @@ def explain(facts: Facts, policy: Policy) -> Explained:
         or _by_convention_and_words(facts, words, policy)
         or (FailureClass.UNKNOWN, f"{facts.kind}: no rule recognised it")
     )
+
+
+def says_disk_full(facts: Facts) -> bool:
+    """Its own last errors say that a disk is full: perhaps another one than the machine can be asked about."""
+    if facts.kind not in _READABLE:
+        return False
+    return first_found(DISK_WORDS, words_of(without_colours(salient(facts.excerpt)))) is not None
 
 
 def _by_users_exit_code(facts: Facts, policy: Policy) -> Explained | None:
@@ -323,6 +341,8 @@ _HEADLINES = {
     FailureKind.WORKSPACE_BROKEN: "the workspace is broken",
     FailureKind.TARGET_NOT_FOUND: "the target was not found",
     FailureKind.LOW_CONFIDENCE: "no match above the confidence floor",
+    FailureKind.TARGET_AMBIGUOUS: "several elements match the target",
+    FailureKind.HEAL_REFUSED: "the target is not as written, and healing is off",
     FailureKind.RUNTIME_DRIFT: "the world is not as the step expects it",
     FailureKind.TARGET_BLOCKED: "the target was found but could not be acted on",
     FailureKind.BROWSER_CRASHED: "the browser or its page was lost",
@@ -385,6 +405,7 @@ _EXCEPTIONS = {
         (
             FailureClass.DETERMINISTIC_CONTRACT,
             "SyntaxError IndentationError TabError ImportError ModuleNotFoundError NotImplementedError "
+            "NameError UnboundLocalError "
             "ValidationError BadRequestError UnprocessableEntityError",
         ),
     )

@@ -14,7 +14,7 @@ from recoup.model.run import StepState
 
 def decide(state: StepState, failure: Failure, policy: Policy, now: Instant) -> Decision:
     """One recovery action or an end, from a bounded state; never both retried and ended, always with a reason."""
-    if failure.cls.is_deterministic:
+    if failure.cls.is_deterministic and not _named(failure, policy):
         return GiveUp(
             f"{failure.cls}: trying again cannot help", failure.cls, redeliver=False, exhausted=False
         )
@@ -23,6 +23,8 @@ def decide(state: StepState, failure: Failure, policy: Policy, now: Instant) -> 
             "the outcome is unknown, the step must not be repeated, and no check can tell whether it was done",
             failure.cls,
         )
+    if policy.retry_on and failure.kind is not FailureKind.DRIVER_LOST and not _named(failure, policy):
+        return GiveUp(_not_named(failure, policy), failure.cls, redeliver=False, exhausted=False)
     cls = _class_with_progress(state, failure, policy)
     spent = _spent(state, cls, policy)
     if spent:
@@ -30,8 +32,18 @@ def decide(state: StepState, failure: Failure, policy: Policy, now: Instant) -> 
     return _within_time(state, _recovery(state, failure, cls, policy), policy, now)
 
 
+def _named(failure: Failure, policy: Policy) -> bool:
+    return failure.kind in policy.retry_on or failure.cls in policy.retry_on
+
+
+def _not_named(failure: Failure, policy: Policy) -> str:
+    return f"retry.on: names {', '.join(policy.retry_on)}, and this is {failure.kind} ({failure.cls})"
+
+
 def _class_with_progress(state: StepState, failure: Failure, policy: Policy) -> FailureClass:
-    return FailureClass.STUCK_NO_PROGRESS if _stuck(state, failure, policy) else failure.cls
+    if failure.cls.is_deterministic or not _stuck(state, failure, policy):
+        return failure.cls
+    return FailureClass.STUCK_NO_PROGRESS
 
 
 def _stuck(state: StepState, failure: Failure, policy: Policy) -> bool:
@@ -83,21 +95,18 @@ def _recovery(state: StepState, failure: Failure, cls: FailureClass, policy: Pol
 
 def _after_no_progress(state: StepState, cls: FailureClass, policy: Policy, delay_ms: int) -> Decision:
     repeated = f"no progress: {policy.step_no_progress_limit} attempts ended alike"
-    if not state.can_hard_reset:
-        return GiveUp(
-            f"{repeated}, and this step has no workspace to reset",
-            cls,
-            redeliver=cls in policy.redeliver_classes,
-            exhausted=True,
-        )
-    if state.resets >= policy.job_self_heal_max_resets:
-        return GiveUp(
-            f"{repeated}; job_self_heal_max_resets: {state.resets} of {policy.job_self_heal_max_resets} used",
-            cls,
-            redeliver=cls in policy.redeliver_classes,
-            exhausted=True,
-        )
-    return HardReset(f"{repeated}: restore the workspace aside", cls, delay_ms)
+    if state.can_hard_reset and state.resets < policy.job_self_heal_max_resets:
+        return HardReset(f"{repeated}: restore the workspace aside", cls, delay_ms)
+    if not policy.no_progress_gives_up:
+        left = policy.step_max_attempts - state.attempts_in_delivery
+        return SoftReset(f"{repeated}, and the plan allows {left} more", cls, delay_ms)
+    no_reset = (
+        f"; job_self_heal_max_resets: {state.resets} of {policy.job_self_heal_max_resets} used"
+        if state.can_hard_reset
+        else ", and this step has no workspace to reset"
+    )
+    again = cls in policy.redeliver_classes
+    return GiveUp(f"{repeated}{no_reset}", cls, redeliver=again, exhausted=True)
 
 
 def _after_destruction(state: StepState, cls: FailureClass, policy: Policy, delay_ms: int) -> Decision:

@@ -8,7 +8,7 @@ import msgspec
 from recoup.kernel.prefix import is_good
 from recoup.model import events as ev
 from recoup.model.failure import FailureKind
-from recoup.model.plan import Repeat, Step
+from recoup.model.plan import BrowserAction, Repeat, Step
 from recoup.model.run import StepRecord
 
 ENDS_THE_STEP = ("main", "rescue")
@@ -26,6 +26,12 @@ class Claim(msgspec.Struct, frozen=True):
     args_digest: str
     start: str
     """Which one it was: handlers share the number of the next attempt."""
+    over: tuple[ev.EarlierDeed, ...] = ()
+    """Claims of other runs that end with this one: a person let it be done again."""
+
+    def may_follow(self, holder: str, start: str) -> bool:
+        """That claim of another run does not stand in the way."""
+        return any((deed.run_id, deed.start) == (holder, start) for deed in self.over)
 
 
 class GivenBack(msgspec.Struct, frozen=True):
@@ -39,7 +45,8 @@ class GivenBack(msgspec.Struct, frozen=True):
 def claim_of(payload: ev.Payload) -> Claim | GivenBack | None:
     """What this fact changes about who may do a step. Asked for every start, hence without a look at the rest."""
     if isinstance(payload, ev.AttemptStarted):
-        return Claim(payload.step_id, payload.args_digest, _start(payload)) if payload.once else None
+        about = (payload.step_id, payload.args_digest, _start(payload))
+        return Claim(*about, payload.again_after) if payload.once else None
     if isinstance(payload, ev.AttemptFailed):
         return _given_back(payload)
     if isinstance(payload, ev.ControlHandled) and is_settled_as_not_done(payload):
@@ -76,3 +83,19 @@ def is_settled_as_not_done(handled: ev.ControlHandled) -> bool:
 def is_done_for_good(step: Step, record: StepRecord) -> bool:
     """It must not be done twice. What was skipped was not done."""
     return step.repeat is Repeat.NEVER and is_good(record) and not record.skipped
+
+
+LOST_WITH_BROWSER = (
+    "Its cookies and its page are lost with the browser. `done` continues without them: if later steps need what it "
+    "left in the browser (a sign-in), answer `not-done`, and it is performed again."
+)
+_ENDS_THE_BROWSER = (FailureKind.DRIVER_LOST, FailureKind.BROWSER_CRASHED)
+
+
+def is_lost_with_browser(step: Step, record: StepRecord, failure: FailureKind | None = None) -> bool:
+    """What it may have left in its browser is gone, whatever a person says about it. `failure`: that of an attempt that
+    ends now."""
+    if not isinstance(step.action, BrowserAction):
+        return False
+    kind = failure or record.failure_kind
+    return record.is_done_elsewhere or bool(record.lost) or kind in _ENDS_THE_BROWSER

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from recoup.kernel.elapsed import time_spent
 from recoup.kernel.prefix import frontier, known_good_prefix_length
 from recoup.model.run import RunState, RunStatus, Unreadable
 
@@ -33,7 +34,7 @@ def exit_code(state: RunState) -> int | None:
 
 def run_document(state: RunState) -> dict[str, Any]:
     """`recoup show --json`, the last line of `recoup run --json`, the API."""
-    edge = frontier(state)
+    edge, spent = frontier(state), time_spent(state, state.updated_at or state.submitted_at)
     return {
         "runId": state.run_id,
         "workflow": state.workflow,
@@ -51,6 +52,9 @@ def run_document(state: RunState) -> dict[str, Any]:
         "machineTrouble": state.in_trouble,
         "submittedAt": state.submitted_at.iso(),
         "updatedAt": state.updated_at.iso() if state.updated_at else None,
+        "workedS": round(spent.worked_s, 3),
+        "waitedForPersonS": round(spent.waited_s, 3),
+        "waitingForPersonSince": state.waiting_since.iso() if state.waiting_since else None,
         "epoch": state.epoch,
         "hardResets": state.resets,
         "retries": state.retries,

@@ -6,7 +6,14 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from recoup.kernel.deeds import ENDS_THE_STEP, is_settled_as_not_done, may_be_done
+from recoup.kernel.deeds import (
+    ENDS_THE_STEP,
+    Claim,
+    GivenBack,
+    claim_of,
+    is_settled_as_not_done,
+    may_be_done,
+)
 from recoup.kernel.prefix import is_good
 from recoup.model import events as ev
 from recoup.model.events import CheckpointIncomplete, Event
@@ -23,6 +30,12 @@ class Deed(msgspec.Struct, frozen=True):
     run_id: str
     words: str
     args_digest: str | None
+    start: str = ""
+    """Which start claimed it. "": none did, as of a step that was reused."""
+
+    @property
+    def is_known(self) -> bool:
+        return self.words == _DONE
 
 
 class Earlier(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,16 +53,25 @@ class Earlier(msgspec.Struct, frozen=True, kw_only=True):
 def look_back(state: RunState, plan: Plan, events: Iterable[Event]) -> Earlier:
     """`plan`: as it was run."""
     words: dict[str, str] = {}
+    starts: dict[tuple[str, str], str] = {}
     incomplete: dict[int, CheckpointIncomplete] = {}
     for event in events:
         _remember(event.payload, words, incomplete)
+        _remember_claim(event.payload, starts)
     for record in state.steps:
         if record.open is not None and record.open.launched and record.open.phase in ENDS_THE_STEP:
             words[record.step_id] = _MAYBE_DONE
         if record.lost and not is_good(record):
             words[record.step_id] = _MAYBE_DONE
     performed = {
-        record.step_id: (Deed(state.run_id, words[record.step_id], record.args_digest),)
+        record.step_id: (
+            Deed(
+                state.run_id,
+                words[record.step_id],
+                record.args_digest,
+                starts.get((record.step_id, record.args_digest or ""), ""),
+            ),
+        )
         for record in state.steps
         if record.step_id in words
     }
@@ -90,5 +112,18 @@ def _remember(
             incomplete.pop(payload.step_index, None)
         case ev.CheckpointIncomplete():
             incomplete[payload.step_index] = payload
+        case _:
+            pass
+
+
+def _remember_claim(payload: ev.Payload, starts: dict[tuple[str, str], str]) -> None:
+    """As a ledger keeps it: the first claim stands until it is given back."""
+    match claim_of(payload):
+        case Claim(step_id=step_id, args_digest=args, start=start):
+            starts.setdefault((step_id, args), start)
+        case GivenBack(step_id, start):
+            gone = [key for key, by in starts.items() if key[0] == step_id and start in (None, by)]
+            for key in gone:
+                del starts[key]
         case _:
             pass

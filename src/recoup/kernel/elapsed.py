@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import msgspec
+
 from recoup.model.instant import Instant
 from recoup.model.policy import Policy
 from recoup.model.run import RunState
+
+_LONGEST_S = 366 * 86_400.0
 
 
 def elapsed_s(since: Instant, now: Instant, period_s: float) -> float:
@@ -17,6 +23,44 @@ def elapsed_s(since: Instant, now: Instant, period_s: float) -> float:
 def active_seconds(before_s: float, since: Instant | None, now: Instant, period_s: float) -> float:
     """How long a run has been worked on: what was counted, and the stretch that is not over."""
     return before_s + (elapsed_s(since, now, period_s) if since is not None else 0.0)
+
+
+class TimeSpent(msgspec.Struct, frozen=True):
+    """Where the time of a run went."""
+
+    worked_s: float
+    """Drivers worked on it, retries and the waits between them included."""
+    waited_s: float
+    """It waited for a person."""
+
+
+class Clocks(msgspec.Struct, frozen=True):
+    """What is kept of a run to tell its time without its state."""
+
+    active_s: float
+    active_since: Instant | None
+    waited_s: float
+    waiting_since: Instant | None
+    updated_at: Instant | None
+
+
+def clocks_of(state: RunState) -> Clocks:
+    return Clocks(state.active_s, state.active_since, state.waited_s, state.waiting_since, state.updated_at)
+
+
+def time_spent(state: RunState | Clocks, now: Instant, *, driven: bool = True) -> TimeSpent:
+    """Up to now. Not driven: nobody has worked on it since its last event."""
+    until = now if driven else state.updated_at or now
+    return TimeSpent(
+        active_seconds(state.active_s, state.active_since, until, _LONGEST_S),
+        active_seconds(state.waited_s, state.waiting_since, now, _LONGEST_S),
+    )
+
+
+def spent_words(spent: TimeSpent, words: Callable[[float], str]) -> str:
+    """`9.0 s`, or `9.0 s of work, waited 14 min 02 s for a person`."""
+    worked = words(spent.worked_s)
+    return f"{worked} of work, waited {words(spent.waited_s)} for a person" if spent.waited_s else worked
 
 
 def run_seconds_left(run: RunState, policy: Policy, now: Instant) -> float:

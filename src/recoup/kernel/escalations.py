@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -14,6 +14,8 @@ from recoup.model.instant import Instant
 from recoup.model.redacted import Redacted
 from recoup.model.storage import Escalation, EscalationRow
 
+OPEN_OF_SENDER_MAX: Final = 20
+"""Open entries of one probe's token; more are counted in the last of them."""
 STATES = ("open", "acknowledged", "assigned", "resolved")
 ACKNOWLEDGE, ASSIGN, RESOLVE = "acknowledge", "assign", "resolve"
 _RUN, _REPORTED = "run:", "reported:"
@@ -28,7 +30,9 @@ def raised(stream: str, payload: Payload, body: Redacted) -> Escalation | None:
     """The entry that this event of this stream makes; None: it makes none."""
     if isinstance(payload, ev.Escalated | ev.ProbeEscalated):
         return Escalation(payload.escalation_id, stream, payload.reason, body)
-    if not isinstance(payload, ev.ProbeReported) or (name := told_id(payload)) is None:
+    if not isinstance(payload, ev.ProbeReported) or payload.merged_into is not None:
+        return None
+    if (name := told_id(payload)) is None:
         return None
     reason = payload.event.get("reason")
     return Escalation(
@@ -86,6 +90,11 @@ def _recorded(row: EscalationRow) -> dict[str, Any]:
     except (msgspec.MsgspecError, UnicodeError, RecursionError, KeyError) as error:
         return {"unreadable": " ".join(str(error).split())}
     return event if isinstance(event, dict) else {"unreadable": "it is not an object"}
+
+
+def merged_count(events: list[Event]) -> int:
+    """How many more escalations this entry stands for."""
+    return sum(one.payload.count for one in events if isinstance(one.payload, ev.EscalationMerged))
 
 
 def history(events: list[Event]) -> list[dict[str, Any]]:

@@ -26,6 +26,7 @@ from recoup.model.run import (
 )
 
 _ACTIVE_PERIOD_S = 86_400
+_WAIT_MAX_S = 366 * 86_400
 _MARKS_KEPT = 100
 """As far back as a policy may look (`no_progress_window`)."""
 
@@ -57,6 +58,7 @@ def submitted(run_id: str, payload: ev.RunSubmitted, at: Instant) -> RunState:
         plan_source=payload.plan_source,
         parent_run_id=payload.parent_run_id,
         reuse_from=payload.reuse_from,
+        own_folder=payload.own_folder,
         from_step=payload.from_step,
         queue=payload.queue,
         priority=payload.priority,
@@ -82,6 +84,7 @@ def advance(state: RunState, payload: ev.Payload, at: Instant, seq: int) -> None
         state.prefix_length = prefix_after(state, step)
     else:
         _advance_run(state, payload, at)
+        _clock_the_wait(state, at)
 
 
 def _step_of(state: RunState, payload: ev.StepPayload) -> StepRecord:
@@ -96,6 +99,8 @@ _STOPS_THE_CLOCK = (
     ev.RunTakenOver,
     ev.RunWaiting,
     ev.RunBlocked,
+    ev.RunSucceeded,
+    ev.RunCancelled,
     ev.RunFailed,
     ev.RunDeadLettered,
     ev.Escalated,
@@ -107,6 +112,18 @@ def _stop_clock(state: RunState, at: Instant | None) -> None:
     if state.active_since is not None and at is not None:
         state.active_s += elapsed_s(state.active_since, at, _ACTIVE_PERIOD_S)
         state.active_since = None
+
+
+def _clock_the_wait(state: RunState, at: Instant) -> None:
+    """For a person; whatever else it waits for is no question to anybody."""
+    asks = state.status is RunStatus.ESCALATED or (
+        state.status is RunStatus.WAITING and state.waiting_for in ("approval", "operator")
+    )
+    if asks and state.waiting_since is None:
+        state.waiting_since = at
+    elif not asks and state.waiting_since is not None:
+        state.waited_s += elapsed_s(state.waiting_since, at, _WAIT_MAX_S)
+        state.waiting_since = None
 
 
 def _advance_run(state: RunState, payload: ev.Payload, at: Instant) -> None:
@@ -304,6 +321,9 @@ def _advance_step(state: RunState, step: StepRecord, payload: ev.StepPayload, at
             state.rebuild_pending = sorted({*state.rebuild_pending} - browser | {*again})
         case ev.ResumeFromStep():
             state.restore_pending = state.restore_pending or payload.restores
+            for asked in payload.asks:
+                record = state.steps[asked.step_index]
+                record.asks, record.to_settle = asked, True
         case _:
             pass
 
@@ -329,6 +349,7 @@ def _start(step: StepRecord, payload: ev.AttemptStarted, at: Instant) -> None:
     if payload.prechecks is not None:
         step.prechecks = payload.prechecks
     step.invalidation_reason = None
+    step.to_settle = step.to_settle and step.asks is None  # it began: it was another deed
 
 
 def _finish(state: RunState, step: StepRecord, payload: ev.AttemptFinished) -> None:
@@ -339,7 +360,7 @@ def _finish(state: RunState, step: StepRecord, payload: ev.AttemptFinished) -> N
         _done_beside(state, step, phase)
         return
     state.troubles = 0
-    step.verdict = Verdict(payload.verdict)
+    step.verdict, step.outcome_unknown = Verdict(payload.verdict), False
     step.outputs, step.secret_outputs = payload.outputs, payload.secret_outputs
     step.private_outputs = payload.private_outputs
     step.evidence, step.changed_files = payload.evidence, payload.changed_files
@@ -375,7 +396,8 @@ def _fail(state: RunState, step: StepRecord, payload: ev.AttemptFailed) -> None:
         _done_beside(state, step, phase)
     if phase != "main":
         return  # how the step ended stands; a rebuild is still to be done
-    step.verdict = Verdict.FAILED
+    once = state.plan.steps[step.index].repeat is Repeat.NEVER
+    step.verdict, step.outcome_unknown = Verdict.FAILED, once and not payload.outcome_known
     step.failure_class, step.failure_kind = payload.failure_class, payload.facts.kind
     step.failure_signature, step.failure_summary = payload.failure_signature, payload.summary
     step.diff_hash, step.changed_files = payload.diff_hash, payload.changed_files
@@ -404,6 +426,8 @@ def _not_repeated_unasked(state: RunState, step: StepRecord) -> None:
 
 def _done_beside(state: RunState, step: StepRecord, phase: str) -> None:
     if phase == "rebuild":
+        # Consent counts for one performance.
+        state.page_repeats = tuple(name for name in state.page_repeats if name != step.step_id)
         state.rebuild_pending = [index for index in state.rebuild_pending if index != step.index]
         step.strategy = None
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -155,7 +155,7 @@ def healed_words(payload: TargetHealed) -> str:
 def adapted_words(payload: TargetAdapted) -> str:
     proof = "verified" if payload.verified else "unverified"
     if payload.strategy == TIMING:
-        return f"waited {(payload.took_ms or 0) / 1000:.1f} s for {payload.target}, as it usually takes long: {proof}"
+        return f"{payload.target} came after {(payload.took_ms or 0) / 1000:.1f} s: {proof}"
     return f"typed the {payload.value_kind} for {payload.target} as {payload.after}, not as {payload.before}: {proof}"
 
 
@@ -197,6 +197,33 @@ def page_made_by(steps: Sequence[Step], frontier: int, skipped: Collection[int] 
     if begins is None:
         return []
     return [index for index in range(begins, frontier) if index not in skipped and _makes_pages(steps[index])]
+
+
+def page_made_since_sign_out(
+    steps: Sequence[Step],
+    frontier: int,
+    left: Mapping[int, Fingerprint],
+    found: Fingerprint,
+    skipped: Collection[int] = (),
+) -> list[int]:
+    """The steps that make the page before `frontier`, whose address leads to `found` now. `left`: the page that each
+    step has left. If `found` is a page from before the last `goto`, a session is over, and the step that led on from
+    there (a sign-in) is needed again. Steps between it and the last `goto` are not: the `goto` leaves their page."""
+    made_by = page_made_by(steps, frontier, skipped)
+    before = [
+        index for index, page in left.items() if made_by and index < made_by[0] and _is_like(page, found)
+    ]
+    if not before:
+        return made_by
+    led_on = next((index for index in sorted(left) if index > before[-1]), before[-1])
+    return [*page_made_by(steps, min(led_on + 1, made_by[0]), skipped), *made_by]
+
+
+def _is_like(recorded: Fingerprint, found: Fingerprint) -> bool:
+    """Perhaps at another address: that of a sign-in often names where it leads to."""
+    if not recorded.names:
+        return recorded == found
+    return not why_another_page(msgspec.structs.replace(recorded, url=found.url), found)
 
 
 def page_can_be_made_again(steps: Sequence[Step], frontier: int, skipped: Collection[int] = ()) -> bool:

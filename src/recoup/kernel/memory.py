@@ -132,7 +132,9 @@ SAME_SCREEN = 0.9
 """From here on a screen is as it was learned; below, it is learned again, so that slow change is followed."""
 SCREEN_NEAR = 0.1
 """From here on the nearest screen is worth a word."""
-_UNFOUND = (FailureKind.TARGET_NOT_FOUND, FailureKind.LOW_CONFIDENCE)
+_MISTAKES = (FailureKind.TARGET_AMBIGUOUS, FailureKind.HEAL_REFUSED)
+"""Of the plan, unless the step stands on a page that is not its own."""
+_UNFOUND = (FailureKind.TARGET_NOT_FOUND, FailureKind.LOW_CONFIDENCE, *_MISTAKES)
 
 
 def screen_is_new(own: WhichScreen | None) -> bool:
@@ -154,6 +156,7 @@ def by_its_screen(
         nearest = f" (nearest: that of step {found.screen_id}, {found.confidence:.0%} alike)" if near else ""
         return FailureKind.LOW_CONFIDENCE, f"{detail}; the page is unlike every known page{nearest}"
     if found.screen_id != step_id:
+        kind = FailureKind.LOW_CONFIDENCE if kind in _MISTAKES else kind
         return kind, f"{detail}; this looks like the screen of {found.screen_id}"
     return kind, detail
 

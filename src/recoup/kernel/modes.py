@@ -94,6 +94,7 @@ def mode_document(workflow: str, health: Health, policy: Policy, now: Instant) -
         "forced": health.forced and not at.over,
         "halfOpen": at.half_open,
         "counters": failure_counts(health, policy, now),
+        "countersAtChange": health.counters,
         "lastFailure": failure
         and {
             "at": failure.moment.at.iso(),

@@ -53,6 +53,7 @@ _RESOURCE_WORDS = _phrases(
     """
     no space left on device
     disk quota exceeded
+    not enough space on the disk
     database or disk is full
     enospc
     cannot allocate memory
@@ -62,6 +63,16 @@ _RESOURCE_WORDS = _phrases(
     too many open files
     """
 )
+DISK_WORDS = _phrases(
+    """
+    no space left on device
+    disk quota exceeded
+    not enough space on the disk
+    database or disk is full
+    enospc
+    """
+)
+"""What a command says whose disk is full; its own may be another one than ours."""
 _COOLDOWN_WORDS = _phrases(
     """
     too many requests
@@ -170,6 +181,12 @@ _TRANSIENT_WORDS = _phrases(
     server is busy
     try again later
     too many connections
+    too many clients already
+    client timeout exceeded while awaiting headers
+    unable to handle the request
+    is loading the dataset in memory
+    error acquiring the state lock
+    another operation install upgrade rollback is in progress
     econnreset
     econnrefused
     econnaborted
@@ -238,6 +255,7 @@ _POLICY_WORDS = _phrases(
     token has expired
     bad credentials
     invalid credentials
+    invalid username or password
     no credentials
     missing credentials
     could not read username
@@ -304,6 +322,11 @@ _REPO_WORDS = _phrases(
 )
 _CONTRACT_WORDS = _phrases(
     """
+    manifest unknown
+    no matching distribution found
+    could not find a version that satisfies the requirement
+    unable to locate package
+    could not find or load main class
     unknown option
     unrecognized option
     unrecognised option

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from recoup.kernel.canonical import digest
-from recoup.model.plan import Limits, Plan, Step
+from recoup.model.plan import Limits, Plan, Retry, Step
 from recoup.model.policy import Policy
 
 
@@ -17,13 +17,16 @@ def step_policy(policy: Policy, plan: Plan, step: Step) -> Policy:
     return with_limits(with_limits(policy, plan.defaults), step.limits)
 
 
+DELAY_MAX_MS = 86_400_000
+
+
 def with_limits(policy: Policy, limits: Limits) -> Policy:
+    policy = _with_retries(policy, limits)
     said = {
         key: value
         for key, value in (
             ("step_timeout_seconds", limits.timeout_s),
             ("step_idle_timeout_seconds", limits.idle_timeout_s),
-            ("step_max_attempts", limits.max_attempts),
             ("step_no_progress_limit", limits.no_progress_limit),
             ("idle_by", limits.idle),
             ("polls", limits.polls),
@@ -33,6 +36,31 @@ def with_limits(policy: Policy, limits: Limits) -> Policy:
         if value is not None
     }
     return msgspec.structs.replace(policy, **said) if said else policy
+
+
+def _with_retries(policy: Policy, limits: Limits) -> Policy:
+    """A number of attempts is meant for every failure that may pass: neither an unrecognised one nor one like the last
+    ends the step before it is used, unless the same place says when a step counts as stuck."""
+    retry, said = limits.retry, dict[str, Any]()
+    if limits.no_progress_limit is not None:
+        said["no_progress_gives_up"] = True
+    elif limits.max_attempts is not None or retry is not None:
+        said["no_progress_gives_up"] = False
+    if limits.max_attempts is not None or retry is not None:
+        attempts = limits.max_attempts or (retry and retry.attempts) or policy.step_max_attempts
+        said |= {"step_max_attempts": attempts, "unknown_retries_max": attempts - 1}
+    if retry is not None:
+        said |= _waits(retry)
+        said |= {} if retry.on is None else {"retry_on": retry.on}
+    return msgspec.structs.replace(policy, **said) if said else policy
+
+
+def _waits(retry: Retry) -> dict[str, Any]:
+    """A delay without a factor stays the same; the policy's cap is for the policy's own waits."""
+    if retry.delay_s is None:
+        return {} if retry.backoff is None else {"backoff_factor": retry.backoff}
+    delay_ms = round(1000 * retry.delay_s)
+    return {"backoff_ms": delay_ms, "backoff_factor": retry.backoff or 1.0, "backoff_cap_ms": DELAY_MAX_MS}
 
 
 def stored_policy(body: bytes) -> Policy:

@@ -96,6 +96,11 @@ def _document(state: RunState, detail: _Detail) -> dict[str, Any]:
     }
 
 
+def outcome_unknown(step: StepRecord) -> bool:
+    """Whether a person has to find out if it was done: to call it failed would say that it was not."""
+    return step.verdict is Verdict.FAILED and step.outcome_unknown
+
+
 def _step_document(step: StepRecord, edge: Frontier | None, detail: _Detail) -> dict[str, Any]:
     reason = _invalidation(step, edge)
     reused = {"reusedFrom": step.reused_from} if step.reused_from is not None else {}
@@ -113,6 +118,7 @@ def _step_document(step: StepRecord, edge: Frontier | None, detail: _Detail) -> 
         "checkpoint": _beginning(step.checkpoint.tree, detail) if step.checkpoint else None,
         "invalidationReason": reason and reason[: detail.reason_chars_max],
         **reused,
+        **({"outcomeKnown": False} if outcome_unknown(step) else {}),
     }
 
 
@@ -161,7 +167,8 @@ def _why(state: RunState, step: StepRecord) -> str:
     if step.open is not None:
         return f"attempt {step.open.attempt} has not ended"
     if step.verdict is Verdict.FAILED:
-        return f"failed: {step.failure_summary or step.failure_class}"
+        how = "outcome unknown" if step.outcome_unknown else "failed"
+        return f"{how}: {step.failure_summary or step.failure_class}"
     if state.status.is_terminal or state.status is RunStatus.ESCALATED:
         return f"not run: the run is {state.status}: {state.reason}"
     return "not run yet"

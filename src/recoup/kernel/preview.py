@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from recoup.kernel.controls import FORCE, current_step, gate, unsettled, why_not, wish
-from recoup.kernel.deeds import is_done_for_good
+from recoup.kernel.deeds import LOST_WITH_BROWSER, is_done_for_good, is_lost_with_browser
 from recoup.kernel.documents import unreadable_words
 from recoup.kernel.healing import page_can_be_made_again, page_made_by
 from recoup.model.policy import Policy
@@ -108,8 +108,10 @@ def new_run(state: RunState, index: int, driven: bool) -> Preview:
     """A run of the same plan that begins at this step, and before it reuses what is proven."""
     again, why = state.steps[index:], _why_no_new_run(state, index, driven)
     kept = _first(state, index, "is reused, if it is still", "are reused, if they are still") + " proven."
-    words = (
+    done = [one for one in again if is_done_for_good(state.plan.steps[one.index], one)]
+    words = _said(
         f"A new run of the same plan and inputs, linked to this one, performs {_names(again)}.",
+        f"Before it repeats {_names(done)}, it asks a person: that was done here." if done else "",
         kept if index else "Nothing is reused.",
         "This run stays as it is.",
     )
@@ -130,7 +132,8 @@ def _pause(state: RunState, _control: Control, driven: bool) -> Scope:
 
 
 def _resume(state: RunState, _control: Control, driven: bool) -> Scope:
-    changed = "What you changed in the workspace is kept, and recorded." if state.takeover else ""
+    kept = state.takeover and state.plan.workspace is not None
+    changed = "What you changed in the workspace is kept, and recorded." if kept else ""
     return Scope(
         words=_said(f"The run goes on at {_place(state)}.", changed, _TAKES_UP, _by_whom(state, driven))
     )
@@ -140,7 +143,9 @@ def _takeover(state: RunState, _control: Control, _driven: bool) -> Scope:
     ends = _under_way(state)
     words = _said(
         _cut_off(ends),
-        "The run waits; you work in its workspace as it is now, and what you change there is kept.",
+        "The run waits; you work in its workspace as it is now, and what you change there is kept."
+        if state.plan.workspace is not None
+        else "The run waits until you resume it; it has no workspace of its own.",
         "When you resume it, it goes on at " + _place(state) + ".",
     )
     return Scope(ends=ends, words=words)
@@ -229,11 +234,14 @@ def _settle(state: RunState, control: Control, driven: bool) -> Scope:
     if state.page_question:
         return _settle_page(state, control, driven)
     names = (record.step_id, *state.also_settled)
+    is_lost = is_lost_with_browser(state.plan.steps[record.index], record)
+    lost = LOST_WITH_BROWSER if is_lost else ""
     count, are = ("counts", "it is") if len(names) == 1 else ("count", "each is")
     if control.argument == "done":
         words = _said(
             f"{', '.join(names)} {count} as done: outputs are collected, and {are} not performed again.",
             "The run goes on behind it.",
+            lost,
             _by_whom(state, driven),
         )
         return Scope(words=words)
@@ -290,8 +298,7 @@ def _why_no_new_run(state: RunState, index: int, driven: bool) -> str:
         return "the run has not begun"
     if index > state.prefix_length:
         return f"{state.steps[state.prefix_length].step_id} comes before it and is not done"
-    done = [one for one in state.steps[index:] if is_done_for_good(state.plan.steps[one.index], one)]
-    return f"{done[0].step_id} is done and must not be repeated" if done else ""
+    return ""
 
 
 def _under_way(state: RunState) -> tuple[Attempt, ...]:

@@ -79,12 +79,23 @@ def _reference(text: str, start: int) -> Reference:
     return Reference(found["name"], root, field, step_id, start, found.end())
 
 
+_ELSEWHERE = {
+    "env": "steps have Recoup's environment: use the variable in the script, such as `$NAME`",
+    "secrets": "name the variable under `secrets:` in the plan and use it in the script, such as `$NAME`",
+    "github": "nothing is known of GitHub here: pass it as an input, `inputs.NAME`",
+}
+"""What other tools look up, and what to do here."""
+
+
 def _what_is_wrong(text: str, start: int) -> str:
     closing = text.find("}}", start)
     if closing < 0:
         return "`${{` is not closed: write `}}` after the name, or `\\${{` for the characters themselves"
     written = " ".join(text[start + 3 : closing].split())
     shown = written if len(written) <= 60 else written[:59] + "…"
+    for root, instead in _ELSEWHERE.items():
+        if written.startswith(f"{root}."):
+            return f"`{shown}` is not a reference: {instead}"
     return f"`{shown}` is not a reference: write inputs.NAME, steps.ID.outputs.NAME, run.id or run.workflow"
 
 

@@ -14,6 +14,8 @@ import msgspec
 from recoup.kernel.earlier import Deed, Earlier
 from recoup.kernel.page_forecast import Outset, PageForecast, page_forecast
 from recoup.kernel.prefix import Frontier, frontier, is_good
+from recoup.kernel.references import OPENING
+from recoup.model.events import AskedStep, EarlierDeed
 from recoup.model.plan import (
     WORLD_CHECKS,
     AgentAction,
@@ -29,7 +31,7 @@ from recoup.model.plan import (
     kind_of,
 )
 from recoup.model.redacted import holds_mask
-from recoup.model.run import RunState, StepRecord, Verdict
+from recoup.model.run import RunState, RunStatus, StepRecord, Verdict
 from recoup.model.workspace import Baseline
 
 REUSED: Final = "reused"
@@ -40,6 +42,9 @@ UNLESS_DONE: Final = "performed_unless_done"
 """Its last attempt has no known end: if its checks hold now, it is done."""
 FOR_PAGE: Final = "page"
 FOR_WORKSPACE: Final = "workspace"
+ASKED: Final = "asked"
+"""A person is asked before it is performed."""
+OUTCOME_UNKNOWN = "its outcome is unknown and it must not be repeated: a person is asked"
 _NOT_LOOKED_AT = "nothing is known about it now"
 NOTHING_PROVES = "nothing proves that what it left is still there"
 _MAY_BE_DONE = "it counts as done if its checks hold now"
@@ -65,7 +70,7 @@ class StepReuse(msgspec.Struct, frozen=True, rename="camel"):
     reused: bool
     reason: str
     expected: str
-    """`reused`, `reused_if_page_holds`, `performed` or `performed_unless_done`."""
+    """`reused`, `reused_if_page_holds`, `performed`, `performed_unless_done` or `asked`."""
     repeated_for: str | None = None
     """It is performed again to restore the `page` or the `workspace`, and stays done thereby."""
 
@@ -80,6 +85,8 @@ class Reuse(msgspec.Struct, frozen=True):
     hint: str = ""
     page: PageForecast | None = None
     """How the page that the run needs is restored; null where it needs none, and where nobody asked for it."""
+    asks: tuple[AskedStep, ...] = ()
+    """Steps that were done, must not be repeated and cannot be reused: a linked run asks a person before each."""
 
     @property
     def count(self) -> int:
@@ -121,8 +128,11 @@ def compare(
     steps = tuple(
         _step_reuse(earlier, step, index, end, reason, ids) for index, step in enumerate(plan.steps)
     )
-    refusal = _refusal(earlier, plan, steps, end, from_step, later_digests or {})
-    return Reuse(run_id, steps, *refusal)
+    refused = _refusal(steps, end, from_step)
+    if refused is not None:
+        return Reuse(run_id, steps, *refused)
+    asks = _asks(earlier, plan, steps, end, later_digests or {})
+    return Reuse(run_id, _with_questions(steps, asks), asks=asks)
 
 
 def in_place(state: RunState, from_step: str | None = None) -> Reuse:
@@ -136,7 +146,7 @@ def in_place(state: RunState, from_step: str | None = None) -> Reuse:
     steps = [
         StepReuse(step_id, index, True, good, REUSED)
         if index in done
-        else _goes_on(state.steps[index], _why_later(index, end, reason, ids))
+        else _goes_on(state, state.steps[index], _why_later(index, end, reason, ids))
         for index, step_id in enumerate(ids)
     ]
     return Reuse(state.run_id, tuple(steps))
@@ -202,18 +212,43 @@ def _step_reuse(
         return StepReuse(step.id, index, False, _why_later(index, end, reason, ids), PERFORMED)
     record = earlier.state.steps[index]
     verdict = "skipped" if record.skipped else record.verdict.value
-    gaps = earlier.incomplete.get(index)
-    lacks = f"; its checkpoint lacks {gaps.missing_count} paths" if gaps and not record.skipped else ""
+    gaps, before = earlier.incomplete.get(index), earlier.incomplete.get(index - 1)
+    is_new = gaps is not None and (before is None or gaps.missing != before.missing)
+    lacks = (
+        f"; its checkpoint lacks {_paths(gaps.missing_count)}"
+        if gaps and is_new and not record.skipped
+        else ""
+    )
     reason = f"{verdict} in run {_prover(earlier.state, record)}{lacks}"
     return StepReuse(step.id, index, True, reason, REUSED)
 
 
-def _goes_on(record: StepRecord, reason: str) -> StepReuse:
+def _paths(count: int) -> str:
+    return "1 path" if count == 1 else f"{count} paths"
+
+
+def _goes_on(state: RunState, record: StepRecord, reason: str) -> StepReuse:
     """Of a run that goes on: what its driver has left open may be done."""
     is_open = record.open is not None and record.open.launched and record.open.phase == "main"
+    once = state.plan.steps[record.index].repeat is Repeat.NEVER
+    about = (record.step_id, record.index, False)
     if is_open and any(check.held is False for check in record.prechecks or ()):
-        return StepReuse(record.step_id, record.index, False, f"{reason}; {_MAY_BE_DONE}", UNLESS_DONE)
-    return StepReuse(record.step_id, record.index, False, reason, PERFORMED)
+        words = f"{_MAY_BE_DONE}; otherwise a person is asked" if once else _MAY_BE_DONE
+        return StepReuse(*about, f"{reason}; {words}", UNLESS_DONE)
+    if record.asks is not None and record.to_settle and record.is_done_elsewhere:
+        return StepReuse(*about, f"{deed_words(record.asks)}: a person is asked", ASKED)
+    if record.to_settle and not record.lost:
+        return StepReuse(*about, f"{reason}; it was done and must not be repeated: a person is asked", ASKED)
+    if record.to_settle or (is_open and once) or _is_asked_about(state, record):
+        return StepReuse(*about, f"{reason}; {OUTCOME_UNKNOWN}", ASKED)
+    return StepReuse(*about, reason, PERFORMED)
+
+
+def _is_asked_about(state: RunState, record: StepRecord) -> bool:
+    """By the escalation that waits for an answer."""
+    if state.status is not RunStatus.ESCALATED:
+        return False
+    return record.index == state.escalated_step or record.step_id in state.also_settled
 
 
 def _with_forecast(
@@ -228,6 +263,10 @@ def _with_forecast(
     begins, needed_by = ids.index(page.since), ids.index(page.needed_by)
     if step.step_index < begins or step.step_index >= needed_by:
         return step
+    if step.step_id in page.asks_about:
+        unless = ", unless the page shows that this was done" if page.unless_shown else ""
+        reason = f"{step.reason}; must not be repeated: a person is asked whether it is, to restore the page{unless}"
+        return msgspec.structs.replace(step, expected=ASKED, reason=reason)
     if step.step_id not in page.repeated:
         return msgspec.structs.replace(step, expected=IF_PAGE_HOLDS)
     reason = f"{step.reason}; performed again to restore the page"
@@ -354,7 +393,10 @@ def _gone_from_checkpoint(earlier: Earlier, step: Step, index: int) -> str | Non
     gaps = earlier.incomplete.get(index)
     if gaps is None or _rebuilds(earlier, index):
         return None
-    paths = [posixpath.normpath(path) for path in _paths_left(step)]
+    left = _paths_left(step)
+    paths = [posixpath.normpath(path) for path in left if OPENING not in path]
+    if len(paths) < len(left) and gaps.missing_count:
+        return "its checkpoint is incomplete, and a file that it must leave is named by a value"
     for missing in (each for each in gaps.missing if not each.stored):
         place = missing.path.rstrip("/")
         if any(path == place or path.startswith(f"{place}/") for path in paths):
@@ -362,7 +404,7 @@ def _gone_from_checkpoint(earlier: Earlier, step: Step, index: int) -> str | Non
         if paths and holds_mask(place):
             return f"its checkpoint does not hold {missing.path}, a masked name that may be of a file it must leave"
     if paths and gaps.missing_count > len(gaps.missing):
-        return f"its checkpoint lacks {gaps.missing_count} paths, more than are named"
+        return f"its checkpoint lacks {_paths(gaps.missing_count)}, more than are named"
     return None
 
 
@@ -388,44 +430,84 @@ def _differs_now(record: StepRecord, found: Found) -> str | None:
     return None
 
 
-# Refusals
+# Refusals and questions
 
 
-def _refusal(
+def _refusal(steps: Sequence[StepReuse], end: int, from_step: str | None) -> tuple[str, str] | None:
+    if from_step is None or end == len(steps) or steps[end].step_id == from_step:
+        return None
+    edge = steps[end]
+    words = f"cannot begin at {from_step}: {edge.step_id} comes before it and cannot be reused: {edge.reason}"
+    return words, f"Without --from-step it begins at {edge.step_id}."
+
+
+def _asks(
     earlier: Earlier,
     plan: Plan,
     steps: Sequence[StepReuse],
     end: int,
-    from_step: str | None,
     digests: Mapping[str, Collection[str] | None],
-) -> tuple[str | None, str]:
-    if from_step is not None and end < len(steps) and steps[end].step_id != from_step:
-        edge = steps[end]
-        words = (
-            f"cannot begin at {from_step}: {edge.step_id} comes before it and cannot be reused: {edge.reason}"
-        )
-        return words, f"Without --from-step it begins at {edge.step_id}."
+) -> tuple[AskedStep, ...]:
+    asks = []
     for step, reuse in zip(plan.steps[end:], steps[end:], strict=True):
-        deed = repeated(earlier, step, digests.get(step.id)) if step.repeat is Repeat.NEVER else None
-        if deed is not None:
-            words = f"{step.id} {deed.words} in run {deed.run_id} and must not be repeated"
-            hint = "If it is done for good, take it out of the plan. Without reuse a run performs all of it again."
-            return f"{words}; it cannot be reused: {_whole_reason(reuse, steps[end])}", hint
-    return None, ""
+        if step.repeat is not Repeat.NEVER or isinstance(step.action, ApproveAction):
+            continue  # a gate asks by itself
+        now = digests.get(step.id)
+        deeds = tuple(_as_recorded(deed, now) for deed in repeated(earlier, step, now))
+        if deeds:
+            asks.append(_asked_step(earlier.state, reuse, deeds, _whole_reason(reuse, steps[end])))
+    return tuple(asks)
 
 
-def repeated(earlier: Earlier, step: Step, digests: Collection[str] | None) -> Deed | None:
-    """With other arguments it is another deed; where those are not known, here or there, it may be the same.
-    `digests`: all under which the same arguments may be recorded."""
-    deeds = earlier.performed.get(step.id, ())
-    return next(
-        (
-            deed
-            for deed in deeds
-            if digests is None or deed.args_digest is None or deed.args_digest in digests
-        ),
-        None,
+def _as_recorded(deed: Deed, now: Collection[str] | None) -> EarlierDeed:
+    """Where the arguments of today are not known yet, those of the deed are kept to be compared."""
+    args = deed.args_digest if now is None else None
+    return EarlierDeed(run_id=deed.run_id, start=deed.start, args_digest=args, is_known=deed.is_known)
+
+
+def _asked_step(there: RunState, reuse: StepReuse, deeds: tuple[EarlierDeed, ...], why: str) -> AskedStep:
+    record = next((one for one in there.steps if one.step_id == reuse.step_id), None)
+    is_whole = record is not None and is_good(record) and record.private_outputs == ()
+    outputs = record.outputs if record is not None and is_whole else {}
+    return AskedStep(
+        step_id=reuse.step_id, step_index=reuse.step_index, reason=why, deeds=deeds, outputs=outputs
     )
+
+
+def _with_questions(steps: Sequence[StepReuse], asks: Sequence[AskedStep]) -> tuple[StepReuse, ...]:
+    asked = {one.step_index: f"{deed_words(one)}: a person is asked ({one.reason})" for one in asks}
+    return tuple(
+        msgspec.structs.replace(step, expected=ASKED, reason=asked[step.step_index])
+        if step.step_index in asked
+        else step
+        for step in steps
+    )
+
+
+def deed_words(asked: AskedStep) -> str:
+    """What is known of it, and where."""
+    runs = ", ".join(dict.fromkeys(deed.run_id for deed in asked.deeds))
+    was = "was done" if any(deed.is_known for deed in asked.deeds) else "may have been done"
+    return f"{was} in run {runs} and must not be repeated"
+
+
+def repeated(
+    earlier: Earlier, step: Step, digests: Collection[str] | None, besides: Sequence[EarlierDeed] = ()
+) -> list[Deed]:
+    """With other arguments it is another deed; where those are not known, here or there, it may be the same.
+    `digests`: all under which the same arguments may be recorded. `besides`: deeds that a person is asked about."""
+    asked = {(deed.run_id, deed.start) for deed in besides}
+    return [
+        deed
+        for deed in earlier.performed.get(step.id, ())
+        if (deed.run_id, deed.start) not in asked
+        and (digests is None or deed.args_digest is None or deed.args_digest in digests)
+    ]
+
+
+def is_same_deed(asked: AskedStep, digests: Collection[str]) -> bool:
+    """With the arguments that the step has now, that they are known."""
+    return any(deed.args_digest is None or deed.args_digest in digests for deed in asked.deeds)
 
 
 def _whole_reason(reuse: StepReuse, edge: StepReuse) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -33,11 +33,15 @@ Scope = Mapping[str, Any]
 """Values by the name of their reference, such as `inputs.customer`."""
 
 
-def substitute(text: str, scope: Scope) -> str:
-    """The text with every reference replaced: strings as they are, other values as canonical JSON."""
+def substitute(text: str, scope: Scope, escape: Callable[[str], str] | None = None) -> str:
+    """The text with every reference replaced: strings as they are, other values as canonical JSON. `escape` makes the
+    value stand for itself where the text is a pattern."""
     if OPENING not in text:
         return text
-    filled = {mark: _plain(mark, text, scope) for mark in marks(text)}
+    filled = {
+        mark: "$" if isinstance(mark, Escape) else (escape or str)(_value(mark, text, scope))
+        for mark in marks(text)
+    }
     return _filled_in(text, filled, 0, len(text))
 
 
@@ -78,10 +82,6 @@ def _whole(text: str, scope: Scope) -> Any:
             _value(found[0], text, scope)
         return scope[found[0].name]
     return substitute(text, scope)
-
-
-def _plain(mark: Mark, text: str, scope: Scope) -> str:
-    return "$" if isinstance(mark, Escape) else _value(mark, text, scope)
 
 
 def _value(reference: Reference, text: str, scope: Scope) -> str:
@@ -144,15 +144,17 @@ class ShellScript(msgspec.Struct, frozen=True):
     env: dict[str, str]
 
 
-def shell_script(script: str, scope: Scope, secret: Container[str] = frozenset()) -> ShellScript:
+def shell_script(
+    script: str, scope: Scope, secret: Container[str] = frozenset(), env: dict[str, str] | None = None
+) -> ShellScript:
     """As `substitute_shell`; the values of `secret` names reach the script through its environment, because every
-    user of the machine can read a process's arguments."""
+    user of the machine can read a process's arguments. `env`: of scripts that share it; it grows."""
+    env = {} if env is None else env
     if OPENING not in script:
-        return ShellScript(script, {})
+        return ShellScript(script, env)
     found = tuple(marks(script))
     quotes = quoting(script, {mark.start: mark.end for mark in found})
     variables: dict[str, str] = {}
-    env: dict[str, str] = {}
     filled: dict[Mark, str] = {}
     for mark in found:
         context = quotes.contexts[mark.start]

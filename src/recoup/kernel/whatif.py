@@ -37,7 +37,14 @@ REPLAYED = frozenset(
     {
         *("step_max_attempts", "step_timeout_seconds", "step_idle_timeout_seconds"),
         *("step_no_progress_limit", "no_progress_window", "unknown_retries_max", "polls"),
-        *("backoff_ms", "backoff_cap_ms", "cooldown_default_seconds", "cooldown_max_seconds"),
+        *("no_progress_gives_up", "retry_on"),
+        *(
+            "backoff_ms",
+            "backoff_factor",
+            "backoff_cap_ms",
+            "cooldown_default_seconds",
+            "cooldown_max_seconds",
+        ),
         *("job_self_heal_max_resets", "run_retries_max", "run_timeout_seconds", "takeovers_max"),
         *("delivery_max", "redeliver_classes", "retry_tokens", "exit_codes", "text_rules"),
         *("step_fail_streak_to_degraded", "workflow_fail_window_s", "workflow_fail_max_in_window"),
@@ -214,15 +221,19 @@ _FOLLOW = (
     *(ev.SelfHealTriggered, ev.SelfHealEscalated, ev.SelfHealExhausted),
     *(ev.Escalated, ev.RunFailed, ev.RunDeadLettered),
 )
+_ABOUT_TARGET = (ev.TargetRejected, ev.TargetHealed, ev.TargetAdapted)
+_COMMIT_MAX = 8
+"""Events of one failure: itself, what became of its target, and what follows from it."""
 
 
 def _consequences(events: Sequence[Event], index: int) -> list[ev.Payload]:
-    """What was recorded with the failure at `index`, in the same commit."""
+    """What was recorded with the failure at `index`, in the same commit. Facts about its target may stand between."""
     found: list[ev.Payload] = []
-    for event in events[index + 1 : index + 4]:
-        if not isinstance(event.payload, _FOLLOW) or event.at != events[index].at:
+    for event in events[index + 1 : index + 1 + _COMMIT_MAX]:
+        if not isinstance(event.payload, (*_FOLLOW, *_ABOUT_TARGET)) or event.at != events[index].at:
             break
-        found.append(event.payload)
+        if isinstance(event.payload, _FOLLOW):
+            found.append(event.payload)
     return found
 
 

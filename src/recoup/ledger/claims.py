@@ -70,15 +70,19 @@ def keep_claim(transaction: Transacting, run_id: str, payload: Payload) -> None:
         return
     match claim_of(payload):
         case Claim() as claim:
+            for deed in claim.over:
+                transaction.give_back(deed.run_id, claim.step_id, deed.start)
             transaction.claim(transaction.family_of(run_id), claim, run_id)
         case GivenBack(step_id, start):
             transaction.give_back(run_id, step_id, start)
 
 
 def _holder(transaction: Transacting, run_id: str, claim: Claim) -> str | None:
-    """None: nobody, or the run itself."""
-    holder = transaction.claimant(transaction.family_of(run_id), claim)
-    return None if holder == run_id else holder
+    """None: nobody, the run itself, or one whose deed a person let be done again."""
+    found = transaction.claimant(transaction.family_of(run_id), claim)
+    if found is None or found[0] == run_id or claim.may_follow(*found):
+        return None
+    return found[0]
 
 
 def _require_parent(transaction: Transacting, run_id: str) -> None:

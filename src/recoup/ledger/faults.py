@@ -11,7 +11,7 @@ from recoup.machine import is_full, shortage, write_trouble
 _WORDS = {
     sqlite3.SQLITE_FULL: (
         "the disk is full",
-        "Free some space and try again; everything recorded so far is safe.",
+        "Free some space; everything recorded so far is safe.",
     ),
     sqlite3.SQLITE_IOERR: (
         "the disk reported an error",

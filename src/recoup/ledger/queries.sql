@@ -229,8 +229,8 @@ SELECT run_id FROM families WHERE family = ? ORDER BY run_id;
 -- add_to_family: a linked run
 INSERT INTO families (run_id, family) VALUES (?, ?) ON CONFLICT (run_id) DO NOTHING;
 
--- claimant: the run that has claimed a step with these arguments in its family
-SELECT run_id FROM claims WHERE family = ? AND step_id = ? AND args_digest = ?;
+-- claimant: the run that has claimed a step with these arguments in its family, and by which start
+SELECT run_id, start FROM claims WHERE family = ? AND step_id = ? AND args_digest = ?;
 
 -- claim: the first claim stands
 INSERT INTO claims (family, step_id, args_digest, run_id, start) VALUES (?, ?, ?, ?, ?)

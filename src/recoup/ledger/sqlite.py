@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -157,6 +158,10 @@ class SqliteLedger:
 
     async def witness(self) -> None:
         """A file that loses commits has its own mark beside it."""
+
+    def started_s_ago(self) -> float:
+        """There is no server, and the mark tells at once."""
+        return math.inf
 
     async def untold_losses(self) -> list[Loss]:
         return []

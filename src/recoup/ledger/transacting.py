@@ -86,7 +86,9 @@ class Transacting(Protocol):
 
     def add_to_family(self, run_id: str, root: str) -> None: ...
 
-    def claimant(self, root: str, claim: Claim) -> str | None: ...
+    def claimant(self, root: str, claim: Claim) -> tuple[str, str] | None:
+        """The run that has claimed it, and by which start."""
+        ...
 
     def claim(self, root: str, claim: Claim, run_id: str) -> None:
         """The first claim stands."""

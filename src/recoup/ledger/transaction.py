@@ -168,9 +168,9 @@ class Transaction:
     def add_to_family(self, run_id: str, root: str) -> None:
         self.execute(_Q["add_to_family"], (run_id, root))
 
-    def claimant(self, root: str, claim: Claim) -> str | None:
+    def claimant(self, root: str, claim: Claim) -> tuple[str, str] | None:
         row = self.execute(_Q["claimant"], (root, claim.step_id, claim.args_digest)).fetchone()
-        return None if row is None else str(row[0])
+        return None if row is None else (str(row[0]), str(row[1]))
 
     def claim(self, root: str, claim: Claim, run_id: str) -> None:
         self.execute(_Q["claim"], (root, claim.step_id, claim.args_digest, run_id, claim.start))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from recoup.errors import SettingsError, UsageError
+from recoup.terminal.writer import note, print_json
+from recoup.tokens import local_user
 
 if TYPE_CHECKING:
     from recoup.settings import Settings
@@ -90,7 +91,6 @@ def mcp(
 async def _outside(
     settings: Settings, http: bool, port: int, plan_folders: tuple[Path, ...], read_only: bool, as_json: bool
 ) -> None:
-    import getpass
 
     from recoup.app import open_app
     from recoup.mcp.serving import serve_gateway, serve_http, serve_stdio
@@ -100,6 +100,8 @@ async def _outside(
             raise SettingsError(
                 "RECOUP_GATEWAY needs RECOUP_TOKEN, too", hint="recoup tokens make operator --name NAME"
             )
+        if settings.file is not None:
+            _waiting(f"settings are read from {settings.file}")
         await serve_gateway(settings.gateway, settings.token, read_only=read_only)
         return
     wait_max_s = None if http else WAIT_MAX_S
@@ -111,7 +113,7 @@ async def _outside(
                 plan_folders=plan_folders,
             )
         else:
-            await serve_stdio(app, f"{getpass.getuser()} (mcp)", read_only=read_only)
+            await serve_stdio(app, f"{local_user()} (mcp)", read_only=read_only)
 
 
 def _settings(ctx: click.Context) -> Settings:
@@ -122,14 +124,11 @@ def _settings(ctx: click.Context) -> Settings:
 
 def _waiting(words: str) -> None:
     """On stderr: over stdio, stdout is the client's."""
-    click.echo(f"recoup: {words}", err=True)
+    note(f"recoup: {words}")
 
 
 def _opened(url: str, as_json: bool) -> None:
-    import msgspec
-
     if as_json:
-        sys.stdout.write(msgspec.json.encode({"url": url}).decode() + "\n")
-        sys.stdout.flush()
+        print_json({"url": url})
     else:
-        click.echo(f"serving MCP on {url} (Ctrl-C ends it)", err=True)
+        note(f"serving MCP on {url} (Ctrl-C ends it)")

@@ -21,6 +21,7 @@ from pydantic import Field
 from recoup import __version__
 from recoup.errors import UsageError
 from recoup.inside import NOTE_CHARS_MAX, progress
+from recoup.reports.plain import Plain
 
 REASON_CHARS_MAX: Final = 1_000
 CONTEXT_BYTES_MAX: Final = 64 << 10
@@ -87,7 +88,7 @@ def get_failure_context() -> str:
         return FIRST_ATTEMPT
     try:
         with Path(path).open("rb") as file:
-            return file.read(CONTEXT_BYTES_MAX).decode("utf-8", "replace")
+            return Plain().text(file.read(CONTEXT_BYTES_MAX).decode("utf-8", "replace"))
     except OSError as error:
         raise ToolError(f"what failed before cannot be read: {error.strerror}; go by your prompt") from None
 

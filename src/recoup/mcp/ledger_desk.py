@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +28,7 @@ from recoup.model.ids import EVERY_WORKFLOW, run_stream
 from recoup.model.plan import Plan
 from recoup.model.run import RunState, RunStatus
 from recoup.model.storage import RunFilter
+from recoup.runs.submitting import TEXT_PLANS
 
 ALL: Final = "-"
 """Instead of a workflow's name: all of them together."""
@@ -99,7 +101,7 @@ class LedgerDesk:
     async def heals(
         self, workflow: str | None, run_id: str | None, state: HealWord | None, limit: int
     ) -> Document:
-        desk = Heals(self._app.ledger, self._app.redactor, self._app.world.clock)
+        desk = Heals(self._app.ledger, self._app.redactor_of, self._app.world.clock)
         names = [workflow] if workflow is not None else await desk.workflows()
         if run_id is not None:
             home = (await self._shown(run_id)).workflow
@@ -121,7 +123,8 @@ class LedgerDesk:
             await self._app.driving.must_not_be_driven(await self._state(wanted.reuse))
             reusing = Reusing(wanted.reuse, wanted.from_step)
         done = await self._app.submitting.submit_queued(plan, given, source, queued, reusing)
-        return {"runId": done.run_id, "queue": wanted.queue, "duplicate": done.duplicate, "note": done.note}
+        told = {"runId": done.run_id, "queue": wanted.queue, "duplicate": done.duplicate, "note": done.note}
+        return {**told, "differs": done.differs}
 
     async def control(self, run_id: str, wanted: Steering) -> Document:
         await self._must_be_there(run_id)
@@ -158,12 +161,13 @@ class LedgerDesk:
         must_be_one_plan(wanted)
         policy = (await self._app.generations.seen())[0]
         if wanted.plan is not None:
-            folder = self._app.settings.home / "plans"
+            folder = self._app.settings.home / TEXT_PLANS
             folder.mkdir(mode=0o700, exist_ok=True)
-            return parse_plan(wanted.plan, _SOURCE, folder, policy=policy), wanted.inputs, None
+            plan = await asyncio.to_thread(parse_plan, wanted.plan, _SOURCE, folder, policy=policy)
+            return plan, wanted.inputs, None
         if wanted.plan_path is not None:
             path = self._whole(wanted.plan_path)
-            return read_plan(path, policy), wanted.inputs, str(path)
+            return await asyncio.to_thread(read_plan, path, policy), wanted.inputs, str(path)
         assert wanted.reuse is not None
         earlier = await self._state(wanted.reuse)
         plan, given = await self._app.submitting.recorded(earlier)

@@ -16,9 +16,10 @@ from pydantic import Field
 
 from recoup import __version__
 from recoup.errors import InvalidPlan, RecoupError
-from recoup.mcp.bounds import ITEMS_MAX, LOG_BYTES_MAX, bounded
+from recoup.mcp.bounds import DATA, ITEMS_MAX, LOG_BYTES_MAX, bounded
 from recoup.mcp.desk import Action, Desk, Document, HealWord, Steering, Submission
 from recoup.mcp.explaining import WORDS_CHARS_MAX, explained, is_telling
+from recoup.reports.plain import Plain
 
 EVENTS_READ_MAX: Final = 100_000
 _TELLING_MAX: Final = 100
@@ -71,7 +72,7 @@ def told(
     @functools.wraps(tool)
     async def telling(self: Tools, /, *args: Params.args, **kwargs: Params.kwargs) -> Document:
         try:
-            answer: Document = bounded(await tool(self, *args, **kwargs))
+            answer: Document = bounded(await tool(self, *args, **kwargs), self.clean)
         except RecoupError as error:
             raise ToolError(self.words(error)) from None
         return answer
@@ -85,12 +86,15 @@ class Tools:
     def __init__(self, desk_of: DeskOf, redact: Callable[[str], str]) -> None:
         self._desk_of = desk_of
         self._redact = redact
+        self.clean = Plain(redact).text
 
     def words(self, error: RecoupError) -> str:
         """What, and what to do. A plan's problems quote the plan."""
         problems = error.problems if isinstance(error, InvalidPlan) else ()
         listed = [f"{one.where}: {one.message}" for one in problems]
-        return self._redact("\n".join(part for part in (error.message, *listed, error.what_to_do) if part))
+        return self.clean(
+            self._redact("\n".join(part for part in (error.message, *listed, error.what_to_do) if part))
+        )
 
     def looking(self) -> tuple[Callable[..., Awaitable[Document]], ...]:
         return (
@@ -116,7 +120,7 @@ class Tools:
     async def get_run(self, ctx: Asking, run_id: RunId) -> Document:
         """One run: its status and why, the steps with their verdicts, what is known to be good and where it stands."""
         desk = self._look(ctx)
-        return {**await desk.run(run_id), "steps": (await desk.steps(run_id))["steps"]}
+        return {"notice": DATA, **await desk.run(run_id), "steps": (await desk.steps(run_id))["steps"]}
 
     @told
     async def explain_failure(self, ctx: Asking, run_id: RunId) -> Document:
@@ -125,8 +129,8 @@ class Tools:
         run, steps = await desk.run(run_id), await desk.steps(run_id)
         events, stopped_at = await _telling_events(desk, run_id), run["frontier"]
         log = await desk.log_end(run_id, stopped_at["stepId"], _LOG_END_BYTES) if stopped_at else {"log": ""}
-        document: Document = bounded(explained(run, steps, events), WORDS_CHARS_MAX)
-        return {**document, "logEnd": log["log"]}
+        document: Document = bounded(explained(run, steps, events), self.clean, WORDS_CHARS_MAX)
+        return {"notice": DATA, **document, "logEnd": log["log"]}
 
     @told
     async def get_events(
@@ -139,7 +143,7 @@ class Tools:
         limit: Limit = 50,
     ) -> Document:
         """The facts of a run, in order."""
-        return await self._look(ctx).events(run_id, after, limit)
+        return {"notice": DATA, **await self._look(ctx).events(run_id, after, limit)}
 
     @told
     async def get_log(
@@ -152,7 +156,7 @@ class Tools:
         """The end of what a step printed, in all its attempts, redacted."""
         page = await self._look(ctx).log_end(run_id, step, bytes_max)
         lines = page.pop("log").splitlines()
-        return {**page, "lines": lines}
+        return {"notice": DATA, **page, "lines": lines}
 
     @told
     async def list_attempts(
@@ -164,7 +168,7 @@ class Tools:
         """The last attempts of a run's steps: what each came to, and what followed."""
         found = (await self._look(ctx).attempts(run_id))["items"]
         chosen = [one for one in found if step in (None, one["stepId"])]
-        return {"items": chosen[-ITEMS_MAX:], "count": len(chosen)}
+        return {"notice": DATA, "items": chosen[-ITEMS_MAX:], "count": len(chosen)}
 
     @told
     async def list_workflows(self, ctx: Asking) -> Document:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import sqlite3
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -19,7 +20,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from recoup.app import App
 from recoup.errors import SettingsError, UsageError
@@ -29,13 +30,19 @@ from recoup.mcp.gateway_desk import GatewayDesk
 from recoup.mcp.ledger_desk import LedgerDesk
 from recoup.mcp.outside import Asking, DeskOf, build
 from recoup.mcp.token_desk import TokenDesk
+from recoup.serving.brake import Brake
+from recoup.serving.connections import Patience, bound_buffers, protocol, prove
+from recoup.serving.mistakes import log_mistake
+from recoup.serving.places import PlaceLimits, Places
 from recoup.standing import asked_to_end, listening_at
 from recoup.tokens import Principal, Role, given, hash_of, known
 
 HOST: Final = "127.0.0.1"
 PATH: Final = "/mcp"
 BODY_BYTES_MAX: Final = 2_000_000
+HEADER_BYTES_MAX: Final = 32_768
 CONNECTIONS_MAX: Final = 100
+PLACES: Final = PlaceLimits(connections_max=CONNECTIONS_MAX, unproven_max=40, unproven_of_sender_max=40)
 IDLE_S: Final = 15
 LAST_ANSWERS_S: Final = 5
 _LOOKING: Final = frozenset({Role.VIEWER, Role.OPERATOR})
@@ -69,10 +76,10 @@ async def serve_http(
             raise UsageError(f"a {principal.role} may not do this", hint="It takes an operator's token.")
         return TokenDesk(app, principal.actor, plan_folders)
 
-    listening = listening_at(HOST, port, CONNECTIONS_MAX)
+    listening = listening_at(HOST, port, CONNECTIONS_MAX, bound_buffers)
     with contextlib.closing(listening), _Tokens(app.settings.home, app.settings.token) as tokens:
         mcp = build(desk_of, _redacted_by(app), read_only=read_only)
-        server = _Server(_config(_Guarded(_asgi(mcp), tokens.who)))
+        server = _Server(_config(_Guarded(_asgi(mcp), tokens.who, _redacted_by(app))))
         opened(f"http://{HOST}:{listening.getsockname()[1]}{PATH}")
         with asked_to_end(_end(server)):
             await server.serve([listening])
@@ -119,24 +126,51 @@ class _Tokens:
 class _Guarded:
     """Before everything: nobody is let in without a token of those who may look."""
 
-    def __init__(self, app: ASGIApp, who: Callable[[str], Principal | None]) -> None:
+    def __init__(
+        self, app: ASGIApp, who: Callable[[str], Principal | None], redact: Callable[[str], str]
+    ) -> None:
         self._app = app
+        self._redact = redact
         self._who = who
+        self._brake = Brake(time.monotonic)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         scheme, _, token = Request(scope).headers.get("Authorization", "").partition(" ")
-        principal = self._who(token.strip()) if scheme.lower() == "bearer" else None
+        token = token.strip() if scheme.lower() == "bearer" else ""
+        principal = self._who(token)
         if principal is None:
-            await _refusal(401, "a token that is known is needed: Authorization: Bearer TOKEN")(
-                scope, receive, send
-            )
+            await self._unknown(scope, token)(scope, receive, send)
         elif principal.role not in _LOOKING:
             await _refusal(403, f"a {principal.role} may not do this")(scope, receive, send)
         else:
-            await self._app({**scope, _PRINCIPAL: principal}, receive, send)
+            prove(scope)
+            await self._answered({**scope, _PRINCIPAL: principal}, receive, send)
+
+    async def _answered(self, scope: Scope, receive: Receive, send: Send) -> None:
+        begun = False
+
+        async def sent(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sent)
+        except Exception as error:  # noqa: BLE001 noted in the log under an id, and told without its words
+            mistake_id = log_mistake(scope, error, self._redact)
+            if not begun:
+                refusal = _refusal(500, f"something went wrong here: the log says where, under {mistake_id}")
+                await refusal(scope, receive, send)
+
+    def _unknown(self, scope: Scope, token: str) -> Response:
+        address = scope["client"][0] if scope.get("client") else ""
+        wait_s = self._brake.wrong(address, token) if token else 0
+        if wait_s:
+            return _refusal(429, f"too many wrong tokens came from this address: wait for {wait_s} s", wait_s)
+        return _refusal(401, "a token that is known is needed: Authorization: Bearer TOKEN")
 
 
 class _Server(uvicorn.Server):
@@ -187,22 +221,23 @@ def _config(app: ASGIApp) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         loop="none",
-        http="h11",
+        http=protocol(Patience(), Places(PLACES)),
         ws="none",
         lifespan="on",
         log_config=None,
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        limit_concurrency=CONNECTIONS_MAX,
+        h11_max_incomplete_event_size=HEADER_BYTES_MAX,
         timeout_keep_alive=IDLE_S,
         timeout_graceful_shutdown=LAST_ANSWERS_S,
     )
 
 
-def _refusal(status: int, detail: str) -> Response:
+def _refusal(status: int, detail: str, wait_s: int = 0) -> Response:
     body = msgspec.json.encode({"error": detail})
-    headers = {"WWW-Authenticate": 'Bearer realm="recoup"'} if status == 401 else None
+    headers = {"WWW-Authenticate": 'Bearer realm="recoup"'} if status == 401 else {}
+    headers |= {"Retry-After": str(wait_s), "Connection": "close"} if wait_s else {}
     return Response(body, status, headers, "application/json")
 
 

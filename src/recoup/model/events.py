@@ -121,9 +121,11 @@ class RunSubmitted(Payload, frozen=True, kw_only=True):
     """What the run was told for all its steps."""
     dedup_key: str | None = None
     submitted_by: str | None = None
-    """Who, where that is known: for whoever submits through the gateway, the name of a token."""
+    """Who, where that is known: the name of a token through the gateway, a user of the machine on the command line."""
     submit_reason: str | None = None
     approval_ref: Ident | None = None
+    own_folder: bool = False
+    """The plan came as text: without a workspace its steps work in a folder of this run's, not in `plan.folder`."""
 
 
 class SubmissionKeyTaken(Payload, frozen=True, kw_only=True):
@@ -271,6 +273,32 @@ class CheckResult(msgspec.Struct, frozen=True, rename="camel"):
     detail: str = ""
 
 
+class EarlierDeed(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A step that must not be repeated, as a linked run has performed it."""
+
+    run_id: Ident
+    start: Ident = ""
+    """The start that claimed it there: another one is another deed. "": none did."""
+    args_digest: Ident | None = None
+    """Null: it was done with the arguments that the step has now."""
+    is_known: bool = True
+    """False: it may have been done; its outcome is not known."""
+
+
+class AskedStep(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A step that may not begin before a person has said whether what linked runs did counts."""
+
+    step_id: Ident
+    step_index: int
+    reason: str
+    """Why it cannot be reused."""
+    deeds: tuple[EarlierDeed, ...]
+    outputs: dict[str, Any] = {}
+    """What it gave there, for a step that is settled as done."""
+    private: tuple[Ident, ...] = ()
+    """The references whose values were private there."""
+
+
 class AttemptStarted(StepPayload, frozen=True, kw_only=True):
     TYPE: ClassVar[str] = "task.step.attempt.started"
     delivery: int
@@ -289,6 +317,8 @@ class AttemptStarted(StepPayload, frozen=True, kw_only=True):
     """The step must not be repeated: no other run of the family may begin it with these arguments."""
     pre_fingerprint: Ident | None = None
     """What the step began from outside of a workspace: `page:DIGEST`, `page:none` or `checks:DIGEST`. Never a tree."""
+    again_after: tuple[EarlierDeed, ...] = ()
+    """What linked runs had done before, and a person let this run do again: these claims end with this one."""
 
 
 class AttemptLaunched(StepPayload, frozen=True, kw_only=True):
@@ -324,7 +354,7 @@ class HandlerResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     detail: str = ""
 
 
-class ResolutionDetails(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class ResolutionDetails(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How the target of an attempt in the browser was looked for."""
 
     healing_attempt: int
@@ -361,6 +391,8 @@ class AttemptFinished(StepPayload, frozen=True, kw_only=True):
     workspace: int | None = None
     settled_by: Ident = "outcome"
     """outcome | already_done (world checks hold on re-entry) | operator."""
+    actor: str | None = None
+    """Who approved the gate, or settled the step as done."""
     phase: Ident = "main"
     """main | rebuild | rescue | always."""
     agent: AgentReport | None = None
@@ -453,6 +485,9 @@ class ResumeFromStep(StepPayload, frozen=True, kw_only=True):
     TYPE: ClassVar[str] = "task.resume.from_step"
     restores: bool = False
     """The workspace is brought back to what it was before this step."""
+    asks: tuple[AskedStep, ...] = ()
+    """Of a linked run that begins: steps that must not be repeated, were done in other runs and cannot be reused. A
+    person is asked before each."""
 
 
 class ControlHandled(Payload, frozen=True, kw_only=True):
@@ -717,6 +752,8 @@ class WorkflowModeChanged(Payload, frozen=True, kw_only=True):
     actor: str | None = None
     policy_digest: Ident | None = None
     approval_ref: Ident | None = None
+    counters: dict[Ident, int] | None = None
+    """What the limits were compared with at this moment. None: recorded by a version that did not say."""
 
 
 class WorkflowProbePermitted(Payload, frozen=True, kw_only=True):
@@ -900,6 +937,8 @@ class ProbeReported(Payload, frozen=True, kw_only=True):
     digest: Ident
     """Of the event as it was sent: redaction may have changed what is kept."""
     event: dict[str, Any]
+    merged_into: Ident | None = None
+    """The entry of the inbox that counts this escalation: its sender had as many open as it may have."""
 
 
 class ProbeSenderChanged(Payload, frozen=True, kw_only=True):
@@ -961,6 +1000,13 @@ class EscalationAssigned(EscalationPayload, frozen=True, kw_only=True):
 
 class EscalationResolved(EscalationPayload, frozen=True, kw_only=True):
     TYPE: ClassVar[str] = "escalation.resolved"
+
+
+class EscalationMerged(EscalationPayload, frozen=True, kw_only=True):
+    """More came from the same sender, `by`, than may be open at once; `reason` is that of the last one."""
+
+    TYPE: ClassVar[str] = "escalation.merged"
+    count: int
 
 
 class ApprovalPayload(Payload, frozen=True, kw_only=True):
@@ -1196,6 +1242,7 @@ PAYLOADS: dict[str, type[Payload]] = {
         EscalationAcknowledged,
         EscalationAssigned,
         EscalationResolved,
+        EscalationMerged,
         ApprovalRequested,
         ApprovalApproved,
         ApprovalRejected,

@@ -36,6 +36,8 @@ class FailureKind(StrEnum):
     TARGET_NOT_FOUND = "target_not_found"
     LOW_CONFIDENCE = "low_confidence"
     RUNTIME_DRIFT = "runtime_drift"
+    TARGET_AMBIGUOUS = "target_ambiguous"
+    HEAL_REFUSED = "heal_refused"
     TARGET_BLOCKED = "target_blocked"
     BROWSER_CRASHED = "browser_crashed"
     NAVIGATION_FAILED = "navigation_failed"

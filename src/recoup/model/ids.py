@@ -44,6 +44,10 @@ def run_stream(run_id: str) -> str:
     return f"run:{run_id}"
 
 
+def run_of_stream(stream: str) -> str | None:
+    return stream.removeprefix("run:") if stream.startswith("run:") else None
+
+
 def workflow_stream(workflow: str) -> str:
     return f"workflow:{workflow}"
 

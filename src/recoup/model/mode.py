@@ -74,6 +74,8 @@ class Health(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     reason: str = ""
     causes: tuple[int, ...] = ()
     """The sequences of the events that led here."""
+    counters: dict[str, int] | None = None
+    """What the limits were compared with when the mode began."""
     streaks: dict[str, tuple[int, ...]] = {}
     """Of each step that failed last: its failures in a row."""
     failures: tuple[FailedResult, ...] = ()

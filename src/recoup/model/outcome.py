@@ -9,7 +9,7 @@ import msgspec
 from recoup.model.events import AgentReport, CheckResult
 from recoup.model.failure import FailureKind
 from recoup.model.memory import Remembered, Screen
-from recoup.model.plan import Action, RegionCheck
+from recoup.model.plan import Action, BrowserAction, PageCheck, RegionCheck
 from recoup.model.policy import Policy
 from recoup.model.redacted import Redacted
 from recoup.model.target import Element, Fingerprint, Floors, HealMode, Resolution
@@ -108,6 +108,18 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     rewritten: Rewritten | None = None
 
 
+class PageClaim(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that was true of a page: a check that held, or what a `read` gave, by its digest."""
+
+    check: PageCheck | None = None
+    read: BrowserAction | None = None
+    said: str = ""
+    looking: Looking | None = None
+    """How the target of the read was found, if it was healed."""
+    may_be_gone: bool = False
+    """Only another value refutes it: what cannot be read any more says nothing."""
+
+
 class Order(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt of one step, with everything substituted."""
 
@@ -132,6 +144,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """In the browser: how its target may be found. None: it has none."""
     regions: tuple[RegionCheck, ...] = ()
     """In the browser: parts of the page that the step expects to look afterwards as they did before."""
+    claims: tuple[PageClaim, ...] = ()
+    """In the browser: what a person has approved. It must hold right before the action is carried out."""
     secret_values: tuple[str, ...] = ()
     """Secrets that the action holds: what is typed of them must not be seen in any picture."""
     aside: str | None = None
@@ -150,6 +164,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     exception: str | None = None
     agent_event: str | None = None
     retry_after_s: float | None = None
+    refuted: str = ""
+    """What a person has approved did not hold any more right before the action, in words: it was not carried out."""
     detail: str = ""
     duration_ms: int = 0
     idle_ms: int = 0
@@ -198,6 +214,8 @@ class Collected(msgspec.Struct, frozen=True, kw_only=True):
     plain: dict[str, Any] = {}
     secret: dict[str, str] = {}
     problem: str | None = None
+    too_large: bool = False
+    """They exist, but their content is unknown."""
 
 
 class Examined(msgspec.Struct, frozen=True):

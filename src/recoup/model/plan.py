@@ -280,6 +280,17 @@ def kind_of(action: Action) -> str:
     return _KINDS[type(action)]
 
 
+class Retry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a plan or a step says of its retries. None: nothing."""
+
+    attempts: int | None = None
+    delay_s: float | None = None
+    backoff: float | None = None
+    """By what the wait is multiplied before each further attempt."""
+    on: tuple[str, ...] | None = None
+    """Kinds and classes of failure. Empty: every one that may pass by itself."""
+
+
 class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a plan or a step says over the policy. None: nothing."""
 
@@ -291,6 +302,7 @@ class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
     polls: bool | None = None
     max_processes: int | None = None
     max_memory_bytes: int | None = None
+    retry: Retry | None = None
 
 
 class Handler(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -326,10 +338,20 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """After the step, however it ended; changes nothing about how it ended."""
 
 
+class InputType(StrEnum):
+    """What a value of an input must look like. It is text all the same."""
+
+    TEXT = "text"
+    INTEGER = "integer"
+    NUMBER = "number"
+    BOOLEAN = "boolean"
+
+
 class Input(msgspec.Struct, frozen=True, omit_defaults=True):
     required: bool = False
     default: NamedText | None = None
     secret: bool = False
+    type: InputType = InputType.TEXT
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -38,7 +38,11 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     step_no_progress_limit: int = 2
     no_progress_window: int = 4
     unknown_retries_max: int = 1
+    no_progress_gives_up: bool = True
+    retry_on: tuple[str, ...] = ()
+    """Kinds and classes of failure; empty: every one that may pass by itself."""
     backoff_ms: int = 500
+    backoff_factor: float = 2
     backoff_cap_ms: int = 60_000
     cooldown_default_seconds: float = 60
     cooldown_max_seconds: float = 900

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from recoup.model.events import CheckResult
+from recoup.model.events import AskedStep, CheckResult
 from recoup.model.failure import FailureClass, FailureKind
 from recoup.model.ids import ProcessIdentity
 from recoup.model.instant import Instant
@@ -132,6 +132,8 @@ class StepRecord(msgspec.Struct):
     failure_kind: FailureKind | None = None
     failure_signature: str | None = None
     failure_summary: str | None = None
+    outcome_unknown: bool = False
+    """It must not be repeated, its last attempt failed, and its outcome is unknown."""
     last_command: str = ""
     """What an agent did last, in its own words."""
     session_id: str | None = None
@@ -154,6 +156,13 @@ class StepRecord(msgspec.Struct):
     """It was done, must not be done twice, and was invalidated: it may not begin before an operator has settled it."""
     lost: str = ""
     """Why nobody knows whether it was done: events of the run were lost. "" when an operator has settled it."""
+    asks: AskedStep | None = None
+    """It was done in linked runs before this one began: a person says whether that counts."""
+
+    @property
+    def is_done_elsewhere(self) -> bool:
+        """All that is known of it was done in linked runs."""
+        return self.asks is not None and not self.attempts and not self.lost
 
 
 class Unreadable(msgspec.Struct, frozen=True):
@@ -181,6 +190,8 @@ class RunState(msgspec.Struct):
     parent_run_id: str | None = None
     reuse_from: str | None = None
     """The run whose proven steps need not be performed again."""
+    own_folder: bool = False
+    """Its steps work in a folder of its own."""
     from_step: str | None = None
     queue: str | None = None
     """Where workers look for it. None: only people drive it."""
@@ -195,6 +206,10 @@ class RunState(msgspec.Struct):
     active_s: float = 0
     """How long drivers have worked on it, up to `active_since`."""
     active_since: Instant | None = None
+    waited_s: float = 0
+    """How long it has waited for a person, up to `waiting_since`."""
+    waiting_since: Instant | None = None
+    """Since when it waits for one: a gate, an escalation, a pause."""
     epoch: int = 0
     owner: ProcessIdentity | None = None
     baseline: Baseline | None = None

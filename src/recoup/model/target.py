@@ -78,9 +78,10 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     test_id: str | None = None
     css: str | None = None
     near: str | None = None
-    """Whole words in its row, card or list item; where it is in none, close to it."""
+    """Whole, visible words in its row, card or list item; where it is in none, close to it."""
     inside: str | None = None
-    """Whole words: only within the smallest list item, row, card or section that holds them."""
+    """Whole, visible words: only within the smallest list item, row, card or section that holds them, and in no other
+    row, card or list item of it."""
     nth: int | None = None
     """Of several that fit, in the order of the page, from 1; negative from the end."""
     frame: str | None = None

@@ -114,8 +114,10 @@ class HealingSession:
 
     def _note(self, call: Call, action: Action, found: Found, failed: Error | None) -> None:
         if action.typed is not None and found.is_secret:
-            with suppress(ValueError):
-                self.redactor.register("typed", action.typed)
+            try:
+                self.redactor.register_unless_short("typed", action.typed)
+            except ValueError:  # what cannot be hidden must not be recorded
+                return
         if found.learned is not None and len(call.doing.seen) < ACTIONS_MAX:
             call.doing.seen[found.place] = found.learned
         if found.told is None:

@@ -12,15 +12,15 @@ from typing import Any
 import msgspec
 
 from recoup.model.redacted import DocumentPath
+from recoup.redaction.layers import LayeredMatcher
 from recoup.redaction.masking import masked
-from recoup.redaction.matcher import FormMatcher
 from recoup.redaction.octets import utf8
 
 
 class DocumentRedactor:
     """`text` finds the forms in a string, `encoded` finds them in JSON, where it may be written otherwise."""
 
-    def __init__(self, text: FormMatcher, encoded: FormMatcher) -> None:
+    def __init__(self, text: LayeredMatcher, encoded: LayeredMatcher) -> None:
         self._text = text
         self._encoded = encoded
         self._mask = text.mask.decode()

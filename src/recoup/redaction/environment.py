@@ -18,10 +18,10 @@ _NO_VALUES: Final = frozenset(
 
 def secret_names(environ: Mapping[str, str]) -> dict[str, str]:
     """The variables to register without being asked, with their values."""
-    return {name: value for name, value in environ.items() if _names_a_secret(name) and _is_a_secret(value)}
+    return {name: value for name, value in environ.items() if names_a_secret(name) and _is_a_secret(value)}
 
 
-def _names_a_secret(name: str) -> bool:
+def names_a_secret(name: str) -> bool:
     return name.upper() not in _NO_SECRETS and not _WORDS.isdisjoint(name.lower().split("_"))
 
 

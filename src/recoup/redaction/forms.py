@@ -22,6 +22,9 @@ WHOLLY_WRITTEN_CHARACTERS_MAX: Final = 8_192
 LINE_CHARACTERS_MIN: Final = 8
 HEX_LINE_BYTES_MIN: Final = 4
 PIECE_CHARACTERS_MAX: Final = 128
+EDGE_CHARACTERS_MAX: Final = 16
+CASED_CHARACTERS_MIN: Final = 12
+"""A shorter value without digits may be an ordinary word in another case."""
 
 
 def written_forms(value: str) -> frozenset[bytes]:
@@ -38,23 +41,23 @@ def written_forms(value: str) -> frozenset[bytes]:
             forms |= _hex_forms(spelling, _HEX_NOTATIONS[:2])
         else:
             forms.update(map(utf8, _pieces(spelling)))
+    if len(value) <= PIECE_CHARACTERS_MAX:
+        forms |= _base32_forms(value) | _other_forms(value)
+    if len(value) <= WHOLLY_WRITTEN_CHARACTERS_MAX:
+        forms |= _base64_edges(utf8(value))
     for line in _lines(value):
         forms |= {utf8(line), *map(utf8, _translated(line, _NESTING_TABLES))}
     return frozenset(forms)
 
 
 def torn_hex_forms(value: str) -> frozenset[bytes]:
-    """The whole hex of a value that begins anywhere in a line of `od -An -tx1` or `xxd -p` and ends in a later one.
-    None of a short value, which is seldom torn, nor of a long one: they would be too many."""
+    """The whole hex of a value that begins anywhere in a line of `od -An -tx1` and ends in a later one: there the line
+    break stands for a space. None of a short value, which is seldom torn, nor of a long one: they would be too many."""
     value = value.strip()
     if not LINE_CHARACTERS_MIN <= len(value) <= PIECE_CHARACTERS_MAX:
         return frozenset()
     raw = utf8(value)
-    return frozenset(
-        _hex_lines(raw, first, dump).encode()
-        for dump in _HEX_DUMPS
-        for first in range(1, min(dump.columns + 1, len(raw)))
-    )
+    return frozenset(_hex_lines(raw, first, _HEX_DUMPS[0]).encode() for first in range(1, min(17, len(raw))))
 
 
 def refusal(value: str) -> str | None:
@@ -167,6 +170,58 @@ def _base64_forms(value: str, spellings: Iterable[tuple[bytes, bytes]]) -> set[b
     return forms
 
 
+def _base64_edges(raw: bytes) -> set[bytes]:
+    """The ends of a value with the characters that depend on it and on what stands beside it: some of its bits are in
+    them, whatever stands there. And the end of what `echo` and `printf` hand to `base64`, with its padding."""
+    edges: set[bytes] = set()
+    for shift in range(3):
+        first, last = shift * 8 // 6, (shift + len(raw)) * 8 // 6
+        for before in _beside(shift * 8 % 6):
+            whole = base64.b64encode((bytes(2) + bytes([before]))[-shift:] + raw if shift else raw)
+            edges.add(whole[first : min(last, first + EDGE_CHARACTERS_MAX)])
+        begin = max(-(-shift * 8 // 6), last - EDGE_CHARACTERS_MAX)
+        open_bits = -(shift + len(raw)) * 8 % 6
+        for after in _beside(open_bits):
+            edges.add(
+                base64.b64encode(bytes(shift) + raw + bytes([after << (8 - open_bits)]))[begin : last + 1]
+            )
+        for ending in (b"", b"\n"):
+            padded = base64.b64encode(bytes(shift) + raw + ending)[begin:]
+            edges |= {padded, padded.rstrip(b"=")}
+    return {
+        edge.replace(b"+", plus).replace(b"/", slash)
+        for edge in edges
+        for plus, slash in _BASE64_SPELLINGS[:2]
+    }
+
+
+def _beside(bits: int) -> range:
+    """All that may stand in so many bits."""
+    return range(1 << bits) if bits else range(0)
+
+
+def _base32_forms(value: str) -> set[bytes]:
+    """For each of the five places in a group of bytes, in either case."""
+    forms: set[bytes] = set()
+    for raw, shift in product(map(utf8, _pieces(value, beyond=4)), range(5)):
+        whole = base64.b32encode(bytes(shift) + raw)
+        dependent = whole[(shift * 8 + 4) // 5 : (shift + len(raw)) * 8 // 5]
+        forms |= {dependent, dependent.lower()}
+    return forms
+
+
+def _other_forms(value: str) -> set[bytes]:
+    """As a whole in another case, another encoding, or each character by its number."""
+    forms = {value.encode(order, "surrogatepass") for order in ("utf-16-le", "utf-16-be")}
+    for spelling in _NUMBERED_CHARACTERS:
+        forms.add(utf8("".join(spelling.format(ord(character)) for character in value)))
+        signs = (c if c.isalnum() else spelling.format(ord(c)) for c in value)
+        forms.add(utf8("".join(signs)))
+    if len(value) >= CASED_CHARACTERS_MIN or (len(value) >= LINE_CHARACTERS_MIN and _DIGIT.search(value)):
+        forms |= {utf8(value.upper()), utf8(value.lower())}
+    return forms
+
+
 def _wrapped_base64(raw: bytes) -> set[bytes]:
     """The lines that PEM (64 columns), `base64` and MIME (76) break a long value into."""
     whole = base64.b64encode(raw)[: len(raw) * 8 // 6]
@@ -195,19 +250,18 @@ class _HexDump(NamedTuple):
 
     columns: int
     separator: str
-    line_break: str
 
 
 def _hex_lines(raw: bytes, first: int, dump: _HexDump) -> str:
-    """`first`: how many bytes the first line has room for."""
+    """Without the line breaks, which are seams. `first`: how many bytes the first line has room for."""
     edges = [0, *range(first, len(raw), dump.columns), len(raw)]
-    return dump.line_break.join(raw[start:end].hex(*dump.separator) for start, end in pairwise(edges))
+    return "".join(raw[start:end].hex(*dump.separator) for start, end in pairwise(edges))
 
 
 def _wrapped_hex(raw: bytes) -> set[bytes]:
     """The lines that a dump breaks a value into that stands at its beginning, whatever is printed between them."""
     forms: set[bytes] = set()
-    for columns, separator, _ in _HEX_DUMPS:
+    for columns, separator in _HEX_DUMPS:
         broken = [raw[at : at + columns] for at in range(0, len(raw), columns)] if len(raw) > columns else []
         forms.update(line.hex(*separator).encode() for line in broken if len(line) >= HEX_LINE_BYTES_MIN)
     return forms
@@ -237,6 +291,18 @@ def _backslashed(characters: str) -> dict[str, str]:
     return {character: "\\" + character for character in characters}
 
 
+_DIGIT: Final = re.compile("[0-9]")
+_NUMBERED_CHARACTERS: Final = (
+    "&#{};",
+    "&#x{:x};",
+    "&#x{:X};",
+    "\\u{:04x}",
+    "\\u{:04X}",
+    "\\\\u{:04x}",
+    "%{:02X}",
+    "%{:02x}",
+)
+"""Each character of a text by its number: in HTML, JSON, JSON in JSON, addresses."""
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _CONTROLS: Final = "".join(map(chr, range(0x20)))
 _PRINTED: Final = "".join(map(chr, range(0x20, 0x7F)))
@@ -331,7 +397,7 @@ _PERCENT_TABLES: Final = tuple(_percent_tables())
 _NESTING_TABLES: Final = tuple(_json_tables())[:2]
 _HEX_NOTATIONS: Final = (("", ""), ("", " "), ("", ":"), ("\\x", "\\x"), ("\\\\x", "\\\\x"))
 """What stands before the first byte, and between each and the next. The last one is an escape inside of JSON."""
-_HEX_DUMPS: Final = (_HexDump(16, " ", "\n "), _HexDump(30, "", "\n"))
+_HEX_DUMPS: Final = (_HexDump(16, " "), _HexDump(30, ""))
 """`od -An -tx1` and `xxd -p`."""
 _BASE64_SPELLINGS: Final = (
     (b"+", b"/"),

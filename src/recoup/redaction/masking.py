@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
-from recoup.redaction.matcher import FormMatcher, Span, merged
+from recoup.redaction.matcher import Findings, Span, merged
+
+
+class Matcher(Protocol):
+    """Finds forms; `matcher.FormMatcher` says how."""
+
+    @property
+    def mask(self) -> bytes: ...
+
+    def find(self, data: bytes) -> Findings: ...
+
+    def truncated(self, data: bytes) -> int: ...
 
 
 class MaskingStage:
@@ -14,7 +26,7 @@ class MaskingStage:
     `matcher` is asked at each piece, so that a secret registered meanwhile is honoured from then on.
     """
 
-    def __init__(self, matcher: Callable[[], FormMatcher | None]) -> None:
+    def __init__(self, matcher: Callable[[], Matcher | None]) -> None:
         self._matcher = matcher
         self.hidden = 0
         self._reset()
@@ -61,7 +73,7 @@ class MaskingStage:
         return mask.join(gaps)
 
 
-def masked(data: bytes, matcher: FormMatcher) -> bytes:
+def masked(data: bytes, matcher: Matcher) -> bytes:
     """The whole of some data at once, with nothing said about what might have followed."""
     return matcher.mask.join(_gaps(data, matcher.find(data).spans, len(data)))
 

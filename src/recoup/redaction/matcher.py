@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 
 from recoup.redaction.families import Family, begins_one, shortest_begun_bytes
-from recoup.redaction.masks import mask_for
+from recoup.redaction.masks import first_mask, fitting_masks
 
 Span = tuple[int, int]
 Hit = tuple[int, int, int]
@@ -36,8 +36,8 @@ WINDOW_BYTES: Final = 4_096
 WINDOW_BYTES_MAX: Final = 6_144
 """So that a chunk of the usual size and what was held back before it are one window."""
 SLICE_BYTES: Final = 256
-COMPARISONS_MAX: Final = 160
-"""In the bytes of a window: no ordinary text has the beginning of a secret in every 25 bytes."""
+COMPARISONS_MAX: Final = 192
+"""In the bytes of a window: no ordinary text has the beginning of a secret in every 21 bytes."""
 FLOODS_MAX: Final = 5
 SEARCHED_FORMS_MAX: Final = 16
 """After so many windows of flood, so many forms are still searched for one by one; if it is more, all occur."""
@@ -65,18 +65,24 @@ class FormMatcher:
         # What the automaton found of these need not be compared.
         self._whole = [len(family) == 1 and len(family[0]) <= HEAD_BYTES_MAX for family in families]
         self._families = {head: Family(forms) for head, forms in enumerate(families) if len(forms) > 1}
-        self.mask = mask_for(forms)
+        self.masks = fitting_masks(forms)
+        self.mask = first_mask(self.masks)
         self._sprouts = {form[:size] for size in range(1, SPROUT_BYTES_MAX + 1) for form in self._forms}
         self._longest_bytes = max(map(len, forms))
         self._letters = bytes(set[int]().union(*forms))
         self._comparisons_max = comparisons_max
 
     def find(self, data: bytes) -> Findings:
+        spans, pending = self.search(data)
+        return Findings(merged(spans), pending)
+
+    def search(self, data: bytes) -> Findings:
+        """The same, with each span by itself and in no order."""
         spans: list[Span] = []
         pending = self._short_pending(data)
         for start, end in self._windows(data):
             pending = min(pending, self._find_in_window(data, start, end, spans))
-        return Findings(merged(spans), pending)
+        return Findings(spans, pending)
 
     def truncated(self, data: bytes) -> int:
         """Like `pending`, but only for ends that already give away half of a form."""

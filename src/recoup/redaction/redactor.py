@@ -5,6 +5,7 @@ Redact before cutting: what was shortened first may begin inside a secret, which
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -12,8 +13,8 @@ import msgspec
 
 from recoup.model.redacted import DocumentPath, Redacted, sealed
 from recoup.redaction.documents import DocumentRedactor, differences, readable
+from recoup.redaction.layers import Layer, LayeredMatcher, Layers, encoded_matcher, text_matcher
 from recoup.redaction.masking import MaskingStage
-from recoup.redaction.matcher import FormMatcher
 from recoup.redaction.octets import utf8
 from recoup.redaction.typed import Clean, named_pairs, redact_struct, says_anything
 
@@ -27,36 +28,66 @@ TORN_FORMS_MAX: Final = 50_000
 _PICTURES: Final = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff")
 
 
-class SecretRedactor:
-    """Hides what was registered, in every written form, and what the patterns find if there are any. For one
-    thread only, that of the event loop."""
+class SecretUnhidable(ValueError):
+    """A value that cannot be hidden, and why. Never repeats it."""
 
-    def __init__(self, patterns: PatternSet | None = None) -> None:
-        self._patterns = patterns
-        self._by_pattern = _pattern_documents(patterns) if patterns else None
+
+class SecretTooShort(SecretUnhidable):
+    """To hide it would mask ordinary text."""
+
+
+class SecretRedactor:
+    """Hides what was registered, here or `above`, in every written form, and what the patterns find if there are any.
+    For one thread only, that of the event loop.
+
+    One for each run, above the one of the process: what a run registered ends with it."""
+
+    def __init__(self, patterns: PatternSet | None = None, above: SecretRedactor | None = None) -> None:
+        self._patterns: PatternSet | None = (
+            above._patterns if patterns is None and above is not None else patterns
+        )
+        self._by_pattern = _pattern_documents(self._patterns) if self._patterns else None
+        self._above = above
+        self._values: dict[str, set[str]] = {}
         self._names_by_form: dict[bytes, tuple[str, ...]] = {}
-        self._names: set[str] = set()
-        self._matcher: FormMatcher | None = None
+        self._layers = Layers()
+        self._built: tuple[Layer, ...] = ()
+        self._matcher: LayeredMatcher | None = None
         self._documents: DocumentRedactor | None = None
         self._encode = msgspec.json.Encoder().encode
 
     def register(self, name: str, value: str) -> None:
-        """A second value for a name is hidden beside the first. Open streams honour it from then on."""
+        """A second value for a name is hidden beside the first. Open streams honour it from then on.
+        Raises SecretTooShort, SecretUnhidable."""
         # Its tables take a while to make.
-        from recoup.redaction.forms import refusal, torn_hex_forms, written_forms
+        from recoup.redaction.forms import VALUE_CHARACTERS_MIN, refusal, torn_hex_forms, written_forms
 
+        if self._knows(name, value):
+            return
         if why := refusal(value):
-            raise ValueError(f"the secret {name} {why}")
+            too_short = len(value.strip()) < VALUE_CHARACTERS_MIN
+            raise (SecretTooShort if too_short else SecretUnhidable)(f"the secret {name} {why}")
         forms = written_forms(value)
         if len(self._names_by_form) <= TORN_FORMS_MAX:
             forms |= torn_hex_forms(value)
-        if len(self._names_by_form) + sum(form not in self._names_by_form for form in forms) > FORMS_MAX:
-            raise ValueError(f"the secret {name} is one too many: register fewer or shorter secrets")
-        self._names.add(name)
+        new = [form for form in forms if form not in self._names_by_form]
+        if len(self._names_by_form) + len(new) > FORMS_MAX:
+            raise SecretUnhidable(f"the secret {name} is one too many: register fewer or shorter secrets")
+        self._values.setdefault(name, set()).add(value)
         for form in forms:
             names = self._names_by_form.get(form, ())
             self._names_by_form[form] = names if name in names else (*names, name)
-        self._matcher = self._documents = None
+        if new:
+            self._layers.add(new)
+
+    def register_unless_short(self, name: str, value: str) -> None:
+        """For a value that nobody can be asked to make longer. Raises SecretUnhidable for every other reason."""
+        with contextlib.suppress(SecretTooShort):
+            self.register(name, value)
+
+    def _knows(self, name: str, value: str) -> bool:
+        known = value in self._values.get(name, ())
+        return known or (self._above is not None and self._above._knows(name, value))
 
     def redact(self, text: str | bytes) -> Redacted:
         stream = self.stream()
@@ -118,28 +149,42 @@ class SecretRedactor:
         return ChainedStream(stages)
 
     def found_in(self, data: bytes) -> tuple[str, ...]:
+        """In a flood perhaps a few that do not occur."""
         matcher = self._built_matcher()
         forms = matcher.occurring(data) if matcher else frozenset()
-        if len(forms) == len(self._names_by_form):  # a flood of more than can be told apart
-            return tuple(sorted(self._names))
-        return tuple(sorted({name for form in forms for name in self._names_by_form[form]}))
+        return tuple(sorted({name for form in forms for name in self._names_of(form)}))
+
+    @property
+    def layered_forms(self) -> int:
+        """Number of forms that automata of this redactor were made of: what its registrations have cost."""
+        return self._layers.layered_forms
+
+    def _names_of(self, form: bytes) -> tuple[str, ...]:
+        above = () if self._above is None else self._above._names_of(form)
+        return (*self._names_by_form.get(form, ()), *above)
 
     def _document_stages(self) -> Iterator[DocumentRedactor | PatternDocuments]:
-        if (documents := self._documents or self._built_documents()) is not None:
+        if (documents := self._built_documents()) is not None:
             yield documents
         if self._by_pattern is not None:
             yield self._by_pattern
 
-    def _built_matcher(self) -> FormMatcher | None:
-        if self._matcher is None and self._names_by_form:
-            self._matcher = FormMatcher(self._names_by_form)
+    def _built_matcher(self) -> LayeredMatcher | None:
+        if self._matcher is not None:
+            self._layers.unite(self._matcher.searched_bytes)
+        if (layers := self._all_layers()) != self._built:
+            self._built, self._documents = layers, None
+            self._matcher = text_matcher(layers)
         return self._matcher
 
+    def _all_layers(self) -> tuple[Layer, ...]:
+        above = () if self._above is None else self._above._all_layers()
+        return (*above, *self._layers.all())
+
     def _built_documents(self) -> DocumentRedactor | None:
-        if self._documents is None and (matcher := self._built_matcher()):
-            forms = self._names_by_form.keys()
-            in_json = forms | {_in_json(form) for form in forms}
-            self._documents = DocumentRedactor(matcher, matcher if in_json == forms else FormMatcher(in_json))
+        matcher = self._built_matcher()
+        if self._documents is None and matcher is not None:
+            self._documents = DocumentRedactor(matcher, encoded_matcher(self._built))
         return self._documents
 
 
@@ -196,11 +241,3 @@ def _one_after_another(stages: Sequence[Clean]) -> Clean:
         return node
 
     return clean
-
-
-def _in_json(form: bytes) -> bytes:
-    """How a string that holds this form is written in JSON. One that is no text can be in no string."""
-    try:
-        return msgspec.json.encode(form.decode())[1:-1]
-    except UnicodeDecodeError:
-        return form

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from recoup.kernel.wording import INVISIBLE
+
 Hide = Callable[[str], str]
 """Takes the secrets out of a text."""
 
@@ -16,15 +18,12 @@ _COLOURS = re.compile(
     r"|\x1b[ -/]*[0-OQ-WYZ\\`-~]"
 )
 _BREAKS = re.compile(r"\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-_INVISIBLE = (
-    "\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\u034f\u061c\u070f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
-    "\u202a-\u202e\u2060-\u206f\u2800\u3164\ufeff\uffa0\ufff0-\ufffc\ud800-\udfff"
-    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+_ACCENTS = (
+    "\u0300-\u036f\u0483-\u0489\u0610-\u061a\u064b-\u065f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20f0\ufe00-\ufe0f"
 )
-_ACCENTS = "\u0300-\u036f\u0483-\u0489\u0610-\u061a\u064b-\u065f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20f0"
-_STRANGE = re.compile(f"[{_INVISIBLE}]")
+_STRANGE = re.compile(f"[{INVISIBLE}]")
 _STACKED = re.compile(f"([{_ACCENTS}]{{4}})[{_ACCENTS}]+")
-_ODD = re.compile(f"[{_INVISIBLE}{_ACCENTS}\r\x0b\x0c\u2028\u2029]")
+_ODD = re.compile(f"[{INVISIBLE}{_ACCENTS}\r\x0b\x0c\u2028\u2029]")
 """Most texts hold none of these, and need not be looked at again."""
 _WORDS_CHARS_MAX = 20_000
 _END_CHARS_MAX = 64 << 10
@@ -59,6 +58,10 @@ class Plain:
         text = "\n".join(text.split("\n", lines_max)[:lines_max])
         lines = self._clean(text).rstrip("\n").split("\n") if text else []
         return tuple(shortened(line, _LINE_CHARS_MAX) for line in lines[:lines_max])
+
+    def text(self, text: str) -> str:
+        """All of it."""
+        return self._clean(text)
 
     def _clean(self, text: str) -> str:
         if _ODD.search(text) is None:

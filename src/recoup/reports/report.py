@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from recoup.kernel.elapsed import active_seconds
+from recoup.kernel.elapsed import spent_words, time_spent
 from recoup.kernel.fold import fold
-from recoup.kernel.prefix import frontier, is_good, ledger_document
+from recoup.kernel.prefix import frontier, is_good, ledger_document, outcome_unknown
 from recoup.model import events as ev
 from recoup.model.events import Event
 from recoup.model.instant import Instant
@@ -22,7 +22,6 @@ from recoup.reports.spoken import count, lasting, short_digest
 from recoup.reports.timeline import mark_of, timeline
 from recoup.reports.view import DiffView, Fact, Prefix, Report, StepRow, Tone
 
-_DAY_S = 86_400
 _TONES = {
     RunStatus.SUCCEEDED: Tone.GOOD,
     RunStatus.FAILED: Tone.BAD,
@@ -127,7 +126,7 @@ def _facts(
         Fact("deliveries", f"{state.delivery:,}"),
         Fact("drivers lost", f"{state.takeovers:,}"),
         Fact("from first to last event", lasting(end_s)),
-        Fact("worked on", lasting(_worked_s(state, events))),
+        Fact("worked on", spent_words(time_spent(state, events[-1].at), lasting)),
         Fact("submitted", _time(state.submitted_at)),
         Fact("policy", short_digest(state.policy_digest), code=True),
         Fact("plan", short_digest(state.plan_digest), code=True),
@@ -141,10 +140,6 @@ def _facts(
     if state.plan_source is not None:
         facts.append(Fact("plan file", state.plan_source, code=True))
     return tuple(Fact(fact.label, plain.line(fact.value, 200), fact.code) for fact in facts)
-
-
-def _worked_s(state: RunState, events: Sequence[Event]) -> float:
-    return active_seconds(state.active_s, state.active_since, events[-1].at, _DAY_S)
 
 
 def _diffs(patches: Sequence[Text], plain: Plain) -> tuple[DiffView, ...]:
@@ -170,6 +165,7 @@ def _prefix(state: RunState, plain: Plain) -> Prefix:
 def _row(state: RunState, record: StepRecord, reason: str | None, plain: Plain) -> StepRow:
     mark, tone = mark_of(state, record)
     verdict = "skipped" if record.skipped else "reused" if record.reused_from else record.verdict.value
+    verdict = "outcome unknown" if outcome_unknown(record) else verdict
     behind = not is_good(record) and record.index > state.prefix_length and record.invalidation_reason is None
     return StepRow(
         index=record.index,

@@ -81,17 +81,21 @@ class Reporter:
         self._git_version = git_version
         self._versions: Versions | None = None
 
-    async def html(self, run_id: str, until: Instant | None = None) -> str:
-        report = await self.report(run_id, until)
+    async def html(self, run_id: str, until: Instant | None = None, redactor: Redactor | None = None) -> str:
+        report = await self.report(run_id, until, redactor)
         return await asyncio.to_thread(html_page, report, __version__)
 
-    async def markdown(self, run_id: str, until: Instant | None = None) -> str:
-        return markdown_page(await self.report(run_id, until), __version__)
+    async def markdown(
+        self, run_id: str, until: Instant | None = None, redactor: Redactor | None = None
+    ) -> str:
+        return markdown_page(await self.report(run_id, until, redactor), __version__)
 
-    async def write_report(self, run_id: str, timeout_s: float = _WRITE_S_MAX) -> Written:
+    async def write_report(
+        self, run_id: str, timeout_s: float = _WRITE_S_MAX, redactor: Redactor | None = None
+    ) -> Written:
         """The page in the run's folder. For the end of a driver: bounded in time, and it does not raise."""
         try:
-            return await asyncio.wait_for(self._write(run_id), timeout_s)
+            return await asyncio.wait_for(self._write(run_id, redactor), timeout_s)
         except TimeoutError:
             return Written(None, f"the report of {run_id} was not ready after {timeout_s:g} s")
         except Exception as error:  # noqa: BLE001 the run that it is about must not end otherwise because of it
@@ -107,6 +111,7 @@ class Reporter:
         policy_digest: str,
         limit_bytes: int,
         *,
+        redactor: Redactor,
         screenshots: Sequence[str] = (),
         evidence: Sequence[str] = (),
     ) -> str | None:
@@ -130,7 +135,7 @@ class Reporter:
                 screenshots=screenshots,
                 evidence=evidence,
             )
-            return await self._evidence.put(self._largest(case, limit_bytes), limit_bytes)
+            return await self._evidence.put(_largest(redactor, case, limit_bytes), limit_bytes)
         except (OSError, RecoupError):
             return None
 
@@ -154,24 +159,26 @@ class Reporter:
             events=events, workflow_events=changes, patches=patches, until=until, left_out=left_out
         )
 
-    async def _write(self, run_id: str) -> Written:
+    async def _write(self, run_id: str, redactor: Redactor | None) -> Written:
         # Before the page is made: whoever stands still meanwhile must not put it in the place of a newer one.
         files = self._folder_of(run_id).after_the_last()
-        page, path = await self.html(run_id), files.artifacts / "report.html"
+        page, path = await self.html(run_id, redactor=redactor), files.artifacts / "report.html"
         await asyncio.to_thread(write_whole, path, page.encode(), durable=False, aside=files.aside)
         return Written(path)
 
-    async def report(self, run_id: str, until: Instant | None = None) -> Report:
-        """Made beside the event loop, which has leases to renew; but a redactor is the loop's own."""
+    async def report(
+        self, run_id: str, until: Instant | None = None, redactor: Redactor | None = None
+    ) -> Report:
+        """Made beside the event loop, which has leases to renew; but a redactor is the loop's own. `redactor`: of the
+        run, as all was redacted when it was stored; once more for what shows only when colours are taken out. None:
+        its secrets are not known here."""
         material, loop = await self.material(run_id, until), asyncio.get_running_loop()
+        redactor = redactor or self._redactor
 
         def hide(text: str) -> str:
-            return asyncio.run_coroutine_threadsafe(self._hidden(text), loop).result(_WRITE_S_MAX)
+            return asyncio.run_coroutine_threadsafe(_hidden(redactor, text), loop).result(_WRITE_S_MAX)
 
         return await asyncio.to_thread(report_of, material, Plain(hide))
-
-    async def _hidden(self, text: str) -> str:
-        return self._redactor.redact(text).text
 
     async def _events(self, run_id: str) -> list[Event]:
         stream = run_stream(run_id)
@@ -233,14 +240,6 @@ class Reporter:
 
         return read
 
-    def _largest(self, case: FailureCase, limit_bytes: int) -> Redacted:
-        """The largest form of it that may be stored whole: a document that is cut is no document."""
-        forms = map(self._redactor.seal, smaller(case))
-        sealed = next(forms)
-        while len(sealed) > min(limit_bytes, CASE_BYTES_MAX):
-            sealed = next(forms, None) or self._redactor.seal({"tooLargeToStore": case.step_id})
-        return sealed
-
     def _known_versions(self) -> Versions:
         if self._versions is None:
             self._versions = Versions(
@@ -250,6 +249,19 @@ class Reporter:
                 kernel=f"{platform.system()} {platform.release()}",
             )
         return self._versions
+
+
+async def _hidden(redactor: Redactor, text: str) -> str:
+    return redactor.redact(text).text
+
+
+def _largest(redactor: Redactor, case: FailureCase, limit_bytes: int) -> Redacted:
+    """The largest form of it that may be stored whole: a document that is cut is no document."""
+    forms = map(redactor.seal, smaller(case))
+    sealed = next(forms)
+    while len(sealed) > min(limit_bytes, CASE_BYTES_MAX):
+        sealed = next(forms, None) or redactor.seal({"tooLargeToStore": case.step_id})
+    return sealed
 
 
 def _operator_patches(events: Sequence[Event]) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from recoup.kernel.prefix import is_good
+from recoup.kernel.prefix import is_good, outcome_unknown
 from recoup.model import events as ev
 from recoup.model.events import Event
 from recoup.model.failure import FailureKind
@@ -186,6 +186,8 @@ def mark_of(state: RunState, record: StepRecord) -> tuple[str, Tone]:
         return "✓", Tone.GOOD
     if record.open is not None:
         return "▶", Tone.WARN
+    if outcome_unknown(record):
+        return "?", Tone.WARN
     if record.verdict is Verdict.FAILED:
         return "✗", Tone.WARN if record.strategy and not state.status.is_terminal else Tone.BAD
     return ("↺", Tone.WARN) if record.verdict is Verdict.INVALIDATED else ("·", Tone.PLAIN)

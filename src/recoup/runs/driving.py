@@ -11,7 +11,7 @@ from recoup.engine.claim import Claimed, Held, claim, claim_above, or_released
 from recoup.engine.driver import Driver
 from recoup.engine.entry import is_redelivery
 from recoup.engine.generations import Generations
-from recoup.engine.world import Job, Watcher, World
+from recoup.engine.world import Watcher, World
 from recoup.errors import (
     LedgerError,
     NotFound,
@@ -23,9 +23,9 @@ from recoup.errors import (
     WorkflowBlocked,
     about_run,
 )
-from recoup.evidence.vault import NoSecrets
 from recoup.fleet.delivering import Deliveries
 from recoup.fleet.queued import hint_of
+from recoup.kernel.commands import control_command
 from recoup.kernel.controls import is_over, wish
 from recoup.kernel.elapsed import elapsed_s
 from recoup.model.dispatch import Hint
@@ -84,7 +84,7 @@ class Driving:
             return Driver(self._world, job, state, taken.lease, taken.replaced, vouched=True)
 
         def decliner(state: RunState, policy: Policy, taken: Claimed) -> Driver:
-            job = Job(state.run_id, state.plan, policy, self._records.files(state.run_id), NoSecrets(), None)
+            job = self._jobs.without_secrets(state, policy)
             return Driver(self._world, job, state, taken.lease, taken.replaced)
 
         return Deliveries(self._world, state_of, self.policy_of, driver, decliner, self._report_if_due)
@@ -143,7 +143,7 @@ class Driving:
         if lease is None:
             return
         raise UsageError(
-            _held_words(state.run_id, Held(lease)),
+            self._held_words(state.run_id, lease),
             hint=f"Stop it first: recoup control {state.run_id} pause --reason '...' (or cancel)",
         )
 
@@ -151,8 +151,9 @@ class Driving:
         """Nobody holds it now: its driver gave it back, is dead, or let the lease run out."""
         lease = await self._holding(run_id)
         if lease is not None:
-            hint = f"Watch it: recoup events {run_id} --follow. Take a pause back: recoup control {run_id} resume"
-            raise UsageError(_held_words(run_id, Held(lease)), hint=hint)
+            resume = control_command(run_id, "resume")
+            hint = f"Watch it: recoup events {run_id} --follow. Take a pause back: {resume}"
+            raise UsageError(self._held_words(run_id, lease), hint=hint)
 
     async def must_not_be_blocked(self, state: RunState) -> None:
         """The mode of its workflow lets it go on. Raises WorkflowBlocked."""
@@ -164,6 +165,14 @@ class Driving:
             return None
         return lease
 
+    def _held_words(self, run_id: str, lease: LeaseRow) -> str:
+        owner = lease.owner
+        if owner is None:
+            return f"run {run_id} is being driven by another driver"
+        is_here = self._world.census.is_alive(owner) is not None
+        where = "on this machine" if is_here else f"on {owner.host}"
+        return f"run {run_id} is being driven by process {owner.pid} {where}"
+
     async def _lease_of_the_living(self, run_id: str) -> LeaseRow | None:
         """None: nobody has it, or whoever had it is proven dead."""
         lease = await self._world.ledger.lease(run_id)
@@ -174,7 +183,9 @@ class Driving:
     async def _driver(self, run_id: str, watcher: Watcher) -> Driver:
         taken = await self._claimed(run_id)
         if isinstance(taken, Held):
-            raise UsageError(_held_words(run_id, taken), hint=f"Watch it: recoup events {run_id} --follow")
+            raise UsageError(
+                self._held_words(run_id, taken.by), hint=f"Watch it: recoup events {run_id} --follow"
+            )
         async with or_released(self._world.ledger, taken.lease):
             state = await self._records.state(run_id)
             _must_be_drivable(state)
@@ -234,9 +245,3 @@ def _must_be_drivable(state: RunState) -> None:
         f"run {state.run_id} has ended: {state.status}",
         hint=f"Mend the cause, then go on in a new run: recoup resume {state.run_id}",
     )
-
-
-def _held_words(run_id: str, held: Held) -> str:
-    owner = held.by.owner
-    who = f"process {owner.pid} on {owner.host}" if owner else "another driver"
-    return f"run {run_id} is being driven by {who}"

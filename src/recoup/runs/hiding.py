@@ -1,22 +1,24 @@
-"""What runs must hide: their secrets are known to the redactor before a word about them is stored."""
+"""What runs must hide: their secrets are known to their redactor before a word about them is stored."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
 from recoup.engine.originals import INPUTS, Originals, must_be_here, private_names
-from recoup.errors import InvalidPlan, NotFound, Problem, UsageError
+from recoup.errors import InvalidPlan, NotFound, Problem, RecoupError, UsageError, change_words
 from recoup.evidence.run_folder import RunFolder
 from recoup.evidence.vault import Vault
+from recoup.kernel.typed_inputs import why_not
 from recoup.linked import Reusing, plan_of
 from recoup.model.events import RunSubmitted
 from recoup.model.plan import Plan
 from recoup.model.run import RunState
 from recoup.redaction.redactor import SecretRedactor
 from recoup.runs.records import Records
+from recoup.runs.redactors import RunRedactors
 
 
 class Hiding:
@@ -24,27 +26,26 @@ class Hiding:
 
     def __init__(
         self,
-        redactor: SecretRedactor,
+        redactors: RunRedactors,
         environ: Mapping[str, str],
         records: Records,
         key: Callable[[], bytes],
     ) -> None:
-        self._redactor = redactor
+        self.redactors = redactors
         self._environ = environ
         self._records = records
         self._key = key
 
     def vault(self, files: RunFolder) -> Vault:
-        return Vault(files.private / "secrets", self._key(), files.aside)
+        return Vault(files.private / "secrets", self._key(), files.aside, files.root.name)
 
-    def register(self, name: str, value: str) -> None:
-        register_secret(self._redactor, name, value)
-
-    def from_environment(self, name: str) -> None:
+    def from_environment(self, redactor: SecretRedactor, name: str) -> None:
         if self._environ.get(name):
-            self.register(name, self._environ[name])
+            register_secret(redactor, name, self._environ[name])
 
-    def inputs(self, plan: Plan, given: Mapping[str, str], source: str) -> dict[str, str | None]:
+    def inputs(
+        self, redactor: SecretRedactor, plan: Plan, given: Mapping[str, str], source: str
+    ) -> dict[str, str | None]:
         unknown = [name for name in given if name not in plan.inputs]
         if unknown:
             known = ", ".join(plan.inputs) or "none"
@@ -56,20 +57,21 @@ class Hiding:
             )
         inputs = {name: given.get(name, spec.default) for name, spec in plan.inputs.items()}
         _must_be_text(inputs, source)
+        _must_be_typed(plan, inputs, source)
         for name, spec in plan.inputs.items():
             value = inputs[name]
             if spec.secret and value is not None:
-                self.register(f"inputs.{name}", value)
+                register_secret(redactor, f"inputs.{name}", value)
         problems = [
             Problem(f"inputs.{name}", "holds a registered secret: declare it `secret: true`")
             for name, value in inputs.items()
-            if value and not plan.inputs[name].secret and self._redactor.found_in(value.encode())
+            if value and not plan.inputs[name].secret and redactor.found_in(value.encode())
         ]
         if problems:
             raise InvalidPlan(source, problems)
         return inputs
 
-    def refuse_names(self, plan: Plan, source: str) -> None:
+    def refuse_names(self, redactor: SecretRedactor, plan: Plan, source: str) -> None:
         """Names stand in the ledger as they are, so none of them may hold a secret."""
         names = [("name", plan.name), *((f"inputs.{name}", name) for name in plan.inputs)]
         for index, step in enumerate(plan.steps):
@@ -81,26 +83,18 @@ class Hiding:
                 f"holds the value of {', '.join(held)}, which is a registered secret: call it otherwise",
             )
             for where, name in names
-            if (held := self._redactor.found_in(name.encode()))
+            if (held := redactor.found_in(name.encode()))
         ]
-        problems += self._masked_names(plan)
+        problems += _masked_names(redactor, plan)
         if problems:
             raise InvalidPlan(source, problems)
 
-    def _masked_names(self, plan: Plan) -> list[Problem]:
-        """Values are looked up by these names, so records must show them as they are."""
-        names = [(f"inputs.{name}", name) for name in plan.inputs]
-        for index, step in enumerate(plan.steps):
-            names += [(f"steps[{index}].outputs.{name}", name) for name in step.outputs]
-        words = "the name looks like a secret and would be masked in records: rename it"
-        return [Problem(where, words) for where, name in names if self._redactor.masked_in(name)]
-
-    def marked(self, payload: RunSubmitted) -> RunSubmitted:
+    def marked(self, redactor: SecretRedactor, payload: RunSubmitted) -> RunSubmitted:
         """The submission with what redaction changes in it named. Asked last: what else it holds may matter."""
         secret = {name for name, spec in payload.plan.inputs.items() if spec.secret}
-        private = tuple(name for name in private_names(self._redactor, payload.inputs) if name not in secret)
-        is_changed = self._redactor.seal(payload).data != msgspec.json.encode(payload)
-        redacted = is_changed and bool(self._redactor.masked_in(payload.plan))
+        private = tuple(name for name in private_names(redactor, payload.inputs) if name not in secret)
+        is_changed = redactor.seal(payload).data != msgspec.json.encode(payload)
+        redacted = is_changed and bool(redactor.masked_in(payload.plan))
         return msgspec.structs.replace(payload, plan_redacted=redacted, private_inputs=private)
 
     def keep(
@@ -121,9 +115,9 @@ class Hiding:
             originals = {name: inputs[name] for name in payload.private_inputs}
             Originals(self.vault(files)).keep(INPUTS, originals)
 
-    async def of_plan(self, plan: Plan, reuse: Reusing | None) -> dict[str, str]:
+    async def of_plan(self, redactor: SecretRedactor, plan: Plan, reuse: Reusing | None) -> dict[str, str]:
         """Registered: those of the environment, and where it has one no longer, the value that the earlier run kept."""
-        self._register_plan_secrets(plan)
+        self._register_plan_secrets(redactor, plan)
         found = {name: self._environ[name] for name in plan.secrets if self._environ.get(name)}
         if reuse is None:
             return found
@@ -132,37 +126,49 @@ class Hiding:
         for name in plan.secrets:
             with contextlib.suppress(NotFound):  # it was not set there either
                 value = vault.get(f"secrets.{name}")
-                self.register(name, value)
+                register_secret(redactor, name, value)
                 found.setdefault(name, value)
         return found
 
-    async def of_run(self, state: RunState) -> None:
-        """Registers the secrets of a run, for a process that stores text about it."""
+    async def of_run(self, state: RunState) -> SecretRedactor:
+        """The redactor of a run, which knows its secrets: for a process that stores or shows text about it."""
+        redactor = self.redactors.of(state.run_id)
         try:
-            self._secrets_known(state, plan_of(state, self._records.files(state.run_id)))
+            self._register_run_secrets(redactor, state, plan_of(state, self._records.files(state.run_id)))
         except NotFound:
             await self._records.fetch_missing(state.run_id)
-            self._secrets_known(state, self._plan_or_redacted(state))
+            self._register_run_secrets(redactor, state, self._plan_or_redacted(state))
+        return redactor
 
-    async def plan_to_run(self, state: RunState) -> Plan:
-        """The original plan of a run whose secrets are registered and whose originals are all on this machine.
+    async def plan_to_run(self, state: RunState) -> tuple[Plan, SecretRedactor]:
+        """The original plan of a run, whose originals are all on this machine, and its redactor.
         Raises NotFound: a redacted text is never executed."""
-        await self.of_run(state)
+        redactor = await self.of_run(state)
         files = self._records.files(state.run_id)
         try:
             must_be_here(self.vault(files), state)
         except NotFound:
             await self._records.fetch_missing(state.run_id)
             must_be_here(self.vault(files), state)
-        return plan_of(state, files)
+        return plan_of(state, files), redactor
 
-    async def of_run_with_id(self, run_id: str) -> None:
+    async def of_run_with_id(self, run_id: str) -> SecretRedactor:
         """The same, reading no more than can tell of a secret: the first event, unless outputs may be some, too."""
         state = await self._records.beginning(run_id)
         outputs = [spec for step in state.plan.steps for spec in step.outputs.values()]
         if state.reuse_from is not None or any(spec.secret for spec in outputs):
             state = await self._records.state(run_id)
-        await self.of_run(state)
+        return await self.of_run(state)
+
+    async def as_far_as_known(self, run_id: str | None) -> SecretRedactor:
+        """The same where nobody must be stopped because a run's files are gone or on another machine: then with what is
+        known. What is stored of the run was redacted before."""
+        if run_id is None:
+            return self.redactors.shared
+        redactor = self.redactors.of(run_id)
+        with contextlib.suppress(RecoupError, OSError):
+            await self.of_run_with_id(run_id)
+        return redactor
 
     def _plan_or_redacted(self, state: RunState) -> Plan:
         """The redacted plan will do where it names no secrets: there is nothing to register."""
@@ -173,26 +179,53 @@ class Hiding:
                 raise
             return state.plan
 
-    def _secrets_known(self, state: RunState, plan: Plan) -> None:
-        self._register_plan_secrets(plan)
-        self._register_kept_secrets(self.vault(self._records.files(state.run_id)), state, plan)
-
-    def _register_plan_secrets(self, plan: Plan) -> None:
-        for name in plan.secrets:
-            self.from_environment(name)
-
-    def _register_kept_secrets(self, vault: Vault, state: RunState, plan: Plan) -> None:
+    def _register_run_secrets(self, redactor: SecretRedactor, state: RunState, plan: Plan) -> None:
+        self._register_plan_secrets(redactor, plan)
+        vault = self.vault(self._records.files(state.run_id))
         for name, spec in plan.inputs.items():
             if spec.secret and state.inputs.get(name) is not None:
-                self.register(f"inputs.{name}", vault.get(f"inputs.{name}"))
+                register_secret(redactor, f"inputs.{name}", vault.get(f"inputs.{name}"))
         for name in plan.secrets:
             with contextlib.suppress(NotFound):  # it was not set when the run was submitted
-                self.register(name, vault.get(f"secrets.{name}"))
+                register_secret(redactor, name, vault.get(f"secrets.{name}"))
         for record in state.steps:
             for name in record.secret_outputs:
                 key = f"steps.{record.step_id}.outputs.{name}"
-                with contextlib.suppress(ValueError):
-                    self._redactor.register(key, vault.get(key))
+                redactor.register_unless_short(key, vault.get(key))
+
+    def _register_plan_secrets(self, redactor: SecretRedactor, plan: Plan) -> None:
+        for name in plan.secrets:
+            self.from_environment(redactor, name)
+
+
+@contextlib.contextmanager
+def words_redacted(redactor: SecretRedactor) -> Iterator[None]:
+    """Whatever is raised here about a run says nothing that the run hides, wherever it is shown."""
+    try:
+        yield
+    except RecoupError as error:
+        change_words(error, lambda text: redactor.redact(text).text)
+        raise
+
+
+def _masked_names(redactor: SecretRedactor, plan: Plan) -> list[Problem]:
+    """Values are looked up by these names, so records must show them as they are."""
+    names = [(f"inputs.{name}", name) for name in plan.inputs]
+    for index, step in enumerate(plan.steps):
+        names += [(f"steps[{index}].outputs.{name}", name) for name in step.outputs]
+    words = "the name looks like a secret and would be masked in records: rename it"
+    return [Problem(where, words) for where, name in names if redactor.masked_in(name)]
+
+
+def _must_be_typed(plan: Plan, inputs: Mapping[str, str | None], source: str) -> None:
+    """Without the value in the message: it may be a secret."""
+    problems = [
+        Problem(f"inputs.{name}", f"{wrong}: the plan says `type: {spec.type}`")
+        for name, spec in plan.inputs.items()
+        if (value := inputs[name]) is not None and (wrong := why_not(value, spec.type))
+    ]
+    if problems:
+        raise InvalidPlan(source, problems)
 
 
 def _must_be_text(inputs: Mapping[str, str | None], source: str) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from recoup.engine.world import Job, Watcher, World
+from recoup.errors import StateError
 from recoup.evidence.run_folder import RunFolder
 from recoup.evidence.vault import NoSecrets
 from recoup.linked import LinkedRuns
@@ -16,7 +18,7 @@ from recoup.model.ids import Lease
 from recoup.model.plan import Plan
 from recoup.model.policy import Policy
 from recoup.model.run import RunState
-from recoup.ports import Secrets
+from recoup.ports import Redactor, Secrets
 from recoup.runs.hiding import Hiding
 from recoup.runs.records import Records
 
@@ -45,16 +47,22 @@ class Jobs(msgspec.Struct, frozen=True):
         if self.shipping is not None:
             inner = workspaces_of(files) if state.plan.workspace else None
             await self.shipping.enter(state, files, inner, lease.epoch)
-        plan = await self.hiding.plan_to_run(state)
+        plan, redactor = await self.hiding.plan_to_run(state)
         watcher = self._measured(state, watcher)
         policy = await self.records.policy(state.policy_digest)
         reuse_from = None if state.begun else state.reuse_from
-        return await self.made(state.run_id, plan, policy, files, reuse_from, watcher, lease.epoch)
+        job = await self.made(state.run_id, plan, policy, files, redactor, reuse_from, watcher, lease.epoch)
+        if state.own_folder:
+            job.own_folder = str(self._own_folder(state, files))
+        return job
 
     async def bare(self, state: RunState) -> Job:
         """For whoever needs nothing but the ledger."""
-        policy = await self.records.policy(state.policy_digest)
-        return Job(state.run_id, state.plan, policy, self.records.files(state.run_id), NoSecrets(), None)
+        return self.without_secrets(state, await self.records.policy(state.policy_digest))
+
+    def without_secrets(self, state: RunState, policy: Policy) -> Job:
+        files, redactor = self.records.files(state.run_id), self.hiding.redactors.of(state.run_id)
+        return Job(state.run_id, state.plan, policy, files, redactor, NoSecrets(), None)
 
     async def made(
         self,
@@ -62,6 +70,7 @@ class Jobs(msgspec.Struct, frozen=True):
         plan: Plan,
         policy: Policy,
         files: RunFolder,
+        redactor: Redactor,
         reuse_from: str | None,
         watcher: Watcher,
         epoch: int | None = None,
@@ -74,10 +83,11 @@ class Jobs(msgspec.Struct, frozen=True):
             plan=plan,
             policy=policy,
             files=files,
+            redactor=redactor,
             secrets=self._secrets(run_id, files, epoch),
             workspaces=None,
             watcher=watcher,
-            earlier=None if reuse_from is None else await self.linked.earlier(reuse_from, plan),
+            earlier=None if reuse_from is None else await self.linked.earlier(reuse_from, plan, redactor),
         )
         if plan.workspace:
             # The run may follow another policy before it takes its next checkpoint.
@@ -86,6 +96,15 @@ class Jobs(msgspec.Struct, frozen=True):
             if self.shipping is not None:
                 job.workspaces = self.shipping.workspaces(run_id, files, inner, sends=epoch is not None)
         return job
+
+    def _own_folder(self, state: RunState, files: RunFolder) -> Path:
+        """A run that continues another one works in the same folder: what its steps left is there. Raises
+        StateError."""
+        earlier = None if state.reuse_from is None else self.records.files(state.reuse_from).work
+        try:
+            return files.make_work(earlier)
+        except OSError as error:
+            raise StateError.of(error) from error
 
     def _secrets(self, run_id: str, files: RunFolder, epoch: int | None) -> Secrets:
         vault = self.hiding.vault(files)

@@ -41,6 +41,8 @@ class Records:
     def __init__(self, ledger: Ledger, home: Path, shipping: Shipping | None) -> None:
         self.ledger = ledger
         self._home = home
+        self.named_home = home
+        """How messages call the home: people may look at one that is not there yet."""
         self._shipping = shipping
         self._policies: dict[str, Policy] = {}
         """By digest: what a digest names does not change."""
@@ -143,14 +145,14 @@ class Records:
             newest = (await self.ledger.runs(limit=1)).rows
             if newest:
                 return newest[0].run_id
-            raise NotFound("there are no runs yet", hint="Start one: recoup run PLAN")
+            raise NotFound(f"there are no runs yet in {self.named_home}", hint="Start one: recoup run PLAN")
         found = await self.ledger.find_runs(name)
         if name in found:
             return name
         if len(found) == 1:
             return found[0]
         if not found:
-            raise NotFound(f"no run begins with {name!r}", hint="List them: recoup runs")
+            raise NotFound(f"no run begins with {name!r} in {self.named_home}", hint="List them: recoup runs")
         raise NotFound(f"several runs begin with {name!r}: {', '.join(found)}", hint="Give more of the id.")
 
     def files(self, run_id: str) -> RunFolder:

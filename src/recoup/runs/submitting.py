@@ -11,7 +11,7 @@ import msgspec
 
 from recoup.engine.originals import INPUTS, Originals, encoded
 from recoup.engine.world import Watcher, World
-from recoup.errors import Conflict, UsageError
+from recoup.errors import Conflict, NotFound, RecoupError, UsageError
 from recoup.fleet.queued import DEFAULT_QUEUE, Queued, stream_of_key
 from recoup.kernel.canonical import digest
 from recoup.kernel.controls import is_over
@@ -27,11 +27,15 @@ from recoup.model.policy import Policy
 from recoup.model.run import RunState, RunStatus
 from recoup.model.storage import Append, Draft, PolicyBody, StreamAppend
 from recoup.model.target import HealMode
+from recoup.redaction.redactor import SecretRedactor
+from recoup.runs.hiding import words_redacted
 from recoup.runs.jobs import Jobs, workspaces_of
 
 if TYPE_CHECKING:
     from recoup.depot.shipping import Shipping
 
+TEXT_PLANS = "plans"
+"""The folder of plans that come as text, in the home: what they name is looked for here. Their runs work elsewhere."""
 _SECRET_GIVEN = "[secret]"
 
 
@@ -42,6 +46,8 @@ class Submitted(msgspec.Struct, frozen=True):
     duplicate: bool = False
     """It was submitted before, under the same key."""
     note: str | None = None
+    differs: tuple[str, ...] = ()
+    """What of a duplicate is not as it was submitted before: `plan`, `inputs`. Nothing of it will run."""
 
 
 class Submitting:
@@ -54,14 +60,17 @@ class Submitting:
         home: Path,
         policy: Callable[[], Awaitable[Policy]],
         hint: Callable[[Hint, float], Awaitable[str | None]],
+        require_strong_key: Callable[[], None],
     ) -> None:
         self._world = world
         self._jobs = jobs
         self._records = jobs.records
         self._hiding = jobs.hiding
         self._home = home
+        self._text_plans = (home / TEXT_PLANS).resolve()
         self._policy = policy
         self._hint = hint
+        self._require_strong_key = require_strong_key
         self._stored_policies: set[str] = set()
 
     @property
@@ -76,20 +85,41 @@ class Submitting:
         reuse: Reusing | None = None,
         queued: Queued | None = None,
         heal: HealMode | None = None,
+        *,
+        submitted_by: str | None = None,
     ) -> str:
         """Record a run that is to be driven, by workers if it is `queued`. Nothing is recorded when the plan or its
         inputs cannot be used. Raises Conflict when a key is taken."""
-        policy = await self._policy()
+        if reuse is None:  # a run that continues another one needs the key of that one
+            self._require_strong_key()
         run_id = new_run_id(self._world.clock.now().iso())
+        redactor = self._hiding.redactors.of(run_id)
+        with words_redacted(redactor):
+            await self._record(run_id, redactor, plan, given, source, reuse, queued, heal, submitted_by)
+        return run_id
+
+    async def _record(
+        self,
+        run_id: str,
+        redactor: SecretRedactor,
+        plan: Plan,
+        given: Mapping[str, str],
+        source: str | None,
+        reuse: Reusing | None,
+        queued: Queued | None,
+        heal: HealMode | None,
+        submitted_by: str | None,
+    ) -> None:
+        policy = await self._policy()
         files = self._records.files(run_id)
-        kept = await self._hiding.of_plan(plan, reuse)
-        inputs = self._hiding.inputs(plan, given, source or plan.name)
-        self._hiding.refuse_names(plan, source or plan.name)
+        kept = await self._hiding.of_plan(redactor, plan, reuse)
+        inputs = self._hiding.inputs(redactor, plan, given, source or plan.name)
+        self._hiding.refuse_names(redactor, plan, source or plan.name)
         if plan.workspace is not None:
             await workspaces_of(files).check(plan.workspace)
         payload = self._submission(plan, policy, inputs, source, reuse)
-        payload = msgspec.structs.replace(payload, heal=heal)
-        payload = self._hiding.marked(payload if queued is None else queued.marked(payload))
+        payload = msgspec.structs.replace(payload, heal=heal, submitted_by=submitted_by)
+        payload = self._hiding.marked(redactor, payload if queued is None else queued.marked(payload))
         _must_be_bounded(payload, inputs, policy)
         if queued is not None and self._shipping is not None:
             self._shipping.must_be_fit(plan, private_words(payload))
@@ -101,12 +131,9 @@ class Submitting:
         self._hiding.keep(files, payload, inputs, kept)
         if self._shipping is not None:
             await self._shipping.submitted(run_id, files, plan, private_words(payload))
-        draft = Draft(RunSubmitted.TYPE, self._world.redactor.seal(payload))
+        draft = Draft(RunSubmitted.TYPE, redactor.seal(payload))
         key = () if queued is None else queued.key_taken(plan.name, run_id)
-        taken = [
-            StreamAppend(stream, (Draft(fact.TYPE, self._world.redactor.seal(fact)),), 0)
-            for stream, fact in key
-        ]
+        taken = [StreamAppend(stream, (Draft(fact.TYPE, redactor.seal(fact)),), 0) for stream, fact in key]
         await self._world.ledger.append(
             Append(
                 at=self._world.clock.now(),
@@ -115,7 +142,6 @@ class Submitting:
             )
         )
         self._stored_policies.add(payload.policy_digest)
-        return run_id
 
     async def submit_queued(
         self,
@@ -129,16 +155,42 @@ class Submitting:
         """For workers. Under a key that is taken nothing is submitted: the run that has it is named."""
         earlier = await self.run_with_key(plan.name, queued.dedup_key)
         if earlier is not None:
-            return Submitted(earlier, duplicate=True)
+            return await self._duplicate(earlier, plan, given)
         try:
             run_id = await self.submit(plan, given, source, reuse, queued, heal)
         except Conflict:
             earlier = await self.run_with_key(plan.name, queued.dedup_key)
             if earlier is None:
                 raise
-            return Submitted(earlier, duplicate=True)
+            return await self._duplicate(earlier, plan, given)
         delay_s = (queued.not_before_us - self._world.clock.now().wall_us) / 1e6
         return Submitted(run_id, note=await self._hint(queued.hint(run_id), max(0.0, delay_s)))
+
+    async def _duplicate(self, run_id: str, plan: Plan, given: Mapping[str, str]) -> Submitted:
+        try:
+            state = await self._records.state(run_id)
+        except NotFound:  # the key outlives its run
+            return Submitted(run_id, duplicate=True)
+        differs = ["plan"] if state.plan_digest != digest(msgspec.to_builtins(plan)) else []
+        if await self._inputs_differ(state, plan, given):
+            differs.append("inputs")
+        note = None
+        if differs:
+            note = f"the key belongs to run {run_id}, and its {' and '.join(differs)} differ: nothing was submitted"
+        return Submitted(run_id, duplicate=True, note=note, differs=tuple(differs))
+
+    async def _inputs_differ(self, state: RunState, plan: Plan, given: Mapping[str, str]) -> bool:
+        """By their values, where these can be read here; otherwise by what records show."""
+        inputs = {name: given.get(name, spec.default) for name, spec in plan.inputs.items()}
+        now = {name: value for name, value in (inputs | dict(given)).items() if value is not None}
+        try:
+            return (await self.recorded(state))[1] != now
+        except RecoupError:
+            hidden = {name for name, spec in state.plan.inputs.items() if spec.secret} | {
+                *state.private_inputs
+            }
+            shown = {name: value for name, value in state.inputs.items() if value is not None}
+            return any(shown.get(name) != now.get(name) for name in (shown.keys() | now.keys()) - hidden)
 
     async def retry(
         self, run_id: str, *, submitted_by: str | None = None, reason: str | None = None
@@ -172,14 +224,29 @@ class Submitting:
         self, plan: Plan, given: Mapping[str, str], source: str | None, reuse: Reusing
     ) -> Reuse:
         """What a run of this plan would reuse. Nothing of it is recorded, and nothing is left behind."""
-        policy = await self._policy()
-        kept = await self._hiding.of_plan(plan, reuse)
-        inputs = self._hiding.inputs(plan, given, source or plan.name)
-        payload = self._hiding.marked(self._submission(plan, policy, inputs, source, reuse))
         run_id = new_run_id(self._world.clock.now().iso())
+        redactor = self._hiding.redactors.of(run_id)
+        with words_redacted(redactor):
+            return await self._would_reuse(run_id, redactor, plan, given, source, reuse)
+
+    async def _would_reuse(
+        self,
+        run_id: str,
+        redactor: SecretRedactor,
+        plan: Plan,
+        given: Mapping[str, str],
+        source: str | None,
+        reuse: Reusing,
+    ) -> Reuse:
+        policy = await self._policy()
+        kept = await self._hiding.of_plan(redactor, plan, reuse)
+        inputs = self._hiding.inputs(redactor, plan, given, source or plan.name)
+        payload = self._hiding.marked(redactor, self._submission(plan, policy, inputs, source, reuse))
         with throwaway(self._home) as files:
             self._hiding.keep(files, payload, inputs, kept)
-            job = await self._jobs.made(run_id, plan, policy, files, reuse.run_id, Watcher())
+            job = await self._jobs.made(run_id, plan, policy, files, redactor, reuse.run_id, Watcher())
+            if payload.own_folder:
+                job.own_folder = str(self._records.files(reuse.run_id).work.resolve())
             return await self._jobs.linked.would_reuse(job, payload)
 
     async def preview_in_place(self, state: RunState, from_step: str | None) -> Reuse:
@@ -228,6 +295,7 @@ class Submitting:
             plan_source=source,
             parent_run_id=reuse.run_id if reuse else None,
             reuse_from=reuse.run_id if reuse else None,
+            own_folder=plan.workspace is None and Path(plan.folder).resolve() == self._text_plans,
             from_step=reuse.from_step if reuse else None,
         )
 

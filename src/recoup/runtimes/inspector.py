@@ -13,7 +13,8 @@ from typing import Any
 
 import msgspec
 
-from recoup.files.named import DatabaseInUse, NotRegular, read_named
+from recoup.files.beneath import LeavesFolder, exists_beneath, read_beneath
+from recoup.files.named import DatabaseInUse, NotRegular
 from recoup.kernel.canonical import canonical_json
 from recoup.model.events import CheckResult
 from recoup.model.ids import ProcessIdentity
@@ -64,6 +65,10 @@ class _Absent(Exception):
     """What a check or an output looks for is not there; the text says why."""
 
 
+class _TooLarge(_Absent):
+    """It is there, but nobody looks at so much."""
+
+
 class _NotAsked(Exception):
     """The check did not come to an end, so nothing is known."""
 
@@ -89,12 +94,13 @@ class WorldInspector:
             missing = [name for name, spec in outputs.items() if _declared(spec) and name not in found]
             size = len(msgspec.json.encode(found))
         except (_Absent, _NotAsked) as absent:
-            return Collected(problem=self._cut(str(absent)))
+            return Collected(problem=self._cut(str(absent)), too_large=isinstance(absent, _TooLarge))
         except _UNREADABLE as error:
             return Collected(problem=self._cut(f"the outputs cannot be read: {error}"))
         if size > scene.policy.outputs_bytes_max:
             limit = scene.policy.outputs_bytes_max
-            return Collected(problem=f"the outputs take {size} bytes, over outputs_bytes_max ({limit})")
+            words = f"the outputs take {size} bytes, over outputs_bytes_max ({limit})"
+            return Collected(problem=words, too_large=True)
         if missing:
             return Collected(problem=f"the step did not write {', '.join(missing)} into RECOUP_OUTPUT")
         secret = {name for name, spec in outputs.items() if spec.secret}
@@ -129,6 +135,9 @@ class WorldInspector:
         wait_s = min(scene.check_timeout_s, scene.policy.page_check_s)
         scene = msgspec.structs.replace(scene, check_timeout_s=wait_s)
         return await self._pages.examine(scene.run_id, check, scene)
+
+    def redacting(self, redactor: Redactor) -> WorldInspector:
+        return WorldInspector(self._keeper, redactor, self._pages)
 
     def _cut(self, words: str) -> str:
         """Redacted first: a cut through a secret would let its beginning pass."""
@@ -220,16 +229,15 @@ def _exit(check: ExitCheck, scene: Scene) -> str:
 
 
 def _file(check: FileCheck, scene: Scene) -> str:
-    path = Path(scene.cwd, check.path)
     if check.absent:
-        if path.exists() or path.is_symlink():
+        if _exists(scene.cwd, check.path) or Path(scene.cwd, check.path).is_symlink():
             raise _Absent(f"{check.path} is there")
         return "absent"
-    if not path.exists():
+    if not _exists(scene.cwd, check.path):
         raise _Absent(f"{check.path} does not exist")
     if check.contains is None:
         return "exists"
-    text, is_whole = _beginning_of(path, check.path)
+    text, is_whole = _beginning_of(scene.cwd, check.path)
     try:
         return _found(check.contains, text, check.path)
     except _Absent as absent:
@@ -245,7 +253,7 @@ def _printed(check: OutputCheck, scene: Scene) -> str:
 
 
 def _json(check: JsonCheck, scene: Scene) -> str:
-    value = _json_value(Path(scene.cwd, check.file), check.file, check.path)
+    value = _json_value(scene.cwd, check.file, check.path)
     if check.equals is not msgspec.UNSET and not _equal(value, check.equals):
         raise _Absent(f"{check.path} is {_short(value)}, wanted {_short(check.equals)}")
     return f"{check.path} is {_short(value)}"
@@ -295,31 +303,45 @@ def _search(pattern: str, text: str) -> Any:
     return re2.search(pattern, text)
 
 
-def _text_of(path: Path, name: str) -> str:
-    text, is_whole = _beginning_of(path, name)
+def _exists(folder: str, name: str) -> bool:
+    try:
+        return exists_beneath(folder, name)
+    except LeavesFolder as link:
+        raise _left(name, link) from None
+
+
+def _left(name: str, link: LeavesFolder) -> _Absent:
+    return _Absent(f"{name} was not looked at: {link.strerror}")
+
+
+def _text_of(folder: str, name: str, shown: str | None = None) -> str:
+    text, is_whole = _beginning_of(folder, name, shown)
     if not is_whole:
-        raise _NotAsked(f"{name} is longer than {_FILE_BYTES_MAX} bytes")
+        raise _NotAsked(f"{shown or name} is longer than {_FILE_BYTES_MAX} bytes")
     return text
 
 
-def _beginning_of(path: Path, name: str) -> tuple[str, bool]:
+def _beginning_of(folder: str, name: str, shown: str | None = None) -> tuple[str, bool]:
     """And whether that is all. Only of a regular file: opening a pipe would wait for ever."""
+    shown = shown or name
     try:
-        read = read_named(path, _FILE_BYTES_MAX + 1)
+        read = read_beneath(folder, name, _FILE_BYTES_MAX + 1)
+    except LeavesFolder as link:
+        raise _left(shown, link) from None
     except FileNotFoundError:
-        raise _Absent(f"{name} does not exist") from None
+        raise _Absent(f"{shown} does not exist") from None
     except (IsADirectoryError, NotRegular):
-        raise _Absent(f"{name} is not a regular file") from None
+        raise _Absent(f"{shown} is not a regular file") from None
     except DatabaseInUse as database:
-        raise _Absent(f"{name} was not read: {database.strerror}") from None
+        raise _Absent(f"{shown} was not read: {database.strerror}") from None
     except OSError as error:
-        raise _NotAsked(f"{name} cannot be read: {error.strerror}") from None
+        raise _NotAsked(f"{shown} cannot be read: {error.strerror}") from None
     return read[:_FILE_BYTES_MAX].decode("utf-8", "replace"), len(read) <= _FILE_BYTES_MAX
 
 
-def _json_value(path: Path, name: str, where: str) -> Any:
+def _json_value(folder: str, name: str, where: str) -> Any:
     try:
-        value = json.loads(_text_of(path, name))
+        value = json.loads(_text_of(folder, name))
     except ValueError as error:
         raise _Absent(f"{name} is not JSON: {error}") from None
     for index, key in _PATH_PART.findall(where):
@@ -343,7 +365,7 @@ def _declared(spec: Output) -> bool:
 
 def _output(spec: Output, scene: Scene) -> Any:
     if isinstance(spec, JsonOutput):
-        return _json_value(Path(scene.cwd, spec.file), spec.file, spec.path)
+        return _json_value(scene.cwd, spec.file, spec.path)
     assert isinstance(spec, RegexOutput)
     hit = _search(spec.regex, _regex_text(spec, scene))
     if hit is None:
@@ -353,7 +375,7 @@ def _output(spec: Output, scene: Scene) -> Any:
 
 def _regex_text(spec: RegexOutput, scene: Scene) -> str:
     if spec.file is not None:
-        return _text_of(Path(scene.cwd, spec.file), spec.file)
+        return _text_of(scene.cwd, spec.file)
     if scene.outcome is None:
         raise _Absent("what the attempt printed is lost")
     return (scene.outcome.stdout if spec.stream is StreamName.STDOUT else scene.outcome.stderr).text()
@@ -365,10 +387,12 @@ def _output_file(scene: Scene) -> dict[str, str]:
         return {}
     path = Path(scene.output_file)
     if path.is_file() and path.stat().st_size > scene.policy.outputs_bytes_max:
-        raise _Absent(
+        raise _TooLarge(
             f"RECOUP_OUTPUT holds more than outputs_bytes_max ({scene.policy.outputs_bytes_max} bytes)"
         )
-    return _named_values(_text_of(path, "RECOUP_OUTPUT").split("\n")) if path.exists() else {}
+    if not _exists(str(path.parent), path.name):
+        return {}
+    return _named_values(_text_of(str(path.parent), path.name, "RECOUP_OUTPUT").split("\n"))
 
 
 def _named_values(lines: list[str]) -> dict[str, str]:

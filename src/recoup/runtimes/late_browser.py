@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from recoup.model.failure import FailureKind
-from recoup.model.outcome import Order, Outcome, Restored, Scene
-from recoup.model.plan import BrowserAction, PageCheck
+from recoup.model.outcome import Order, Outcome, PageClaim, Restored, Scene
+from recoup.model.plan import PageCheck
 from recoup.model.policy import Policy
 from recoup.model.target import Fingerprint
 from recoup.ports import Hooks, Lifeline
@@ -17,6 +17,7 @@ from recoup.ports import Hooks, Lifeline
 if TYPE_CHECKING:
     from recoup.runtimes.browser.runtime import BrowserRuntime
 
+NO_PAGE = "there is no page"
 _NO_LIBRARY = "browser steps need the package {}: pip install 'recoup[browser]', then recoup browser install"
 
 
@@ -38,7 +39,7 @@ class LateBrowser:
 
     async def examine(self, run_id: str, check: PageCheck, scene: Scene) -> tuple[bool | None, str]:
         if self._made is None:
-            return None, "there is no page"
+            return None, NO_PAGE
         return await self._made.examine(run_id, check, scene)
 
     async def fingerprint(self, run_id: str) -> Fingerprint | None:
@@ -58,12 +59,10 @@ class LateBrowser:
         except ModuleNotFoundError as error:
             return Restored(None, _NO_LIBRARY.format(error.name))
 
-    async def read_again(
-        self, run_id: str, action: BrowserAction, policy: Policy, lifeline: Lifeline, *, waits: bool
-    ) -> dict[str, Any] | None:
+    async def refuted(self, run_id: str, claims: Sequence[PageClaim], wait_s: float = 0) -> Sequence[str]:
         if self._made is None:
-            return None
-        return await self._made.read_again(run_id, action, policy, lifeline, waits=waits)
+            return [NO_PAGE] * len(claims)
+        return await self._made.refuted(run_id, claims, wait_s)
 
     async def remember(self, run_id: str, kept: bytes) -> None:
         with contextlib.suppress(ModuleNotFoundError):  # the step that needs it says so

@@ -6,6 +6,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from itertools import zip_longest
 
 import msgspec
 
@@ -328,13 +329,20 @@ def nothing_begins_while_everything_is_paused(record: Record) -> Iterator[str]:
                 continue
         in_force_us = max(event.at.boot_us, _latest_us(record, event.at.boot_id, arrived.number))
         for run_id, events in record.runs.items():
-            for one in events:
+            for one, after_it in zip_longest(events, events[1:]):
                 start, at = one.event.payload, one.event.at
                 if not isinstance(start, ev.AttemptStarted) or start.kind == "approve":
+                    continue
+                if after_it is not None and _is_settled(after_it.event.payload):
                     continue
                 within = in_force_us + 2_000_000 < at.boot_us < until_us
                 if at.boot_id == event.at.boot_id and within:
                     yield f"run {run_id}, event {one.event.seq}: {start.step_id} is begun"
+
+
+def _is_settled(end: ev.Payload) -> bool:
+    """A person said that the step was done: nothing was performed."""
+    return isinstance(end, ev.AttemptFinished) and end.settled_by == "operator"
 
 
 def _latest_us(record: Record, boot_id: str, before: int) -> int:

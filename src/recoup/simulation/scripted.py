@@ -176,6 +176,10 @@ class StormInspector:
         del outputs, scene
         return Collected()
 
+    def redacting(self, redactor: Redactor) -> StormInspector:
+        del redactor
+        return self
+
 
 class StormWorkspaces:
     """The workspaces of one run: names of what was done in them, in place of files."""
@@ -276,6 +280,8 @@ class Papers:
         return None
 
     def forget_output(self, step_index: int, attempt: int) -> None: ...
+
+    def withhold_log(self, step_index: int, words: Redacted) -> None: ...
 
     def redact_log(self, step_index: int, redactor: Redactor) -> None: ...
 

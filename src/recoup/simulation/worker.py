@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import math
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -13,7 +14,7 @@ from recoup.engine.breaking import kept_out
 from recoup.engine.claim import Claimed, claim
 from recoup.engine.driver import Driver
 from recoup.engine.generations import Generations
-from recoup.engine.world import Job, World
+from recoup.engine.world import EarlierRun, Job, World
 from recoup.errors import LedgerBusy
 from recoup.kernel.backoff import delivery_backoff_s
 from recoup.kernel.controls import is_over, waits_for_a_person
@@ -107,8 +108,10 @@ class MortalLedger:
         self._ledger = ledger
         self._fate = fate
 
-    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+    def __getattr__(self, name: str) -> Callable[..., Any]:
         method, fate = getattr(self._ledger, name), self._fate
+        if not inspect.iscoroutinefunction(method):
+            return cast("Callable[..., Any]", method)  # it asks nobody
 
         async def call(*args: Any, **named: Any) -> Any:
             await fate.before()
@@ -249,10 +252,14 @@ class Process:
             plan=state.plan,
             policy=msgspec.json.decode(body, type=Policy),
             files=self._files(state.run_id),
+            redactor=self._surface.redactor,
             secrets=NoSecrets(),
             workspaces=self._workspaces(state),
-            earlier=await self._linked.earlier(state.reuse_from or "", state.plan) if begins_linked else None,
+            earlier=await self._earlier(state) if begins_linked else None,
         )
+
+    async def _earlier(self, state: RunState) -> EarlierRun | None:
+        return await self._linked.earlier(state.reuse_from or "", state.plan, self._surface.redactor)
 
     def _files(self, run_id: str) -> Papers:
         return Papers(self._surface.root / run_id)

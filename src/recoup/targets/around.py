@@ -6,13 +6,14 @@ with them. Where there is no such thing around an element, they must be close to
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import hypot
 from typing import Final
 
 from recoup.model.target import Element, plain, said_by
+from recoup.targets.belonging import Belonging, is_shown, steps_of
 from recoup.targets.page import Page
+from recoup.targets.wording import holds
 
 SECTIONS: Final = frozenset(
     {
@@ -30,41 +31,33 @@ NEAR_PX_MAX: Final = 300.0
 LEAD_PX: Final = 4.0
 """By how much one element must be nearer than the next one."""
 
-_JOINS: Final = r"[-_./:@#+,'’&]"
-"""What joins two parts of one word, if a letter or a digit stands on either side: `INV-10` is not in `INV-10-B`."""
-_UNSPACED: Final = re.compile(r"[぀-ヿ㐀-鿿豈-﫿฀-๿]")
-"""Scripts that put no spaces between words."""
-
-
-def holds(words: str, text: str) -> bool:
-    """Whether the text has these words, as whole words."""
-    wanted, there = plain(words), plain(text)
-    if not wanted or wanted not in there:
-        return False
-    begin = rf"(?<!\w)(?<!\w{_JOINS})" if _is_bound(wanted[0]) else ""
-    end = rf"(?!\w)(?!{_JOINS}\w)" if _is_bound(wanted[-1]) else ""
-    return re.search(begin + re.escape(wanted) + end, there) is not None
-
-
-def _is_bound(sign: str) -> bool:
-    return (sign.isalnum() or sign == "_") and not _UNSPACED.match(sign)
-
 
 def inside(fitting: Sequence[int], words: str, page: Page) -> list[int]:
-    """Those within the smallest list item, row, card or section that holds the words."""
+    """Those within the smallest list item, row, card or section that holds the words, and in no other in it."""
+    return [index for index, other in _held(fitting, words, page) if not other]
+
+
+def other_items(fitting: Sequence[int], words: str, page: Page) -> list[str]:
+    """What elements are in that are within a section with the words, and belong to something else in it."""
+    return [other for _, other in _held(fitting, words, page) if other]
+
+
+def _held(fitting: Sequence[int], words: str, page: Page) -> Iterator[tuple[int, str]]:
+    """The elements around which the words stand, and what each belongs to if not to them."""
     holding = [
         index
         for index, element in enumerate(page.elements)
         if (element.role in SECTIONS or element.tag in SECTIONS)
         and holds(words, element.text or element.name)
+        and is_shown(element)
     ]
-    smallest = innermost(holding, page)
-    return [
-        index
-        for index in fitting
-        if holds(words, page.elements[index].container)
-        or any(page.within(outer, index) for outer in smallest)
-    ]
+    smallest, belonging = innermost(holding, page), Belonging(words, page)
+    for index in fitting:
+        region = next((outer for outer in smallest if page.within(outer, index)), None)
+        if region is not None:
+            yield index, belonging.other_than(region, index)
+        elif holds(words, page.elements[index].container):
+            yield index, belonging.other_than_container(index)
 
 
 def innermost(fitting: Sequence[int], page: Page) -> list[int]:
@@ -89,12 +82,12 @@ def marks(fitting: Sequence[int], words: str, page: Page) -> list[int]:
 def near(fitting: Sequence[int], words: str, page: Page) -> list[int]:
     """Those that the words are about. Where the words stand several times, each place has its say: if they disagree,
     all that they name are returned."""
-    items = _Items(fitting, page)
+    items = _Items(fitting, words, page)
     pairs = [
         (_shared_steps(page.elements[index], page.elements[mark]), _distance(page, index, mark), index, mark)
         for mark in marks(fitting, words, page)
         for index in fitting
-        if items.relates(index, mark, words)
+        if items.relates(index, mark)
     ]
     deepest = max((shared for shared, *_ in pairs), default=0)
     pairs = [pair for pair in pairs if pair[0] == deepest]
@@ -108,22 +101,27 @@ def near(fitting: Sequence[int], words: str, page: Page) -> list[int]:
 class _Items:
     """What stands for one thing each, around the elements that fit."""
 
-    def __init__(self, fitting: Sequence[int], page: Page) -> None:
+    def __init__(self, fitting: Sequence[int], words: str, page: Page) -> None:
+        self._words = words
         self._page = page
+        self._belonging = Belonging(words, page)
         self._item = {index: self._known_item(index) for index in fitting}
-        self._paths = {index: _steps(page.elements[index]) for index in fitting}
+        self._paths = {index: steps_of(page.elements[index]) for index in fitting}
 
-    def relates(self, index: int, mark: int, words: str) -> bool:
-        page, item = self._page, self._item[index]
+    def relates(self, index: int, mark: int) -> bool:
+        page, item, belonging = self._page, self._item[index], self._belonging
         if item is not None:
-            return page.within(item, mark)
+            own = page.within(item, mark) and not belonging.in_inner_row(item, mark)
+            return own and not belonging.other_than(item, index)
         repeated = self._repeated_item(index)
         if repeated:
-            return _steps(page.elements[mark])[: len(repeated)] == repeated
+            is_in_it = steps_of(page.elements[mark])[: len(repeated)] == repeated
+            return is_in_it and not belonging.other_in(repeated, index)
         element = page.elements[index]
         if element.container:
-            return holds(words, element.container)
-        return element.frame == page.elements[mark].frame and _are_close(page, index, mark)
+            return holds(self._words, element.container) and not belonging.other_than_container(index)
+        in_one_frame = element.frame == page.elements[mark].frame
+        return in_one_frame and _are_close(page, index, mark) and not belonging.apart(index, mark)
 
     def _known_item(self, index: int) -> int | None:
         """The smallest one that holds more than the element itself."""
@@ -155,14 +153,9 @@ def _same_tag(one: Sequence[str], other: Sequence[str], place: int) -> bool:
     return one[place].partition("[")[0] == other[place].partition("[")[0]
 
 
-def _steps(element: Element) -> tuple[str, ...]:
-    """From the page down, frames first."""
-    return (*(f"frame[{number}]" for number in element.frame), *element.xpath.strip("/").split("/"))
-
-
 def _shared_steps(one: Element, other: Element) -> int:
     count = 0
-    for mine, its in zip(_steps(one), _steps(other), strict=False):
+    for mine, its in zip(steps_of(one), steps_of(other), strict=False):
         if mine != its:
             break
         count += 1

@@ -99,12 +99,38 @@ def _tests(target: Target) -> list[Callable[[Element], bool]]:
     for wanted, of in (
         (target.name, _name_of),
         (target.text, lambda element: element.text),
-        (target.label, lambda element: element.label),
         (target.placeholder, lambda element: element.placeholder),
     ):
         if wanted is not None:
             tests.append(_says(plain(wanted), of))
+    if target.label is not None:
+        tests.append(_is_labelled(plain(target.label)))
     return tests
+
+
+_FIELDS: Final = frozenset({"input", "select", "textarea"})
+_FIELD_ROLES: Final = frozenset(
+    {
+        *("textbox", "searchbox", "combobox", "listbox", "checkbox", "radio", "switch", "slider"),
+        "spinbutton",
+    }
+)
+_BUTTONS: Final = frozenset({"submit", "reset", "button", "image"})
+
+
+def _is_labelled(wanted: str) -> Callable[[Element], bool]:
+    """By a label, or by `aria-label` or `aria-labelledby`: these come before whatever else could name a field, and a
+    name that is no label, title or placeholder is from them."""
+
+    def test(element: Element) -> bool:
+        if plain(element.label) == wanted:
+            return True
+        is_field = element.tag in _FIELDS and element.type not in _BUTTONS
+        if not (is_field or element.role in _FIELD_ROLES) or plain(element.name) != wanted:
+            return False
+        return wanted not in (plain(element.title), plain(element.placeholder), plain(element.text))
+
+    return test
 
 
 def _says(wanted: str, of: Callable[[Element], str]) -> Callable[[Element], bool]:
@@ -127,6 +153,12 @@ def _numbered(fitting: Sequence[int], nth: int) -> list[int]:
 
 def _nothing_there(key: str, words: str, fitting: Sequence[int], page: Page) -> str:
     count = "1 element matches" if len(fitting) == 1 else f"{len(fitting)} elements match"
+    others = around.other_items(fitting, words, page) if key == "inside" else []
+    if others:
+        return (
+            f"{count} without `{key}`, but it is in {others[0]!r}, not in {words!r}: "
+            "name that row or card with `inside`, or use `css`"
+        )
     if not around.marks(fitting, words, page):
         return f"{count} without `{key}`, but {words!r} is not on the page"
     return f"{count} without `{key}`, but {words!r} is not {_BESIDE[key]}"
@@ -142,5 +174,5 @@ def _reason(fitting: Sequence[int]) -> str:
     if not fitting:
         return "no element matches the target"
     if len(fitting) > 1:
-        return f"{len(fitting)} elements are what the target says: say which (near, inside, nth)"
+        return f"target is ambiguous: {len(fitting)} elements match. Narrow it with `inside`, `near` or `nth`"
     return ""

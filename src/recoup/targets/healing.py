@@ -221,8 +221,14 @@ def _with_best(
         runner_up=runner_up,
         further=tuple(rivals[1:]),
         margin=max(0.0, confidence - (runner_up.confidence if runner_up else 0.0)),
-        role_aliases_used=() if kind_of(recorded) == kind_of(element) else (kind_of(element),),
+        role_aliases_used=_aliases_used(question, recorded, element),
     )
+
+
+def _aliases_used(question: Question, recorded: Element, element: Element) -> tuple[str, ...]:
+    """Where roles are not expanded, an element of another kind was found by what else is alike."""
+    is_same = kind_of(recorded) == kind_of(element)
+    return () if is_same or not question.profile.expands_roles else (kind_of(element),)
 
 
 def _strategy(wanted: Wanted, page: Page, ranked: Ranked) -> str:

@@ -8,10 +8,10 @@ from typing import Any, Final
 import msgspec
 
 from recoup.model.target import TEXT_MAX, Element, Target
-from recoup.targets.around import holds
 from recoup.targets.exact import find
 from recoup.targets.naming import NAME_CHARS_MAX, named
 from recoup.targets.page import Page
+from recoup.targets.wording import holds
 
 _OWN: Final = ("role", "name", "text", "label", "placeholder", "test_id")
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from recoup.model.target import plain
+
 COMPARED_MAX: Final = 200
 """Letters of a text that are looked at: what is longer is told apart by its beginning."""
 HINTS_MAX: Final = 40
@@ -22,6 +24,10 @@ _ADDRESS: Final = re.compile(r"^(?:https?:)?//(?:www\.)?", re.IGNORECASE)
 _ENDING: Final = re.compile(r"(?:/|\.html?|\.php|\.aspx?|\bindex)+$")
 _ENDED: Final = ("/", ".html", ".htm", ".php", ".aspx", ".asp", "index", "\n")
 """What an address must end in to have such an ending: to look for one in each address takes longer."""
+_JOINS: Final = r"[-_./:@#+,'’&]"
+"""What joins two parts of one word, if a letter or a digit stands on either side: `INV-10` is not in `INV-10-B`."""
+_UNSPACED: Final = re.compile(r"[぀-ヿ㐀-鿿豈-﫿฀-๿]")
+"""Scripts that put no spaces between words."""
 
 
 def words_of(text: str) -> list[str]:
@@ -83,3 +89,17 @@ def overlap(left: frozenset[str], right: frozenset[str]) -> float:
     """Shared among all, 0 to 1."""
     shared = len(left & right)
     return shared / (len(left) + len(right) - shared) if shared else 0.0
+
+
+def holds(words: str, text: str) -> bool:
+    """Whether the text has these words, as whole words."""
+    wanted, there = plain(words), plain(text)
+    if not wanted or wanted not in there:
+        return False
+    begin = rf"(?<!\w)(?<!\w{_JOINS})" if _is_bound(wanted[0]) else ""
+    end = rf"(?!\w)(?!{_JOINS}\w)" if _is_bound(wanted[-1]) else ""
+    return re.search(begin + re.escape(wanted) + end, there) is not None
+
+
+def _is_bound(sign: str) -> bool:
+    return (sign.isalnum() or sign == "_") and not _UNSPACED.match(sign)

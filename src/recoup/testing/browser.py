@@ -6,17 +6,17 @@ import contextlib
 import fnmatch
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 
+from recoup.kernel.canonical import digest
 from recoup.kernel.memory import FROM_LESSON, FROM_MEMORY, identity
 from recoup.model.failure import FailureKind
 from recoup.model.ids import ProcessIdentity
 from recoup.model.memory import Screen
-from recoup.model.outcome import Looking, Order, Outcome, Restored, Rewritten, Scene, Seen
+from recoup.model.outcome import Looking, Order, Outcome, PageClaim, Restored, Rewritten, Scene, Seen
 from recoup.model.plan import (
     BrowserAction,
     BrowserVerb,
@@ -118,6 +118,9 @@ class ScriptedBrowser:
 
     async def examine(self, run_id: str, check: PageCheck, scene: Scene) -> tuple[bool | None, str]:
         del scene
+        return await self._examine(run_id, check)
+
+    async def _examine(self, run_id: str, check: PageCheck) -> tuple[bool | None, str]:
         page = self._page(run_id)
         if page is None:
             return None, "there is no page"
@@ -159,14 +162,22 @@ class ScriptedBrowser:
         self.done.append(("restore", url))
         return Restored(self._fingerprint(run_id), missing=tuple(touched_by))
 
-    async def read_again(
-        self, run_id: str, action: BrowserAction, policy: Policy, lifeline: Lifeline, *, waits: bool
-    ) -> dict[str, Any] | None:
-        del policy, lifeline, waits
-        if run_id not in self._at or action.target is None:
-            return None
-        chosen = self._resolved(run_id, action.target, Looking(floors=Floors(1, 0))).chosen
-        return {action.into or "text": chosen.element.text} if chosen else None
+    async def refuted(self, run_id: str, claims: Sequence[PageClaim], wait_s: float = 0) -> Sequence[str]:
+        del wait_s
+        return [await self._refuted(run_id, claim) for claim in claims]
+
+    async def _refuted(self, run_id: str, claim: PageClaim) -> str:
+        if claim.check is not None:
+            held, words = await self._examine(run_id, claim.check)
+            return "" if held else words
+        action = claim.read
+        if run_id not in self._at or action is None or action.target is None:
+            return "there is no page"
+        chosen = self._resolved(run_id, action.target, claim.looking or Looking(floors=Floors(1, 0))).chosen
+        if chosen is None:
+            return "" if claim.may_be_gone else "cannot be read any more"
+        said = digest({action.into or "text": chosen.element.text})
+        return "" if said == claim.said else "says something else now"
 
     async def remember(self, run_id: str, kept: bytes) -> None:
         if run_id not in self._at:
@@ -216,6 +227,8 @@ class ScriptedBrowser:
         if chosen is None:
             low = resolution.best is not None
             kind = FailureKind.LOW_CONFIDENCE if low else FailureKind.TARGET_NOT_FOUND
+            if resolution.runner_up is not None:
+                kind = FailureKind.TARGET_AMBIGUOUS
             return Outcome(kind=kind, detail=resolution.reason, seen=seen)
         self._done(order, action, chosen.element)
         outputs = {action.into: chosen.element.text} if action.into else {}

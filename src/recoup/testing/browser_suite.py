@@ -209,7 +209,7 @@ class BrowserSuite:
     async def test_of_several_that_fit_none_is_taken(self, stage: Stage) -> None:
         await stage.go("/home")
         outcome = await stage.do("click", button("Later"))
-        assert outcome.kind is FailureKind.LOW_CONFIDENCE
+        assert outcome.kind is FailureKind.TARGET_AMBIGUOUS
         assert outcome.seen is not None and outcome.seen.resolution is not None
         tie = outcome.seen.resolution
         assert tie.chosen is None and tie.best is not None and tie.runner_up is not None

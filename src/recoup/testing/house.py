@@ -118,6 +118,9 @@ class House:
         )
         return run_id
 
+    async def redactor_of(self, _run_id: str | None) -> SecretRedactor:
+        return self.redactor
+
     async def driver(self, run_id: str, workspaces: Workspaces | None = None) -> Driver:
         taken = await claim(self.world, run_id)
         assert isinstance(taken, Claimed), f"{run_id} is held by {taken}"
@@ -128,6 +131,7 @@ class House:
             plan=state.plan,
             policy=self.policy,
             files=files,
+            redactor=self.redactor,
             secrets=Vault(files.private / "secrets", b"k" * 32, files.aside),
             workspaces=workspaces,
             watcher=Watcher(event=self.seen.append),

@@ -15,6 +15,7 @@ from recoup.workspace.disk import sync_all_below
 from recoup.workspace.git import USERS_UMASK, Git, GitFailed, in_our_place, trouble_below, unless_in_trouble
 from recoup.workspace.layout import Layout, Origin
 from recoup.workspace.store import PINNED, make_store
+from recoup.workspace.uncommitted import count_changes
 
 BRANCHES_SHOWN_MAX = 10
 REF_BYTES_MAX = 1_000
@@ -22,6 +23,8 @@ REF_BYTES_MAX = 1_000
 _HEADS = "refs/heads/"
 # A partial clone must not fetch what it lacks, into the user's repository, because we read it.
 _UPLOAD_PACK = "GIT_ALLOW_PROTOCOL=none git-upload-pack"
+# The second is what the first releases that refused said.
+_ANOTHERS = ("detected dubious ownership", "unsafe repository")
 # From <workspace>/.git/objects; true for every workspace, and after the folder of the run was moved.
 _BORROWED = b"../../../../private/store.git/objects\n"
 
@@ -39,6 +42,7 @@ def find(git: Git, source: GitSource) -> Repository:
         raise WorkspaceError(
             f"there is no folder {path}", hint="Name the repository in the plan: workspace: {git: …}."
         )
+    _refuse_what_is_anothers(git, path)
     try:
         answer = git.run("-C", path, "rev-parse", "--show-object-format", "--show-prefix")
     except GitFailed as error:
@@ -76,15 +80,13 @@ def count_uncommitted(git: Git, source: GitSource) -> int:
     """Changed and new files of the work tree, if it is the source's HEAD that will be cloned."""
     with reading_the_source():
         repository = find(git, source)
-        if pin(git, repository, source.ref).commit != pin(git, repository, None).commit:
+        origin = pin(git, repository, None)
+        if pin(git, repository, source.ref).commit != origin.commit:
             return 0
     try:
-        said = git.run(
-            "-C", repository.path, "status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=all"
-        )
+        return count_changes(git, repository.path, origin)
     except GitFailed:
-        return 0  # a bare repository has no work tree
-    return said.count(b"\0")
+        return 0  # an index that git cannot read harms no clone
 
 
 def clone_store(git: Git, repository: Repository, origin: Origin, path: Path) -> None:
@@ -103,6 +105,7 @@ def clone_store(git: Git, repository: Repository, origin: Origin, path: Path) ->
                 "+refs/tags/*:refs/tags/*",
                 f"+{origin.commit}:{PINNED}",
             ),
+            env={"GIT_ALLOW_PROTOCOL": "file"},
         )
     except GitFailed as error:
         raise _not_fetched(git, repository, path.parent, error) from None
@@ -191,6 +194,18 @@ def _branch(git: Git, repository: Repository, name: str) -> str | None:
     full = _rev_parse(git, repository, "--symbolic-full-name", name)
     # A name that cannot be written down is not kept; the commit is checked out all the same.
     return full.removeprefix(_HEADS) if full.startswith(_HEADS) and full.isprintable() else None
+
+
+def _refuse_what_is_anothers(git: Git, path: Path) -> None:
+    """Asks git as the user has it, because `safe.directory` is theirs to set. All else that is wrong shows up later."""
+    try:
+        git.run("-C", path, "rev-parse", "--git-dir", of_the_user=True)
+    except GitFailed as error:
+        if any(words in error.stderr for words in _ANOTHERS):
+            raise WorkspaceError(
+                f"the repository {path} belongs to another user, and its configuration could name commands",
+                hint=f"Clone it as yourself, or, if you trust it: git config --global --add safe.directory {path}",
+            ) from None
 
 
 def _top(path: Path, prefix: str) -> Path:

@@ -49,6 +49,18 @@ _MACHINE = (
     "Read-only file system",
 )
 _PASSED_ON = ("PATH", "TMPDIR", "LD_LIBRARY_PATH")
+# Would make git look at another repository than the one that it is asked about.
+_OF_ONE_REPOSITORY = (
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_COMMON_DIR",
+    "GIT_INDEX_FILE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_CEILING_DIRECTORIES",
+    "GIT_DISCOVERY_ACROSS_FILESYSTEM",
+    "GIT_PREFIX",
+)
 
 
 class GitFailed(WorkspaceError):
@@ -80,7 +92,11 @@ class Git:
         cwd: Path | None = None,
         env: Mapping[str, str | bytes] | None = None,
         umask: int = OWNER_ONLY_UMASK,
+        of_the_user: bool = False,
     ) -> bytes:
+        """`of_the_user`: with their configuration, to ask what they allow; what runs must read nothing else."""
+        base = users_environment() if of_the_user else environment()
+        env = {**base, **(env or {})}
         with self._started(args, cwd=cwd, env=env, umask=umask, stdin=subprocess.PIPE) as process:
             output, error = self._communicated(process, args, stdin)
         if process.returncode != 0:
@@ -154,7 +170,7 @@ class Git:
                     stdout=subprocess.PIPE,
                     stderr=stderr,
                     cwd=cwd,
-                    env={**environment(), **(env or {})},
+                    env=environment() if env is None else env,
                     umask=umask,
                     start_new_session=True,  # Ctrl-C is for the driver; it also gives us one group to kill.
                 )
@@ -227,10 +243,17 @@ def environment() -> dict[str, str | bytes]:
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_NO_REPLACE_OBJECTS": "1",
         "GIT_NO_LAZY_FETCH": "1",
-        "GIT_ALLOW_PROTOCOL": "file",
+        # Older gits do not know the line above, and would fetch with a command that the repository names.
+        "GIT_ALLOW_PROTOCOL": "none",
         "GIT_DEFAULT_REF_FORMAT": "files",
         "GIT_PAGER": "cat",
     }
+
+
+def users_environment() -> dict[str, str | bytes]:
+    """As the user's own git would find it in a shell, with words that we can read."""
+    kept = {name: value for name, value in os.environ.items() if name not in _OF_ONE_REPOSITORY}
+    return {**kept, "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
 
 
 def verb(args: Sequence[str | bytes | Path]) -> str:

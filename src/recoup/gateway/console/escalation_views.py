@@ -9,6 +9,7 @@ import msgspec
 
 from recoup.gateway.access import Principal, Role
 from recoup.gateway.console.inbox import Approval, Item
+from recoup.kernel.commands import settle_commands
 from recoup.model.run import RunState, RunStatus
 
 LOOKS_ONLY: Final = "A viewer may only look."
@@ -61,11 +62,8 @@ def _about_a_run(item: Item, state: RunState, possible: tuple[str, ...]) -> Advi
     run_id = state.run_id
     if state.status is RunStatus.ESCALATED and "settle" in possible:
         words = "Find out whether the step was done, then say so: the run goes on from there, and repeats nothing."
-        settle = f"recoup control {run_id} settle --step {item.event.get('stepId') or 'STEP'}"
-        commands = [
-            Command("It was done", f"{settle} --as done --reason '…'"),
-            Command("It was not done", f"{settle} --as not-done --reason '…'"),
-        ]
+        done, not_done = settle_commands(run_id, str(item.event.get("stepId") or "STEP"))
+        commands = [Command("It was done", done), Command("It was not done", not_done)]
     elif state.status is RunStatus.DEAD_LETTER:
         words = "Every delivery was used. Mend the cause, then have it tried once more; what is proven is not repeated."
         commands = [Command("Try it once more", f"recoup queue retry {run_id}")]
@@ -81,7 +79,7 @@ def _about_a_probe(item: Item, probe_id: str) -> Advice:
     resource = str(item.event.get("resource_id") or "")
     commands = [Command("How it stands", f"recoup probe status --probe {probe_id}")]
     if resource:
-        line = f"recoup probe reset-budget {resource} --probe {probe_id} --reason '…'"
+        line = f"recoup probe reset-budget {resource} --probe {probe_id} --reason '...'"
         commands.append(Command("Give it its retries back", line))
     words = item.hint or "Its budget is spent: mend the cause, give it its retries back, then act on it."
     return Advice(words, tuple(commands))

@@ -24,6 +24,7 @@ from recoup.gateway.console.escalation_views import (
 from recoup.gateway.console.pages import new_pages, page
 from recoup.gateway.house import House, house_of, principal_of
 from recoup.kernel.controls import gate, possible
+from recoup.kernel.escalations import history, merged_count
 from recoup.model.events import RunSubmitted
 from recoup.model.ids import run_stream
 from recoup.model.plan import ApproveAction
@@ -74,11 +75,13 @@ async def escalations(
 async def escalation(request: Request, escalation_id: str) -> Response:
     house, me = house_of(request), principal_of(request)
     found = await inbox.item(house, escalation_id)
+    said = await house.inbox.said(found.id)
     return page(
         *(request, "escalation.html"),
         title=f"Escalation {found.id}",
         item=found,
-        history=await inbox.history(house, found.id),
+        history=history(said),
+        merged=merged_count(said),
         advice=await _advice(house, found),
         why_not={move: why_not_move(me, found.state, move) for move in ("acknowledge", "assign", "resolve")},
         address=f"/api/escalations/{quote(found.id, safe='')}",

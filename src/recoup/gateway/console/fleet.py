@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Sequence
 from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from recoup.errors import DispatchError
+from recoup.app import App
+from recoup.errors import DispatchError, EventUnreadable, NotFound
 from recoup.gateway.console.pages import new_pages, page
 from recoup.gateway.house import house_of
+from recoup.model.storage import HeldRun
 
 router = new_pages()
 WORKERS_MAX: Final = 200
 LEASES_MAX: Final = 200
+RUNS_NAMED_MAX: Final = 10
+"""Of one worker."""
 
 
 @router.get("/fleet")
@@ -30,15 +36,27 @@ async def fleet(request: Request) -> Response:
     except DispatchError as error:
         queues, trouble = {"queues": [], "deadLetters": [], "moreDeadLetters": False}, error.message
     held = await app.ledger.held(now, LEASES_MAX)
+    driven = [run for one in seen[:WORKERS_MAX] for run in one.worker.runs[:RUNS_NAMED_MAX]]
     return page(
         *(request, "fleet.html"),
         title="Fleet",
         workers=[worker_document(one, late_s) for one in seen[:WORKERS_MAX]],
         workers_count=len(seen),
         held=held,
+        workflows=await _workflows(app, driven, held),
         held_cut=len(held) == LEASES_MAX,
         queues=queues["queues"],
         dead=queues["deadLetters"],
         more_dead=queues["moreDeadLetters"],
         trouble=trouble,
     )
+
+
+async def _workflows(app: App, run_ids: Sequence[str], held: Sequence[HeldRun]) -> dict[str, str]:
+    """Whose run each is: an id says nothing to people."""
+    known = {one.run.run_id: one.run.workflow for one in held}
+    for run_id in run_ids:
+        if run_id not in known:
+            with contextlib.suppress(NotFound, EventUnreadable):
+                known[run_id] = (await app.runs.beginning(run_id)).workflow
+    return known

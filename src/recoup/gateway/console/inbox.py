@@ -72,11 +72,6 @@ async def open_count(house: House, limit: int) -> int:
     return len(await house.app.ledger.inbox(state="open", limit=limit))
 
 
-async def history(house: House, escalation_id: str) -> list[dict[str, Any]]:
-    """What people did about it, in order."""
-    return kernel.history(await house.inbox.said(escalation_id))
-
-
 async def approvals(house: House, limit: int) -> list[Approval]:
     """Those that wait first, whatever was decided since; then newest first."""
     now = house.app.world.clock.now()

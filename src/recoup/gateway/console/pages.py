@@ -21,7 +21,7 @@ from recoup.gateway.access import Role
 from recoup.gateway.console import words
 from recoup.gateway.console.assets import assets_version
 from recoup.gateway.house import house_of, principal_of
-from recoup.gateway.problems import BUG, BUG_HINT, Refused, log_bug, status_of
+from recoup.gateway.problems import BUG, Refused, bug_hint, noted, status_of
 from recoup.gateway.routing import GuardedRoute, Handler
 
 POLICY: Final = (
@@ -71,8 +71,7 @@ class PageRoute(GuardedRoute):
             except RequestValidationError:
                 return refusal_page(request, 422, "this address is not understood", "Go there by the menu.")
             except Exception as error:  # noqa: BLE001 told to the reader, and noted in the log
-                log_bug(request, error)
-                return refusal_page(request, 500, BUG, BUG_HINT)
+                return refusal_page(request, 500, BUG, bug_hint(noted(request.scope, error)))
 
         return shown
 
@@ -90,7 +89,6 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
     shared: dict[str, Any] = {
         "me": principal,
         "may_change": principal.role is Role.OPERATOR,
-        "csrf": getattr(request.state, "csrf", ""),
         "menu": MENU,
         "counts": getattr(request.state, "counts", {}),
         "path": request.url.path,

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from recoup.kernel.probe_events import wrong_field
 from recoup.model.events import Event
 
 ACTIONS: Final = {
@@ -64,17 +65,20 @@ def actions_for(is_local: bool) -> dict[str, str]:
 
 
 def told_by(events: Iterable[Event]) -> list[dict[str, Any]]:
-    """The events of a probe as plain documents; those that others reported are unwrapped."""
-    made = []
-    for event in events:
-        if event.unreadable is not None:
-            continue
-        body = msgspec.json.decode(event.raw)
-        inner = body.get("event") if event.type == "probe.reported" else body
-        if isinstance(inner, dict):
-            kind = inner.get("type") if event.type == "probe.reported" else event.type
-            made.append({**inner, "type": str(kind), "seq": event.seq, "at": event.at.iso()})
-    return made
+    """The events of a probe as plain documents; those that others reported are unwrapped. One that cannot be read, or
+    holds a value of a wrong type, is `unreadable` and says nothing else: it is listed and counts for nothing."""
+    return [{**_told(event), "seq": event.seq, "at": event.at.iso()} for event in events]
+
+
+def _told(event: Event) -> dict[str, Any]:
+    if event.unreadable is not None:
+        return {"type": event.type, "unreadable": event.unreadable}
+    body = msgspec.json.decode(event.raw)
+    inner = body.get("event") if event.type == "probe.reported" else {**body, "type": event.type}
+    if not isinstance(inner, dict):
+        return {"type": event.type, "unreadable": "it is not an object"}
+    wrong = wrong_field(inner)
+    return inner if wrong is None else {"type": str(inner.get("type")), "unreadable": wrong}
 
 
 def resources_of(told: Iterable[dict[str, Any]]) -> list[Resource]:
@@ -140,6 +144,8 @@ def lines_of(told: Sequence[dict[str, Any]], limit: int) -> list[Line]:
 
 
 def _words(event: dict[str, Any]) -> str:
+    if "unreadable" in event:
+        return f"unreadable: {event['unreadable']}"
     parts = [str(event[key]) for key in ("action", "command", "outcome", "phase", "health") if event.get(key)]
     if event.get("from") and event.get("to"):
         parts.append(f"from {event['from']} to {event['to']}")

@@ -15,7 +15,7 @@ from recoup.heals.desk import Heal, Heals
 from recoup.kernel.reviewing import HealState, Review, Reviewed
 from recoup.model.ids import targets_stream
 from recoup.model.storage import Head
-from recoup.ports import Clock, Ledger, Redactor
+from recoup.ports import Clock, Ledger, RedactorOf
 
 EVENTS_KEPT_MAX: Final = 5_000
 """Of one workflow, the last ones."""
@@ -39,10 +39,10 @@ class Reviews:
     """What this gateway knows of heals. One look at a time; each goes on where the last one ended."""
 
     def __init__(
-        self, ledger: Ledger, redactor: Redactor, clock: Clock, read_max: int = EVENTS_READ_MAX
+        self, ledger: Ledger, redactor_of: RedactorOf, clock: Clock, read_max: int = EVENTS_READ_MAX
     ) -> None:
         self._ledger = ledger
-        self._redactor = redactor
+        self._redactor_of = redactor_of
         self._clock = clock
         self._read_max = read_max
         self._folds: dict[str, _Fold] = {}
@@ -96,7 +96,7 @@ class Reviews:
 
     async def in_full(self, found: Sequence[tuple[str, Reviewed]]) -> list[Heal]:
         """With what was taken, which stands in the stream of the run alone."""
-        desk = Heals(self._ledger, self._redactor, self._clock)
+        desk = Heals(self._ledger, self._redactor_of, self._clock)
         return [await self._one_in_full(desk, workflow, one) for workflow, one in found]
 
     async def _one_in_full(self, desk: Heals, workflow: str, one: Reviewed) -> Heal:
@@ -120,6 +120,6 @@ def reviews_of(request: Request) -> Reviews:
     found = getattr(request.app.state, "reviews", None)
     if found is None:
         app = house_of(request).app
-        found = request.app.state.reviews = Reviews(app.ledger, app.redactor, app.world.clock)
+        found = request.app.state.reviews = Reviews(app.ledger, app.redactor_of, app.world.clock)
     assert isinstance(found, Reviews)
     return found

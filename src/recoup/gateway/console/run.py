@@ -36,11 +36,13 @@ from recoup.reports.report import advice_of
 router = new_pages()
 _LIVE_VIEWS: Final = ("steps", "events")
 _HEAD: Final = "run-head"
+_ALL: Final = "run-all"
 _CHART_BYTES_MAX: Final = 600_000
 _ENTRIES_MAX: Final = 200
 _FAMILY_MAX: Final = 12
 _LAST_EVENTS: Final = 60
 _EVENTS_SHOWN: Final = 100
+_TIMELINE_EVENTS_MAX: Final = 2_000
 _EVENTS_LOOKED_AT_MAX: Final = 5_000
 _EVENTS_WINDOW: Final = 500
 _EVENTS_PAGE: Final = 1_000
@@ -72,7 +74,7 @@ async def run(request: Request, run_id: str) -> Response:
         view=name,
         views=run_view.VIEWS,
         only_head=only_head,
-        is_live_view=name in _LIVE_VIEWS,
+        is_live_view=name in _LIVE_VIEWS or (name == "timeline" and _is_drawn_again(request, state)),
         **head,
         **shown,
     )
@@ -85,8 +87,8 @@ async def report(request: Request, run_id: str) -> Response:
     await house.run(run_id)
     app, as_text = house.app, request.query_params.get("format") == "md"
     until = app.world.clock.now() if await app.driving.is_driven(run_id) else None
-    async with reporting(house, run_id):
-        body = await (app.reporter.markdown if as_text else app.reporter.html)(run_id, until)
+    async with reporting(house, run_id) as redactor:
+        body = await (app.reporter.markdown if as_text else app.reporter.html)(run_id, until, redactor)
     name = f"{run_id}.{'md' if as_text else 'html'}"
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(body, 200, headers, "text/markdown" if as_text else "text/html")
@@ -144,14 +146,19 @@ async def _steps(request: Request, app: App, state: RunState) -> dict[str, Any]:
     return {"lines": lines, "first": first, "total": len(state.steps), "good": state.prefix_length}
 
 
+def _is_drawn_again(request: Request, state: RunState) -> bool:
+    """A timeline is made of every event, at most twice a second for each who looks: of a long run it is drawn once. A
+    page that follows goes on: what it asks for must be in the answer."""
+    return state.seq <= _TIMELINE_EVENTS_MAX or request.headers.get("HX-Target") == _ALL
+
+
 async def _timeline(request: Request, app: App, state: RunState) -> dict[str, Any]:
     if state.unreadable is not None and not state.steps:
         nothing = dict.fromkeys(("failures", "decisions", "controls"), ())
-        as_of = app.world.clock.now().iso()
-        return {**nothing, "drawn": "", "left_out": 0, "decisions_left_out": 0, "as_of": as_of}
+        return {**nothing, "drawn": "", "left_out": 0, "decisions_left_out": 0}
     until = app.world.clock.now() if await app.driving.is_driven(state.run_id) else None
-    async with reporting(house_of(request), state.run_id):
-        made = await app.reporter.report(state.run_id, until)
+    async with reporting(house_of(request), state.run_id) as redactor:
+        made = await app.reporter.report(state.run_id, until, redactor)
         drawn, left_out = await asyncio.to_thread(chart, made.timeline, _CHART_BYTES_MAX)
     return {
         "drawn": Markup(drawn),  # made of escaped parts, by the room of reports
@@ -160,7 +167,6 @@ async def _timeline(request: Request, app: App, state: RunState) -> dict[str, An
         "decisions": made.decisions[-_ENTRIES_MAX:],
         "decisions_left_out": max(0, len(made.decisions) - _ENTRIES_MAX),
         "controls": made.controls[-_ENTRIES_MAX:],
-        "as_of": made.as_of,
     }
 
 
@@ -183,13 +189,18 @@ async def _changes(request: Request, app: App, state: RunState) -> dict[str, Any
     files, wanted = app.runs.files(state.run_id), request.query_params.get("step", "")
     records = [record for record in state.steps if wanted in ("", record.step_id)]
     with_patch = [record for record in records if _size(files.patch_path(record.index))]
-    diffs, plain = list[StepDiff](), Plain(lambda text: app.redactor.redact(text).text)
+    diffs, plain = list[StepDiff](), await _plain(app, state.run_id)
     for record in with_patch[-_PATCHES_SHOWN_MAX:]:
         body, cut = await asyncio.to_thread(_beginning, files.patch_path(record.index))
         made = step_diff(record.step_id, record.index, body, cut, plain)
         if made is not None:
             diffs.append(made)
     return {"diffs": diffs, "more_diffs": len(with_patch) - len(diffs), "wanted_step": wanted}
+
+
+async def _plain(app: App, run_id: str) -> Plain:
+    redactor = await app.redactor_of(run_id)
+    return Plain(lambda text: redactor.redact(text).text)
 
 
 async def _compare(request: Request, app: App, state: RunState) -> dict[str, Any]:
@@ -206,7 +217,7 @@ async def _compare(request: Request, app: App, state: RunState) -> dict[str, Any
     left, right = _two(request, numbers)
     if left is None or right is None:
         return {"compared": None, "several": names}
-    plain = Plain(lambda text: app.redactor.redact(text).text)
+    plain = await _plain(app, state.run_id)
     log = await asyncio.to_thread(_end, app.runs.files(state.run_id).log_path(index))
     printed = comparing.outputs(log)
     one, other = known[left], known[right]

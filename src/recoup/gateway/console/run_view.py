@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import msgspec
 
-from recoup.kernel.controls import current_step, is_over
-from recoup.kernel.elapsed import elapsed_s
-from recoup.kernel.prefix import frontier, is_good
+from recoup.kernel.controls import current_step
+from recoup.kernel.elapsed import elapsed_s, spent_words, time_spent
+from recoup.kernel.prefix import frontier, is_good, outcome_unknown
 from recoup.kernel.preview import NEW_RUN, Preview
 from recoup.model.instant import Instant
 from recoup.model.run import RunState, RunStatus, StepRecord
@@ -83,11 +83,11 @@ class StepLine(msgspec.Struct, frozen=True, kw_only=True):
 def facts_of(state: RunState, driver: str, now: Instant) -> list[Fact]:
     good = f"{state.prefix_length} of {len(state.steps)}"
     began = "not begun" if state.started_at is None else _between(state.submitted_at, state.started_at)
-    end = (state.updated_at or now) if is_over(state) else now
+    spent = time_spent(state, now, driven=bool(driver))
     found = [
         Fact("known to be good", f"{good} steps"),
         Fact("waited to begin", began),
-        Fact("lasted" if is_over(state) else "lasts", _between(state.submitted_at, end)),
+        Fact("time", spent_words(spent, lasting)),
         Fact("delivery", str(state.delivery)),
         Fact("retries", f"{state.retries:,}"),
         Fact("hard resets", f"{state.resets:,}"),
@@ -173,6 +173,7 @@ def step_line(state: RunState, record: StepRecord, of_step: Sequence[Preview], m
     behind = edge is not None and record.index > edge.step_index and record.invalidation_reason is None
     reason = edge.reason if edge is not None and is_edge else record.invalidation_reason or ""
     verdict = "skipped" if record.skipped else "reused" if record.reused_from else record.verdict.value
+    verdict = "outcome unknown" if outcome_unknown(record) else verdict
     verdict = "running" if record.open is not None else verdict
     return StepLine(
         index=record.index,

@@ -8,7 +8,6 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from recoup.app import App
 from recoup.gateway.answering import cursor_of, read_cursor
 from recoup.gateway.console.lists import Progress, driven_by, listed, progress_of
 from recoup.gateway.console.overview_view import progress_words
@@ -18,6 +17,7 @@ from recoup.gateway.console.words import from_us
 from recoup.gateway.house import House, house_of
 from recoup.gateway.problems import Refused
 from recoup.kernel.documents import unreadable_words
+from recoup.kernel.elapsed import TimeSpent, spent_words, time_spent
 from recoup.model.run import Unreadable
 from recoup.model.storage import RunRow
 from recoup.reports.spoken import lasting
@@ -42,17 +42,20 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     submitted: str | None
     lasted: str
     reason: str
+    is_stopped: bool
+    """It is `running` in the ledger, and nobody drives it: it was interrupted, or its driver was lost."""
     can_cancel: bool
     can_retry: bool
 
 
 @router.get("/runs")
 async def runs(request: Request) -> Response:
-    app = house_of(request).app
+    house = house_of(request)
+    app = house.app
     wanted = wanted_of(request.query_params, request.query_params.getlist("status"))
     before = _before(request.query_params.get("cursor", ""))
     found = await listed(app, wanted, _PAGE_RUNS, before)
-    lines = await _lines(app, found.rows)
+    lines = await _lines(house, found.rows)
     behind = None if found.behind is None else cursor_of(*found.behind)
     return page(
         request,
@@ -83,9 +86,14 @@ async def new_run(request: Request) -> Response:
 
 
 def line_of(
-    row: RunRow, how_far: Progress | None, worker: str, now_us: int, unreadable: Unreadable | None = None
+    row: RunRow,
+    how_far: Progress | None,
+    worker: str,
+    spent: TimeSpent | None,
+    unreadable: Unreadable | None = None,
+    *,
+    driven: bool = True,
 ) -> RunLine:
-    end_us = now_us if row.ended_at_us is None else row.ended_at_us
     return RunLine(
         run_id=row.run_id,
         workflow=row.workflow,
@@ -94,25 +102,36 @@ def line_of(
         failure_class=row.failure_class or "",
         worker=worker,
         submitted=from_us(row.submitted_at_us),
-        lasted=lasting(max(0, end_us - row.submitted_at_us) / 1e6),
+        lasted="" if spent is None else spent_words(spent, lasting),
         reason=row.reason if unreadable is None else unreadable_words(unreadable),
+        is_stopped=row.status == "running" and not driven,
         can_cancel=unreadable is None and row.status not in ("succeeded", "cancelled", "dead_letter"),
         can_retry=row.status in ("failed", "cancelled", "dead_letter"),
     )
 
 
-async def _lines(app: App, rows: tuple[RunRow, ...]) -> list[RunLine]:
-    workers, now_us = await driven_by(app), app.world.clock.now().wall_us
+async def _lines(house: House, rows: tuple[RunRow, ...]) -> list[RunLine]:
+    app, workers = house.app, await driven_by(house.app)
+    driven = {
+        row.run_id for row in rows if row.status == "running" and await app.driving.is_driven(row.run_id)
+    }
     return [
         line_of(
             row,
             await progress_of(app, row),
             workers.get(row.run_id) or row.worker or "",
-            now_us,
+            await _spent(house, row, driven=row.run_id in driven),
             await app.runs.unreadable(row),
+            driven=row.run_id in driven,
         )
         for row in rows
     ]
+
+
+async def _spent(house: House, row: RunRow, *, driven: bool) -> TimeSpent | None:
+    """None: it has not begun, or it would take long to find out."""
+    clocks = None if row.status == "queued" else await house.states.clocks(row)
+    return None if clocks is None else time_spent(clocks, house.app.world.clock.now(), driven=driven)
 
 
 def _before(cursor: str) -> tuple[int, str] | None:

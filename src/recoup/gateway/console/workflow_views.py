@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from recoup.model.events import Event, TargetHealed, WorkflowModeChanged, WorkflowStepResult
+from recoup.model.mode import Mode
 from recoup.model.policy import Policy
 from recoup.model.storage import RunRow
 
@@ -29,6 +30,7 @@ DURATIONS: Final = (("", "until something ends it"), ("900", "15 minutes"), ("36
 _HOUR_US: Final = 3_600_000_000
 _DAY_US: Final = 24 * _HOUR_US
 _BUCKETS_MAX: Final = 48
+_STOPPED: Final = frozenset(mode.value for mode in Mode if mode.stops)
 _GOOD: Final = ("succeeded",)
 _BAD: Final = ("failed", "dead_letter", "escalated")
 
@@ -42,10 +44,31 @@ class Against(msgspec.Struct, frozen=True):
 
 
 def counters(document: dict[str, Any], policy: Policy) -> list[Against]:
+    """A workflow that is stopped is shown as it was when it stopped: nothing counts until it runs again."""
+    at_change = document["countersAtChange"]
+    if at_change and document["mode"] in _STOPPED:
+        was = f"when it was {document['mode']}"
+        return [
+            msgspec.structs.replace(one, words=f"{one.words} ({was})") for one in _against(at_change, policy)
+        ]
+    return _now(document, policy)
+
+
+def _now(document: dict[str, Any], policy: Policy) -> list[Against]:
     told = document["counters"]
+    made = _against(told, policy)
+    if document["mode"] == "degraded":
+        words = "results without a failure; then running again"
+        made.append(Against(told["cleanResults"], policy.degraded_clean_steps, words))
+    if document["halfOpen"]:
+        made.append(Against(told["probes"], policy.half_open_probes, "runs that try whether it works again"))
+    return made
+
+
+def _against(told: dict[str, Any], policy: Policy) -> list[Against]:
     counted = told["resultsCounted"]
     by_ratio = max(1, round(policy.workflow_fail_ratio * max(counted, policy.workflow_count_min)))
-    made = [
+    return [
         Against(told["stepStreak"], policy.step_fail_streak_to_degraded,
                  "failures of one step in a row; then degraded"),
         Against(told["failuresInWindow"], policy.workflow_fail_max_in_window,
@@ -53,12 +76,6 @@ def counters(document: dict[str, Any], policy: Policy) -> list[Against]:
         Against(told["failuresInCount"], by_ratio,
                  f"failed among the last {counted} results; then quarantined (from {policy.workflow_count_min} on)"),
     ]  # fmt: skip
-    if document["mode"] == "degraded":
-        words = "results without a failure; then running again"
-        made.append(Against(told["cleanResults"], policy.degraded_clean_steps, words))
-    if document["halfOpen"]:
-        made.append(Against(told["probes"], policy.half_open_probes, "runs that try whether it works again"))
-    return made
 
 
 # What caused it

@@ -219,6 +219,9 @@ class PostgresLedger:
     async def witness(self) -> None:
         await self._acknowledgements.write()
 
+    def started_s_ago(self) -> float:
+        return self._acknowledgements.started_s_ago()
+
     async def untold_losses(self) -> list[Loss]:
         return [loss_of(row) for row in await self._reader.rows("untold_losses")]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +26,7 @@ from recoup.model.storage import Loss
 
 _PRUNE_SPARE_US = 3_600_000_000
 """Where only clocks can be compared: what was forgotten shortly before an event may have been forgotten after it."""
+_BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _UNTOLD = (
     psycopg.errors.InsufficientPrivilege,
     psycopg.errors.FeatureNotSupported,
@@ -44,6 +46,7 @@ class Acknowledgements:
         self._lost = lost
         self._ledger_id: str | None = None
         self._start: str | None = None
+        self._started_boot_s = time.clock_gettime(_BOOT_CLOCK)
         self._last: Acknowledged | None = None
 
     def add(self, picture: Picture, number: int | None) -> None:
@@ -53,6 +56,9 @@ class Acknowledgements:
             self._last = Acknowledged(
                 self._ledger_id, place.stream, place.seq, wall_us, boot_us, boot_id, number, self._start
             )
+
+    def started_s_ago(self) -> float:
+        return time.clock_gettime(_BOOT_CLOCK) - self._started_boot_s
 
     async def write(self) -> None:
         """Durable when it returns. Raises OSError."""
@@ -70,7 +76,8 @@ class Acknowledgements:
         row = await _one(connection, "ledger_id")
         self._ledger_id = None if row is None else row[0]
         row = await _one(connection, "note_start")
-        self._start = None if row is None else row[0]
+        self._start, age_s = row or (None, 0.0)
+        self._started_boot_s = time.clock_gettime(_BOOT_CLOCK) - max(0.0, age_s)
         behind = await _note_server(connection)
         for path, last in self._known():
             found_seq = await _missing(connection, last)

@@ -323,9 +323,8 @@ class Picture:
         self.write("add_to_family", run_id, root)
         self._set(self._families, run_id, self._families.get(run_id, root))
 
-    def claimant(self, root: str, claim: Claim) -> str | None:
-        holder = self._claims.get((root, claim.step_id, claim.args_digest))
-        return None if holder is None else holder[0]
+    def claimant(self, root: str, claim: Claim) -> tuple[str, str] | None:
+        return self._claims.get((root, claim.step_id, claim.args_digest))
 
     def claim(self, root: str, claim: Claim, run_id: str) -> None:
         self.write("claim", root, claim.step_id, claim.args_digest, run_id, claim.start)

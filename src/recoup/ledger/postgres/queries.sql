@@ -25,8 +25,8 @@ SELECT note_server(%s::text, %s::bigint, %s::boolean);
 -- note_loss: commits that were acknowledged are gone; true unless that was noticed before
 SELECT note_loss('acknowledged', %s::text, %s::bigint, %s::bigint, %s::text);
 
--- note_start: see that this start of the server is in the history of the database, and name it
-SELECT note_start();
+-- note_start: see that this start of the server is in the history of the database, name it, and say how long ago it was
+SELECT note_start(), extract(epoch FROM clock_timestamp() - pg_postmaster_start_time())::float8;
 
 -- stamp_at: when the fact at a place was recorded, where its stream ends, and the number of the first fact there; no row for an unknown stream
 SELECT events.wall_us, events.boot_us, events.boot_id, streams.last_seq, first.number

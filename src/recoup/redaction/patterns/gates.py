@@ -5,6 +5,7 @@ A pattern can say where a value stands; whether it is a secret or a variable, a 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from itertools import permutations
@@ -25,6 +26,8 @@ def passes(gate: Gate, value: bytes, name: bytes = b"", bare: bool = False) -> b
         return not value.startswith(MASKS)
     if gate in (Gate.LITERAL, Gate.CREDENTIAL):
         return _is_literal(value) and not (bare and _is_variable(value, name))
+    if _WHOLE_DIGEST.fullmatch(value):
+        return False
     return not is_placeholder(value) and _GATES[gate](value, _Named(name, name.lower(), bare))
 
 
@@ -118,6 +121,8 @@ def _named_listed(value: bytes, named: _Named) -> bool:
 
 
 def _named_prefix(value: bytes, _named: _Named) -> bool:
+    if _DIGEST.match(value):
+        return False
     body = value.replace(b"-", b"_").rpartition(b"_")[2]
     return _digits(body) >= 2 and _has_letter(body) and len(set(body)) >= 8 and not _is_words(body)
 
@@ -160,6 +165,8 @@ def _named_loosely(value: bytes, named: _Named) -> bool:
 
 
 def _prefixed(value: bytes, _named: _Named) -> bool:
+    if _DIGEST.match(value):
+        return False
     body = value.replace(b"-", b"_").rpartition(b"_")[2]
     kinds = body.translate(_KINDS)
     return (
@@ -168,6 +175,11 @@ def _prefixed(value: bytes, _named: _Named) -> bool:
         and kinds.count(b"a") >= 3
         and _turns(body) * 3 >= len(body)
     )
+
+
+_DIGEST: Final = re.compile(rb"(?i:sha|md|blake|ripemd|crc|xxh|xxhash)-?\d{1,3}(?:[_-]\d{3})?[bs]?[_-]")
+_WHOLE_DIGEST: Final = re.compile(rb"sha(?:1|256|384|512)-[A-Za-z0-9+/]{27,86}={0,2}")
+"""What a digest says of itself, as in lock files: `sha512-…`. Everybody may know a digest."""
 
 
 def _random(value: bytes, _named: _Named) -> bool:

@@ -73,6 +73,13 @@ _TOKENS: Final = {
         rf"{_WORD}{{44}}AzFu{_WORD}{{6}}={{0,2}}",
     ),
     "azure_devops": ("[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}",),
+    # Credentials for a time: their beginning is the same for all.
+    "aws_session": (rf"(?:IQoJb3JpZ2lu|FwoGZXIvYXdz|FQoGZXIvYXdz){_BASE64}{{80,}}={{0,2}}",),
+    "wandb": (r"wandb_v1_\w{40,}",),
+    "depot": ("depot_(?:project|org)_[A-Za-z0-9]{32,}",),
+    "honeycomb": ("hcaik_[A-Za-z0-9]{40,}",),
+    "tencent": ("AKID[A-Za-z0-9]{32}",),
+    "infisical": (r"st\.[0-9a-f]{24}\.[0-9a-f]{32}\.[0-9a-f]{32}",),
     "stripe": ("(?:sk|rk|pk)_(?:live|test|prod)_[A-Za-z0-9]{10,}", f"whsec_{_BASE64}{{24,}}={{0,2}}"),
     "npm": ("npm_[A-Za-z0-9]{30,}",),
     "pypi": (rf"pypi-AgE{_WORD}{{50,}}",),
@@ -375,6 +382,10 @@ _OTHERS: Final = {
     ),
     "pushbullet": (r"(?:^|[^\w.])(o\.[A-Za-z0-9]{32})(?:\W|$)", Gate.RANDOM),
     "mailchimp": (r"\b([0-9a-f]{32}-us\d{1,2})\b", Gate.NONE),
+    "backblaze": (
+        rf"(?:^|[^A-Za-z0-9+/_-])(K00\d{_BASE64}{{27}})(?:[^A-Za-z0-9+/=]|$)",
+        Gate.RANDOM,
+    ),
     "truenas": (r"(?:^|[^\w-])(\d{1,4}-[A-Za-z0-9]{64})(?:\W|$)", Gate.NONE),
     "jwt": (rf"\b(e(?:yJ|yA|wo|w0){_WORD}{{9,}}\.(?:e[yw])?{_WORD}{{9,}}(?:\.{_WORD}*){{0,3}})", Gate.NONE),
     "vault_legacy": (r"(?:^|[^\w.])([sbr]\.[A-Za-z0-9]{24})(?:\W|$)", Gate.RANDOM),
@@ -392,13 +403,20 @@ _OTHERS: Final = {
     ),
 }
 
-_RUN: Final = "[_-][A-Za-z0-9]{20}"
+_NO_DIGEST: Final = (
+    "(?:[^0-9]|[^Aa0-9][0-9]|[Aa][02-9]|[^0-9][0-9][0-9]|[0146-9][0-9][0-9]|2[0-46-9][0-9]|25[0-57-9]"
+    "|3[0-79][0-9]|38[0-35-9]|5[02-9][0-9]|51[013-9])"
+)
+"""What does not end like `sha1`, `sha256`, `sha384` or `sha512`: a lock file has thousands of digests, and to look at
+each more closely takes so long that the rest of the file would be masked unseen."""
+_RUN: Final = f"{_NO_DIGEST}[_-][A-Za-z0-9]{{20}}"
 _SCREENS: Final = {
     "prefixed": _RUN,
     "named_prefix": _RUN,
     "prefixed_uuid": "_[0-9a-f]{8}-[0-9a-f]{4}-",
-    "truenas": _RUN,
+    "truenas": "[0-9]-[A-Za-z0-9]{64}",
     "mailchimp": "[0-9a-f]-us[0-9]",
+    "backblaze": rf"K00[0-9]{_BASE64}{{27}}",
     "alchemy": r"\.(?:alchemyapi\.io|alchemy\.com)/",
     "infura": r"infura\.io/",
     "quicknode": r"quiknode\.pro/",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -49,6 +49,8 @@ class Attempt:
     limits: BrowserLimits
     lifeline: Lifeline
     boot_s: Callable[[], float]
+    refuted: Callable[[], Awaitable[Sequence[str]]]
+    """Why what was approved does not hold now, claim by claim."""
     began_s: float = field(default_factory=time.monotonic)
     visit: Visit = field(default_factory=Visit)
     """The attempts of this action on the document that is open, with this one."""
@@ -66,6 +68,8 @@ class Attempt:
     rewritten: Rewritten | None = None
     outputs: dict[str, Any] = field(default_factory=dict)
     artifacts: list[Artifact] = field(default_factory=list)
+    disproven: str = ""
+    """What was approved did not hold any more when all was ready, in words."""
     acting: bool = False
     """The action itself has begun and has not come back: it may have been done."""
     acted: bool = False
@@ -123,6 +127,7 @@ class Attempt:
 
     async def touch(self, act: Callable[[float], Awaitable[Any]], doing: str) -> None:
         """An action that leaves something in the document; noted before it is done, as it may load another one."""
+        await self._must_be_as_approved(doing)
         touched_by, step_id = self.session.past.touched_by, self.order.step_id
         before = list(touched_by)
         if step_id not in touched_by:
@@ -133,6 +138,13 @@ class Attempt:
             if not self.acting:
                 touched_by[:] = before
             raise
+
+    async def _must_be_as_approved(self, doing: str) -> None:
+        """The page may have changed while the target was waited for."""
+        self.disproven = next(filter(None, await self.refuted()), "")
+        if self.disproven:
+            words = f"{doing} was not done: what was approved does not hold any more: {self.disproven}"
+            raise Trouble(FailureKind.RUNTIME_DRIFT, words, resolution=self.resolution)
 
     async def do(self, act: Callable[[float], Awaitable[Any]], doing: str) -> Any:
         """The action itself, with the time it may take: no longer than the lease, so that the library cannot carry it

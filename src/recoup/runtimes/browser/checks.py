@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -23,9 +24,10 @@ from recoup.model.plan import (
     UrlCheck,
     ValueCheck,
 )
-from recoup.model.target import Target, target_words
+from recoup.model.target import Element, Target, target_words
 from recoup.runtimes.browser.limits import BrowserLimits
 from recoup.runtimes.browser.pictures import Pictures
+from recoup.runtimes.browser.scripts import script
 from recoup.runtimes.browser.seeking import Seeker
 from recoup.runtimes.browser.session import Session
 from recoup.runtimes.browser.settling import settle
@@ -34,6 +36,7 @@ from recoup.runtimes.browser.trouble import NO_ANSWER, Trouble, first_line, is_c
 Answer = tuple[bool | None, str]
 _PAUSE_MAX_S: Final = 0.5
 _FRAMES_MAX: Final = 20
+HOW_FIELDS_ARE_READ: Final = {"table": False, "attribute": None}
 _TEXT: Final = """(most) => {
     let words = document.body ? document.body.innerText : '';
     const visit = (root) => {
@@ -99,14 +102,13 @@ class PageChecks:
     async def _look(self, check: PageCheck, page: Page) -> Answer:
         match check:
             case UrlCheck():
-                held = glob(check.pattern).fullmatch(page.url) is not None
-                return held, "it is there" if held else f"the address is {page.url}"
+                return held_url(check, page.url)
             case TitleCheck():
-                return _matched(check.match, await page.title(), "the title")
+                return held_title(check, await page.title())
             case PageTextCheck():
-                return await self._text(check, page)
+                return held_text(check, await page_texts(page, self._limits))
             case TargetCheck():
-                return await self._target(check, page)
+                return held_target(check, await self._seeker.matches(page, check.target))
             case ValueCheck():
                 return await self._value(check, page)
             case ResponseCheck():
@@ -114,44 +116,10 @@ class PageChecks:
             case RegionCheck():
                 return await self._region(check, page)
 
-    async def _text(self, check: PageTextCheck, page: Page) -> Answer:
-        held = False
-        for frame in page.frames[:_FRAMES_MAX]:
-            words: str = await frame.evaluate(_TEXT, self._limits.text_chars_max)
-            held = held or bool(_matched(check.match, words, "the page")[0])
-        wanted = check.match.text if check.match.text is not None else f"/{check.match.regex}/"
-        if check.absent:
-            return not held, f"{wanted} is on the page" if held else "not on the page"
-        return held, "found" if held else f"{wanted} is not on the page"
-
-    async def _target(self, check: TargetCheck, page: Page) -> Answer:
-        visible = [element for element in await self._seeker.matches(page, check.target) if element.visible]
-        words = f"{len(visible)} to be seen"
-        match check.state:
-            case TargetState.VISIBLE:
-                return bool(visible), words
-            case TargetState.HIDDEN:
-                return not visible, words
-            case TargetState.COUNT:
-                return len(visible) == (check.count or 0), words
-
     async def _value(self, check: ValueCheck, page: Page) -> Answer:
         found, node = await self._seeker.exactly(page, check.target)
-        if node is None:
-            return False, f"{target_words(check.target)}: {len(found)} fields fit, wanted one"
-        if check.checked is not None:
-            checked = await node.is_checked()
-            return checked is check.checked, "checked" if checked else "not checked"
-        if found[0].type == "password":
-            return None, "a password field is not read"
-        value = await node.input_value()
-        if check.equals is not None:
-            held = value == check.equals
-        else:
-            assert check.match is not None, "a check of a value says what it must be"
-            held = bool(_matched(check.match, value, "the field", whole=True)[0])
-        # What the field holds is not told: it may be anything.
-        return held, "it holds that" if held else "it holds something else"
+        told = await node.evaluate(script("reading"), HOW_FIELDS_ARE_READ) if node is not None else None
+        return held_value(check, found, told)
 
     def _response(self, check: ResponseCheck) -> Answer:
         pattern = glob(check.pattern)
@@ -174,6 +142,60 @@ class PageChecks:
             return False, "it is no longer there"
         share = await self._pictures.difference(before, now)
         return share <= check.tolerance, f"{100 * share:.2f} % of the pixels differ"
+
+
+def held_url(check: UrlCheck, url: str) -> Answer:
+    held = glob(check.pattern).fullmatch(url) is not None
+    return held, "it is there" if held else f"the address is {url}"
+
+
+def held_title(check: TitleCheck, title: str) -> Answer:
+    return _matched(check.match, title, "the title")
+
+
+async def page_texts(page: Page, limits: BrowserLimits) -> list[str]:
+    """The words to be seen, frame by frame."""
+    return [await frame.evaluate(_TEXT, limits.text_chars_max) for frame in page.frames[:_FRAMES_MAX]]
+
+
+def held_text(check: PageTextCheck, texts: Sequence[str]) -> Answer:
+    held = any(_matched(check.match, words, "the page")[0] for words in texts)
+    wanted = check.match.text if check.match.text is not None else f"/{check.match.regex}/"
+    if check.absent:
+        return not held, f"{wanted} is on the page" if held else "not on the page"
+    return held, "found" if held else f"{wanted} is not on the page"
+
+
+def held_target(check: TargetCheck, found: Sequence[Element]) -> Answer:
+    visible = sum(element.visible for element in found)
+    words = f"{visible} to be seen"
+    match check.state:
+        case TargetState.VISIBLE:
+            return bool(visible), words
+        case TargetState.HIDDEN:
+            return not visible, words
+        case TargetState.COUNT:
+            return visible == (check.count or 0), words
+
+
+def held_value(check: ValueCheck, found: Sequence[Element], told: Mapping[str, Any] | None) -> Answer:
+    """`told`: what the only field says."""
+    if told is None or len(found) != 1:
+        return False, f"{target_words(check.target)}: {len(found)} fields fit, wanted one"
+    if check.checked is not None:
+        return told["checked"] is check.checked, "checked" if told["checked"] else "not checked"
+    if found[0].type == "password":
+        return None, "a password field is not read"
+    value = told["holds"]
+    if value is None:
+        return None, f"{target_words(check.target)} is no field"
+    if check.equals is not None:
+        held = value == check.equals
+    else:
+        assert check.match is not None, "a check of a value says what it must be"
+        held = bool(_matched(check.match, value, "the field", whole=True)[0])
+    # What the field holds is not told: it may be anything.
+    return held, "it holds that" if held else "it holds something else"
 
 
 async def picture_of(target: Target | None, page: Page, seeker: Seeker, pictures: Pictures) -> bytes | None:
@@ -219,9 +241,9 @@ def _search(pattern: str, text: str) -> Any:
 
 @lru_cache(256)
 def glob(pattern: str) -> re.Pattern[str]:
-    """`*` is anything within a part of an address, `**` anything at all."""
-    parts = re.split(r"(\*\*|\*)", pattern)
+    """`*` is anything within a part of an address, `**` anything at all, `\\*` the character itself."""
+    parts = re.split(r"(\\\*|\*\*|\*)", pattern)
     return re.compile("".join(_GLOB.get(part, re.escape(part)) for part in parts), re.DOTALL)
 
 
-_GLOB: Final = {"**": ".*", "*": "[^/]*"}
+_GLOB: Final = {"**": ".*", "*": "[^/]*", r"\*": r"\*"}

@@ -140,6 +140,9 @@
   // How it is
 
   const VISIBLY = {visibilityProperty: true};
+  // What has no box itself (display: contents) is as visible as what it is in.
+  const isVisible = (element, place) => element.checkVisibility(VISIBLY) ||
+    (place.visible !== false && getComputedStyle(element).display === 'contents' && getComputedStyle(element).visibility === 'visible');
   const NOWHERE = {x: 0, y: 0, width: 0, height: 0};
   const hasArea = (rect) => rect.width > 0 && rect.height > 0;
 
@@ -214,7 +217,7 @@
     const here = {
       x: place.x, y: place.y, root: place.root, frame: place.frame, shown: place.shown, up: place, element, role,
       disabled: place.disabled || (has('aria-disabled') && element.getAttribute('aria-disabled') === 'true'),
-      path: paths.length / 4, visible: element.checkVisibility(VISIBLY), container: place.container, leaf: leaves.length, leafEnd: 0,
+      path: paths.length / 4, visible: isVisible(element, place), container: place.container, leaf: leaves.length, leafEnd: 0,
     };
     paths.push(place.path, say('/' + place.shadow + tag + '[' + number + ']'), say(role || tag), own.length && own.length <= SHORT_MAX ? say(own) : 0);
     if (isContainer(element, tag, role, has)) here.container = here;
@@ -254,7 +257,7 @@
       for (let child = node.firstChild; child; child = child.nextSibling) {
         if (child.nodeType === 3) {
           if (text.length < TEXT_MAX) { text += child.data; named += child.data; }
-          leaf(child.data);
+          leaf(child.data, here);
         } else if (child.nodeType === 1) {
           const name = child.localName;
           const number = (counts.get(name) || 0) + 1;
@@ -288,12 +291,14 @@
   function onlyText(element, here) {
     let text = '';
     for (let child = element.firstChild; child; child = child.nextSibling)
-      if (child.nodeType === 3) { leaf(child.data); if (text.length < TEXT_MAX) text += child.data; }
+      if (child.nodeType === 3) { leaf(child.data, here); if (text.length < TEXT_MAX) text += child.data; }
     text = cut(collapsed(text), TEXT_MAX);
     return {text, named: text, visible: here.visible};
   }
 
-  function leaf(data) {
+  // Hidden words tell nothing of what is around them.
+  function leaf(data, here) {
+    if (!here.visible) return;
     if (data.length > 20000) data = data.slice(0, 20000);
     const words = collapsed(data);
     if (words) leaves.push(say(words.length > SHORT_MAX ? words.slice(0, SHORT_MAX) : words));

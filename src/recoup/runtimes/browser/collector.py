@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
@@ -148,6 +149,17 @@ class Collection:
         found: list[int] = await self._eye.handle.evaluate(_MATCHES, [self._number, css])
         return tuple(found)
 
+    async def matches_each(self, selectors: Sequence[str]) -> list[tuple[int, ...]]:
+        """The same for several, in one round trip."""
+        found: list[list[int]] = await self._eye.handle.evaluate(_MATCHES_EACH, [self._number, [*selectors]])
+        return [tuple(places) for places in found]
+
+    async def read(self, asked: Sequence[tuple[int, Mapping[str, Any]]]) -> list[dict[str, Any]]:
+        """What elements say, each by its place and how it is read, in one round trip."""
+        reading = _READ.replace("READING", script("reading"))
+        told: list[dict[str, Any]] = await self._eye.handle.evaluate(reading, [self._number, [*asked]])
+        return told
+
     async def node(self, index: int) -> ElementHandle | None:
         """The node, in the world of its own frame: only there it can be acted on. None: it is gone."""
         found = (await self._eye.handle.evaluate_handle(_NODE, [self._number, index])).as_element()
@@ -264,5 +276,14 @@ _LOOK: Final = """(kept, [number, most, options]) => {
 }"""
 _MATCHES: Final = """(kept, [number, css]) =>
     kept.seen.get(number).nodes.map((node, index) => node.matches(css) ? index : -1).filter((index) => index >= 0)"""
+_MATCHES_EACH: Final = """(kept, [number, selectors]) => selectors.map((css) =>
+    kept.seen.get(number).nodes.map((node, index) => node.matches(css) ? index : -1).filter((index) => index >= 0))"""
+_READ: Final = """(kept, [number, asked]) => {
+    const reading = READING;
+    return asked.map(([index, how]) => {
+        const node = kept.seen.get(number).nodes[index];
+        return node.isConnected ? reading(node, how) : {missing: true};
+    });
+}"""
 _NODE: Final = "(kept, [number, index]) => kept.seen.get(number).nodes[index]"
 _FRAME: Final = "(kept, [number, key]) => kept.seen.get(number).frames[key]"

@@ -1,5 +1,6 @@
-// Draws over a page what must not be seen in a picture of it, and boxes around elements; gives the layer, to be removed.
-([secrets, marks]) => {
+// Draws over a document what must not be seen in a picture of it, and boxes around elements; gives the layer, to be removed.
+// `hits`: [part of the survey, first character, character after the last].
+([survey, hits, marks]) => {
   const layer = document.createElement('div');
   const shadow = layer.attachShadow({mode: 'closed'});
   layer.style.cssText = 'all:initial;position:absolute;left:0;top:0;z-index:2147483647;pointer-events:none';
@@ -18,25 +19,29 @@
     shadow.append(one);
   }
 
-  const hide = (rect, dx, dy) => box(rect.x + dx, rect.y + dy, rect.width, rect.height, 'background:#000');
-  const holds = (text) => secrets.some((secret) => text.includes(secret));
-  const saysItself = (element) => Array.from(element.childNodes).some((node) => node.nodeType === 3 && holds(node.data));
+  function hide(rect) {
+    box(rect.x + window.scrollX - 1, rect.y + window.scrollY - 1, rect.width + 2, rect.height + 2, 'background:#000');
+  }
 
-  function visit(root, dx, dy) {
-    if (!root) return;
-    for (const element of root.querySelectorAll('*')) {
-      if (element.shadowRoot) visit(element.shadowRoot, dx, dy);
-      if (typeof element.value === 'string' && holds(element.value)) hide(element.getBoundingClientRect(), dx, dy);
-      if (saysItself(element)) for (const rect of element.getClientRects()) hide(rect, dx, dy);
-      if (element.localName !== 'iframe') continue;
-      let inner = null;
-      try { inner = element.contentDocument; } catch { inner = null; }
-      const rect = element.getBoundingClientRect();
-      visit(inner, dx + rect.x + element.clientLeft, dy + rect.y + element.clientTop);
+  // Each node by itself: no range goes from one tree into another.
+  function hideText(nodes, start, end) {
+    let at = 0;
+    for (const node of nodes) {
+      const [from, to] = [Math.max(0, start - at), Math.min(node.length, end - at)];
+      at += node.length;
+      if (from >= to) continue;
+      const range = document.createRange();
+      range.setStart(node, from);
+      range.setEnd(node, to);
+      for (const rect of range.getClientRects()) hide(rect);
     }
   }
 
-  if (secrets.length) visit(document, window.scrollX, window.scrollY);
+  for (const [part, start, end] of hits) {
+    const {nodes, element} = survey.places[part];
+    if (nodes) hideText(nodes, start, end);
+    else hide(element.getBoundingClientRect());
+  }
   for (const [x, y, width, height, colour, words] of marks)
     box(x - 2, y - 2, width + 4, height + 4, `border:3px solid ${colour}`, words);
   document.documentElement.append(layer);

@@ -7,12 +7,18 @@ import os
 import signal
 from contextlib import suppress
 from pathlib import Path
+from typing import NoReturn
+from weakref import WeakKeyDictionary
 
 from playwright.async_api import Error, Playwright, async_playwright
 
 from recoup.errors import KeeperError
+from recoup.model.failure import FailureKind
 from recoup.runtimes.browser.finding import driver_hint, driver_trouble
 from recoup.runtimes.browser.limits import BrowserLimits
+from recoup.runtimes.browser.trouble import Trouble
+
+_STARTS: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
 
 class PlaywrightDriver:
@@ -54,17 +60,30 @@ class PlaywrightDriver:
             await self._stop()
 
     async def _start(self) -> Playwright:
+        # One after the other: the children that are new then are this driver's own.
+        async with _STARTS.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
+            return await self._started()
+
+    async def _started(self) -> Playwright:
         before = _driver_pids()
+        start = asyncio.create_task(async_playwright().start())
         try:
-            async with asyncio.timeout(self._limits.launch_s):
-                started = await async_playwright().start()
-        except Exception as error:  # Playwright raises a bare one when its driver dies
-            trouble = await asyncio.to_thread(driver_trouble, os.environ) or repr(error)
-            raise KeeperError(
-                f"the browser automation could not be started: {trouble}", hint=driver_hint(trouble)
-            ) from error
+            await asyncio.wait({start}, timeout=self._limits.launch_s)
+            if not start.done():
+                await self._give_up(start, before)
+            if error := start.exception():  # Playwright raises a bare one when its driver dies
+                raise await _why_it_ended(error) from error
+        finally:
+            if start.cancel() or start.cancelled() or start.exception():
+                _kill(_driver_pids() - before)
         self._pids = _driver_pids() - before
-        return started
+        return start.result()
+
+    async def _give_up(self, start: asyncio.Task[Playwright], before: set[int]) -> NoReturn:
+        """Waits for the start to notice that the driver ended, so that the library reports no lost connection later."""
+        _kill(_driver_pids() - before)
+        await asyncio.wait({start}, timeout=self._limits.close_s)
+        raise _not_started(f"did not answer within {self._limits.launch_s:g} s; the machine may be busy")
 
     async def _stop(self) -> None:
         """Ask it to end; kill one that does not, as it would outlive this process."""
@@ -74,9 +93,26 @@ class PlaywrightDriver:
         with suppress(Error, OSError, TimeoutError):
             async with asyncio.timeout(self._limits.close_s):
                 await playwright.stop()
-        for pid in self._pids & _driver_pids():
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        _kill(self._pids & _driver_pids())
+
+
+async def _why_it_ended(error: BaseException) -> Exception:
+    """A driver that cannot start will not start the next time either; one that was killed while it started may."""
+    trouble = await asyncio.to_thread(driver_trouble, os.environ)
+    if trouble is None:
+        return _not_started(f"ended while it was starting: {error}")
+    words = f"the browser automation could not be started: {trouble}"
+    return KeeperError(words, hint=driver_hint(trouble))
+
+
+def _not_started(words: str) -> Trouble:
+    return Trouble(FailureKind.BROWSER_CRASHED, f"the browser automation {words}")
+
+
+def _kill(pids: set[int]) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def _driver_pids() -> set[int]:

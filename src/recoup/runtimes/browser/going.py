@@ -45,7 +45,7 @@ async def tab(attempt: Attempt) -> None:
     session, which = attempt.session, attempt.action.value or "last"
     if which == "new":
         attempt.must_hold_lease("tab new")
-        session.page = await session.new_page()
+        session.turn_to(await session.new_page())
         return
     page = await _tab_in_time(attempt, which)
     if page is None:
@@ -53,8 +53,7 @@ async def tab(attempt: Attempt) -> None:
         raise Trouble(
             FailureKind.TARGET_NOT_FOUND, f"tab {which!r}: there are {count} tabs, none of them that one"
         )
-    session.page = page
-    session.crashed = False
+    session.turn_to(page)
     await page.bring_to_front()
 
 

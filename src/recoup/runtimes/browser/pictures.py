@@ -7,20 +7,27 @@ import base64
 from contextlib import suppress
 from typing import Any, Final
 
-from playwright.async_api import ElementHandle, Error, Page
+from playwright.async_api import ElementHandle, Error, Frame, Page
 
 from recoup.model.outcome import Artifact
 from recoup.model.target import Element, Resolution
+from recoup.runtimes.browser.covering import hits_in
 from recoup.runtimes.browser.limits import BrowserLimits
 from recoup.runtimes.browser.scripts import script
 from recoup.runtimes.browser.session import Session
 
 _QUALITIES: Final = (70, 40, 15)
 _FRAMES_MAX: Final = 20
+_COVERED_FRAMES_MAX: Final = 100
+_TEXT_CHARACTERS_MAX: Final = 2_000_000
 _PASSWORDS: Final = ", ".join(
     f"input[{which}]"
     for which in ("type=password", "autocomplete*=password", "autocomplete=cc-number", "autocomplete=cc-csc")
 )
+
+
+class _Gone(Exception):
+    """A frame that went away while it was looked at is in no picture."""
 
 
 class Pictures:
@@ -38,13 +45,13 @@ class Pictures:
         node: ElementHandle | None = None,
         resolution: Resolution | None = None,
     ) -> Artifact:
-        """What is in view, or one element; with the chosen one and the next one marked. Of the secrets that were typed
-        nothing is to be seen."""
-        layer = await self._cover(page, _marks(resolution))
+        """What is in view, or one element; with the chosen one and the next one marked. Of what the
+        run hides nothing is to be seen in any text of the page."""
+        layers = await self._cover(page, _marks(resolution))
         try:
             data = await self._shoot(page, node)
         finally:
-            if layer is not None:
+            for layer in layers:
                 with suppress(Error):
                     await layer.evaluate("layer => layer.remove()")
         return Artifact(f"{name}.jpg", "image/jpeg", data)
@@ -72,13 +79,33 @@ class Pictures:
             await context.close()
         return share
 
-    async def _cover(self, page: Page, marks: list[list[Any]]) -> ElementHandle | None:
-        secrets = sorted(self._session.typed_secrets)
-        if not secrets and not marks:
-            return None
+    async def _cover(self, page: Page, marks: list[list[Any]]) -> list[ElementHandle]:
+        """Each frame in its own document. Raises Error when there are more than can be looked at."""
+        if len(page.frames) > _COVERED_FRAMES_MAX:
+            raise Error(f"the page has {len(page.frames)} frames, too many to look for secrets in")
+        layers: list[ElementHandle] = []
         async with asyncio.timeout(self._limits.picture_s):
-            layer = await page.evaluate_handle(script("cover"), [secrets, marks])
-        return layer.as_element()
+            for frame in page.frames:
+                with suppress(_Gone):
+                    layers += await self._cover_frame(frame, marks if frame is page.main_frame else [])
+        return layers
+
+    async def _cover_frame(self, frame: Frame, marks: list[list[Any]]) -> list[ElementHandle]:
+        try:
+            survey = await frame.evaluate_handle(script("survey"))
+        except Error:
+            if frame.is_detached():
+                raise _Gone from None
+            raise
+        texts = await survey.evaluate("survey => survey.texts")
+        if sum(map(len, texts)) > _TEXT_CHARACTERS_MAX:
+            raise Error("the page has too much text to look for secrets in")
+        hits = hits_in(texts, sorted(self._session.typed_secrets), self._session.hide)
+        if not hits and not marks:
+            return []
+        layer = await frame.evaluate_handle(script("cover"), [survey, hits, marks])
+        element = layer.as_element()
+        return [] if element is None else [element]
 
     async def _shoot(self, page: Page, node: ElementHandle | None) -> bytes:
         masks = [frame.locator(_PASSWORDS) for frame in page.frames[:_FRAMES_MAX]]

@@ -4,31 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any, Final
+from typing import Any
 
 from recoup.model.failure import FailureKind
+from recoup.model.plan import BrowserAction
 from recoup.model.target import target_words
 from recoup.runtimes.browser.acting import Attempt
+from recoup.runtimes.browser.scripts import script
 from recoup.runtimes.browser.seeking import Found
 from recoup.runtimes.browser.settling import settle
 from recoup.runtimes.browser.trouble import Trouble
-
-_TABLE: Final = """(element) => {
-    const table = element.closest('table') || element.querySelector('table') || element;
-    const words = (cell) => cell.innerText.replace(/\\s+/g, ' ').trim();
-    const rows = Array.from(table.rows || table.querySelectorAll('[role=row]')).slice(0, 5001);
-    const CELLS = '[role=cell],[role=gridcell],[role=columnheader]';
-    const cells = (row) => Array.from(row.cells || row.querySelectorAll(CELLS));
-    if (!rows.length) return null;
-    const seen = new Map();
-    const names = cells(rows[0]).map((cell, place) => {
-        const name = words(cell) || `column ${place + 1}`, count = (seen.get(name) || 0) + 1;
-        seen.set(name, count);
-        return count > 1 ? `${name} ${count}` : name;
-    });
-    const named = (cell, at) => [names[at] || `column ${at + 1}`, words(cell)];
-    return rows.slice(1).map((row) => Object.fromEntries(cells(row).map(named)));
-}"""
 
 
 async def wait(attempt: Attempt) -> None:
@@ -55,7 +40,7 @@ async def wait(attempt: Attempt) -> None:
 
 async def read(attempt: Attempt) -> None:
     found = await attempt.find()
-    name = attempt.action.into or "text"
+    name = output_name(attempt.action)
     value = await _value(attempt, found)
     if len(str(value).encode()) > attempt.order.policy.outputs_bytes_max:
         words = (
@@ -66,25 +51,23 @@ async def read(attempt: Attempt) -> None:
 
 
 async def _value(attempt: Attempt, found: Found) -> Any:
-    action, element, node = attempt.action, found.element, found.node
-    if action.table:
-        rows = await node.evaluate(_TABLE)
-        if rows is None:
-            raise Trouble(FailureKind.OUTPUT_INVALID, f"{target_words(attempt.target)}: there is no table")
-        return rows
-    if element.type == "password":
+    action = attempt.action
+    if found.element.type == "password" and not action.table:
         raise Trouble(FailureKind.INVALID_INPUT, "a password field is not read")
-    if action.attribute:
-        value = await node.get_attribute(action.attribute)
-        if value is None:
-            raise Trouble(
-                FailureKind.OUTPUT_INVALID,
-                f"{target_words(attempt.target)} has no attribute {action.attribute}",
-            )
-        return value
-    if element.tag in ("input", "textarea", "select"):
-        return await node.input_value()
-    return " ".join((await node.inner_text()).split())
+    told = await found.node.evaluate(script("reading"), how_read(action))
+    if "missing" in told:
+        missing = ": there is no table" if action.table else f" has no attribute {action.attribute}"
+        raise Trouble(FailureKind.OUTPUT_INVALID, f"{target_words(attempt.target)}{missing}")
+    return told["said"]
+
+
+def how_read(action: BrowserAction) -> dict[str, Any]:
+    """For the function in the page."""
+    return {"table": action.table, "attribute": action.attribute}
+
+
+def output_name(action: BrowserAction) -> str:
+    return action.into or "text"
 
 
 async def screenshot(attempt: Attempt) -> None:

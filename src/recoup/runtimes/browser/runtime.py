@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -14,7 +15,7 @@ from playwright.async_api import Error, Page
 from recoup.errors import KeeperError, SettingsError
 from recoup.model.failure import FailureKind
 from recoup.model.memory import Screen
-from recoup.model.outcome import Artifact, Order, Outcome, Restored, Scene, Seen
+from recoup.model.outcome import Artifact, Order, Outcome, PageClaim, Restored, Scene, Seen
 from recoup.model.plan import BrowserAction, BrowserVerb, PageCheck
 from recoup.model.policy import Policy
 from recoup.model.target import Element, Fingerprint, target_words
@@ -22,6 +23,7 @@ from recoup.ports import Hooks, Lifeline
 from recoup.runtimes.browser import kept_pages
 from recoup.runtimes.browser.acting import Attempt
 from recoup.runtimes.browser.checks import PageChecks, picture_of, region_key
+from recoup.runtimes.browser.claims import Claims
 from recoup.runtimes.browser.driver import PlaywrightDriver
 from recoup.runtimes.browser.finding import needed_browser
 from recoup.runtimes.browser.fingerprints import fingerprint
@@ -31,7 +33,6 @@ from recoup.runtimes.browser.limits import BrowserLimits
 from recoup.runtimes.browser.matching import Resolver, Sketch
 from recoup.runtimes.browser.patience import Visit
 from recoup.runtimes.browser.pictures import Pictures
-from recoup.runtimes.browser.reading import read
 from recoup.runtimes.browser.seeking import Seeker, compared_with
 from recoup.runtimes.browser.session import Past, Session, launch
 from recoup.runtimes.browser.settling import settle
@@ -40,13 +41,13 @@ from recoup.runtimes.browser.trouble import (
     NO_ANSWER,
     Trouble,
     first_line,
-    kind_of_start,
+    not_started,
     of_error,
     of_status,
-    why_not_started,
 )
 from recoup.runtimes.browser.verbs import LEAVES_ALONE, perform
 from recoup.runtimes.browser.waiting import WaitingBrowsers
+from recoup.runtimes.late_browser import NO_PAGE
 from recoup.runtimes.step_log import StepLog
 
 _REPEATABLE: Final = LEAVES_ALONE | {BrowserVerb.GOTO, BrowserVerb.TAB, BrowserVerb.HOVER}
@@ -64,7 +65,7 @@ class BrowserRuntime:
     def __init__(
         self,
         make_guard: MakeGuard,
-        resolver: Resolver,
+        resolver_of: Callable[[str], Resolver],
         open_log: Callable[[Order], StepLog],
         environ: Mapping[str, str],
         *,
@@ -72,9 +73,13 @@ class BrowserRuntime:
         sketch: Sketch | None = None,
         boot_s: Callable[[], float] | None = None,
         traces: bool = False,
+        hide_of: Callable[[str], Callable[[str], str]] = lambda _run_id: lambda text: text,
     ) -> None:
+        """`hide_of`: by run, how a text is shown in records of it."""
         self._make_guard = make_guard
-        self._resolver = resolver
+        self._resolver_of = resolver_of
+        self._hide_of = hide_of
+        self._resolvers: dict[str, Resolver] = {}
         self._open_log = open_log
         self._environ = environ
         self._limits = limits or BrowserLimits()
@@ -107,10 +112,10 @@ class BrowserRuntime:
             session = await self._session(order.run_id, order.env, hooks.lifeline)
         except (KeeperError, SettingsError) as error:
             return Outcome(kind=FailureKind.SPAWN_FAILED, detail=str(error))
-        except (Error, TimeoutError) as error:
+        except (Error, TimeoutError, Trouble) as error:
             await self._forget_lost(order.run_id)
-            words = f"the browser did not start: {why_not_started(error)}"
-            return Outcome(kind=kind_of_start(error), detail=words)
+            trouble = not_started(error)
+            return Outcome(kind=trouble.kind, detail=trouble.detail)
         await hooks.launched(session.identity)
         attempt = self._attempt(order, action, session, hooks.lifeline)
         return await self._watched(attempt, hooks)
@@ -120,11 +125,12 @@ class BrowserRuntime:
             order=order,
             action=action,
             session=session,
-            seeker=Seeker(session, self._resolver, self._limits),
+            seeker=self._seeker(session),
             pictures=Pictures(session, self._limits),
             limits=self._limits,
             lifeline=lifeline,
             boot_s=self._boot_s,
+            refuted=partial(self._claims(session).refuted, order.claims, 0),
         )
 
     async def _watched(self, attempt: Attempt, hooks: Hooks) -> Outcome:
@@ -269,6 +275,7 @@ class BrowserRuntime:
             kind=trouble.kind,
             detail=detail,
             agent_event=trouble.event,
+            refuted=attempt.disproven,
             retry_after_s=trouble.retry_after_s,
             outcome_known=_is_known(attempt),
             seen=Seen(
@@ -320,6 +327,7 @@ class BrowserRuntime:
             browser = await launch(playwright, guard, env, self._limits)
             session = Session(run_id, browser, guard, await guard.ready(), self._limits, past, dict(env))
             session.lifeline, session.detach = lifeline, detach
+            session.hide = self._hide_of(run_id)
             async with asyncio.timeout(self._limits.open_s):
                 await session.open_context(past.storage)
         except BaseException:
@@ -328,7 +336,21 @@ class BrowserRuntime:
             raise
         return session
 
+    def _seeker(self, session: Session) -> Seeker:
+        return Seeker(session, self._resolver(session), self._limits)
+
+    def _claims(self, session: Session) -> Claims:
+        return Claims(session, self._resolver(session), self._limits)
+
+    def _resolver(self, session: Session) -> Resolver:
+        run_id = session.run_id
+        resolver = self._resolvers.get(run_id)
+        if resolver is None:
+            resolver = self._resolvers[run_id] = self._resolver_of(run_id)
+        return resolver
+
     async def _drop(self, run_id: str) -> None:
+        self._resolvers.pop(run_id, None)
         session = self._sessions.pop(run_id, None)
         if session is not None:
             if session.useless:
@@ -347,8 +369,8 @@ class BrowserRuntime:
     async def examine(self, run_id: str, check: PageCheck, scene: Scene) -> tuple[bool | None, str]:
         session = self._sessions.get(run_id)
         if session is None or not session.usable:
-            return None, "there is no page"
-        seeker = Seeker(session, self._resolver, self._limits)
+            return None, NO_PAGE
+        seeker = self._seeker(session)
         checks = PageChecks(session, seeker, Pictures(session, self._limits), self._limits)
         return await checks.examine(check, scene)
 
@@ -360,7 +382,7 @@ class BrowserRuntime:
             session.useless = True
             return None
         try:
-            look = await Seeker(session, self._resolver, self._limits).look(await session.current())
+            look = await self._seeker(session).look(await session.current())
         except (Trouble, Error):
             return None
         return (
@@ -402,23 +424,11 @@ class BrowserRuntime:
             return Restored(None, "it could not be looked at", unreachable=True)
         return Restored(found, missing=touched_by)
 
-    async def read_again(
-        self, run_id: str, action: BrowserAction, policy: Policy, lifeline: Lifeline, *, waits: bool
-    ) -> dict[str, Any] | None:
+    async def refuted(self, run_id: str, claims: Sequence[PageClaim], wait_s: float = 0) -> Sequence[str]:
         session = self._sessions.get(run_id)
         if session is None or not session.usable:
-            return None
-        if not waits:
-            policy = msgspec.structs.replace(policy, page_target_s=0)
-        order = Order(
-            run_id=run_id, step_id="", step_index=0, attempt=1, action=action, cwd="", env={}, policy=policy
-        )
-        attempt = self._attempt(order, action, session, lifeline)
-        try:
-            await read(attempt)
-        except (Trouble, Error):
-            return None
-        return attempt.outputs
+            return [NO_PAGE] * len(claims)
+        return await self._claims(session).refuted(claims, wait_s)
 
     async def remember(self, run_id: str, kept: bytes) -> None:
         if run_id not in self._sessions:

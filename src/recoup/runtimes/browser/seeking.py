@@ -53,6 +53,18 @@ class Found:
         return now is not None and is_same(now, self.element)
 
 
+class Certainty:
+    """What is wrong with a target in every look at a page at rest; None as soon as one look says otherwise."""
+
+    def __init__(self) -> None:
+        self.kind: FailureKind | None = None
+        self._is_first = True
+
+    def add(self, kind: FailureKind | None) -> None:
+        self.kind = kind if self._is_first or kind is self.kind else None
+        self._is_first = False
+
+
 class Seeker:
     """Looks for targets in the current page of one session."""
 
@@ -72,7 +84,7 @@ class Seeker:
         """The element, or Trouble: not there, or none that is certain enough."""
         patience = patience or Patience(since_s=time.monotonic(), rest_s=policy.page_target_s)
         target = compared_with(target, looking)
-        settled_s, waited = None, patience.is_second_look
+        settled_s, waited, certain = None, patience.is_second_look, Certainty()
         self.missing = not_found(target, None, looking, patience)
         while True:
             page = await self._session.current()
@@ -87,10 +99,16 @@ class Seeker:
                 found.waited = waited and not found.resolution.healed
                 return found
             self.missing = not_found(target, resolution, looking, patience)
+            if settled_s is not None:
+                certain.add(self._mistake(target, resolution, looking))
             given_up = rested_s >= patience.rest_s
             is_over = given_up and is_due and not self._is_awaited(target, looking, patience, now_s)
             if is_over or now_s >= patience.end_s:
                 trouble, self.missing = self.missing, None
+                if certain.kind is FailureKind.TARGET_AMBIGUOUS and is_over:
+                    trouble.kind = certain.kind
+                if certain.kind is FailureKind.HEAL_REFUSED and patience.is_used_up(now_s):
+                    trouble.kind = certain.kind  # what is written may still come, and had all its time
                 raise trouble
             waited |= given_up or (rested and _would_be_taken(resolution, looking))
             if settled_s is None:
@@ -112,6 +130,22 @@ class Seeker:
         if looser.level <= looking.level:
             return True
         return not _would_be_taken(self._resolver.resolve(target, elements, looser, css_matches), looser)
+
+    def _mistake(self, target: Target, resolution: Resolution | None, looking: Looking) -> FailureKind | None:
+        """Of the plan, as far as this look tells: no later attempt would take one of these elements."""
+        if resolution is None or self._look is None:
+            return None
+        if resolution.healed and looking.heal is HealMode.OFF:
+            return FailureKind.HEAL_REFUSED
+        elements, css_matches = self._look.collection.elements, self._look.css_matches
+        if resolution.chosen or len(self._resolver.matches(target, elements, css_matches)) < 2:
+            return None
+        looser = msgspec.structs.replace(looking, level=looking.level_max)
+        if looser.level > looking.level and _would_be_taken(
+            self._resolver.resolve(target, elements, looser, css_matches), looser
+        ):
+            return None
+        return FailureKind.TARGET_AMBIGUOUS
 
     async def matches(self, page: Page, target: Target) -> list[Element]:
         """All that are exactly as the target is written."""
@@ -135,7 +169,7 @@ class Seeker:
         css = target.css if target else None
         try:
             async with asyncio.timeout(self._limits.settle_s):
-                frame, offset = await self._frame(page, target.frame if target else None)
+                frame, offset = await frame_of(page, target.frame if target else None)
                 if frame is None:
                     return None
                 collection = await collect(frame, css, offset)
@@ -172,24 +206,26 @@ class Seeker:
             raise
         return resolution, Found(node, resolution.chosen.element, resolution) if node else None
 
-    async def _frame(self, page: Page, wanted: str | None) -> tuple[Frame | None, Box | None]:
-        """A frame by its name, or by the selector of the element that holds it."""
-        if wanted is None:
-            return page.main_frame, None
-        frame = page.frame(name=wanted) or await self._frame_by_css(page, wanted)
-        if frame is None or frame == page.main_frame:
-            return None, None
-        box = await (await frame.frame_element()).bounding_box()
-        return frame, Box(box["x"], box["y"], box["width"], box["height"]) if box else None
 
-    async def _frame_by_css(self, page: Page, css: str) -> Frame | None:
-        try:
-            holder = await page.query_selector(css)
-        except Error as error:
-            if is_changed_page(error):
-                return None
-            raise Trouble(FailureKind.INVALID_INPUT, f"frame {css!r}: {first_line(error)}") from None
-        return await holder.content_frame() if holder else None
+async def frame_of(page: Page, wanted: str | None) -> tuple[Frame | None, Box | None]:
+    """A frame by its name, or by the selector of the element that holds it."""
+    if wanted is None:
+        return page.main_frame, None
+    frame = page.frame(name=wanted) or await _frame_by_css(page, wanted)
+    if frame is None or frame == page.main_frame:
+        return None, None
+    box = await (await frame.frame_element()).bounding_box()
+    return frame, Box(box["x"], box["y"], box["width"], box["height"]) if box else None
+
+
+async def _frame_by_css(page: Page, css: str) -> Frame | None:
+    try:
+        holder = await page.query_selector(css)
+    except Error as error:
+        if is_changed_page(error):
+            return None
+        raise Trouble(FailureKind.INVALID_INPUT, f"frame {css!r}: {first_line(error)}") from None
+    return await holder.content_frame() if holder else None
 
 
 def compared_with(target: Target, looking: Looking) -> Target:

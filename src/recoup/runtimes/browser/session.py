@@ -91,12 +91,17 @@ class Session:
     tainted: bool = False
     """An action was left while it may still be carried out: nothing else is done in this page."""
     typed_secrets: set[str] = field(default_factory=set)
+    hide: Callable[[str], str] = lambda text: text
+    """A text as records of the run may show it."""
     began_s: float = field(default_factory=time.monotonic)
     """When the current attempt began."""
     before: dict[str, bytes] = field(default_factory=dict)
     """Pictures of regions, taken before the current attempt, by what they show."""
     detach: Callable[[], None] = lambda: _nothing()
     lifeline: Lifeline | None = None
+
+    _touched_elsewhere: dict[Page, list[str]] = field(default_factory=dict)
+    """The steps that did something in the documents of other tabs."""
 
     useless: bool = False
     """It lives, but does not answer: the next attempt opens another one."""
@@ -120,6 +125,7 @@ class Session:
         self.traffic = Traffic(self.context, self.limits)
         self.page = None
         self.crashed = self.tainted = False
+        self._touched_elsewhere.clear()
         self.context.on("page", self._opened)
         self.context.on("dialog", self._asked)
 
@@ -144,8 +150,9 @@ class Session:
         if self.page is not None and not self.page.is_closed():
             return self.page
         others = [page for page in self.context.pages if not page.is_closed()]
-        self.page = others[-1] if others else await self.new_page()
-        return self.page
+        page = others[-1] if others else await self.new_page()
+        self.turn_to(page)
+        return page
 
     async def new_page(self) -> Page:
         """A browser that cannot open one any more is of no use."""
@@ -155,6 +162,13 @@ class Session:
         except TimeoutError:
             self.useless = True
             raise Trouble(FailureKind.BROWSER_CRASHED, "the browser does not open a page any more") from None
+
+    def turn_to(self, page: Page) -> None:
+        """Another tab has a document of its own, with its own traces."""
+        if self.page is not None and page != self.page:
+            self._touched_elsewhere[self.page] = list(self.past.touched_by)
+            self.past.touched_by[:] = self._touched_elsewhere.pop(page, ())
+        self.page, self.crashed = page, False
 
     async def answers(self) -> bool:
         """Whether it answers trivial questions in time, and so does its page. A page that will be replaced, or that is
@@ -264,6 +278,7 @@ class Session:
         if page == self.page:
             self.past.loaded()
             self.visit.restart(time.monotonic())
+        self._touched_elsewhere.pop(page, None)
 
     def _crashed(self, page: Page) -> None:
         if page == self.page:

@@ -1,5 +1,6 @@
-"""The automation library's own record of an attempt, for its viewer. It holds whatever the page holds and cannot be
-redacted: it is made only where that is wanted, and never once a secret was typed."""
+"""The automation library's own record of an attempt, for its viewer. Its texts are
+redacted when it is stored; it has no film, which could not be. It is made only where that is wanted, and never once a
+secret was typed."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ class Trace:
         """One that cannot be had is done without: it is for people, and proves nothing."""
         if self._wanted and not self._session.typed_secrets:
             with suppress(Error):
-                await self._session.context.tracing.start(snapshots=True, screenshots=True)
+                await self._session.context.tracing.start(snapshots=True, screenshots=False)
                 self._begun = True
 
     async def end(self, failed: bool) -> Artifact | None:

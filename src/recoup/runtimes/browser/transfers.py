@@ -11,6 +11,7 @@ from pathlib import Path
 
 from playwright.async_api import Download, ElementHandle, Error
 
+from recoup.files.beneath import LeavesFolder, real_path
 from recoup.files.folders import make_folder
 from recoup.files.named import require_no_database
 from recoup.model.failure import FailureKind
@@ -39,10 +40,15 @@ async def upload(attempt: Attempt) -> None:
 
 
 def _file(order: Order, name: str) -> Path:
-    path = Path(order.cwd, name)
-    if not path.is_file():
-        raise Trouble(FailureKind.INVALID_INPUT, f"upload: there is no file {name}")
-    return path
+    try:
+        with real_path(order.cwd, name) as path:
+            if path.is_file():
+                return path
+    except LeavesFolder as link:
+        raise Trouble(FailureKind.INVALID_INPUT, f"upload: {name} was not read: {link.strerror}") from None
+    except (OSError, ValueError):
+        pass
+    raise Trouble(FailureKind.INVALID_INPUT, f"upload: there is no file {name}")
 
 
 async def download(attempt: Attempt, click: Callable[[Attempt], Awaitable[None]]) -> None:

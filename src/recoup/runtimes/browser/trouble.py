@@ -7,6 +7,8 @@ import re
 import time
 from typing import Final
 
+from playwright.async_api import TimeoutError as LibraryTimeoutError
+
 from recoup.model.failure import FailureKind
 from recoup.model.target import Resolution
 
@@ -120,15 +122,24 @@ def first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0][:_WORDS_MAX] or type(error).__name__
 
 
-def kind_of_start(error: Exception) -> FailureKind:
-    """A browser that ended while it was starting may have been killed, and is worth another try; one that says what it
+def not_started(error: Exception) -> Trouble:
+    """A browser that was slow to start, or was killed while it started, is worth another try; one that says what it
     lacks will say so again."""
-    ended = is_lost(error) and not any(words in str(error) for words in _LACKING)
-    return FailureKind.BROWSER_CRASHED if ended else FailureKind.SPAWN_FAILED
+    may_help = isinstance(error, Trouble) or _is_late(error) or is_lost(error) or is_driver_lost(error)
+    lacks = any(words in str(error) for words in _LACKING)
+    kind = FailureKind.BROWSER_CRASHED if may_help and not lacks else FailureKind.SPAWN_FAILED
+    return Trouble(kind, f"the browser did not start: {_why_not_started(error)}")
 
 
-def why_not_started(error: Exception) -> str:
+def _is_late(error: Exception) -> bool:
+    """Both kinds: the loop's own, and the library's."""
+    return isinstance(error, TimeoutError | LibraryTimeoutError)
+
+
+def _why_not_started(error: Exception) -> str:
     """What a browser said before it ended; its library tells that in a hundred lines."""
+    if isinstance(error, TimeoutError):
+        return "it did not answer in time; the machine may be busy"
     lines = [line.strip() for line in str(error).splitlines()]
     fatal = [line for line in lines if any(words in line for words in (*_LACKING, "[err] "))]
     telling = next((line for line in fatal if "[err] /usr/bin" not in line), "")

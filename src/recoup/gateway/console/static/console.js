@@ -67,8 +67,9 @@ function startCopies() {
 
 function startSignOut() {
   document.querySelector("[data-sign-out]")?.addEventListener("click", async () => {
-    const { post } = await import("./asking.js");
+    const [{ post }, { dropCsrf }] = await Promise.all([import("./asking.js"), import("./csrf.js")]);
     await post("/api/session/end", {});
+    dropCsrf();
     location.assign("/sign-in");
   });
 }

@@ -1,8 +1,11 @@
-// A token becomes a cookie that no script can read. Who has one already, and came from elsewhere, goes on at once.
+// A token becomes a cookie that no script can read, and a word that no other origin can. Who has both already, and came
+// from elsewhere, goes on at once.
+import { csrf, keepCsrf } from "./csrf.js";
+
 const door = document.getElementById("door");
 const next = door.dataset.next;
 
-fetch("/api/me", { credentials: "same-origin" }).then((answer) => { if (answer.ok) location.replace(next); }).catch(() => {});
+if (csrf()) fetch("/api/me", { credentials: "same-origin" }).then((answer) => { if (answer.ok) location.replace(next); }).catch(() => {});
 
 door.addEventListener("submit", async (event) => {
   event.preventDefault();
@@ -15,7 +18,11 @@ door.addEventListener("submit", async (event) => {
       body: JSON.stringify({ token: door.token.value.trim() }),
       credentials: "same-origin",
     });
-    if (answer.ok) { location.replace(next); return; }
+    if (answer.ok) {
+      keepCsrf((await answer.json()).csrf);
+      location.replace(next);
+      return;
+    }
     const problem = await answer.json();
     wrong.textContent = `${problem.detail}. ${problem.hint}`;
     door.token.select();

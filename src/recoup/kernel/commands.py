@@ -1,0 +1,22 @@
+"""Commands that a message tells a person to run: whole lines, to be pasted as they are."""
+
+from __future__ import annotations
+
+import shlex
+
+_REASON = "--reason '...'"
+
+
+def control_command(run_id: str, words: str) -> str:
+    return f"recoup control {run_id} {words} {_REASON}"
+
+
+def gate_commands(run_id: str) -> tuple[str, str]:
+    """To open a gate, and to refuse."""
+    return control_command(run_id, "approve"), control_command(run_id, "reject")
+
+
+def settle_commands(run_id: str, step_id: str) -> tuple[str, str]:
+    """To say that a step was done, and that it was not."""
+    settle = f"settle --step {shlex.quote(step_id)}"
+    return control_command(run_id, f"{settle} --as done"), control_command(run_id, f"{settle} --as not-done")
