@@ -267,6 +267,9 @@ SHOWN = {
     "in SVG": "<svg width=700 height=40><text x=5 y=30>SECRET</text></svg>",
     "in another case": "<p style='text-transform:uppercase'>SECRET</p>",
     "in a frame": "<iframe width=700 height=60 srcdoc='<pre>SECRET</pre>'></iframe>",
+    # Slanted by the browser, as it does where a font has no italic letters.
+    "slanted": "<style>@font-face{font-family:upright;src:local('DejaVu Sans Mono')}</style>"
+    "<p>the key <i style='font-family:upright'>SECRET</i> is yours</p>",
     "in a frame of its own": "<iframe width=700 height=60 sandbox srcdoc='<pre>SECRET</pre>'></iframe>",
 }
 
@@ -276,7 +279,9 @@ async def test_no_secret_of_the_run_is_to_be_seen_in_a_picture_wherever_a_page_s
 ) -> None:
     """The same picture of pages that differ in nothing but their secret: a registered one and one that a pattern knows."""
     house.redactor = SecretRedactor(pattern_set(default_cache(os.environ)))
-    pairs = [(secrets.token_hex(12), secrets.token_hex(12)) for _ in range(2)]
+    # Their first and last letters differ in shape: a slanted "f" reaches further out of its box than a "1".
+    ends = ["f", "1"]
+    pairs = [(end + secrets.token_hex(12), secrets.token_hex(12) + end) for end in ends]
     token = "ghp" + "_"
     rows = [(name, html, pairs) for name, html in SHOWN.items()]
     rows.append(

@@ -19,8 +19,9 @@
     shadow.append(one);
   }
 
-  function hide(rect) {
-    box(rect.x + window.scrollX - 1, rect.y + window.scrollY - 1, rect.width + 2, rect.height + 2, 'background:#000');
+  function hide(rect, overhang = 1) {
+    const [x, y] = [rect.x + window.scrollX - overhang, rect.y + window.scrollY - 1];
+    box(x, y, rect.width + 2 * overhang, rect.height + 2, 'background:#000');
   }
 
   // Each node by itself: no range goes from one tree into another.
@@ -33,7 +34,8 @@
       const range = document.createRange();
       range.setStart(node, from);
       range.setEnd(node, to);
-      for (const rect of range.getClientRects()) hide(rect);
+      // Slanted and swashed letters reach out of their boxes, by a part of their height.
+      for (const rect of range.getClientRects()) hide(rect, 1 + rect.height / 3);
     }
   }
 
