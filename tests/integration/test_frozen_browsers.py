@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import msgspec
@@ -20,7 +20,10 @@ from recoup.model.ids import run_stream
 from recoup.model.plan import BrowserAction, BrowserVerb, PageTextCheck, Repeat, Step, TextMatch
 from recoup.model.run import RunStatus
 from recoup.model.target import Target
-from recoup.processes.process_table import descendants, process_table
+from recoup.processes import orphans
+from recoup.processes.keeper_main import PR_SET_CHILD_SUBREAPER, prctl
+from recoup.processes.orphans import adopt
+from recoup.processes.process_table import descendants, process_of, process_table
 from recoup.testing.house import House, plan_of
 from recoup.testing.pages import Answer, Site
 
@@ -76,10 +79,24 @@ def freeze(pids: list[int]) -> None:
         os.kill(pid, signal.SIGSTOP)
 
 
-async def gone(pids: list[int]) -> None:
-    """Returns when none of them is there any more."""
-    while any(Path(f"/proc/{pid}").exists() for pid in pids):
+async def ended(pids: list[int]) -> None:
+    """Returns when none of them runs any more."""
+    while any(is_running(pid) for pid in pids):
         await asyncio.sleep(0.02)
+
+
+def is_running(pid: int) -> bool:
+    process = process_of(pid)
+    return process is not None and process.state != "Z"
+
+
+@pytest.fixture
+def adopting() -> Iterator[None]:
+    """As the commands are: what a killed process leaves is handed to this one."""
+    adopt()
+    yield
+    prctl(PR_SET_CHILD_SUBREAPER, 0)
+    orphans._adopting_pid.clear()
 
 
 @pytest.mark.parametrize("which", ["browser", "page", "library"])
@@ -97,7 +114,25 @@ async def test_the_attempt_after_a_freeze_opens_another_browser_with_its_cookies
     second = await house.done("read", TITLE, into="who", attempt=2)
     assert second.outputs == {"who": "known"}, "the address and the cookies were kept"
     assert house.hooks.keepers[-1].pid != guard
-    await gone([*all_of_it, *frozen])
+    await ended([*all_of_it, *frozen])
+
+
+@pytest.mark.usefixtures("adopting")
+async def test_guards_whose_library_was_killed_do_not_stay_in_the_process_table(
+    house: BrowserHouse, site: Site
+) -> None:
+    """A dead guard is handed to this process when the library ends, which may be after its browser was given up: the
+    end of the next browser clears it away."""
+    guards = []
+    for _ in range(3):
+        await house.done("goto", value=site.url + "/login")
+        guards.append(house.hooks.keepers[-1].pid)
+        for pid in library():
+            os.kill(pid, signal.SIGKILL)
+        await ended(guards)
+        await house.runtime.leave(house.run_id)
+    assert len(set(guards)) == 3
+    assert [pid for pid in guards if process_of(pid) is not None] == []
 
 
 async def test_a_page_that_waits_for_a_slow_server_is_not_taken_for_a_frozen_one(

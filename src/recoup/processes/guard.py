@@ -17,6 +17,7 @@ from recoup.model.ids import ProcessIdentity
 from recoup.processes.guard_folders import DEADLINE_FILE, FOLDER_BYTES_MAX, FOLDER_PREFIX, MARK_FILE
 from recoup.processes.identity import identify, own_identity, wait_dead
 from recoup.processes.marks import new_marker
+from recoup.processes.orphans import bury_orphans
 from recoup.processes.sweep import KEEPER_MARK, RUN_MARK, sweep_marked
 
 _BOOT: Final = "import sys; sys.path.append(sys.argv[1]); import guard_main; guard_main.main()"
@@ -71,6 +72,8 @@ class Guard:
         self.extend(0)
         if self.identity is None or not await wait_dead(self.identity, _END_S):
             await sweep_marked(self._marker)
+        # A guard whose library was killed is handed to us, and only once that has ended: often it is an earlier one.
+        bury_orphans()
         os.close(self._deadline)
         await asyncio.to_thread(shutil.rmtree, self.folder, ignore_errors=True)
 
