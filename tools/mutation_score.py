@@ -23,7 +23,7 @@ MUTMUT = ROOT / ".bench" / "mutation"
 WORK = ROOT / ".bench" / "mutation-work"
 TESTS_OF = {
     "src/recoup/kernel/breaker.py": ("tests/unit/test_breaker.py", "tests/unit/test_regression.py"),
-    "src/recoup/kernel/decide.py": ("tests/unit/test_decide.py",),
+    "src/recoup/kernel/decide.py": ("tests/unit/test_decide.py", "tests/unit/test_retries.py"),
 }
 LEAST_PERCENT = 90
 LIMIT_S = 900

@@ -12,7 +12,7 @@ from recoup.redaction.redactor import SecretRedactor
 from recoup.runs.redactors import RunRedactors
 
 
-@pytest.mark.timeout(3600)
+@pytest.mark.soak
 def test_a_hundred_thousand_secrets_of_many_runs_leave_nothing_behind() -> None:
     redactors, alive, paid = RunRedactors(SecretRedactor()), list[int](), set[int]()
     for run in range(2_000):
