@@ -19,6 +19,12 @@ pytestmark = needs_browser
 HEAD = "<!doctype html><html lang=en><title>Office</title>"
 
 
+@pytest.fixture(autouse=True)
+def short_waits(cli: Cli) -> None:
+    """What is not on a page is not waited for as long as by default."""
+    cli.obey(page_check_s=2, backoff_ms=10)
+
+
 def sign_in(_site: Site, _asked: Asked) -> Answer:
     return Answer(
         f"{HEAD}<button onclick=\"document.cookie = 'user=ann; path=/'; said.textContent = 'signed in'\">"
@@ -481,7 +487,6 @@ def test_an_answer_about_a_lost_page_is_remembered_when_the_driver_is_killed(cli
 
 
 def test_a_page_whose_server_is_in_trouble_is_tried_again_and_nobody_is_asked(cli: Cli, staged: Site) -> None:
-    cli.obey(backoff_ms=10)
     assert cli("run", cli.plan(after_clicks(staged, "cart"))).code == 5
     approve(cli)
     answers, well = iter([503, 502]), staged.pages["/stages"]

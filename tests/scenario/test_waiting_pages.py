@@ -36,6 +36,12 @@ def site(fleet: Fleet) -> Iterator[Site]:
         yield site
 
 
+@pytest.fixture(autouse=True)
+def short_waits(fleet: Fleet) -> None:
+    """What is not on a page is not waited for as long as by default."""
+    fleet.cli.obey(page_check_s=2, backoff_ms=10)
+
+
 def plan(fleet: Fleet, site: Site) -> str:
     """The click that opens the panel must not be repeated, and what is typed is typed into the panel."""
     return fleet.cli.plan(f"""
