@@ -27,4 +27,5 @@ if has_room; then
     fi
 fi
 
-.venv/bin/python -m pytest -n 4 --dist worksteal -m "not soak" "$@"
+# More than there are cores: many tests wait for a browser, a server or a limit.
+.venv/bin/python -m pytest -n 6 --dist worksteal -m "not soak" "$@"
