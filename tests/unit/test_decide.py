@@ -494,12 +494,16 @@ def test_who_asks_again_and_again_comes_to_the_end_of_the_same_budgets() -> None
 
 
 def test_a_broken_workspace_gets_one_hard_reset_and_is_then_given_up_for_good() -> None:
-    broken = failure(FailureClass.UNKNOWN, kind=FailureKind.WORKSPACE_BROKEN)
-    assert isinstance(decide(state(), broken, Policy(), NOW), HardReset)
+    cls = FailureClass.UNKNOWN
+    broken = failure(cls, kind=FailureKind.WORKSPACE_BROKEN)
+    first = decide(state(), broken, Policy(), NOW)
+    reason = "the workspace is broken: restore the last checkpoint"
+    assert first == HardReset(reason, cls, backoff_ms(1, Policy()))
     again = decide(state(2, unknown_failures=2, resets=1), broken, Policy(), NOW)
     assert isinstance(again, GiveUp) and not again.redeliver
     without = decide(state(can_hard_reset=False), broken, Policy(), NOW)
-    assert isinstance(without, GiveUp) and not without.redeliver
+    reason = "the workspace is broken, and there is no checkpoint of it"
+    assert without == GiveUp(reason, cls, redeliver=False, exhausted=True)
     spent = decide(state(resets=1), broken, Policy(job_self_heal_max_resets=1), NOW)
-    assert isinstance(spent, GiveUp) and not spent.redeliver
-    assert spent.reason == "the workspace is broken; job_self_heal_max_resets: 1 of 1 used"
+    reason = "the workspace is broken; job_self_heal_max_resets: 1 of 1 used"
+    assert spent == GiveUp(reason, cls, redeliver=False, exhausted=True)

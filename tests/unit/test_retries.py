@@ -107,11 +107,14 @@ def test_what_on_does_not_name_is_not_retried_in_any_way() -> None:
     assert attempts(policy, failure(FailureKind.CONNECTION_LOST, FailureClass.TRANSIENT_RUNTIME)) == 5
     assert attempts(policy, failure(FailureKind.RATE_LIMITED, FailureClass.COOLDOWN)) == 5
     (only,) = decisions(policy, failure(FailureKind.WALL_TIMEOUT, FailureClass.TRANSIENT_RUNTIME))
-    assert isinstance(only, GiveUp) and not only.redeliver
-    assert (
-        only.reason
-        == "retry.on: names connection_lost, cooldown, and this is wall_timeout (transient_runtime)"
-    )
+    reason = "retry.on: names connection_lost, cooldown, and this is wall_timeout (transient_runtime)"
+    assert only == GiveUp(reason, FailureClass.TRANSIENT_RUNTIME, redeliver=False, exhausted=False)
+
+
+def test_a_step_without_progress_says_how_many_attempts_are_left() -> None:
+    (*_, third) = decisions(policy_of("max_attempts: 5"), *[failure()] * 3, can_hard_reset=False)
+    assert third.reason == "no progress: 2 attempts ended alike, and the plan allows 2 more"
+    assert isinstance(third, SoftReset) and third.cls is FailureClass.STUCK_NO_PROGRESS
 
 
 def test_a_lost_driver_is_not_a_failure_of_the_step() -> None:
