@@ -10,15 +10,15 @@ from typing import Any
 
 import msgspec
 
-from recoup.engine.arguments import Arguments, environment_of, expected_now, outputs_wanted
-from recoup.engine.browsing import Browsing, secrets_typed
+from recoup.engine.arguments import Arguments, environment_of, outputs_wanted
+from recoup.engine.artifacts import stored_artifacts
 from recoup.engine.checkpoints import last_checkpoint
 from recoup.engine.excerpts import end_of
 from recoup.engine.handlers import Handled, Handlers, Place, exit_expected, is_empty
+from recoup.engine.kinds import RunKinds
 from recoup.engine.lease import LeaseLifeline
 from recoup.engine.papers import retry_context
 from recoup.engine.recorder import Recorder
-from recoup.engine.run_page import RunPage
 from recoup.engine.witness import witness
 from recoup.engine.world import Job, World
 from recoup.errors import CheckpointBroken, RecoupError, WorkspaceRuined
@@ -39,7 +39,6 @@ from recoup.model.plan import (
     Check,
     DiffCheck,
     ExitCheck,
-    RegionCheck,
     Repeat,
     Step,
     kind_of,
@@ -48,6 +47,7 @@ from recoup.model.policy import Policy
 from recoup.model.redacted import Redacted
 from recoup.model.run import StepRecord, Verdict
 from recoup.model.workspace import Change, Snapshot
+from recoup.steps.hooks import CannotBegin
 
 _SECRET_SEARCH_BYTES = 64 << 20
 _EVIDENCE_END_BYTES = 2048
@@ -173,16 +173,21 @@ class Attempts:
     """Performs attempts of one run's steps."""
 
     def __init__(
-        self, world: World, job: Job, recorder: Recorder, lifeline: LeaseLifeline, stop: asyncio.Event
+        self,
+        world: World,
+        job: Job,
+        recorder: Recorder,
+        kinds: RunKinds,
+        lifeline: LeaseLifeline,
+        stop: asyncio.Event,
     ) -> None:
         self._world = world
         self._job = job
         self._recorder = recorder
+        self._kinds = kinds
         self._lifeline = lifeline
         self._stop = stop
-        self._handlers = Handlers(world, job, stop, lifeline)
-        self.browsing = Browsing(world, job)
-        self.page = RunPage(world, job, lifeline, lambda step: expected_now(step, job, recorder.state))
+        self._handlers = Handlers(world, job, kinds, stop, lifeline)
         self._folder = job.folder
 
     async def perform(
@@ -191,34 +196,21 @@ class Attempts:
         step = arguments.of(step)
         place = self._place(step, record, policy)
         env = environment_of(self._world, self._job, step, arguments, place.attempt, place.files)
-        order = Order(
-            run_id=self._job.run_id,
-            step_id=step.id,
-            step_index=record.index,
-            attempt=place.attempt,
-            action=arguments.action,
-            cwd=place.cwd,
-            env=env,
-            policy=policy,
+        order = msgspec.structs.replace(
+            place.order(self._job, arguments, env, policy),
             has_own_timeout=step.limits.timeout_s is not None,
-            objective=self._job.plan.objective,
             title=step.title,
             retry_context=self._retry_context(step, record, place.attempt),
             session_id=record.session_id,
-            looking=await self.browsing.looking(step, record, arguments.action, policy, self._recorder.state),
-            regions=tuple([check for check in step.expect if isinstance(check, RegionCheck)]),
-            claims=self.page.claims(step, record, self._recorder.state),
-            secret_values=secrets_typed(self._world.redactor, arguments),
-            aside=self._job.aside,
         )
+        kind = self._kinds.of(step)
+        order = await kind.order(order, step, record, hides=arguments.hides)
         if step.repeat is Repeat.NEVER and not self._launches(step):
             await witness(self._world, self._recorder.lease)
-        self.page.begin(arguments.action, order.looking)
-        performed = await self._performed(order, self._hooks(record))
-        outcome = self.browsing.explained(step, performed)
+        outcome = kind.explained(step, await self._performed(order, self._hooks(record)))
         if outcome.interrupted:
             return Interrupted()
-        if self.page.is_to_ask_again(step, outcome.refuted):
+        if outcome.refuted:
             return ApprovalRefuted(outcome.refuted)
         asked_in = _scene(place, env | arguments.expected.env, outcome)
         return await self.conclude(step, record, outcome, asked_in)
@@ -406,7 +398,7 @@ class Attempts:
             change, _ = await self._change(record)
             scene = msgspec.structs.replace(scene, outcome=outcome, changed_files=change.files)
             checks = list(step.expect)
-        await self.page.come_back(step, record, self._recorder.state)
+        await self._kinds.of(step).come_back(step, record)
         examined = await self._world.inspector.examine(checks, scene, self._lifeline, self._stop)
         if self._stop.is_set():
             return Interrupted()
@@ -428,10 +420,10 @@ class Attempts:
         failed = self._failed(record, outcome, FailureKind.DRIVER_LOST, outcome.detail, policy)
         return await self._unless_ruined(failed, step, record, outcome, policy)
 
-    async def unreachable(self, record: StepRecord, why: str, policy: Policy) -> Failed:
-        """The page that the step acts on cannot be opened now: nothing was done."""
-        outcome = Outcome(outcome_known=True, detail=why)
-        return await self._failed(record, outcome, FailureKind.NAVIGATION_FAILED, why, policy)
+    async def not_begun(self, record: StepRecord, why: CannotBegin, policy: Policy) -> Failed:
+        """Nothing was done."""
+        outcome = Outcome(outcome_known=True, detail=why.reason)
+        return await self._failed(record, outcome, why.kind, why.reason, policy)
 
     async def settled(
         self, step: Step, record: StepRecord, policy: Policy, env: dict[str, str]
@@ -560,11 +552,10 @@ class Attempts:
         settled_by: str,
     ) -> Passed:
         change, snapshot = await self._change(record)
-        if outcome.seen is not None:
-            evidence += await self.browsing.evidence(outcome.seen.artifacts, self._job.policy)
-            if record.open is None or record.open.phase != "rebuild":
-                step = self._job.plan.steps[record.index]
-                await self.page.keep(step, outcome.outputs, outcome.seen)
+        evidence += await stored_artifacts(self._world, outcome.artifacts, self._job.policy)
+        if record.open is None or record.open.phase != "rebuild":
+            step = self._job.plan.steps[record.index]
+            await self._kinds.of(step).keep(step, outcome)
         return Passed(
             verdict=verdict,
             duration_ms=outcome.duration_ms,
@@ -592,8 +583,7 @@ class Attempts:
 
         change, _ = await self._change(record)
         failure = failure_of(self._world.redactor, outcome, kind, detail, change, policy)
-        if outcome.seen is not None:
-            evidence += await self.browsing.evidence(outcome.seen.artifacts, policy)
+        evidence += await stored_artifacts(self._world, outcome.artifacts, policy)
         return Failed(failure, evidence, change, outcome.agent, seen=outcome.seen)
 
     async def _change(self, record: StepRecord) -> tuple[Change, Snapshot | None]:

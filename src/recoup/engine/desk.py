@@ -16,6 +16,7 @@ from recoup.engine.arguments import (
     secret_names,
 )
 from recoup.engine.attempt import Attempts
+from recoup.engine.kinds import RunKinds, RunView
 from recoup.engine.lease import LeaseLifeline
 from recoup.engine.recorder import Recorder
 from recoup.engine.world import Job, World
@@ -39,7 +40,8 @@ class Desk:
         """One value for as long as the run is in hand: the recorder advances it."""
         self.recorder = Recorder(world, job, state, lease)
         self.lifeline = LeaseLifeline(lease.deadline_boot_s)
-        self.attempts = Attempts(world, job, self.recorder, self.lifeline, halt)
+        self.kinds = RunKinds(world, RunView(world, job, state, self.lifeline))
+        self.attempts = Attempts(world, job, self.recorder, self.kinds, self.lifeline, halt)
         self.epoch = lease.epoch
         self.paused_by: Control | None = None
         """Whose pause this driver has taken; another one reads in the events whose it was."""

@@ -65,7 +65,7 @@ async def _begin_with_reuse(desk: Desk, start: ev.RunStarted) -> None:
         failed = msgspec.structs.replace(run_failed(desk, reuse.refusal, cls, kind), delivery=start.delivery)
         await desk.recorder.record(start, failed, release=True)
         return
-    await keep_private_values(desk.job, reuse)
+    await keep_private_values(desk.world, desk.job, reuse)
     await desk.recorder.record(start, *reuse_facts(desk.job, reuse))
     await go_on_from_reused(desk)
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from recoup.engine.arguments import Arguments, arguments_of, environment_of, refuse_unmaskable, secret_names
-from recoup.engine.browsing import exactly, secrets_typed
+from recoup.engine.kinds import RunKinds
 from recoup.engine.world import Job, World
 from recoup.kernel.elapsed import elapsed_s, run_seconds_left
 from recoup.kernel.template import TemplateError
@@ -37,6 +37,21 @@ class Place(msgspec.Struct, frozen=True):
     def output_file(self) -> str | None:
         return self.files.get("RECOUP_OUTPUT")
 
+    def order(self, job: Job, arguments: Arguments, env: dict[str, str], policy: Policy) -> Order:
+        """For whatever is performed here: the step, or a handler of it."""
+        return Order(
+            run_id=job.run_id,
+            step_id=self.step.id,
+            step_index=self.step_index,
+            attempt=self.attempt,
+            action=arguments.action,
+            cwd=self.cwd,
+            env=env,
+            policy=policy,
+            objective=job.plan.objective,
+            aside=job.aside,
+        )
+
 
 class Handled(msgspec.Struct, frozen=True):
     """How the handlers ended, and what the last one that passed left behind."""
@@ -48,9 +63,12 @@ class Handled(msgspec.Struct, frozen=True):
 class Handlers:
     """Performs handlers one after the other. One that fails does not keep the next from being tried."""
 
-    def __init__(self, world: World, job: Job, stop: asyncio.Event, lifeline: Lifeline) -> None:
+    def __init__(
+        self, world: World, job: Job, kinds: RunKinds, stop: asyncio.Event, lifeline: Lifeline
+    ) -> None:
         self._world = world
         self._job = job
+        self._kinds = kinds
         self._stop = stop
         self._lifeline = lifeline
         self._secret = secret_names(job.plan)
@@ -92,22 +110,12 @@ class Handlers:
         env = environment_of(self._world, self._job, place.step, arguments, place.attempt, place.files)
         wanted_s = handler.timeout_s or place.policy.step_timeout_seconds
         policy = msgspec.structs.replace(place.policy, step_timeout_seconds=min(wanted_s, left_s))
-        order = Order(
-            run_id=self._job.run_id,
-            step_id=place.step.id,
-            step_index=place.step_index,
-            attempt=place.attempt,
-            action=arguments.action,
-            cwd=place.cwd,
-            env=env,
-            policy=policy,
+        order = msgspec.structs.replace(
+            place.order(self._job, arguments, env, policy),
             has_own_timeout=handler.timeout_s is not None,
-            objective=self._job.plan.objective,
             title=handler.title or place.step.title,
-            looking=exactly(arguments.action, policy),
-            secret_values=secrets_typed(self._world.redactor, arguments),
-            aside=self._job.aside,
         )
+        order = self._kinds.of(handler).handler_order(order, hides=arguments.hides)
         outcome = await self._world.runtimes[kind_of(handler.action)].perform(order, hooks)
         scene = Scene(
             run_id=self._job.run_id,

@@ -122,7 +122,8 @@ async def _hard_reset_step(desk: Desk, control: Control, driving: bool) -> None:
 async def _resume_from_step(desk: Desk, control: Control, driving: bool) -> None:
     index = next(record.index for record in desk.state.steps if record.step_id == control.step_id)
     reason = f"{control.actor} went back to {control.step_id}: {control.reason}"
-    await desk.attempts.page.go_back(index, desk.state)
+    for hooks in desk.kinds.all():
+        await hooks.go_back(index)
     back = resumed_from(desk.state.steps[index], reason, restores=desk.workspace is not None)
     facts = [*invalidated(desk.state, index, reason), back]
     await _go_on(desk, control, driving, *facts, cut_off=_cut_off(desk, control))

@@ -143,7 +143,9 @@ PageCheck = UrlCheck | TitleCheck | PageTextCheck | TargetCheck | ValueCheck | R
 PAGE_CHECKS = (UrlCheck, TitleCheck, PageTextCheck, TargetCheck, ValueCheck, ResponseCheck, RegionCheck)
 """Checks that look at the page of the run's browser."""
 Check = ExitCheck | FileCheck | OutputCheck | JsonCheck | RunCheck | DiffCheck | PageCheck
-WORLD_CHECKS = (FileCheck, JsonCheck, RunCheck, UrlCheck, TitleCheck, PageTextCheck, TargetCheck, ValueCheck)
+MACHINE_CHECKS = (FileCheck, JsonCheck, RunCheck)
+"""Checks that look at what outlives every process: nothing has to be opened for them."""
+WORLD_CHECKS = (*MACHINE_CHECKS, UrlCheck, TitleCheck, PageTextCheck, TargetCheck, ValueCheck)
 """Checks that look at the world and so can be made before and without an attempt."""
 
 
