@@ -10,7 +10,8 @@ from typing import TypeVar
 import msgspec
 
 from recoup.engine.arguments import Arguments, environment_of
-from recoup.engine.attempt import (
+from recoup.engine.checkpoints import last_checkpoint
+from recoup.engine.conclusion import (
     ApprovalRefuted,
     Conclusion,
     Failed,
@@ -18,9 +19,7 @@ from recoup.engine.attempt import (
     Kept,
     Passed,
     Troubled,
-    world_checks,
 )
-from recoup.engine.checkpoints import last_checkpoint
 from recoup.engine.controls import watch_controls
 from recoup.engine.desk import Desk
 from recoup.engine.ending import begun_elsewhere, cannot_start, out_of_time, settle_first, skip
@@ -44,7 +43,9 @@ from recoup.engine.operators import carry_out, held_by
 from recoup.engine.passing import fresh_outputs, write_papers
 from recoup.engine.restoring import adopt, hard_reset, restore, undo
 from recoup.engine.surroundings import Surroundings
+from recoup.engine.unknown_outcome import world_checks
 from recoup.engine.witness import unsettled_s
+from recoup.engine.work_folder import is_folder
 from recoup.engine.world import Job, World
 from recoup.errors import (
     LeaseLost,
@@ -389,7 +390,7 @@ class Driver:
         if record.prechecks is None and world_checks(step):
             env = environment_of(desk.world, desk.job, step, arguments, record.attempts + 1, {})
             asked_in = env | arguments.expected.env
-            prechecks = await desk.attempts.precheck(
+            prechecks = await desk.attempts.unknown.precheck(
                 arguments.of(step), desk.workspace, asked_in, desk.policy(step)
             )
         return started(desk, step, record, arguments, self._pre_state(record), prechecks=prechecks)
@@ -440,7 +441,7 @@ class Driver:
 
     async def _pass(self, step: Step, record: StepRecord, passed: Passed) -> None:
         desk = self._desk
-        await write_papers(desk, step, record, passed)
+        passed = await write_papers(desk, step, record, passed)
         attempt = record.open.attempt if record.open else record.attempts
         on_trial = self.state.trial_workspace is not None
         facts = passed_facts(desk, step, record, passed, "rescue" if passed.handlers else "main")
@@ -610,11 +611,11 @@ class Driver:
         """What handlers of a step that is done have left, or why that cannot be stored."""
         desk = self._desk
         try:
-            kept = await desk.attempts.kept(record) if is_good(record) else None
+            kept = await desk.folder.kept(record) if is_good(record) else None
         except WorkspaceRuined as error:
             return None, error.message
-        gone = desk.workspace is not None and not desk.attempts.has_folder()
-        return kept, f"{desk.attempts.folder()} is gone" if gone else None
+        gone = desk.workspace is not None and not is_folder(desk.folder.current)
+        return kept, f"{desk.folder.current} is gone" if gone else None
 
     async def _at_gate(self, step: Step, record: StepRecord) -> None:
         """The run waits for an operator's yes or no, in nobody's hands."""

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from recoup.engine.arguments import environment_of
-from recoup.engine.attempt import Conclusion
+from recoup.engine.conclusion import Conclusion
 from recoup.engine.desk import Desk
 from recoup.engine.facts import escalated, not_concluded, resumed_from, run_failed
 from recoup.engine.restoring import restore, workspace_broken
@@ -170,7 +170,7 @@ async def lost_attempt(desk: Desk, record: StepRecord, why: str) -> Conclusion |
     arguments = desk.arguments(step)
     env = environment_of(desk.world, desk.job, step, arguments, record.open.attempt, {})
     asked_in = env | arguments.expected.env
-    return await desk.attempts.lost(arguments.of(step), record, desk.policy(step), asked_in, why)
+    return await desk.attempts.unknown.lost(arguments.of(step), record, desk.policy(step), asked_in, why)
 
 
 async def take_over(desk: Desk, replaced: ProcessIdentity) -> None:

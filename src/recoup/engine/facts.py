@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from recoup.engine.arguments import Arguments
-from recoup.engine.attempt import Failed, Kept, Passed
+from recoup.engine.conclusion import Failed, Kept, Passed
 from recoup.engine.desk import Desk
 from recoup.engine.handlers import Handled
 from recoup.kernel.commands import settle_commands

@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from recoup.engine.attempt import TROUBLES_MAX
 from recoup.engine.breaking import blocked_words, kept_out
 from recoup.engine.claim import Claimed, Crowded, Held, claim_within, or_released
 from recoup.engine.driver import Driver
+from recoup.engine.verification import TROUBLES_MAX
 from recoup.engine.world import World
 from recoup.errors import LeaseLost, LedgerError, RecoupError, SettingsError, is_trouble
 from recoup.kernel.backoff import due_in_s

@@ -282,6 +282,11 @@ def kind_of(action: Action) -> str:
     return _KINDS[type(action)]
 
 
+def resumes_session(action: Action) -> bool:
+    """A later attempt goes on with the session that an earlier one had."""
+    return isinstance(action, AgentAction) and action.resume is AgentSession.SESSION
+
+
 class Retry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a plan or a step says of its retries. None: nothing."""
 
