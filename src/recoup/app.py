@@ -8,7 +8,7 @@ import errno
 import os
 import secrets as randomness
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from recoup.reports.reporter import Reporter
     from recoup.retention import Retention
     from recoup.runtimes.browser.runtime import BrowserRuntime
+    from recoup.steps.hooks import StatefulKind
 
 T = TypeVar("T")
 _OWN_SECRETS = frozenset({"RECOUP_KEY", "RECOUP_TOKEN", "RECOUP_DATABASE", "RECOUP_EVIDENCE"})
@@ -424,8 +425,7 @@ class App:
                 "agent": DeferredRuntime(lambda: _agent_runtime(keeper, self._open_log)),
                 "browser": self.browsers,
             },
-            pages=self.browsers,
-            recalls=self._recall,
+            kinds={"browser": cache(self._browser_state)},
             environ={k: v for k, v in self._environ.items() if k not in _OWN_SECRETS | _PER_ATTEMPT},
             cases=_LateCases(self),
             generations=self.generations,
@@ -434,6 +434,11 @@ class App:
             worker=self.worker_id,
             machine=HostMachine(self.settings.home),
         )
+
+    def _browser_state(self) -> StatefulKind:
+        from recoup.steps.browser.state import BrowserState
+
+        return BrowserState(self.browsers, self._recall)
 
     def _browser_runtime(self) -> BrowserRuntime:
         """Raises ModuleNotFoundError."""

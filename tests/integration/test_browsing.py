@@ -71,9 +71,8 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
 
 
 def browser(house: House) -> ScriptedBrowser:
-    pages = house.world.pages
-    assert isinstance(pages, ScriptedBrowser)
-    return pages
+    assert isinstance(house.pages, ScriptedBrowser)
+    return house.pages
 
 
 async def facts(house: House, kind: type[ev.Payload], stream: str = run_stream("run-1")) -> list[Any]:
@@ -102,7 +101,7 @@ async def test_a_flow_ends_and_what_was_found_exactly_is_remembered_once_it_is_p
     finished = await facts(house, ev.AttemptFinished)
     assert finished[2].resolution.found_by == "exact"
     assert finished[2].page is not None
-    assert await house.world.pages.fingerprint("run-1") is None, "the driver has left"  # type: ignore[union-attr]
+    assert await browser(house).fingerprint("run-1") is None, "the driver has left"
     await house.run(PLAN, "run-2")
     assert browser(house).looked[-1].observed == APPROVE
     assert len(await facts(house, ev.TargetObserved, targets_stream("workflow"))) == 1, "nothing new"

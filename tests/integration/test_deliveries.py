@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from recoup.dispatch.local import LocalDispatch
-from recoup.engine.attempt import TROUBLES_MAX
 from recoup.engine.claim import Claimed
 from recoup.engine.driver import Driver
 from recoup.engine.forcing import force_mode
+from recoup.engine.verification import TROUBLES_MAX
 from recoup.engine.world import Job
 from recoup.errors import MachineTrouble, NotFound, SettingsError, StateError
 from recoup.evidence.run_folder import RunFolder

@@ -125,7 +125,7 @@ async def test_what_was_rejected_is_told_to_whoever_looks_for_the_target_next(sh
     await shop.run_file(path, "run-1")
     assert await desk_of(shop).reject(await approved(shop), "ada", "no") is None
     await shop.run_file(path, "run-2")
-    pages = shop.world.pages
+    pages = shop.pages
     assert isinstance(pages, ScriptedBrowser)
     looked = [one for one in pages.looked if identity(APPROVE) in one.forbidden]
     assert looked and looked[0].remembered == (), "and what was learned of it is not used"

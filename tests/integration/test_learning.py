@@ -27,8 +27,8 @@ from tests.integration.test_browsing import (
 )
 
 from recoup.audit.exporting import export
-from recoup.engine.browsing import Browsing
 from recoup.engine.forcing import force_mode
+from recoup.engine.kinds import RunView
 from recoup.kernel.healing import target_digest
 from recoup.kernel.memory import TargetMemory, identity
 from recoup.learning.recall import Recall
@@ -42,9 +42,10 @@ from recoup.model.policy import Policy
 from recoup.model.run import RunStatus
 from recoup.model.storage import Append, Appended, Draft, StreamAppend
 from recoup.model.target import Element, Heal
+from recoup.steps.browser.run_targets import RunTargets
 from recoup.testing.browser import Guess, ScriptedBrowser
 from recoup.testing.clock import FakeClock
-from recoup.testing.house import House, plan_of
+from recoup.testing.house import House, kinds_of, plan_of
 
 LEARNED = targets_stream("workflow")
 
@@ -317,10 +318,11 @@ async def test_a_rollback_that_two_drivers_find_due_is_done_once(busy: tuple[Hou
     part = StreamAppend(workflow_stream("workflow"), (Draft(change.TYPE, house.redactor.seal(change)),))
     await ledger.append(Append(at=house.clock.now(), streams=(part,)))
     await house.submit(PLAN, "run-3")
-    state = (driver := await house.driver("run-3")).state
-    mine, theirs = (Browsing(house.world, driver._desk.job) for _ in range(2))
-    ledger.first = lambda: theirs.take_back(state)
-    await mine.take_back(state)
+    driver = await house.driver("run-3")
+    view = RunView(house.world, driver._desk.job, driver.state, driver._desk.lifeline)
+    mine, theirs = (RunTargets(view, house.recalls) for _ in range(2))
+    ledger.first = theirs.take_back
+    await mine.take_back()
     assert len(await facts(house, ev.MemoryRollback, LEARNED)) == 1
 
 
@@ -332,7 +334,8 @@ async def test_a_damaged_disk_does_not_lift_a_quarantine_that_comes_meanwhile(
             return None, "a byte was flipped"
 
     house, ledger = busy
-    house.world = msgspec.structs.replace(house.world, recalls=Damaged(house.root / "learned"))
+    kinds = kinds_of(house.pages, Damaged(house.root / "learned"))
+    house.world = msgspec.structs.replace(house.world, kinds=kinds)
     await house.submit(PLAN)
     driver = await house.driver("run-1")
     ledger.first = lambda: force_mode(

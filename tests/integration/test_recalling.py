@@ -10,8 +10,6 @@ import pytest
 from tests.integration.test_browsing import CLICK, CONFIRM, GO, HOME, PLAN, TOTAL, browser, facts, site
 from tests.integration.test_learning import LEARNED, found_by, teach
 
-from recoup.engine import recalling
-from recoup.engine.recalling import recall
 from recoup.kernel.memory import TargetMemory
 from recoup.learning.recall import Recall
 from recoup.learning.screens import screen_of
@@ -26,6 +24,8 @@ from recoup.model.policy import Policy
 from recoup.model.run import RunStatus
 from recoup.model.storage import Append, Draft, StreamAppend
 from recoup.model.target import Box, Element
+from recoup.steps.browser import recall as recalling
+from recoup.steps.browser.recall import Recalled, recall
 from recoup.testing.browser import Guess, ScriptedBrowser, ScriptedPage
 from recoup.testing.house import House, plan_of
 
@@ -46,6 +46,10 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
 
 def pages() -> ScriptedBrowser:
     return ScriptedBrowser(site(CONFIRM, TOTAL, *MENU), {"Approve": Guess("Confirm", 0.92)}, screen_of)
+
+
+async def recalled(house: House, policy: Policy | None = None) -> Recalled:
+    return await recall(house.ledger, house.recalls, "workflow", house.clock, policy or Policy())
 
 
 def stored(house: House) -> VersionedStore:
@@ -73,7 +77,7 @@ async def test_a_driver_begins_with_the_version_at_hand_and_reads_only_what_came
         return await ledger_read(stream, after, limit)
 
     monkeypatch.setattr(house.ledger, "read", reading)
-    found = await recall(house.world, "workflow", Policy())
+    found = await recalled(house)
     assert found.memory.state == whole and not found.trouble
     assert min(read) == info.up_to > 0, "nothing before it is read again"
 
@@ -82,11 +86,11 @@ async def test_a_version_from_before_what_is_read_can_still_be_gone_back_to(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await teach(house, "run-1", "run-2")
-    memory = (await recall(house.world, "workflow", Policy())).memory
+    memory = (await recalled(house)).memory
     lesson = next(iter(memory.state.entries.values()))
     wrong = Element(tag="a", text="Wrong", href="/w")
     await told(house, _snapshot(memory, "v000002"))
-    await recall(house.world, "workflow", Policy())
+    await recalled(house)
     await told(
         house,
         _lesson(lesson, wrong),
@@ -94,7 +98,7 @@ async def test_a_version_from_before_what_is_read_can_still_be_gone_back_to(
         ev.MemoryRollback(from_version="v000002", to_version="v000002", reason="worse"),
     )
     monkeypatch.setattr(recalling, "EVENTS_MAX", 5)
-    back = (await recall(house.world, "workflow", Policy())).memory
+    back = (await recalled(house)).memory
     assert list(back.state.entries.values()) == [lesson], "the wrong one is gone, and nothing else"
     assert back.version_name == "v000002"
 
@@ -104,7 +108,7 @@ async def test_versions_of_another_ledger_are_forgotten(house: House, tmp_path: 
     assert stored(house).list_versions("workflow")
     other = House(tmp_path / "other", browser=pages())
     (tmp_path / "learned").rename(tmp_path / "other" / "learned")
-    found = await recall(other.world, "workflow", Policy())
+    found = await recalled(other)
     assert len(found.memory) == 0 and not found.memory.screens and not found.trouble
     assert not stored(other).list_versions("workflow")
     await other.ledger.close()
@@ -130,15 +134,15 @@ async def test_a_store_that_cannot_be_used_costs_nothing_but_time(house: House) 
 
 async def test_going_back_is_followed_by_the_versions_on_disk(house: House) -> None:
     await teach(house, "run-1", "run-2")
-    memory = (await recall(house.world, "workflow", Policy())).memory
+    memory = (await recalled(house)).memory
     await told(house, _snapshot(memory, "v000002"))
-    await recall(house.world, "workflow", Policy())
+    await recalled(house)
     assert [(one.version_id, one.current) for one in stored(house).list_versions("workflow")] == [
         ("v000001", False),
         ("v000002", True),
     ]
     await told(house, ev.MemoryRollback(from_version="v000002", to_version="v000001", reason="worse"))
-    assert len((await recall(house.world, "workflow", Policy())).memory) == 0
+    assert len((await recalled(house)).memory) == 0
     assert [(one.version_id, one.current) for one in stored(house).list_versions("workflow")] == [
         ("v000001", True),
         ("v000002", False),
@@ -196,18 +200,17 @@ async def test_nothing_is_learned_of_screens_where_learning_is_off(house: House)
 
 async def test_what_was_learned_and_is_like_the_target_is_proposed(house: House) -> None:
     await teach(house, "run-1", "run-2")
-    memory = (await recall(house.world, "workflow", Policy())).memory
+    memory = (await recalled(house)).memory
     asked = Element(tag="button", role="button", name="Confirm", text="Confirm")
-    assert house.world.recalls is not None
-    assert house.world.recalls.proposed("workflow", memory.state, asked) == (CONFIRM,)
+    assert house.recalls.proposed("workflow", memory.state, asked) == (CONFIRM,)
     nothing_alike = Element(tag="h1", text="Quarterly figures")
-    assert house.world.recalls.proposed("workflow", memory.state, nothing_alike) == ()
-    assert house.world.recalls.proposed("workflow", State(), asked) == (), "it was taken back"
+    assert house.recalls.proposed("workflow", memory.state, nothing_alike) == ()
+    assert house.recalls.proposed("workflow", State(), asked) == (), "it was taken back"
 
 
 async def test_a_recall_gives_back_what_it_was_given(house: House, tmp_path: Path) -> None:
     await teach(house, "run-1", "run-2")
-    known, memory, _ = await recall(house.world, "workflow", Policy())
+    known, memory, _ = await recalled(house)
     other = Recall(tmp_path / "elsewhere")
     kept = Kept(version="v000003", up_to=7, state=memory.state, found=known.found)
     await other.follow("workflow", "v000003", kept, house.clock.now(), 5)
@@ -221,9 +224,9 @@ async def test_as_many_versions_are_kept_as_the_policy_says(house: House) -> Non
     await teach(house, "run-1", "run-2")
     frugal = Policy(max_versions_to_keep=2)
     for version in ("v000002", "v000003", "v000004"):
-        memory = (await recall(house.world, "workflow", frugal)).memory
+        memory = (await recalled(house, frugal)).memory
         await told(house, _snapshot(memory, version))
-    await recall(house.world, "workflow", frugal)
+    await recalled(house, frugal)
     assert [one.version_id for one in stored(house).list_versions("workflow")] == ["v000003", "v000004"]
 
 

@@ -36,6 +36,7 @@ SELDOM = {
     "recoup.reports.reporter",
     "recoup.runtimes.agent.runtime",
     "recoup.runtimes.browser.runtime",
+    "recoup.steps.browser.state",
     "recoup.workspace.workspaces",
 }
 """For what most runs never do."""

@@ -29,7 +29,8 @@ MAY_IMPORT = {
     "ports": {"model"},
     "clock": {"model", "ports"},
     "damage": {"model", "kernel", "ports", "errors"},
-    "engine": {"model", "kernel", "ports", "errors"},
+    "engine": {"model", "kernel", "ports", "errors", "steps"},
+    "steps": {"model", "kernel", "ports", "errors"},
     "ledger": {"model", "kernel", "ports", "errors", "durable", "files", "machine"},
     "evidence": {"model", "kernel", "ports", "errors", "aside", "durable", "files"},
     "audit": {"model", "ports", "errors", "durable", "files"},
@@ -90,6 +91,7 @@ OUTSIDE = {
     "kernel": {"msgspec"},
     "ports": set(),
     "engine": {"msgspec"},
+    "steps": {"msgspec"},
     "ledger": {"msgspec", "psycopg"},
     "processes": {"msgspec", "keeper_main", "process_table"},  # names of ours on a bare interpreter
     "workspace": {"msgspec"},

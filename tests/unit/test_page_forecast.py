@@ -9,7 +9,8 @@ import pytest
 from tests.unit.test_fold_handlers import OWNER, about, finish, run_of, start, tell
 from tests.unit.test_pre_states import HOME, browser, gate, invalidated, shell
 
-from recoup.kernel.page_forecast import KeptPage, Outset, PageForecast, page_forecast
+from recoup.kernel.outset import KeptPage, Outset
+from recoup.kernel.page_forecast import PageForecast, page_forecast
 from recoup.kernel.reuse import (
     ASKED,
     OUTCOME_UNKNOWN,

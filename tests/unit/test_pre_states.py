@@ -12,6 +12,7 @@ from tests.unit.test_fold_handlers import about, fail, finish, performed, run_of
 from recoup.kernel.pre_states import NO_PAGE, page_before, page_digest, pre_fingerprint
 from recoup.kernel.prefix import ledger_document
 from recoup.model import events as ev
+from recoup.model.outcome import Seen
 from recoup.model.plan import ApproveAction, BrowserAction, BrowserVerb, RunAction, Step
 from recoup.model.run import RunState
 from recoup.model.target import Fingerprint
@@ -40,9 +41,14 @@ def browsed(index: int, page: Fingerprint, before: str = NO_PAGE) -> tuple[ev.Pa
     return began(index, before), finish(index, page=page)
 
 
-def of_step(state: RunState, index: int, **known: Any) -> str | None:
-    seen = {"page": None, "checks": None} | known
-    return pre_fingerprint(state, state.plan.steps[index], state.steps[index], **seen)
+def of_step(
+    state: RunState,
+    index: int,
+    page: Fingerprint | None = None,
+    checks: tuple[ev.CheckResult, ...] | None = None,
+) -> str | None:
+    seen = None if page is None else Seen(page=page)
+    return pre_fingerprint(state, state.plan.steps[index], state.steps[index], seen, checks)
 
 
 def pre_states(state: RunState) -> list[str | None]:

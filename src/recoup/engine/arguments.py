@@ -57,6 +57,11 @@ class Arguments(msgspec.Struct, frozen=True):
     expected: Expected = Expected()
     """What the step expects, with the same values."""
 
+    @property
+    def hides(self) -> bool:
+        """They hold values that records must not show."""
+        return self.plain_digest is not None
+
     def of(self, step: Step) -> Step:
         """The step with its checks as they are asked."""
         if self.expected.checks is step.expect:

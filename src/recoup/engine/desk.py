@@ -16,8 +16,11 @@ from recoup.engine.arguments import (
     secret_names,
 )
 from recoup.engine.attempt import Attempts
+from recoup.engine.driven_run import DrivenRun
+from recoup.engine.kinds import RunKinds, RunView
 from recoup.engine.lease import LeaseLifeline
 from recoup.engine.recorder import Recorder
+from recoup.engine.work_folder import WorkFolder
 from recoup.engine.world import Job, World
 from recoup.kernel.elapsed import run_seconds_left
 from recoup.kernel.policies import step_policy
@@ -39,7 +42,10 @@ class Desk:
         """One value for as long as the run is in hand: the recorder advances it."""
         self.recorder = Recorder(world, job, state, lease)
         self.lifeline = LeaseLifeline(lease.deadline_boot_s)
-        self.attempts = Attempts(world, job, self.recorder, self.lifeline, halt)
+        self.kinds = RunKinds(world, RunView(world, job, state, self.lifeline))
+        run = DrivenRun(world, job, self.recorder, self.kinds, self.lifeline, halt)
+        self.folder = WorkFolder(run)
+        self.attempts = Attempts(run, self.folder)
         self.epoch = lease.epoch
         self.paused_by: Control | None = None
         """Whose pause this driver has taken; another one reads in the events whose it was."""

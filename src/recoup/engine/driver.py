@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from recoup.engine.arguments import Arguments, environment_of
-from recoup.engine.attempt import (
+from recoup.engine.checkpoints import last_checkpoint
+from recoup.engine.conclusion import (
     ApprovalRefuted,
     Conclusion,
     Failed,
@@ -18,9 +19,7 @@ from recoup.engine.attempt import (
     Kept,
     Passed,
     Troubled,
-    world_checks,
 )
-from recoup.engine.checkpoints import last_checkpoint
 from recoup.engine.controls import watch_controls
 from recoup.engine.desk import Desk
 from recoup.engine.ending import begun_elsewhere, cannot_start, out_of_time, settle_first, skip
@@ -32,7 +31,6 @@ from recoup.engine.facts import (
     given_up_result,
     not_concluded,
     not_rescued,
-    page_question,
     passed_facts,
     passed_result,
     run_ends,
@@ -43,10 +41,11 @@ from recoup.engine.lease import explained_loss, keep_lease
 from recoup.engine.losses import record_loss
 from recoup.engine.operators import carry_out, held_by
 from recoup.engine.passing import fresh_outputs, write_papers
-from recoup.engine.restoring import adopt, hard_reset, invalidate_after_change, restore
-from recoup.engine.run_page import Changed, Question, Replay, Unreachable
+from recoup.engine.restoring import adopt, hard_reset, restore, undo
 from recoup.engine.surroundings import Surroundings
+from recoup.engine.unknown_outcome import world_checks
 from recoup.engine.witness import unsettled_s
+from recoup.engine.work_folder import is_folder
 from recoup.engine.world import Job, World
 from recoup.errors import (
     LeaseLost,
@@ -68,10 +67,11 @@ from recoup.model import events as ev
 from recoup.model.decision import Escalate, GiveUp, Strategy
 from recoup.model.failure import Failure, FailureKind
 from recoup.model.ids import Lease, ProcessIdentity
-from recoup.model.plan import ApproveAction, BrowserAction, BrowserVerb, Repeat, Step
+from recoup.model.plan import ApproveAction, Repeat, Step
 from recoup.model.policy import Policy
 from recoup.model.run import RunState, RunStatus, StepRecord, StepState, Verdict
 from recoup.model.storage import Control
+from recoup.steps.hooks import CannotBegin, FactsFirst, Undone
 
 _DRIVABLE = (RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.WAITING, RunStatus.BLOCKED)
 T = TypeVar("T")
@@ -101,7 +101,7 @@ class Driver:
         self.state = state
         self._surroundings = Surroundings(self._desk)
         self._replaced = replaced
-        self._driving = self._keeps_page = False
+        self._driving = self._stays = False
         self._hearing = asyncio.Lock()
         self._busy = False
         """An attempt is under way: a control that can wait must not end it."""
@@ -118,12 +118,14 @@ class Driver:
         self._interrupted = reason
         self._halt.set()
 
-    async def drive(self, *, keeps_page: bool = False) -> RunState:
+    async def drive(self, *, stays: bool = False) -> RunState:
         """Until the run ends, waits for somebody, or the driver must stop. Raises LeaseLost, RecoupError.
 
-        `keeps_page`: the browser stays open while the run waits for a person, for the next driver in this process."""
-        self._driving, self._keeps_page = True, keeps_page
-        await self._desk.attempts.page.take_up(self.state.epoch)
+        `stays`: this process stays, and may drive the run again after it has waited for a person. What its steps need
+        open stays open for that long."""
+        self._driving, self._stays = True, stays
+        for hooks in self._desk.kinds.all():
+            await hooks.take_up()
         return await self._attended(self._work)
 
     async def decline(self, words: str) -> RunState:
@@ -183,9 +185,8 @@ class Driver:
                 task.cancel()
             await asyncio.gather(*background, return_exceptions=True)
             if self._driving or is_over(self.state):
-                await desk.attempts.page.release(
-                    self.state, keeps=self._keeps_page and desk.recorder.released
-                )
+                for hooks in desk.kinds.all():
+                    await hooks.release(stays=self._stays and desk.recorder.released)
         return self.state
 
     def _explained(self, error: Exception) -> Exception:
@@ -279,59 +280,42 @@ class Driver:
         elif self.state.rebuild_pending:
             index = self.state.rebuild_pending[0]
             again = self._desk.job.plan.steps[index]
-            if await self._has_page_for(again) or not await self._walked_back(step, record):
+            if await self._desk.kinds.of(again).is_ready(again) or not await self._held_up(step, record):
                 await self._rebuild(again, self.state.steps[index], left_s)
         elif record.given_up is not None:
             await self._after_giving_up(step, record, left_s)
         elif isinstance(step.action, ApproveAction) and record.open is None:
-            # Nobody is asked about a page that is not what the steps before have proven.
-            if self.state.gate_reached == record.index or not await self._walked_back(step, record):
+            # Nobody is asked about what is not as the steps before have proven it.
+            if self.state.gate_reached == record.index or not await self._held_up(step, record):
                 await self._at_gate(step, record)
-        elif record.open is not None or not await self._walked_back(step, record):
+        elif record.open is not None or not await self._held_up(step, record):
             await self._attempt(step, record, left_s)
 
-    async def _walked_back(self, step: Step, record: StepRecord) -> bool:
-        """The page that the step continues on is lost or has changed: something else comes first."""
+    async def _held_up(self, step: Step, record: StepRecord) -> bool:
+        """What the step builds on is lost or has changed: something else comes first."""
         desk = self._desk
-        problem = await desk.attempts.page.problem(step, record, self.state)
-        match problem:
+        match await desk.kinds.obstacle(step, record):
             case None:
                 return False
-            case Replay():
-                names = tuple(self.state.steps[index].step_id for index in problem.steps)
-                about: dict[str, Any] = {"step_id": step.id, "step_index": record.index, "attempt": None}
-                await desk.recorder.record(ev.PageLost(**about, reason=problem.reason, steps=names))
-            case Question():
-                records = [self.state.steps[index] for index in problem.steps]
-                await desk.recorder.record(page_question(desk, records, problem.reason), release=True)
-            case Unreachable():
-                await self._fail_before_acting(step, record, problem.reason)
-            case Changed():
-                await invalidate_after_change(desk, problem.begins, problem.reason)
+            case FactsFirst(facts, release):
+                await desk.recorder.record(*facts, release=release)
+            case CannotBegin() as why:
+                await self._fail_before_acting(step, record, why)
+            case Undone() as undone:
+                await undo(desk, undone)
                 if self._going() and desk.workspace is not None:
-                    await restore(desk, problem.reason, current=True)
+                    await restore(desk, undone.reason, current=True)
         return True
 
-    async def _fail_before_acting(self, step: Step, record: StepRecord, why: str) -> None:
-        """An attempt that could not even begin to act: its page cannot be opened now."""
+    async def _fail_before_acting(self, step: Step, record: StepRecord, why: CannotBegin) -> None:
         desk = self._desk
         try:
             arguments = desk.arguments(step)
         except TemplateError as error:
             return await cannot_start(desk, record, str(error))
         if await self._begin(step, record, await self._first(step, record, arguments)):
-            await self._settle(step, record, await desk.attempts.unreachable(record, why, desk.policy(step)))
+            await self._settle(step, record, await desk.attempts.not_begun(record, why, desk.policy(step)))
         return None
-
-    async def _has_page_for(self, step: Step) -> bool:
-        """A step in the browser that is performed again goes on from a page, which a former driver may have had."""
-        page = self._desk.attempts.page
-        if not isinstance(step.action, BrowserAction) or await page.has_page():
-            return True
-        if step.action.verb is BrowserVerb.GOTO:
-            await page.bring_sign_in()
-            return True
-        return False
 
     async def _waited(self, record: StepRecord) -> bool:
         """Backoff, cooldown, news of lost commits. False: something came between."""
@@ -373,8 +357,7 @@ class Driver:
         except TemplateError as error:
             return await cannot_start(self._desk, record, str(error))
         if record.open is None:
-            if isinstance(step.action, BrowserAction):
-                await desk.attempts.browsing.take_back(self.state)
+            await desk.kinds.of(step).reconsider()
             start = await self._first(step, record, arguments)
             if self._halt.is_set() or not await self._begin(step, record, start) or self._halt.is_set():
                 return None  # a control that came just now is heard first: it may be a pause
@@ -407,7 +390,7 @@ class Driver:
         if record.prechecks is None and world_checks(step):
             env = environment_of(desk.world, desk.job, step, arguments, record.attempts + 1, {})
             asked_in = env | arguments.expected.env
-            prechecks = await desk.attempts.precheck(
+            prechecks = await desk.attempts.unknown.precheck(
                 arguments.of(step), desk.workspace, asked_in, desk.policy(step)
             )
         return started(desk, step, record, arguments, self._pre_state(record), prechecks=prechecks)
@@ -458,21 +441,21 @@ class Driver:
 
     async def _pass(self, step: Step, record: StepRecord, passed: Passed) -> None:
         desk = self._desk
-        await write_papers(desk, step, record, passed)
+        passed = await write_papers(desk, step, record, passed)
         attempt = record.open.attempt if record.open else record.attempts
         on_trial = self.state.trial_workspace is not None
         facts = passed_facts(desk, step, record, passed, "rescue" if passed.handlers else "main")
         success = self._success(step, record, facts)
-        browsing, proven = desk.attempts.browsing, passed.verdict is Verdict.PASSED
-        about_target, targets = browsing.facts(step, record, passed.seen, passed.evidence, proven=proven)
+        hooks = desk.kinds.of(step)
+        shown = hooks.passed(step, record, passed.seen, passed.evidence, passed.verdict)
         await desk.recorder.record(
-            *(*facts, *about_target, *success),
+            *(*facts, *shown.facts, *success),
             results=[passed_result(desk, step, record)],
-            targets=targets,
+            beside=shown.beside,
             tail=self._next_start(record, passed),
             release=bool(success),
         )
-        browsing.remember(targets)
+        hooks.recorded(shown)
         if desk.outside(step):
             desk.job.files.forget_output(record.index, attempt)
         if on_trial:
@@ -510,15 +493,14 @@ class Driver:
             return ()
         if is_good(following) or following.healing_since or following.to_settle:
             return ()
-        if isinstance(step.action, BrowserAction) and passed.seen is None:
-            return ()  # its page may have been lost meanwhile
+        if not desk.kinds.of(step).may_follow_at_once(passed.seen):
+            return ()
         try:
             arguments = desk.arguments(step, fresh_outputs(record.step_id, passed))
         except TemplateError:
             return ()
         pre_state = passed.snapshot.tree if passed.snapshot else self._pre_state(following)
-        page = passed.seen.page if passed.seen else None
-        return (started(desk, step, following, arguments, pre_state, page=page),)
+        return (started(desk, step, following, arguments, pre_state, seen=passed.seen),)
 
     async def _fail(self, step: Step, record: StepRecord, failed: Failed) -> None:
         desk, policy, now = self._desk, self._desk.policy(step), self._desk.world.clock.now()
@@ -532,17 +514,18 @@ class Driver:
                 record.index, state.attempt, desk.world.redactor.seal(facts[0])
             )
         first, *following = facts
-        browsing = desk.attempts.browsing
-        about_target, targets = browsing.rejected(step, record, failed.seen, failed.evidence)
+        hooks = desk.kinds.of(step)
+        shown = hooks.failed(step, record, failed.seen, failed.evidence)
         await desk.recorder.record(
-            *(first, *about_target, *following),
+            *(first, *shown.facts, *following),
             results=failed_results(desk, step, record, failed, decision),
-            targets=targets,
+            beside=shown.beside,
             release=any(isinstance(fact, _ENDS) for fact in facts),
             at=now,
         )
-        browsing.remember(targets)
-        await browsing.take_back(self.state)
+        hooks.recorded(shown)
+        for every in desk.kinds.all():
+            await every.reconsider()
         if failed.failure.outcome_known and desk.outside(step):
             desk.job.files.forget_output(record.index, state.attempt)
 
@@ -628,11 +611,11 @@ class Driver:
         """What handlers of a step that is done have left, or why that cannot be stored."""
         desk = self._desk
         try:
-            kept = await desk.attempts.kept(record) if is_good(record) else None
+            kept = await desk.folder.kept(record) if is_good(record) else None
         except WorkspaceRuined as error:
             return None, error.message
-        gone = desk.workspace is not None and not desk.attempts.has_folder()
-        return kept, f"{desk.attempts.folder()} is gone" if gone else None
+        gone = desk.workspace is not None and not is_folder(desk.folder.current)
+        return kept, f"{desk.folder.current} is gone" if gone else None
 
     async def _at_gate(self, step: Step, record: StepRecord) -> None:
         """The run waits for an operator's yes or no, in nobody's hands."""
@@ -648,7 +631,8 @@ class Driver:
         reason = f"{step.id} waits for an approval: {action.message} (run: {how})"
         waiting = ev.RunWaiting(reason=reason, step_id=step.id, waiting_for="approval")
         if self.state.gate_reached != record.index:
-            await desk.attempts.page.keep_for_gate(step, record, self.state)
+            for hooks in desk.kinds.all():
+                await hooks.gate_reached(step, record)
         await desk.recorder.record(waiting, release=True)
         return None
 

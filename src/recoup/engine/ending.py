@@ -5,12 +5,11 @@ from __future__ import annotations
 from recoup.engine.arguments import digests_now
 from recoup.engine.desk import Desk
 from recoup.engine.facts import no_more_tried, not_concluded, owes_always, run_failed, to_be_settled
-from recoup.kernel.healing import goes_somewhere
 from recoup.kernel.reuse import deed_words, is_same_deed
 from recoup.kernel.template import TemplateError
 from recoup.model import events as ev
 from recoup.model.failure import FailureClass, FailureKind
-from recoup.model.plan import BrowserAction, Step
+from recoup.model.plan import Step
 from recoup.model.run import StepRecord
 
 
@@ -44,14 +43,19 @@ def _was_done(desk: Desk, step: Step, record: StepRecord) -> bool:
 
 
 def _also_asked(desk: Desk, step: Step, record: StepRecord) -> list[StepRecord]:
-    """Steps right after it on the same page: they were lost with it, and one answer serves them all."""
+    """Steps right after it that were lost with it: one answer serves them all."""
     also: list[StepRecord] = []
-    if record.asks is None or not isinstance(step.action, BrowserAction):
+    if record.asks is None:
         return also
+    hooks = desk.kinds.of(step)
     behind = zip(desk.job.plan.steps, desk.state.steps, strict=True)
     for following, one in [*behind][record.index + 1 :]:
-        on_page = isinstance(following.action, BrowserAction) and not goes_somewhere(following)
-        if not on_page or not one.to_settle or one.asks is None or following.when is not None:
+        if (
+            not hooks.is_lost_too(following)
+            or not one.to_settle
+            or one.asks is None
+            or following.when is not None
+        ):
             break
         if deed_words(one.asks) != deed_words(record.asks) or not _was_done(desk, following, one):
             break

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from recoup.engine.arguments import environment_of
-from recoup.engine.attempt import Conclusion
+from recoup.engine.conclusion import Conclusion
 from recoup.engine.desk import Desk
 from recoup.engine.facts import escalated, not_concluded, resumed_from, run_failed
 from recoup.engine.restoring import restore, workspace_broken
@@ -65,7 +65,7 @@ async def _begin_with_reuse(desk: Desk, start: ev.RunStarted) -> None:
         failed = msgspec.structs.replace(run_failed(desk, reuse.refusal, cls, kind), delivery=start.delivery)
         await desk.recorder.record(start, failed, release=True)
         return
-    await keep_private_values(desk.job, reuse)
+    await keep_private_values(desk.world, desk.job, reuse)
     await desk.recorder.record(start, *reuse_facts(desk.job, reuse))
     await go_on_from_reused(desk)
 
@@ -170,7 +170,7 @@ async def lost_attempt(desk: Desk, record: StepRecord, why: str) -> Conclusion |
     arguments = desk.arguments(step)
     env = environment_of(desk.world, desk.job, step, arguments, record.open.attempt, {})
     asked_in = env | arguments.expected.env
-    return await desk.attempts.lost(arguments.of(step), record, desk.policy(step), asked_in, why)
+    return await desk.attempts.unknown.lost(arguments.of(step), record, desk.policy(step), asked_in, why)
 
 
 async def take_over(desk: Desk, replaced: ProcessIdentity) -> None:

@@ -8,22 +8,22 @@ from typing import Any
 import msgspec
 
 from recoup.engine.arguments import Arguments
-from recoup.engine.attempt import Failed, Kept, Passed
-from recoup.engine.browsing import details_of
+from recoup.engine.conclusion import Failed, Kept, Passed
 from recoup.engine.desk import Desk
 from recoup.engine.handlers import Handled
 from recoup.kernel.commands import settle_commands
-from recoup.kernel.deeds import ENDS_THE_STEP, LOST_WITH_BROWSER, is_lost_with_browser
+from recoup.kernel.deeds import ENDS_THE_STEP, lost_words
+from recoup.kernel.healing import details_of, seen_at_the_end
 from recoup.kernel.pre_states import pre_fingerprint
 from recoup.kernel.reuse import deed_words
 from recoup.kernel.workflow import token_cost
 from recoup.model import events as ev
 from recoup.model.decision import Decision, Escalate, GiveUp, HardReset, Retry, SoftReset, strategy
 from recoup.model.failure import Facts, Failure, FailureClass, FailureKind
+from recoup.model.outcome import Seen
 from recoup.model.plan import Repeat, Step, kind_of
 from recoup.model.run import GivenUp, RunState, StepRecord, StepState, Verdict
 from recoup.model.storage import Control
-from recoup.model.target import Fingerprint
 from recoup.model.workspace import Missing, Snapshot
 
 
@@ -35,9 +35,9 @@ def started(
     pre_state: str | None,
     phase: str = "main",
     prechecks: tuple[ev.CheckResult, ...] | None = None,
-    page: Fingerprint | None = None,
+    seen: Seen | None = None,
 ) -> ev.AttemptStarted:
-    """`page`: as the step before has left it, where the ledger does not say so yet."""
+    """`seen`: by the step before, where the ledger does not say so yet."""
     kind = kind_of(step.action)
     checks = record.prechecks if prechecks is None else prechecks
     return ev.AttemptStarted(
@@ -56,7 +56,7 @@ def started(
         phase=phase,
         once=step.repeat is Repeat.NEVER and phase in ENDS_THE_STEP,
         again_after=record.asks.deeds if record.asks and phase in ENDS_THE_STEP else (),
-        pre_fingerprint=pre_fingerprint(desk.state, step, record, page, checks if pre_state is None else ()),
+        pre_fingerprint=pre_fingerprint(desk.state, step, record, seen, checks if pre_state is None else ()),
     )
 
 
@@ -88,8 +88,7 @@ def passed_facts(
             phase=phase,
             agent=passed.agent,
             handlers=passed.handlers,
-            resolution=details_of(passed.seen),
-            page=passed.seen.page if passed.seen else None,
+            **seen_at_the_end(passed.seen),
         )
     ]
     about: dict[str, Any] = {"step_id": step.id, "step_index": record.index, "attempt": attempt}
@@ -443,15 +442,6 @@ def _why_asked(record: StepRecord, names: str, reason: str) -> str:
     return words
 
 
-def page_question(desk: Desk, records: Sequence[StepRecord], reason: str) -> ev.Escalated:
-    """All steps that must not be repeated and would have to be, to restore a lost page, in one question."""
-    words = f"{reason}; only {_listed(records)} can restore it, and must not be repeated without your consent"
-    done, not_done = settle_commands(desk.job.run_id, records[0].step_id)
-    hint = f"To perform it again, with all its effects: {not_done} To continue on the page as it is: {done}"
-    asked = escalated(desk, words, hint, records[0])
-    return msgspec.structs.replace(asked, page_steps=tuple(record.step_id for record in records))
-
-
 def _listed(records: Sequence[StepRecord]) -> str:
     names = ", ".join(record.step_id for record in records)
     return f"step {names}" if len(records) == 1 else f"steps {names}"
@@ -460,9 +450,9 @@ def _listed(records: Sequence[StepRecord]) -> str:
 def settle_hint(desk: Desk, record: StepRecord, failure: FailureKind | None = None) -> str:
     """`failure`: that of the attempt that ends now."""
     done, not_done = settle_commands(desk.job.run_id, record.step_id)
-    is_lost = is_lost_with_browser(desk.job.plan.steps[record.index], record, failure)
-    lost = f" {LOST_WITH_BROWSER}" if is_lost else ""
-    return f"Check whether it was done.{lost} If it was: {done} If it was not: {not_done}"
+    lost = lost_words(desk.job.plan.steps[record.index], record, failure)
+    check = f"Check whether it was done. {lost}".rstrip()
+    return f"{check} If it was: {done} If it was not: {not_done}"
 
 
 def control_handled(desk: Desk, control: Control, outcome: str, detail: str = "") -> ev.ControlHandled:

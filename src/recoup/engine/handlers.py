@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from recoup.engine.arguments import Arguments, arguments_of, environment_of, refuse_unmaskable, secret_names
-from recoup.engine.browsing import exactly, secrets_typed
-from recoup.engine.world import Job, World
+from recoup.engine.driven_run import DrivenRun
+from recoup.engine.world import Job
 from recoup.kernel.elapsed import elapsed_s, run_seconds_left
 from recoup.kernel.template import TemplateError
 from recoup.model.events import HandlerResult
 from recoup.model.outcome import Collected, Order, Outcome, Scene
 from recoup.model.plan import BrowserAction, ExitCheck, Handler, Step, kind_of
 from recoup.model.policy import Policy
-from recoup.model.run import RunState
-from recoup.ports import Hooks, Lifeline
+from recoup.ports import Hooks
 
 _DETAIL_CHARS_MAX = 500
 _SHORTEST_S = 0.1
@@ -37,6 +35,33 @@ class Place(msgspec.Struct, frozen=True):
     def output_file(self) -> str | None:
         return self.files.get("RECOUP_OUTPUT")
 
+    def order(self, job: Job, arguments: Arguments, env: dict[str, str], policy: Policy) -> Order:
+        """For whatever is performed here: the step, or a handler of it."""
+        return Order(
+            run_id=job.run_id,
+            step_id=self.step.id,
+            step_index=self.step_index,
+            attempt=self.attempt,
+            action=arguments.action,
+            cwd=self.cwd,
+            env=env,
+            policy=policy,
+            objective=job.plan.objective,
+            aside=job.aside,
+        )
+
+    def scene(self, job: Job, arguments: Arguments, env: dict[str, str], outcome: Outcome) -> Scene:
+        """For the checks of the step after this outcome."""
+        return Scene(
+            run_id=job.run_id,
+            cwd=self.cwd,
+            env=env | arguments.expected.env,
+            policy=self.policy,
+            outcome=outcome,
+            output_file=self.output_file,
+            check_timeout_s=self.policy.check_s,
+        )
+
 
 class Handled(msgspec.Struct, frozen=True):
     """How the handlers ended, and what the last one that passed left behind."""
@@ -48,69 +73,53 @@ class Handled(msgspec.Struct, frozen=True):
 class Handlers:
     """Performs handlers one after the other. One that fails does not keep the next from being tried."""
 
-    def __init__(self, world: World, job: Job, stop: asyncio.Event, lifeline: Lifeline) -> None:
-        self._world = world
-        self._job = job
-        self._stop = stop
-        self._lifeline = lifeline
-        self._secret = secret_names(job.plan)
+    def __init__(self, run: DrivenRun) -> None:
+        self._run = run
+        self._secret = secret_names(run.job.plan)
 
     async def perform(
-        self,
-        handlers: Sequence[Handler],
-        place: Place,
-        state: RunState,
-        hooks: Hooks,
-        grace_s: float = _SHORTEST_S,
+        self, handlers: Sequence[Handler], place: Place, hooks: Hooks, grace_s: float = _SHORTEST_S
     ) -> Handled | None:
         """None: the driver asked for the end. `grace_s`: what they may take together beyond the run's time."""
+        run, clock = self._run, self._run.world.clock
         results: list[HandlerResult] = []
         last: Outcome | None = None
-        begun = self._world.clock.now()
+        begun = clock.now()
         for number, handler in enumerate(handlers, 1):
-            now = self._world.clock.now()
+            now = clock.now()
             left_s = max(
-                run_seconds_left(state, self._job.policy, now), grace_s - elapsed_s(begun, now, grace_s)
+                run_seconds_left(run.state, run.job.policy, now), grace_s - elapsed_s(begun, now, grace_s)
             )
             try:
-                outcome, problem = await self._one(handler, place, state, hooks, max(_SHORTEST_S, left_s))
+                outcome, problem = await self._one(handler, place, hooks, max(_SHORTEST_S, left_s))
             except TemplateError as error:
                 outcome, problem = Outcome(), str(error)
-            if self._stop.is_set() or outcome.interrupted:
+            if run.stop.is_set() or outcome.interrupted:
                 return None
-            shown = self._world.redactor.redact(problem or "").text[:_DETAIL_CHARS_MAX]
+            shown = run.world.redactor.redact(problem or "").text[:_DETAIL_CHARS_MAX]
             results.append(HandlerResult(number=number, passed=problem is None, detail=shown))
             last = outcome if problem is None else last
         return Handled(tuple(results), last)
 
     async def _one(
-        self, handler: Handler, place: Place, state: RunState, hooks: Hooks, left_s: float
+        self, handler: Handler, place: Place, hooks: Hooks, left_s: float
     ) -> tuple[Outcome, str | None]:
         """What came of it, and why that is no success; None when it is one."""
-        arguments = arguments_of(handler, self._job, state, self._secret)
-        refuse_unmaskable(arguments, self._world.redactor)
-        env = environment_of(self._world, self._job, place.step, arguments, place.attempt, place.files)
+        world, job = self._run.world, self._run.job
+        arguments = arguments_of(handler, job, self._run.state, self._secret)
+        refuse_unmaskable(arguments, world.redactor)
+        env = environment_of(world, job, place.step, arguments, place.attempt, place.files)
         wanted_s = handler.timeout_s or place.policy.step_timeout_seconds
         policy = msgspec.structs.replace(place.policy, step_timeout_seconds=min(wanted_s, left_s))
-        order = Order(
-            run_id=self._job.run_id,
-            step_id=place.step.id,
-            step_index=place.step_index,
-            attempt=place.attempt,
-            action=arguments.action,
-            cwd=place.cwd,
-            env=env,
-            policy=policy,
+        order = msgspec.structs.replace(
+            place.order(job, arguments, env, policy),
             has_own_timeout=handler.timeout_s is not None,
-            objective=self._job.plan.objective,
             title=handler.title or place.step.title,
-            looking=exactly(arguments.action, policy),
-            secret_values=secrets_typed(self._world.redactor, arguments),
-            aside=self._job.aside,
         )
-        outcome = await self._world.runtimes[kind_of(handler.action)].perform(order, hooks)
+        order = self._run.kinds.of(handler).handler_order(order, hides=arguments.hides)
+        outcome = await world.runtimes[kind_of(handler.action)].perform(order, hooks)
         scene = Scene(
-            run_id=self._job.run_id,
+            run_id=job.run_id,
             cwd=place.cwd,
             env=env | arguments.expected.env,
             policy=policy,
@@ -129,7 +138,8 @@ class Handlers:
         checks = [check for check in arguments.expected.checks if not isinstance(check, ExitCheck)]
         if not checks:
             return None
-        examined = await self._world.inspector.examine(checks, scene, self._lifeline, self._stop)
+        run = self._run
+        examined = await run.world.inspector.examine(checks, scene, run.lifeline, run.stop)
         broken = [f"{result.check}: {result.detail}" for result in examined.results if not result.held]
         return "; ".join(broken) or None
 

@@ -93,7 +93,7 @@ async def _takeover(desk: Desk, control: Control, driving: bool) -> None:
     except WorkspaceError as error:
         return await _refuse(desk, control, f"the workspace cannot be handed over: {error.message}")
     handed = ev.WorkspaceHandedOver(actor=control.actor, workspace=number, tree=tree)
-    where = str(desk.attempts.folder())
+    where = desk.folder.current
     await _accept(
         desk,
         control,
@@ -122,7 +122,8 @@ async def _hard_reset_step(desk: Desk, control: Control, driving: bool) -> None:
 async def _resume_from_step(desk: Desk, control: Control, driving: bool) -> None:
     index = next(record.index for record in desk.state.steps if record.step_id == control.step_id)
     reason = f"{control.actor} went back to {control.step_id}: {control.reason}"
-    await desk.attempts.page.go_back(index, desk.state)
+    for hooks in desk.kinds.all():
+        await hooks.go_back(index)
     back = resumed_from(desk.state.steps[index], reason, restores=desk.workspace is not None)
     facts = [*invalidated(desk.state, index, reason), back]
     await _go_on(desk, control, driving, *facts, cut_off=_cut_off(desk, control))
@@ -218,10 +219,10 @@ async def _passed_as_told(desk: Desk, record: StepRecord, actor: str) -> tuple[l
     step = desk.job.plan.steps[record.index]
     record, facts = _lost_attempt(desk, step, record)
     env = environment_of(desk.world, desk.job, step, desk.arguments(step), record.attempts, {})
-    passed = await desk.attempts.settled(step, record, desk.policy(step), env)
+    passed = await desk.attempts.unknown.settled(step, record, desk.policy(step), env)
     if passed is None:
         raise _OutputMissing(step.id)
-    await write_papers(desk, step, record, passed)
+    passed = await write_papers(desk, step, record, passed)
     end, *more = passed_facts(desk, step, record, passed)
     return [*facts, msgspec.structs.replace(end, actor=actor), *more], passed.files_lost
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from recoup.engine.arguments import Fresh
-from recoup.engine.attempt import Passed
+from recoup.engine.conclusion import Passed
 from recoup.engine.desk import Desk
 from recoup.engine.originals import Originals, outputs_of, private_names
 from recoup.engine.papers import step_state
@@ -11,10 +13,15 @@ from recoup.model.plan import Step
 from recoup.model.run import StepRecord
 
 
-async def write_papers(desk: Desk, step: Step, record: StepRecord, passed: Passed) -> None:
-    await _keep_values(desk, step, passed)
-    if not desk.outside(step):
-        return
+async def write_papers(desk: Desk, step: Step, record: StepRecord, passed: Passed) -> Passed:
+    """Returns it with the names of the outputs whose originals are kept."""
+    passed = await _keep_values(desk, step, passed)
+    if desk.outside(step):
+        await _write_state(desk, step, record, passed)
+    return passed
+
+
+async def _write_state(desk: Desk, step: Step, record: StepRecord, passed: Passed) -> None:
     redactor, now = desk.world.redactor, desk.world.clock.now()
     attempt = record.open.attempt if record.open else record.attempts
     document = step_state(record, attempt, passed.change.hash, passed.change.files, now)
@@ -32,14 +39,15 @@ def fresh_outputs(step_id: str, passed: Passed) -> Fresh:
     return Fresh({step_id: {**passed.outputs.plain, **passed.outputs.secret}}, private=private)
 
 
-async def _keep_values(desk: Desk, step: Step, passed: Passed) -> None:
+async def _keep_values(desk: Desk, step: Step, passed: Passed) -> Passed:
     """The secret outputs, and the originals of those that redaction changes."""
     outputs, secrets = passed.outputs, desk.job.secrets
     for name, value in outputs.secret.items():
         secrets.put(f"{outputs_of(step.id)}.{name}", value)
-    passed.private_outputs = private_names(desk.world.redactor, outputs.plain) if outputs.plain else ()
-    if passed.private_outputs:
-        originals = {name: outputs.plain[name] for name in passed.private_outputs}
+    private = private_names(desk.world.redactor, outputs.plain) if outputs.plain else ()
+    if private:
+        originals = {name: outputs.plain[name] for name in private}
         Originals(secrets).keep(outputs_of(step.id), originals)
-    if outputs.secret or passed.private_outputs:
+    if outputs.secret or private:
         await secrets.settle()
+    return passed if private == () else msgspec.structs.replace(passed, private_outputs=private)

@@ -16,11 +16,10 @@ from recoup.model.events import (
     AttemptStarted,
     Escalated,
     Event,
-    MemorySnapshot,
     Payload,
     WorkflowStepResult,
 )
-from recoup.model.ids import Lease, run_stream, targets_stream, workflow_stream
+from recoup.model.ids import Lease, run_stream, workflow_stream
 from recoup.model.instant import Instant
 from recoup.model.mode import Refusal
 from recoup.model.policy import Policy
@@ -35,6 +34,7 @@ from recoup.model.storage import (
     PolicyBody,
     StreamAppend,
 )
+from recoup.steps.hooks import Beside
 
 
 class Recorder:
@@ -59,7 +59,7 @@ class Recorder:
         self,
         *facts: Payload,
         results: Sequence[WorkflowStepResult] = (),
-        targets: Sequence[Payload] = (),
+        beside: Sequence[Beside] = (),
         tail: Sequence[Payload] = (),
         acks: Sequence[ControlAck] = (),
         release: bool = False,
@@ -68,9 +68,9 @@ class Recorder:
         """All of it in one transaction, or nothing. True: the tail was appended too."""
         await self._turn.acquire()  # `async with` costs twice as much
         try:
-            beside = self._beside(results, targets)
+            parts = self._beside(results, beside)
             return await self._record(
-                facts, results, beside, tail, acks, release, at or self._world.clock.now()
+                facts, results, parts, tail, acks, release, at or self._world.clock.now()
             )
         finally:
             self._turn.release()
@@ -134,22 +134,20 @@ class Recorder:
             self._show_added(appended, len(drafts) + sum(len(part.drafts) for part in beside), now)
         return appended.tail_appended and bool(tail_drafts)
 
-    def _beside(
-        self, results: Sequence[WorkflowStepResult], targets: Sequence[Payload]
-    ) -> list[StreamAppend]:
-        """What belongs to the workflow's streams, in the same transaction."""
-        parts = []
-        # How the workflow fares is counted from where something is learned.
-        versions = [one for one in targets if isinstance(one, MemorySnapshot)]
-        if results or versions:
-            # Structure alone: what is stored is what was meant, and nobody here folds it.
-            told = tuple(
-                [Draft(one.TYPE, self._world.redactor.seal(one), one) for one in (*versions, *results)]
-            )
-            parts.append(StreamAppend(workflow_stream(self.state.workflow), told))
-        if targets:
-            parts.append(StreamAppend(targets_stream(self.state.workflow), self._drafts(targets)))
-        return parts
+    def _beside(self, results: Sequence[WorkflowStepResult], beside: Sequence[Beside]) -> list[StreamAppend]:
+        """What belongs to other streams than the run's, in the same transaction."""
+        workflow = workflow_stream(self.state.workflow)
+        own = [payload for part in beside if part.stream == workflow for payload in part.payloads]
+        others = [
+            StreamAppend(part.stream, self._drafts(part.payloads))
+            for part in beside
+            if part.stream != workflow
+        ]
+        if not own and not results:
+            return others
+        # Structure alone: what is stored is what was meant, and nobody here folds it.
+        told = [Draft(one.TYPE, self._world.redactor.seal(one), one) for one in (*own, *results)]
+        return [StreamAppend(workflow, tuple(told)), *others]
 
     def _judging(self, results: Sequence[WorkflowStepResult], tail: Sequence[Payload]) -> Judging:
         policy = self._job.policy

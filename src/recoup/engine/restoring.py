@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from recoup.engine.checkpoints import last_checkpoint
 from recoup.engine.desk import Desk
 from recoup.engine.facts import invalidated, run_failed, to_be_settled
 from recoup.errors import CheckpointBroken, WorkspaceError
 from recoup.kernel.deeds import is_done_for_good
-from recoup.kernel.healing import goes_somewhere, page_can_be_made_again, page_made_by
 from recoup.kernel.prefix import known_good_prefix_length
 from recoup.model import events as ev
 from recoup.model.failure import FailureClass, FailureKind
-from recoup.model.plan import BrowserAction, Step
+from recoup.model.plan import Step
 from recoup.model.run import RunState, StepRecord, Verdict
 from recoup.ports import Workspaces
+from recoup.steps.hooks import Undone
 
 
 async def restore(desk: Desk, reason: str, *, current: bool = False) -> None:
@@ -48,15 +46,8 @@ async def restore(desk: Desk, reason: str, *, current: bool = False) -> None:
 
 
 async def hard_reset(desk: Desk, step: Step, record: StepRecord) -> None:
-    """Everything that the step works with is made anew: its browser with the page, its workspace."""
-    steps, skipped = desk.job.plan.steps, {one.index for one in desk.state.steps if one.skipped}
-    if desk.world.pages is not None and page_can_be_made_again(steps, record.index, skipped):
-        await desk.attempts.page.leave(made_again=True)
-        about: dict[str, Any] = {"step_id": step.id, "step_index": record.index, "attempt": None}
-        facts: list[ev.Payload] = [ev.BrowserReset(**about, reason="hard reset")]
-        if not goes_somewhere(step):
-            made_by = tuple(steps[index].id for index in page_made_by(steps, record.index, skipped))
-            facts.append(ev.PageLost(**about, reason="hard reset", steps=made_by))
+    """Everything that the step works with is made anew: what its kind keeps, and its workspace."""
+    if facts := await desk.kinds.of(step).reset(step, record):
         await desk.recorder.record(*facts)
     if desk.state.restore_pending:
         await restore(desk, "hard reset")
@@ -138,7 +129,8 @@ async def invalidate_from(desk: Desk, index: int, reason: str) -> None:
     """This step and the good ones after it must be performed again. Of those that must not be, the first is settled at
     once, while the workspace is still as it was, and each of the others when the run comes to it."""
     records = desk.state.steps[index : known_good_prefix_length(desk.state)]
-    await desk.attempts.page.go_back(index, desk.state)
+    for hooks in desk.kinds.all():
+        await hooks.go_back(index)
     facts: list[ev.Payload] = list(invalidated(desk.state, index, reason))
     done = [record for record in records if is_done_for_good(desk.job.plan.steps[record.index], record)]
     if done:
@@ -146,17 +138,17 @@ async def invalidate_from(desk: Desk, index: int, reason: str) -> None:
     await desk.recorder.record(*facts, release=bool(done))
 
 
-async def invalidate_after_change(desk: Desk, index: int, reason: str) -> None:
-    """The page does not say what this step proved: it and the good ones after it are performed again, gates included.
-    What must not be repeated and has nothing to do with the page stays done; about the rest a person is asked once."""
+async def undo(desk: Desk, undone: Undone) -> None:
+    """This step and the good ones after it are performed again, gates included. What must not be repeated and is
+    unaffected stays done; about the rest a person is asked once."""
     steps = desk.job.plan.steps
-    good = desk.state.steps[index : known_good_prefix_length(desk.state)]
+    good = desk.state.steps[undone.begins : known_good_prefix_length(desk.state)]
     done = [record for record in good if is_done_for_good(steps[record.index], record)]
-    stay = {record.index for record in done if not isinstance(steps[record.index].action, BrowserAction)}
+    stay = {record.index for record in done if record.index in undone.unaffected}
     asked = [record for record in done if record.index not in stay]
     facts: list[ev.Payload] = [
-        fact for fact in invalidated(desk.state, index, reason) if fact.step_index not in stay
+        fact for fact in invalidated(desk.state, undone.begins, undone.reason) if fact.step_index not in stay
     ]
     if asked:
-        facts.append(to_be_settled(desk, asked[0], reason, also=asked[1:]))
+        facts.append(to_be_settled(desk, asked[0], undone.reason, also=asked[1:]))
     await desk.recorder.record(*facts, release=bool(asked))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -19,16 +19,14 @@ from recoup.engine.arguments import (
     outputs_named,
     secret_names,
 )
-from recoup.engine.attempt import world_checks
 from recoup.engine.desk import Desk
+from recoup.engine.kinds import kinds_in
 from recoup.engine.originals import Originals, key_of, outputs_of, private_references
-from recoup.engine.proofs import DOCUMENT_KEY, GATE_KEY, PROOFS_KEY, Proof
 from recoup.engine.restoring import restore
-from recoup.engine.run_page import LOADED_KEY, PAGE_KEY, kept_page
 from recoup.engine.world import EarlierRun, Job, World
 from recoup.errors import RecoupError
 from recoup.kernel.earlier import was_good
-from recoup.kernel.page_forecast import Outset
+from recoup.kernel.outset import Outset, outset_in_place
 from recoup.kernel.policies import step_policy
 from recoup.kernel.prefix import is_good, is_rebuilt
 from recoup.kernel.reuse import (
@@ -39,12 +37,13 @@ from recoup.kernel.reuse import (
     done_in_place,
     foreseen,
     in_place,
+    reused_fact,
     why_not,
 )
 from recoup.kernel.template import holds
 from recoup.model import events as ev
 from recoup.model.outcome import Scene
-from recoup.model.plan import PAGE_CHECKS, ApproveAction, Handler, Repeat, Step
+from recoup.model.plan import MACHINE_CHECKS, ApproveAction, Handler, Plan, Repeat, Step
 from recoup.model.redacted import holds_mask
 from recoup.model.run import RunState, StepRecord, Verdict
 from recoup.model.workspace import Adopted, Baseline
@@ -79,41 +78,35 @@ async def find_reuse(
 
 
 def foresee(world: World, job: Job, reuse: Reuse) -> Reuse:
-    """With what becomes of the pages and the workspace of the steps that are reused. No browser is opened."""
+    """With what becomes of all that the reused steps have left. Nothing is opened."""
     if job.earlier is None:
         return reuse
     earlier, count = job.earlier.known.state, reuse.count
     records, steps = earlier.steps[:count], job.plan.steps
-    run = Outset(
-        steps=steps,
-        records=records,
-        done=frozenset(range(count)),
-        kept=kept_page(world, job.earlier.job.secrets),
-    )
+    outset = Outset(steps=steps, records=records, done=frozenset(range(count)))
+    run = _foreseen(world, job.plan, outset, job.earlier.job.secrets)
     restores = any(record.checkpoint is not None for record in records)
     rebuilt = [record.index for record in records if is_rebuilt(steps[record.index], record)]
     return foreseen(reuse, run, rebuilt if restores else ())
 
 
 def foresee_in_place(world: World, secrets: Secrets, state: RunState, from_step: str | None) -> Reuse:
-    """What a run that goes on performs and what it does not. No browser is opened."""
+    """What a run that goes on performs and what it does not. Nothing is opened."""
     done = done_in_place(state, from_step)
     goes_back = any(is_good(record) and record.index not in done for record in state.steps)
     restores = state.restore_pending or (goes_back and state.workspace_in_use is not None)
-    run = Outset(
-        steps=state.plan.steps,
-        records=state.steps,
-        done=done,
-        kept=kept_page(world, secrets),
-        resets=restores,
-        gate_reached=None if goes_back else state.gate_reached,
-        repeats=() if goes_back else state.page_repeats,
-        as_is=state.page_as_is and not goes_back,
-    )
+    outset = outset_in_place(state, done, resets=restores, goes_back=goes_back)
+    run = _foreseen(world, state.plan, outset, secrets)
     rebuilt = {index for index in done if is_rebuilt(state.plan.steps[index], state.steps[index])}
     return foreseen(
         in_place(state, from_step), run, rebuilt if restores else rebuilt & {*state.rebuild_pending}
     )
+
+
+def _foreseen(world: World, plan: Plan, run: Outset, secrets: Secrets) -> Outset:
+    for _, kind in kinds_in(plan, world):
+        run = kind.foreseen(run, secrets)
+    return run
 
 
 def reuse_facts(job: Job, reuse: Reuse) -> list[ev.Payload]:
@@ -122,7 +115,7 @@ def reuse_facts(job: Job, reuse: Reuse) -> list[ev.Payload]:
     earlier, count = job.earlier.known, reuse.count
     facts: list[ev.Payload] = []
     for record in earlier.state.steps[:count]:
-        facts.append(_reused(earlier.state, record))
+        facts.append(reused_fact(earlier.state, record))
         if record.index in earlier.incomplete and not record.skipped:
             facts.append(msgspec.structs.replace(earlier.incomplete[record.index], attempt=None))
     why = {asked.step_id: asked.reason for asked in reuse.asks}
@@ -142,32 +135,19 @@ def reuse_facts(job: Job, reuse: Reuse) -> list[ev.Payload]:
     return facts
 
 
-async def keep_private_values(job: Job, reuse: Reuse) -> None:
+async def keep_private_values(world: World, job: Job, reuse: Reuse) -> None:
     """Before the ledger says that they are there."""
     assert job.earlier is not None
     reused = job.earlier.known.state.steps[: reuse.count]
     keys = [_output_key(record.step_id, name) for record in reused for name in record.secret_outputs]
     keys += [key_of(outputs_of(record.step_id)) for record in reused if record.private_outputs]
     kept = {key: job.earlier.job.secrets.get(key) for key in keys}
-    if any(record.page for record in reused):
-        kept |= _page_values(job.earlier.job.secrets, {record.step_id for record in reused})
+    for _, kind in kinds_in(job.plan, world):
+        kept |= kind.inherited(job.earlier.job.secrets, reused)
     for key, value in kept.items():
         job.secrets.put(key, value)
     if kept:
         await job.secrets.settle()
-
-
-def _page_values(secrets: Secrets, reused: Collection[str]) -> dict[str, str]:
-    """The page of the earlier run, and what the steps that are reused have proven of it. What others have proven may be
-    another question in this plan, and is proven anew when they are performed."""
-    values = {key: secrets.find(key) for key in (PAGE_KEY, LOADED_KEY, DOCUMENT_KEY, GATE_KEY)}
-    proofs = secrets.find(PROOFS_KEY)
-    if proofs is not None:
-        of_reused = [
-            proof for proof in msgspec.json.decode(proofs, type=list[Proof]) if proof.step_id in reused
-        ]
-        values[PROOFS_KEY] = msgspec.json.encode(of_reused).decode()
-    return {key: value for key, value in values.items() if value is not None}
 
 
 async def go_on_from_reused(desk: Desk) -> None:
@@ -320,8 +300,7 @@ class _Looking:
             policy=policy,
             check_timeout_s=policy.precheck_s,
         )
-        # What a page shows is compared when the run comes back to it.
-        checks = [check for check in world_checks(arguments.of(step)) if not isinstance(check, PAGE_CHECKS)]
+        checks = [check for check in arguments.of(step).expect if isinstance(check, MACHINE_CHECKS)]
         examined = await self._world.inspector.examine(checks, scene, self._lifeline, asyncio.Event())
         broken = [f"{result.check}: {result.detail}" for result in examined.results if not result.held]
         return f"{NOTHING_PROVES}: {'; '.join(broken)}" if broken else None
@@ -349,30 +328,6 @@ def _without_broken(found: list[Found], records: Sequence[StepRecord], adopted: 
         return found
     index = records[adopted.count].index
     return [*found[:index], Found(problem=f"its checkpoint cannot be brought over: {adopted.problem}")]
-
-
-def _reused(state: RunState, record: StepRecord) -> ev.StepReused:
-    return ev.StepReused(
-        step_id=record.step_id,
-        step_index=record.index,
-        attempt=None,
-        reason=record.invalidation_reason if record.skipped else None,
-        diff_hash=record.diff_hash,
-        from_run_id=record.reused_from or state.run_id,
-        verdict=record.verdict,
-        kind=record.kind,
-        args_digest=record.args_digest,
-        pre_state=record.pre_state,
-        evidence=record.evidence,
-        outputs=record.outputs,
-        secret_outputs=record.secret_outputs,
-        private_outputs=record.private_outputs,
-        snapshot=record.checkpoint,
-        phase=record.phase,
-        skipped=record.skipped,
-        page=record.page,
-        pre_fingerprint=record.pre_fingerprint,
-    )
 
 
 def _performed_handlers(step: Step, record: StepRecord) -> tuple[Handler, ...]:

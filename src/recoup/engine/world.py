@@ -24,14 +24,13 @@ from recoup.ports import (
     Inspector,
     Ledger,
     Machine,
-    Pages,
-    Recalls,
     Redactor,
     RunFiles,
     Runtime,
     Secrets,
     Workspaces,
 )
+from recoup.steps.hooks import StatefulKind
 
 
 class Watcher(msgspec.Struct, frozen=True):
@@ -59,10 +58,8 @@ class World(msgspec.Struct, frozen=True):
     runtimes: Mapping[str, Runtime]
     environ: Mapping[str, str]
     """Passed on to steps: without what is Recoup's own."""
-    pages: Pages | None = None
-    """None: there is no browser here."""
-    recalls: Recalls | None = None
-    """None: all that was learned is read from the ledger, by every run."""
+    kinds: Mapping[str, Callable[[], StatefulKind]] = {}
+    """Kinds of step that keep something between attempts, by their keys; each is made when the first run needs it."""
     cases: Cases | None = None
     """None: failures leave nothing but their events."""
     generations: Generations | None = None

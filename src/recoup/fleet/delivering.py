@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from recoup.engine.attempt import TROUBLES_MAX
 from recoup.engine.breaking import blocked_words, kept_out
 from recoup.engine.claim import Claimed, Crowded, Held, claim_within, or_released
 from recoup.engine.driver import Driver
+from recoup.engine.verification import TROUBLES_MAX
 from recoup.engine.world import World
 from recoup.errors import LeaseLost, LedgerError, RecoupError, SettingsError, is_trouble
 from recoup.kernel.backoff import due_in_s
@@ -135,7 +135,7 @@ class Deliveries(msgspec.Struct, frozen=True):
                 return await self._not_begun(state, policy, taken, error)
         on_driver(driver)
         try:
-            state = await driver.drive(keeps_page=True)
+            state = await driver.drive(stays=True)
         except (LeaseLost, LedgerError):
             raise
         except Exception as error:  # noqa: BLE001 the driver has given the run back
@@ -226,13 +226,14 @@ class Deliveries(msgspec.Struct, frozen=True):
             return None
         return Left(PAGE_AGAIN_S, "another worker has its page open", state, quiet=True)
 
-    async def close_pages(self) -> None:
-        """Browsers that stay open for runs that have ended, or that others have driven since."""
-        pages = self.world.pages
-        for run_id, epoch in (pages.waiting() if pages is not None else {}).items():
-            state = await self.state(run_id)
-            if pages is not None and (state is None or is_over(state) or state.epoch != epoch):
-                await pages.leave(run_id)
+    async def leave_others(self) -> None:
+        """Close what stays open for runs that have ended, or that others have driven since."""
+        for make in self.world.kinds.values():
+            kind = make()
+            for run_id, epoch in kind.waiting().items():
+                state = await self.state(run_id)
+                if state is None or is_over(state) or state.epoch != epoch:
+                    await kind.leave(run_id)
 
     async def _kept_out(self, state: RunState, policy: Policy) -> Left | None:
         now, key = self.world.clock.now(), (state.workflow, state.policy_digest)

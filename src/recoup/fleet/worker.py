@@ -149,7 +149,7 @@ class Worker:
             asyncio.create_task(self._again_and_again(self._sweeper.redeliver, SWEEP_S)),
             asyncio.create_task(self._again_and_again(self._do_chores, CHORES_S)),
             asyncio.create_task(self._again_and_again(self._tell_losses, CHORES_S)),
-            asyncio.create_task(self._again_and_again(self._deliveries.close_pages, CHORES_S)),
+            asyncio.create_task(self._again_and_again(self._deliveries.leave_others, CHORES_S)),
         ]
         try:
             await self._take_all()
@@ -380,7 +380,7 @@ class Worker:
             draining=self._stop.is_set(),
             trouble=self._trouble,
             clock_ahead_s=round(self._world.clock.ahead_s, 3),
-            waiting_pages=() if self._world.pages is None else tuple(self._world.pages.waiting()),
+            waiting_pages=tuple(run_id for make in self._world.kinds.values() for run_id in make().waiting()),
         )
         await self._world.ledger.keep_worker(row, self._world.clock.now())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -22,6 +23,7 @@ from recoup.model.events import (
 from recoup.model.instant import Instant
 from recoup.model.memory import Found, Key
 from recoup.model.mode import Mode
+from recoup.model.outcome import Seen
 from recoup.model.plan import BrowserAction, BrowserVerb, Plan, Repeat, Step
 from recoup.model.policy import Policy
 from recoup.model.target import (
@@ -144,6 +146,15 @@ def details(resolution: Resolution) -> ResolutionDetails:
         vetoes=resolution.vetoes,
         duration_ms=round(resolution.duration_ms, 3),
     )
+
+
+def details_of(seen: Seen | None) -> ResolutionDetails | None:
+    return details(seen.resolution) if seen is not None and seen.resolution is not None else None
+
+
+def seen_at_the_end(seen: Seen | None) -> dict[str, Any]:
+    """What the end of an attempt that passed says about what it saw."""
+    return {"resolution": details_of(seen), "page": seen.page if seen is not None else None}
 
 
 def healed_words(payload: TargetHealed) -> str:

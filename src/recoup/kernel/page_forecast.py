@@ -12,36 +12,8 @@ from collections.abc import Sequence
 import msgspec
 
 from recoup.kernel.healing import goes_somewhere, page_can_be_made_again, page_made_by
+from recoup.kernel.outset import KeptPage, Outset
 from recoup.model.plan import ApproveAction, BrowserAction, Repeat, Step
-from recoup.model.run import StepRecord
-
-
-class KeptPage(msgspec.Struct, frozen=True):
-    """What was kept of a run's page."""
-
-    touched_by: tuple[str, ...] | None
-    """The steps that did something in its document. None: this is not known."""
-    loaded_by: str | None = None
-    """The step that loaded its document. None: kept by a version that did not say so."""
-
-
-class Outset(msgspec.Struct, frozen=True, kw_only=True):
-    """A run as a new driver would find it."""
-
-    steps: tuple[Step, ...]
-    records: Sequence[StepRecord]
-    """Of all steps, or of the leading ones that are done."""
-    done: frozenset[int]
-    """Steps that count as done."""
-    kept: KeptPage | None = None
-    resets: bool = False
-    """A hard reset is due."""
-    gate_reached: int | None = None
-    """The gate at which an operator was asked."""
-    repeats: tuple[str, ...] = ()
-    """Steps that must not be repeated, and that an operator let be performed again for the page."""
-    as_is: bool = False
-    """An operator said to continue on the page as it is."""
 
 
 class PageForecast(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -11,6 +11,7 @@ import msgspec
 
 from recoup.kernel.canonical import digest
 from recoup.model.events import CheckResult
+from recoup.model.outcome import Seen
 from recoup.model.plan import ApproveAction, BrowserAction, Step
 from recoup.model.run import RunState, StepRecord, Verdict
 from recoup.model.target import Fingerprint
@@ -22,15 +23,16 @@ def pre_fingerprint(
     state: RunState,
     step: Step,
     record: StepRecord,
-    page: Fingerprint | None,
+    seen: Seen | None,
     checks: Sequence[CheckResult] | None,
 ) -> str | None:
-    """None: nothing was looked at. `page`: as the step before has left it, if that is not in `state` yet; `checks`:
-    what the step's checks of the world said before its first attempt."""
+    """None: nothing was looked at. `seen`: by the step before, if that is not in `state` yet; `checks`: what the step's
+    checks of the world said before its first attempt."""
     if record.verdict is Verdict.FAILED and record.pre_fingerprint is not None:
         return record.pre_fingerprint  # what a failed attempt has changed is not what the step began from
     if isinstance(step.action, BrowserAction):
-        return page_digest(page or page_before(state, record.index)) or NO_PAGE
+        left = seen.page if seen is not None else None
+        return page_digest(left or page_before(state, record.index)) or NO_PAGE
     if isinstance(step.action, ApproveAction):
         return page_digest(page_before(state, record.index))
     return _checks_digest(checks) if checks else None

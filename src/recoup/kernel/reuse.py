@@ -12,10 +12,11 @@ from typing import Any, Final
 import msgspec
 
 from recoup.kernel.earlier import Deed, Earlier
-from recoup.kernel.page_forecast import Outset, PageForecast, page_forecast
+from recoup.kernel.outset import Outset
+from recoup.kernel.page_forecast import PageForecast, page_forecast
 from recoup.kernel.prefix import Frontier, frontier, is_good
 from recoup.kernel.references import OPENING
-from recoup.model.events import AskedStep, EarlierDeed
+from recoup.model.events import AskedStep, EarlierDeed, StepReused
 from recoup.model.plan import (
     WORLD_CHECKS,
     AgentAction,
@@ -165,6 +166,31 @@ def foreseen(reuse: Reuse, run: Outset, rebuilt: Collection[int]) -> Reuse:
     page = page_forecast(run)
     steps = tuple(_with_forecast(step, page, run, rebuilt) for step in reuse.steps)
     return msgspec.structs.replace(reuse, steps=steps, page=page)
+
+
+def reused_fact(state: RunState, record: StepRecord) -> StepReused:
+    """The step counts as done in the new run, with all that is known of it."""
+    return StepReused(
+        step_id=record.step_id,
+        step_index=record.index,
+        attempt=None,
+        reason=record.invalidation_reason if record.skipped else None,
+        diff_hash=record.diff_hash,
+        from_run_id=record.reused_from or state.run_id,
+        verdict=record.verdict,
+        kind=record.kind,
+        args_digest=record.args_digest,
+        pre_state=record.pre_state,
+        evidence=record.evidence,
+        outputs=record.outputs,
+        secret_outputs=record.secret_outputs,
+        private_outputs=record.private_outputs,
+        snapshot=record.checkpoint,
+        phase=record.phase,
+        skipped=record.skipped,
+        page=record.page,
+        pre_fingerprint=record.pre_fingerprint,
+    )
 
 
 def why_not(

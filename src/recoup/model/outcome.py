@@ -179,6 +179,11 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     agent: AgentReport | None = None
     seen: Seen | None = None
 
+    @property
+    def artifacts(self) -> tuple[Artifact, ...]:
+        """What the attempt leaves for people."""
+        return self.seen.artifacts if self.seen is not None else ()
+
 
 class Scene(msgspec.Struct, frozen=True, kw_only=True):
     """Where checks look: the workspace, the page of the run's browser, and the attempt if there was one."""

@@ -143,7 +143,9 @@ PageCheck = UrlCheck | TitleCheck | PageTextCheck | TargetCheck | ValueCheck | R
 PAGE_CHECKS = (UrlCheck, TitleCheck, PageTextCheck, TargetCheck, ValueCheck, ResponseCheck, RegionCheck)
 """Checks that look at the page of the run's browser."""
 Check = ExitCheck | FileCheck | OutputCheck | JsonCheck | RunCheck | DiffCheck | PageCheck
-WORLD_CHECKS = (FileCheck, JsonCheck, RunCheck, UrlCheck, TitleCheck, PageTextCheck, TargetCheck, ValueCheck)
+MACHINE_CHECKS = (FileCheck, JsonCheck, RunCheck)
+"""Checks that look at what outlives every process: nothing has to be opened for them."""
+WORLD_CHECKS = (*MACHINE_CHECKS, UrlCheck, TitleCheck, PageTextCheck, TargetCheck, ValueCheck)
 """Checks that look at the world and so can be made before and without an attempt."""
 
 
@@ -278,6 +280,11 @@ _KINDS: dict[type[Action], str] = {
 def kind_of(action: Action) -> str:
     """The key that picks the kind of step in a plan file."""
     return _KINDS[type(action)]
+
+
+def resumes_session(action: Action) -> bool:
+    """A later attempt goes on with the session that an earlier one had."""
+    return isinstance(action, AgentAction) and action.resume is AgentSession.SESSION
 
 
 class Retry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

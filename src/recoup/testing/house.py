@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -26,10 +26,12 @@ from recoup.model.plan import Plan, RunAction, Step
 from recoup.model.policy import Policy
 from recoup.model.run import RunState
 from recoup.model.storage import Append, Draft, PolicyBody, StreamAppend
-from recoup.ports import Clock, Ledger, Pages, Runtime, Workspaces
+from recoup.ports import Clock, Ledger, Pages, Recalls, Runtime, Workspaces
 from recoup.processes.keeper import LinuxKeeper
 from recoup.redaction.redactor import SecretRedactor
 from recoup.runtimes.inspector import WorldInspector
+from recoup.steps.browser.state import BrowserState
+from recoup.steps.hooks import StatefulKind
 from recoup.testing.clock import FakeClock
 from recoup.testing.runtime import ScriptedRuntime
 
@@ -85,6 +87,8 @@ class House:
         self.redactor = redactor or SecretRedactor()
         self.census = FakeCensus(name)
         self.seen: list[Event] = []
+        self.pages = browser
+        self.recalls = Recall(root / "learned")
         self.world = World(
             clock=self.clock,
             ledger=self.ledger,
@@ -93,8 +97,7 @@ class House:
             inspector=WorldInspector(LinuxKeeper(), self.redactor, browser),
             census=self.census,
             runtimes={"run": self.runtime} | ({"browser": browser} if browser else {}),
-            pages=browser,
-            recalls=Recall(root / "learned"),
+            kinds=kinds_of(browser, self.recalls),
             environ={"PATH": os.environ.get("PATH", "")},
         )
 
@@ -148,6 +151,14 @@ class House:
 
     async def types(self, run_id: str = "run-1") -> list[str]:
         return [event.type for event in await self.ledger.read(run_stream(run_id))]
+
+
+def kinds_of(browser: Browser | None, recalls: Recalls) -> dict[str, Callable[[], StatefulKind]]:
+    """With what the browser's steps keep, if there is one."""
+    if browser is None:
+        return {}
+    state = BrowserState(browser, recalls)
+    return {"browser": lambda: state}
 
 
 def plan_of(*steps: str | Step, name: str = "workflow", folder: str = ".") -> Plan:

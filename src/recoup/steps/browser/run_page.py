@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 
-from recoup.engine.arguments import steps_behind
-from recoup.engine.proofs import CHANGES_NOTHING, Approved, Expectations, PageProofs, Proof, Refuted
 from recoup.kernel.controls import waits_for_a_person
 from recoup.kernel.healing import (
     goes_somewhere,
@@ -24,22 +22,18 @@ from recoup.kernel.healing import (
     page_made_since_sign_out,
     why_another_page,
 )
-from recoup.kernel.page_forecast import KeptPage, why_outdated
+from recoup.kernel.page_forecast import why_outdated
 from recoup.model.outcome import Looking, PageClaim, Restored, Seen
-from recoup.model.plan import ApproveAction, BrowserAction, BrowserVerb, Repeat, Step
+from recoup.model.plan import Action, ApproveAction, BrowserAction, BrowserVerb, Repeat, Step
 from recoup.model.run import RunState, StepRecord
 from recoup.model.target import Fingerprint
-from recoup.ports import Lifeline, Pages, Secrets
+from recoup.ports import Pages
+from recoup.steps.browser.kept_page import LOADED_KEY, PAGE_KEY, kept_page
+from recoup.steps.browser.proofs import CHANGES_NOTHING, Approved, PageProofs, Proof, Refuted
+from recoup.steps.hooks import RunInHand
 
-if TYPE_CHECKING:
-    from recoup.engine.world import Job, World
-
-PAGE_KEY = "browser.page"
-"""Under which what is needed to open the page again is kept, encrypted."""
 REFUSALS_MAX = 3
 """Attempts of one step that cost nothing because what was approved did not hold in the moment of the action."""
-LOADED_KEY = "browser.loaded_by"
-"""The step that loaded the document of the kept page."""
 
 
 class Replay(msgspec.Struct, frozen=True):
@@ -93,11 +87,10 @@ class Since(msgspec.Struct, frozen=True, kw_only=True):
 class RunPage:
     """One run's page, as its driver sees it."""
 
-    def __init__(self, world: World, job: Job, lifeline: Lifeline, expected: Expectations) -> None:
-        self._world = world
-        self._job = job
-        self._lifeline = lifeline
-        self._proofs = PageProofs(world, job, expected)
+    def __init__(self, run: RunInHand, pages: Pages) -> None:
+        self._run = run
+        self._pages = pages
+        self._proofs = PageProofs(run, pages)
         self._action: BrowserAction | None = None
         self._looking: Looking | None = None
         self._refusals: dict[str, int] = {}
@@ -119,113 +112,102 @@ class RunPage:
 
     async def take_up(self, epoch: int) -> None:
         """Continue with the browser that this process kept while the run waited, if nobody has driven the run since."""
-        pages = self._world.pages
-        self._is_kept = pages is not None and await pages.take_up(self._job.run_id, epoch, self._lifeline)
+        self._is_kept = await self._pages.take_up(self._run.run_id, epoch, self._run.lifeline)
         self._to_prove = self._is_kept
 
-    def begin(self, action: Any, looking: Looking | None) -> None:
+    def begin(self, action: Action, looking: Looking | None) -> None:
         """An attempt, with the action as it is performed, and how its target may be found."""
         self._action = action if isinstance(action, BrowserAction) else None
         self._looking = looking
 
-    def is_to_ask_again(self, step: Step, refuted: str) -> bool:
+    def is_to_ask_again(self, step: Step) -> bool:
         """What was approved did not hold in the moment of the action: it is looked at once more before the step is
         performed. Where it holds then and not in the moment of the action, again and again, the attempt fails."""
-        if not refuted or self._refusals.get(step.id, 0) >= REFUSALS_MAX:
+        if self._refusals.get(step.id, 0) >= REFUSALS_MAX:
             return False
         self._refusals[step.id] = self._refusals.get(step.id, 0) + 1
         return True
 
-    async def keep(
-        self,
-        step: Step,
-        outputs: Mapping[str, Any],
-        seen: Seen,
-    ) -> None:
+    async def keep(self, step: Step, outputs: Mapping[str, Any], seen: Seen) -> None:
         """Before the ledger says that the step is done: what is needed to return to this page."""
-        pages = self._world.pages
-        kept = await pages.keep(self._job.run_id) if pages is not None else None
-        if pages is not None and kept is not None and self._action is not None:
-            touched_by = await pages.touched_by(self._job.run_id)
-            self._keep_loaded_by(step, self._action, touched_by)
-            self._job.secrets.put(PAGE_KEY, base64.b64encode(kept).decode())
-            untouched = None if touched_by else seen.page
-            is_healed = seen.resolution is not None and seen.resolution.healed
-            healed_by = self._looking if is_healed else None
-            await self._proofs.keep(step, self._action, outputs, untouched, touched_by, healed_by)
-            await self._job.secrets.settle()
+        kept = await self._pages.keep(self._run.run_id)
+        if kept is None or self._action is None:
+            return
+        touched_by = await self._pages.touched_by(self._run.run_id)
+        self._keep_loaded_by(step, self._action, touched_by)
+        self._run.secrets.put(PAGE_KEY, base64.b64encode(kept).decode())
+        untouched = None if touched_by else seen.page
+        is_healed = seen.resolution is not None and seen.resolution.healed
+        healed_by = self._looking if is_healed else None
+        await self._proofs.keep(step, self._action, outputs, untouched, touched_by, healed_by)
+        await self._run.secrets.settle()
 
     def _keep_loaded_by(self, step: Step, action: BrowserAction, touched_by: Collection[str]) -> None:
         """This step, if it acted and left no trace in the document. Otherwise the document was there before it: still
         the same one, or another, if traces of earlier steps are gone."""
-        kept = kept_page(self._world, self._job.secrets)
-        steps = self._job.plan.steps
+        kept = kept_page(self._pages, self._run.secrets)
+        steps = self._run.plan.steps
         before = [one.id for one in steps[: steps.index(step)] if isinstance(one.action, BrowserAction)]
         is_same = (
             kept is not None and kept.loaded_by in before and {*(kept.touched_by or ())} <= {*touched_by}
         )
         if not before or (action.verb not in CHANGES_NOTHING and step.id not in touched_by):
-            self._job.secrets.put(LOADED_KEY, step.id)
+            self._run.secrets.put(LOADED_KEY, step.id)
         elif not is_same:
-            self._job.secrets.put(LOADED_KEY, before[-1])
+            self._run.secrets.put(LOADED_KEY, before[-1])
 
-    async def keep_for_gate(self, step: Step, record: StepRecord, state: RunState) -> None:
+    async def keep_for_gate(self, step: Step, record: StepRecord) -> None:
         """An approval counts for the page that the steps before have left."""
         self._sent_back.discard(step.id)
-        before = _pages_before(record, state)
+        before = _pages_before(record, self._run.state)
         if before:
             await self._proofs.keep_for_gate(step.id, before[-1])
 
-    async def release(self, state: RunState, *, keeps: bool) -> None:
+    async def release(self, *, keeps: bool) -> None:
         """The driver is done with the run. `keeps`: this process stays, and may drive the run again."""
-        pages, policy = self._world.pages, self._job.policy
-        if pages is None:
-            return
+        state, policy = self._run.state, self._run.policy
         is_whole = not state.rebuild_pending  # else the next driver restores it from the beginning
         if keeps and is_whole and waits_for_a_person(state) and policy.waiting_browser_seconds > 0:
-            await pages.wait(self._job.run_id, state.epoch, policy)
+            await self._pages.wait(self._run.run_id, state.epoch, policy)
         else:
-            await pages.leave(self._job.run_id)
+            await self._pages.leave(self._run.run_id)
 
     async def has_page(self) -> bool:
-        pages = self._world.pages
-        return pages is not None and await pages.fingerprint(self._job.run_id) is not None
+        return await self._pages.fingerprint(self._run.run_id) is not None
 
     async def leave(self, *, made_again: bool = False) -> None:
         """Close the browser. The next step that needs its page restores and proves it. `made_again`: all steps that
         made the page are performed again first."""
-        if self._world.pages is not None:
-            await self._world.pages.leave(self._job.run_id)
+        await self._pages.leave(self._run.run_id)
         self._to_prove, self._is_kept, self._is_made_again = True, False, made_again
 
-    async def go_back(self, index: int, state: RunState) -> None:
+    async def go_back(self, index: int) -> None:
         """Before good steps from this one on count as not done: what they did in the open page must not be taken for
         what the steps before have left."""
-        if any(record.page is not None for record in state.steps[index:]):
+        if any(record.page is not None for record in self._run.state.steps[index:]):
             await self.leave()
 
     async def bring_sign_in(self) -> None:
         """Before a `goto` in a new browser: restore the cookies and storage, so that the run stays signed in."""
-        kept = self._job.secrets.find(PAGE_KEY)
-        if self._world.pages is not None and kept is not None:
-            await self._world.pages.remember(self._job.run_id, base64.b64decode(kept))
+        kept = self._run.secrets.find(PAGE_KEY)
+        if kept is not None:
+            await self._pages.remember(self._run.run_id, base64.b64decode(kept))
 
-    async def come_back(self, step: Step, record: StepRecord, state: RunState) -> None:
+    async def come_back(self, step: Step, record: StepRecord) -> None:
         """Restore the page before this step so that checks can look at it. A step that acts on it proves it first."""
-        pages = self._world.pages
-        if pages is None or not isinstance(step.action, BrowserAction) or goes_somewhere(step):
+        if goes_somewhere(step):
             return
-        if _pages_before(record, state) and not await self.has_page():
-            await self._restored(pages)
+        if _pages_before(record, self._run.state) and not await self.has_page():
+            await self._restored()
 
     # Before a step acts on the page, or a person is asked about it
 
-    def claims(self, step: Step, record: StepRecord, state: RunState) -> tuple[PageClaim, ...]:
+    def claims(self, step: Step, record: StepRecord) -> tuple[PageClaim, ...]:
         """What must hold right before this step acts: what was approved."""
         is_first = record.open is None or record.open.phase == "main"
-        if not is_first or step.repeat is Repeat.SAFE or not isinstance(step.action, BrowserAction):
+        if not is_first or step.repeat is Repeat.SAFE:
             return ()
-        _, since, proofs = self._approved(record, state)
+        _, since, proofs = self._approved(record, self._run.state)
         gone = since is not None and since.is_crossed
         claims = [self._proofs.claim(proof, may_be_gone=gone) for proof in proofs]
         return tuple([claim for claim in claims if claim is not None])
@@ -233,7 +215,7 @@ class RunPage:
     async def _other_values(self, step: Step, record: StepRecord, state: RunState) -> PageProblem | None:
         """The page is there. A gate must not quote what it does not say any more, and a step that must not be repeated
         must not act on what was not approved."""
-        if not isinstance(step.action, BrowserAction | ApproveAction) or not await self.has_page():
+        if not await self.has_page():
             return None
         if isinstance(step.action, ApproveAction):
             return await self._quoted_otherwise(step, record, state)
@@ -256,7 +238,7 @@ class RunPage:
             return self._since(self._index_of(proof.step_id), record, state)
 
         def is_history(proof: Proof) -> bool:
-            doubted_by = self._job.plan.steps[self._index_of(proof.doubted_by)] if proof.doubted_by else None
+            doubted_by = self._run.plan.steps[self._index_of(proof.doubted_by)] if proof.doubted_by else None
             by_once = doubted_by is not None and doubted_by.repeat is Repeat.NEVER
             return by_once or since(proof).is_elsewhere
 
@@ -274,16 +256,16 @@ class RunPage:
         """The steps whose outputs the gates since the last `goto` show, this one included."""
         found: set[str] = set()
         for index in range(record.index, -1, -1):
-            step = self._job.plan.steps[index]
+            step = self._run.plan.steps[index]
             if goes_somewhere(step) and not state.steps[index].skipped:
                 break
             if isinstance(step.action, ApproveAction):
-                found |= steps_behind(self._job.plan, step)
+                found |= self._run.steps_behind(step)
         return frozenset(found)
 
     def _since(self, begins: int, record: StepRecord, state: RunState) -> Since:
         """What steps have done in the browser between that step and this one."""
-        between = zip(self._job.plan.steps, state.steps, strict=True)
+        between = zip(self._run.plan.steps, state.steps, strict=True)
         acting = [
             step for step, one in [*between][begins + 1 : record.index] if _acts(step) and not one.skipped
         ]
@@ -316,7 +298,7 @@ class RunPage:
     def _last_gate(self, record: StepRecord, state: RunState) -> Approved | None:
         """Since the last `goto`, if a page was shown there."""
         for step, one in zip(
-            reversed(self._job.plan.steps[: record.index]), reversed(state.steps[: record.index]), strict=True
+            reversed(self._run.plan.steps[: record.index]), reversed(state.steps[: record.index]), strict=True
         ):
             if one.skipped:
                 continue
@@ -333,21 +315,20 @@ class RunPage:
         earlier = {one.step_id for one in state.steps[: record.index]}
         return earlier.issuperset(proof.traces)
 
-    async def problem(self, step: Step, record: StepRecord, state: RunState) -> PageProblem | None:
-        """Restores the page before this step if this driver has none, and proves it. None: the page is the one that the
-        steps before have left, and says what was approved; or the step needs none."""
+    async def problem(self, step: Step, record: StepRecord) -> PageProblem | None:
+        """Restores the page before this step if this driver has none, and proves it. The step acts in the browser or is
+        a gate. None: the page is the one that the steps before have left, and says what was approved; or the step needs
+        none."""
+        state = self._run.state
         return await self._other_page(step, record, state) or await self._other_values(step, record, state)
 
     async def _other_page(self, step: Step, record: StepRecord, state: RunState) -> PageProblem | None:
-        pages = self._world.pages
-        if pages is None or not isinstance(step.action, BrowserAction | ApproveAction):
-            return None
         skipped = {one.index for one in state.steps if one.skipped}
-        made_by = page_made_by(self._job.plan.steps, record.index, skipped)
+        made_by = page_made_by(self._run.plan.steps, record.index, skipped)
         if not made_by or not _pages_before(record, state):
             return None
         last = _pages_before(record, state)[-1]
-        found, gate = await pages.fingerprint(self._job.run_id), self._gate_before(record)
+        found, gate = await self._pages.fingerprint(self._run.run_id), self._gate_before(record)
         if found is not None and not self._to_prove and gate is None:
             return None
         if goes_somewhere(step):
@@ -362,11 +343,11 @@ class RunPage:
             await self.leave(made_again=True)
             return self._made_again(outdated, made_by, state)
         if found is None:
-            restored = await self._restored(pages)
+            restored = await self._restored()
             if restored.unreachable:
                 # A person may be asked all the same: the step that acts after the gate proves the page.
                 is_gate = isinstance(step.action, ApproveAction)
-                return None if is_gate else Unreachable(f"the page of the run: {restored.why}")
+                return None if is_gate else Unreachable(restored.why)
             if restored.page is None:
                 return self._made_again(f"its page is gone: {restored.why}", made_by, state)
             found = restored.page
@@ -387,16 +368,16 @@ class RunPage:
         """In words, if the kept page is another document than the steps before this one have left."""
         if found is not None and self._is_made_again:
             return ""
-        kept = kept_page(self._world, self._job.secrets)
-        return why_outdated(kept, self._job.plan.steps[: record.index]) if kept is not None else ""
+        kept = kept_page(self._pages, self._run.secrets)
+        return why_outdated(kept, self._run.plan.steps[: record.index]) if kept is not None else ""
 
-    async def _restored(self, pages: Pages) -> Restored:
+    async def _restored(self) -> Restored:
         self._has_restored, self._is_kept, self._is_made_again = True, False, False
-        kept = self._job.secrets.find(PAGE_KEY)
+        kept = self._run.secrets.find(PAGE_KEY)
         if kept is None:
             return Restored(None, "nothing was kept of it")
-        run_id, policy = self._job.run_id, self._job.policy
-        restored = await pages.restore(run_id, base64.b64decode(kept), policy, self._lifeline)
+        about = (self._run.run_id, base64.b64decode(kept), self._run.policy, self._run.lifeline)
+        restored = await self._pages.restore(*about)
         self._missing, self._to_prove = restored.missing, restored.page is not None
         return restored
 
@@ -426,7 +407,7 @@ class RunPage:
         """With the sign-in, if the address leads back to it."""
         skipped = {one.index for one in state.steps if one.skipped}
         left = {one.index: one.page for one in state.steps[: record.index] if one.page is not None}
-        return page_made_since_sign_out(self._job.plan.steps, record.index, left, found, skipped)
+        return page_made_since_sign_out(self._run.plan.steps, record.index, left, found, skipped)
 
     def _made_again(self, why: str, made_by: Sequence[int], state: RunState) -> PageProblem:
         """By performing again everything since the last `goto`, once."""
@@ -443,7 +424,7 @@ class RunPage:
         return tuple(index for index in made_by if not self._may_repeat(index, state))
 
     def _may_repeat(self, index: int, state: RunState) -> bool:
-        step = self._job.plan.steps[index]
+        step = self._run.plan.steps[index]
         return step.repeat is Repeat.SAFE or step.id in state.page_repeats
 
     async def _proven(
@@ -488,7 +469,7 @@ class RunPage:
 
     def _gate_before(self, record: StepRecord) -> Approved | None:
         """The last gate since the step in the browser before this one, if a page was shown there."""
-        for step in reversed(self._job.plan.steps[: record.index]):
+        for step in reversed(self._run.plan.steps[: record.index]):
             if isinstance(step.action, BrowserAction):
                 return None
             if isinstance(step.action, ApproveAction):
@@ -496,15 +477,7 @@ class RunPage:
         return None
 
     def _index_of(self, step_id: str) -> int:
-        return next(index for index, step in enumerate(self._job.plan.steps) if step.id == step_id)
-
-
-def kept_page(world: World, secrets: Secrets) -> KeptPage | None:
-    """What is known of the run's page without a browser. None: nothing was kept of it."""
-    kept = secrets.find(PAGE_KEY)
-    if world.pages is None or kept is None:
-        return None
-    return KeptPage(world.pages.touched_in(base64.b64decode(kept)), secrets.find(LOADED_KEY))
+        return next(index for index, step in enumerate(self._run.plan.steps) if step.id == step_id)
 
 
 def _acts(step: Step) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from recoup.kernel.healing import KnownTargets
 from recoup.kernel.memory import VERSIONS_MAX, TargetMemory, digest_of
@@ -10,9 +10,7 @@ from recoup.model.events import Event, MemoryRollback, MemorySnapshot
 from recoup.model.ids import targets_stream
 from recoup.model.memory import Kept
 from recoup.model.policy import Policy
-
-if TYPE_CHECKING:
-    from recoup.engine.world import World
+from recoup.ports import Clock, Ledger, Recalls
 
 EVENTS_MAX = 10_000
 """Of the stream of a workflow's targets that a driver reads, the last ones after the version that it begins with."""
@@ -26,46 +24,44 @@ class Recalled(NamedTuple):
     """What was damaged of what was at hand, in words."""
 
 
-async def recall(world: World, workflow: str, policy: Policy) -> Recalled:
-    kept, trouble = await _at_hand(world, workflow)
+async def recall(ledger: Ledger, recalls: Recalls, workflow: str, clock: Clock, policy: Policy) -> Recalled:
+    kept, trouble = await _at_hand(ledger, recalls, workflow)
     memory = TargetMemory(kept.state, version=kept.version) if kept else TargetMemory()
     known, passed = KnownTargets(base=kept.found if kept else None), dict[str, Kept]()
     stream = targets_stream(workflow)
-    after = max(kept.up_to + 1 if kept else 0, await world.ledger.head(stream) - EVENTS_MAX)
-    while events := await world.ledger.read(stream, after, PAGE):
+    after = max(kept.up_to + 1 if kept else 0, await ledger.head(stream) - EVENTS_MAX)
+    while events := await ledger.read(stream, after, PAGE):
         for event in events:
-            await _prepare(world, workflow, event, memory, known, passed)
+            await _prepare(recalls, workflow, event, memory, known, passed)
             known.add(event.payload, event.at)
             memory.add(event.payload)
         after = events[-1].seq
-    if world.recalls is not None and memory.version_name:
+    if memory.version_name:
         counts = passed.get(memory.version_name)
         if counts is not None or kept is None or kept.version != memory.version_name:
-            now, keep = world.clock.now(), policy.max_versions_to_keep
-            await world.recalls.follow(workflow, memory.version_name, counts, now, keep)
+            now, keep = clock.now(), policy.max_versions_to_keep
+            await recalls.follow(workflow, memory.version_name, counts, now, keep)
     return Recalled(known, memory, trouble)
 
 
-async def _at_hand(world: World, workflow: str) -> tuple[Kept | None, str]:
+async def _at_hand(ledger: Ledger, recalls: Recalls, workflow: str) -> tuple[Kept | None, str]:
     """The ledger must tell of it: what is of another ledger is forgotten."""
-    if world.recalls is None:
-        return None, ""
-    kept, trouble = await world.recalls.last(workflow)
+    kept, trouble = await recalls.last(workflow)
     if kept is None:
         return None, trouble
-    told = await world.ledger.read(targets_stream(workflow), kept.up_to, 1)
+    told = await ledger.read(targets_stream(workflow), kept.up_to, 1)
     payload = told[0].payload if told else None
     if isinstance(payload, MemorySnapshot) and (payload.version, payload.digest) == (
         kept.version,
         digest_of(kept.state),
     ):
         return kept, trouble
-    await world.recalls.forget(workflow)
+    await recalls.forget(workflow)
     return None, ""
 
 
 async def _prepare(
-    world: World,
+    recalls: Recalls,
     workflow: str,
     event: Event,
     memory: TargetMemory,
@@ -81,6 +77,6 @@ async def _prepare(
         if len(passed) > VERSIONS_MAX:
             del passed[next(iter(passed))]
     if isinstance(payload, MemoryRollback) and memory.version(payload.to_version) is None:
-        stored = await world.recalls.version(workflow, payload.to_version) if world.recalls else None
+        stored = await recalls.version(workflow, payload.to_version)
         if stored is not None:
             memory.know(payload.to_version, stored)

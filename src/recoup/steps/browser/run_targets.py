@@ -1,19 +1,17 @@
-"""Attempts in the browser: what they may look for, what becomes of what they saw, and a page that was lost."""
+"""The targets of one run's browser steps: how each may be found, and what is recorded and learned from finding it."""
 
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
-from recoup.engine.breaking import stored_draft
-from recoup.engine.recalling import recall
 from recoup.errors import Conflict
 from recoup.kernel.breaker import standing
 from recoup.kernel.healing import (
     KnownTargets,
-    details,
     floors,
     heal_mode,
     is_heal,
@@ -40,47 +38,43 @@ from recoup.model.ids import targets_stream, workflow_stream
 from recoup.model.instant import Instant
 from recoup.model.memory import WhichScreen
 from recoup.model.mode import Health, Mode
-from recoup.model.outcome import Artifact, Looking, Outcome, Seen
-from recoup.model.plan import BrowserAction, Step
+from recoup.model.outcome import Looking, Outcome, Seen
+from recoup.model.plan import Action, BrowserAction, Step
 from recoup.model.policy import Policy
-from recoup.model.redacted import Redacted
-from recoup.model.run import RunState, StepRecord, WorkflowState
-from recoup.model.storage import Append, Draft, Judging, Ruled, StreamAppend
+from recoup.model.run import StepRecord, WorkflowState
+from recoup.model.storage import Append, Judging, Ruled, StreamAppend
 from recoup.model.target import FORMAT, TIMING, Element, HealMode, Resolution, Target, target_words
-from recoup.ports import Redactor
-
-if TYPE_CHECKING:
-    from recoup.engine.arguments import Arguments
-    from recoup.engine.world import Job, World
+from recoup.ports import Recalls
+from recoup.steps.browser.recall import recall
+from recoup.steps.hooks import NO_FACTS, Beside, KindFacts, RunInHand
 
 CONFLICTS_MAX = 5
 
 
-class Browsing:
-    """One run's browser, as its driver sees it."""
+class RunTargets:
+    """What one run's driver knows about the targets of its workflow."""
 
-    def __init__(self, world: World, job: Job) -> None:
-        self._world = world
-        self._job = job
+    def __init__(self, run: RunInHand, recalls: Recalls) -> None:
+        self._run = run
+        self._recalls = recalls
         self._known: KnownTargets | None = None
         self._memory = TargetMemory()
         self._health = Health()
         """Of the workflow, when a target was last looked for."""
 
-    async def looking(
-        self, step: Step, record: StepRecord, action: Any, policy: Policy, state: RunState
-    ) -> Looking | None:
+    async def looking(self, step: Step, record: StepRecord, action: Action, policy: Policy) -> Looking | None:
         """For the target of this attempt; None where it has none."""
         if not isinstance(action, BrowserAction) or action.target is None:
             return None
-        known, now = await self._targets(state), self._world.clock.now()
-        self._health = (await self._world.ledger.workflow_state(state.workflow)).health
+        known, now = await self._known_targets(), self._run.clock.now()
+        plan, state = self._run.plan, self._run.state
+        self._health = (await self._run.ledger.workflow_state(state.workflow)).health
         mode = standing(self._health, now).mode
-        wanted = HealMode.OFF if action.hidden else heal_mode(step, self._job.plan, state.heal, policy)
+        wanted = HealMode.OFF if action.hidden else heal_mode(step, plan, state.heal, policy)
         limit = too_many_heals(state.heals, known.heals_within_a_day(now), policy)
         return Looking(
-            level=level(step, self._job.plan, record.attempts_in_delivery, mode, policy),
-            level_max=level(step, self._job.plan, policy.step_max_attempts - 1, mode, policy),
+            level=level(step, plan, record.attempts_in_delivery, mode, policy),
+            level_max=level(step, plan, policy.step_max_attempts - 1, mode, policy),
             heal=HealMode.REPORT if limit and wanted is HealMode.APPLY else wanted,
             floors=floors(mode, policy),
             needs_proof=needs_proof(step, mode),
@@ -89,19 +83,19 @@ class Browsing:
             remembered=self._memory.usable(_key(step)),
             lessons=self._lessons(step),
             forbidden=self._memory.forbidden(_key(step)),
-            proposed=self._proposed(step, state.workflow),
+            proposed=self._proposed(step),
             wait_s=known.waits.wait_s(_key(step), policy),
             expects=bool(step.expect),
         )
 
-    def _proposed(self, step: Step, workflow: str) -> tuple[Element, ...]:
+    def _proposed(self, step: Step) -> tuple[Element, ...]:
         """What was learned for this or other targets and is like what is looked for."""
         described = _written(step).recorded or (
             self._known.observed(step.id, _written(step)) if self._known else None
         )
-        if described is None or self._world.recalls is None or not len(self._memory):
+        if described is None or not len(self._memory):
             return ()
-        return self._world.recalls.proposed(workflow, self._memory.state, described)
+        return self._recalls.proposed(self._run.state.workflow, self._memory.state, described)
 
     def _lessons(self, step: Step) -> tuple[Element, ...]:
         """As it was last found to the letter, and what was learned in its place."""
@@ -109,15 +103,16 @@ class Browsing:
         learned = self._memory.lessons(_key(step))
         return learned if seen is None or _written(step).recorded is None else (seen, *learned)
 
-    async def _targets(self, state: RunState) -> KnownTargets:
+    async def _known_targets(self) -> KnownTargets:
         if self._known is None:
-            recalled = await recall(self._world, state.workflow, self._job.policy)
+            run = self._run
+            recalled = await recall(run.ledger, self._recalls, run.state.workflow, run.clock, run.policy)
             self._known, self._memory, trouble = recalled
             if trouble:
-                await self._tell_trouble(state.workflow, trouble)
+                await self._tell_trouble(trouble)
         return self._known
 
-    async def _tell_trouble(self, workflow: str, trouble: str) -> None:
+    async def _tell_trouble(self, trouble: str) -> None:
         """What was stored is damaged. All of it is in the ledger, but a disk that forgets asks for care. The
         transaction looks at the mode: one that stops the workflow must not be lifted by this."""
         words = f"what was learned is damaged on this machine, and was read anew: {trouble}"
@@ -126,35 +121,25 @@ class Browsing:
             if standing(state.health, now).mode is not Mode.RUNNING:
                 return Ruled()
             told = ev.WorkflowModeChanged(mode=Mode.DEGRADED, previous=state.health.mode, reason=words[:500])
-            return Ruled((stored_draft(self._world.redactor, told),))
+            return Ruled((self._run.draft(told),))
 
-        now = self._world.clock.now()
-        await self._world.ledger.append(Append(at=now, streams=(), judging=Judging(workflow, judge)))
+        judging = Judging(self._run.state.workflow, judge)
+        await self._run.ledger.append(Append(at=self._run.clock.now(), streams=(), judging=judging))
 
     def _which(self, step: Step, seen: Seen) -> WhichScreen | None:
         """The step's own screen, if it is that; otherwise the nearest one. Many steps share a page."""
         own = self._own_screen(step, seen)
-        if seen.screen is None or self._world.recalls is None or (own is not None and not own.low_confidence):
+        if seen.screen is None or (own is not None and not own.low_confidence):
             return own
-        return self._world.recalls.which(self._memory.screens, seen.screen)
+        return self._recalls.which(self._memory.screens, seen.screen)
 
     def _own_screen(self, step: Step, seen: Seen) -> WhichScreen | None:
         own = self._memory.screens.get(step.id)
-        if own is None or seen.screen is None or self._world.recalls is None:
+        if own is None or seen.screen is None:
             return None
-        return self._world.recalls.which({step.id: own}, seen.screen)
+        return self._recalls.which({step.id: own}, seen.screen)
 
     # Afterwards
-
-    async def evidence(self, artifacts: tuple[Artifact, ...], policy: Policy) -> tuple[str, ...]:
-        """Handles of what the attempt leaves for people."""
-        handles = []
-        for artifact in artifacts:
-            redactor = self._world.redactor
-            content = _fit_to_be_stored(redactor, artifact, policy.evidence_bytes_max)
-            if content is not None:
-                handles.append(await self._world.evidence.put(content, policy.evidence_bytes_max))
-        return tuple(handles)
 
     def explained(self, step: Step, outcome: Outcome) -> Outcome:
         """A failure to find the target, with what the screen says about it."""
@@ -165,10 +150,10 @@ class Browsing:
 
     def facts(
         self, step: Step, record: StepRecord, seen: Seen | None, evidence: tuple[str, ...], *, proven: bool
-    ) -> tuple[list[ev.Payload], list[ev.Payload]]:
-        """About the target of an attempt that passed: for the run's stream, and for that of the workflow's targets."""
+    ) -> KindFacts:
+        """About the target of an attempt that passed."""
         if seen is None or seen.resolution is None or seen.resolution.chosen is None:
-            return [], []
+            return NO_FACTS
         about = self._about(step, record)
         adapted = _adapted(about, step, seen, proven)
         counted = [one for one in adapted if is_heal(one)]
@@ -176,8 +161,19 @@ class Browsing:
             healed = _healed(about, step, self._compared(step, seen), evidence, proven)
             screen = self._screen(step, seen, about) if proven else []
             kept = [_in_short(healed), *counted, *self._lesson(step, healed), *screen]
-            return [healed, *adapted], kept
-        return adapted, [*counted, *(self._as_written(about, step, seen) if proven else ())]
+            return self._facts([healed, *adapted], kept)
+        return self._facts(adapted, [*counted, *(self._as_written(about, step, seen) if proven else ())])
+
+    def _facts(self, facts: Sequence[ev.Payload], kept: Sequence[ev.Payload]) -> KindFacts:
+        """`kept`: for the stream of the workflow's targets. How the workflow fares is counted from where a version of
+        what it has learned begins, so its own stream is told of those, too."""
+        workflow = self._run.state.workflow
+        versions = tuple([one for one in kept if isinstance(one, ev.MemorySnapshot)])
+        beside = (
+            Beside(workflow_stream(workflow), versions),
+            Beside(targets_stream(workflow), tuple(kept)),
+        )
+        return KindFacts(tuple(facts), tuple([one for one in beside if one.payloads]))
 
     def _as_written(self, about: dict[str, Any], step: Step, seen: Seen) -> list[ev.Payload]:
         """What is kept of a target that was found as it was written, as far as it is news."""
@@ -194,80 +190,80 @@ class Browsing:
 
     def _as_recorded(self, element: Element) -> Element:
         """Elements that earlier runs observed are known by their records alone, which are redacted."""
-        return msgspec.json.decode(self._world.redactor.seal(element).data, type=Element)
+        return msgspec.json.decode(self._run.redactor.seal(element).data, type=Element)
 
     def _screen(self, step: Step, seen: Seen, about: dict[str, Any]) -> list[ev.Payload]:
         """What the page looked like, if that is new."""
         may = self._learns() and self._wants_lessons(step)
-        if seen.screen is None or self._world.recalls is None or not may:
+        if seen.screen is None or not may:
             return []
         if not screen_is_new(self._own_screen(step, seen)):
             return []
         return [ev.ScreenLearned(**about, screen=seen.screen)]
 
     def _wants_lessons(self, step: Step) -> bool:
-        said = [learn for learn in (step.heal.learn, self._job.plan.heal.learn) if learn is not None]
+        said = [learn for learn in (step.heal.learn, self._run.plan.heal.learn) if learn is not None]
         return said[0] if said else True
 
     def _learns(self) -> bool:
-        mode = standing(self._health, self._world.clock.now()).mode
-        return caution(mode, self._job.policy).learning
+        return caution(self._mode(), self._run.policy).learning
+
+    def _mode(self) -> Mode:
+        return standing(self._health, self._run.clock.now()).mode
 
     def _lesson(self, step: Step, healed: ev.TargetHealed) -> list[ev.Payload]:
         """What the heal teaches, if it may, and if it is not known."""
         if self._memory.knows(_key(step), healed.identity):
             return []
-        policy, mode = self._job.policy, standing(self._health, self._world.clock.now()).mode
-        if not may_learn(healed, mode, policy, wanted=self._wants_lessons(step)):
+        policy = self._run.policy
+        if not may_learn(healed, self._mode(), policy, wanted=self._wants_lessons(step)):
             return []
         if self._memory.snapshot_due(policy.snapshot_changes):
             return [snapshot_before(self._memory, self._health, policy), learned(healed)]
         return [learned(healed)]
 
-    async def take_back(self, state: RunState) -> None:
+    async def take_back(self) -> None:
         """What was learned and made things worse, if that is so and nobody has done it yet. It is no run's own affair:
         the run that found it out may be over."""
         for _ in range(CONFLICTS_MAX):
-            workflow = await self._world.ledger.workflow_state(state.workflow)
+            workflow = await self._run.ledger.workflow_state(self._run.state.workflow)
             if workflow.health.lesson is None or not workflow.health.lesson.due:
                 return
-            await self._targets(state)
+            await self._known_targets()
             # Something may be told of the workflow meanwhile, perhaps just this: look again.
             with contextlib.suppress(Conflict):
-                await self._take_back(state.workflow, workflow)
+                await self._take_back(workflow)
 
-    async def _take_back(self, name: str, workflow: WorkflowState) -> None:
-        back, mode = rollback(self._memory, workflow.health, self._job.policy)
-        seal = self._world.redactor.seal
-        told = Draft(back.TYPE, seal(back), back)
-        both = (told, Draft(mode.TYPE, seal(mode), mode))
+    async def _take_back(self, workflow: WorkflowState) -> None:
+        back, mode = rollback(self._memory, workflow.health, self._run.policy)
+        told, name = self._run.draft(back), self._run.state.workflow
         streams = (
             StreamAppend(targets_stream(name), (told,)),
-            StreamAppend(workflow_stream(name), both, workflow.seq),
+            StreamAppend(workflow_stream(name), (told, self._run.draft(mode)), workflow.seq),
         )
-        await self._world.ledger.append(Append(at=self._world.clock.now(), streams=streams))
-        self.remember([back])
+        await self._run.ledger.append(Append(at=self._run.clock.now(), streams=streams))
+        self._remember(back)
 
     def rejected(
         self, step: Step, record: StepRecord, seen: Seen | None, evidence: tuple[str, ...]
-    ) -> tuple[list[ev.Payload], list[ev.Payload]]:
-        """About the target of an attempt that failed: none was taken for it, or one that proved nothing. The second is
-        for the stream of the workflow's targets: what was remembered and did not help counts against it."""
+    ) -> KindFacts:
+        """About the target of an attempt that failed: none was taken for it, or one that proved nothing. What was
+        remembered and did not help counts against it."""
         resolution = seen.resolution if seen else None
         if seen is None or resolution is None:
-            return [], []
+            return NO_FACTS
         compared = self._compared(step, seen)
         if resolution.chosen is not None:
             about = self._about(step, record)
             adapted = _adapted(about, step, seen, proven=False)
             counted = [one for one in adapted if is_heal(one)]
             if not resolution.healed:
-                return adapted, counted
+                return self._facts(adapted, counted)
             healed = _healed(about, step, compared, evidence, proven=False)
             counts = resolution.strategy in (FROM_MEMORY, FROM_LESSON)
             told = [_in_short(healed)] if counts else []
-            return [healed, *adapted], [*told, *counted]
-        return [self._nothing_taken(step, record, compared, resolution, evidence)], []
+            return self._facts([healed, *adapted], [*told, *counted])
+        return self._facts([self._nothing_taken(step, record, compared, resolution, evidence)], [])
 
     def _nothing_taken(
         self, step: Step, record: StepRecord, seen: Seen, resolution: Resolution, evidence: tuple[str, ...]
@@ -291,12 +287,17 @@ class Browsing:
         known = self._known.observed(step.id, target) if self._known else None
         return msgspec.structs.replace(seen, before=target.recorded or known)
 
-    def remember(self, payloads: list[ev.Payload]) -> None:
+    def remember(self, facts: KindFacts) -> None:
         """After they were recorded."""
-        for payload in payloads:
-            if self._known is not None:
-                self._known.add(payload, self._world.clock.now())
-                self._memory.add(payload)
+        for part in facts.beside:
+            if part.stream == targets_stream(self._run.state.workflow):
+                for payload in part.payloads:
+                    self._remember(payload)
+
+    def _remember(self, payload: ev.Payload) -> None:
+        if self._known is not None:
+            self._known.add(payload, self._run.clock.now())
+            self._memory.add(payload)
 
     def _about(self, step: Step, record: StepRecord) -> dict[str, Any]:
         attempt = record.open.attempt if record.open else record.attempts
@@ -304,45 +305,8 @@ class Browsing:
             "step_id": step.id,
             "step_index": record.index,
             "attempt": attempt,
-            "run_id": self._job.run_id,
+            "run_id": self._run.run_id,
         }
-
-
-def secrets_typed(redactor: Redactor, arguments: Arguments) -> tuple[str, ...]:
-    """The text that is typed, if it holds a secret or a private value: it must not be seen in pictures or records."""
-    action = arguments.action
-    typed = action.value if isinstance(action, BrowserAction) else None
-    if not typed:
-        return ()
-    hidden = (
-        arguments.plain_digest is not None or redactor.found_in(typed.encode()) or redactor.masked_in(typed)
-    )
-    return (typed,) if hidden else ()
-
-
-def exactly(action: Any, policy: Policy) -> Looking | None:
-    """For a handler: what it acts on is found as it was written, or not at all."""
-    if not isinstance(action, BrowserAction) or action.target is None:
-        return None
-    return Looking(heal=HealMode.OFF, floors=floors(Mode.RUNNING, policy))
-
-
-def details_of(seen: Seen | None) -> ev.ResolutionDetails | None:
-    return details(seen.resolution) if seen is not None and seen.resolution is not None else None
-
-
-def _fit_to_be_stored(redactor: Redactor, artifact: Artifact, limit_bytes: int) -> Redacted | None:
-    """None: it is too large, or cannot be searched for secrets."""
-    try:
-        if artifact.media_type.startswith("image/"):
-            content = redactor.picture(artifact.data)
-        elif artifact.media_type == "application/zip":
-            content = redactor.archive(artifact.data, limit_bytes)
-        else:
-            content = redactor.redact(artifact.data)
-    except ValueError:
-        return None
-    return content if len(content.data) <= limit_bytes else None
 
 
 def _key(step: Step) -> tuple[str, str]:

@@ -11,7 +11,7 @@ approved: it must hold until the run has acted on it. Decision 77 has the rules.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -23,7 +23,6 @@ from recoup.model.plan import (
     WORLD_CHECKS,
     BrowserAction,
     BrowserVerb,
-    Check,
     PageTextCheck,
     Step,
     TargetCheck,
@@ -33,9 +32,8 @@ from recoup.model.plan import (
 )
 from recoup.model.run import StepRecord
 from recoup.model.target import Fingerprint
-
-if TYPE_CHECKING:
-    from recoup.engine.world import Job, World
+from recoup.ports import Pages
+from recoup.steps.hooks import RunInHand
 
 PROOFS_KEY = "browser.proofs"
 DOCUMENT_KEY = "browser.document"
@@ -43,10 +41,6 @@ DOCUMENT_KEY = "browser.document"
 GATE_KEY = "browser.gate"
 _LASTING = (UrlCheck, TitleCheck, PageTextCheck, TargetCheck, ValueCheck)
 CHANGES_NOTHING = (BrowserVerb.READ, BrowserVerb.WAIT, BrowserVerb.SCREENSHOT)
-
-
-Expectations = Callable[[Step], tuple[Check, ...]]
-"""The checks of a step with the values that they have now. Raises TemplateError."""
 
 
 class Proof(msgspec.Struct, frozen=True):
@@ -89,10 +83,9 @@ class Approved(msgspec.Struct, frozen=True):
 class PageProofs:
     """Of one run. They are in the private store, like the page itself: what was read may be a secret."""
 
-    def __init__(self, world: World, job: Job, expected: Expectations) -> None:
-        self._world = world
-        self._job = job
-        self._expected = expected
+    def __init__(self, run: RunInHand, pages: Pages) -> None:
+        self._run = run
+        self._pages = pages
 
     async def keep(
         self,
@@ -123,7 +116,7 @@ class PageProofs:
     async def _after(self, step: Step, action: BrowserAction) -> list[Proof]:
         """Those of earlier steps, with those in doubt that do not hold after this one. What this step and later ones
         proved before counts no more when it is repeated."""
-        ids = [one.id for one in self._job.plan.steps]
+        ids = [one.id for one in self._run.plan.steps]
         earlier = {*ids[: ids.index(step.id)]}
         standing = [proof for proof in self.all() if proof.step_id in earlier]
         changes = action.verb not in CHANGES_NOTHING
@@ -136,21 +129,21 @@ class PageProofs:
 
     def _put(self, key: str, value: Any) -> None:
         stored = msgspec.json.encode(value).decode()
-        if stored != self._job.secrets.find(key):
-            self._job.secrets.put(key, stored)
+        if stored != self._run.secrets.find(key):
+            self._run.secrets.put(key, stored)
 
     async def keep_for_gate(self, step_id: str, page: Fingerprint) -> None:
         """What a person is asked about: the page may be lost and made again before they answer."""
         self._put(GATE_KEY, Approved(step_id, page, tuple(self.all())))
-        await self._job.secrets.settle()
+        await self._run.secrets.settle()
 
     def at_gate(self, step_id: str) -> Approved | None:
-        kept = self._job.secrets.find(GATE_KEY)
+        kept = self._run.secrets.find(GATE_KEY)
         shown = msgspec.json.decode(kept, type=Approved) if kept else None
         return shown if shown is not None and shown.step_id == step_id else None
 
     def all(self) -> list[Proof]:
-        kept = self._job.secrets.find(PROOFS_KEY)
+        kept = self._run.secrets.find(PROOFS_KEY)
         return msgspec.json.decode(kept, type=list[Proof]) if kept else []
 
     async def settle(
@@ -185,11 +178,11 @@ class PageProofs:
         """The first of these that a second copy of the document refutes: a page that stayed open may show what was true
         long ago. Only what was proven before steps did something in the document can be asked of a copy; and an address
         that leads somewhere else by now says nothing."""
-        pages, kept = self._world.pages, self._job.secrets.find(DOCUMENT_KEY)
-        if pages is None or kept is None:
+        kept = self._run.secrets.find(DOCUMENT_KEY)
+        if kept is None:
             return None
         loaded = msgspec.json.decode(kept, type=Fingerprint)
-        async with pages.fresh_copy(self._job.run_id, self._job.policy) as shown:
+        async with self._pages.fresh_copy(self._run.run_id, self._run.policy) as shown:
             if shown is None or why_another_page(loaded, shown):
                 return None
             return await self.refuted([proof for proof in proofs if not proof.touched])
@@ -197,7 +190,7 @@ class PageProofs:
     async def is_in_effect(self, record: StepRecord) -> bool:
         """Whether the page shows by itself that the step was done: all that it expects of the page holds, and some of
         it did not before its first attempt."""
-        step = self._job.plan.steps[record.index]
+        step = self._run.plan.steps[record.index]
         proofs = [
             Proof(step.id, number) for number, one in enumerate(step.expect) if isinstance(one, _LASTING)
         ]
@@ -212,11 +205,11 @@ class PageProofs:
         """The check as the page is asked it. None: the plan no longer has it."""
         if proof.read is not None:
             return PageClaim(read=proof.read, said=proof.said, looking=proof.looking, may_be_gone=may_be_gone)
-        step = next((one for one in self._job.plan.steps if one.id == proof.step_id), None)
+        step = next((one for one in self._run.plan.steps if one.id == proof.step_id), None)
         if step is None or proof.check >= len(step.expect):
             return None
         try:
-            check = self._expected(step)[proof.check]
+            check = self._run.expected(step)[proof.check]
         except TemplateError:
             return PageClaim()  # a value that it names is gone: it does not hold
         return PageClaim(check=check) if isinstance(check, _LASTING) else None
@@ -225,12 +218,12 @@ class PageProofs:
         self, proofs: Sequence[Proof], *, waits: bool = False, may_be_gone: bool = False
     ) -> list[str]:
         """Why each does not hold; "" if it does, or if nobody can ask it."""
-        pages, wait_s = self._world.pages, self._job.policy.page_check_s if waits else 0
+        wait_s = self._run.policy.page_check_s if waits else 0
         claims = [self.claim(proof, may_be_gone=may_be_gone) for proof in proofs]
         asked = [claim for claim in claims if claim is not None]
-        if pages is None or not asked:
+        if not asked:
             return [""] * len(proofs)
-        told = iter(await pages.refuted(self._job.run_id, asked, wait_s))
+        told = iter(await self._pages.refuted(self._run.run_id, asked, wait_s))
         return [next(told) if claim is not None else "" for claim in claims]
 
 
