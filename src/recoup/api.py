@@ -15,7 +15,6 @@ import msgspec
 
 from recoup import inside
 from recoup.app import App, open_app
-from recoup.documents.browser_written import browser_data, target_data
 from recoup.documents.plan_file import plan_from_data, read_plan
 from recoup.documents.policy_file import read_policy
 from recoup.engine.driver import Driver
@@ -30,6 +29,8 @@ from recoup.model.target import Target
 from recoup.runtimes.python_child import argument_problems
 from recoup.settings import Settings, read_settings
 from recoup.step_function import StepFunction
+from recoup.steps.browser.written import browser_data, target_data
+from recoup.steps.registry import step_kind
 
 _HANDLER_LISTS = ("rescue", "on_empty", "always")
 _HANDLER_OPTIONS = ("title", "expect", "env", "timeout")
@@ -171,9 +172,7 @@ def _step_data(item: StepLike, folder: Path | None) -> dict[str, Any]:
 
 def _place_of(step: model.Step) -> dict[str, Any]:
     """As much of a finished step as those after it may refer to."""
-    opened = isinstance(step.action, model.BrowserAction)
-    work = {"browser": {"goto": "about:blank"}} if opened else {"run": ":"}
-    return {"id": step.id, **work, "outputs": {name: {} for name in step.outputs}}
+    return {"id": step.id, **step_kind(step.action).stand_in, "outputs": {name: {} for name in step.outputs}}
 
 
 def _handler_data(item: Any, folder: Path | None) -> Any:

@@ -54,7 +54,7 @@ from recoup.model.outcome import Order
 from recoup.model.policy import Policy
 from recoup.model.run import RunState, RunStatus, StepRecord, Unreadable
 from recoup.model.storage import RunFilter, StreamAppend
-from recoup.ports import Dispatch, Evidence, Keeper, Ledger, RedactorOf, Runtime
+from recoup.ports import Dispatch, Evidence, Ledger, RedactorOf
 from recoup.processes.census import HostCensus
 from recoup.processes.keeper import LinuxKeeper, shared_keeper
 from recoup.redaction.environment import secret_names
@@ -66,12 +66,12 @@ from recoup.runs.jobs import Jobs
 from recoup.runs.records import Records
 from recoup.runs.redactors import RunRedactors
 from recoup.runs.submitting import Submitting
-from recoup.runtimes.deferred import DeferredRuntime
 from recoup.runtimes.inspector import WorldInspector
 from recoup.runtimes.late_browser import LateBrowser
-from recoup.runtimes.shell import ShellRuntime
 from recoup.runtimes.step_log import StepLog
 from recoup.settings import DatabaseUrl, Settings, require_own_home, require_strong_key
+from recoup.steps.kind import Site
+from recoup.steps.runtimes import StepRuntimes
 
 if TYPE_CHECKING:
     from recoup.depot.shipping import Shipping
@@ -419,12 +419,7 @@ class App:
             evidence=self.evidence,
             inspector=WorldInspector(keeper, self.redactor, self.browsers),
             census=HostCensus(alone=isinstance(self.settings.database, Path)),
-            runtimes={
-                "run": ShellRuntime(keeper, self._open_log),
-                "python": DeferredRuntime(lambda: _python_runtime(keeper, self._open_log)),
-                "agent": DeferredRuntime(lambda: _agent_runtime(keeper, self._open_log)),
-                "browser": self.browsers,
-            },
+            runtimes=StepRuntimes(Site(keeper, self._open_log, tool_server, self.browsers)),
             kinds={"browser": cache(self._browser_state)},
             environ={k: v for k, v in self._environ.items() if k not in _OWN_SECRETS | _PER_ATTEMPT},
             cases=_LateCases(self),
@@ -506,18 +501,6 @@ class _LateCases:
         about = (state, record, failure, decision, policy_digest, limit_bytes)
         redactor = self._app.hiding.redactors.held(state.run_id)
         return await self._app.reporter.store_case(*about, redactor=redactor, evidence=evidence)
-
-
-def _python_runtime(keeper: Keeper, open_log: Callable[[Order], StepLog]) -> Runtime:
-    from recoup.runtimes.python_step import PythonRuntime
-
-    return PythonRuntime(keeper, open_log)
-
-
-def _agent_runtime(keeper: Keeper, open_log: Callable[[Order], StepLog]) -> Runtime:
-    from recoup.runtimes.agent.runtime import AgentRuntime
-
-    return AgentRuntime(keeper, open_log, tool_server())
 
 
 def tool_server() -> tuple[str, ...] | None:

@@ -43,18 +43,17 @@ SELDOM = {
 IDLE = {"concurrent.futures.thread", "difflib", "importlib.resources", "shutil", "tempfile", "zipfile"}
 """Parts of Python that bring much with them, for what a run without trouble never does."""
 SHAPES = {
-    f"recoup.documents.{name}"
-    for name in (
-        "browser_shape",
-        "check_shape",
-        "handler_shape",
-        "heal_shape",
-        "input_shape",
-        "other_step_shape",
-        "output_shape",
-        "plan_words",
-        "workspace_shape",
-    )
+    "recoup.documents.check_shape",
+    "recoup.documents.handler_shape",
+    "recoup.documents.input_shape",
+    "recoup.documents.output_shape",
+    "recoup.documents.plan_words",
+    "recoup.documents.workspace_shape",
+    "recoup.shapes.heal_shape",
+    "recoup.steps.agent",
+    "recoup.steps.approve",
+    "recoup.steps.browser",
+    "recoup.steps.python",
 }
 """For what this plan does not have."""
 

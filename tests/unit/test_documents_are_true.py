@@ -14,12 +14,12 @@ import pytest
 from tools.policy_reference import TARGET, page
 
 from recoup.cli.main import _COMMANDS, recoup
-from recoup.documents.page_keys import PAGE_CHECK_KEYS, VERBS
 from recoup.documents.plan_file import parse_plan
 from recoup.documents.schemas import plan_schema
-from recoup.documents.step_shape import STEP_KINDS
 from recoup.model.events import PAYLOADS
 from recoup.settings import ENVIRONMENT_ONLY, NAMES
+from recoup.shapes.page_keys import PAGE_CHECK_KEYS, VERBS
+from recoup.steps.registry import BUILT_IN
 
 ROOT = Path(__file__).parents[2]
 
@@ -83,7 +83,7 @@ def test_the_code_of_the_browser_page_makes_a_plan() -> None:
 
 
 def test_the_plan_page_shows_every_kind_of_step() -> None:
-    assert all(any(f"{kind}:" in example for example in PLAN_EXAMPLES) for kind in STEP_KINDS)
+    assert all(any(f"{kind}:" in example for example in PLAN_EXAMPLES) for kind in BUILT_IN)
 
 
 @pytest.mark.parametrize("command", list(_COMMANDS))

@@ -6,12 +6,12 @@ import pytest
 
 from recoup.kernel.backoff import due_in_s
 from recoup.kernel.fold import fold
-from recoup.kernel.needs import AGENT, needs_of
 from recoup.model.events import Event, Payload, RunFailed, RunStarted, RunSubmitted
 from recoup.model.ids import ProcessIdentity, run_stream
 from recoup.model.instant import Instant
 from recoup.model.plan import AgentAction, Handler, Plan, RunAction, Step
 from recoup.model.run import RunState
+from recoup.steps.registry import needs_of
 
 NOW = Instant(1_800_000_000_000_000, 5_000_000, "boot-1")
 OWNER = ProcessIdentity("here", "boot-1", 7, 1)
@@ -86,6 +86,6 @@ def test_agents_need_a_worker_that_has_them() -> None:
     plain = Step(id="a", action=RunAction("true"))
     agent = AgentAction("claude", "do it")
     assert needs_of(Plan(name="w", steps=(plain,))) == frozenset()
-    assert needs_of(Plan(name="w", steps=(plain, Step(id="b", action=agent)))) == {AGENT}
+    assert needs_of(Plan(name="w", steps=(plain, Step(id="b", action=agent)))) == {"agent"}
     rescued = Step(id="b", action=RunAction("true"), rescue=(Handler(action=agent),))
-    assert needs_of(Plan(name="w", steps=(plain, rescued))) == {AGENT}
+    assert needs_of(Plan(name="w", steps=(plain, rescued))) == {"agent"}

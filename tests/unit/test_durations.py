@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recoup.documents.durations import DURATION_MAX_S, PATTERN, duration_s
+from recoup.shapes.durations import DURATION_MAX_S, PATTERN, duration_s
 
 UNIT_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
 

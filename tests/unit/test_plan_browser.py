@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recoup.documents.browser_written import browser_data
-from recoup.documents.keyboard import HELD, NAMES, wrong_key
 from recoup.documents.plan_file import parse_plan, plan_from_data
 from recoup.errors import InvalidPlan
 from recoup.kernel.canonical import digest
@@ -37,6 +35,8 @@ from recoup.model.plan import (
     ValueCheck,
 )
 from recoup.model.target import TEXT_MAX, Box, Element, Heal, HealMode, Target
+from recoup.shapes.keyboard import HELD, NAMES, wrong_key
+from recoup.steps.browser.written import browser_data
 
 Data = dict[str, Any]
 Problems = list[tuple[str, str]]

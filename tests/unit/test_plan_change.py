@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recoup.documents.browser_written import target_data
 from recoup.documents.plan_change import PlanText, patch_of, read_plan_text, with_target
 from recoup.documents.plan_yaml import flow_text, quoted_text
 from recoup.errors import NotFound, UsageError
 from recoup.model.plan import BrowserAction
 from recoup.model.policy import Policy
 from recoup.model.target import Box, Element, Target
+from recoup.steps.browser.written import target_data
 
 POLICY = Policy()
 CONFIRM = Target(role="button", name="Confirm order")

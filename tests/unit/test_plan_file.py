@@ -17,7 +17,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recoup.documents.plan_file import parse_plan, plan_from_data, read_plan
-from recoup.documents.wording import PROBLEMS_MAX
 from recoup.errors import InvalidPlan
 from recoup.kernel.canonical import digest
 from recoup.model.plan import (
@@ -42,6 +41,7 @@ from recoup.model.plan import (
 )
 from recoup.model.policy import IdleBy, Policy
 from recoup.model.workspace import FolderSource, GitSource
+from recoup.shapes.wording import PROBLEMS_MAX
 
 FOLDER = "/plans"
 NOT_FILLED_IN = (

@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.target_pages import element, shop
 
-from recoup.documents.aria_roles import ROLES
 from recoup.documents.plan_file import plan_from_data
 from recoup.documents.recorded_plan import recorded_plan
 from recoup.kernel.template import substitute
 from recoup.model.plan import BrowserAction, BrowserVerb
 from recoup.model.recorded import Deed
 from recoup.model.target import Element, Target
+from recoup.shapes.aria_roles import ROLES
 from recoup.targets.exact import find
 from recoup.targets.naming import named
 from recoup.targets.page import Page

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.target_pages import element, shop
 
-from recoup.documents.aria_roles import ROLES
 from recoup.model.target import Element, Target
+from recoup.shapes.aria_roles import ROLES
 from recoup.targets.exact import find
 from recoup.targets.page import Page
 from recoup.targets.renaming import renamed

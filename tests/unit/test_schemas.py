@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recoup.documents.page_keys import PAGE_CHECK_KEYS, VERBS
 from recoup.documents.plan_file import plan_from_data
 from recoup.documents.policy_file import RANGES
 from recoup.documents.schemas import DIALECT, plan_schema, policy_schema
 from recoup.errors import InvalidPlan, Problem
 from recoup.model.policy import Policy
+from recoup.shapes.page_keys import PAGE_CHECK_KEYS, VERBS
 
 BROWSER_ACTIONS: list[dict[str, Any]] = [
     {"click": "Approve", "dialog": {"accept": True, "text": "yes"}},

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recoup.documents.sizes import PATTERN, SIZE_MAX_BYTES, SIZE_MIN_BYTES, size_bytes
+from recoup.shapes.sizes import PATTERN, SIZE_MAX_BYTES, SIZE_MIN_BYTES, size_bytes
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recoup.documents.scalars import WrittenFloat, WrittenInt, plain
-from recoup.documents.tree import DEPTH_MAX, NODES_MAX, Tree, Unreadable, place_text, tree_of
 from recoup.documents.yaml_tree import parse_tree
 from recoup.errors import Problem
+from recoup.shapes.scalars import WrittenFloat, WrittenInt, plain
+from recoup.shapes.tree import DEPTH_MAX, NODES_MAX, Tree, Unreadable, place_text, tree_of
 
 
 def problem_of(text: str) -> Problem:

@@ -152,7 +152,7 @@ def _begin(since: str | None) -> str:
     if since is None:
         return ""
     from recoup.clock import SystemClock
-    from recoup.documents.durations import duration_s
+    from recoup.shapes.durations import duration_s
 
     try:
         return SystemClock().now().plus_s(-duration_s(since)).iso()

@@ -141,17 +141,16 @@ def _notes_on_this_machine(plan: Plan) -> list[str]:
     import shutil
 
     from recoup.cli.extras import AGENTS, EXTRAS
-    from recoup.model.plan import AgentAction, BrowserAction
+    from recoup.steps.registry import step_kind
 
-    actions = [work.action for _, work in _works(plan)]
-    (extra,) = (one for one in EXTRAS if one.name == "browser")
+    works = [(step_kind(work.action), work.action) for _, work in _works(plan)]
+    extras = {extra.name: extra for extra in EXTRAS}
     notes = []
-    if any(isinstance(action, BrowserAction) for action in actions) and (missing := extra.missing()):
-        how = f"{extra.command}, then recoup browser install"
-        notes.append(f"browser steps need {', '.join(missing)}, not installed here: {how}")
-    asked = dict.fromkeys(
-        action.cli.partition(" ")[0] for action in actions if isinstance(action, AgentAction)
-    )
+    for kind in dict.fromkeys(kind for kind, _ in works if kind.extra):
+        if missing := extras[kind.extra].missing():
+            how = ", then ".join(filter(None, [extras[kind.extra].command, kind.after_extra]))
+            notes.append(f"{kind.key} steps need {', '.join(missing)}, not installed here: {how}")
+    asked = dict.fromkeys(name for kind, action in works for name in kind.programs(action))
     absent = [name for name in asked if name in AGENTS and shutil.which(name) is None]
     return [*notes, *(f"{name} is not on the PATH here: recoup doctor says how to get it" for name in absent)]
 
@@ -192,11 +191,13 @@ def _check_scripts(plan: Plan, source: str) -> None:
 
 def _scripts(plan: Plan) -> Iterator[tuple[str, str]]:
     """Of steps, their handlers and their checks, each with its path in the plan."""
-    from recoup.model.plan import RunAction, RunCheck
+    from recoup.model.plan import RunCheck
+    from recoup.steps.registry import step_kind
 
     for where, work in _works(plan):
-        if isinstance(work.action, RunAction) and isinstance(work.action.command, str):
-            yield f"{where}.run", work.action.command
+        kind = step_kind(work.action)
+        if (script := kind.script(work.action)) is not None:
+            yield f"{where}.{kind.key}", script
         for number, check in enumerate(work.expect):
             if isinstance(check, RunCheck) and isinstance(check.command, str):
                 yield f"{where}.expect[{number}].run", check.command
@@ -227,19 +228,19 @@ def _document(plan: Plan, notes: list[str], masked: list[MaskedValue]) -> dict[s
 
 def _lines(plan: Plan, policy: Policy) -> list[str]:
     from recoup.kernel.policies import step_policy
-    from recoup.model.plan import ApproveAction
+    from recoup.steps.registry import step_kind
 
     lines = []
     for index, step in enumerate(plan.steps):
-        if isinstance(step.action, ApproveAction):
+        kind = step_kind(step.action)
+        if not kind.is_work:
             lines.append(f"{index}  {step.id}: waits for an operator's yes or no")
             continue
         limits = step_policy(policy, plan, step)
         proof = _count(len(step.expect), "check") if step.expect else "unverified: no `expect`"
         timeout = seconds(limits.step_timeout_seconds)
-        lines.append(
-            f"{index}  {step.id}: {_done(step)}{proof}, {attempts_words(limits)}, each up to {timeout}"
-        )
+        done = f"{summary}; " if (summary := kind.summary(step.action)) else ""
+        lines.append(f"{index}  {step.id}: {done}{proof}, {attempts_words(limits)}, each up to {timeout}")
         for name, handlers in (("rescue", step.rescue), ("on_empty", step.on_empty), ("always", step.always)):
             if handlers:
                 lines.append(f"   {' ' * len(str(index))} {name}: {_count(len(handlers), 'handler')}")
@@ -281,14 +282,6 @@ def _apart(most: int, policy: Policy) -> str:
 
 def _wait(milliseconds: int) -> str:
     return seconds(milliseconds / 1000).replace(".0 s", " s").replace(" min 00 s", " min")
-
-
-def _done(step: Step) -> str:
-    """What a browser step does; other work is read in the plan."""
-    from recoup.engine.papers import browser_words
-    from recoup.model.plan import BrowserAction
-
-    return f"{browser_words(step.action)}; " if isinstance(step.action, BrowserAction) else ""
 
 
 def _count(number: int, noun: str) -> str:

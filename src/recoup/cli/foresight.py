@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import ast
-import os
 import shutil
 from collections.abc import Iterator
-from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Final
 
-from recoup.files.named import read_named
 from recoup.kernel.references import TemplateError, references
-from recoup.model.plan import AgentAction, Handler, Plan, PythonAction, RunAction, Step
+from recoup.model.plan import Handler, Plan, Step
 from recoup.model.workspace import FolderSource
+from recoup.steps.registry import step_kind
 
-_SOURCE_BYTES_MAX: Final = 1 << 20
 _UNSURE: Final = frozenset({"${{", "$", "`", "*", "~"})
 
 
@@ -37,17 +33,13 @@ def _folder(plan: Plan) -> Path | None:
 
 
 def _missing_for(work: Step | Handler, folder: Path | None) -> Iterator[str]:
-    match work.action:
-        case PythonAction(target=target) if folder is not None:
-            yield from filter(None, [_missing_function(target, folder)])
-        case AgentAction(cli=cli):
-            yield from filter(None, [_missing_agent(cli.partition(" ")[0])])
-        case RunAction(command=command) if folder is not None:
-            lines = command.splitlines() if isinstance(command, str) else [command[0]]
-            yield from filter(None, [_missing_script(line, folder) for line in lines[:1]])
+    kind = step_kind(work.action)
+    yield from filter(None, map(_missing_program, kind.programs(work.action)))
+    if folder is not None:
+        yield from kind.missing(work.action, folder)
 
 
-def _missing_agent(name: str) -> str | None:
+def _missing_program(name: str) -> str | None:
     from recoup.cli.extras import AGENTS
 
     if name in AGENTS or any(sign in name for sign in _UNSURE) or shutil.which(name):
@@ -55,70 +47,14 @@ def _missing_agent(name: str) -> str | None:
     return f"{name} is not on the PATH here"
 
 
-def _missing_script(line: str, folder: Path) -> str | None:
-    """The first word of a script, if it is a path in the folder: later ones may be made by what is before them."""
-    name = line.split()[0] if line.split() else ""
-    if not name.startswith(("./", "../")) or any(
-        sign in name for sign in (*_UNSURE, ";", "|", "&", '"', "'")
-    ):
-        return None
-    path = folder / name
-    if not path.exists():
-        return f"there is no {name} in {folder}"
-    return None if os.access(path, os.X_OK) else f"{name} may not be executed: chmod +x {name}"
-
-
-def _missing_function(target: str, folder: Path) -> str | None:
-    """Nothing is imported: what a module does when it is loaded is the step's business."""
-    module, _, path = target.partition(":")
-    spec = _spec(module, folder)
-    if spec is None:
-        return f"there is no module {module} in {folder}, nor is it installed here"
-    names = _names_in(spec)
-    first = path.partition(".")[0]
-    return (
-        f"the module {module} has no function {first}" if names is not None and first not in names else None
-    )
-
-
-def _spec(module: str, folder: Path) -> ModuleSpec | None:
-    import sys
-
-    spec, where = None, [str(folder), *sys.path]
-    if module.partition(".")[0] in sys.builtin_module_names:
-        return ModuleSpec(module, None)
-    for part in module.split("."):
-        spec = PathFinder.find_spec(part, where)
-        if spec is None:
-            return None
-        where = list(spec.submodule_search_locations or ())
-    return spec
-
-
-def _names_in(spec: ModuleSpec) -> set[str] | None:
-    """What the module defines at its top level; None where that cannot be told by reading it."""
-    source = Path(spec.origin) if spec.origin and spec.origin.endswith(".py") else None
-    if source is None or not source.is_file() or source.stat().st_size > _SOURCE_BYTES_MAX:
-        return None
-    try:
-        tree = ast.parse(read_named(source))
-    except (SyntaxError, ValueError, RecursionError):
-        return None
-    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            names.add(node.name)
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            names |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
-    return None if names & {"*", "__getattr__", "globals", "setattr", "exec"} else names
-
-
 def _unknown_outputs(plan: Plan) -> Iterator[str]:
     """A step may write more outputs than it declares; one that is written nowhere in it is probably misspelt."""
-    from recoup.documents.wording import suggestion
     from recoup.engine.arguments import texts_of
+    from recoup.shapes.wording import suggestion
 
-    declared = {step.id: step for step in plan.steps if step.outputs and isinstance(step.action, RunAction)}
+    declared = {
+        step.id: step for step in plan.steps if step.outputs and step_kind(step.action).names_its_outputs
+    }
     for step in plan.steps:
         for text in texts_of(step):
             for reference in _references(text):

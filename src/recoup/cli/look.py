@@ -153,7 +153,7 @@ async def _listed(app: App, wanted: RunFilter, limit: int) -> list[RunRow]:
 
 
 def _duration_s(since: str | None) -> float | None:
-    from recoup.documents.durations import duration_s
+    from recoup.shapes.durations import duration_s
 
     try:
         return None if since is None else duration_s(since, _SINCE_MAX_S)

@@ -10,13 +10,14 @@ from typing import Any, Final
 import msgspec
 
 from recoup.app import environment_redactor
-from recoup.documents.shape import as_written
 from recoup.documents.text_file import read_text
-from recoup.documents.tree import Place, Tree, Unreadable, place_text
 from recoup.documents.yaml_tree import parse_tree
 from recoup.model.plan import Plan
 from recoup.model.policy import Policy
 from recoup.runs.hiding import register_secret
+from recoup.shapes.shape import as_written
+from recoup.shapes.tree import Place, Tree, Unreadable, place_text
+from recoup.steps.registry import kind_named
 
 _SHOWN_MAX: Final = 100
 
@@ -114,24 +115,13 @@ def _leaves(value: Any, place: Place) -> Iterator[Place]:
 
 
 def _as_written(written: Any, path: Place) -> Place:
-    """The path in the plan file: there a step's action stands under the name of its kind."""
-    place: list[str | int] = []
+    """The path in the plan file: there a step's action stands as its kind writes it."""
     node = written
-    for part in path:
-        place.append(part)
+    for at, part in enumerate(path):
         node = node[part]
         if part == "action":
-            place[-1] = str(node["type"])
-    return tuple(_written_name(place))
-
-
-def _written_name(place: list[str | int]) -> list[str | int]:
-    for at, part in enumerate(place):
-        if part == "python" and place[at + 1 : at + 2] == ["arguments"]:
-            return [*place[:at], "with", *place[at + 2 :]]
-        if part in ("run", "approve") and place[at + 1 : at + 2] in (["command"], ["message"]):
-            return [*place[: at + 1], *place[at + 2 :]]
-    return place
+            return (*path[:at], *kind_named(str(node["type"])).written_at(tuple(path[at + 1 :])))
+    return path
 
 
 def _tree(path: Path, policy: Policy) -> Tree:

@@ -101,7 +101,7 @@ def _wanted(mode: str | None) -> Mode | None:
 
 
 def _for_s(lasting: str | None) -> float | None:
-    from recoup.documents.durations import duration_s
+    from recoup.shapes.durations import duration_s
 
     if lasting is None:
         return None

@@ -79,7 +79,7 @@ class _Progress:
 
 
 def _age_s(written: str, force: bool) -> float:
-    from recoup.documents.durations import duration_s
+    from recoup.shapes.durations import duration_s
 
     try:
         age_s = duration_s(written, OLDEST_S)

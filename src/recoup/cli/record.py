@@ -110,8 +110,8 @@ def _read(file: Path) -> bytes:
 
 
 def _watched(wanted: Wanted) -> Watched:
-    from recoup.documents.aria_roles import ROLES
     from recoup.runtimes.browser.record import watch
+    from recoup.shapes.aria_roles import ROLES
     from recoup.targets.naming import named
 
     def opened() -> None:

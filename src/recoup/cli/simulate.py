@@ -98,7 +98,7 @@ def _what_if(
 
 
 def _since_s(since: str | None) -> float | None:
-    from recoup.documents.durations import duration_s
+    from recoup.shapes.durations import duration_s
 
     if since is None:
         return None

@@ -132,7 +132,7 @@ def queued_of(
     plan: Plan, queue: str, priority: int, needs: tuple[str, ...], at: str | None, dedup_key: str | None
 ) -> Queued:
     from recoup.fleet.queued import Queued
-    from recoup.kernel.needs import needs_of
+    from recoup.steps.registry import needs_of
 
     if dedup_key is not None and not 0 < len(dedup_key) <= _KEY_CHARS_MAX:
         raise UsageError(f"--dedup-key must have 1 to {_KEY_CHARS_MAX} characters")

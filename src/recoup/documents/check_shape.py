@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal
 import msgspec
 from pydantic import Field, Tag, model_validator
 
-from recoup.documents.forms import Command, JsonPath, Match, command_value, list_or_text, match_value
-from recoup.documents.json_values import exact
-from recoup.documents.later import Later
-from recoup.documents.page_keys import PAGE_CHECK_KEYS
-from recoup.documents.shape import TAG, Shape, Text, branch
 from recoup.model.plan import DiffCheck, ExitCheck, FileCheck, JsonCheck, OutputCheck, RunCheck, StreamName
+from recoup.shapes.forms import Command, JsonPath, Match, command_value, list_or_text, match_value
+from recoup.shapes.json_values import exact
+from recoup.shapes.later import Later
+from recoup.shapes.page_keys import PAGE_CHECK_KEYS
+from recoup.shapes.shape import TAG, Shape, Text, branch
 
 PATHS_MAX = 100
 WORK_CHECK_KEYS = ("exit", "file", "stdout", "stderr", "json", "run", "diff")
@@ -132,7 +132,7 @@ def _which_check(value: Any) -> str | None:
 
 
 def _page_checks() -> Any:
-    from recoup.documents.page_check_shape import PageCheckShape
+    from recoup.shapes.page_check_shape import PageCheckShape
 
     return PageCheckShape
 

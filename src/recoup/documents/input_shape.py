@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, Tag, model_validator
 
-from recoup.documents.shape import TAG, AnyText, Shape, branch, text_or
 from recoup.kernel.typed_inputs import why_not
 from recoup.model.plan import Input, InputType
+from recoup.shapes.shape import TAG, AnyText, Shape, branch, text_or
 
 
 class InputShape(Shape):

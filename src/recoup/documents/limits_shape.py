@@ -6,13 +6,13 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
-from recoup.documents.duration_shape import Duration
 from recoup.documents.retry_shape import ATTEMPTS_MAX, RetryShape
-from recoup.documents.shape import Shape
-from recoup.documents.sizes import PATTERN as SIZE_PATTERN
-from recoup.documents.sizes import SIZE_MAX_BYTES, SIZE_MIN_BYTES, size_bytes
 from recoup.model.plan import Limits
 from recoup.model.policy import IdleBy
+from recoup.shapes.duration_shape import Duration
+from recoup.shapes.shape import Shape
+from recoup.shapes.sizes import PATTERN as SIZE_PATTERN
+from recoup.shapes.sizes import SIZE_MAX_BYTES, SIZE_MIN_BYTES, size_bytes
 
 PROCESSES_MAX = 1_000_000
 

@@ -18,10 +18,10 @@ from recoup.documents.openchrome_work import ScriptProblem
 from recoup.documents.plan_file import parse_plan
 from recoup.documents.plan_yaml import plan_text
 from recoup.documents.text_file import read_text
-from recoup.documents.tree import Unreadable, clipped
 from recoup.errors import InvalidPlan
 from recoup.model.plan import Plan
 from recoup.model.policy import Policy
+from recoup.shapes.tree import Unreadable, clipped
 
 SOURCE_CHARS_MAX = 200
 _DEFAULT_POLICY = Policy()

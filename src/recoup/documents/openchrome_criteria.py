@@ -7,7 +7,7 @@ from typing import Any
 from recoup.documents.openchrome_names import Names, NotTurned
 from recoup.documents.openchrome_remarks import Remarks
 from recoup.documents.openchrome_shape import Compiled
-from recoup.documents.tree import clipped
+from recoup.shapes.tree import clipped
 
 ITEMS_MAX = 1_000_000
 _PLACE = "successCriteria"

@@ -11,7 +11,7 @@ from recoup.documents.openchrome_remarks import Remarks
 from recoup.documents.openchrome_shape import CompiledHandler, CompiledStep
 from recoup.documents.openchrome_work import Workshop
 from recoup.documents.step_shape import HANDLERS_MAX
-from recoup.documents.tree import clipped
+from recoup.shapes.tree import clipped
 
 TITLE_CHARS_MAX = 100
 _CONDITION = re.compile(r"step(-?[0-9]+)_(error|empty_result)")

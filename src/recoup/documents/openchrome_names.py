@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 from pydantic import TypeAdapter, ValidationError
 
-from recoup.documents.forms import JsonPath
 from recoup.documents.step_shape import OUTPUTS_MAX
-from recoup.documents.tree import clipped
 from recoup.kernel.references import OPENING
 from recoup.kernel.template import TemplateError, substitute, texts_in
+from recoup.shapes.forms import JsonPath
+from recoup.shapes.tree import clipped
 
 NAME_CHARS_MAX = 100
 _REFERENCE = re.compile(r"\$\{([^}]+)\}")

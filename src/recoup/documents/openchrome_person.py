@@ -7,9 +7,9 @@ from typing import Any
 
 from recoup.documents.openchrome_names import Names, NotTurned, filled, plain
 from recoup.documents.openchrome_shape import CompiledHandler, CompiledStep
-from recoup.documents.other_step_shape import MESSAGE_CHARS_MAX
-from recoup.documents.tree import clipped
 from recoup.kernel.references import OPENING
+from recoup.shapes.tree import clipped
+from recoup.steps.approve.keys import MESSAGE_CHARS_MAX
 
 ARGUMENTS_CHARS_MAX = 1_500
 HANDLER_CHARS_MAX = 750

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from recoup.documents.tree import clipped
+from recoup.shapes.tree import clipped
 
 REMARKS_SHOWN_MAX = 200
 WHERE_CHARS_MAX = 200

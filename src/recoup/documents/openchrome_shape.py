@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from recoup.documents.openchrome_remarks import Remark
-from recoup.documents.tree import Place, Unreadable, clipped, place_text, tree_of
 from recoup.errors import InvalidPlan, Problem
+from recoup.shapes.tree import Place, Unreadable, clipped, place_text, tree_of
 
 PARAMETERS_MAX = 1_000
 ORDER_MAX = 1_000_000

@@ -34,8 +34,8 @@ from recoup.documents.openchrome_remarks import Remarks
 from recoup.documents.openchrome_shape import Compiled, CompiledHandler, CompiledStep
 from recoup.documents.openchrome_tools import BROWSER_TOOLS, PAGE_TOOLS, Work
 from recoup.documents.openchrome_work import ScriptProblem, Workshop
-from recoup.documents.tree import clipped, place_text
 from recoup.kernel.references import OPENING
+from recoup.shapes.tree import clipped, place_text
 
 _EVERYTHING = r"(?s)\A(.*?)\n?\z"
 _UNLESS_EMPTY = r"(?s)\A\s*(?:null|\[\]|\{\}|(.*?))\s*\z"

@@ -12,10 +12,10 @@ from typing import Any
 
 import msgspec
 
-from recoup.documents.forms import WORD_BYTES_MAX
 from recoup.documents.openchrome_names import NotTurned, names_in
 from recoup.documents.openchrome_shape import CompiledStep
-from recoup.documents.tree import clipped
+from recoup.shapes.forms import WORD_BYTES_MAX
+from recoup.shapes.tree import clipped
 
 PAUSE_MAX_MS = 60_000
 """openchrome refuses to wait longer."""

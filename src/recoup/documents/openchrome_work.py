@@ -8,16 +8,16 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from recoup.documents.browser_shape import BrowserShape
-from recoup.documents.durations import DURATION_MAX_S, DURATION_MIN_S
 from recoup.documents.openchrome_names import Added, Names, NotTurned, filled, names_in
 from recoup.documents.openchrome_person import shown
 from recoup.documents.openchrome_remarks import Remarks
 from recoup.documents.openchrome_shape import CompiledStep
 from recoup.documents.openchrome_tools import Call, Work, carried, work_of
-from recoup.documents.tree import clipped
 from recoup.kernel.references import references
 from recoup.kernel.template import TemplateError, shell_script, texts_in
+from recoup.shapes.durations import DURATION_MAX_S, DURATION_MIN_S
+from recoup.shapes.tree import clipped
+from recoup.steps.browser.shape import BrowserShape
 
 ScriptProblem = Callable[[str], str | None]
 """What a shell says about a script's syntax; None: nothing."""

@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, Tag, model_validator
 
-from recoup.documents.forms import JsonPath, Regex
-from recoup.documents.shape import TAG, Shape, Text, branch
 from recoup.model.plan import DeclaredOutput, JsonOutput, RegexOutput, StreamName
+from recoup.shapes.forms import JsonPath, Regex
+from recoup.shapes.shape import TAG, Shape, Text, branch
 
 _SECRET = Field(False, description="Keep the value encrypted and show it nowhere.", examples=[True])
 

@@ -12,12 +12,12 @@ import msgspec
 from recoup.documents.plan_file import parse_plan
 from recoup.documents.target_splice import respelled
 from recoup.documents.text_file import decoded
-from recoup.documents.tree import Unreadable
 from recoup.errors import InvalidPlan, NotFound, UsageError
 from recoup.files.named import read_named
 from recoup.model.plan import BrowserAction, Plan
 from recoup.model.policy import Policy
 from recoup.model.target import Target
+from recoup.shapes.tree import Unreadable
 
 BOM = b"\xef\xbb\xbf"
 _ODD = re.compile(r'["\\\x00-\x1f\x7f]')
@@ -87,8 +87,8 @@ def _says(raw: bytes, path: Path, wanted: Plan, policy: Policy) -> bool:
 
 
 def _by_hand(path: Path, step_id: str, target: Target, why: str) -> UsageError:
-    from recoup.documents.browser_written import target_data
     from recoup.documents.plan_yaml import flow_text
+    from recoup.steps.browser.written import target_data
 
     short = flow_text(target_data(msgspec.structs.replace(target, recorded=None)))
     return UsageError(

@@ -13,14 +13,14 @@ from recoup.documents.plan_itself import Origin
 from recoup.documents.plan_rules import broken_rules
 from recoup.documents.plan_shape import PlanShape
 from recoup.documents.text_file import decoded, read_text
-from recoup.documents.tree import Tree, Unreadable, tree_of
-from recoup.documents.wording import Finding, findings, problems_of, said_beside
 from recoup.documents.yaml_tree import parse_tree
 from recoup.errors import InvalidPlan
 from recoup.model.plan import Input, Plan
 from recoup.model.policy import Policy
 from recoup.model.target import Heal
 from recoup.model.workspace import Source
+from recoup.shapes.tree import Tree, Unreadable, tree_of
+from recoup.shapes.wording import Finding, findings, problems_of, said_beside
 
 _DEFAULT_POLICY = Policy()
 
@@ -74,7 +74,7 @@ def _origin(folder: str | Path, file: Path | None) -> Origin:
 def _plan(tree: Tree, source: str, origin: Origin, policy: Policy) -> Plan:
     _refuse_whole(tree, source, policy)
     shape, found, more = _shape(tree)
-    found += said_beside(found, broken_rules(tree, origin))
+    found += said_beside(found, broken_rules(tree, origin, has_shape=shape is not None))
     if shape is None or found or tree.problems:
         raise InvalidPlan(source, problems_of(tree, found, more))
     return _value(shape, origin.folder)
@@ -106,9 +106,9 @@ def _shape(tree: Tree) -> tuple[PlanShape | None, list[Finding], int]:
     try:
         return PlanShape.model_validate(tree.data), [], 0
     except ValidationError as error:
-        from recoup.documents.plan_words import PLAN
+        from recoup.documents.plan_words import plan_vocabulary
 
-        return None, *findings(error, PLAN)
+        return None, *findings(error, plan_vocabulary())
 
 
 def _value(shape: PlanShape, folder: Path) -> Plan:
@@ -141,6 +141,6 @@ def _source(workspace: Any, folder: Path) -> Source | None:
 
 
 def _heal(written: Any) -> Heal:
-    from recoup.documents.heal_shape import heal_value
+    from recoup.shapes.heal_shape import heal_value
 
     return heal_value(written)

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from recoup.documents.plan_written import Part, Written, mapping
-from recoup.documents.shape import as_written
-from recoup.documents.tree import Place, clipped
-from recoup.documents.wording import Finding
-
-LINE_CHARS_MAX = 10_000
-"""Longer lines are not searched."""
+from recoup.shapes.command_words import LINE_CHARS_MAX, shell_words
+from recoup.shapes.plan_written import Written, mapping
+from recoup.shapes.shape import as_written
+from recoup.shapes.tree import Place, clipped
+from recoup.shapes.wording import Finding
+from recoup.steps.registry import kinds_in
 
 _SEPARATOR = re.compile(r"[();<>|&]+")
 
@@ -52,17 +50,11 @@ def _folders(plan: Written, origin: Origin) -> list[Path]:
 
 def _commands(plan: Written) -> Iterator[tuple[Place, Any]]:
     for part in plan.parts:
-        yield (*part.place, "run"), part.data.get("run")
-        yield (*part.place, "agent", "cli"), _agent_words(part)
+        for kind in kinds_in(part.data):
+            for way, command in kind.shape.commands(part.data).items():
+                yield (*part.place, *way), command
     for place, check in plan.checks():
         yield (*place, "run"), check.get("run")
-
-
-def _agent_words(part: Part) -> list[Any]:
-    agent = mapping(part.data.get("agent"))
-    cli, args = agent.get("cli"), agent.get("args")
-    words = _shell_words(cli) if isinstance(cli, str) and len(cli) <= LINE_CHARS_MAX else []
-    return [*words, *(args if isinstance(args, list) else [])]
 
 
 def _command_words(command: Any, names: set[str]) -> Iterator[list[str]]:
@@ -79,16 +71,7 @@ def _command_words(command: Any, names: set[str]) -> Iterator[list[str]]:
 def _script_words(script: str, names: set[str]) -> Iterator[list[str]]:
     for line in script.replace("\\\n", " ").splitlines() if "recoup" in script else ():
         if "recoup" in line and len(line) <= LINE_CHARS_MAX and any(name in line for name in names):
-            yield from _simple_commands(_shell_words(line))
-
-
-def _shell_words(line: str) -> list[str]:
-    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
-    lexer.whitespace_split = True
-    try:
-        return list(lexer)
-    except ValueError:
-        return line.split()
+            yield from _simple_commands(shell_words(line))
 
 
 def _simple_commands(words: list[str]) -> Iterator[list[str]]:

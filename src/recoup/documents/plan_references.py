@@ -3,55 +3,35 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
 
-from recoup.documents.forms import WORD_BYTES_MAX
-from recoup.documents.plan_pages import verb_of
-from recoup.documents.plan_written import Part, Written, way_in_part
-from recoup.documents.shape import as_written
-from recoup.documents.tree import Place, clipped
-from recoup.documents.wording import Finding, suggestion
 from recoup.kernel.expectations import NO_SECRETS, Spot
 from recoup.kernel.references import OPENING, Reference, TemplateError, references
 from recoup.kernel.template import check_condition, shell_script
-from recoup.model.target import SHORT
+from recoup.shapes.forms import WORD_BYTES_MAX
+from recoup.shapes.plan_written import Part, Written, way_in_part
+from recoup.shapes.shape import as_written
+from recoup.shapes.tree import Place, clipped
+from recoup.shapes.wording import Finding, listed, suggestion
+from recoup.steps.kind import Data, StepKind
+from recoup.steps.registry import all_kinds
 
-FILLED_IN = (
-    ("run",),
-    ("with",),
-    ("agent", "prompt"),
-    ("agent", "args"),
-    ("approve",),
-    ("env",),
-    ("when",),
-    ("expect",),
-)
-"""The ways into a step or a handler to where `${{ … }}` is filled in; in `browser` it depends on the verb."""
+KindsOf = Callable[[Data], Iterable[StepKind[Any]]]
+"""The kinds that know something about a step or a handler as it is written."""
 
-FILLED_IN_BROWSERS = (*SHORT, "value", "key", "option", "options", "file", "files", "as")
-"""The keys under a verb where it is. Of what was recorded nothing is looked up."""
-
-LITERAL_IN_BROWSERS = ("into", "attribute")
-TYPED = ("browser", "fill", "value")
-"""The one place in a browser step where a secret may stand: nobody reads it there but the page."""
-
-LITERAL = (("title",), ("outputs",), ("agent", "cli"))
+_FILLED_IN: Final = (("env",), ("when",), ("expect",))
+"""The ways into any step or handler to where `${{ … }}` is filled in; its kind knows more."""
+_LITERAL: Final = (("title",), ("outputs",))
 """Those where it would stay as it stands, and mislead."""
 
-READ_BY_OTHERS = {
-    ("run",): "pass it through `env`, or write the command as one text",
-    ("agent", "prompt"): "pass it through `env`",
-    ("agent", "args"): "pass it through `env`",
-    ("approve",): "leave it out",
-}
-"""Those where no secret may stand, and what to do instead: every user of a machine can read a process's arguments,
-an agent sends its prompt away, and a question is asked in the open."""
 
-_NOT_FILLED_IN = (
-    "`${{ … }}` is not filled in here: write the text itself, or use it in `run`, `with`, `prompt`, `args`, "
-    "`message`, `browser`, `env`, `expect` or `when`"
-)
+def _not_filled_in() -> str:
+    # Last those of which it depends on more than the key.
+    kinds = sorted(all_kinds(), key=lambda kind: not kind.filled)
+    words = listed([*(word for kind in kinds for word in kind.filled_words), "env", "expect"])
+    return f"`${{{{ … }}}}` is not filled in here: write the text itself, or use it in {words} or `when`"
+
 
 NO_SECRETS_IN_CHECKS = {
     "regex": Spot.REGEX,
@@ -64,26 +44,19 @@ NO_SECRETS_IN_CHECKS = {
 """The keys of a check under which no secret may stand; under `run` only in a list of words."""
 
 
-def bad_references(plan: Written) -> Iterator[Finding]:
+def bad_references(plan: Written, kinds_of: KindsOf) -> Iterator[Finding]:
     for part in plan.parts:
-        for way in (*FILLED_IN, *_ways_in_browser(part, FILLED_IN_BROWSERS)):
+        kinds = list(kinds_of(part.data))
+        scripts = {way for kind in kinds for way in kind.scripts}
+        for way in (*_FILLED_IN, *(way for kind in kinds for way in kind.filled_in(part.data))):
             for place, text in _texts(*part.at(way)):
-                in_script = _is_script(way_in_part(place))
+                within = way_in_part(place)
+                in_script = within in scripts or _is_script_of_check(within)
                 yield from (Finding(place, words) for words in _wrong_in(text, in_script, part, plan))
 
 
-def _is_script(way: Place) -> bool:
-    return way == ("run",) or (len(way) == 3 and way[0] == "expect" and way[2] == "run")
-
-
-def _ways_in_browser(part: Part, keys: tuple[str, ...]) -> list[tuple[str, ...]]:
-    action = verb_of(part.data)
-    if action is None:
-        return []
-    verb, said = action
-    if isinstance(said, dict):
-        return [("browser", verb, key) for key in keys if key in said]
-    return [("browser", verb)] if keys == FILLED_IN_BROWSERS else []
+def _is_script_of_check(way: Place) -> bool:
+    return len(way) == 3 and way[0] == "expect" and way[2] == "run"
 
 
 def _texts(place: Place, value: Any) -> Iterator[tuple[Place, str]]:
@@ -143,12 +116,11 @@ def _wrong_step(step_id: str, index: int, plan: Written) -> str | None:
     return f"{shown} is not a step of this plan: {meant}"
 
 
-def secrets_in_the_open(plan: Written) -> Iterator[Finding]:
+def secrets_in_the_open(plan: Written, kinds_of: KindsOf) -> Iterator[Finding]:
     for part in plan.parts if plan.secrets else ():
-        for way, instead in (*READ_BY_OTHERS.items(), *_shown_in_browser(part)):
+        open_to_others = [kind.open_to_others(part.data) for kind in kinds_of(part.data)]
+        for way, instead in (pair for ways in open_to_others for pair in ways.items()):
             for place, text in _texts(*part.at(way)):
-                if place == (*part.place, "run"):  # a script gets it through its environment
-                    continue
                 for name in sorted(_names(text) & plan.secrets):
                     words = f"`{clipped(name)}` is a secret and must not stand here"
                     yield Finding(place, f"{words}, where others can read it: {instead}")
@@ -158,17 +130,11 @@ def secrets_in_the_open(plan: Written) -> Iterator[Finding]:
 def _secrets_in_checks(part: Part, plan: Written) -> Iterator[Finding]:
     for place, text in _texts(*part.at(("expect",))):
         spots = [NO_SECRETS_IN_CHECKS[key] for key in place if key in NO_SECRETS_IN_CHECKS]
-        if not spots or _is_script(way_in_part(place)):
+        if not spots or _is_script_of_check(way_in_part(place)):
             continue
         for name in sorted(_names(text) & plan.secrets):
             words = f"`{clipped(name)}` is a secret and must not stand here"
             yield Finding(place, f"{words}: {NO_SECRETS[spots[-1]]}")
-
-
-def _shown_in_browser(part: Part) -> Iterator[tuple[tuple[str, ...], str]]:
-    for way in _ways_in_browser(part, FILLED_IN_BROWSERS):
-        if way != TYPED:
-            yield way, "only what `fill` types may be one"
 
 
 def _names(text: str) -> set[str]:
@@ -193,20 +159,28 @@ def _wrong_condition(condition: str) -> str | None:
     return None
 
 
-def misplaced_references(plan: Written) -> Iterator[Finding]:
-    places: list[tuple[Place, Any]] = [((key,), plan.data.get(key)) for key in ("objective", "workspace")]
+def misplaced_references(plan: Written, kinds_of: KindsOf) -> Iterator[Finding]:
+    places = [*_in_literals(plan, kinds_of), *_in_keys(plan, kinds_of)]
+    words = _not_filled_in() if places else ""
+    return (Finding(place, words) for place in places)
+
+
+def _in_literals(plan: Written, kinds_of: KindsOf) -> Iterator[Place]:
+    literals: list[tuple[Place, Any]] = [((key,), plan.data.get(key)) for key in ("objective", "workspace")]
     for part in plan.parts:
-        ways = (*LITERAL, ("browser", "dialog"), *_ways_in_browser(part, LITERAL_IN_BROWSERS))
-        places += [part.at(way) for way in ways]
-    for place, value in places:
-        for where, _ in _texts(place, value):
-            yield Finding(where, _NOT_FILLED_IN)
+        of_kinds = (way for kind in kinds_of(part.data) for way in kind.left_literal(part.data))
+        literals += [part.at(way) for way in (*_LITERAL, *of_kinds)]
+    for place, value in literals:
+        yield from (where for where, _ in _texts(place, value))
+
+
+def _in_keys(plan: Written, kinds_of: KindsOf) -> Iterator[Place]:
+    """Where a key is no place for one, and where what was recorded is not looked up."""
     for part in plan.parts:
-        for way in (("with",), ("expect",)):
-            yield from (Finding(where, _NOT_FILLED_IN) for where in _keys(*part.at(way)))
-        for place, _ in _texts(*part.at(("expect",))):
-            if _is_literal(way_in_part(place)):
-                yield Finding(place, _NOT_FILLED_IN)
+        for way in (*(way for kind in kinds_of(part.data) for way in kind.any_json), ("expect",)):
+            yield from _keys(*part.at(way))
+        texts = _texts(*part.at(("expect",)))
+        yield from (place for place, _ in texts if _is_literal(way_in_part(place)))
 
 
 def _is_literal(way: Place) -> bool:

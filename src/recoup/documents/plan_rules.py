@@ -5,54 +5,78 @@ Works on the data as written, so that these problems are found beside those of t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 from recoup.documents.plan_itself import Origin, runs_itself
-from recoup.documents.plan_pages import broken_page_rules, never_repeated
 from recoup.documents.plan_references import (
     bad_conditions,
     bad_references,
     misplaced_references,
     secrets_in_the_open,
 )
-from recoup.documents.plan_written import Written, way_in_part
-from recoup.documents.tree import Place, Tree, clipped
-from recoup.documents.wording import NO_VALUE, Finding
+from recoup.shapes.page_keys import PAGE_CHECK_KEYS
+from recoup.shapes.plan_written import Written, way_in_part
+from recoup.shapes.tree import Place, Tree, clipped
+from recoup.shapes.wording import NO_VALUE, Finding
+from recoup.steps.kind import Data, StepKind, Way
+from recoup.steps.registry import all_kinds, kinds_in
 
 
-def broken_rules(tree: Tree, origin: Origin) -> Iterator[Finding]:
+def broken_rules(tree: Tree, origin: Origin, *, has_shape: bool) -> Iterator[Finding]:
+    """`has_shape`: nothing is wrong with any part for itself. Otherwise a key may stand in a step of another kind: each
+    kind is asked about each step."""
     plan = Written(tree)
-    yield from _without_value(tree.data, ())
+    kinds_of = kinds_in if has_shape else _every_kind
+    named = list(dict.fromkeys(kind for part in plan.parts for kind in kinds_in(part.data)))
+    any_json = frozenset(way for part in plan.parts for kind in kinds_of(part.data) for way in kind.any_json)
+    yield from _without_value(tree.data, (), any_json)
     yield from _duplicate_ids(plan)
-    yield from bad_references(plan)
-    yield from secrets_in_the_open(plan)
+    yield from bad_references(plan, kinds_of)
+    yield from secrets_in_the_open(plan, kinds_of)
     yield from bad_conditions(plan)
-    yield from misplaced_references(plan)
+    yield from misplaced_references(plan, kinds_of)
     yield from _diffs_without_workspace(plan)
     yield from _rebuilt_but_never_repeated(plan)
-    yield from broken_page_rules(plan)
+    yield from _no_page_to_check(plan)
+    for kind in named:
+        yield from kind.shape.broken_rules(plan)
     yield from runs_itself(plan, origin)
 
 
-def _without_value(value: Any, place: Place) -> Iterator[Finding]:
+def _every_kind(data: Data) -> Iterator[StepKind[Any]]:
+    del data
+    return all_kinds()
+
+
+def _without_value(value: Any, place: Place, any_json: Set[Way]) -> Iterator[Finding]:
     if value is None and place:
         yield Finding(place, NO_VALUE)
     elif isinstance(value, dict):
         for key, item in value.items():
-            if not _may_be_null((*place, key)):
-                yield from _without_value(item, (*place, key))
+            if not _may_be_null((*place, key), any_json):
+                yield from _without_value(item, (*place, key), any_json)
     elif isinstance(value, list):
         for n, item in enumerate(value):
-            yield from _without_value(item, (*place, n))
+            yield from _without_value(item, (*place, n), any_json)
 
 
-def _may_be_null(place: Place) -> bool:
+def _may_be_null(place: Place, any_json: Set[Way]) -> bool:
     """Where any JSON value may stand."""
     match way_in_part(place):
-        case ("expect", _, "equals") | ("with", _):
+        case ("expect", _, "equals"):
             return True
-    return False
+        case way:
+            return way[:-1] in any_json
+
+
+def _no_page_to_check(plan: Written) -> Iterator[Finding]:
+    for part in plan.parts:
+        if any(kind.has_page for kind in kinds_in(part.data)):
+            return
+        for place, key in part.checks(PAGE_CHECK_KEYS):
+            words = "looks at a page, and no browser step comes before: add one, or name another check"
+            yield Finding((*place, key), words)
 
 
 def _duplicate_ids(plan: Written) -> Iterator[Finding]:
@@ -84,10 +108,14 @@ def _diffs_without_workspace(plan: Written) -> Iterator[Finding]:
 
 def _rebuilt_but_never_repeated(plan: Written) -> Iterator[Finding]:
     for index, step in enumerate(plan.steps):
-        repeat = step.get("repeat") or ("never" if never_repeated(step) else "safe")
+        repeat = step.get("repeat") or _usual_repeat(step)
         if (repeat, step.get("rebuild")) == ("never", "rerun"):
             message = (
                 "a step with `repeat: never` cannot be run again after a restore: remove `rebuild`, "
                 "or say `repeat: safe`"
             )
             yield Finding(("steps", index, "rebuild"), message)
+
+
+def _usual_repeat(step: Mapping[str, Any]) -> str:
+    return "never" if any(kind.is_never_repeated(step) for kind in kinds_in(step)) else "safe"

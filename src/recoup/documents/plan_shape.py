@@ -10,14 +10,14 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from recoup.documents.forms import FieldName, VariableName, WorkflowName
-from recoup.documents.later import Later
 from recoup.documents.limits_shape import LimitsShape
-from recoup.documents.shape import AnyText, Shape, Version
 from recoup.documents.step_shape import StepShape
+from recoup.shapes.forms import FieldName, VariableName, WorkflowName
+from recoup.shapes.later import Later
+from recoup.shapes.page_keys import HEAL_EXAMPLES
+from recoup.shapes.shape import AnyText, Shape, Version
 
 NAMES_MAX = 1_000
-HEAL_EXAMPLES = ["off", "report", "apply", {"mode": "apply", "max_level": 2, "learn": "on_verified"}]
 
 
 def _input() -> Any:
@@ -33,7 +33,7 @@ def _workspace() -> Any:
 
 
 def _heal() -> Any:
-    from recoup.documents.heal_shape import AnyHeal
+    from recoup.shapes.heal_shape import AnyHeal
 
     return AnyHeal
 

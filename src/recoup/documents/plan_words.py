@@ -2,64 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
-from recoup.documents.browser_words import BROWSER_SHAPES, browser_words
-from recoup.documents.check_shape import MAIN_CHECK_KEYS
-from recoup.documents.handler_shape import (
-    HANDLER_KINDS,
-    AgentHandlerShape,
-    BrowserHandlerShape,
-    HandlerShape,
-    PythonHandlerShape,
-    RunHandlerShape,
+from recoup.documents.check_shape import (
+    MAIN_CHECK_KEYS,
+    DiffShape,
+    ExitShape,
+    FileShape,
+    JsonShape,
+    RunShape,
+    StderrShape,
+    StdoutShape,
 )
-from recoup.documents.other_step_shape import (
-    AgentStepShape,
-    ApproveStepShape,
-    BrowserStepShape,
-    PythonStepShape,
-)
+from recoup.documents.handler_shape import HandlerShape, handler_shape
+from recoup.documents.input_shape import InputShape
+from recoup.documents.limits_shape import LimitsShape
 from recoup.documents.output_shape import DeclaredOutputShape, JsonOutputShape, RegexOutputShape
-from recoup.documents.page_keys import VERBS
 from recoup.documents.plan_shape import PlanShape
-from recoup.documents.plan_shapes import SHAPES
-from recoup.documents.shape import Shape
-from recoup.documents.step_shape import STEP_KINDS, RunStepShape, StepKeys, WorkStepShape
-from recoup.documents.tree import clipped
-from recoup.documents.wording import Detail, Vocabulary, described, listed, suggestion
+from recoup.documents.retry_shape import RetryShape
+from recoup.documents.step_shape import HANDLERS, STEPS, StepKeys, step_shape
+from recoup.documents.workspace_shape import FolderShape, GitShape
+from recoup.shapes.forms import RegexShape
+from recoup.shapes.heal_shape import HealShape
+from recoup.shapes.shape import TAG, Shape
+from recoup.shapes.tree import clipped
+from recoup.shapes.wording import Detail, Vocabulary, described, listed, suggestion
+from recoup.steps.kind import StepKind
+from recoup.steps.registry import all_kinds, kinds_in
 
-_WORK: tuple[type[WorkStepShape], ...] = (RunStepShape, PythonStepShape, AgentStepShape, BrowserStepShape)
-_STEPS: tuple[type[StepKeys], ...] = (*_WORK, ApproveStepShape)
-_HANDLERS: tuple[type[HandlerShape], ...] = (
-    RunHandlerShape,
-    PythonHandlerShape,
-    AgentHandlerShape,
-    BrowserHandlerShape,
-)
-_KIND_OF: dict[type[Shape], str] = {
-    **{shape: shape.kind for shape in _STEPS},
-    **{shape: shape.kind for shape in _HANDLERS},
+_SHAPES: dict[str, type[Shape]] = {
+    "defaults": LimitsShape,
+    "retry": RetryShape,
+    TAG + "heal": HealShape,
+    TAG + "mapping": RegexShape,
+    TAG + "exit": ExitShape,
+    TAG + "file": FileShape,
+    TAG + "stdout": StdoutShape,
+    TAG + "stderr": StderrShape,
+    TAG + "json": JsonShape,
+    TAG + "run": RunShape,
+    TAG + "diff": DiffShape,
+    TAG + "output-json": JsonOutputShape,
+    TAG + "output-regex": RegexOutputShape,
+    TAG + "output-declared": DeclaredOutputShape,
+    TAG + "input": InputShape,
+    TAG + "git": GitShape,
+    TAG + "folder": FolderShape,
 }
-_KEYS_OF_WORK = frozenset[str]().union(*(shape.keys() for shape in _WORK))
+"""What stands under these keys, and in these branches of a union."""
+
+
+def plan_vocabulary() -> Vocabulary:
+    of_kinds = {key: shape for kind in all_kinds() for key, shape in kind.shape.shapes().items()}
+    return Vocabulary(PlanShape, {**_SHAPES, **of_kinds, **STEPS.shapes(), **HANDLERS.shapes()}, own_words)
 
 
 def own_words(detail: Detail, shape: type[Shape]) -> str | None:
     given, key = detail["input"], str(detail["loc"][-1])
     match detail["type"]:
-        case "missing" if shape in _STEPS and key == "run":
-            return _nothing_to_do(given, "step", STEP_KINDS)
-        case "missing" if shape in _HANDLERS and key == "run":
-            return _nothing_to_do(given, "handler", HANDLER_KINDS)
+        case "missing" if issubclass(shape, StepKeys | HandlerShape) and key == shape.kind.key:
+            return _nothing_to_do(given, shape)
         case "extra_forbidden" if shape is DeclaredOutputShape and _is_key(key):
             return _not_in_output(key)
-        case "extra_forbidden" if shape in _STEPS:
+        case "extra_forbidden" if issubclass(shape, StepKeys):
             return _not_in_step(key, shape)
-        case "extra_forbidden" if shape in _HANDLERS:
+        case "extra_forbidden" if issubclass(shape, HandlerShape):
             return _not_in_handler(key, shape)
-        case "model_type" if key == "agent" and given is not None:
-            return f"must be a mapping such as {{cli: claude, prompt: …}}, not {described(given)}"
         case "string_type" if given is None and detail["loc"][0] == "inputs":
             return "has no value: write `{required: true}`, or a default"
         case "too_short" if key == "steps":
@@ -71,41 +81,73 @@ def own_words(detail: Detail, shape: type[Shape]) -> str | None:
         case "which_workspace" if given is not None:
             return _which_workspace(given)
         case _:
-            return browser_words(detail, shape)
+            return _words_of_kinds(detail, shape)
 
 
-PLAN = Vocabulary(PlanShape, {**SHAPES, **BROWSER_SHAPES}, own_words)
+def _words_of_kinds(detail: Detail, shape: type[Shape]) -> str | None:
+    said = (kind.shape.words(detail, shape) for kind in all_kinds())
+    return next((words for words in said if words is not None), None)
 
 
-def _nothing_to_do(given: Mapping[str, Any], what: str, kinds: Sequence[str]) -> str:
-    named = any(key in given for key in (*STEP_KINDS, *VERBS))
-    return "" if named else f"this {what} says nothing to do: add {_either(kinds)}"
+def _keys(shape: type[StepKeys | HandlerShape]) -> list[str]:
+    """Those of the kinds that may stand there."""
+    return [kind.key for kind in all_kinds() if issubclass(shape, StepKeys) or kind.is_work]
 
 
-def _either(words: Sequence[str]) -> str:
+def _part(shape: type[Shape]) -> str:
+    return "step" if issubclass(shape, StepKeys) else "handler"
+
+
+def _nothing_to_do(given: Mapping[str, Any], shape: type[StepKeys | HandlerShape]) -> str:
+    named = any(kinds_in(given)) or any(key in given for kind in all_kinds() for key in kind.shape.means)
+    return "" if named else f"this {_part(shape)} says nothing to do: add {_either(_keys(shape))}"
+
+
+def _either(words: list[str]) -> str:
     return f"{listed(words[:-1])} or `{words[-1]}`"
 
 
-def _not_in_step(key: str, shape: type[Shape]) -> str | None:
-    if shape is ApproveStepShape and key in _KEYS_OF_WORK:
+def _not_in_step(key: str, shape: type[StepKeys]) -> str | None:
+    if not shape.kind.is_work and key in _keys_of_work():
         return "makes no sense where a person is asked: remove it"
-    if key in STEP_KINDS:
-        return _second_kind("step", shape)
-    return _misread(key, (*shape.keys(), *STEP_KINDS))
+    return _second_kind(key, shape) or _misread(key, (*shape.keys(), *_keys(shape)))
 
 
-def _not_in_handler(key: str, shape: type[Shape]) -> str | None:
-    if key == "approve":
-        return f"a handler cannot wait for a person: use {_either(HANDLER_KINDS)}"
-    if key in HANDLER_KINDS:
-        return _second_kind("handler", shape)
-    if key in _KEYS_OF_WORK - {"with"}:
+def _not_in_handler(key: str, shape: type[HandlerShape]) -> str | None:
+    kinds = {kind.key: kind for kind in all_kinds()}
+    if key in kinds and not kinds[key].is_work:
+        return f"a handler cannot wait for a person: use {_either(_keys(shape))}"
+    if second := _second_kind(key, shape):
+        return second
+    if key in _keys_of_work() - _keys_of_handlers():
         return f"a handler has no `{key}`: remove it"
-    return _misread(key, (*shape.keys(), *HANDLER_KINDS))
+    return _misread(key, (*shape.keys(), *_keys(shape)))
 
 
-def _second_kind(what: str, shape: type[Shape]) -> str:
-    return f"this {what} has `{_KIND_OF[shape]}` already: keep one of the two, or make two {what}s of them"
+def _second_kind(key: str, shape: type[StepKeys | HandlerShape]) -> str | None:
+    if key not in _keys(shape):
+        return None
+    part = _part(shape)
+    return f"this {part} has `{shape.kind.key}` already: keep one of the two, or make two {part}s of them"
+
+
+@cache
+def _keys_of_work() -> frozenset[str]:
+    """Of all steps in which Recoup does something."""
+    return _all_keys(step_shape(kind) for kind in _work())
+
+
+@cache
+def _keys_of_handlers() -> frozenset[str]:
+    return _all_keys(shape for kind in _work() if (shape := handler_shape(kind)) is not None)
+
+
+def _work() -> Iterator[StepKind[Any]]:
+    return (kind for kind in all_kinds() if kind.is_work)
+
+
+def _all_keys(shapes: Iterable[type[Shape]]) -> frozenset[str]:
+    return frozenset[str]().union(*(shape.keys() for shape in shapes))
 
 
 _OUTPUT_KEYS = sorted({*JsonOutputShape.keys(), *RegexOutputShape.keys(), *DeclaredOutputShape.keys()})
@@ -147,12 +189,9 @@ _ELSEWHERE = {
 
 def _misread(key: str, known: Iterable[str]) -> str | None:
     """The words for what may belong to another kind; None: it does not."""
-    if key == "with":
-        return "is for `python` only: use `env` here"
-    if key == "heal":
-        return "is for `browser` only, where a target may have changed: remove it"
-    if key in VERBS:
-        return f"stands under `browser`: write `browser: {{{key}: …}}`"
+    for kind in all_kinds():
+        if key in kind.shape.elsewhere:
+            return kind.shape.elsewhere[key]
     if key in _ELSEWHERE:
         return f"unknown key: {_ELSEWHERE[key]}"
     meant = suggestion(key, known)

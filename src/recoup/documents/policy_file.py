@@ -12,17 +12,17 @@ from pydantic import AfterValidator, Field, ValidationError, create_model
 
 from recoup.documents.limits_shape import PROCESSES_MAX
 from recoup.documents.retry_shape import RETRIED, RetriedName
-from recoup.documents.shape import Shape, Text, Version
-from recoup.documents.sizes import SIZE_MAX_BYTES
 from recoup.documents.text_file import decoded, read_text
-from recoup.documents.tree import Tree, Unreadable
-from recoup.documents.wording import NO_VALUE, Finding, Vocabulary, findings, problems_of, said_beside
 from recoup.documents.yaml_tree import parse_tree
 from recoup.errors import InvalidPolicy
 from recoup.kernel.approvals import APPROVABLE
 from recoup.kernel.breaker import FAILURES_MAX
 from recoup.model.failure import FailureClass
 from recoup.model.policy import Policy
+from recoup.shapes.shape import Shape, Text, Version
+from recoup.shapes.sizes import SIZE_MAX_BYTES
+from recoup.shapes.tree import Tree, Unreadable
+from recoup.shapes.wording import NO_VALUE, Finding, Vocabulary, findings, problems_of, said_beside
 
 POLICY_BYTES_MAX = 1 << 18
 """A driver may read it between two heartbeats."""

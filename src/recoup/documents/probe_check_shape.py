@@ -6,10 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from recoup.documents.duration_shape import Duration
-from recoup.documents.forms import Regex
 from recoup.documents.probe_forms import HostAndPort, HttpUrl, Words, host_and_port
-from recoup.documents.shape import Shape, Text
 from recoup.model.probe import (
     AnyCheck,
     CommandCheck,
@@ -19,6 +16,9 @@ from recoup.model.probe import (
     OutputCheck,
     TcpCheck,
 )
+from recoup.shapes.duration_shape import Duration
+from recoup.shapes.forms import Regex
+from recoup.shapes.shape import Shape, Text
 
 
 class HeartbeatShape(Shape):

@@ -16,12 +16,12 @@ from pydantic import ValidationError
 
 from recoup.documents.probe_shape import KIND_KEYS, SHAPES, ProbeShape
 from recoup.documents.text_file import decoded, read_text
-from recoup.documents.tree import Place, Tree, Unreadable, clipped
-from recoup.documents.wording import Finding, Vocabulary, findings, problems_of, said_beside, suggestion
 from recoup.documents.yaml_tree import parse_tree
 from recoup.errors import InvalidProbe, Refusal
 from recoup.kernel.probe_rules import FORBIDDEN_KEYS, is_name, refusal_words, rule_against
 from recoup.model.probe import Budget, ProbeConfig, Rule
+from recoup.shapes.tree import Place, Tree, Unreadable, clipped
+from recoup.shapes.wording import Finding, Vocabulary, findings, problems_of, said_beside, suggestion
 
 PROBE_BYTES_MAX = 4 << 20
 _PROBE = Vocabulary(ProbeShape, SHAPES)

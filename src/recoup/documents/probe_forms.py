@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
-from recoup.documents.forms import carried, first_said
-from recoup.documents.shape import AnyText, Text
 from recoup.kernel.probe_gateway import refuse_address
+from recoup.shapes.forms import carried, first_said
+from recoup.shapes.shape import AnyText, Text
 
 Words = Annotated[
     list[Annotated[AnyText, AfterValidator(carried)]],

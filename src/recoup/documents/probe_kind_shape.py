@@ -7,10 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from recoup.documents.duration_shape import Duration
-from recoup.documents.forms import VariableName, WorkflowName
 from recoup.documents.probe_forms import HostAndPort, HttpUrl, Port, WebsocketUrl, Words, host_and_port
-from recoup.documents.shape import AnyText, Shape, Text
 from recoup.model.probe import (
     HOST_AND_PORT,
     BindingKind,
@@ -19,6 +16,9 @@ from recoup.model.probe import (
     MountKind,
     ProcessKind,
 )
+from recoup.shapes.duration_shape import Duration
+from recoup.shapes.forms import VariableName, WorkflowName
+from recoup.shapes.shape import AnyText, Shape, Text
 
 
 class ProcessShape(Shape):

@@ -6,8 +6,6 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from recoup.documents.duration_shape import Duration
-from recoup.documents.forms import FieldName, VariableName, WorkflowName
 from recoup.documents.probe_check_shape import CheckShape, HeartbeatShape, OutputShape
 from recoup.documents.probe_forms import GatewayUrl, Words
 from recoup.documents.probe_kind_shape import (
@@ -19,8 +17,10 @@ from recoup.documents.probe_kind_shape import (
     ProcessShape,
     SshRemoteShape,
 )
-from recoup.documents.shape import Shape, Text, Version
 from recoup.model.probe import Action, AnyKind, Budget, HandOver, Resource
+from recoup.shapes.duration_shape import Duration
+from recoup.shapes.forms import FieldName, VariableName, WorkflowName
+from recoup.shapes.shape import Shape, Text, Version
 
 RESOURCES_MAX = 5_000
 CHECKS_MAX = 20

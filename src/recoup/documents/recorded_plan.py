@@ -9,11 +9,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from recoup.documents.browser_written import browser_data
 from recoup.kernel.references import OPENING
 from recoup.model.plan import BrowserAction, BrowserVerb
 from recoup.model.recorded import Deed
 from recoup.model.target import SHORT, Element, Target
+from recoup.steps.browser.written import browser_data
 
 NAME_CHARS_MAX: Final = 40
 _PARTS: Final = re.compile(r"[a-z0-9]+")

@@ -6,11 +6,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, Tag, model_validator
 
-from recoup.documents.duration_shape import Delay
-from recoup.documents.forms import list_or_text
-from recoup.documents.shape import TAG, Shape, branch
 from recoup.model.failure import FailureClass, FailureKind
 from recoup.model.plan import Retry
+from recoup.shapes.duration_shape import Delay
+from recoup.shapes.forms import list_or_text
+from recoup.shapes.shape import TAG, Shape, branch
 
 ATTEMPTS_MAX = 100
 BACKOFF_MAX = 10
@@ -24,7 +24,7 @@ RETRIED = tuple(
 
 def _known(name: str) -> str:
     if name not in RETRIED:
-        from recoup.documents.wording import listed, suggestion
+        from recoup.shapes.wording import listed, suggestion
 
         meant = suggestion(name, RETRIED) or f"the classes are {listed(FailureClass)}"
         raise ValueError(f"is not a kind or class of failure: {meant}")

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
-from recoup.documents.shape import Shape
+from recoup.shapes.shape import Shape
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

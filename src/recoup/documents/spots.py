@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from recoup.documents.tree import Place, Unreadable, place_text
+from recoup.shapes.tree import Place, Unreadable, place_text
 
 
 class Spot(msgspec.Struct, frozen=True):

@@ -1,32 +1,36 @@
-"""A step as people write it: one of `run`, `python`, `agent`, `browser` and `approve` says of what kind it is."""
+"""A step as people write it: the keys of its kind, with those that all steps have."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import msgspec
-from pydantic import Field, Tag
+from pydantic import Field
 
-from recoup.documents.forms import FieldName, StepId
-from recoup.documents.later import Later
+from recoup.documents.by_kind import ByKind
 from recoup.documents.limits_shape import LimitsShape
-from recoup.documents.shape import TAG, Shape, Text, branch
-from recoup.documents.work_shape import RunWork, Work
+from recoup.documents.work_shape import TITLE, Work, composed
 from recoup.model.plan import Handler, Limits, Output, Rebuild, Repeat, Step
+from recoup.shapes.forms import FieldName, StepId
+from recoup.shapes.later import Later
+from recoup.shapes.plan_written import default_id
+from recoup.shapes.shape import AnyText, Shape, Text
+from recoup.steps.kind import StepKind
+from recoup.steps.kind_shape import KindShape
 
 if TYPE_CHECKING:
     from recoup.documents.handler_shape import HandlerShape
 
 OUTPUTS_MAX = 100
 HANDLERS_MAX = 20
-STEP_KINDS = ("run", "python", "agent", "browser", "approve")
 
 
 class StepKeys(Shape):
     """What every step has."""
 
-    kind: ClassVar[str]
+    kind: ClassVar[StepKind[Any]]
 
     id: StepId | None = Field(
         None, description="Unique in the plan. Default: step-1, step-2 and so on.", examples=["fetch"]
@@ -36,19 +40,29 @@ class StepKeys(Shape):
     )
 
 
+class GateShape(KindShape, StepKeys):
+    """A step in which a person is asked."""
+
+    title: AnyText = TITLE
+
+    def value(self, number: int) -> Step:
+        return Step(id=self.id or default_id(number), action=self.action(), title=self.title, when=self.when)
+
+
 def _outputs() -> Any:
     from recoup.documents.output_shape import OutputShape
 
     return OutputShape
 
 
-def _any_handler() -> Any:
-    from recoup.documents.handler_shape import AnyHandler
+def _handler_shape(kind: StepKind[Any]) -> type[Shape] | None:
+    from recoup.documents.handler_shape import handler_shape
 
-    return AnyHandler
+    return handler_shape(kind)
 
 
-Handlers = Annotated[list[Annotated[Any, Later(_any_handler)]], Field(min_length=1, max_length=HANDLERS_MAX)]
+HANDLERS = ByKind("handler", _handler_shape)
+Handlers = Annotated[list[Annotated[Any, HANDLERS]], Field(min_length=1, max_length=HANDLERS_MAX)]
 
 
 class WorkStepShape(Work, LimitsShape, StepKeys):
@@ -103,15 +117,9 @@ class WorkStepShape(Work, LimitsShape, StepKeys):
             always=_handlers(self.always),
         )
         # Left out when it says nothing, as in a step made without limits: both have one digest.
-        return step if (limits := self.limits()) == Limits() else msgspec.structs.replace(step, limits=limits)
-
-    def usual_repeat(self) -> Repeat:
-        """Where the plan does not say."""
-        return Repeat.SAFE
-
-
-def default_id(number: int) -> str:
-    return f"step-{number}"
+        if (limits := self.limits()) != Limits():
+            step = msgspec.structs.replace(step, limits=limits)
+        return self.completed(step)
 
 
 def _output(shape: Any) -> Output:
@@ -123,32 +131,12 @@ def _handlers(shapes: Sequence[HandlerShape] | None) -> tuple[Handler, ...]:
     return tuple(shape.value() for shape in shapes or ())
 
 
-class RunStepShape(RunWork, WorkStepShape):
-    """A step that runs a command."""
+@cache
+def step_shape(kind: StepKind[Any]) -> type[Shape]:
+    """A whole step of this kind."""
+    common = WorkStepShape if kind.is_work else GateShape
+    return composed(kind, kind.shape.in_steps(), common, "Step")
 
 
-def _which_step(value: Any) -> str:
-    """Without any kind it counts as `run`, so that everything else in it is looked at too."""
-    given = [kind for kind in STEP_KINDS if isinstance(value, dict) and kind in value]
-    return f"{TAG}step-{given[0] if given else 'run'}"
-
-
-def _other(name: str) -> Later:
-    """A step of another kind, by the name of its shape."""
-
-    def load() -> Any:
-        from recoup.documents import other_step_shape
-
-        return getattr(other_step_shape, name)
-
-    return Later(load)
-
-
-StepShape = Annotated[
-    Annotated[RunStepShape, Tag(TAG + "step-run")]
-    | Annotated[Any, _other("PythonStepShape"), Tag(TAG + "step-python")]
-    | Annotated[Any, _other("AgentStepShape"), Tag(TAG + "step-agent")]
-    | Annotated[Any, _other("BrowserStepShape"), Tag(TAG + "step-browser")]
-    | Annotated[Any, _other("ApproveStepShape"), Tag(TAG + "step-approve")],
-    branch(_which_step),
-]
+STEPS = ByKind("step", step_shape)
+StepShape = Annotated[Any, STEPS]

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from recoup.documents.tree import Unreadable, clipped
+from recoup.shapes.tree import Unreadable, clipped
 
 _PLAIN_WORDS: tuple[tuple[str, str], ...] = (
     ("tab character", "this line is indented with a tab: YAML wants spaces"),

@@ -6,12 +6,12 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from recoup.documents.browser_written import target_data
 from recoup.documents.plan_yaml import flow_text, plan_text, quoted_text
 from recoup.documents.spots import Spot, spot_of
-from recoup.documents.tree import Place
 from recoup.documents.yaml_tree import is_json
 from recoup.model.target import SHORT, Target
+from recoup.shapes.tree import Place
+from recoup.steps.browser.written import target_data
 
 KEYS: Final = frozenset({*SHORT, "nth", "recorded"})
 """What belongs to the target; whatever else stands beside it is about the action."""

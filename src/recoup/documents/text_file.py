@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from recoup.documents.tree import Unreadable
 from recoup.files.named import DatabaseInUse, read_named
+from recoup.shapes.tree import Unreadable
 
 
 def read_text(path: Path, bytes_max: int) -> str:

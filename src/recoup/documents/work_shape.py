@@ -1,16 +1,18 @@
-"""Work as people write it: what work of every kind has, and `run`, the one that nearly every plan has."""
+"""Work as people write it: what work of every kind has."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from typing import Annotated, Any, ClassVar
+from types import new_class
+from typing import Annotated, Any, cast
 
 from pydantic import AfterValidator, Field
 
-from recoup.documents.forms import Command, VariableName, carried, command_value
-from recoup.documents.later import Later
-from recoup.documents.shape import AnyText, Shape
-from recoup.model.plan import AgentAction, BrowserAction, Check, PythonAction, RunAction
+from recoup.model.plan import Check
+from recoup.shapes.forms import VariableName, carried
+from recoup.shapes.later import Later
+from recoup.shapes.shape import AnyText, Shape
+from recoup.steps.kind import StepKind
+from recoup.steps.kind_shape import KindShape
 
 CHECKS_MAX = 100
 VARIABLES_MAX = 1_000
@@ -40,11 +42,8 @@ def _checks() -> Any:
     return CheckShape
 
 
-class Work(Shape):
+class Work(KindShape):
     """What a step and a handler have in common."""
-
-    kind: ClassVar[str]
-    """The key that says what to do."""
 
     title: AnyText = TITLE
     expect: list[Annotated[Any, Later(_checks)]] = Field(
@@ -62,9 +61,6 @@ class Work(Shape):
         examples=[{"LANG": "C.UTF-8"}],
     )
 
-    @abstractmethod
-    def action(self) -> RunAction | PythonAction | AgentAction | BrowserAction: ...
-
     def checks(self) -> tuple[Check, ...]:
         return tuple(_check(shape) for shape in self.expect)
 
@@ -74,12 +70,12 @@ def _check(shape: Any) -> Check:
     return check
 
 
-class RunWork(Work):
-    kind = "run"
-    run: Command = Field(
-        description="A shell script (bash -e), or a list: a program and its arguments.",
-        examples=["./fetch.sh ${{ inputs.customer }}", ["python3", "fetch.py"]],
-    )
-
-    def action(self) -> RunAction:
-        return RunAction(command_value(self.run))
+def composed(kind: StepKind[Any], own: type[KindShape], common: type[Shape], part: str) -> type[Shape]:
+    """The keys of a kind with those that all steps, or all handlers, have."""
+    made = {
+        "__module__": __name__,
+        "__doc__": f"A {part.lower()} that {own.phrase}.",
+        "kind": kind,
+    }
+    name = f"{kind.key.capitalize()}{part}Shape"
+    return cast(type[Shape], new_class(name, (own, common), exec_body=lambda body: body.update(made)))

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, Tag
 
-from recoup.documents.shape import TAG, Shape, Text, branch
 from recoup.model.workspace import FolderSource, GitSource, Source
+from recoup.shapes.shape import TAG, Shape, Text, branch
 
 
 def _not_option(text: str) -> str:

@@ -13,10 +13,10 @@ from typing import Any
 
 import yaml
 
-from recoup.documents.scalars import scalar
 from recoup.documents.syntax_words import syntax_problem
-from recoup.documents.tree import Budget, Place, Tree, Unreadable, clipped, place_text, refuse_nul
 from recoup.errors import Problem
+from recoup.shapes.scalars import scalar
+from recoup.shapes.tree import Budget, Place, Tree, Unreadable, clipped, place_text, refuse_nul
 
 
 def parse_tree(text: str) -> Tree:

@@ -12,35 +12,16 @@ import msgspec
 
 from recoup.engine.originals import INPUTS, Originals, outputs_of
 from recoup.engine.world import Job, World
-from recoup.kernel.addresses import address_problem, path_problem
 from recoup.kernel.canonical import digest, digest_of_texts
 from recoup.kernel.expectations import Expected, expectation_texts, fill_in
 from recoup.kernel.references import OPENING
-from recoup.kernel.template import (
-    TemplateError,
-    references,
-    shell_script,
-    substitute,
-    substitute_value,
-    texts_in,
-)
-from recoup.model.plan import (
-    Action,
-    AgentAction,
-    ApproveAction,
-    BrowserAction,
-    BrowserVerb,
-    Check,
-    Handler,
-    Plan,
-    PythonAction,
-    RunAction,
-    Step,
-)
+from recoup.kernel.template import TemplateError, references, substitute
+from recoup.model.plan import Action, Check, Handler, Plan, Step
 from recoup.model.redacted import MASK
 from recoup.model.run import RunState, StepRecord
-from recoup.model.target import SHORT
 from recoup.ports import Redactor
+from recoup.steps.kind import Values
+from recoup.steps.registry import step_kind
 
 Outputs = Mapping[str, Mapping[str, Any]]
 
@@ -276,7 +257,7 @@ def _digest(step: Step | Handler, filled: Filled) -> str:
     if _expects_values(step):
         expect = {"checks": msgspec.to_builtins(expected.checks), "env": expected.env}
         return digest({"action": msgspec.to_builtins(action), "env": env, "expect": expect})
-    if isinstance(action, RunAction):
+    if step_kind(action).all_text:
         return digest_of_texts({"action": action, "env": env})
     return digest({"action": msgspec.to_builtins(action), "env": env})
 
@@ -369,29 +350,7 @@ def environment_of(
 
 def _texts(step: Step | Handler) -> tuple[str, ...]:
     """Wherever a reference may stand."""
-    return (*_words(step.action), *step.env.values(), *expectation_texts(step.expect))
-
-
-def _words(action: Action) -> tuple[str, ...]:
-    match action:
-        case RunAction(command=str() as script):
-            return (script,)
-        case RunAction(command=argv):
-            return tuple(argv)
-        case PythonAction(arguments=arguments):
-            return tuple(texts_in(arguments))
-        case AgentAction(prompt=prompt, args=args):
-            return (prompt, *args)
-        case BrowserAction():
-            return tuple(texts_in(_browser_texts(action)))
-        case ApproveAction(message=message):
-            return (message,)
-
-
-def _browser_texts(action: BrowserAction) -> dict[str, Any]:
-    """What a person wrote in it; of a recorded target nothing is looked up."""
-    target = {name: getattr(action.target, name) for name in SHORT} if action.target else {}
-    return {"value": action.value, "values": list(action.values), "target": target}
+    return (*step_kind(step.action).texts(step.action), *step.env.values(), *expectation_texts(step.expect))
 
 
 def secret_names(plan: Plan) -> frozenset[str]:
@@ -418,60 +377,6 @@ def _substituted_work(
     step: Step | Handler, scope: Scope, secret: frozenset[str]
 ) -> tuple[Action, dict[str, str]]:
     env = {name: substitute(value, scope) for name, value in step.env.items()}
-    match step.action:
-        case RunAction(command=str() as script):
-            filled = shell_script(script, scope, secret)
-            return RunAction(filled.text), {**env, **filled.env}
-        case RunAction(command=argv):
-            _refuse_secrets(tuple(argv), secret)
-            return RunAction(tuple(substitute(word, scope) for word in argv)), env
-        case PythonAction(target, arguments):
-            return PythonAction(target, substitute_value(arguments, scope)), env
-        case AgentAction() as agent:
-            _refuse_secrets((agent.prompt, *agent.args), secret)
-            prompt = substitute(agent.prompt, scope)
-            args = tuple(substitute(word, scope) for word in agent.args)
-            return msgspec.structs.replace(agent, prompt=prompt, args=args), env
-        case BrowserAction() as browser:
-            return _substituted_browser(browser, scope, secret), env
-        case ApproveAction(message):
-            _refuse_secrets((message,), secret)
-            # A message is shown and recorded, never executed.
-            return ApproveAction(substitute(message, scope.seen_as(View.RECORDED))), env
-
-
-def _substituted_browser(action: BrowserAction, scope: Scope, secret: frozenset[str]) -> BrowserAction:
-    """A secret may be typed into a field; addresses and names of elements are shown everywhere."""
-    texts = _browser_texts(action)
-    shown = texts["target"] if action.verb is BrowserVerb.FILL else texts
-    _refuse_secrets(tuple(texts_in(shown)), secret)
-    filled = substitute_value(texts, scope)
-    _refuse_places(action, filled)
-    target = msgspec.structs.replace(action.target, **filled["target"]) if action.target else None
-    return msgspec.structs.replace(
-        action, target=target, value=filled["value"], values=tuple(filled["values"])
-    )
-
-
-def _refuse_places(action: BrowserAction, filled: Mapping[str, Any]) -> None:
-    """Inputs and outputs are data: which schemes a page may have, and which folders files may come from, is for the
-    plan to say."""
-    if action.verb is BrowserVerb.GOTO:
-        problem = address_problem(action.value or "", str(filled["value"]))
-    elif action.verb is BrowserVerb.UPLOAD:
-        pairs = zip(action.values, filled["values"], strict=True)
-        problem = next(filter(None, (path_problem(written, str(value)) for written, value in pairs)), "")
-    else:
-        return
-    if problem:
-        raise TemplateError(f"{action.verb.value}: {problem}")
-
-
-def _refuse_secrets(texts: tuple[str, ...], secret: frozenset[str]) -> None:
-    """Every user of the machine can read a process's arguments, and an agent sends its prompt away."""
-    for text in texts:
-        for reference in references(text):
-            if reference.name in secret:
-                raise TemplateError(
-                    f"{reference.name} is a secret and must not stand here: pass it through `env`"
-                )
+    values = Values(scope, lambda: scope.seen_as(View.RECORDED), secret)
+    action, more = step_kind(step.action).fill(step.action, values)
+    return action, {**env, **more}

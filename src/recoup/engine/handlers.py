@@ -13,9 +13,10 @@ from recoup.kernel.elapsed import elapsed_s, run_seconds_left
 from recoup.kernel.template import TemplateError
 from recoup.model.events import HandlerResult
 from recoup.model.outcome import Collected, Order, Outcome, Scene
-from recoup.model.plan import BrowserAction, ExitCheck, Handler, Step, kind_of
+from recoup.model.plan import ExitCheck, Handler, Step, kind_of
 from recoup.model.policy import Policy
 from recoup.ports import Hooks
+from recoup.steps.registry import step_kind
 
 _DETAIL_CHARS_MAX = 500
 _SHORTEST_S = 0.1
@@ -145,9 +146,9 @@ class Handlers:
 
 
 def exit_expected(work: Step | Handler, outcome: Outcome) -> bool:
-    """What is done in the browser does not exit: without a kind of failure it went well."""
+    """Where an attempt has no exit code it went well without a kind of failure."""
     codes = {code for check in work.expect if isinstance(check, ExitCheck) for code in check.codes}
-    return isinstance(work.action, BrowserAction) or outcome.exit_code in (codes or {0})
+    return not step_kind(work.action).exits or outcome.exit_code in (codes or {0})
 
 
 def is_empty(step: Step, outcome: Outcome, collected: Collected) -> bool:

@@ -5,18 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from recoup.model.instant import Instant
-from recoup.model.plan import (
-    AgentAction,
-    ApproveAction,
-    BrowserAction,
-    BrowserVerb,
-    Plan,
-    PythonAction,
-    RunAction,
-    Step,
-)
+from recoup.model.plan import Plan, Step
 from recoup.model.run import StepRecord
-from recoup.model.target import target_words
+from recoup.steps.registry import step_kind
 
 _LAST_COMMAND_MAX = 2000
 CONSTRAINTS = (
@@ -47,26 +38,7 @@ def retry_context(plan: Plan, step: Step, record: StepRecord, attempt: int) -> d
 
 def instructions(step: Step) -> str:
     """What the step does, in the plan's words."""
-    match step.action:
-        case RunAction(command=str() as script):
-            return script[:_LAST_COMMAND_MAX]
-        case RunAction(command=argv):
-            return " ".join(argv)[:_LAST_COMMAND_MAX]
-        case PythonAction(target=target):
-            return target[:_LAST_COMMAND_MAX]
-        case AgentAction(prompt=prompt):
-            return prompt[:_LAST_COMMAND_MAX]
-        case BrowserAction() as browser:
-            return browser_words(browser)[:_LAST_COMMAND_MAX]
-        case ApproveAction(message=message):
-            return message[:_LAST_COMMAND_MAX]
-
-
-def browser_words(action: BrowserAction) -> str:
-    """Without what is typed: that may be anything."""
-    where = target_words(action.target) if action.target else ""
-    shown = action.value if action.value and action.verb is not BrowserVerb.FILL else ""
-    return " ".join(word for word in (action.verb.value, where, shown) if word)
+    return step_kind(step.action).instructions(step.action)[:_LAST_COMMAND_MAX]
 
 
 def step_state(

@@ -167,9 +167,9 @@ async def submitted(
 ) -> Submitted:
     """The same key again is the same run. `asked`: what somebody agreed to."""
     from recoup.fleet.queued import Queued
-    from recoup.kernel.needs import needs_of
     from recoup.linked import Reusing
     from recoup.model.target import HealMode
+    from recoup.steps.registry import needs_of
 
     app = house.app
     plan, given, source = await _plan(house, wanted)

@@ -9,8 +9,6 @@ from typing import Any
 
 import msgspec
 
-from recoup.documents.aria_roles import ROLES
-from recoup.documents.page_keys import NAMING
 from recoup.documents.plan_change import PlanText, with_target
 from recoup.documents.recorded_plan import literal
 from recoup.errors import StateError, UsageError
@@ -24,6 +22,8 @@ from recoup.model.policy import Policy
 from recoup.model.target import SHORT, Element, Target
 from recoup.ports import Redactor
 from recoup.redaction.masks import holds_mask
+from recoup.shapes.aria_roles import ROLES
+from recoup.shapes.page_keys import NAMING
 from recoup.targets.renaming import renamed
 
 

@@ -18,7 +18,6 @@ from recoup.fleet.queued import Queued
 from recoup.heals.desk import Heals
 from recoup.kernel.controls import FORCE
 from recoup.kernel.documents import run_document
-from recoup.kernel.needs import needs_of
 from recoup.kernel.prefix import ledger_document
 from recoup.kernel.reviewing import heal_document
 from recoup.kernel.rows import attempt_row_document, run_row_document
@@ -29,6 +28,7 @@ from recoup.model.plan import Plan
 from recoup.model.run import RunState, RunStatus
 from recoup.model.storage import RunFilter
 from recoup.runs.submitting import TEXT_PLANS
+from recoup.steps.registry import needs_of
 
 ALL: Final = "-"
 """Instead of a workflow's name: all of them together."""

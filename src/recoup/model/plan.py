@@ -266,20 +266,14 @@ class ApproveAction(msgspec.Struct, frozen=True, tag="approve"):
     message: str
 
 
-Action = RunAction | PythonAction | AgentAction | BrowserAction | ApproveAction
-
-_KINDS: dict[type[Action], str] = {
-    RunAction: "run",
-    PythonAction: "python",
-    AgentAction: "agent",
-    BrowserAction: "browser",
-    ApproveAction: "approve",
-}
+WorkAction = RunAction | PythonAction | AgentAction | BrowserAction
+"""What a handler may do as well."""
+Action = WorkAction | ApproveAction
 
 
 def kind_of(action: Action) -> str:
     """The key that picks the kind of step in a plan file."""
-    return _KINDS[type(action)]
+    return str(type(action).__struct_config__.tag)
 
 
 def resumes_session(action: Action) -> bool:
@@ -315,7 +309,7 @@ class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
 class Handler(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One thing to do for a step: when it failed for good, when its result is empty, or always."""
 
-    action: RunAction | PythonAction | AgentAction | BrowserAction
+    action: WorkAction
     title: str = ""
     expect: tuple[Check, ...] = ()
     env: dict[str, str] = {}

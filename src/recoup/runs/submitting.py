@@ -15,7 +15,6 @@ from recoup.errors import Conflict, NotFound, RecoupError, UsageError
 from recoup.fleet.queued import DEFAULT_QUEUE, Queued, stream_of_key
 from recoup.kernel.canonical import digest
 from recoup.kernel.controls import is_over
-from recoup.kernel.needs import needs_of
 from recoup.kernel.policies import policy_digest
 from recoup.kernel.reuse import Reuse
 from recoup.linked import Reusing, plan_of, throwaway
@@ -30,6 +29,7 @@ from recoup.model.target import HealMode
 from recoup.redaction.redactor import SecretRedactor
 from recoup.runs.hiding import words_redacted
 from recoup.runs.jobs import Jobs, workspaces_of
+from recoup.steps.registry import needs_of
 
 if TYPE_CHECKING:
     from recoup.depot.shipping import Shipping

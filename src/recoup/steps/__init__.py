@@ -1,8 +1,14 @@
-"""Kinds of step: everything about one kind, and nothing about others.
+"""Kinds of step. Everything about a kind stands in its own folder, and nobody else knows it by its name.
 
-    hooks.py    what the engine may ask of a kind that keeps something between attempts
-    browser/    what steps in a browser keep: their page, its proofs, what was learned about their targets
+    kind.py      what a kind answers: where references stand, what they become, what performs it, its words
+    kind_shape.py   the keys of a kind as people write them
+    registry.py  which kinds there are, each loaded when it is first asked for
+    hooks.py     what the engine may ask of a kind that keeps something between attempts
+    run/         shell scripts and commands
+    python/      functions in a process of their own
+    agent/       coding agents; their command lines are `runtimes/agent/`
+    browser/     one thing done in the run's browser; what a run keeps of its page
+    approve/     gates: a person is asked
 
-To add such a kind: implement `StatefulKind` in a package of its own and name it in `app.py`. The engine knows
-no kind by its name (tests/unit/test_engine_knows_no_kind.py).
+To add a kind: a package with a `StepKind` and its `KindShape`, and a line in `registry.BUILT_IN`.
 """

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
-from recoup.documents.durations import duration_s
 from recoup.model.storage import Arrival
+from recoup.shapes.durations import duration_s
 
 _WHO: Final = ("by", "actor", "submittedBy", "source")
 _WHY: Final = ("reason", "submitReason", "summary", "detail")

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 from pydantic import ValidationError
 
-from recoup.documents.shape import TAG, Shape
-from recoup.documents.tree import Place, Tree, clipped
 from recoup.errors import Problem
+from recoup.shapes.shape import TAG, Shape
+from recoup.shapes.tree import Place, Tree, clipped
 
 PROBLEMS_MAX = 100
 _SUGGESTION_CHARS_MAX = 60

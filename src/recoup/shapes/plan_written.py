@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
-from recoup.documents.shape import as_written
-from recoup.documents.step_shape import default_id
-from recoup.documents.tree import Place, Tree
+from recoup.shapes.shape import as_written
+from recoup.shapes.tree import Place, Tree
 
 HANDLERS = ("rescue", "on_empty", "always")
 """The keys of a step under which other work stands."""
+
+
+def default_id(number: int) -> str:
+    """The id of a step that is given none."""
+    return f"step-{number}"
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -29,6 +33,11 @@ class Part(msgspec.Struct, frozen=True):
         for key in way:
             value = mapping(value).get(key)
         return (*self.place, *way), value
+
+    def checks(self, keys: Collection[str]) -> Iterator[tuple[Place, str]]:
+        """Those of its checks that have one of the keys, with the key."""
+        for n, check in enumerate(listing(self.data.get("expect"))):
+            yield from (((*self.place, "expect", n), key) for key in keys if key in mapping(check))
 
 
 class Written:

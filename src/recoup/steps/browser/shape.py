@@ -10,11 +10,13 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, Tag, TypeAdapter, model_validator
 
-from recoup.documents.durations import duration_s
-from recoup.documents.forms import FieldName, carried
-from recoup.documents.keyboard import wrong_key
-from recoup.documents.page_keys import is_pause, verbs_in
-from recoup.documents.shape import (
+from recoup.kernel.references import OPENING
+from recoup.model.plan import BrowserAction, BrowserVerb, Dialog
+from recoup.shapes.durations import duration_s
+from recoup.shapes.forms import FieldName, carried
+from recoup.shapes.keyboard import wrong_key
+from recoup.shapes.page_keys import is_pause, verbs_in
+from recoup.shapes.shape import (
     TAG,
     AnyText,
     Shape,
@@ -25,7 +27,7 @@ from recoup.documents.shape import (
     scalar_schema,
     text_or,
 )
-from recoup.documents.target_shape import (
+from recoup.shapes.target_shape import (
     AnyTarget,
     MaybeTargetShape,
     TargetShape,
@@ -33,8 +35,6 @@ from recoup.documents.target_shape import (
     target_of,
     without_references,
 )
-from recoup.kernel.references import OPENING
-from recoup.model.plan import BrowserAction, BrowserVerb, Dialog
 
 ADDRESS_CHARS_MAX = 20_000
 DIALOG_CHARS_MAX = 10_000

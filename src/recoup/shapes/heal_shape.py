@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, Tag
 
-from recoup.documents.shape import TAG, Shape, branch, text_or
 from recoup.model.target import Heal, HealMode
+from recoup.shapes.shape import TAG, Shape, branch, text_or
 
 LEVEL_MAX = 2
 Mode = Literal["off", "report", "apply"]

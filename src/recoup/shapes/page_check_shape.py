@@ -6,16 +6,6 @@ from typing import Annotated, Any
 
 from pydantic import Field, Tag, model_validator
 
-from recoup.documents.forms import Match, Regex, list_or_text, match_value
-from recoup.documents.page_keys import PAGE_CHECK_KEYS
-from recoup.documents.shape import TAG, AnyText, Shape, Text, at_most, branch, text_or
-from recoup.documents.target_shape import (
-    AnyTarget,
-    MaybeTargetShape,
-    TargetShape,
-    TargetText,
-    target_of,
-)
 from recoup.model.plan import (
     PageTextCheck,
     RegionCheck,
@@ -26,6 +16,16 @@ from recoup.model.plan import (
     TitleCheck,
     UrlCheck,
     ValueCheck,
+)
+from recoup.shapes.forms import Match, Regex, list_or_text, match_value
+from recoup.shapes.page_keys import PAGE_CHECK_KEYS
+from recoup.shapes.shape import TAG, AnyText, Shape, Text, at_most, branch, text_or
+from recoup.shapes.target_shape import (
+    AnyTarget,
+    MaybeTargetShape,
+    TargetShape,
+    TargetText,
+    target_of,
 )
 
 PATTERN_CHARS_MAX = 20_000

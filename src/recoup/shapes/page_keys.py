@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
-from recoup.documents.durations import PATTERN
 from recoup.model.plan import BrowserVerb
+from recoup.shapes.durations import PATTERN
 
 VERBS = tuple(verb.value for verb in BrowserVerb)
 
@@ -15,6 +16,8 @@ PAGE_CHECK_KEYS = ("url", "title", "text", "visible", "hidden", "count", "value"
 NAMING = ("role", "name", "text", "label", "placeholder", "test_id", "css", "recorded")
 """The keys that name an element; the others only choose among several."""
 CHOOSING = ("near", "inside", "nth", "frame")
+
+HEAL_EXAMPLES = ["off", "report", "apply", {"mode": "apply", "max_level": 2, "learn": "on_verified"}]
 
 
 def verbs_in(value: Any) -> list[str]:
@@ -32,3 +35,10 @@ def is_pause(value: Any) -> bool:
     if isinstance(value, str):
         return re.search(PATTERN, value) is not None or _ALMOST.fullmatch(value.strip()) is not None
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def verb_of(part: Mapping[str, Any]) -> tuple[str, Any] | None:
+    """The verb of a browser step or handler and what stands under it; None: it is none, or not one that can be told."""
+    browser = part.get("browser")
+    verbs = verbs_in(browser)
+    return (verbs[0], browser[verbs[0]]) if browser is not None and len(verbs) == 1 else None

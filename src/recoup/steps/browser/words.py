@@ -4,21 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from recoup.documents.browser_shape import (
-    VERB_SHAPES,
-    AwaitedShape,
-    ClickedShape,
-    DialogShape,
-    DownloadedShape,
-    FilledShape,
-    PictureShape,
-    PressedShape,
-    ReadingShape,
-    SelectedShape,
-    UploadedShape,
-    VerbShape,
-)
-from recoup.documents.page_check_shape import (
+from recoup.shapes.page_check_shape import (
     AnsweredShape,
     CountedShape,
     CountShape,
@@ -33,11 +19,25 @@ from recoup.documents.page_check_shape import (
     ValueShape,
     VisibleShape,
 )
-from recoup.documents.page_keys import VERBS, verbs_in
-from recoup.documents.shape import TAG, Shape
-from recoup.documents.target_shape import BoxShape, RecordedShape, TargetShape
-from recoup.documents.tree import clipped
-from recoup.documents.wording import Detail, described, listed, suggestion
+from recoup.shapes.page_keys import VERBS, verbs_in
+from recoup.shapes.shape import TAG, Shape
+from recoup.shapes.target_shape import BoxShape, RecordedShape, TargetShape
+from recoup.shapes.tree import clipped
+from recoup.shapes.wording import Detail, described, listed, suggestion
+from recoup.steps.browser.shape import (
+    VERB_SHAPES,
+    AwaitedShape,
+    ClickedShape,
+    DialogShape,
+    DownloadedShape,
+    FilledShape,
+    PictureShape,
+    PressedShape,
+    ReadingShape,
+    SelectedShape,
+    UploadedShape,
+    VerbShape,
+)
 
 INSTEAD_OF_VERBS = {
     **dict.fromkeys(("open", "navigate", "visit", "url", "go"), "goto"),

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import AfterValidator
 
-from recoup.documents.scalars import plain
+from recoup.shapes.scalars import plain
 
 EXACT_INTEGER_MAX = 2**53 - 1
 

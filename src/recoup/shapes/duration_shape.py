@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-from recoup.documents.durations import DURATION_MAX_S, PATTERN, duration_s
+from recoup.shapes.durations import DURATION_MAX_S, PATTERN, duration_s
 
 DELAY_MAX_S = 86_400.0
 

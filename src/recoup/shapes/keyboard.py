@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import string
 
-from recoup.documents.tree import clipped
-from recoup.documents.wording import suggestion
+from recoup.shapes.tree import clipped
+from recoup.shapes.wording import suggestion
 
 HELD = frozenset(("Shift", "Control", "Alt", "Meta", "ControlOrMeta"))
 """Keys that are held while another one is pressed."""

@@ -8,10 +8,12 @@ from typing import Annotated, Any
 import msgspec
 from pydantic import AfterValidator, BeforeValidator, Field, Tag, model_validator
 
-from recoup.documents.aria_roles import MEANT, ROLES
-from recoup.documents.forms import TEMPLATE
-from recoup.documents.page_keys import CHOOSING, NAMING
-from recoup.documents.shape import (
+from recoup.kernel.references import OPENING
+from recoup.model.target import SHORT, TEXT_MAX, Box, Element, Target
+from recoup.shapes.aria_roles import MEANT, ROLES
+from recoup.shapes.forms import TEMPLATE
+from recoup.shapes.page_keys import CHOOSING, NAMING
+from recoup.shapes.shape import (
     TAG,
     AnyText,
     Shape,
@@ -23,10 +25,8 @@ from recoup.documents.shape import (
     scalar_schema,
     text_or,
 )
-from recoup.documents.tree import clipped
-from recoup.documents.wording import described, suggestion
-from recoup.kernel.references import OPENING
-from recoup.model.target import SHORT, TEXT_MAX, Box, Element, Target
+from recoup.shapes.tree import clipped
+from recoup.shapes.wording import described, suggestion
 
 WORDS_MAX = 500
 """Characters of one word of a target: what is collected from a page is cut there, too."""

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import re2
 from pydantic import AfterValidator, BeforeValidator, Field, Tag
 
-from recoup.documents.shape import (
+from recoup.model.plan import TextMatch
+from recoup.shapes.shape import (
     TAG,
     AnyText,
     Shape,
@@ -20,7 +21,6 @@ from recoup.documents.shape import (
     scalar_schema,
     text_or,
 )
-from recoup.model.plan import TextMatch
 
 WORDS_MAX = 1_000
 REGEX_CHARS_MAX = 10_000

@@ -6,7 +6,7 @@ import math
 import re
 from typing import Any
 
-from recoup.documents.tree import INTEGER_BITS_MAX
+from recoup.shapes.tree import INTEGER_BITS_MAX
 
 NUMBER_CHARS_MAX = 400
 

@@ -16,7 +16,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from recoup.documents.scalars import WrittenFloat, WrittenInt
+from recoup.shapes.scalars import WrittenFloat, WrittenInt
 
 TAG = "\0"
 """Begins the name of every branch of a union: no key of a file can, so places are told from branches."""
