@@ -11,10 +11,7 @@ from recoup.documents.forms import list_or_text
 from recoup.documents.shape import TAG, Shape, branch
 from recoup.model.failure import FailureClass, FailureKind
 from recoup.model.plan import Retry
-
-ATTEMPTS_MAX = 100
-BACKOFF_MAX = 10
-
+from recoup.model.policy import ATTEMPTS_MAX, BACKOFF_FACTOR_MAX
 
 RETRIED = tuple(
     one.value for one in (*FailureClass, *(kind for kind in FailureKind if kind is not FailureKind.CANCELLED))
@@ -47,7 +44,7 @@ class RetryShape(Shape):
     backoff: float | None = Field(
         None,
         ge=1,
-        le=BACKOFF_MAX,
+        le=BACKOFF_FACTOR_MAX,
         description="What the wait is multiplied by before each further attempt. Default: 1 with `delay`.",
         examples=[2],
     )
