@@ -6,16 +6,17 @@ from pathlib import Path
 
 import msgspec
 
-from recoup.documents.policy_file import DESCRIPTIONS, RANGES
-from recoup.model.policy import Policy
+from recoup.model.policy import POLICY_KEYS, Policy
+from recoup.model.policy_key import PolicyKey
 
 TARGET = Path(__file__).parents[1] / "docs" / "reference" / "policy.md"
 HEAD = """\
 # The policy
 How Recoup behaves: every limit, its default, its range. Point `RECOUP_POLICY` at a YAML or JSON file with
-the keys that should differ; unknown keys are errors. `recoup policy show` prints what is in force, `recoup policy check
-FILE` explains what is wrong. A plan's `defaults:` and a step's own keys beat the file. Every decision event names the
-digest of the policy it was made under, and the ledger keeps the whole policy under that digest.
+the keys that should differ; unknown keys are errors. `recoup policy show` prints what is in force (`--explain`:
+with the meaning of each key), `recoup policy check FILE` explains what is wrong. A plan's `defaults:` and a
+step's own keys beat the file. Every decision event names the digest of the policy it was made under, and the
+ledger keeps the whole policy under that digest.
 
 | key | default | range | meaning |
 |---|---|---|---|
@@ -25,7 +26,7 @@ digest of the policy it was made under, and the ledger keeps the whole policy un
 def page() -> str:
     defaults = msgspec.to_builtins(Policy(), str_keys=True)
     rows = [
-        f"| `{key}` | {shown(value)} | {span(key)} | {DESCRIPTIONS[key]} |\n"
+        f"| `{key}` | {shown(value)} | {span(POLICY_KEYS[key])} | {POLICY_KEYS[key].description} |\n"
         for key, value in defaults.items()
     ]
     return HEAD + "".join(rows)
@@ -37,8 +38,8 @@ def shown(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else f"{value}"
 
 
-def span(key: str) -> str:
-    return f"{RANGES[key][0]:,} … {RANGES[key][1]:,}" if key in RANGES else ""
+def span(key: PolicyKey) -> str:
+    return "" if key.range is None else f"{key.range[0]:,} … {key.range[1]:,}"
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import secrets
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ from recoup.mcp.gateway_desk import GatewayDesk
 from recoup.mcp.ledger_desk import LedgerDesk
 from recoup.mcp.outside import Asking, build
 from recoup.mcp.serving import serve_http
+from recoup.model.storage import EVERY_RUN, RunFilter
 from recoup.settings import read_settings
 
 TINY = "{version: 1, name: tiny, steps: [{id: a, run: 'echo grüezi'}]}"
@@ -271,9 +273,13 @@ async def test_a_gateway_answers_as_the_ledger_does(house: Gateway, broken: str)
         for look in looks:
             assert plain(await look(ledger_desk)) == await look(gateway_desk)
         for desk in (ledger_desk, gateway_desk):
-            one = await desk.runs(None, None, 1, None)
-            two = await desk.runs(None, None, 1, one["nextCursor"])
+            one = await desk.runs(EVERY_RUN, 1, None)
+            two = await desk.runs(EVERY_RUN, 1, one["nextCursor"])
             assert one["items"][0]["submittedAt"] > two["items"][0]["submittedAt"]
+            at_us = round(datetime.fromisoformat(two["items"][0]["submittedAt"]).timestamp() * 1e6)
+            before = RunFilter(statuses=("failed",), workflow="broken", until_us=at_us + 1, text="BROK")
+            assert (await desk.runs(before, 5, None))["items"]
+            assert not (await desk.runs(RunFilter(until_us=1), 5, None))["items"]
             assert "broken" in [mode["workflow"] for mode in (await desk.workflows())["items"]]
 
 
@@ -298,6 +304,10 @@ async def test_with_a_gateway_the_role_of_its_token_counts(house: Gateway, broke
 
         async with Client(build(desk_of, str, read_only=False)) as client:
             assert (await ask(client, "explain_failure", run_id=broken))["status"] == "failed"
+            some = {"status": "failed", "text": "BROK", "since": "2020-01-01T00:00:00Z", "limit": 50}
+            assert broken in [one["runId"] for one in (await ask(client, "list_runs", **some))["items"]]
+            some["until"] = some["since"]
+            assert (await ask(client, "list_runs", **some))["items"] == []
             told = await refused(client, "submit_plan", plan=TINY)
             assert "a viewer may not do this" in told and "It takes the role: operator." in told
 
@@ -309,7 +319,8 @@ async def test_what_cannot_be_had_or_done_is_said_alike_by_both(house: Gateway, 
         (lambda desk: desk.run("nothing"), "there is no run 'nothing'"),
         (lambda desk: desk.log_end(broken, "z", 100), "has no step 'z'"),
         (lambda desk: desk.mode("nobody"), "no workflow 'nobody' has ever run here"),
-        (lambda desk: desk.runs(None, None, 5, "?"), "cursor"),
+        (lambda desk: desk.runs(EVERY_RUN, 5, "?"), "cursor"),
+        (lambda desk: desk.runs(RunFilter(statuses=("odd",)), 5, None), "status"),
         (lambda desk: desk.submit(Submission()), "there is no plan"),
         (lambda desk: desk.submit(Submission(plan=TINY, plan_path="/x")), "two plans"),
         (lambda desk: desk.submit(Submission(plan=TINY, from_step="a")), "what is reused"),

@@ -120,6 +120,29 @@ def test_a_policy_file_is_in_force_and_named_by_its_digest(cli: Cli) -> None:
     assert result.payloads("task.step.attempt.failed")[0]["policyDigest"] == shown["digest"]
 
 
+def test_an_explained_policy_says_what_each_key_means_and_is_still_a_policy_file(cli: Cli) -> None:
+    env = {"RECOUP_POLICY": str(cli.folder / "policy.yaml")}
+    (cli.folder / "policy.yaml").write_text("step_max_attempts: 5\n")
+    explained = cli("policy", "show", "--explain", env=env).out
+    assert (
+        "# Tries of a step in one delivery, the first included.\n# (1 … 100; `max_attempts` in a plan"
+        in explained
+    )
+    assert "# == One run, over all deliveries ==" in explained
+    shown = cli("policy", "show", "--explain", "--json", env=env).json
+    assert shown["keys"].keys() == shown["policy"].keys()
+    assert shown["keys"]["step_max_attempts"] == {
+        "description": "Tries of a step in one delivery, the first included.",
+        "default": 3,
+        "range": [1, 100],
+        "stepKey": "max_attempts",
+        "replayed": True,
+    }
+    again = cli.folder / "again.yaml"
+    again.write_text(explained)
+    assert cli("policy", "check", str(again), "--json").json["digest"] == shown["digest"]
+
+
 def test_schemas_are_json_schemas(cli: Cli) -> None:
     for kind in ("plan", "policy"):
         schema = json.loads(cli("schema", kind).out)

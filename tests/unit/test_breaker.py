@@ -11,7 +11,6 @@ from recoup.kernel.breaker import (
     BOOTS_MAX,
     CAUSES_MAX,
     ELSEWHERE_MAX,
-    FAILURES_MAX,
     STEPS_MAX,
     Ruling,
     Standing,
@@ -35,7 +34,7 @@ from recoup.model.events import (
 from recoup.model.failure import FailureKind
 from recoup.model.instant import Instant
 from recoup.model.mode import FailedResult, Health, Mode, Moment, Permit, Refusal
-from recoup.model.policy import Policy
+from recoup.model.policy import FAILURES_MAX, Policy
 
 HOUR_US = 3_600_000_000
 

@@ -12,7 +12,7 @@ from recoup.gateway.console.event_view import PAYLOAD_CHARS_MAX, event_line
 from recoup.gateway.console.lists import Progress, progress
 from recoup.gateway.console.patch_view import step_diff
 from recoup.gateway.console.runs import line_of
-from recoup.gateway.console.wanting import Wanted, moment_us, wanted_of
+from recoup.gateway.console.runs_query import RunsQuery, filter_of, form, moment_us, runs_query
 from recoup.gateway.problems import Refused
 from recoup.kernel.elapsed import TimeSpent
 from recoup.kernel.fold import advance, submitted
@@ -25,7 +25,7 @@ from recoup.model.instant import Instant
 from recoup.model.plan import Plan, RunAction, Step
 from recoup.model.policy import Policy
 from recoup.model.run import RunState
-from recoup.model.storage import AttemptRow, RunRow
+from recoup.model.storage import AttemptRow, RunFilter, RunRow
 from recoup.reports.plain import Plain
 
 NOW = Instant(1_800_000_000_000_000, 5_000_000_000, "boot")
@@ -88,25 +88,55 @@ def at(seq: int, fact: Payload) -> Event:
 
 
 def test_filters_are_read_from_an_address_and_written_into_one() -> None:
-    wanted = wanted_of(
-        {"workflow": " pay ", "since": "24h", "class": "transient_runtime"}, ["failed", "failed"]
+    wanted = runs_query(
+        [
+            *(("workflow", " pay "), ("since", "24h"), ("class", "transient_runtime")),
+            *(("status", "failed"), ("status", "failed"), ("cursor", "x"), ("text", " ")),
+        ]
     )
-    assert wanted == Wanted(
-        workflow="pay", statuses=("failed",), since="24h", failure_class="transient_runtime"
-    )
+    assert wanted.values == {
+        "status": ("failed",), "workflow": ("pay",), "class": ("transient_runtime",), "since": ("24h",)
+    }  # fmt: skip
     assert wanted.query() == "status=failed&workflow=pay&class=transient_runtime&since=24h"
-    assert wanted.address(statuses=(), workflow="", since="", failure_class="") == "/runs"
-    assert wanted.toggled("failed") == "/runs?workflow=pay&class=transient_runtime&since=24h"
-    assert Wanted().toggled("queued") == "/runs?status=queued"
+    assert runs_query([]).address() == "/runs" and runs_query([]).is_all
+    assert wanted.toggled("status", "failed") == "/runs?workflow=pay&class=transient_runtime&since=24h"
+    assert wanted.without("status") == "/runs?workflow=pay&class=transient_runtime&since=24h"
+    assert RunsQuery().toggled("status", "queued") == "/runs?status=queued"
+
+
+def test_filters_ask_the_ledger_for_what_they_say() -> None:
+    said = {
+        "workflow": "pay",
+        "class": "unknown",
+        "worker": "w",
+        "since": "1s",
+        "until": "1970-01-01T00:00:09",
+        "text": "x",
+    }
+    query = runs_query([*said.items(), ("status", "failed"), ("status", "queued")])
+    assert filter_of(query, 5_000_000) == RunFilter(
+        workflow="pay", statuses=("failed", "queued"), failure_class="unknown", worker="w", since_us=4_000_000,
+        until_us=9_000_000, text="x",
+    )  # fmt: skip
+    assert filter_of(RunsQuery(), 0) == RunFilter()
 
 
 def test_filters_are_said_as_a_command_that_can_be_pasted() -> None:
-    wanted = Wanted(statuses=("failed", "queued"), workflow="a b", since="2h", text="oh")
+    wanted = runs_query(
+        [("status", "failed"), ("status", "queued"), ("workflow", "a b"), ("since", "2h"), ("text", "oh")]
+    )
     assert wanted.command() == [
         *("recoup", "runs", "--status", "failed", "--status", "queued"),
         *("--workflow", "a b", "--since", "2h", "--text", "oh"),
     ]
-    assert Wanted(since="2026-11-16T08:00").command() == ["recoup", "runs"]
+    assert runs_query([("since", "2026-11-16T08:00"), ("until", "1h")]).command() == ["recoup", "runs"]
+
+
+def test_the_form_has_a_field_for_every_filter_that_is_not_chosen_elsewhere() -> None:
+    fields = form(runs_query([("workflow", "pay")]), {"workflow": {"pay": ""}})
+    assert [field.name for field in fields] == ["text", "workflow", "class", "worker", "since", "until"]
+    assert (fields[1].value, fields[1].suggestions, fields[1].is_name) == ("pay", {"pay": ""}, True)
+    assert "transient_runtime" in fields[2].choices
 
 
 def test_times_are_ages_or_moments() -> None:
@@ -121,7 +151,7 @@ def test_times_are_ages_or_moments() -> None:
 
 def test_a_status_that_is_none_is_refused() -> None:
     with pytest.raises(Refused, match="is no status"):
-        wanted_of({}, ["<script>"])
+        runs_query([("status", "<script>")])
 
 
 # Lists

@@ -6,6 +6,7 @@ import ast
 import contextlib
 import json
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 import pytest
@@ -13,12 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import recoup
-from recoup.documents.policy_file import DESCRIPTIONS, RANGES, parse_policy, read_policy
+from recoup.documents.policy_file import parse_policy, read_policy
 from recoup.errors import InvalidPolicy
 from recoup.model.failure import FailureClass
-from recoup.model.policy import IdleBy, Policy, TextRule
+from recoup.model.policy import POLICY_KEYS, IdleBy, Policy, TextRule
 
-NUMBERS = {field.name: field.type for field in msgspec.structs.fields(Policy) if field.type in (int, float)}
+TYPES = {field.name: get_args(field.type)[0] for field in msgspec.structs.fields(Policy)}
+NUMBERS = {name: kind for name, kind in TYPES.items() if kind in (int, float)}
+RANGES = {name: key.range for name, key in POLICY_KEYS.items() if key.range is not None}
 
 
 def problems_of(text: str | bytes) -> list[tuple[int | None, str, str]]:
@@ -66,7 +69,8 @@ def test_the_document_of_a_policy_is_a_policy_file() -> None:
 
 
 def test_every_key_has_a_description_and_every_number_a_range() -> None:
-    assert set(DESCRIPTIONS) == {field.name for field in msgspec.structs.fields(Policy)}
+    assert set(POLICY_KEYS) == {field.name for field in msgspec.structs.fields(Policy)}
+    assert all(key.description.endswith(".") for key in POLICY_KEYS.values())
     assert set(RANGES) == set(NUMBERS)
     for name, (low, high) in RANGES.items():
         assert low <= getattr(Policy(), name) <= high
@@ -148,7 +152,7 @@ _CLASSES = (
     "`deterministic_policy` or `deterministic_repo`"
 )
 _KEYS = "unknown key: the keys here are " + ", ".join(
-    f"`{key}`" for key in sorted(["$schema", "version", *DESCRIPTIONS])
+    f"`{key}`" for key in sorted(["$schema", "version", *POLICY_KEYS])
 )
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recoup.kernel.breaker import FAILURES_MAX, ROLLBACK_S, fold_health, next_mode, regression, standing
+from recoup.kernel.breaker import ROLLBACK_S, fold_health, next_mode, regression, standing
 from recoup.kernel.memory import TargetMemory, rollback, snapshot_before
 from recoup.model.events import (
     MemoryRollback,
@@ -18,7 +18,7 @@ from recoup.model.events import (
 from recoup.model.instant import Instant
 from recoup.model.memory import number_of
 from recoup.model.mode import Health, Mode
-from recoup.model.policy import Policy
+from recoup.model.policy import FAILURES_MAX, Policy
 
 START = Instant(1_000_000, 1_000_000, "boot")
 POLICY = Policy(

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from recoup.cli.check import attempts_words
 from recoup.documents.plan_file import parse_plan
-from recoup.documents.retry_shape import ATTEMPTS_MAX
 from recoup.errors import InvalidPlan
 from recoup.kernel.backoff import backoff_ms
 from recoup.kernel.decide import decide
@@ -18,7 +17,7 @@ from recoup.kernel.progress import mark_of, remember
 from recoup.model.decision import Decision, Escalate, GiveUp, HardReset, Retry, SoftReset
 from recoup.model.failure import Facts, Failure, FailureClass, FailureKind
 from recoup.model.instant import Instant
-from recoup.model.policy import Policy
+from recoup.model.policy import ATTEMPTS_MAX, Policy
 from recoup.model.run import Mark, StepState
 
 NOW = Instant(1_800_000_000_000_000, 5_000_000_000, "boot")

@@ -13,10 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recoup.documents.plan_file import plan_from_data
-from recoup.documents.policy_file import RANGES
 from recoup.documents.schemas import DIALECT, plan_schema, policy_schema
 from recoup.errors import InvalidPlan, Problem
-from recoup.model.policy import Policy
+from recoup.model.policy import POLICY_KEYS, Policy
 from recoup.shapes.page_keys import PAGE_CHECK_KEYS, VERBS
 
 BROWSER_ACTIONS: list[dict[str, Any]] = [
@@ -402,8 +401,9 @@ def test_the_defaults_fit_the_schema_of_policies() -> None:
     assert fits({"exit_codes": {"75": "cooldown"}}, schema, schema)
     assert not fits({"step_max_attempts": 0}, schema, schema)
     assert not fits({"step_max_atempts": 1}, schema, schema)
-    for name, (low, high) in RANGES.items():
-        assert (schema["properties"][name]["minimum"], schema["properties"][name]["maximum"]) == (low, high)
+    for name, key in POLICY_KEYS.items():
+        part = schema["properties"][name]
+        assert (part.get("minimum"), part.get("maximum")) == (key.range or (None, None))
 
 
 @pytest.mark.parametrize("schema", [plan_schema(), policy_schema()], ids=["plan", "policy"])

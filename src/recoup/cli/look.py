@@ -11,14 +11,13 @@ import click
 
 from recoup.cli.completing import complete_run, complete_step
 from recoup.cli.output import json_option, seconds, with_app
-from recoup.errors import EventUnreadable, NotFound, RowUnreadable, UsageError
+from recoup.cli.run_filters import run_filter, run_filter_options
+from recoup.errors import EventUnreadable, NotFound, RowUnreadable
 from recoup.files.named import read_named
 from recoup.kernel.commands import gate_commands, settle_commands
 from recoup.kernel.elapsed import spent_words, time_spent
 from recoup.kernel.wording import one_line
-from recoup.model.failure import FailureClass
 from recoup.model.ids import run_stream
-from recoup.model.run import RunStatus
 from recoup.terminal.moments import minute, second
 from recoup.terminal.writer import hand_over, is_terminal, note, print_json, say
 
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 _FOLLOW_S = 0.25
 _REASON_MAX = 80
 _ALIKE_MIN = 3
-_SINCE_MAX_S = 3_650 * 86_400.0
 _ENDED = ("succeeded", "failed", "cancelled", "dead_letter")
 _MARKS = {
     "passed": "✓",
@@ -46,39 +44,11 @@ run_argument = click.argument("run_name", metavar="RUN", shell_complete=complete
 
 
 @click.command()
-@click.option("--workflow", help="Only runs of this workflow.")
-@click.option(
-    "--status",
-    "statuses",
-    multiple=True,
-    type=click.Choice([status.value for status in RunStatus]),
-    help="Only runs with this status; repeatable.",
-)
-@click.option(
-    "--class",
-    "failure_class",
-    type=click.Choice([cls.value for cls in FailureClass]),
-    help="Only runs that failed like this.",
-)
-@click.option(
-    "--worker", metavar="WORKER", help="Only runs that this one drives, or drove last: recoup workers."
-)
-@click.option("--since", metavar="DURATION", help="Only runs submitted within this time: 90s, 15m, 2h, 7d.")
-@click.option("--text", default="", help="Only runs in whose id, workflow or reason this stands.")
+@run_filter_options
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 1000))
 @json_option
 @click.pass_context
-def runs(
-    ctx: click.Context,
-    workflow: str | None,
-    statuses: tuple[str, ...],
-    failure_class: str | None,
-    worker: str | None,
-    since: str | None,
-    text: str,
-    limit: int,
-    as_json: bool,
-) -> None:
+def runs(ctx: click.Context, /, limit: int, as_json: bool, **filters: Any) -> None:
     """List runs, newest first.
 
     \b
@@ -88,19 +58,10 @@ def runs(
       recoup runs --since 2h --text timeout
     """
     from recoup.kernel.documents import run_document
-    from recoup.model.storage import EVERY_RUN, RunFilter
-
-    since_s = _duration_s(since)
+    from recoup.model.storage import EVERY_RUN
 
     async def work(app: App) -> None:
-        wanted = RunFilter(
-            workflow=workflow,
-            statuses=statuses,
-            failure_class=failure_class,
-            worker=worker,
-            since_us=0 if since_s is None else app.world.clock.now().wall_us - round(since_s * 1e6),
-            text=text,
-        )
+        wanted = run_filter(filters, app.world.clock.now().wall_us)
         rows = await _listed(app, wanted, limit)
         if as_json:
             print_json([run_document(await app.runs.shown(row.run_id, row)) for row in rows])
@@ -150,15 +111,6 @@ async def _listed(app: App, wanted: RunFilter, limit: int) -> list[RunRow]:
         page = await app.ledger.runs(wanted, limit=limit - len(found), before=page.behind)
         found += page.rows
     return found
-
-
-def _duration_s(since: str | None) -> float | None:
-    from recoup.shapes.durations import duration_s
-
-    try:
-        return None if since is None else duration_s(since, _SINCE_MAX_S)
-    except ValueError as error:
-        raise UsageError(f"--since {since} {error}", hint="For example: --since 2h") from None
 
 
 @click.command()

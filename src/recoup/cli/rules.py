@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -27,14 +29,16 @@ def policy() -> None:
 
 
 @policy.command("show", short_help="Print the policy that is in force here, as YAML.")
+@click.option("--explain", is_flag=True, help="Say what each key means, its range, and who may set it.")
 @json_option
 @click.pass_context
-def show(ctx: click.Context, as_json: bool) -> None:
+def show(ctx: click.Context, explain: bool, as_json: bool) -> None:
     """Print the policy that is in force here, as YAML, and where it differs from the defaults.
 
     \b
-    Example:
+    Examples:
       recoup policy show > policy.yaml
+      recoup policy show --explain
     """
     import msgspec
 
@@ -49,12 +53,49 @@ def show(ctx: click.Context, as_json: bool) -> None:
         current, source = read_policy_of(settings), str(settings.policy) if settings.policy else None
     body, defaults = msgspec.to_builtins(current, str_keys=True), msgspec.to_builtins(Policy(), str_keys=True)
     if as_json:
-        print_json({"digest": policy_digest(current), "source": source, "policy": body})
+        document = {"digest": policy_digest(current), "source": source, "policy": body}
+        print_json({**document, "keys": _key_documents(defaults)} if explain else document)
         return
     say(f"# {policy_digest(current)}  from {source or 'the defaults'}")
-    for key, value in body.items():
-        changed = "" if value == defaults[key] else f"   # default {_yaml(defaults[key])}"
-        say(f"{key}: {_yaml(value)}{changed}")
+    for name, value in body.items():
+        for line in _comment(name) if explain else ():
+            say(line)
+        changed = "" if value == defaults[name] else f"   # default {_yaml(defaults[name])}"
+        say(f"{name}: {_yaml(value)}{changed}")
+
+
+def _key_documents(defaults: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    from recoup.model.policy import POLICY_KEYS
+
+    return {
+        name: {
+            "description": key.description,
+            "default": defaults[name],
+            "range": key.range,
+            "stepKey": _step_key(name),
+            "replayed": key.replayed,
+        }
+        for name, key in POLICY_KEYS.items()
+    }
+
+
+def _comment(name: str) -> Iterator[str]:
+    from recoup.model.policy import POLICY_KEYS
+
+    key, step_key = POLICY_KEYS[name], _step_key(name)
+    span = "" if key.range is None else f"{key.range[0]:,} … {key.range[1]:,}"
+    step = "" if step_key is None else f"`{step_key}` in a plan's defaults or a step"
+    facts = "; ".join(filter(None, (span, step)))
+    yield from ("", f"# == {key.opens} ==", "") if key.opens else ("",)
+    yield from wrap(key.description, 100, initial_indent="# ", subsequent_indent="# ")
+    if facts:
+        yield f"# ({facts})"
+
+
+def _step_key(name: str) -> str | None:
+    from recoup.kernel.policies import STEP_KEYS
+
+    return next((key.name for key in STEP_KEYS.values() if key.sets == name), None)
 
 
 async def _followed(app: App) -> tuple[Policy, str | None]:

@@ -8,13 +8,10 @@ from pydantic import AfterValidator, Field, Tag, model_validator
 
 from recoup.model.failure import FailureClass, FailureKind
 from recoup.model.plan import Retry
+from recoup.model.policy import ATTEMPTS_MAX, BACKOFF_FACTOR_MAX
 from recoup.shapes.duration_shape import Delay
 from recoup.shapes.forms import list_or_text
 from recoup.shapes.shape import TAG, Shape, branch
-
-ATTEMPTS_MAX = 100
-BACKOFF_MAX = 10
-
 
 RETRIED = tuple(
     one.value for one in (*FailureClass, *(kind for kind in FailureKind if kind is not FailureKind.CANCELLED))
@@ -47,7 +44,7 @@ class RetryShape(Shape):
     backoff: float | None = Field(
         None,
         ge=1,
-        le=BACKOFF_MAX,
+        le=BACKOFF_FACTOR_MAX,
         description="What the wait is multiplied by before each further attempt. Default: 1 with `delay`.",
         examples=[2],
     )

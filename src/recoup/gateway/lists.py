@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from enum import Enum
+from inspect import Parameter, Signature
+from types import GenericAlias
 from typing import Annotated, Any, Final
 
 from fastapi import Depends, Query
@@ -17,12 +20,12 @@ from recoup.gateway.described import answers
 from recoup.gateway.house import house_of
 from recoup.gateway.problems import Refused
 from recoup.gateway.routing import new_router
-from recoup.model.failure import FailureClass
+from recoup.kernel.listing import FILTERS
 from recoup.model.run import RunStatus
+from recoup.model.run_filter import NAME_CHARS_MAX, FilterKind, RunFilterField
 from recoup.model.storage import BUCKETS_MAX, Bucket, RunFilter, Span
 
 router = new_router("runs")
-TEXT_CHARS_MAX: Final = 200
 BUCKET_S_MAX: Final = 31 * 86_400
 _DAY_S: Final = 86_400
 _WRITTEN: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ].*")
@@ -36,38 +39,53 @@ def _written(said: object) -> object:
 
 
 Moment = Annotated[AwareDatetime, BeforeValidator(_written)]
-Workflow = Annotated[str | None, Query(max_length=200)]
+Workflow = Annotated[str | None, Query(max_length=NAME_CHARS_MAX)]
 
 
-def filter_of(
-    workflow: Workflow = None,
-    status: Annotated[list[RunStatus] | None, Query(description="One of these; repeatable.")] = None,
-    failure_class: Annotated[FailureClass | None, Query(alias="failureClass")] = None,
-    worker: Annotated[
-        str | None, Query(max_length=200, description="Who drives it, or did last: `workerId`.")
-    ] = None,
-    since: Annotated[Moment | None, Query(description="Submitted then or later.")] = None,
-    until: Annotated[Moment | None, Query(description="Submitted before.")] = None,
-    text: Annotated[
-        str,
-        Query(
-            max_length=TEXT_CHARS_MAX,
-            description="Stands in the id, the workflow or the reason; A to Z in either case. With it a page may hold "
-            "fewer runs than asked for, or none, and have a `nextCursor`: so many were looked through.",
-        ),
-    ] = "",
-) -> RunFilter:
-    return RunFilter(
-        workflow=workflow,
-        statuses=tuple(one.value for one in status or ()),
-        failure_class=failure_class,
-        worker=worker,
-        since_us=0 if since is None else wall_us(since),
-        until_us=None if until is None else wall_us(until),
-        text=text,
+def _parameter(name: str, field: RunFilterField) -> Parameter:
+    """What FastAPI reads of an argument: its type, its limits and its words."""
+    default = getattr(RunFilter(), name)
+    kind: Any = field.choices or _TYPES[field.kind]
+    if isinstance(default, tuple):
+        kind = GenericAlias(list, kind)
+    chars_max = None if field.choices is not None or kind is Moment else NAME_CHARS_MAX
+    query = Query(max_length=chars_max, description=field.about or None)
+    taken = kind if isinstance(default, str) else kind | None
+    return Parameter(
+        field.parameter or field.name,
+        Parameter.KEYWORD_ONLY,
+        default=default if isinstance(default, str) else None,
+        annotation=Annotated[taken, query],
     )
 
 
+_TYPES: Final[dict[FilterKind, Any]] = {
+    FilterKind.EXACT: str,
+    FilterKind.MOMENT: Moment,
+    FilterKind.WORDS: str,
+}
+
+
+def filter_of(**given: Any) -> RunFilter:
+    values = {name: _value(given[field.parameter or field.name]) for name, field in FILTERS.items()}
+    return RunFilter(**{name: value for name, value in values.items() if value is not None})
+
+
+def _value(given: Any) -> Any:
+    match given:
+        case datetime():
+            return wall_us(given)
+        case Enum():
+            return given.value
+        case list():
+            return tuple(map(_value, given))
+        case _:
+            return given
+
+
+filter_of.__signature__ = Signature(  # type: ignore[attr-defined]
+    [_parameter(name, field) for name, field in FILTERS.items()], return_annotation=RunFilter
+)
 Filter = Annotated[RunFilter, Depends(filter_of)]
 
 

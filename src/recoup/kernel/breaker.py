@@ -22,12 +22,11 @@ from recoup.model.events import (
 )
 from recoup.model.instant import Instant
 from recoup.model.mode import FailedResult, Health, Lesson, Mode, Moment, Permit, Refusal
-from recoup.model.policy import Policy
+from recoup.model.policy import FAILURES_MAX, Policy
 
-FAILURES_MAX = 200
 STEPS_MAX = 200
 BOOTS_MAX = 32
-"""So much is remembered at most; no policy may ask for more."""
+"""So much is remembered at most."""
 ROLLBACK_S = 60.0
 """A rollback is done in moments; if nobody does it, the workflow goes on degraded and the next driver does."""
 CAUSES_MAX = 20

@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, get_type_hints
 
+from recoup.model.run_filter import FilterKind, RunFilterField
 from recoup.model.storage import NEWEST, Place, RunFilter, RunRow
 
 _FOLDING: Final = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 
 
+def _filters() -> dict[str, RunFilterField]:
+    hints = get_type_hints(RunFilter, include_extras=True)
+    return {name: hint.__metadata__[0] for name, hint in hints.items()}
+
+
+FILTERS: Final = _filters()
+"""By the field of `RunFilter`."""
+COLUMNS: Final = {
+    name: field.column or name for name, field in FILTERS.items() if field.kind is FilterKind.EXACT
+}
+"""The columns of the filters that are compared to the letter."""
+
+
+def values_of(wanted: RunFilter, name: str) -> tuple[str, ...]:
+    """Of a filter that is compared to the letter: any of these. None: nothing is said."""
+    value = getattr(wanted, name)
+    return value if isinstance(value, tuple) else () if value is None else (value,)
+
+
 def meets(wanted: RunFilter, row: RunRow) -> bool:
     return (
-        wanted.workflow in (None, row.workflow)
-        and (not wanted.statuses or row.status in wanted.statuses)
-        and wanted.failure_class in (None, row.failure_class)
-        and wanted.worker in (None, row.worker)
+        all(
+            not (values := values_of(wanted, name)) or getattr(row, column) in values
+            for name, column in COLUMNS.items()
+        )
         and wanted.since_us <= row.submitted_at_us
         and (wanted.until_us is None or row.submitted_at_us < wanted.until_us)
         and _holds(row, folded(wanted.text))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any, Final, get_origin, get_type_hints
 
 import msgspec
 
 from recoup.kernel.canonical import digest
 from recoup.model.plan import Limits, Plan, Retry, Step
 from recoup.model.policy import Policy
+from recoup.model.policy_key import StepKey
 
 
 def step_policy(policy: Policy, plan: Plan, step: Step) -> Policy:
@@ -20,22 +21,20 @@ def step_policy(policy: Policy, plan: Plan, step: Step) -> Policy:
 DELAY_MAX_MS = 86_400_000
 
 
+def _step_keys() -> dict[str, StepKey]:
+    hints = get_type_hints(Limits, include_extras=True)
+    return {name: hint.__metadata__[0] for name, hint in hints.items() if get_origin(hint) is Annotated}
+
+
+STEP_KEYS: Final = _step_keys()
+"""By the field of `Limits`."""
+
+
 def with_limits(policy: Policy, limits: Limits) -> Policy:
     policy = _with_retries(policy, limits)
-    said = {
-        key: value
-        for key, value in (
-            ("step_timeout_seconds", limits.timeout_s),
-            ("step_idle_timeout_seconds", limits.idle_timeout_s),
-            ("step_no_progress_limit", limits.no_progress_limit),
-            ("idle_by", limits.idle),
-            ("polls", limits.polls),
-            ("step_processes_max", limits.max_processes),
-            ("step_memory_max_bytes", limits.max_memory_bytes),
-        )
-        if value is not None
-    }
-    return msgspec.structs.replace(policy, **said) if said else policy
+    values = {key.sets: getattr(limits, name) for name, key in STEP_KEYS.items()}
+    given = {name: value for name, value in values.items() if value is not None}
+    return msgspec.structs.replace(policy, **given) if given else policy
 
 
 def _with_retries(policy: Policy, limits: Limits) -> Policy:

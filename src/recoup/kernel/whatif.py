@@ -23,7 +23,7 @@ from recoup.model.decision import Decision, Escalate, GiveUp, Strategy, strategy
 from recoup.model.events import Event
 from recoup.model.failure import Failure, FailureClass, FailureKind
 from recoup.model.instant import Instant
-from recoup.model.policy import Policy
+from recoup.model.policy import POLICY_KEYS, Policy
 from recoup.model.run import RunState, StepRecord
 
 Policies = Callable[[str], Policy | None]
@@ -33,25 +33,7 @@ SPAN_MAX_S = 30 * 86_400.0
 _SLACK_S = 1.0
 """An attempt that was stopped this much before its own limit was stopped for the run's."""
 
-REPLAYED = frozenset(
-    {
-        *("step_max_attempts", "step_timeout_seconds", "step_idle_timeout_seconds"),
-        *("step_no_progress_limit", "no_progress_window", "unknown_retries_max", "polls"),
-        *("no_progress_gives_up", "retry_on"),
-        *(
-            "backoff_ms",
-            "backoff_factor",
-            "backoff_cap_ms",
-            "cooldown_default_seconds",
-            "cooldown_max_seconds",
-        ),
-        *("job_self_heal_max_resets", "run_retries_max", "run_timeout_seconds", "takeovers_max"),
-        *("delivery_max", "redeliver_classes", "retry_tokens", "exit_codes", "text_rules"),
-        *("step_fail_streak_to_degraded", "workflow_fail_window_s", "workflow_fail_max_in_window"),
-        *("workflow_count_window", "workflow_count_min", "workflow_fail_ratio", "degraded_clean_steps"),
-        *("quarantine_duration_s", "half_open_probes", "half_open_permit_s"),
-    }
-)
+REPLAYED = frozenset(name for name, key in POLICY_KEYS.items() if key.replayed)
 """What a change of these keys means can be seen in what was recorded; of all others it cannot."""
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from recoup.kernel.listing import first_place, folded
+from recoup.kernel.listing import COLUMNS, first_place, folded, values_of
 from recoup.ledger.stored_rows import place_of, run_row_of
 from recoup.model.run import RunStatus
 from recoup.model.storage import LOOKED_THROUGH_MAX, NEWEST, OLDEST_US, Place, RunFilter, RunPage
@@ -27,6 +27,8 @@ _INDICES: Final = {
     ("failure_class", "status"): "runs_by_class",
 }
 """By the columns that must be equal; then come the time and the id."""
+_FEWEST_FIRST: Final = ("failure_class", "worker", "workflow")
+"""Columns with which an index begins: first the one that leaves the fewest runs, as far as can be said unseen."""
 _NEWEST_FIRST: Final = "submitted_at_us DESC, run_id DESC"
 _SUBMITTED: Final = 4
 """The column of a listed row that says when the run was submitted."""
@@ -102,7 +104,7 @@ class Listing(msgspec.Struct, frozen=True):
 
     def _arm(self, number: int) -> str:
         known = self._known()
-        names = [f"status_{number}" if column == "status" else column for column in known]
+        names = [f"{column}_{number if column == 'status' else 0}" for column in known]
         equal = [
             self.dialect.equal.format(column=column, value=self._value(name))
             for column, name in zip(known, names, strict=True)
@@ -112,10 +114,14 @@ class Listing(msgspec.Struct, frozen=True):
         source = "runs" + self.dialect.index.format(self.index)
         return f"SELECT run_id, submitted_at_us FROM {source} WHERE {where}"
 
+    def _said(self) -> dict[str, tuple[str, ...]]:
+        """The values of the columns that are asked for."""
+        values = {column: values_of(self.wanted, name) for name, column in COLUMNS.items()}
+        return {column: tuple(dict.fromkeys(said)) for column, said in values.items() if said}
+
     def _first(self) -> str | None:
-        """The column that leaves the fewest runs, as far as can be said without looking."""
-        said = ("failure_class", "worker", "workflow")
-        return next((column for column in said if getattr(self.wanted, column) is not None), None)
+        said = self._said()
+        return next((column for column in _FEWEST_FIRST if len(said.get(column, ())) == 1), None)
 
     def _known(self) -> tuple[str, ...]:
         """The columns of the index."""
@@ -123,20 +129,27 @@ class Listing(msgspec.Struct, frozen=True):
         return status if first is None else (first, *status)
 
     def _statuses(self) -> Sequence[str]:
-        if self.wanted.statuses:
-            return tuple(dict.fromkeys(self.wanted.statuses))
-        return _EVERY_STATUS if self._first() in ("failure_class", "worker") else ()
+        first = self._first()
+        is_in_index_alone = first is None or (first,) in _INDICES
+        return self._said().get("status", () if is_in_index_alone else _EVERY_STATUS)
 
     def _beside(self) -> list[str]:
         """What the index does not know."""
-        others = sorted({"worker", "workflow"} - {self._first()})
-        said = [column for column in others if getattr(self.wanted, column) is not None]
-        found = [f"looked.{column} = {self._value(column)}" for column in said]
+        known = (self._first(), "status")
+        found = [
+            self._is_one_of(column, len(values))
+            for column, values in self._said().items()
+            if column not in known
+        ]
         if self.wanted.text:
             columns = (f"looked.{column}" for column in _SEARCHED)
             holding = (self.dialect.holds.format(column=one, value=self._value("text")) for one in columns)
             found.append(f"({' OR '.join(holding)})")
         return found
+
+    def _is_one_of(self, column: str, count: int) -> str:
+        equal = (f"looked.{column} = {self._value(f'{column}_{number}')}" for number in range(count))
+        return f"({' OR '.join(equal)})"
 
     def _value(self, name: str) -> str:
         return self.dialect.value.format(name)
@@ -145,11 +158,13 @@ class Listing(msgspec.Struct, frozen=True):
         before_us, before_id = first_place(self.wanted, before)
         if before is None and before_us == NEWEST[0]:
             before_us = self.dialect.newest
-        said = {column: getattr(self.wanted, column) for column in ("failure_class", "worker", "workflow")}
-        statuses = {f"status_{number}": status for number, status in enumerate(self._statuses())}
+        said = {**self._said(), "status": self._statuses()}
+        values = {
+            f"{column}_{number}": one for column, many in said.items() for number, one in enumerate(many)
+        }
         rows = LOOKED_THROUGH_MAX if self.searches else limit
         place = {"before_us": before_us, "before": before_id, "since": self.wanted.since_us or OLDEST_US}
-        return {**said, **statuses, **place, "rows": rows, "limit": limit, "text": folded(self.wanted.text)}
+        return {**values, **place, "rows": rows, "limit": limit, "text": folded(self.wanted.text)}
 
 
 def page_of(found: Sequence[Sequence[Any]], limit: int, edge: Sequence[Any] | None) -> RunPage:

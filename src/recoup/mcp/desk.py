@@ -7,6 +7,8 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from recoup.model.storage import RunFilter
+
 Document = dict[str, Any]
 Action = Literal[
     "pause", "resume", "takeover", "retry_step", "hard_reset_step", "resume_from_step",
@@ -41,9 +43,7 @@ class Steering(msgspec.Struct, frozen=True, kw_only=True):
 class Desk(Protocol):
     """Raises RecoupError where something cannot be had or done."""
 
-    async def runs(
-        self, workflow: str | None, status: str | None, limit: int, cursor: str | None
-    ) -> Document: ...
+    async def runs(self, wanted: RunFilter, limit: int, cursor: str | None) -> Document: ...
 
     async def run(self, run_id: str) -> Document: ...
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Sequence
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
@@ -10,8 +11,13 @@ import httpx2
 import msgspec
 
 from recoup.errors import NotFound, RecoupError, StateError, UsageError
+from recoup.kernel.listing import FILTERS
 from recoup.mcp.desk import Document, HealWord, Steering, Submission
+from recoup.model.instant import Instant
+from recoup.model.run_filter import FilterKind
+from recoup.model.storage import EVERY_RUN, RunFilter
 
+_Value = str | int | Sequence[str] | None
 _TIMEOUT_S: Final = 30.0
 _NOT_FOUND: Final = 404
 _PAGE_ITEMS: Final = 500
@@ -29,10 +35,8 @@ class GatewayDesk:
     async def aclose(self) -> None:
         await self._client.aclose()
 
-    async def runs(
-        self, workflow: str | None, status: str | None, limit: int, cursor: str | None
-    ) -> Document:
-        return await self._get("/api/runs", workflow=workflow, status=status, limit=limit, cursor=cursor)
+    async def runs(self, wanted: RunFilter, limit: int, cursor: str | None) -> Document:
+        return await self._get("/api/runs", **_parameters(wanted), limit=limit, cursor=cursor)
 
     async def run(self, run_id: str) -> Document:
         return await self._get(_path("/api/runs", run_id))
@@ -87,7 +91,7 @@ class GatewayDesk:
                 break
         return {"items": items, "nextCursor": cursor}
 
-    async def _get(self, path: str, **query: str | int | None) -> Document:
+    async def _get(self, path: str, **query: _Value) -> Document:
         return await self._ask("GET", path, {key: value for key, value in query.items() if value is not None})
 
     async def _ask(
@@ -105,6 +109,17 @@ class GatewayDesk:
             document: Document = msgspec.json.decode(answer.content)
             return document
         raise _refused(answer)
+
+
+def _parameters(wanted: RunFilter) -> dict[str, _Value]:
+    """What differs from the filter that means every run."""
+    said = {name: value for name in FILTERS if (value := getattr(wanted, name)) != getattr(EVERY_RUN, name)}
+    return {
+        FILTERS[name].parameter or FILTERS[name].name: Instant(value, 0, "").iso()
+        if FILTERS[name].kind is FilterKind.MOMENT
+        else value
+        for name, value in said.items()
+    }
 
 
 def _refused(answer: httpx2.Response) -> RecoupError:

@@ -18,6 +18,7 @@ from recoup.fleet.queued import Queued
 from recoup.heals.desk import Heals
 from recoup.kernel.controls import FORCE
 from recoup.kernel.documents import run_document
+from recoup.kernel.listing import COLUMNS, FILTERS, values_of
 from recoup.kernel.prefix import ledger_document
 from recoup.kernel.reviewing import heal_document
 from recoup.kernel.rows import attempt_row_document, run_row_document
@@ -25,7 +26,7 @@ from recoup.linked import Reusing
 from recoup.mcp.desk import Document, HealWord, Steering, Submission
 from recoup.model.ids import EVERY_WORKFLOW, run_stream
 from recoup.model.plan import Plan
-from recoup.model.run import RunState, RunStatus
+from recoup.model.run import RunState
 from recoup.model.storage import RunFilter
 from recoup.runs.submitting import TEXT_PLANS
 from recoup.steps.registry import needs_of
@@ -45,12 +46,9 @@ class LedgerDesk:
         self._folder = folder
         """What relative paths of plans begin in; None: they must be whole."""
 
-    async def runs(
-        self, workflow: str | None, status: str | None, limit: int, cursor: str | None
-    ) -> Document:
+    async def runs(self, wanted: RunFilter, limit: int, cursor: str | None) -> Document:
         before = None if cursor is None else _place(cursor)
-        must_be_status(status)
-        wanted = RunFilter(workflow=workflow, statuses=() if status is None else (status,))
+        must_be_choices(wanted)
         found = await self._app.ledger.runs(wanted, limit=limit, before=before)
         behind = None if found.behind is None else f"{found.behind[0]}:{found.behind[1]}"
         rows = [run_row_document(row, await self._app.runs.unreadable(row)) for row in found.rows]
@@ -225,10 +223,13 @@ def must_be_whole(wanted: Steering) -> None:
         raise UsageError("settle_as is for settle only", hint="Leave it out.")
 
 
-def must_be_status(status: str | None) -> None:
-    known = [one.value for one in RunStatus]
-    if status is not None and status not in known:
-        raise UsageError(f"there is no status {status!r}", hint=f"Choose one of: {', '.join(known)}.")
+def must_be_choices(wanted: RunFilter) -> None:
+    for name, field in FILTERS.items():
+        known = [choice.value for choice in field.choices or ()]
+        for value in values_of(wanted, name) if known else ():
+            if value not in known:
+                word = COLUMNS[name].replace("_", " ")
+                raise UsageError(f"there is no {word} {value!r}", hint=f"Choose one of: {', '.join(known)}.")
 
 
 def _index(state: RunState, step: str) -> int:

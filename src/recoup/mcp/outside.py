@@ -19,6 +19,7 @@ from recoup.errors import InvalidPlan, RecoupError
 from recoup.mcp.bounds import DATA, ITEMS_MAX, LOG_BYTES_MAX, bounded
 from recoup.mcp.desk import Action, Desk, Document, HealWord, Steering, Submission
 from recoup.mcp.explaining import WORDS_CHARS_MAX, explained, is_telling
+from recoup.mcp.run_filters import run_filter, takes_run_filters
 from recoup.reports.plain import Plain
 
 EVENTS_READ_MAX: Final = 100_000
@@ -102,19 +103,19 @@ class Tools:
             *(self.list_attempts, self.list_workflows, self.get_mode, self.list_heals),
         )
 
+    @takes_run_filters
     @told
     async def list_runs(
         self,
+        /,
         ctx: Asking,
-        workflow: Name | None = None,
-        status: Annotated[Name, Field(description="running, waiting, failed, escalated, succeeded …")]
-        | None = None,
         limit: Limit = 20,
         cursor: Annotated[str, Field(max_length=400, description="nextCursor of the page before.")]
         | None = None,
+        **filters: Any,
     ) -> Document:
         """List runs, newest first: id, workflow, status, reason."""
-        return await self._look(ctx).runs(workflow, status, limit, cursor)
+        return await self._look(ctx).runs(run_filter(filters), limit, cursor)
 
     @told
     async def get_run(self, ctx: Asking, run_id: RunId) -> Document:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from recoup.model.ident import Ident, NamedText
 from recoup.model.policy import IdleBy
+from recoup.model.policy_key import StepKey
 from recoup.model.target import Heal, Target
 from recoup.model.workspace import Source
 
@@ -293,16 +294,46 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a plan or a step says over the policy. None: nothing."""
+    """What a plan or a step says over the policy. None: nothing.
 
-    timeout_s: float | None = None
-    idle_timeout_s: float | None = None
-    max_attempts: int | None = None
-    no_progress_limit: int | None = None
-    idle: IdleBy | None = None
-    polls: bool | None = None
-    max_processes: int | None = None
-    max_memory_bytes: int | None = None
+    Plan files, their schema and the step's policy read each field; a `@step` takes its key in `StepOptions`.
+    """
+
+    timeout_s: Annotated[float | None, StepKey("timeout", "step_timeout_seconds", ("15m", "1h30m", 90))] = (
+        None
+    )
+    idle_timeout_s: Annotated[float | None, StepKey("idle_timeout", "step_idle_timeout_seconds", ("5m",))] = (
+        None
+    )
+    max_attempts: Annotated[
+        int | None,
+        StepKey(
+            "max_attempts",
+            "step_max_attempts",
+            (3,),
+            "Attempts of a step in one delivery, the first included, for every failure that may pass.",
+        ),
+    ] = None
+    no_progress_limit: Annotated[int | None, StepKey("no_progress_limit", "step_no_progress_limit", (2,))] = (
+        None
+    )
+    idle: Annotated[IdleBy | None, StepKey("idle", "idle_by", ("activity",))] = None
+    polls: Annotated[
+        bool | None,
+        StepKey(
+            "polls", "polls", (True,), "The step waits for something and may fail the same way many times."
+        ),
+    ] = None
+    max_processes: Annotated[int | None, StepKey("max_processes", "step_processes_max", (200,))] = None
+    max_memory_bytes: Annotated[
+        int | None,
+        StepKey(
+            "max_memory",
+            "step_memory_max_bytes",
+            ("2GB", "512MiB"),
+            "How much memory the processes of one attempt may take together.",
+        ),
+    ] = None
     retry: Retry | None = None
 
 

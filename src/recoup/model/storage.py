@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
 from recoup.model.events import Payload, decode_payload
+from recoup.model.failure import FailureClass
 from recoup.model.ids import Lease, ProcessIdentity
 from recoup.model.instant import Instant
 from recoup.model.mode import Refusal
 from recoup.model.redacted import Redacted
-from recoup.model.run import WorkflowState
+from recoup.model.run import RunStatus, WorkflowState
+from recoup.model.run_filter import FilterKind, RunFilterField
 
 
 class Draft(msgspec.Struct, frozen=True, gc=False):
@@ -206,19 +208,80 @@ class RunRow(msgspec.Struct, frozen=True):
 
 
 class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which runs are meant: those for which all that is said here holds. Nothing said: every run."""
+    """Which runs are meant: those for which all that is said here holds. Nothing said: every run.
 
-    workflow: str | None = None
-    statuses: tuple[str, ...] = ()
-    """One of these; none said: any."""
-    failure_class: str | None = None
-    worker: str | None = None
-    since_us: int = 0
-    """Submitted then or later, by the wall clock."""
-    until_us: int | None = None
-    """Submitted before."""
-    text: str = ""
-    """Stands in the id, the workflow or the reason. Of the letters A to Z either case will do."""
+    To add a filter, add its field here; options, parameters, tools and the form of the console follow. Names and
+    choices are compared with the column of that name in `RunRow` and in the table `runs`.
+    """
+
+    workflow: Annotated[
+        str | None,
+        RunFilterField(name="workflow", label="Workflow", help="Only runs of this workflow."),
+    ] = None
+    statuses: Annotated[
+        tuple[str, ...],
+        RunFilterField(
+            name="status",
+            column="status",
+            choices=RunStatus,
+            help="Only runs with this status; repeatable.",
+            about="One of these; repeatable.",
+        ),
+    ] = ()
+    failure_class: Annotated[
+        str | None,
+        RunFilterField(
+            name="class",
+            parameter="failureClass",
+            choices=FailureClass,
+            label="Failure class",
+            help="Only runs that failed like this.",
+        ),
+    ] = None
+    worker: Annotated[
+        str | None,
+        RunFilterField(
+            name="worker",
+            label="Worker",
+            help="Only runs that this one drives, or drove last: recoup workers.",
+            metavar="WORKER",
+            about="Who drives it, or did last: `workerId`.",
+        ),
+    ] = None
+    since_us: Annotated[
+        int,
+        RunFilterField(
+            name="since",
+            kind=FilterKind.MOMENT,
+            label="Submitted since",
+            help="Only runs submitted within this time: 90s, 15m, 2h, 7d.",
+            metavar="DURATION",
+            about="Submitted then or later.",
+            placeholder="24h, or 2026-11-16T08:00",
+        ),
+    ] = 0
+    until_us: Annotated[
+        int | None,
+        RunFilterField(
+            name="until",
+            kind=FilterKind.MOMENT,
+            label="Until",
+            about="Submitted before.",
+            placeholder="2026-11-16T18:00",
+        ),
+    ] = None
+    text: Annotated[
+        str,
+        RunFilterField(
+            name="text",
+            kind=FilterKind.WORDS,
+            label="Text",
+            help="Only runs in whose id, workflow or reason this stands.",
+            about="Stands in the id, the workflow or the reason; A to Z in either case. With it a page may hold "
+            "fewer runs than asked for, or none, and have a `nextCursor`: so many were looked through.",
+            placeholder="id, workflow, reason",
+        ),
+    ] = ""
 
 
 EVERY_RUN: Final = RunFilter()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Annotated, Any
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -63,6 +63,12 @@ def at_most(chars_max: int) -> AfterValidator:
         return text
 
     return AfterValidator(check)
+
+
+def one_of(names: Iterable[str]) -> Any:
+    """The type of a value that is one of these."""
+    literal: Any = Literal
+    return literal[tuple(str(name) for name in names)]
 
 
 def scalar_schema(**more: Any) -> WithJsonSchema:

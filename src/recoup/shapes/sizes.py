@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from recoup.model.policy import MEMORY_MAX_BYTES
+
 SIZE_MIN_BYTES = 1 << 20
-SIZE_MAX_BYTES = 1 << 50
+SIZE_MAX_BYTES = MEMORY_MAX_BYTES
 _UNIT_BYTES = {
     "KB": 10**3,
     "MB": 10**6,

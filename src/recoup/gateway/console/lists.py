@@ -9,10 +9,8 @@ import msgspec
 
 from recoup.app import App
 from recoup.errors import EventUnreadable
-from recoup.gateway.console.wanting import Wanted, filter_of
-from recoup.model.storage import AttemptRow, RunPage, RunRow
+from recoup.model.storage import AttemptRow, RunRow
 
-Place = tuple[int, str]
 _EVENTS_CHEAP_MAX: Final = 2_000
 """Of a run whose attempts are counted for a list."""
 
@@ -26,10 +24,6 @@ class Progress(msgspec.Struct, frozen=True):
     """The step under way, or the one that ended last."""
     since_us: int = 0
     attempt: int = 0
-
-
-async def listed(app: App, wanted: Wanted, limit: int, before: Place | None = None) -> RunPage:
-    return await app.ledger.runs(filter_of(wanted, app.world.clock.now().wall_us), limit=limit, before=before)
 
 
 async def driven_by(app: App) -> dict[str, str]:

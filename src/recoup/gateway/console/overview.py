@@ -11,14 +11,13 @@ from recoup.app import App
 from recoup.damage import read_leniently
 from recoup.gateway.console import inbox
 from recoup.gateway.console import overview_view as view
-from recoup.gateway.console.lists import driven_by, listed, progress_of
+from recoup.gateway.console.lists import driven_by, progress_of
 from recoup.gateway.console.pages import new_pages, page
-from recoup.gateway.console.wanting import Wanted
 from recoup.gateway.house import House, house_of
 from recoup.kernel.healing import healed_words
 from recoup.model.events import TargetHealed
 from recoup.model.ids import EVERY_WORKFLOW, targets_stream
-from recoup.model.storage import Span
+from recoup.model.storage import RunFilter, RunRow, Span
 
 router = new_pages()
 _RUNNING_MAX: Final = 10
@@ -45,7 +44,7 @@ async def overview(request: Request) -> Response:
     values: dict[str, Any] = {
         "tiles": view.tiles(await app.ledger.tallies()),
         "waiting": await waiting_for_people(house_of(request)),
-        "failed": (await listed(app, Wanted(statuses=("failed", "dead_letter")), _FAILED_MAX)).rows,
+        "failed": await _newest(app, ("failed", "dead_letter"), _FAILED_MAX),
         "running": await running_now(app, now_us),
         "healed": healed[:_HEALED_MAX],
         "charts": [],
@@ -59,8 +58,12 @@ async def overview(request: Request) -> Response:
     return page(request, "overview.html", title="Overview", **values)
 
 
+async def _newest(app: App, statuses: tuple[str, ...], limit: int) -> tuple[RunRow, ...]:
+    return (await app.ledger.runs(RunFilter(statuses=statuses), limit=limit)).rows
+
+
 async def running_now(app: App, now_us: int) -> list[view.Running]:
-    rows = (await listed(app, Wanted(statuses=("running",)), _RUNNING_MAX)).rows
+    rows = await _newest(app, ("running",), _RUNNING_MAX)
     workers = await driven_by(app)
     return [
         view.running(row, await progress_of(app, row), workers.get(row.run_id) or row.worker or "", now_us)
@@ -73,7 +76,7 @@ async def waiting_for_people(house: House) -> list[view.Waiting]:
     app = house.app
     modes = await app.modes([EVERY_WORKFLOW, *(await app.workflows())[:_WORKFLOWS_MAX]])
     found = [view.stopped_workflow(mode) for mode in modes]
-    for row in (await listed(app, Wanted(statuses=("escalated", "waiting")), _WAITING_MAX)).rows:
+    for row in await _newest(app, ("escalated", "waiting"), _WAITING_MAX):
         state = await house.states.shown(row.run_id) if row.seq <= _FOLDED_EVENTS_MAX else None
         found.append(view.waiting_run(row, state))
     handed = await inbox.items(house, "open", 0, _INBOX_MAX)

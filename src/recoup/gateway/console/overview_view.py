@@ -13,7 +13,7 @@ from markupsafe import Markup
 from recoup.gateway.console.inbox import Approval, Item
 from recoup.gateway.console.lists import Progress
 from recoup.gateway.console.plots import Series, bars, line, number, stacked_bars
-from recoup.gateway.console.wanting import Wanted
+from recoup.gateway.console.runs_query import RunsQuery
 from recoup.gateway.console.words import from_us, tone
 from recoup.model.ids import EVERY_WORKFLOW
 from recoup.model.run import RunState
@@ -84,7 +84,7 @@ def tiles(counts: Mapping[str, int]) -> list[Tile]:
     for status, words in _TILES:
         count = counts.get(status, 0)
         loud = count and (status in _LOUD or status in ("running", "succeeded"))
-        address = Wanted(statuses=(status,)).address()
+        address = RunsQuery().toggled("status", status)
         made.append(Tile(status, words, f"{count:,}", tone(status) if loud else "plain", address))
     return made
 

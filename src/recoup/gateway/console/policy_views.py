@@ -7,22 +7,10 @@ from typing import Any, Final
 
 import msgspec
 
-from recoup.documents.policy_file import DESCRIPTIONS, RANGES
 from recoup.kernel.policies import stored_policy
 from recoup.model.events import Event, PolicyGeneration, PolicyRefused
-from recoup.model.policy import Policy
+from recoup.model.policy import POLICY_KEYS, Policy
 
-_GROUPS: Final = {
-    "step_max_attempts": "One step, in each delivery",
-    "job_self_heal_max_resets": "One run, over all deliveries",
-    "retry_tokens": "One workflow, over all runs",
-    "global_pause": "All workflows",
-    "mode": "Targets, heals and what is learned",
-    "approval_required": "What a second person must agree to",
-    "plan_steps_max": "Sizes",
-    "exit_codes": "Your own classification",
-}
-"""By the first key of each: the others follow in the order of the policy."""
 _VALUE_CHARS_MAX: Final = 400
 
 
@@ -43,10 +31,10 @@ class Group(msgspec.Struct, frozen=True):
 def groups(policy: Policy) -> list[Group]:
     now, usual = _plain(policy), _plain(Policy())
     made: list[Group] = []
-    for key in now:
-        if key in _GROUPS or not made:
-            made.append(Group(_GROUPS.get(key, "Others"), []))
-        made[-1].values.append(_value(key, now, usual))
+    for name, key in POLICY_KEYS.items():
+        if key.opens:
+            made.append(Group(key.opens, []))
+        made[-1].values.append(_value(name, now, usual))
     return made
 
 
@@ -56,10 +44,9 @@ def _plain(policy: Policy) -> dict[str, Any]:
 
 
 def _value(key: str, now: Mapping[str, Any], usual: Mapping[str, Any]) -> Value:
-    low, high = RANGES.get(key, (None, None))
-    span = "" if low is None or high is None else f"{_number(low)} … {_number(high)}"
-    changed = now[key] != usual[key]
-    return Value(key, spoken_value(now[key]), spoken_value(usual[key]), DESCRIPTIONS[key], span, changed)
+    facts, changed = POLICY_KEYS[key], now[key] != usual[key]
+    span = "" if facts.range is None else " … ".join(map(_number, facts.range))
+    return Value(key, spoken_value(now[key]), spoken_value(usual[key]), facts.description, span, changed)
 
 
 def spoken_value(value: Any) -> str:

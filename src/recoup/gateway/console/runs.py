@@ -9,16 +9,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from recoup.gateway.answering import cursor_of, read_cursor
-from recoup.gateway.console.lists import Progress, driven_by, listed, progress_of
+from recoup.gateway.console.lists import Progress, driven_by, progress_of
 from recoup.gateway.console.overview_view import progress_words
 from recoup.gateway.console.pages import new_pages, page
-from recoup.gateway.console.wanting import AGES, CLASSES, STATUSES, Wanted, wanted_of
+from recoup.gateway.console.runs_query import AGES, RunsQuery, filter_of, form, runs_query
 from recoup.gateway.console.words import from_us
 from recoup.gateway.house import House, house_of
 from recoup.gateway.problems import Refused
 from recoup.kernel.documents import unreadable_words
 from recoup.kernel.elapsed import TimeSpent, spent_words, time_spent
-from recoup.model.run import Unreadable
+from recoup.model.run import RunStatus, Unreadable
 from recoup.model.storage import RunRow
 from recoup.reports.spoken import lasting
 
@@ -52,10 +52,12 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
 async def runs(request: Request) -> Response:
     house = house_of(request)
     app = house.app
-    wanted = wanted_of(request.query_params, request.query_params.getlist("status"))
+    wanted = runs_query(request.query_params.multi_items())
     before = _before(request.query_params.get("cursor", ""))
-    found = await listed(app, wanted, _PAGE_RUNS, before)
+    meant = filter_of(wanted, app.world.clock.now().wall_us)
+    found = await app.ledger.runs(meant, limit=_PAGE_RUNS, before=before)
     lines = await _lines(house, found.rows)
+    workflows = dict.fromkeys((await app.workflows())[:_WORKFLOWS_MAX], "")
     behind = None if found.behind is None else cursor_of(*found.behind)
     return page(
         request,
@@ -65,10 +67,9 @@ async def runs(request: Request) -> Response:
         lines=lines,
         first=before is None,
         behind=None if behind is None else f"/runs?{_with_cursor(wanted, behind)}",
-        chips=[(status, wanted.toggled(status), status in wanted.statuses) for status in STATUSES],
-        classes=CLASSES,
-        ages=AGES,
-        workflows=(await app.workflows())[:_WORKFLOWS_MAX],
+        statuses=wanted.many("status"),
+        chips=[(s.value, wanted.toggled("status", s), s in wanted.many("status")) for s in RunStatus],
+        fields=form(wanted, {"workflow": workflows, "since": AGES}),
     )
 
 
@@ -143,7 +144,7 @@ def _before(cursor: str) -> tuple[int, str] | None:
     return at_us, run_id
 
 
-def _with_cursor(wanted: Wanted, cursor: str) -> str:
+def _with_cursor(wanted: RunsQuery, cursor: str) -> str:
     return "&".join(filter(None, (wanted.query(), f"cursor={cursor}")))
 
 
