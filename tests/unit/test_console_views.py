@@ -178,7 +178,7 @@ def test_only_what_needs_a_person_is_said_to_wait_for_one() -> None:
         assert (None if seen is None else seen.what) == what
     state.queue, state.waiting_for = None, "driver"
     alone = overview_view.waiting_run(row(status="waiting"), state)
-    assert alone is not None and "recoup resume r-1" in alone.advice
+    assert alone is not None and [one.command for one in alone.advice] == ["recoup resume r-1"]
     assert overview_view.waiting_run(row(status="waiting"), None) is None
     handed = overview_view.waiting_run(row(status="escalated", reason="who knows"), None)
     assert handed is not None and (handed.what, handed.reason) == ("escalation", "who knows")

@@ -12,8 +12,8 @@ from recoup.engine.attempt import Failed, Kept, Passed
 from recoup.engine.browsing import details_of
 from recoup.engine.desk import Desk
 from recoup.engine.handlers import Handled
-from recoup.kernel.commands import settle_commands
-from recoup.kernel.deeds import ENDS_THE_STEP, LOST_WITH_BROWSER, is_lost_with_browser
+from recoup.kernel.advice import hint_of, page_advice, retry_advice, settle_advice
+from recoup.kernel.deeds import ENDS_THE_STEP, is_lost_with_browser
 from recoup.kernel.pre_states import pre_fingerprint
 from recoup.kernel.reuse import deed_words
 from recoup.kernel.workflow import token_cost
@@ -242,8 +242,7 @@ def run_ends(desk: Desk, record: StepRecord, given_up: GivenUp) -> list[ev.Paylo
         "step_index": record.index,
     }
     if given_up.redeliver and desk.state.delivery >= desk.job.policy.delivery_max:
-        hint = "Every delivery was used. Look at the failures, mend their cause, then run the plan again."
-        return [escalated(desk, given_up.reason, hint), ev.RunDeadLettered(**about)]
+        return [given_up_for_good(desk, given_up.reason), ev.RunDeadLettered(**about)]
     return [ev.RunFailed(**about, retryable=given_up.redeliver)]
 
 
@@ -423,6 +422,11 @@ def escalated(
     )
 
 
+def given_up_for_good(desk: Desk, reason: str) -> ev.Escalated:
+    """What goes with a dead letter: a person fixes the cause, or nobody does."""
+    return escalated(desk, reason, hint_of((retry_advice(desk.job.run_id, desk.state.queue),)))
+
+
 def to_be_settled(
     desk: Desk, record: StepRecord, reason: str, also: Sequence[StepRecord] = ()
 ) -> ev.Escalated:
@@ -446,10 +450,9 @@ def _why_asked(record: StepRecord, names: str, reason: str) -> str:
 def page_question(desk: Desk, records: Sequence[StepRecord], reason: str) -> ev.Escalated:
     """All steps that must not be repeated and would have to be, to restore a lost page, in one question."""
     words = f"{reason}; only {_listed(records)} can restore it, and must not be repeated without your consent"
-    done, not_done = settle_commands(desk.job.run_id, records[0].step_id)
-    hint = f"To perform it again, with all its effects: {not_done} To continue on the page as it is: {done}"
-    asked = escalated(desk, words, hint, records[0])
-    return msgspec.structs.replace(asked, page_steps=tuple(record.step_id for record in records))
+    names = tuple(record.step_id for record in records)
+    hint = hint_of(page_advice(desk.job.run_id, records[0].step_id, names))
+    return msgspec.structs.replace(escalated(desk, words, hint, records[0]), page_steps=names)
 
 
 def _listed(records: Sequence[StepRecord]) -> str:
@@ -459,10 +462,8 @@ def _listed(records: Sequence[StepRecord]) -> str:
 
 def settle_hint(desk: Desk, record: StepRecord, failure: FailureKind | None = None) -> str:
     """`failure`: that of the attempt that ends now."""
-    done, not_done = settle_commands(desk.job.run_id, record.step_id)
-    is_lost = is_lost_with_browser(desk.job.plan.steps[record.index], record, failure)
-    lost = f" {LOST_WITH_BROWSER}" if is_lost else ""
-    return f"Check whether it was done.{lost} If it was: {done} If it was not: {not_done}"
+    lost = is_lost_with_browser(desk.job.plan.steps[record.index], record, failure)
+    return hint_of(settle_advice(desk.job.run_id, record.step_id, lost_with_browser=lost))
 
 
 def control_handled(desk: Desk, control: Control, outcome: str, detail: str = "") -> ev.ControlHandled:

@@ -6,6 +6,8 @@ from enum import StrEnum
 
 import msgspec
 
+from recoup.kernel.advice import Advice
+
 
 class Tone(StrEnum):
     """How something is to be taken; pages give it a colour and a word or sign, never a colour alone."""
@@ -153,7 +155,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     status: str
     tone: Tone
     reason: str
-    advice: str
+    advice: tuple[Advice, ...]
     facts: tuple[Fact, ...]
     timeline: Timeline
     failures: tuple[FailureGroup, ...]
