@@ -367,8 +367,8 @@ def test_a_patch_without_a_head_is_shown_all_the_same_and_an_empty_one_is_not() 
 
 
 def test_an_event_is_a_line_with_its_payload_within_a_limit() -> None:
-    line = event_line(at(7, failed(reason="oh\nno")))
+    line = event_line(at(7, msgspec.structs.replace(failed(), summary="oh\nno")))
     assert (line.seq, line.tone, line.step_id, line.attempt) == (7, "bad", "a", "1")
-    assert line.words == "oh no" and '"stepId": "a"' in line.payload and not line.cut
-    long = event_line(at(8, failed(excerpt="x" * 20_000, reason="y" * 900)))
+    assert line.words == "a: attempt 1 failed: oh no" and '"stepId": "a"' in line.payload and not line.cut
+    long = event_line(at(8, msgspec.structs.replace(failed(excerpt="x" * 20_000), summary="y" * 900)))
     assert long.cut and len(long.payload) == PAYLOAD_CHARS_MAX and long.words.endswith("…")

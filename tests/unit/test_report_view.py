@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.report_material import OWNER, Story, mode_events
 
+from recoup.kernel.description import Tone
 from recoup.model import events as ev
 from recoup.model.events import UnknownPayload
 from recoup.model.failure import FailureClass, FailureKind
@@ -18,7 +19,7 @@ from recoup.reports.axis import axis_of
 from recoup.reports.patches import diff_view
 from recoup.reports.plain import Plain
 from recoup.reports.report import Material, Text, report_of
-from recoup.reports.view import Report, Tone
+from recoup.reports.view import Report
 
 
 def report(story: Story, **more: object) -> Report:

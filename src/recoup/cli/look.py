@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from recoup.cli.completing import complete_run, complete_step
-from recoup.cli.output import json_option, seconds, with_app
+from recoup.cli.output import json_option, with_app
 from recoup.errors import NotFound, RowUnreadable, UsageError
 from recoup.files.named import read_named
 from recoup.kernel.advice import Advice, advice
 from recoup.kernel.elapsed import spent_words, time_spent
-from recoup.kernel.wording import one_line
+from recoup.kernel.wording import duration, one_line
 from recoup.model.failure import FailureClass
 from recoup.model.ids import run_stream
 from recoup.model.run import RunStatus
@@ -134,7 +134,7 @@ def _spent_words(app: App, state: RunState, *, driven: bool) -> str:
     """Nothing for a run that has not begun or cannot be read."""
     if not state.begun or state.unreadable is not None:
         return ""
-    return spent_words(time_spent(state, app.world.clock.now(), driven=driven), seconds)
+    return spent_words(time_spent(state, app.world.clock.now(), driven=driven), duration)
 
 
 async def _reason_words(app: App, row: RunRow) -> str:
@@ -210,13 +210,15 @@ def events(ctx: click.Context, run_name: str, follow: bool, after: int, as_json:
       recoup events last --follow
       recoup events last --json | jq -c 'select(.type | startswith("task.self_heal"))'
     """
-    from recoup.cli.words import words_of
+    from recoup.kernel.description import describe
 
     def tell(event: Event) -> None:
         if as_json:
             print_json(event.line())
             return
-        words = words_of(event) if event.unreadable is None else f"cannot be read: {event.unreadable}"
+        description = describe(event.payload)
+        words = description.text if description else ""
+        words = words if event.unreadable is None else f"cannot be read: {event.unreadable}"
         row = f"{event.seq:>5}  {second(event.at.iso())}  {event.type:<28} {words}"
         say(one_line(row))
 
@@ -415,7 +417,7 @@ def _print_run(
     say(f"delivery  {state.delivery}, {retries}, {resets}")
     if state.begun:
         spent = time_spent(state, app.world.clock.now(), driven=driven)
-        say(f"time      {spent_words(spent, seconds)}")
+        say(f"time      {spent_words(spent, duration)}")
     if lease is not None and lease.owner is not None:
         alive = app.world.census.is_alive(lease.owner)
         words = {True: "alive", False: f"dead: recoup resume {state.run_id}", None: "on another host"}[alive]

@@ -5,24 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+import msgspec
+
 from recoup.kernel.advice import Advice
+from recoup.kernel.description import describe
 from recoup.mcp.desk import Document
+from recoup.model import events as ev
 
 TRIED_MAX: Final = 20
 NOTES_MAX: Final = 20
 WORDS_CHARS_MAX: Final = 600
-_FAILED: Final = "task.step.attempt.failed"
-_NOTED: Final = {
-    "task.self_heal.exhausted": "recovery was given up",
-    "task.run.failed": "the run failed",
-    "task.run.dead_lettered": "the run was given up",
-    "task.run.cancelled": "the run was cancelled",
-    "task.run.waiting": "the run waits",
-    "task.run.blocked": "the run is held back",
-    "task.run.interrupted": "the driver was told to stop",
-    "Escalated": "handed over to a person",
-}
-_TELLING: Final = frozenset({_FAILED, *_NOTED})
+_FAILED: Final = ev.AttemptFailed.TYPE
+_NOTED: Final = frozenset(
+    payload.TYPE
+    for payload in (
+        *(ev.SelfHealExhausted, ev.RunFailed, ev.RunDeadLettered, ev.RunCancelled),
+        *(ev.RunWaiting, ev.RunBlocked, ev.RunInterrupted, ev.Escalated),
+    )
+)
+_TELLING: Final = _NOTED | {_FAILED}
 
 
 def is_telling(event: Document) -> bool:
@@ -60,6 +61,15 @@ def _attempt(event: Document) -> Document:
 
 
 def _note(event: Document) -> Document:
-    said: dict[str, Any] = event["payload"]
-    words = {name: said[name] for name in ("stepId", "reason", "hint") if said.get(name)}
-    return {"at": event["at"], "what": _NOTED[event["type"]], **words}
+    stored: dict[str, Any] = event["payload"]
+    words = {name: stored[name] for name in ("stepId", "reason", "hint") if stored.get(name)}
+    return {"at": event["at"], "what": _text(event["type"], stored), **words}
+
+
+def _text(event_type: str, stored: dict[str, Any]) -> str:
+    """The type, where a newer gateway says what this version does not understand."""
+    try:
+        description = describe(ev.decode_payload(event_type, msgspec.json.encode(stored)))
+    except msgspec.MsgspecError:
+        return event_type
+    return event_type if description is None else description.text

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from recoup.kernel.advice import Advice
+from recoup.kernel.description import Tone
 from recoup.reports.chart import chart
 from recoup.reports.patches import kinds_of
 from recoup.reports.room import fitting, fitting_ends
@@ -27,7 +28,6 @@ from recoup.reports.view import (
     Prefix,
     Report,
     StepRow,
-    Tone,
 )
 
 PAGE_BYTES_MAX = 5_000_000

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from recoup.kernel.advice import Advice
+from recoup.kernel.description import Tone
 from recoup.reports.room import fitting
 from recoup.reports.spoken import count
-from recoup.reports.view import DiffView, Entry, FailureGroup, Heal, Lane, Prefix, Report, Tone
+from recoup.reports.view import DiffView, Entry, FailureGroup, Heal, Lane, Prefix, Report
 
 PAGE_CHARS_MAX = 60_000
 _HEAD_BYTES_MAX = 6_000

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from recoup.kernel.advice import Advice, advice
+from recoup.kernel.description import Tone
 from recoup.kernel.elapsed import spent_words, time_spent
 from recoup.kernel.fold import fold
 from recoup.kernel.prefix import frontier, is_good, ledger_document, outcome_unknown
@@ -21,7 +22,7 @@ from recoup.reports.patches import diff_view
 from recoup.reports.plain import Plain
 from recoup.reports.spoken import count, lasting, short_digest
 from recoup.reports.timeline import mark_of, timeline
-from recoup.reports.view import DiffView, Fact, Prefix, Report, StepRow, Tone
+from recoup.reports.view import DiffView, Fact, Prefix, Report, StepRow
 
 _TONES = {
     RunStatus.SUCCEEDED: Tone.GOOD,

@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 import msgspec
 
 from recoup.kernel.advice import Advice
-
-
-class Tone(StrEnum):
-    """How something is to be taken; pages give it a colour and a word or sign, never a colour alone."""
-
-    GOOD = "good"
-    BAD = "bad"
-    WARN = "warn"
-    PLAIN = "plain"
+from recoup.kernel.description import Tone
 
 
 class Fact(msgspec.Struct, frozen=True):
