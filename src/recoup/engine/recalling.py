@@ -10,6 +10,7 @@ from recoup.model.events import Event, MemoryRollback, MemorySnapshot
 from recoup.model.ids import targets_stream
 from recoup.model.memory import Kept
 from recoup.model.policy import Policy
+from recoup.streams import pages
 
 if TYPE_CHECKING:
     from recoup.engine.world import World
@@ -32,12 +33,11 @@ async def recall(world: World, workflow: str, policy: Policy) -> Recalled:
     known, passed = KnownTargets(base=kept.found if kept else None), dict[str, Kept]()
     stream = targets_stream(workflow)
     after = max(kept.up_to + 1 if kept else 0, await world.ledger.head(stream) - EVENTS_MAX)
-    while events := await world.ledger.read(stream, after, PAGE):
-        for event in events:
+    async for page in pages(world.ledger.read, stream, after, PAGE):
+        for event in page:
             await _prepare(world, workflow, event, memory, known, passed)
             known.add(event.payload, event.at)
             memory.add(event.payload)
-        after = events[-1].seq
     if world.recalls is not None and memory.version_name:
         counts = passed.get(memory.version_name)
         if counts is not None or kept is None or kept.version != memory.version_name:
