@@ -6,7 +6,6 @@ stream ended when it was looked through: what others told meanwhile is looked at
 
 from __future__ import annotations
 
-import contextlib
 from typing import Final
 
 import msgspec
@@ -22,12 +21,13 @@ from recoup.model.policy import Policy
 from recoup.model.storage import Append, Draft, StreamAppend
 from recoup.model.target import element_words
 from recoup.ports import Clock, Ledger, Redactor
+from recoup.streams import append_if, pages
 
 EVENTS_MAX: Final = 200_000
 """Of a stream that are read, the last ones."""
-_PAGE: Final = 1_000
 _TRIES_MAX: Final = 50
 """Runs append to the stream, too."""
+_BUSY_HINT: Final = "Try again: runs are adding to it."
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -117,12 +117,12 @@ class Memories:
         stream = targets_stream(workflow)
         memory, snapshots = TargetMemory(), []
         after = max(0, await self._ledger.head(stream) - EVENTS_MAX)
-        while events := await self._ledger.read(stream, after, _PAGE):
-            for event in events:
+        async for page in pages(self._ledger.read, stream, after):
+            for event in page:
                 memory.add(event.payload)
                 if isinstance(event.payload, MemorySnapshot):
                     snapshots.append(event)
-            after = events[-1].seq
+            after = page[-1].seq
         health = (await self._ledger.workflow_state(workflow)).health
         kept = tuple(
             one for one in snapshots if memory.version(getattr(one.payload, "version", "")) is not None
@@ -130,14 +130,14 @@ class Memories:
         return Learnt(workflow, memory, kept, health, after)
 
     async def snapshot(self, workflow: str, policy: Policy, actor: str, reason: str) -> str:
-        for _ in range(_TRIES_MAX):
+        async def attempt() -> str:
             learnt = await self.of(workflow)
             made = snapshot_before(learnt.memory, learnt.health, policy)
-            told = msgspec.structs.replace(made, reason=f"{reason} ({actor})" if reason else actor)
-            with contextlib.suppress(Conflict):
-                await self._tell(learnt, told)
-                return made.version
-        raise _no_turn(workflow)
+            why = f"{reason} ({actor})" if reason else actor
+            await self._tell(learnt, msgspec.structs.replace(made, reason=why))
+            return made.version
+
+        return await append_if(attempt, _busy(workflow), hint=_BUSY_HINT, tries_max=_TRIES_MAX)
 
     async def rollback(
         self,
@@ -163,7 +163,7 @@ class Memories:
                 _must_be_of_the_same_version(learnt, before)
             else:
                 return back
-        raise _no_turn(workflow)
+        raise LedgerBusy(_busy(workflow), hint=_BUSY_HINT)
 
     async def diff(self, workflow: str, old: str, new: str | None) -> list[Change]:
         learnt = await self.of(workflow)
@@ -212,11 +212,8 @@ def _must_be_of_the_same_version(learnt: Learnt, before: Learnt) -> None:
         )
 
 
-def _no_turn(workflow: str) -> LedgerBusy:
-    return LedgerBusy(
-        f"what {workflow} learns changes all the time: nothing was told",
-        hint="Try again: runs are adding to it.",
-    )
+def _busy(workflow: str) -> str:
+    return f"what {workflow} learns changes all the time: nothing was told"
 
 
 def changes(old: State, new: State) -> list[Change]:

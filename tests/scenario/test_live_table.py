@@ -55,7 +55,8 @@ def test_each_command_leaves_one_table_behind_whatever_happens_while_it_moves(
         assert sum(line.startswith(("✓  fetch", "✓  flaky")) for line in seen) == 2
         (end,) = [line for line in seen if line.startswith("run ")]
         assert " interrupted: interrupted by Ctrl-C" in end
-        assert any(line.startswith("  go on:  recoup resume ") for line in seen)
+        next_line = next(number for number, line in enumerate(seen) if line.startswith("  next:   Resume it"))
+        assert seen[next_line + 1].strip().startswith("recoup resume ")
         assert "interrupted" in cli("runs").out and "go on: recoup resume " in cli("runs").out
         assert "status    interrupted: continue with recoup resume " in cli("show", "last").out
 

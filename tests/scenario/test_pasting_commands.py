@@ -4,12 +4,64 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from tests.scenario.conftest import Cli
 
 GATE = "version: 1\nname: gate\nsteps: [{id: ask, approve: {message: 'Go?'}}]\n"
 PAY = "version: 1\nname: pay\nsteps: [{id: pay, repeat: never, idle_timeout: 1s, run: sleep 60}]\n"
+FAILS = "version: 1\nname: fails\nsteps: [{id: a, run: 'exit 3', max_attempts: 1}]\n"
+
+
+def comes_to_a_gate(cli: Cli) -> None:
+    cli("run", cli.plan(GATE))
+
+
+def asks_whether_it_was_done(cli: Cli) -> None:
+    cli("run", cli.plan(PAY))
+
+
+def fails(cli: Cli) -> None:
+    cli("run", cli.plan(FAILS))
+
+
+def waits_for_a_worker(cli: Cli) -> None:
+    cli("submit", cli.plan(GATE))
+
+
+def is_cancelled(cli: Cli) -> None:
+    cli("run", cli.plan(GATE))
+    cli("control", "last", "cancel", "--reason", "wrong one")
+
+
+def is_paused(cli: Cli) -> None:
+    cli("run", cli.plan(GATE))
+    cli("control", "last", "pause", "--reason", "later")
+
+
+def is_paused_in_a_queue(cli: Cli) -> None:
+    cli("submit", cli.plan(GATE))
+    cli("control", "last", "pause", "--reason", "later")
+
+
+def is_blocked(cli: Cli) -> None:
+    cli("run", cli.plan(FAILS))
+    cli("mode", "fails", "paused", "--reason", "look first")
+    cli("run", cli.plan(FAILS))
+
+
+STATES: dict[Callable[[Cli], None], str] = {
+    comes_to_a_gate: "waiting",
+    asks_whether_it_was_done: "escalated",
+    fails: "failed",
+    waits_for_a_worker: "queued",
+    is_cancelled: "cancelled",
+    is_paused: "waiting",
+    is_paused_in_a_queue: "waiting",
+    is_blocked: "blocked",
+}
 COMMAND = re.compile(r"recoup control .*? --reason '\.\.\.'")
 
 
@@ -56,3 +108,23 @@ def test_who_resumes_a_run_that_succeeded_is_told_that_there_is_nothing_to_do(cl
     cli("run", cli.plan("version: 1\nname: a\nsteps: [{id: a, run: 'true'}]\n"))
     done = cli("resume", "last")
     assert done.code == 2 and "has succeeded: nothing is left to do" in done.err
+
+
+@pytest.mark.parametrize("happens", STATES, ids=lambda happens: happens.__name__)
+def test_every_command_that_is_advised_can_be_run_as_it_stands(
+    cli: Cli, happens: Callable[[Cli], None]
+) -> None:
+    """Each in a home of its own: one command may make the next one untrue."""
+    number, commands = 0, [""]
+    while number < len(commands):
+        one = replace(cli, home=cli.home.with_name(f"home-{number}"))
+        happens(one)
+        run = one("show", "last", "--json").json
+        assert run["status"] == STATES[happens], run
+        commands = [said["command"] for said in run["advice"] if said["command"] is not None]
+        assert commands
+        shown = one("show", "last").out
+        assert all(f"\n            {command}\n" in shown for command in commands), shown
+        done = one(*shlex.split(commands[number])[1:])
+        assert done.code in (0, 1, 4, 5), (commands[number], done.err)
+        number += 1

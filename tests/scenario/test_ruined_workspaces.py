@@ -121,7 +121,8 @@ def test_a_store_that_is_gone_ends_the_run_and_nobody_is_told_to_resume_it(cli: 
     script = 'rm -rf "$RECOUP_HOME/runs/$RECOUP_RUN_ID/private"; echo 2 > two'
     result = cli("run", plan_of(cli, script))
     assert result.code == 1, result.err
-    assert "go on:" not in result.out and "cannot be restored" in result.out
+    assert "Resume it" not in result.out and "cannot be restored" in result.out
+    assert "Fix the cause, then try again in a new run" in result.out
 
 
 def test_a_home_that_is_removed_is_told_as_that(cli: Cli, repo: Path) -> None:

@@ -40,7 +40,7 @@ from recoup.model.instant import Instant
 from recoup.model.mode import Health
 from recoup.model.policy import Policy
 from recoup.model.redacted import restored
-from recoup.model.run import RunState, RunStatus
+from recoup.model.run import RunState, RunStatus, StepRecord
 from recoup.model.storage import Arrival, RunRow
 from recoup.model.target import Box
 
@@ -182,18 +182,19 @@ def test_nobody_agrees_to_what_they_asked_for(state: str, token: str, approves: 
 
 
 def test_a_probes_escalation_comes_with_commands_that_can_be_pasted() -> None:
-    lines = [one.line for one in advice_for(item(), None, ()).commands]
+    lines = [one.command for one in advice_for(item(), None)]
     assert "recoup probe reset-budget api --probe dev --reason '...'" in lines
-    gone = advice_for(item(probe_id=None, run_id="r"), None, ())
-    assert "forgotten" in gone.words and not gone.commands
+    (gone,) = advice_for(item(probe_id=None, run_id="r"), None)
+    assert "forgotten" in gone.text and gone.command is None
 
 
 def test_a_step_to_be_settled_is_named_in_the_command() -> None:
     plan = parse_plan("{version: 1, name: w, steps: [{id: pay, run: 'true'}]}", "plan.yaml", "/")
     state = RunState("r", "w", plan, "sha256:1", False, "sha256:2", at(0), status=RunStatus.ESCALATED)
+    state.steps, state.escalated_step = [StepRecord("pay", 0, "run")], 0
     asked = item(probe_id=None, run_id="r", event={"stepId": "pay"})
-    lines = [one.line for one in advice_for(asked, state, ("settle", "cancel")).commands]
-    assert lines[:2] == [
+    lines = [one.command for one in advice_for(asked, state)]
+    assert lines[1:3] == [
         "recoup control r settle --step pay --as done --reason '...'",
         "recoup control r settle --step pay --as not-done --reason '...'",
     ]

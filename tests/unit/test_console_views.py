@@ -208,7 +208,7 @@ def test_only_what_needs_a_person_is_said_to_wait_for_one() -> None:
         assert (None if seen is None else seen.what) == what
     state.queue, state.waiting_for = None, "driver"
     alone = overview_view.waiting_run(row(status="waiting"), state)
-    assert alone is not None and "recoup resume r-1" in alone.advice
+    assert alone is not None and [one.command for one in alone.advice] == ["recoup resume r-1"]
     assert overview_view.waiting_run(row(status="waiting"), None) is None
     handed = overview_view.waiting_run(row(status="escalated", reason="who knows"), None)
     assert handed is not None and (handed.what, handed.reason) == ("escalation", "who knows")
@@ -397,8 +397,8 @@ def test_a_patch_without_a_head_is_shown_all_the_same_and_an_empty_one_is_not() 
 
 
 def test_an_event_is_a_line_with_its_payload_within_a_limit() -> None:
-    line = event_line(at(7, failed(reason="oh\nno")))
+    line = event_line(at(7, msgspec.structs.replace(failed(), summary="oh\nno")))
     assert (line.seq, line.tone, line.step_id, line.attempt) == (7, "bad", "a", "1")
-    assert line.words == "oh no" and '"stepId": "a"' in line.payload and not line.cut
-    long = event_line(at(8, failed(excerpt="x" * 20_000, reason="y" * 900)))
+    assert line.words == "a: attempt 1 failed: oh no" and '"stepId": "a"' in line.payload and not line.cut
+    long = event_line(at(8, msgspec.structs.replace(failed(excerpt="x" * 20_000), summary="y" * 900)))
     assert long.cut and len(long.payload) == PAYLOAD_CHARS_MAX and long.words.endswith("…")

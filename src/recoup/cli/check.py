@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from recoup.cli.completing import complete_plan
-from recoup.cli.output import json_option, seconds, settings_of
+from recoup.cli.output import json_option, settings_of
 from recoup.errors import InvalidPlan, Problem
+from recoup.kernel.wording import duration
 from recoup.terminal.writer import print_json, say
 
 if TYPE_CHECKING:
@@ -238,7 +239,7 @@ def _lines(plan: Plan, policy: Policy) -> list[str]:
             continue
         limits = step_policy(policy, plan, step)
         proof = _count(len(step.expect), "check") if step.expect else "unverified: no `expect`"
-        timeout = seconds(limits.step_timeout_seconds)
+        timeout = duration(limits.step_timeout_seconds)
         done = f"{summary}; " if (summary := kind.summary(step.action)) else ""
         lines.append(f"{index}  {step.id}: {done}{proof}, {attempts_words(limits)}, each up to {timeout}")
         for name, handlers in (("rescue", step.rescue), ("on_empty", step.on_empty), ("always", step.always)):
@@ -281,7 +282,7 @@ def _apart(most: int, policy: Policy) -> str:
 
 
 def _wait(milliseconds: int) -> str:
-    return seconds(milliseconds / 1000).replace(".0 s", " s").replace(" min 00 s", " min")
+    return duration(milliseconds / 1000).replace(".0 s", " s").replace(" min 00 s", " min")
 
 
 def _count(number: int, noun: str) -> str:

@@ -150,10 +150,12 @@ async def _answered(app: App, sent: Control) -> Control:
 
 
 async def _report(app: App, answered: Control, as_json: bool) -> int:
+    from recoup.cli.look import advice_lines, say_below
+    from recoup.kernel.advice import advice
     from recoup.kernel.documents import run_document
     from recoup.steering import detail_of
 
-    state = await app.runs.state(answered.run_id)
+    state, driven = await app.runs.state(answered.run_id), await app.driving.is_driven(answered.run_id)
     detail = await detail_of(app, answered)
     if as_json:
         print_json(
@@ -163,14 +165,12 @@ async def _report(app: App, answered: Control, as_json: bool) -> int:
                 "outcome": answered.outcome,
                 "epoch": answered.epoch,
                 "detail": detail,
-                "run": run_document(state),
+                "run": run_document(state, driven),
             }
         )
     else:
         words = f"{answered.action} {answered.outcome}" + (f": {detail}" if detail else "")
         say(f"{words}; run {state.run_id} is {state.status}")
-        if state.status == "waiting" and state.waiting_for == "driver" and state.queue is not None:
-            say(f"  a worker of the queue {state.queue} takes it up: recoup workers")
-        elif state.status == "waiting":
-            say(f"  go on: recoup resume {state.run_id}")
+        if state.status == "waiting":
+            say_below("  next:   ", advice_lines(advice(state, driven)))
     return 0 if answered.outcome == "accepted" else 2

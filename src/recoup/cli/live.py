@@ -6,12 +6,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from recoup.cli.output import seconds
-from recoup.cli.words import Line, line_of, progress_words
 from recoup.engine.world import Watcher
-from recoup.kernel.healing import adapted_words, healed_words, rejected_words
+from recoup.kernel.description import Description, Tone, describe
 from recoup.kernel.prefix import is_good
-from recoup.kernel.wording import plain_log
+from recoup.kernel.wording import duration, plain_log
 from recoup.model import events as ev
 from recoup.model.events import Event
 from recoup.model.outcome import Progress
@@ -23,7 +21,7 @@ from recoup.terminal.moments import clock
 from recoup.terminal.screen import Screen, Size, can_redraw
 from recoup.terminal.writer import note, print_json
 
-_TONES = {"plain": "", "good": "green", "bad": "red", "heal": "yellow"}
+_TONES = {Tone.PLAIN: "", Tone.GOOD: "green", Tone.BAD: "red", Tone.WARN: "yellow"}
 _ROWS_MIN = 3
 _NEXT_MAX = 2
 """Number of waiting steps that are shown one by one."""
@@ -65,17 +63,18 @@ class _Plain:
         if line:
             _print_line(event, line)
 
-    def line(self, event: Event) -> Line | None:
+    def line(self, event: Event) -> Description | None:
         """What checkpoints lack is said once, and not after each step that still lacks it."""
         payload = event.payload
         if isinstance(payload, ev.CheckpointIncomplete):
             known, self._missing = self._missing, payload.missing
             if known == payload.missing:
                 return None
-        return line_of(event)
+        description = describe(payload)
+        return description if description is not None and description.live else None
 
 
-def _print_line(event: Event, line: Line) -> None:
+def _print_line(event: Event, line: Description) -> None:
     note(f"[{clock(event.at.iso())}] {line.text}", _TONES[line.tone])
     if line.hint:
         note(line.hint)
@@ -107,7 +106,7 @@ class _Table:
         if isinstance(payload, ev.StepPayload):
             self._rows[payload.step_index].take(payload)
         line = self._lines.line(event)
-        if line and line.tone in ("heal", "bad") and self._screen.is_in_front():
+        if line and line.tone in (Tone.WARN, Tone.BAD) and self._screen.is_in_front():
             _print_line(event, line)
 
     def said(self, step_index: int, _stream: str, chunk: Redacted) -> None:
@@ -121,7 +120,7 @@ class _Table:
     def _drawn(self, size: Size) -> list[Row]:
         done = sum(row.sign == "✓" for row in self._rows)
         name = self._name if size.columns < _NARROW_COLUMNS else f"{self._name}  {self._run_id}"
-        lasted = seconds(time.monotonic() - self._began)
+        lasted = duration(time.monotonic() - self._began)
         title = [Cell(f"{name}  {done} of {len(self._rows)}  {lasted}", "bold")]
         return [title, *self._folded(size.lines - _LINES_AROUND)]
 
@@ -177,12 +176,9 @@ class _Row:
                 self._stop()
             case ev.StepSkipped():
                 self._set("skipped", "dim", "-")
-            case ev.TargetHealed():
-                self.last_line = healed_words(payload)
-            case ev.TargetAdapted():
-                self.last_line = adapted_words(payload)
-            case ev.TargetRejected():
-                self.last_line = rejected_words(payload)
+            case ev.TargetHealed() | ev.TargetAdapted() | ev.TargetRejected():
+                description = describe(payload)
+                self.last_line = description.detail if description else ""
             case ev.StepInvalidated():
                 self._set("invalidated", "yellow", "↺")
                 self.last_line = payload.reason or ""
@@ -195,7 +191,7 @@ class _Row:
             Cell(self.step_id),
             Cell(self.state, self.tone),
             Cell(tries),
-            Cell(seconds(took) if took else ""),
+            Cell(duration(took) if took else ""),
             Cell(self.last_line or self.title),
         ]
 
@@ -212,3 +208,10 @@ class _Row:
         if self._began is not None:
             self._took = time.monotonic() - self._began
             self._began = None
+
+
+def progress_words(progress: Progress) -> str:
+    """`loading 3 of 10`, or as much of it as is known."""
+    done = f"{progress.done:g}" if progress.done is not None else ""
+    count = f"{done} of {progress.total:g}" if done and progress.total is not None else done
+    return " ".join(part for part in (progress.note.text.strip(), count) if part)

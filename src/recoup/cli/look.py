@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from recoup.cli.completing import complete_run, complete_step
-from recoup.cli.output import json_option, seconds, with_app
+from recoup.cli.output import json_option, with_app
 from recoup.cli.run_filters import run_filter, run_filter_options
-from recoup.errors import EventUnreadable, NotFound, RowUnreadable
+from recoup.errors import NotFound, RowUnreadable
 from recoup.files.named import read_named
-from recoup.kernel.commands import gate_commands, settle_commands
+from recoup.kernel.advice import Advice, advice
 from recoup.kernel.elapsed import spent_words, time_spent
-from recoup.kernel.wording import one_line
+from recoup.kernel.wording import duration, one_line
 from recoup.model.ids import run_stream
 from recoup.terminal.moments import minute, second
 from recoup.terminal.writer import hand_over, is_terminal, note, print_json, say
@@ -57,14 +57,13 @@ def runs(ctx: click.Context, /, limit: int, as_json: bool, **filters: Any) -> No
       recoup runs --workflow invoice-sync --status failed --status dead_letter --json
       recoup runs --since 2h --text timeout
     """
-    from recoup.kernel.documents import run_document
     from recoup.model.storage import EVERY_RUN
 
     async def work(app: App) -> None:
         wanted = run_filter(filters, app.world.clock.now().wall_us)
         rows = await _listed(app, wanted, limit)
         if as_json:
-            print_json([run_document(await app.runs.shown(row.run_id, row)) for row in rows])
+            print_json([await _document(app, row.run_id, row) for row in rows])
             return
         if not rows:
             yet = f" yet in {app.runs.named_home}: start one with `recoup run PLAN`"
@@ -73,6 +72,13 @@ def runs(ctx: click.Context, /, limit: int, as_json: bool, **filters: Any) -> No
             say(await _row_line(app, row))
 
     with_app(ctx, work, makes_home=False)
+
+
+async def _document(app: App, run_id: str, row: RunRow | None = None) -> dict[str, Any]:
+    from recoup.kernel.documents import run_document
+
+    driven = await app.driving.is_driven(run_id)
+    return run_document(await app.runs.shown(run_id, row), driven)
 
 
 async def _row_line(app: App, row: RunRow) -> str:
@@ -89,7 +95,7 @@ def _spent_words(app: App, state: RunState, *, driven: bool) -> str:
     """Nothing for a run that has not begun or cannot be read."""
     if not state.begun or state.unreadable is not None:
         return ""
-    return spent_words(time_spent(state, app.world.clock.now(), driven=driven), seconds)
+    return spent_words(time_spent(state, app.world.clock.now(), driven=driven), duration)
 
 
 async def _reason_words(app: App, row: RunRow) -> str:
@@ -127,7 +133,6 @@ def show(ctx: click.Context, run_name: str, handle: str | None, as_json: bool) -
       recoup show 20261115-0312 --json
       recoup show last --evidence sha256:...
     """
-    from recoup.kernel.documents import run_document
 
     async def work(app: App) -> None:
         run_id = await app.runs.find(run_name)
@@ -135,7 +140,7 @@ def show(ctx: click.Context, run_name: str, handle: str | None, as_json: bool) -
         if handle is not None:
             _hand_over_evidence(state.run_id, *await _evidence(app, state, handle))
         elif as_json:
-            print_json(run_document(state))
+            print_json(await _document(app, run_id))
         else:
             lease, trouble = await _lease(app, run_id)
             _print_run(app, state, lease, await app.driving.is_driven(run_id), trouble)
@@ -157,13 +162,15 @@ def events(ctx: click.Context, run_name: str, follow: bool, after: int, as_json:
       recoup events last --follow
       recoup events last --json | jq -c 'select(.type | startswith("task.self_heal"))'
     """
-    from recoup.cli.words import words_of
+    from recoup.kernel.description import describe
 
     def tell(event: Event) -> None:
         if as_json:
             print_json(event.line())
             return
-        words = words_of(event) if event.unreadable is None else f"cannot be read: {event.unreadable}"
+        description = describe(event.payload)
+        words = description.text if description else ""
+        words = words if event.unreadable is None else f"cannot be read: {event.unreadable}"
         row = f"{event.seq:>5}  {second(event.at.iso())}  {event.type:<28} {words}"
         say(one_line(row))
 
@@ -174,7 +181,7 @@ def events(ctx: click.Context, run_name: str, follow: bool, after: int, as_json:
                 tell(event)
         elif not await follow_run(app, run_id, after, tell):
             note("nobody drives this run; next:")
-            for line in advice_of(await app.runs.shown(run_id), False):
+            for line in advice_lines(advice(await app.runs.shown(run_id), driven=False)):
                 note(f"  {line}")
 
     with_app(ctx, work, makes_home=False)
@@ -362,7 +369,7 @@ def _print_run(
     say(f"delivery  {state.delivery}, {retries}, {resets}")
     if state.begun:
         spent = time_spent(state, app.world.clock.now(), driven=driven)
-        say(f"time      {spent_words(spent, seconds)}")
+        say(f"time      {spent_words(spent, duration)}")
     if lease is not None and lease.owner is not None:
         alive = app.world.census.is_alive(lease.owner)
         words = {True: "alive", False: f"dead: recoup resume {state.run_id}", None: "on another host"}[alive]
@@ -376,7 +383,8 @@ def _print_run(
     for step in state.steps:
         for handle in step.evidence:
             say(f"evidence  {step.step_id}: recoup show {state.run_id} --evidence {handle[:19]}")
-    say_below("next      ", [trouble.hint] if trouble is not None else advice_of(state, driven))
+    lines = advice_lines(advice(state, driven)) if trouble is None else [trouble.hint]
+    say_below("next      ", lines)
 
 
 def say_below(label: str, lines: Sequence[str]) -> None:
@@ -385,43 +393,12 @@ def say_below(label: str, lines: Sequence[str]) -> None:
         say(f"{' ' * len(label) if number else label}{line}")
 
 
-def advice_of(state: RunState, driven: bool) -> list[str]:
-    """What to do next, each command on a line of its own."""
-    from recoup.kernel.deeds import LOST_WITH_BROWSER, is_lost_with_browser
-
-    run_id = state.run_id
-    if state.unreadable is not None:
-        return [f"{EventUnreadable.advice} The other events: recoup events {run_id}"]
-    if state.status == "escalated" and state.escalated_step is not None:
-        step = state.steps[state.escalated_step].step_id
-        if state.page_question:
-            names = ", ".join(state.page_question)
-            whether = (
-                f"say whether {names} may be performed again to restore the page, or continue on it as it is:"
-            )
-            return [whether, *reversed(settle_commands(run_id, step))]
-        record = state.steps[state.escalated_step]
-        is_lost = is_lost_with_browser(state.plan.steps[record.index], record)
-        about = [LOST_WITH_BROWSER] if is_lost else []
-        return [f"check whether {step} was done, then say so:", *settle_commands(run_id, step), *about]
-    if driven:
-        return [f"watch it: recoup events {run_id} --follow"]
-    if state.status == "waiting" and state.waiting_for == "approval":
-        return list(gate_commands(run_id))
-    waits = state.status == "queued" or (state.status == "waiting" and state.waiting_for == "driver")
-    if waits and state.queue is not None:
-        return [_why_nobody_takes_it(state, state.queue)]
-    if state.retryable or state.status not in _ENDED:
-        return [f"recoup resume {run_id}"]
-    again = f"; then go on; what is proven is not repeated: recoup resume {run_id}"
-    return [f"recoup logs {run_id}, recoup events {run_id}{'' if state.status == 'succeeded' else again}"]
-
-
-def _why_nobody_takes_it(state: RunState, queue: str) -> str:
-    able = f" that has {', '.join(state.needs)}" if state.needs else ""
-    look = f"see recoup workers, recoup queue, recoup mode {state.workflow}"
-    here = f"or drive it here: recoup resume {state.run_id}"
-    return f"a worker of the queue {queue}{able} takes it; if none does, {look}; {here}"
+def advice_lines(advised: Sequence[Advice]) -> list[str]:
+    """Each command on a line of its own, so that it can be copied whole."""
+    lines: list[str] = []
+    for one in advised:
+        lines += [f"{one.text}."] if one.command is None else [f"{one.text}:", f"  {one.command}"]
+    return lines
 
 
 async def _evidence(app: App, state: RunState, handle: str) -> tuple[str, bytes]:

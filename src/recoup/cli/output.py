@@ -99,14 +99,3 @@ def _must_not_be_mistyped(ctx: click.Context, home: Path) -> None:
         raise NotFound(
             f"there is no home {home}", hint="Check --home. `recoup run` and `recoup submit` make a new one."
         )
-
-
-def seconds(value: float) -> str:
-    """A length of time as people say it."""
-    if value < 1:
-        return f"{value * 1000:.0f} ms"
-    if value < 60:
-        return f"{value:.1f} s"
-    minutes, rest = divmod(round(value), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"

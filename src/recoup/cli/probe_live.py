@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from recoup.cli.output import seconds
 from recoup.cli.worker import Announcer
 from recoup.kernel.probe_documents import probe_line
+from recoup.kernel.wording import duration
 from recoup.model import events as ev
 from recoup.model.events import Event
 from recoup.model.probe import Phase, ProbeConfig
@@ -52,7 +52,7 @@ def words_of(event: Event) -> str:
     name = getattr(payload, "resource_id", "")
     match payload:
         case ev.RecoveryPlanned():
-            wait = seconds(payload.wait_seconds)
+            wait = duration(payload.wait_seconds)
             return f"{name}: {payload.action} in {wait} (retry {payload.retry_count}): {payload.reason}"
         case ev.RecoveryAttempted():
             by = f" for {payload.actor}" if payload.manual else ""
@@ -93,7 +93,7 @@ def status_lines(document: dict[str, Any]) -> Iterator[str]:
     for one in document["resources"]:
         retries = ", ".join(f"{name} {count}" for name, count in one["retries"].items() if count)
         planned = one["planned"]
-        waits = f"  {planned['action']} in {seconds(planned['due_in_seconds'])}" if planned else ""
+        waits = f"  {planned['action']} in {duration(planned['due_in_seconds'])}" if planned else ""
         used = f"  retries: {retries}" if retries else ""
         yield f"  {one['resource_id']:<24} {one['phase']:<11} {one['health']:<10} {one['reason']}{waits}{used}"
     gateway = document.get("gateway")
@@ -175,4 +175,4 @@ class _Row:
     def why(self) -> str:
         if self._due_s is None:
             return self._reason
-        return f"in {seconds(max(0, self._due_s - time.monotonic()))}: {self._reason}"
+        return f"in {duration(max(0, self._due_s - time.monotonic()))}: {self._reason}"

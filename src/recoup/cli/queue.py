@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from recoup.cli.completing import complete_run
-from recoup.cli.output import json_option, seconds, with_app
-from recoup.kernel.wording import one_line
+from recoup.cli.output import json_option, with_app
+from recoup.kernel.wording import duration, one_line
 from recoup.terminal.writer import note, print_json, say
 from recoup.tokens import local_user
 
@@ -76,7 +76,7 @@ def _print(document: dict[str, Any]) -> None:
     if not document["queues"]:
         say("nothing waits, and nothing is driven")
     for one in document["queues"]:
-        oldest = f", the oldest for {seconds(one['oldestS'])}" if one["oldestS"] is not None else ""
+        oldest = f", the oldest for {duration(one['oldestS'])}" if one["oldestS"] is not None else ""
         say(
             f"{one['queue']:<20} {one['waiting']} waiting{oldest}; {one['delayed']} delayed; {one['driven']} driven"
         )

@@ -261,7 +261,7 @@ async def drive(app: App, before: RunState, *, as_json: bool, quiet: bool) -> in
         note(f"note: {words}")
     code = exit_code(state) if stopped_by is None else stopped_by.exit_code
     if as_json:
-        print_json({**run_document(state), "exitCode": code})
+        print_json({**run_document(state, driven=False), "exitCode": code})
     else:
         _print_result(app, state)
     return 1 if code is None else code
@@ -298,7 +298,8 @@ def read_plan_of(path: Path, policy: Policy) -> Plan:
 
 
 def _print_result(app: App, state: RunState) -> None:
-    from recoup.cli.look import advice_of, say_below
+    from recoup.cli.look import advice_lines, say_below
+    from recoup.kernel.advice import advice
 
     if is_terminal() and not is_in_front(sys.stdout):
         say()  # not behind what the user is typing
@@ -306,12 +307,8 @@ def _print_result(app: App, state: RunState) -> None:
     say(f"run {state.run_id} {status}: {state.reason}")
     if state.status == "succeeded":
         say(f"  ledger: recoup ledger {state.run_id}")
-    elif state.retryable or state.interrupted or state.status == "blocked":
-        say(f"  go on:  recoup resume {state.run_id}")
-    elif state.status in ("waiting", "escalated"):
-        say_below("  next:   ", advice_of(state, driven=False))
     else:
-        say(f"  why:    recoup show {state.run_id}")
+        say_below("  next:   ", advice_lines(advice(state, driven=False)))
     say(f"  files:  {app.runs.files(state.run_id).artifacts}")
 
 

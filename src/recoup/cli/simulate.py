@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from recoup.cli.output import json_option, seconds, with_app
+from recoup.cli.output import json_option, with_app
 from recoup.errors import UsageError
-from recoup.kernel.wording import one_line
+from recoup.kernel.wording import duration, one_line
 from recoup.terminal.moments import second
 from recoup.terminal.writer import note, print_json, say
 
@@ -151,8 +151,8 @@ def _print_table(found: WhatIf) -> None:
     more = sum(tally.more_attempts_max for tally in found.workflows)
     say()
     say(
-        f"saved: {_count(saved, 'attempt')} and {seconds(sum(tally.seconds_saved for tally in found.workflows))}; "
-        f"spent: {seconds(sum(tally.seconds_spent for tally in found.workflows))} of waiting"
+        f"saved: {_count(saved, 'attempt')} and {duration(sum(tally.seconds_saved for tally in found.workflows))}; "
+        f"spent: {duration(sum(tally.seconds_spent for tally in found.workflows))} of waiting"
     )
     if lost:
         say(f"LOST: {_count(lost, 'recovery', 'recoveries')} that came after the new end")
@@ -198,10 +198,10 @@ def _consequence(last: Difference) -> str:
     match last.kind:
         case "other_wait":
             saved = last.seconds_saved
-            return f"saves {seconds(saved)}" if saved >= 0 else f"waits {seconds(-saved)} longer"
+            return f"saves {duration(saved)}" if saved >= 0 else f"waits {duration(-saved)} longer"
         case "stops_earlier":
             lost = ", and LOSES the recovery that followed" if last.recovery_lost else ""
-            return f"saves {_count(last.attempts_saved, 'attempt')} and {seconds(last.seconds_saved)}{lost}"
+            return f"saves {_count(last.attempts_saved, 'attempt')} and {duration(last.seconds_saved)}{lost}"
         case "goes_on" if last.more_attempts_max is not None:
             return f"unknown from here: at most {_count(last.more_attempts_max, 'attempt')} more"
         case _:
@@ -241,7 +241,7 @@ def _storm(seed: int, runs: int, as_json: bool) -> int:
 def _print_storm(ended: Ended, took_s: float) -> None:
     statuses = ", ".join(f"{count} {status}" for status, count in ended.statuses.items())
     say(
-        f"{_count(ended.runs, 'run')} in {seconds(took_s)} ({seconds(ended.virtual_s)} of virtual time): {statuses}"
+        f"{_count(ended.runs, 'run')} in {duration(took_s)} ({duration(ended.virtual_s)} of virtual time): {statuses}"
     )
     troubles = ", ".join(
         f"{count} {name.replace('_', ' ')}" for name, count in sorted(ended.troubles.items())

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 import click
 
-from recoup.cli.output import json_option, seconds, with_app
-from recoup.kernel.wording import one_line
+from recoup.cli.output import json_option, with_app
+from recoup.kernel.wording import duration, one_line
 from recoup.terminal.moments import clock
 from recoup.terminal.writer import note, print_json, say
 
@@ -180,11 +180,11 @@ def _line(one: SeenWorker, late_s: float) -> str:
     row = one.worker
     what = f"{','.join(row.queues)} ({','.join(row.capabilities) or 'no capabilities'})"
     load = f"{len(row.runs)}/{row.concurrency}"
-    line = f"{row.worker_id:<32} {worker_state(one, late_s):<9} {load:>7}  {what}  seen {seconds(one.silent_s)} ago"
+    line = f"{row.worker_id:<32} {worker_state(one, late_s):<9} {load:>7}  {what}  seen {duration(one.silent_s)} ago"
     if wrong := clock_words(row.clock_ahead_s):
         line = f"{line}  {wrong} of the database's: set it right"
     if one.unreadable:
-        return one_line(f"{row.worker_id:<32} {row.trouble}  seen {seconds(one.silent_s)} ago")
+        return one_line(f"{row.worker_id:<32} {row.trouble}  seen {duration(one.silent_s)} ago")
     if row.trouble:
         return f"{one_line(line)}\n    takes no runs until a probe write works: {one_line(row.trouble)}"
     return one_line(line)
@@ -197,7 +197,7 @@ def _tell(notice: Notice, as_json: bool) -> None:
     when = clock(time.time_ns() // 1000)
     run = f" {notice.run_id}" if notice.run_id else ""
     workflow = f" ({notice.workflow})" if notice.workflow else ""
-    took = f" after {seconds(notice.seconds)}" if notice.seconds is not None else ""
+    took = f" after {duration(notice.seconds)}" if notice.seconds is not None else ""
     line = f"{when}  {notice.event:<8}{run}{workflow}{took}  {notice.words}"
     note(one_line(line))
 

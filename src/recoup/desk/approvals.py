@@ -5,13 +5,11 @@ Deciding is an event that is appended behind exactly what was looked at: of two 
 
 from __future__ import annotations
 
-import contextlib
 import secrets
 from collections.abc import Callable
-from typing import Final
 
 from recoup.desk.declining import Declined
-from recoup.errors import Conflict, LedgerBusy, NotFound, UsageError
+from recoup.errors import NotFound, UsageError
 from recoup.kernel.approvals import (
     APPROVED,
     DONE,
@@ -34,9 +32,7 @@ from recoup.model.events import (
 from recoup.model.ids import APPROVALS_STREAM
 from recoup.model.storage import Append, Draft, StreamAppend
 from recoup.ports import Clock, Ledger, RedactorOf
-
-_PAGE: Final = 100
-_TRIES_MAX: Final = 20
+from recoup.streams import append_if, pages
 
 
 class ApprovalDesk:
@@ -116,20 +112,17 @@ class ApprovalDesk:
         return None if state_of(approval, now) == APPROVED else draft
 
     async def _append(self, ref: str, decide: Callable[[Approvals], Draft | None]) -> None:
-        for _ in range(_TRIES_MAX):
+        async def attempt() -> None:
             known = await self._look()
-            draft = decide(known)
-            if draft is None:
-                return
-            with contextlib.suppress(Conflict):
+            if (draft := decide(known)) is not None:
                 part = StreamAppend(APPROVALS_STREAM, (draft,), known.seq)
                 await self._ledger.append(Append(at=self._clock.now(), streams=(part,)))
-                return
-        raise LedgerBusy(f"others decide so much that {ref} found no turn", hint="Try again in a moment.")
+
+        await append_if(attempt, f"others decide so much that {ref} found no turn")
 
     async def _look(self) -> Approvals:
-        while events := await self._ledger.read(APPROVALS_STREAM, self._folded.seq, _PAGE):
-            for event in events:
+        async for page in pages(self._ledger.read, APPROVALS_STREAM, self._folded.seq):
+            for event in page:
                 advance_approvals(self._folded, event)
         return self._folded
 

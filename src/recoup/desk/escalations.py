@@ -5,12 +5,11 @@ A run that goes on ends its escalations by itself: the ledger folds that from th
 
 from __future__ import annotations
 
-import contextlib
 from typing import Final
 
 from recoup.damage import read_leniently
 from recoup.desk.declining import Declined
-from recoup.errors import Conflict, LedgerBusy, NotFound
+from recoup.errors import NotFound
 from recoup.kernel.escalations import ACKNOWLEDGE, ASSIGN, RESOLVE, refuse_move
 from recoup.kernel.reports import Refusal
 from recoup.model.events import (
@@ -24,10 +23,10 @@ from recoup.model.events import (
 from recoup.model.ids import escalation_stream, run_of_stream
 from recoup.model.storage import Append, Draft, EscalationRow, StreamAppend
 from recoup.ports import Clock, Ledger, RedactorOf
+from recoup.streams import append_if
 
 CHANGES_MAX: Final = 1_000
 """Of one escalation."""
-_TRIES_MAX: Final = 20
 
 
 class Inbox:
@@ -63,7 +62,7 @@ class Inbox:
         )
 
     async def _move(self, move: str, fact: EscalationPayload) -> EscalationRow:
-        for _ in range(_TRIES_MAX):
+        async def attempt() -> EscalationRow:
             stream = escalation_stream(fact.escalation_id)
             seq = await self._ledger.head(stream)  # first: what comes after it is a conflict
             row = await self.find(fact.escalation_id)
@@ -71,13 +70,11 @@ class Inbox:
                 raise Declined(Refusal(409, "state", why))
             stored = (await self._redactor_of(run_of_stream(row.stream))).seal(fact)
             draft = Draft(fact.TYPE, stored, decode_payload(fact.TYPE, stored.data))
-            with contextlib.suppress(Conflict):
-                part = StreamAppend(stream, (draft,), seq)
-                await self._ledger.append(Append(at=self._clock.now(), streams=(part,)))
-                return await self.find(fact.escalation_id)
-        raise LedgerBusy(
-            f"others change escalation {fact.escalation_id} all the time", hint="Try again in a moment."
-        )
+            part = StreamAppend(stream, (draft,), seq)
+            await self._ledger.append(Append(at=self._clock.now(), streams=(part,)))
+            return await self.find(fact.escalation_id)
+
+        return await append_if(attempt, f"others change escalation {fact.escalation_id} all the time")
 
 
 def _full(row: EscalationRow, changes: int) -> str:

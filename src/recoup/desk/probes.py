@@ -7,7 +7,6 @@ since, from here or through another gateway; what it appends, it appends behind 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -17,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from recoup.desk.declining import Declined, malformed
-from recoup.errors import Conflict, LedgerBusy, NotFound
+from recoup.errors import NotFound
 from recoup.kernel.canonical import digest
 from recoup.kernel.escalations import OPEN_OF_SENDER_MAX, STATES, inbox_id, raised, told_id
 from recoup.kernel.probe_events import wrong_field
@@ -50,11 +49,10 @@ from recoup.model.ids import commands_stream, escalation_stream, probe_stream, r
 from recoup.model.probe_wire import COMMANDS_AT_ONCE_MAX, WAIT_S_MAX, Envelope, EventBatch, Name
 from recoup.model.storage import Append, Draft, Escalation, EscalationRow, StreamAppend
 from recoup.ports import Clock, Ledger, Redactor
+from recoup.streams import append_if, pages
 
 PROBES_MAX: Final = 1_000
 """That are remembered; the others are read anew when they come again."""
-TRIES_MAX: Final = 20
-"""Each means that another gateway, or another request, has written in between."""
 LOOK_S: Final = 0.5
 """How soon a command that was ordered through another gateway is seen by a probe that waits here."""
 MERGES_MAX: Final = 100
@@ -188,15 +186,15 @@ class ProbeDesk:
 
     async def _again(self, probe_id: str, attempt: Callable[[_Card], Awaitable[Value]]) -> Value:
         """Until it was decided by what is so: a conflict only means that somebody was quicker."""
-        for _ in range(TRIES_MAX):
+
+        async def once() -> Value:
             card = self._card(probe_id)
             async for event in self._since(senders_stream(probe_id), card.epochs):
                 _advance(card, event)
-            with contextlib.suppress(Conflict):
-                return await attempt(card)
-        raise LedgerBusy(
-            f"others write about probe {probe_id} all the time", hint="Send it again in a moment."
-        )
+            return await attempt(card)
+
+        busy = f"others write about probe {probe_id} all the time"
+        return await append_if(once, busy, hint="Send it again in a moment.")
 
     def _card(self, probe_id: str) -> _Card:
         card = self._cards.setdefault(probe_id, _Card())
@@ -219,12 +217,9 @@ class ProbeDesk:
             advance_commands(card.commands, event)
 
     async def _since(self, stream: str, after: int) -> AsyncIterator[Event]:
-        while events := await self._ledger.read(stream, after, _PAGE):
-            for event in events:
+        async for page in pages(self._ledger.read, stream, after, _PAGE):
+            for event in page:
                 yield event
-            if len(events) < _PAGE:
-                return
-            after = events[-1].seq
 
     async def _digests(self, probe_id: str, told: Sequence[Told], kept: int) -> dict[int, str]:
         """Of those events in the batch that are here already."""

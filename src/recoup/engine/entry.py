@@ -10,7 +10,7 @@ import msgspec
 from recoup.engine.arguments import environment_of
 from recoup.engine.conclusion import Conclusion
 from recoup.engine.desk import Desk
-from recoup.engine.facts import escalated, not_concluded, resumed_from, run_failed
+from recoup.engine.facts import given_up_for_good, not_concluded, resumed_from, run_failed
 from recoup.engine.restoring import restore, workspace_broken
 from recoup.engine.reusing import find_reuse, go_on_from_reused, keep_private_values, reuse_facts
 from recoup.errors import MachineTrouble, WorkspaceError, WorkspaceRuined
@@ -82,8 +82,7 @@ async def decline(desk: Desk, words: str) -> None:
     }
     ends: list[ev.Payload] = [ev.RunFailed(**about, retryable=True)]
     if delivery >= policy.delivery_max:
-        hint = "Every delivery was used. Mend what keeps workers from it, then: recoup queue retry"
-        ends = [escalated(desk, about["reason"], f"{hint} {state.run_id}"), ev.RunDeadLettered(**about)]
+        ends = [given_up_for_good(desk, about["reason"]), ev.RunDeadLettered(**about)]
     await desk.recorder.record(*ends, release=True)
 
 
@@ -193,5 +192,4 @@ async def take_over(desk: Desk, replaced: ProcessIdentity) -> None:
         failure_kind=FailureKind.DRIVER_LOST,
         delivery=desk.state.delivery,
     )
-    hint = "Find out what kills the driver, then run the plan again."
-    await desk.recorder.record(escalated(desk, reason, hint), dead, release=True)
+    await desk.recorder.record(given_up_for_good(desk, reason), dead, release=True)

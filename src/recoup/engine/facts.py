@@ -11,8 +11,8 @@ from recoup.engine.arguments import Arguments
 from recoup.engine.conclusion import Failed, Kept, Passed
 from recoup.engine.desk import Desk
 from recoup.engine.handlers import Handled
-from recoup.kernel.commands import settle_commands
-from recoup.kernel.deeds import ENDS_THE_STEP, lost_words
+from recoup.kernel.advice import hint_of, retry_advice, settle_advice
+from recoup.kernel.deeds import ENDS_THE_STEP, is_lost_with_browser
 from recoup.kernel.healing import details_of, seen_at_the_end
 from recoup.kernel.pre_states import pre_fingerprint
 from recoup.kernel.reuse import deed_words
@@ -241,8 +241,7 @@ def run_ends(desk: Desk, record: StepRecord, given_up: GivenUp) -> list[ev.Paylo
         "step_index": record.index,
     }
     if given_up.redeliver and desk.state.delivery >= desk.job.policy.delivery_max:
-        hint = "Every delivery was used. Look at the failures, mend their cause, then run the plan again."
-        return [escalated(desk, given_up.reason, hint), ev.RunDeadLettered(**about)]
+        return [given_up_for_good(desk, given_up.reason), ev.RunDeadLettered(**about)]
     return [ev.RunFailed(**about, retryable=given_up.redeliver)]
 
 
@@ -422,6 +421,11 @@ def escalated(
     )
 
 
+def given_up_for_good(desk: Desk, reason: str) -> ev.Escalated:
+    """What goes with a dead letter: a person fixes the cause, or nobody does."""
+    return escalated(desk, reason, hint_of((retry_advice(desk.job.run_id, desk.state.queue),)))
+
+
 def to_be_settled(
     desk: Desk, record: StepRecord, reason: str, also: Sequence[StepRecord] = ()
 ) -> ev.Escalated:
@@ -449,10 +453,8 @@ def _listed(records: Sequence[StepRecord]) -> str:
 
 def settle_hint(desk: Desk, record: StepRecord, failure: FailureKind | None = None) -> str:
     """`failure`: that of the attempt that ends now."""
-    done, not_done = settle_commands(desk.job.run_id, record.step_id)
-    lost = lost_words(desk.job.plan.steps[record.index], record, failure)
-    check = f"Check whether it was done. {lost}".rstrip()
-    return f"{check} If it was: {done} If it was not: {not_done}"
+    lost = is_lost_with_browser(desk.job.plan.steps[record.index], record, failure)
+    return hint_of(settle_advice(desk.job.run_id, record.step_id, lost_with_browser=lost))
 
 
 def control_handled(desk: Desk, control: Control, outcome: str, detail: str = "") -> ev.ControlHandled:

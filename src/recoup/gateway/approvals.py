@@ -7,7 +7,6 @@ with it, and does nothing twice.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Final, Literal
 
@@ -15,7 +14,7 @@ from fastapi import Body
 from starlette.requests import Request
 from starlette.responses import Response
 
-from recoup.errors import Conflict, InvalidPlan, LedgerBusy, UsageError, WorkspaceError
+from recoup.errors import InvalidPlan, UsageError, WorkspaceError
 from recoup.gateway import desk_shapes, runs, shapes, workflows
 from recoup.gateway.answering import document, page
 from recoup.gateway.described import answers
@@ -40,9 +39,9 @@ from recoup.kernel.approvals import (
 from recoup.model.events import ApprovalRequested, Pinned
 from recoup.model.mode import Mode
 from recoup.model.storage import StreamAppend
+from recoup.streams import append_if
 
 router = new_router("approvals")
-_TRIES_MAX: Final = 20
 _NOT_POSSIBLE: Final = (UsageError, InvalidPlan, WorkspaceError, Refused)
 """It makes no sense any more, and will not later: the request is over."""
 State = Literal["waiting", "approved", "rejected", "expired", "done", "refused"]
@@ -171,13 +170,16 @@ async def _with_its_note(
     house: House, ref: str, detail: str, deed: Callable[[tuple[StreamAppend, ...]], Awaitable[None]]
 ) -> str:
     """What has no name of its own is written together with the note that it was done."""
-    for _ in range(_TRIES_MAX):
+
+    async def attempt() -> str:
         note = await house.approvals.carried_out(ref, detail)
-        with contextlib.suppress(Conflict):
-            if note:
-                await deed(note)
-            return detail
-    raise LedgerBusy(f"others decide so much that {ref} found no turn", hint="Approve it again.")
+        if note:
+            await deed(note)
+        return detail
+
+    return await append_if(
+        attempt, f"others decide so much that {ref} found no turn", hint="Approve it again."
+    )
 
 
 _DEEDS: Final[dict[str, Callable[[House, ApprovalRequested, str], Awaitable[str]]]] = {

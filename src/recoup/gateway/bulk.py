@@ -22,6 +22,7 @@ from recoup.gateway.described import answers
 from recoup.gateway.house import House, house_of, principal_of
 from recoup.gateway.problems import Refused
 from recoup.gateway.routing import KEY_HEADER, new_router, sub_key
+from recoup.kernel.advice import advice, hint_of
 from recoup.kernel.approvals import SUBMIT
 from recoup.kernel.controls import is_over
 from recoup.model.run import RunState, RunStatus
@@ -140,15 +141,7 @@ async def _retried_before(house: House, run_id: str, new_run_id: str) -> Done:
 
 
 def _why_not(state: RunState) -> str:
-    words = {
-        RunStatus.QUEUED: "it has not begun, and a worker will take it",
-        RunStatus.RUNNING: "it is under way",
-        RunStatus.WAITING: "it waits: resume it, answer its gate, or cancel it",
-        RunStatus.BLOCKED: "its workflow is stopped: it goes on when that is let go",
-        RunStatus.ESCALATED: "it waits for a decision: settle its step, retry it there, or cancel it",
-        RunStatus.FAILED: "it is delivered again by itself",
-    }[state.status]
-    return f"only a run that is over is retried; this one is {state.status}: {words}"
+    return f"only a run that is over is retried; this one is {state.status}. {hint_of(advice(state))}"
 
 
 async def _told(wanted: Wanted, run_id: str, tried: Done | BaseException) -> Done:

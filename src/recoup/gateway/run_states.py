@@ -53,7 +53,7 @@ class RunStates:
 
     async def document(self, run_id: str) -> dict[str, Any]:
         try:
-            return run_document(await self.shown(run_id))
+            return run_document(await self.shown(run_id), await self._app.driving.is_driven(run_id))
         except NotFound:
             return {"runId": run_id, "status": "forgotten"}
 

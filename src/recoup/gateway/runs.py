@@ -26,7 +26,6 @@ from recoup.gateway.routing import KEY_HEADER, marked, new_router, sub_key
 from recoup.kernel.approvals import AT_THE_STEP, SUBMIT, standing
 from recoup.kernel.canonical import digest
 from recoup.kernel.controls import FORCE
-from recoup.kernel.documents import run_document
 from recoup.kernel.prefix import ledger_document
 from recoup.kernel.rows import attempt_row_document, run_row_document
 from recoup.model.events import ApprovalRequested, Pinned
@@ -74,7 +73,7 @@ async def list_runs(
 @router.get("/api/runs/{run_id}", responses=answers(shapes.RunDocument))
 async def show_run(request: Request, run_id: str) -> Response:
     house = house_of(request)
-    return document(request, run_document(await house.states.shown(await house.run(run_id))))
+    return document(request, await house.states.document(await house.run(run_id)))
 
 
 @router.get("/api/runs/{run_id}/steps", responses=answers(shapes.LedgerDocument))

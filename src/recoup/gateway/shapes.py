@@ -199,6 +199,13 @@ class LiveControl(Shape):
     recovery: Recovery | None
 
 
+class AdviceItem(Shape):
+    """One thing to do next, and the command that does it, ready to paste."""
+
+    text: str
+    command: str | None
+
+
 class RunDocument(Shape):
     run_id: str
     workflow: str
@@ -238,6 +245,8 @@ class RunDocument(Shape):
     live_control: LiveControl
     unreadable: UnreadableEvent | None = None
     """The first event that cannot be decoded: what is said of the run ends before it."""
+    advice: list[AdviceItem]
+    """What to do next, the most useful first."""
 
 
 class StepDocument(Shape):

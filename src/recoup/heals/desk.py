@@ -7,12 +7,13 @@ of two people who decide at once the second is told of the first.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from recoup.damage import read_leniently
-from recoup.errors import Conflict, NotFound, UsageError
+from recoup.errors import NotFound, UsageError
 from recoup.kernel.healing import target_digest
 from recoup.kernel.memory import ACCEPTED, identity
 from recoup.kernel.reviewing import Review, Reviewed, Word, named_by
@@ -22,6 +23,7 @@ from recoup.model.instant import Instant
 from recoup.model.plan import BrowserAction, Plan
 from recoup.model.storage import Append, Draft, StreamAppend
 from recoup.ports import Clock, Ledger, RedactorOf
+from recoup.streams import append_if, pages
 
 EVENTS_MAX = 50_000
 """Of a stream, the last ones: older heals are not looked through any more."""
@@ -131,12 +133,10 @@ class Heals:
 
     async def _events(self, stream: str, after: int) -> list[Event]:
         found: list[Event] = []
-        while len(found) < 2 * EVENTS_MAX:
-            page = await read_leniently(self._ledger, stream, after, _PAGE)
+        async for page in pages(partial(read_leniently, self._ledger), stream, after, _PAGE):
             found += page
-            if len(page) < _PAGE:
+            if len(found) >= 2 * EVENTS_MAX:
                 break
-            after = page[-1].seq
         return found
 
     # Saying
@@ -172,18 +172,17 @@ class Heals:
     async def _say(self, heal: Heal, fact: TargetLearned | TargetRejected) -> Word | None:
         redactor = await self._redactor_of(heal.fact.run_id)
         stream, draft = targets_stream(heal.workflow), Draft(fact.TYPE, redactor.seal(fact))
-        for _ in range(_TRIES_MAX):
+
+        async def attempt() -> Word | None:
             review, end = await self.review(heal.workflow)
             word = review.word_about(heal.fact)
-            if word is not None:
-                return word
-            try:
+            if word is None:
                 part = StreamAppend(stream, (draft,), end)
                 await self._ledger.append(Append(at=self._clock.now(), streams=(part,)))
-            except Conflict:
-                continue
-            return None
-        raise Conflict(f"the stream {stream} never came to rest", hint="Try again: runs are adding to it.")
+            return word
+
+        busy, hint = f"the stream {stream} never came to rest", "Try again: runs are adding to it."
+        return await append_if(attempt, busy, hint=hint, tries_max=_TRIES_MAX)
 
 
 class _Run(msgspec.Struct, frozen=True):

@@ -99,8 +99,3 @@ def is_lost_with_browser(step: Step, record: StepRecord, failure: FailureKind | 
         return False
     kind = failure or record.failure_kind
     return record.is_done_elsewhere or bool(record.lost) or kind in _ENDS_THE_BROWSER
-
-
-def lost_words(step: Step, record: StepRecord, failure: FailureKind | None = None) -> str:
-    """For the person who settles the step: what is gone whatever they answer. "" if nothing is."""
-    return LOST_WITH_BROWSER if is_lost_with_browser(step, record, failure) else ""

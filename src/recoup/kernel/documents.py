@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from recoup.kernel.advice import advice
 from recoup.kernel.elapsed import time_spent
 from recoup.kernel.prefix import frontier, known_good_prefix_length
 from recoup.model.run import RunState, RunStatus, Unreadable
@@ -32,8 +33,9 @@ def exit_code(state: RunState) -> int | None:
     return _EXIT_CODES.get(state.status)
 
 
-def run_document(state: RunState) -> dict[str, Any]:
-    """`recoup show --json`, the last line of `recoup run --json`, the API."""
+def run_document(state: RunState, driven: bool | None = None) -> dict[str, Any]:
+    """`recoup show --json`, the last line of `recoup run --json`, the API. `driven`: whether somebody drives the run
+    now; None: unknown."""
     edge, spent = frontier(state), time_spent(state, state.updated_at or state.submitted_at)
     return {
         "runId": state.run_id,
@@ -69,6 +71,7 @@ def run_document(state: RunState) -> dict[str, Any]:
         "waitingFor": state.waiting_for if state.status is RunStatus.WAITING else None,
         "liveControl": live_control(state),
         "unreadable": unreadable_document(state.unreadable),
+        "advice": [msgspec.to_builtins(one) for one in advice(state, driven)],
     }
 
 

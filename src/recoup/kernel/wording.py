@@ -45,6 +45,17 @@ def json_escaped(text: str) -> str:
     return text if text.isascii() and text.isprintable() else _JSON_HIDDEN.sub(_json_escape, text)
 
 
+def duration(value: float) -> str:
+    """A length of time as people say it."""
+    if value < 1:
+        return f"{value * 1000:.0f} ms"
+    if value < 60:
+        return f"{value:.1f} s"
+    minutes, rest = divmod(round(value), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
+
+
 def _escaped(found: re.Match[str]) -> str:
     code = ord(found[0])
     if code < 0x100:

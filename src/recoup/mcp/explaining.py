@@ -5,49 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+import msgspec
+
+from recoup.kernel.advice import Advice
+from recoup.kernel.description import describe
 from recoup.mcp.desk import Document
+from recoup.model import events as ev
 
 TRIED_MAX: Final = 20
 NOTES_MAX: Final = 20
 WORDS_CHARS_MAX: Final = 600
-_FAILED: Final = "task.step.attempt.failed"
-_NOTED: Final = {
-    "task.self_heal.exhausted": "recovery was given up",
-    "task.run.failed": "the run failed",
-    "task.run.dead_lettered": "the run was given up",
-    "task.run.cancelled": "the run was cancelled",
-    "task.run.waiting": "the run waits",
-    "task.run.blocked": "the run is held back",
-    "task.run.interrupted": "the driver was told to stop",
-    "Escalated": "handed over to a person",
-}
-_TELLING: Final = frozenset({_FAILED, *_NOTED})
-_AGAIN: Final = "Mend the cause, then submit_plan with reuse={run}: what is proven is not done again."
-_BY_ITSELF: Final = (
-    "Nothing need be done now: the next worker tries it again by itself, as often as delivery_max allows."
+_FAILED: Final = ev.AttemptFailed.TYPE
+_NOTED: Final = frozenset(
+    payload.TYPE
+    for payload in (
+        *(ev.SelfHealExhausted, ev.RunFailed, ev.RunDeadLettered, ev.RunCancelled),
+        *(ev.RunWaiting, ev.RunBlocked, ev.RunInterrupted, ev.Escalated),
+    )
 )
-_UNREADABLE: Final = (
-    "An event cannot be read, so nobody acts on the run: an operator upgrades Recoup or restores a backup."
-)
-_CAN: Final = {
-    "failed": (_AGAIN,),
-    "dead_letter": (_AGAIN,),
-    "cancelled": ("submit_plan with reuse={run} goes on from where it was.",),
-    "escalated": (
-        "Find out whether the step was done, then control_run action=settle step={step} settle_as=done or not-done.",
-    ),
-    "waiting": (
-        "At a gate: control_run action=approve or reject, by somebody who may decide it.",
-        "After a pause or a takeover: control_run action=resume.",
-        "Where waitingUntil is set: nothing need be done before that time.",
-    ),
-    "blocked": ("get_mode of its workflow says why; an operator sets the mode, and the run goes on.",),
-    "running": (
-        "It is not over. get_events shows what it does; control_run action=pause, cancel and others steer it.",
-    ),
-    "queued": ("No worker has taken it yet: is one running (recoup worker, recoup serve --workers)?",),
-    "succeeded": ("Nothing: it succeeded.",),
-}
+_TELLING: Final = _NOTED | {_FAILED}
 
 
 def is_telling(event: Document) -> bool:
@@ -58,11 +34,7 @@ def is_telling(event: Document) -> bool:
 def explained(run: Document, steps: Document, events: Iterable[Document]) -> Document:
     """`events`: those that tell something, in order."""
     told = list(events)
-    frontier = run.get("frontier") or {}
-    step = str(frontier.get("stepId") or "STEP")
     failed = [_attempt(event) for event in told if event["type"] == _FAILED]
-    can = (_BY_ITSELF,) if run["retryable"] else _CAN[str(run["status"])]
-    can = can if run.get("unreadable") is None else (_UNREADABLE,)
     return {
         **{key: run[key] for key in ("runId", "workflow", "status", "reason", "failureClass", "failureKind")},
         **{key: run[key] for key in ("retryable", "waitingFor", "waitingUntil", "liveControl")},
@@ -72,7 +44,7 @@ def explained(run: Document, steps: Document, events: Iterable[Document]) -> Doc
         "happened": [_note(event) for event in told if event["type"] in _NOTED][-NOTES_MAX:],
         "tried": failed[-TRIED_MAX:],
         "attemptsFailed": len(failed),
-        "canBeDone": [words.format(run=run["runId"], step=step) for words in can],
+        "canBeDone": [str(Advice(one["text"], one.get("command"))) for one in run.get("advice", ())],
     }
 
 
@@ -89,6 +61,15 @@ def _attempt(event: Document) -> Document:
 
 
 def _note(event: Document) -> Document:
-    said: dict[str, Any] = event["payload"]
-    words = {name: said[name] for name in ("stepId", "reason", "hint") if said.get(name)}
-    return {"at": event["at"], "what": _NOTED[event["type"]], **words}
+    stored: dict[str, Any] = event["payload"]
+    words = {name: stored[name] for name in ("stepId", "reason", "hint") if stored.get(name)}
+    return {"at": event["at"], "what": _text(event["type"], stored), **words}
+
+
+def _text(event_type: str, stored: dict[str, Any]) -> str:
+    """The type, where a newer gateway says what this version does not understand."""
+    try:
+        description = describe(ev.decode_payload(event_type, msgspec.json.encode(stored)))
+    except msgspec.MsgspecError:
+        return event_type
+    return event_type if description is None else description.text

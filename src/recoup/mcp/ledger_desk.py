@@ -55,7 +55,7 @@ class LedgerDesk:
         return _page(rows, behind)
 
     async def run(self, run_id: str) -> Document:
-        return run_document(await self._shown(run_id))
+        return run_document(await self._shown(run_id), await self._app.driving.is_driven(run_id))
 
     async def steps(self, run_id: str) -> Document:
         return ledger_document(await self._shown(run_id))

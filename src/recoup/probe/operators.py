@@ -21,6 +21,7 @@ from recoup.probe.gateway.cursor import read_cursor
 from recoup.probe.recorder import ProbeRecorder
 from recoup.probe.supervisor import EVENTS_PAGE, control_of, probe_folder, read_probe
 from recoup.probe.world import ProbeWorld
+from recoup.streams import pages
 
 ANSWER_S: Final = 30.0
 LOOK_S: Final = 0.1
@@ -65,10 +66,9 @@ class Operators:
         if after == 0:
             for event in await self._world.ledger.read(refusals_stream(probe_id), limit=EVENTS_PAGE):
                 yield event
-        while page := await self._world.ledger.read(probe_stream(probe_id), after, EVENTS_PAGE):
+        async for page in pages(self._world.ledger.read, probe_stream(probe_id), after, EVENTS_PAGE):
             for event in page:
                 yield event
-            after = page[-1].seq
 
     async def tell(self, probe_id: str, command: Command) -> dict[str, Any]:
         """What became of it. Raises UsageError when no such probe runs, and it cannot be done without."""

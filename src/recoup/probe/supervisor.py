@@ -35,6 +35,7 @@ from recoup.probe.outboxes.courier import Courier
 from recoup.probe.ports import Commanded, Holder, Link, Outbox, OutputListener, Site, mark_of
 from recoup.probe.recorder import ProbeRecorder
 from recoup.probe.world import ProbeWorld
+from recoup.streams import pages
 
 EVENTS_PAGE: Final = 5_000
 KEEPERS_END_S: Final = 15.0
@@ -45,8 +46,8 @@ LET_GO_S: Final = 5.0
 async def read_probe(ledger: Ledger, probe_id: str) -> ProbeState:
     """What the ledger knows of it."""
     state = ProbeState(probe_id=probe_id)
-    while events := await ledger.read(probe_stream(probe_id), after=state.seq, limit=EVENTS_PAGE):
-        for event in events:
+    async for page in pages(ledger.read, probe_stream(probe_id), size=EVENTS_PAGE):
+        for event in page:
             advance_probe(state, event.payload, event.at, event.seq)
     return state
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from html import escape
 from itertools import groupby
 
+from recoup.kernel.description import Tone
 from recoup.reports.room import fitting
 from recoup.reports.spoken import count
-from recoup.reports.view import Bar, Lane, Tick, Timeline, Tone
+from recoup.reports.view import Bar, Lane, Tick, Timeline
 
 _FOLD_FROM_LANES = 40
 """With fewer steps each has a row of its own."""

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from recoup.kernel.healing import adapted_words, healed_words, rejected_words
+from recoup.kernel.description import Description, Tone, Topic, describe
 from recoup.model import events as ev
 from recoup.model.events import Event
 from recoup.model.ids import EVERY_WORKFLOW, workflow_stream
 from recoup.model.mode import Mode
 from recoup.reports.plain import Plain
 from recoup.reports.spoken import count, lasting, since
-from recoup.reports.view import Entry, Heal, Tone
+from recoup.reports.view import Entry, Heal
 
 _REASON_CHARS_MAX = 600
 _NAME_CHARS_MAX = 120
@@ -23,8 +23,6 @@ _EVERYWHERE = "every workflow"
 _SAME_TIME_US = 1_000_000
 """What the end of the run brought about is told with it."""
 
-Said = tuple[str, Tone, str, str]
-"""What, how to take it, about whom, why."""
 Timed = Iterable[tuple[Event, float]]
 
 
@@ -33,23 +31,23 @@ def decisions(timed: Timed, plain: Plain) -> tuple[Entry, ...]:
     last: Event | None = None
     alike = 1
     for event, at_s in timed:
-        said = _decision(event.payload)
-        if said is None:
+        description = describe(event.payload)
+        if description is None or description.topic is not Topic.DECISION:
             continue
         if last is not None and _goes_on(last, event):
             alike += 1
             found[-1] = msgspec.structs.replace(found[-1], about=_several(last, event, alike, plain))
             continue
-        found.append(_entry(event, at_s, said, plain))
+        found.append(_entry(event, at_s, description, plain))
         last, alike = event, 1
     return tuple(found)
 
 
 def controls(timed: Timed, plain: Plain) -> tuple[Entry, ...]:
     return tuple(
-        _entry(event, at_s, said, plain)
+        _entry(event, at_s, description, plain)
         for event, at_s in timed
-        if (said := _control(event.payload)) is not None
+        if (description := describe(event.payload)) is not None and description.topic is Topic.CONTROL
     )
 
 
@@ -79,15 +77,14 @@ def heals(timed: Timed, plain: Plain) -> tuple[Heal, ...]:
     return tuple(_heal(event, at_s, plain) for event, at_s in timed if event.type == _HEALED)
 
 
-def _entry(event: Event, at_s: float, said: Said, plain: Plain) -> Entry:
-    what, tone, about, reason = said
+def _entry(event: Event, at_s: float, description: Description, plain: Plain) -> Entry:
     return Entry(
         event.seq,
         since(at_s),
-        plain.line(what, _NAME_CHARS_MAX),
-        tone,
-        plain.line(about, _NAME_CHARS_MAX),
-        plain.line(reason, _REASON_CHARS_MAX),
+        plain.line(description.label, _NAME_CHARS_MAX),
+        description.tone,
+        plain.line(description.about, _NAME_CHARS_MAX),
+        plain.line(description.detail, _REASON_CHARS_MAX),
     )
 
 
@@ -105,105 +102,6 @@ def _several(first: Event, last: Event, alike: int, plain: Plain) -> str:
     assert isinstance(first.payload, ev.StepPayload) and isinstance(last.payload, ev.StepPayload)
     names = f"{plain.line(first.payload.step_id, 60)} … {plain.line(last.payload.step_id, 60)}"
     return f"{names} ({count(alike, 'step')})"
-
-
-def _decision(payload: ev.Payload) -> Said | None:
-    if isinstance(payload, ev.StepPayload):
-        return _about_step(payload)
-    return _about_run(payload)
-
-
-def _about_step(payload: ev.StepPayload) -> Said | None:
-    reason, step = payload.reason or "", payload.step_id
-    match payload:
-        case ev.SelfHealTriggered() | ev.SelfHealEscalated():
-            wait = f", next attempt in {lasting(payload.delay_ms / 1000)}" if payload.delay_ms else ""
-            return (payload.strategy or "recovery").replace("_", " "), Tone.WARN, step, reason + wait
-        case ev.SelfHealExhausted():
-            return "exhausted", Tone.BAD, step, reason
-        case ev.AttemptFailed(gives_up=True):
-            return "given up", Tone.BAD, step, reason
-        case ev.StepReused():
-            return "reused", Tone.GOOD, step, f"{payload.verdict} in run {payload.from_run_id}"
-        case ev.StepInvalidated():
-            return "invalidated", Tone.WARN, step, reason
-        case ev.StepSkipped():
-            return "skipped", Tone.PLAIN, step, reason
-        case ev.ResumeFromStep():
-            return "resume from step", Tone.WARN, step, reason
-        case ev.TargetHealed():
-            return "target healed", Tone.GOOD if payload.verified else Tone.WARN, step, healed_words(payload)
-        case ev.TargetAdapted():
-            said = f"target {payload.strategy}"
-            return said, Tone.GOOD if payload.verified else Tone.WARN, step, adapted_words(payload)
-        case ev.TargetRejected():
-            return "no target", Tone.BAD, step, rejected_words(payload)
-        case ev.BrowserReset():
-            return "new browser", Tone.WARN, step, reason
-        case ev.PageLost():
-            return "page lost", Tone.WARN, step, f"{reason}; performed again: {', '.join(payload.steps)}"
-        case ev.AttemptFinished(settled_by="already_done"):
-            return "already done", Tone.GOOD, step, "its checks hold, so it is not performed again"
-        case _:
-            return None
-
-
-def _about_run(payload: ev.Payload) -> Said | None:
-    match payload:
-        case ev.RunStarted():
-            commit = payload.baseline.commit if payload.baseline else None
-            return (
-                "started",
-                Tone.PLAIN,
-                "",
-                f"delivery {payload.delivery}" + (f" at {commit[:12]}" if commit else ""),
-            )
-        case ev.RunTakenOver():
-            return "taken over", Tone.WARN, "", payload.reason
-        case ev.RunResumed():
-            return "resumed", Tone.PLAIN, "", f"delivery {payload.delivery}: {payload.reason}"
-        case ev.RunInterrupted():
-            return "interrupted", Tone.WARN, "", payload.reason
-        case ev.RunWaiting():
-            until = f", until {payload.until[:19]}Z" if payload.until else ""
-            return "waiting", Tone.WARN, payload.step_id or "", payload.reason + until
-        case ev.RunBlocked():
-            until = f", until {payload.until[:19]}Z" if payload.until else ""
-            return "blocked", Tone.BAD, "", payload.reason + until
-        case ev.CheckpointRestored():
-            origin = "the beginning" if payload.step_index is None else f"the end of {payload.step_id}"
-            return "workspace restored", Tone.WARN, "", f"from {origin}: {payload.reason}"
-        case ev.Escalated():
-            return "handed over", Tone.BAD, payload.step_id or "", payload.reason
-        case ev.RunSucceeded():
-            return "succeeded", Tone.GOOD, "", payload.reason
-        case ev.RunFailed():
-            again = ", worth another delivery" if payload.retryable else ""
-            return "failed", Tone.BAD, payload.step_id or "", payload.reason + again
-        case ev.RunDeadLettered():
-            return "dead letter", Tone.BAD, payload.step_id or "", payload.reason
-        case ev.RunCancelled():
-            return "cancelled", Tone.BAD, payload.actor, payload.reason
-        case _:
-            return None
-
-
-def _control(payload: ev.Payload) -> Said | None:
-    match payload:
-        case ev.ControlHandled():
-            tone = Tone.PLAIN if payload.outcome == "accepted" else Tone.BAD
-            words = [payload.action.replace("_", " "), payload.step_id or "", payload.argument or ""]
-            why = f"{payload.reason} ({payload.detail})" if payload.detail else payload.reason
-            return " ".join([*filter(None, words), payload.outcome]), tone, payload.actor, why
-        case ev.WorkspaceHandedOver():
-            return "workspace handed over", Tone.PLAIN, payload.actor, ""
-        case ev.WorkspaceChanged():
-            files = ", ".join(payload.changed_files[:10])
-            kept = "kept" if payload.kept else "not kept"
-            how_many = count(payload.changed_files_count, "file")
-            return f"{how_many} changed", Tone.WARN, "operator", f"{kept}: {files}"
-        case _:
-            return None
 
 
 def _mode_entry(event: Event, plain: Plain) -> Entry:

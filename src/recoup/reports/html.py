@@ -12,6 +12,8 @@ from pathlib import Path
 
 import msgspec
 
+from recoup.kernel.advice import Advice
+from recoup.kernel.description import Tone
 from recoup.reports.chart import chart
 from recoup.reports.patches import kinds_of
 from recoup.reports.room import fitting, fitting_ends
@@ -26,7 +28,6 @@ from recoup.reports.view import (
     Prefix,
     Report,
     StepRow,
-    Tone,
 )
 
 PAGE_BYTES_MAX = 5_000_000
@@ -101,7 +102,8 @@ def _sections(report: Report) -> list[_Section | None]:
 def _head(report: Report, sections: Sequence[_Section], left_out: Sequence[str]) -> str:
     objective = f'<p class="over"><bdi>{escape(report.objective)}</bdi></p>' if report.objective else ""
     reason = f'<p class="lead"><bdi>{escape(report.reason)}</bdi></p>' if report.reason else ""
-    advice = f'<p class="note"><b>Next:</b> {_advice(report.advice)}</p>' if report.advice else ""
+    advice = "".join(map(_advice, report.advice))
+    advice = f'<div class="note"><b>Next</b>{advice}</div>' if advice else ""
     missing = (
         f'<p class="note"><b>Left out:</b> {escape("; ".join(left_out))}. '
         "All of it is in the ledger: <code>recoup events</code>.</p>"
@@ -116,12 +118,11 @@ def _head(report: Report, sections: Sequence[_Section], left_out: Sequence[str])
     )
 
 
-def _advice(words: str) -> str:
+def _advice(one: Advice) -> str:
     """The command in it can be picked up at once."""
-    before, colon, command = words.partition(": recoup ")
-    if not colon:
-        return f"<bdi>{escape(words)}</bdi>"
-    return f"<bdi>{escape(before)}:</bdi> <code>recoup {escape(command)}</code>"
+    if one.command is None:
+        return f"<p><bdi>{escape(one.text)}.</bdi></p>"
+    return f"<p><bdi>{escape(one.text)}:</bdi> <code>{escape(one.command)}</code></p>"
 
 
 def _fact(fact: Fact) -> str:

@@ -7,9 +7,11 @@ import re
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from recoup.kernel.advice import Advice
+from recoup.kernel.description import Tone
 from recoup.reports.room import fitting
 from recoup.reports.spoken import count
-from recoup.reports.view import DiffView, Entry, FailureGroup, Heal, Lane, Prefix, Report, Tone
+from recoup.reports.view import DiffView, Entry, FailureGroup, Heal, Lane, Prefix, Report
 
 PAGE_CHARS_MAX = 60_000
 _HEAD_BYTES_MAX = 6_000
@@ -54,10 +56,14 @@ def _head(report: Report) -> str:
         code(report.reason) if report.reason else "",
         f"{good}, {', '.join(time)}",
         _frontier(report.prefix),
-        f"**Next:** {code(report.advice)}" if report.advice else "",
+        "\n".join(f"- **Next:** {_advice(one)}" for one in report.advice),
         " · ".join(facts),
     ]
     return "\n\n".join(fitting(filter(None, pieces), _HEAD_BYTES_MAX).pieces)
+
+
+def _advice(one: Advice) -> str:
+    return f"{code(one.text)}: {code(one.command)}" if one.command else code(one.text)
 
 
 def _frontier(prefix: Prefix) -> str:

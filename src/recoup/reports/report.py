@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from recoup.kernel.advice import Advice, advice
+from recoup.kernel.description import Tone
 from recoup.kernel.elapsed import spent_words, time_spent
 from recoup.kernel.fold import fold
 from recoup.kernel.prefix import frontier, is_good, ledger_document, outcome_unknown
@@ -20,7 +22,7 @@ from recoup.reports.patches import diff_view
 from recoup.reports.plain import Plain
 from recoup.reports.spoken import count, lasting, short_digest
 from recoup.reports.timeline import mark_of, timeline
-from recoup.reports.view import DiffView, Fact, Prefix, Report, StepRow, Tone
+from recoup.reports.view import DiffView, Fact, Prefix, Report, StepRow
 
 _TONES = {
     RunStatus.SUCCEEDED: Tone.GOOD,
@@ -73,7 +75,7 @@ def report_of(material: Material, plain: Plain) -> Report:
         status=state.status.value.replace("_", " ") + (" (interrupted)" if state.interrupted else ""),
         tone=_TONES.get(state.status, Tone.PLAIN),
         reason=plain.line(state.reason, 1_000),
-        advice=plain.line(advice_of(state, events), 600),
+        advice=_next(advice(state, driven=material.until is not None), plain),
         facts=_facts(state, events, end_s, mode_of(mode_changes), plain),
         timeline=chart,
         failures=failed,
@@ -92,24 +94,11 @@ def _time(at: Instant) -> str:
     return f"{at.iso()[:10]} {at.iso()[11:19]} UTC"
 
 
-def advice_of(state: RunState, events: Sequence[Event]) -> str:
-    """What to do next, where somebody must do something. The last events are enough."""
-    if state.status in (RunStatus.ESCALATED, RunStatus.DEAD_LETTER):
-        hints = [event.payload.hint for event in events if isinstance(event.payload, ev.Escalated)]
-        return hints[-1] if hints else ""
-    go_on = f"recoup resume {state.run_id}"
-    match state.status:
-        case RunStatus.FAILED if state.retryable:
-            return f"Worth another delivery: {go_on}"
-        case RunStatus.FAILED:
-            return f"Mend the cause, then go on in a new run: {go_on}"
-        case RunStatus.BLOCKED:
-            return f"When the workflow may run again: {go_on}"
-        case RunStatus.RUNNING if state.interrupted:
-            return f"Go on where it stopped: {go_on}"
-        case RunStatus.WAITING if state.waiting_for in ("time", "driver"):
-            return f"If nobody drives it: {go_on}"
-    return ""
+def _next(advised: Sequence[Advice], plain: Plain) -> tuple[Advice, ...]:
+    return tuple(
+        Advice(plain.line(one.text, 600), None if one.command is None else plain.line(one.command, 600))
+        for one in advised
+    )
 
 
 def _facts(

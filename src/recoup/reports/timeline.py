@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from recoup.kernel.description import Tone
 from recoup.kernel.prefix import is_good, outcome_unknown
 from recoup.model import events as ev
 from recoup.model.events import Event
@@ -14,7 +15,7 @@ from recoup.model.run import RunState, StepRecord, Verdict
 from recoup.reports.axis import Axis, axis_of
 from recoup.reports.plain import Plain
 from recoup.reports.spoken import count, lasting
-from recoup.reports.view import Bar, Lane, Timeline, Tone
+from recoup.reports.view import Bar, Lane, Timeline
 
 _LANE_BARS_MAX = 60
 _RUN_BARS_MAX = 200

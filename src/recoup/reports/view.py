@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 import msgspec
 
-
-class Tone(StrEnum):
-    """How something is to be taken; pages give it a colour and a word or sign, never a colour alone."""
-
-    GOOD = "good"
-    BAD = "bad"
-    WARN = "warn"
-    PLAIN = "plain"
+from recoup.kernel.advice import Advice
+from recoup.kernel.description import Tone
 
 
 class Fact(msgspec.Struct, frozen=True):
@@ -153,7 +145,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     status: str
     tone: Tone
     reason: str
-    advice: str
+    advice: tuple[Advice, ...]
     facts: tuple[Fact, ...]
     timeline: Timeline
     failures: tuple[FailureGroup, ...]

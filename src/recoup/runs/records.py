@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from recoup.model.policy import Policy
 from recoup.model.run import RunState, RunStatus, Unreadable
 from recoup.model.storage import RunFilter, RunRow
 from recoup.ports import Ledger
+from recoup.streams import pages
 
 if TYPE_CHECKING:
     from recoup.depot.shipping import Shipping
@@ -121,23 +123,17 @@ class Records:
     async def shown_events(self, run_id: str, after: int = 0) -> list[Event]:
         """All events of a run, those that cannot be read in their place: for people to look at."""
         events: list[Event] = []
-        while page := await read_leniently(self.ledger, run_stream(run_id), after, _EVENTS_PAGE):
+        async for page in pages(partial(read_leniently, self.ledger), run_stream(run_id), after):
             events += page
-            after = page[-1].seq
-            await asyncio.sleep(0)
         return events
 
     async def events(self, run_id: str, after: int = 0) -> list[Event]:
         """All events of a run, in order. Raises EventUnreadable."""
         found: list[Event] = []
-        while True:
-            page = await self.ledger.read(run_stream(run_id), after, _EVENTS_PAGE)
+        async for page in pages(self.ledger.read, run_stream(run_id), after):
             must_be_understood(page)
             found += page
-            if len(page) < _EVENTS_PAGE:
-                return found
-            after = page[-1].seq
-            await asyncio.sleep(0)  # a server answers others meanwhile
+        return found
 
     async def find(self, name: str) -> str:
         """A run id from its beginning, or from `last`."""

@@ -28,6 +28,7 @@ from recoup.model.ids import EVERY_WORKFLOW, run_stream, workflow_stream
 from recoup.model.policy import Policy
 from recoup.model.storage import Arrival, RunFilter, RunRow
 from recoup.ports import Ledger
+from recoup.streams import pages
 
 RUNS_MAX = 10_000
 SHOWN_MAX = 10
@@ -177,12 +178,7 @@ async def _replayed(ledger: Ledger, row: RunRow, bodies: Bodies, new: Policy) ->
 
 
 async def _events(ledger: Ledger, run_id: str) -> list[Event]:
-    found: list[Event] = []
-    while True:
-        page = await ledger.read(run_stream(run_id), found[-1].seq if found else 0, _PAGE)
-        found += page
-        if len(page) < _PAGE:
-            return found
+    return [event async for page in pages(ledger.read, run_stream(run_id)) for event in page]
 
 
 def _count(tally: Tally, one: Replayed) -> None:

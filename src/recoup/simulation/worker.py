@@ -28,13 +28,13 @@ from recoup.ports import Ledger, Redactor
 from recoup.simulation.scripted import NoSecrets, Papers, Shelf, StormInspector, StormRuntime, StormWorkspaces
 from recoup.simulation.surface import Surface
 from recoup.simulation.virtual_loop import VirtualClock
+from recoup.streams import pages
 
 LEASE_TTL_S = 30.0
 HEARTBEAT_S = 10.0
 CONTROL_POLL_S = 4.0
 CALLS_MAX = 5_000
 """Of the ledger while one run is driven: no plan and no policy of a storm needs a tenth of it."""
-_PAGE = 5_000
 
 
 class Killed(BaseException):
@@ -236,12 +236,7 @@ class Process:
         return fold(run_id, await self.events(run_id))
 
     async def events(self, run_id: str) -> list[Event]:
-        found: list[Event] = []
-        while True:
-            page = await self.ledger.read(run_stream(run_id), found[-1].seq if found else 0, _PAGE)
-            found += page
-            if len(page) < _PAGE:
-                return found
+        return [event async for page in pages(self.ledger.read, run_stream(run_id)) for event in page]
 
     async def _job(self, state: RunState) -> Job:
         body = await self.ledger.policy_body(state.policy_digest)

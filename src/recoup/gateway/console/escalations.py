@@ -16,18 +16,19 @@ from recoup.gateway.answering import PLACE_MAX
 from recoup.gateway.console import inbox
 from recoup.gateway.console.escalation_views import (
     LOOKS_ONLY,
-    Advice,
     advice_for,
     why_not_decide,
     why_not_move,
 )
 from recoup.gateway.console.pages import new_pages, page
 from recoup.gateway.house import House, house_of, principal_of
+from recoup.kernel.advice import hint_of
 from recoup.kernel.controls import gate, possible
 from recoup.kernel.escalations import history, merged_count
 from recoup.model.events import RunSubmitted
 from recoup.model.ids import run_stream
 from recoup.model.plan import ApproveAction
+from recoup.model.run import RunState
 from recoup.model.storage import RunFilter, RunRow
 
 router = new_pages()
@@ -75,27 +76,28 @@ async def escalations(
 async def escalation(request: Request, escalation_id: str) -> Response:
     house, me = house_of(request), principal_of(request)
     found = await inbox.item(house, escalation_id)
-    said = await house.inbox.said(found.id)
+    said, state = await house.inbox.said(found.id), await _state_of_run(house, found)
+    policy, _ = await house.app.generations.seen()
+    advised = advice_for(found, state)
     return page(
         *(request, "escalation.html"),
         title=f"Escalation {found.id}",
         item=found,
         history=history(said),
         merged=merged_count(said),
-        advice=await _advice(house, found),
+        advice=advised,
+        hint="" if found.hint.rstrip(".") in hint_of(advised) else found.hint,
+        controls=() if state is None else possible(state, policy),
         why_not={move: why_not_move(me, found.state, move) for move in ("acknowledge", "assign", "resolve")},
         address=f"/api/escalations/{quote(found.id, safe='')}",
     )
 
 
-async def _advice(house: House, item: inbox.Item) -> Advice:
-    """What can be done about it now."""
-    app = house.app
-    if item.run_id is None or not await app.ledger.head(f"run:{item.run_id}"):
-        return advice_for(item, None, ())
-    policy, _ = await app.generations.seen()
-    state = await house.states.shown(item.run_id)
-    return advice_for(item, state, possible(state, policy))
+async def _state_of_run(house: House, item: inbox.Item) -> RunState | None:
+    """None: a probe raised it, or its run was forgotten."""
+    if item.run_id is None or not await house.app.ledger.head(f"run:{item.run_id}"):
+        return None
+    return await house.states.shown(item.run_id)
 
 
 @router.get("/approvals")

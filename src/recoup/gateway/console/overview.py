@@ -14,7 +14,7 @@ from recoup.gateway.console import overview_view as view
 from recoup.gateway.console.lists import driven_by, progress_of
 from recoup.gateway.console.pages import new_pages, page
 from recoup.gateway.house import House, house_of
-from recoup.kernel.healing import healed_words
+from recoup.kernel.description import describe
 from recoup.model.events import TargetHealed
 from recoup.model.ids import EVERY_WORKFLOW, targets_stream
 from recoup.model.storage import RunFilter, RunRow, Span
@@ -98,8 +98,8 @@ async def heals_since(app: App, since_us: int) -> list[view.HealLine]:
         for event in await read_leniently(
             app.ledger, head.stream, max(0, head.seq - _HEALS_READ_MAX), _HEALS_READ_MAX
         ):
-            fact = event.payload
+            fact, told = event.payload, describe(event.payload)
             if isinstance(fact, TargetHealed) and event.at.wall_us >= since_us:
-                words = healed_words(fact)
+                words = told.detail if told else ""
                 found.append(view.HealLine(event.at.wall_us, workflow, fact.run_id, fact.step_id, words))
     return sorted(found, key=lambda one: -one.at_us)

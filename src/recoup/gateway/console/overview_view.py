@@ -15,6 +15,7 @@ from recoup.gateway.console.lists import Progress
 from recoup.gateway.console.plots import Series, bars, line, number, stacked_bars
 from recoup.gateway.console.runs_query import RunsQuery
 from recoup.gateway.console.words import from_us, tone
+from recoup.kernel.advice import Advice, advice
 from recoup.model.ids import EVERY_WORKFLOW
 from recoup.model.run import RunState
 from recoup.model.storage import Bucket, RunRow
@@ -57,7 +58,7 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     """Of what is there."""
     reason: str
     since: str | None
-    advice: str
+    advice: tuple[Advice, ...]
 
 
 class Running(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,22 +92,26 @@ def tiles(counts: Mapping[str, int]) -> list[Tile]:
 
 def waiting_run(row: RunRow, state: RunState | None) -> Waiting | None:
     """None: nobody has to do anything; it waits for a time, or for a driver."""
-    since = from_us(row.updated_at_us)
     if row.status == "escalated":
-        what, advice = "escalation", "Look at it, then settle, resume or cancel it."
+        what = "escalation"
     elif state is None:
         return None
     elif state.waiting_for == "approval":
-        what, advice = "approval", "Approve or reject it."
+        what = "approval"
     elif state.waiting_for == "operator":
         what = "taken over" if state.takeover else "paused"
-        advice = "Resume it, or cancel it."
     elif state.waiting_for == "driver" and state.queue is None:
-        what, advice = "no driver", f"Go on: recoup resume {row.run_id}"
+        what = "no driver"
     else:
         return None
+    look = (Advice("See what to do", f"recoup show {row.run_id}"),)
     return Waiting(
-        what=what, workflow=row.workflow, run_id=row.run_id, reason=row.reason, since=since, advice=advice
+        what=what,
+        workflow=row.workflow,
+        run_id=row.run_id,
+        reason=row.reason,
+        since=from_us(row.updated_at_us),
+        advice=look if state is None else advice(state),
     )
 
 
@@ -119,7 +124,7 @@ def handed_over(item: Item) -> Waiting:
         name=f"probe {item.probe_id}",
         reason=item.reason,
         since=from_us(item.raised_at_us),
-        advice=item.hint or "See what was tried; mend the cause, then resolve it.",
+        advice=(Advice((item.hint or "See what was tried; fix the cause, then resolve it").rstrip(".")),),
     )
 
 
@@ -131,7 +136,7 @@ def asked_for(approval: Approval) -> Waiting:
         name=f"{approval.action} of {approval.target}",
         reason=approval.reason,
         since=approval.asked_at,
-        advice=f"Asked for by {approval.asked_by}: approve or reject it.",
+        advice=(Advice(f"Asked for by {approval.asked_by}: approve or reject it"),),
     )
 
 
@@ -144,7 +149,7 @@ def stopped_workflow(mode: Mapping[str, object]) -> Waiting | None:
         workflow="" if mode["workflow"] == EVERY_WORKFLOW else str(mode["workflow"]),
         reason=str(mode["reason"] or ""),
         since=None if mode["since"] is None else str(mode["since"]),
-        advice="See why on its page; put it back into running when that is mended.",
+        advice=(Advice("See why on its page; put it back into running when the cause is fixed"),),
     )
 
 

@@ -24,6 +24,7 @@ from recoup.gateway.console.lists import driven_by
 from recoup.gateway.console.pages import new_pages, page
 from recoup.gateway.console.patch_view import StepDiff, step_diff
 from recoup.gateway.house import house_of, principal_of
+from recoup.kernel.advice import advice
 from recoup.kernel.preview import previews, previews_of_step
 from recoup.model import events as ev
 from recoup.model.events import Event
@@ -31,7 +32,6 @@ from recoup.model.ids import run_stream
 from recoup.model.run import RunState, RunStatus
 from recoup.reports.chart import chart
 from recoup.reports.plain import Plain
-from recoup.reports.report import advice_of
 
 router = new_pages()
 _LIVE_VIEWS: Final = ("steps", "events")
@@ -40,7 +40,6 @@ _ALL: Final = "run-all"
 _CHART_BYTES_MAX: Final = 600_000
 _ENTRIES_MAX: Final = 200
 _FAMILY_MAX: Final = 12
-_LAST_EVENTS: Final = 60
 _EVENTS_SHOWN: Final = 100
 _TIMELINE_EVENTS_MAX: Final = 2_000
 _EVENTS_LOOKED_AT_MAX: Final = 5_000
@@ -99,16 +98,13 @@ async def _head(request: Request, app: App, state: RunState) -> dict[str, Any]:
     run_id = state.run_id
     driven, policy = await app.driving.is_driven(run_id), await app.driving.shown_policy_of(state)
     driver = await _driver(app, run_id) if driven else ""
-    last = await app.ledger.read(
-        run_stream(run_id), max(0, state.seq - _LAST_EVENTS), min(state.seq, _LAST_EVENTS)
-    )
     family = [one for one in await app.ledger.family(run_id) if one != run_id]
     possible = previews(state, policy, driven) if state.unreadable is None else []
     may_change, now = principal_of(request).role is Role.OPERATOR, app.world.clock.now()
     return {
         "state": state,
         "run_status": state.status.value,
-        "advice": advice_of(state, last),
+        "advice": advice(state, driven),
         "facts": run_view.facts_of(state, driver, now),
         "now": run_view.now_of(state, now),
         "buttons": run_view.buttons_of(run_id, possible, may_change),

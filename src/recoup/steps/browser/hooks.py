@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from recoup.kernel.commands import settle_commands
+from recoup.kernel.advice import hint_of, page_advice
 from recoup.kernel.healing import floors, goes_somewhere, page_can_be_made_again, page_made_by
 from recoup.model import events as ev
 from recoup.model.failure import FailureKind
@@ -59,17 +59,16 @@ class BrowserHooks(KindHooks):
     def _question(self, reason: str, indices: Sequence[int]) -> ev.Escalated:
         """All steps that must not be repeated and would have to be, to restore a lost page, in one question."""
         records = [self._run.state.steps[index] for index in indices]
-        first, names = records[0], ", ".join(record.step_id for record in records)
-        steps = f"step {names}" if len(records) == 1 else f"steps {names}"
-        done, not_done = settle_commands(self._run.run_id, first.step_id)
+        first, names = records[0], tuple(record.step_id for record in records)
+        steps = f"step{'s' if len(names) > 1 else ''} {', '.join(names)}"
         return ev.Escalated(
             escalation_id=self._run.new_escalation_id(),
             reason=f"{reason}; only {steps} can restore it, and must not be repeated without your consent",
-            hint=f"To perform it again, with all its effects: {not_done} To continue on the page as it is: {done}",
+            hint=hint_of(page_advice(self._run.run_id, first.step_id, names)),
             step_id=first.step_id,
             step_index=first.index,
             attempt=first.open.attempt if first.open else first.attempts,
-            page_steps=tuple(record.step_id for record in records),
+            page_steps=names,
         )
 
     async def is_ready(self, step: Step) -> bool:

@@ -11,6 +11,7 @@ from recoup.model.ids import targets_stream
 from recoup.model.memory import Kept
 from recoup.model.policy import Policy
 from recoup.ports import Clock, Ledger, Recalls
+from recoup.streams import pages
 
 EVENTS_MAX = 10_000
 """Of the stream of a workflow's targets that a driver reads, the last ones after the version that it begins with."""
@@ -30,12 +31,11 @@ async def recall(ledger: Ledger, recalls: Recalls, workflow: str, clock: Clock, 
     known, passed = KnownTargets(base=kept.found if kept else None), dict[str, Kept]()
     stream = targets_stream(workflow)
     after = max(kept.up_to + 1 if kept else 0, await ledger.head(stream) - EVENTS_MAX)
-    while events := await ledger.read(stream, after, PAGE):
-        for event in events:
+    async for page in pages(ledger.read, stream, after, PAGE):
+        for event in page:
             await _prepare(recalls, workflow, event, memory, known, passed)
             known.add(event.payload, event.at)
             memory.add(event.payload)
-        after = events[-1].seq
     if memory.version_name:
         counts = passed.get(memory.version_name)
         if counts is not None or kept is None or kept.version != memory.version_name:
