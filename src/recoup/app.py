@@ -8,7 +8,7 @@ import errno
 import os
 import secrets as randomness
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
@@ -71,7 +71,7 @@ from recoup.runtimes.late_browser import LateBrowser
 from recoup.runtimes.step_log import StepLog
 from recoup.settings import DatabaseUrl, Settings, require_own_home, require_strong_key
 from recoup.steps.kind import Site
-from recoup.steps.runtimes import StepRuntimes
+from recoup.steps.runtimes import StepRuntimes, StepStates
 
 if TYPE_CHECKING:
     from recoup.depot.shipping import Shipping
@@ -83,7 +83,6 @@ if TYPE_CHECKING:
     from recoup.reports.reporter import Reporter
     from recoup.retention import Retention
     from recoup.runtimes.browser.runtime import BrowserRuntime
-    from recoup.steps.hooks import StatefulKind
 
 T = TypeVar("T")
 _OWN_SECRETS = frozenset({"RECOUP_KEY", "RECOUP_TOKEN", "RECOUP_DATABASE", "RECOUP_EVIDENCE"})
@@ -412,6 +411,7 @@ class App:
 
     def _world(self) -> World:
         keeper = LinuxKeeper()
+        site = Site(keeper, self._open_log, tool_server, self.browsers, self.browsers, self._recall)
         return World(
             clock=self._clock,
             ledger=self.ledger,
@@ -419,8 +419,8 @@ class App:
             evidence=self.evidence,
             inspector=WorldInspector(keeper, self.redactor, self.browsers),
             census=HostCensus(alone=isinstance(self.settings.database, Path)),
-            runtimes=StepRuntimes(Site(keeper, self._open_log, tool_server, self.browsers)),
-            kinds={"browser": cache(self._browser_state)},
+            runtimes=StepRuntimes(site),
+            kinds=StepStates(site),
             environ={k: v for k, v in self._environ.items() if k not in _OWN_SECRETS | _PER_ATTEMPT},
             cases=_LateCases(self),
             generations=self.generations,
@@ -429,11 +429,6 @@ class App:
             worker=self.worker_id,
             machine=HostMachine(self.settings.home),
         )
-
-    def _browser_state(self) -> StatefulKind:
-        from recoup.steps.browser.state import BrowserState
-
-        return BrowserState(self.browsers, self._recall)
 
     def _browser_runtime(self) -> BrowserRuntime:
         """Raises ModuleNotFoundError."""

@@ -64,7 +64,7 @@ def test_races_without_an_end_are_given_up() -> None:
 def test_nobody_writes_that_loop_again() -> None:
     """Each of the others has a reason of its own to look at a conflict."""
     reasons = {
-        "engine/browsing.py": "gives up in silence: another run will take the lesson back",
+        "steps/browser/run_targets.py": "gives up in silence: another run will take the lesson back",
         "engine/everywhere.py": "somebody else has paused all workflows",
         "engine/generations.py": "gives up in silence: the file is looked at again",
         "engine/losses.py": "somebody else has told of the loss",

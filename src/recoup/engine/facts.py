@@ -12,7 +12,7 @@ from recoup.engine.conclusion import Failed, Kept, Passed
 from recoup.engine.desk import Desk
 from recoup.engine.handlers import Handled
 from recoup.kernel.advice import hint_of, retry_advice, settle_advice
-from recoup.kernel.deeds import ENDS_THE_STEP, is_lost_with_browser
+from recoup.kernel.deeds import ENDS_THE_STEP, lost_words
 from recoup.kernel.healing import details_of, seen_at_the_end
 from recoup.kernel.pre_states import pre_fingerprint
 from recoup.kernel.reuse import deed_words
@@ -453,8 +453,8 @@ def _listed(records: Sequence[StepRecord]) -> str:
 
 def settle_hint(desk: Desk, record: StepRecord, failure: FailureKind | None = None) -> str:
     """`failure`: that of the attempt that ends now."""
-    lost = is_lost_with_browser(desk.job.plan.steps[record.index], record, failure)
-    return hint_of(settle_advice(desk.job.run_id, record.step_id, lost_with_browser=lost))
+    lost = lost_words(desk.job.plan.steps[record.index], record, failure)
+    return hint_of(settle_advice(desk.job.run_id, record.step_id, lost))
 
 
 def control_handled(desk: Desk, control: Control, outcome: str, detail: str = "") -> ev.ControlHandled:

@@ -8,12 +8,13 @@ from recoup.engine.arguments import expected_now, steps_behind
 from recoup.engine.breaking import stored_draft
 from recoup.engine.world import Job, World
 from recoup.model.events import Payload
-from recoup.model.plan import Action, ApproveAction, Check, Handler, Plan, Step, kind_of
+from recoup.model.plan import Check, Handler, Plan, Step, kind_of
 from recoup.model.policy import Policy
 from recoup.model.run import RunState, StepRecord
 from recoup.model.storage import Draft
 from recoup.ports import Lifeline
 from recoup.steps.hooks import NO_HOOKS, KindHooks, Obstacle, StatefulKind
+from recoup.steps.registry import actions_of, step_kind
 
 
 class RunView:
@@ -56,7 +57,7 @@ class RunKinds:
 
     async def obstacle(self, step: Step, record: StepRecord) -> Obstacle | None:
         """What comes before the step. A person at a gate is shown what the steps before it have left, of all kinds."""
-        for hooks in self.all() if isinstance(step.action, ApproveAction) else (self.of(step),):
+        for hooks in self.all() if not step_kind(step.action).is_work else (self.of(step),):
             if (obstacle := await hooks.obstacle(step, record)) is not None:
                 return obstacle
         return None
@@ -64,12 +65,6 @@ class RunKinds:
 
 def kinds_in(plan: Plan, world: World) -> Iterator[tuple[str, StatefulKind]]:
     """The kinds of the plan's steps and handlers that keep something, by their keys."""
-    for name in dict.fromkeys(kind_of(action) for action in _actions(plan)):
+    for name in dict.fromkeys(kind_of(action) for action in actions_of(plan)):
         if (make := world.kinds.get(name)) is not None:
             yield name, make()
-
-
-def _actions(plan: Plan) -> Iterator[Action]:
-    for step in plan.steps:
-        yield step.action
-        yield from (handler.action for handler in (*step.rescue, *step.on_empty, *step.always))

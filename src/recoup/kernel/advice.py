@@ -7,7 +7,7 @@ import shlex
 import msgspec
 
 from recoup.kernel.commands import control_command, gate_commands, settle_commands
-from recoup.kernel.deeds import LOST_WITH_BROWSER, is_lost_with_browser
+from recoup.kernel.deeds import lost_words
 from recoup.model.run import RunState, RunStatus
 
 
@@ -42,9 +42,9 @@ def advice(state: RunState, driven: bool | None = None) -> tuple[Advice, ...]:
     return _undriven(state)
 
 
-def settle_advice(run_id: str, step_id: str, *, lost_with_browser: bool = False) -> tuple[Advice, ...]:
-    """The question about a step whose outcome is unknown."""
-    lost = f". {LOST_WITH_BROWSER.rstrip('.')}" if lost_with_browser else ""
+def settle_advice(run_id: str, step_id: str, lost: str = "") -> tuple[Advice, ...]:
+    """The question about a step whose outcome is unknown. `lost`: what is gone whatever the answer is."""
+    lost = f". {lost.rstrip('.')}" if lost else ""
     done, not_done = settle_commands(run_id, step_id)
     return (
         Advice(f"Check whether {step_id} was done{lost}"),
@@ -86,16 +86,15 @@ def _unreadable(state: RunState) -> tuple[Advice, ...]:
 
 def _escalated(state: RunState) -> tuple[Advice, ...]:
     run_id = state.run_id
-    if state.escalated_step is None:
+    record = next((one for one in state.steps if one.index == state.escalated_step), None)
+    if record is None:
         return (
             Advice("See why it was handed over", f"recoup events {run_id}"),
             Advice("To end it", control_command(run_id, "cancel")),
         )
-    record = state.steps[state.escalated_step]
     if state.page_question:
         return page_advice(run_id, record.step_id, state.page_question)
-    lost = is_lost_with_browser(state.plan.steps[record.index], record)
-    return settle_advice(run_id, record.step_id, lost_with_browser=lost)
+    return settle_advice(run_id, record.step_id, lost_words(state.plan.steps[record.index], record))
 
 
 def _ended(state: RunState) -> tuple[Advice, ...]:

@@ -92,10 +92,14 @@ LOST_WITH_BROWSER = (
 _ENDS_THE_BROWSER = (FailureKind.DRIVER_LOST, FailureKind.BROWSER_CRASHED)
 
 
-def is_lost_with_browser(step: Step, record: StepRecord, failure: FailureKind | None = None) -> bool:
-    """What it may have left in its browser is gone, whatever a person says about it. `failure`: that of an attempt that
-    ends now."""
+def lost_words(step: Step, record: StepRecord, failure: FailureKind | None = None) -> str:
+    """For the person who settles the step: what is gone whatever they answer. "" if nothing is. `failure`: that of an
+    attempt that ends now."""
+    return LOST_WITH_BROWSER if _is_lost_with_browser(step, record, failure or record.failure_kind) else ""
+
+
+def _is_lost_with_browser(step: Step, record: StepRecord, failure: FailureKind | None) -> bool:
+    """What it may have left in its browser is gone."""
     if not isinstance(step.action, BrowserAction):
         return False
-    kind = failure or record.failure_kind
-    return record.is_done_elsewhere or bool(record.lost) or kind in _ENDS_THE_BROWSER
+    return record.is_done_elsewhere or bool(record.lost) or failure in _ENDS_THE_BROWSER

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from recoup.kernel.controls import FORCE, current_step, gate, unsettled, why_not, wish
-from recoup.kernel.deeds import LOST_WITH_BROWSER, is_done_for_good, is_lost_with_browser
+from recoup.kernel.deeds import is_done_for_good, lost_words
 from recoup.kernel.documents import unreadable_words
 from recoup.kernel.healing import page_can_be_made_again, page_made_by
 from recoup.model.policy import Policy
@@ -234,8 +234,7 @@ def _settle(state: RunState, control: Control, driven: bool) -> Scope:
     if state.page_question:
         return _settle_page(state, control, driven)
     names = (record.step_id, *state.also_settled)
-    is_lost = is_lost_with_browser(state.plan.steps[record.index], record)
-    lost = LOST_WITH_BROWSER if is_lost else ""
+    lost = lost_words(state.plan.steps[record.index], record)
     count, are = ("counts", "it is") if len(names) == 1 else ("count", "each is")
     if control.argument == "done":
         words = _said(

@@ -80,6 +80,8 @@ def _may_hold_text(annotation: Any) -> bool:
     """Whatever is not known to hold none may hold some."""
     if _is_structural(annotation) or annotation in (bool, int, float, NoneType):
         return False
+    if get_origin(annotation) is Annotated:
+        return _may_hold_text(get_args(annotation)[0])
     if get_origin(annotation) in (Union, UnionType, tuple, list):
         return any(_may_hold_text(part) for part in get_args(annotation) if part is not Ellipsis)
     if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
@@ -91,6 +93,8 @@ def _walk(node: Any, annotation: Any, clean: Clean) -> Any:
     if isinstance(node, bool | int | float) or node is None or _is_structural(annotation):
         return node
     origin = get_origin(annotation)
+    if origin is Annotated:
+        return _walk(node, get_args(annotation)[0], clean)
     if origin in (Union, UnionType):
         return _walk(node, _chosen(node, get_args(annotation)), clean)
     if origin in (tuple, list) and isinstance(node, list | tuple):

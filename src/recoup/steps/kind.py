@@ -13,10 +13,11 @@ from recoup.kernel.references import TemplateError, references
 from recoup.kernel.template import Scope
 from recoup.model.outcome import Order
 from recoup.model.plan import Action
-from recoup.ports import Keeper, Runtime
+from recoup.ports import Keeper, Pages, Recalls, Runtime
 
 if TYPE_CHECKING:
     from recoup.runtimes.step_log import StepLog
+    from recoup.steps.hooks import StatefulKind
     from recoup.steps.kind_shape import KindShape
 
 A = TypeVar("A", bound=Action)
@@ -55,6 +56,8 @@ class Site:
     tool_server: Callable[[], tuple[str, ...] | None]
     """The words that start the MCP server for agents inside a step. None: it cannot be started here."""
     browser: Runtime
+    pages: Pages
+    recalls: Recalls
 
 
 class StepKind(Generic[A]):
@@ -70,6 +73,8 @@ class StepKind(Generic[A]):
     """An attempt ends with an exit code, which says whether it went well."""
     has_page: ClassVar[bool] = False
     """It works on the page of the run's browser, so that later checks can look at that."""
+    keeps_state: ClassVar[bool] = False
+    """Its steps keep something outside the ledger between the attempts of a run."""
     loads_at_once: ClassVar[bool] = False
     """Its runtime takes no time to load."""
     all_text: ClassVar[bool] = False
@@ -143,6 +148,10 @@ class StepKind(Generic[A]):
 
     def runtime(self, site: Site) -> Runtime:
         """What performs it."""
+        raise NotImplementedError
+
+    def state(self, site: Site) -> StatefulKind:
+        """What its steps keep, where `keeps_state`."""
         raise NotImplementedError
 
     # For `recoup check`

@@ -1,13 +1,16 @@
-"""What performs the steps of each kind, made when its first step comes: most runs need one, and each takes time to
-load."""
+"""What performs the steps of each kind, and what they keep.
+
+Made when its first step comes: most runs need one, and each takes time to load.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
 
 from recoup.ports import Runtime
 from recoup.runtimes.deferred import DeferredRuntime
+from recoup.steps.hooks import StatefulKind
 from recoup.steps.kind import Site
 from recoup.steps.registry import BUILT_IN, kind_named
 
@@ -33,3 +36,25 @@ class StepRuntimes(Mapping[str, Runtime]):
         if kind.loads_at_once:
             return kind.runtime(self._site)
         return DeferredRuntime(lambda: kind.runtime(self._site))
+
+
+class StepStates(Mapping[str, Callable[[], StatefulKind]]):
+    """Of the kinds whose steps keep something, by their keys."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._made = cache(self._make)
+
+    def __getitem__(self, key: str) -> Callable[[], StatefulKind]:
+        if not kind_named(key).keeps_state:
+            raise KeyError(key)
+        return partial(self._made, key)
+
+    def __iter__(self) -> Iterator[str]:
+        return (key for key in BUILT_IN if kind_named(key).keeps_state)
+
+    def __len__(self) -> int:
+        return len([*self])
+
+    def _make(self, key: str) -> StatefulKind:
+        return kind_named(key).state(self._site)

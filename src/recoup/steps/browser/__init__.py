@@ -15,7 +15,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 
@@ -27,6 +27,9 @@ from recoup.model.target import SHORT, target_words
 from recoup.ports import Runtime
 from recoup.shapes.page_keys import verb_of
 from recoup.steps.kind import Data, Site, StepKind, Values, Way
+
+if TYPE_CHECKING:
+    from recoup.steps.browser.state import BrowserState
 
 _FILLED: Final = (*SHORT, "value", "key", "option", "options", "file", "files", "as")
 """The keys under a verb where references are filled in. Of what was recorded nothing is looked up."""
@@ -42,6 +45,7 @@ class BrowserStep(StepKind[BrowserAction]):
     keys = "recoup.steps.browser.keys:BrowserKeys"
     exits = False
     has_page = True
+    keeps_state = True
     loads_at_once = True
     needs = frozenset({"browser"})
     extra = "browser"
@@ -85,6 +89,11 @@ class BrowserStep(StepKind[BrowserAction]):
 
     def runtime(self, site: Site) -> Runtime:
         return site.browser
+
+    def state(self, site: Site) -> BrowserState:
+        from recoup.steps.browser.state import BrowserState
+
+        return BrowserState(site.pages, site.recalls)
 
     def summary(self, action: BrowserAction) -> str:
         return self.instructions(action)
