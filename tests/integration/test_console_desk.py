@@ -6,13 +6,15 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Page, Route, ViewportSize, expect
 from tests.integration.browser_house import needs_browser
 from tests.integration.console_house import HOSTILE, PAGES, PLANS, Console, console, sign_in
 
-from recoup.gateway import operating_shapes
+from recoup.model.answers.inbox import ProbeActed
+from recoup.model.answers.workflows import MemoryDiff, WhatIfAnswer
 
 pytestmark = needs_browser
 PHONE: ViewportSize = {"width": 390, "height": 844}
@@ -236,7 +238,7 @@ def test_lessons_are_kept_compared_and_taken_back(desk: Console) -> None:
     desk.said("Taken back.")
     with desk.gateway.client() as client:
         found = client.get("/api/workflows/shop/memory/diff", params={"old": "v000001"})
-    assert operating_shapes.MemoryDiff.model_validate_json(found.content).items == []
+    assert msgspec.json.decode(found.content, type=MemoryDiff).items == []
 
 
 # What waits for somebody
@@ -362,7 +364,7 @@ def test_a_probe_is_told_to_act_and_answers(desk: Console) -> None:
     with desk.gateway.client() as client:
         asked = {"resourceId": "nothing", "action": "restart", "reason": "by a program"}
         told = client.post("/api/probes/near/act", json=asked)
-        answer = operating_shapes.ProbeActed.model_validate_json(told.content)
+        answer = msgspec.json.decode(told.content, type=ProbeActed)
         assert (answer.outcome, answer.rule) == ("refused", "unknown_resource")
         assert client.post("/api/probes/nobody/act", json=asked).status_code == 404
 
@@ -432,7 +434,7 @@ def test_the_policy_says_what_was_changed_and_what_another_would_have_decided(de
     expect(answer.locator("table").last).to_contain_text(desk.runs["broken"])
     with desk.gateway.client("viewer") as client:
         told = client.post("/api/policy/what-if", json={"policy": "step_max_attempts: 1", "limit": 1})
-        assert operating_shapes.WhatIfAnswer.model_validate_json(told.content).runs == 1
+        assert msgspec.json.decode(told.content, type=WhatIfAnswer).runs == 1
         assert client.post("/api/policy/what-if", json={"policy": "{}", "limit": 51}).status_code == 422
 
 

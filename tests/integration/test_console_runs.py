@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 from tests.integration.browser_house import needs_browser
 from tests.integration.console_reader import Reader, append_to, browsing, signed_in
@@ -18,8 +19,8 @@ from tests.integration.gateway_house import Gateway, gateway
 from tests.repositories import new_repository
 
 from recoup.gateway.console import run_view
-from recoup.gateway.control_shapes import ControlPreviews
 from recoup.model import events as ev
+from recoup.model.answers.controls import ControlPreviews
 from recoup.model.plan import Plan, RunAction, Step
 
 if TYPE_CHECKING:
@@ -363,7 +364,7 @@ def test_a_new_run_begins_at_a_step_and_reuses_what_is_before_it(
 def test_programs_are_told_what_every_control_would_do(house: Gateway, broken: str) -> None:
     with house.client("viewer") as client:
         answer = client.get(f"/api/runs/{broken}/controls?stepId=good")
-        told = ControlPreviews.model_validate_json(answer.content)
+        told = msgspec.json.decode(answer.content, type=ControlPreviews)
         assert client.get(f"/api/runs/{broken}/controls?stepId=none").status_code == 404
     assert {"pause", "settle", "cancel", "resume_from_step", "new_run"} <= {one.action for one in told.items}
     anew = told.items[-1]

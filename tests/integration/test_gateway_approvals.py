@@ -18,7 +18,7 @@ from recoup.app import App, open_app
 from recoup.documents.plan_file import read_plan
 from recoup.engine.world import Watcher
 from recoup.errors import LedgerBusy
-from recoup.gateway import desk_shapes, runs, shapes
+from recoup.gateway import runs, shapes
 from recoup.gateway.access import Role
 from recoup.gateway.approvals import carry_out
 from recoup.gateway.book import Book
@@ -26,6 +26,7 @@ from recoup.gateway.console.escalations import gates_of
 from recoup.gateway.house import House
 from recoup.kernel.approvals import standing
 from recoup.kernel.canonical import digest
+from recoup.model.answers.inbox import Approval, ApprovalDocument
 from recoup.model.events import ApprovalRequested, Pinned
 from recoup.model.storage import Append, Control
 from recoup.settings import read_settings
@@ -59,14 +60,14 @@ class Two:
         headers = {} if key is None else {"Idempotency-Key": key}
         answer = self.ada.post(path, json=body, headers=headers)
         assert answer.status_code == 202, answer.text
-        told = desk_shapes.Approval.model_validate_json(answer.content, strict=True)
+        told = msgspec.json.decode(answer.content, type=Approval)
         assert told.state == "waiting"
         return told.approval_ref
 
     def approved(self, ref: str) -> dict[str, Any]:
         answer = self.bob.post(f"/api/approvals/{ref}/approve", json={"reason": "agreed"})
         assert answer.status_code == 200, answer.text
-        desk_shapes.ApprovalDocument.model_validate_json(answer.content, strict=True)
+        msgspec.json.decode(answer.content, type=ApprovalDocument)
         told: dict[str, Any] = answer.json()
         return told
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import msgspec
 import pytest
 from tests.commands import Commands
 from tests.integration.gateway_house import Gateway, gateway
@@ -23,7 +24,6 @@ from recoup.app import open_app
 from recoup.clock import SystemClock
 from recoup.desk.declining import Declined
 from recoup.desk.probes import ProbeDesk
-from recoup.gateway import desk_shapes
 from recoup.gateway.access import Role
 from recoup.gateway.answering import cursor_of
 from recoup.gateway.book import Book
@@ -32,6 +32,7 @@ from recoup.gateway.house import House
 from recoup.gateway.service import build
 from recoup.kernel.reports import IDS_KEPT
 from recoup.ledger.sqlite import SqliteLedger
+from recoup.model.answers.inbox import EscalationDocument, EscalationPage, Released
 from recoup.model.events import Event
 from recoup.model.ids import commands_stream, reported_stream, senders_stream
 from recoup.redaction.redactor import SecretRedactor
@@ -146,7 +147,7 @@ def test_an_escalation_is_taken_on_and_ends_when_its_run_goes_on(
     path = f"/api/escalations/{name}"
     (entry,) = client.get("/api/escalations", params={"source": "run", "state": "open"}).json()["escalations"]
     assert (entry["id"], entry["runId"], entry["probe_id"]) == (name, run_id, None)
-    desk_shapes.EscalationDocument.model_validate_json(client.get(path).content, strict=True)
+    msgspec.json.decode(client.get(path).content, type=EscalationDocument)
     seen = client.post(f"{path}/acknowledge", json={"reason": "looking"})
     assert seen.json()["state"] == "acknowledged", seen.text
     again = client.post(f"{path}/acknowledge", json={"reason": "looking"})
@@ -175,7 +176,7 @@ def test_the_inbox_comes_in_pages(house: Gateway, client: httpx2.Client, command
     seen: list[str] = []
     while True:
         answer = client.get("/api/escalations", params=asked)
-        desk_shapes.EscalationPage.model_validate_json(answer.content, strict=True)
+        msgspec.json.decode(answer.content, type=EscalationPage)
         page = answer.json()
         seen += [one["id"] for one in page["escalations"]]
         if (cursor := page["nextCursor"]) is None:
@@ -270,7 +271,7 @@ def test_only_an_operator_releases_a_probe_and_that_is_recorded(
         assert "release" in refused.json()["hint"]
         assert machine.post(release[0], json=release[1]).status_code == 403
         answer = client.post(release[0], json=release[1])
-        desk_shapes.Released.model_validate_json(answer.content, strict=True)
+        msgspec.json.decode(answer.content, type=Released)
         assert machine.post("/api/probe/events", json=own).status_code == 200
         asked = "/api/probe/commands?probe_id=bound&lease_epoch=9"
         assert client.get(asked, headers=as_stranger).status_code == 403

@@ -36,6 +36,7 @@ from recoup.kernel.approvals import (
     standing,
     state_of,
 )
+from recoup.model.answers.inbox import ApprovalDocument, ApprovalList
 from recoup.model.events import ApprovalRequested, Pinned
 from recoup.model.mode import Mode
 from recoup.model.storage import StreamAppend
@@ -47,7 +48,7 @@ _NOT_POSSIBLE: Final = (UsageError, InvalidPlan, WorkspaceError, Refused)
 State = Literal["waiting", "approved", "rejected", "expired", "done", "refused"]
 
 
-@router.get("/api/approvals", responses=answers(desk_shapes.ApprovalList))
+@router.get("/api/approvals", responses=answers(ApprovalList))
 async def list_approvals(request: Request, state: State | None = None, limit: Limit = 100) -> Response:
     """Newest first; the last 1,000 are remembered."""
     house = house_of(request)
@@ -56,14 +57,14 @@ async def list_approvals(request: Request, state: State | None = None, limit: Li
     return page(request, [approval_document(one, now) for one in found[:limit]], None)
 
 
-@router.get("/api/approvals/{ref}", responses=answers(desk_shapes.ApprovalDocument))
+@router.get("/api/approvals/{ref}", responses=answers(ApprovalDocument))
 async def show_approval(request: Request, ref: str) -> Response:
     """With what exactly was asked for."""
     house = house_of(request)
     return await _whole(request, house, await house.approvals.find(ref))
 
 
-@router.post("/api/approvals/{ref}/approve", responses=answers(desk_shapes.ApprovalDocument))
+@router.post("/api/approvals/{ref}/approve", responses=answers(ApprovalDocument))
 async def approve(request: Request, ref: str, wanted: Annotated[desk_shapes.SaidRequest, Body()]) -> Response:
     """Agree to it, with another token than it was asked for with; then it is carried out. If that was interrupted,
     approving it again goes on with it."""
@@ -75,7 +76,7 @@ async def approve(request: Request, ref: str, wanted: Annotated[desk_shapes.Said
     return await _whole(request, house, approval)
 
 
-@router.post("/api/approvals/{ref}/reject", responses=answers(desk_shapes.ApprovalDocument))
+@router.post("/api/approvals/{ref}/reject", responses=answers(ApprovalDocument))
 async def reject(request: Request, ref: str, wanted: Annotated[desk_shapes.SaidRequest, Body()]) -> Response:
     """It is not done, for good."""
     house, who = house_of(request), principal_of(request)

@@ -22,7 +22,6 @@ from recoup.damage import read_leniently
 from recoup.errors import NotFound
 from recoup.evidence.media import binary_type
 from recoup.gateway.answering import document, is_known, tag_of
-from recoup.gateway.artifact_shapes import AttemptDetail
 from recoup.gateway.described import answers, files
 from recoup.gateway.house import House, house_of
 from recoup.gateway.lists import iso
@@ -31,6 +30,7 @@ from recoup.gateway.routing import new_router
 from recoup.gateway.runs import After, step_index
 from recoup.kernel.rows import attempt_row_document
 from recoup.model import events as ev
+from recoup.model.answers.runs import AttemptDetail
 from recoup.model.events import Event
 from recoup.model.ids import run_stream
 from recoup.ports import Redactor

@@ -11,19 +11,19 @@ from starlette.responses import Response
 
 from recoup.desk.approvals import new_ref
 from recoup.gateway.answering import document
-from recoup.gateway.described import Responses
-from recoup.gateway.desk_shapes import Approval
+from recoup.gateway.described import AnswerType, Responses, one_of
 from recoup.gateway.house import house_of, principal_of
 from recoup.gateway.routing import KEY_HEADER
 from recoup.kernel.approvals import approval_document, needs_approval
+from recoup.model.answers.inbox import Approval
 from recoup.model.events import ApprovalRequested, Pinned
 
 _NOTHING: Final = Pinned()
 
 
-def may_wait(responses: Responses, now: type[BaseModel] | None = None) -> Responses:
-    """The answers of a route whose request may have to wait for somebody."""
-    return {**responses, 202: {"model": Approval if now is None else Approval | now}}
+def may_wait(responses: Responses, *now: AnswerType) -> Responses:
+    """The answers of a route whose request may have to wait for somebody; `now`: or for something else."""
+    return {**responses, 202: one_of(Approval, *now)}
 
 
 async def must_ask(request: Request, action: str) -> bool:

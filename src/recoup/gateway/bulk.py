@@ -25,6 +25,7 @@ from recoup.gateway.routing import KEY_HEADER, new_router, sub_key
 from recoup.kernel.advice import advice, hint_of
 from recoup.kernel.approvals import SUBMIT
 from recoup.kernel.controls import is_over
+from recoup.model.answers.lists import BulkAnswer
 from recoup.model.run import RunState, RunStatus
 
 router = new_router("runs")
@@ -57,7 +58,7 @@ class Wanted(msgspec.Struct, frozen=True):
     """By time.monotonic."""
 
 
-@router.post("/api/runs/bulk", responses=answers(list_shapes.BulkAnswer))
+@router.post("/api/runs/bulk", responses=answers(BulkAnswer))
 async def bulk(request: Request, asked: Annotated[list_shapes.BulkRequest, Body()]) -> Response:
     """Cancel runs, or retry runs that are over: each as if it were asked for alone. Asked again under the same key
     nothing is done twice, even if the first request was cut off half-way."""

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import Any, Final
 
-from pydantic import BaseModel
+import msgspec
 
+from recoup.gateway.answering import JSON
 from recoup.gateway.problems import MEDIA
-from recoup.gateway.shapes import ProblemAnswer
 from recoup.gateway.streaming import MEDIA as STREAM
+from recoup.model.answers.answer import Answer, PlainAnswer
+from recoup.model.answers.system import ProblemAnswer
 
+AnswerType = type[Answer] | type[PlainAnswer]
+_SCHEMAS: Final = "#/components/schemas/"
+_REFERENCE: Final = re.compile(rf'"{_SCHEMAS}(\w+)"')
 Responses = dict[int | str, dict[str, Any]]
 _REFUSALS: Final = {
     400: "It makes no sense as it is.",
@@ -27,10 +34,33 @@ _REFUSALS: Final = {
 }
 
 
-def answers(shape: type[BaseModel], status: int = 200) -> Responses:
+def answers(shape: AnswerType, status: int = 200) -> Responses:
     """The shape, and every refusal."""
-    fine: Responses = {one: {"model": shape} for one in {status, 200}}
+    fine: Responses = {one: one_of(shape) for one in {status, 200}}
     return {**fine, **refusals()}
+
+
+def one_of(*shapes: AnswerType) -> dict[str, Any]:
+    """A response that is one of these."""
+    found = [_reference(shape) for shape in shapes]
+    return {"content": {JSON: {"schema": found[0] if len(found) == 1 else {"anyOf": found}}}}
+
+
+def components(document: dict[str, Any]) -> dict[str, Any]:
+    """The schemas of all answers that the document refers to."""
+    named = set(_REFERENCE.findall(msgspec.json.encode(document).decode()))
+    shapes = [shape for shape in (*_subclasses(Answer), *_subclasses(PlainAnswer)) if shape.__name__ in named]
+    return msgspec.json.schema_components(shapes, ref_template=f"{_SCHEMAS}{{name}}")[1]
+
+
+def _subclasses(shape: AnswerType) -> Iterator[AnswerType]:
+    for one in shape.__subclasses__():
+        yield one
+        yield from _subclasses(one)
+
+
+def _reference(shape: AnswerType) -> dict[str, str]:
+    return {"$ref": f"{_SCHEMAS}{shape.__name__}"}
 
 
 def streams(event: str) -> Responses:
@@ -57,6 +87,5 @@ def refusals() -> Responses:
         "instance": "/api/runs/20261116-1",
         "problems": [],
     }
-    schema = {"$ref": f"#/components/schemas/{ProblemAnswer.__name__}"}
-    content = {MEDIA: {"schema": schema, "example": example}}
+    content = {MEDIA: {"schema": _reference(ProblemAnswer), "example": example}}
     return {status: {"description": words, "content": content} for status, words in _REFUSALS.items()}

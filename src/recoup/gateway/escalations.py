@@ -15,12 +15,13 @@ from recoup.gateway.house import House, house_of, principal_of
 from recoup.gateway.routing import new_router
 from recoup.gateway.runs import Cursor, Limit
 from recoup.kernel.escalations import escalation_document, history, merged_count
+from recoup.model.answers.inbox import EscalationDocument, EscalationPage
 from recoup.model.storage import EscalationRow
 
 router = new_router("escalations")
 
 
-@router.get("/api/escalations", responses=answers(shapes.EscalationPage))
+@router.get("/api/escalations", responses=answers(EscalationPage))
 async def list_escalations(
     request: Request,
     state: Literal["open", "acknowledged", "assigned", "resolved"] | None = None,
@@ -39,14 +40,14 @@ async def list_escalations(
     )
 
 
-@router.get("/api/escalations/{escalation_id}", responses=answers(shapes.EscalationDocument))
+@router.get("/api/escalations/{escalation_id}", responses=answers(EscalationDocument))
 async def show_escalation(request: Request, escalation_id: str) -> Response:
     """One of them, and what people did about it."""
     house = house_of(request)
     return await _whole(request, house, await house.inbox.find(escalation_id))
 
 
-@router.post("/api/escalations/{escalation_id}/acknowledge", responses=answers(shapes.EscalationDocument))
+@router.post("/api/escalations/{escalation_id}/acknowledge", responses=answers(EscalationDocument))
 async def acknowledge(
     request: Request, escalation_id: str, wanted: Annotated[shapes.SaidRequest, Body()]
 ) -> Response:
@@ -57,7 +58,7 @@ async def acknowledge(
     )
 
 
-@router.post("/api/escalations/{escalation_id}/assign", responses=answers(shapes.EscalationDocument))
+@router.post("/api/escalations/{escalation_id}/assign", responses=answers(EscalationDocument))
 async def assign(
     request: Request, escalation_id: str, wanted: Annotated[shapes.AssignRequest, Body()]
 ) -> Response:
@@ -67,7 +68,7 @@ async def assign(
     return await _whole(request, house, row)
 
 
-@router.post("/api/escalations/{escalation_id}/resolve", responses=answers(shapes.EscalationDocument))
+@router.post("/api/escalations/{escalation_id}/resolve", responses=answers(EscalationDocument))
 async def resolve(
     request: Request, escalation_id: str, wanted: Annotated[shapes.SaidRequest, Body()]
 ) -> Response:

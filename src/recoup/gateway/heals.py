@@ -21,6 +21,7 @@ from recoup.gateway.routing import new_router
 from recoup.gateway.runs import Limit
 from recoup.heals.desk import Heal, Heals
 from recoup.kernel.reviewing import HealState, Word, heal_document
+from recoup.model.answers.workflows import HealAccepted, HealDocument, HealList
 from recoup.model.events import RunSubmitted
 from recoup.model.ids import run_stream
 
@@ -28,7 +29,7 @@ router = new_router("heals")
 PATCH: Final = "text/x-diff; charset=utf-8"
 
 
-@router.get("/api/heals", responses=answers(shapes.HealList))
+@router.get("/api/heals", responses=answers(HealList))
 async def list_heals(
     request: Request,
     workflow: Annotated[str | None, Query(max_length=200)] = None,
@@ -66,7 +67,7 @@ async def show_patch(
     return Response(patch, 200, headers, PATCH)
 
 
-@router.post("/api/heals/{run_id}/{step}/accept", responses=answers(shapes.HealAccepted))
+@router.post("/api/heals/{run_id}/{step}/accept", responses=answers(HealAccepted))
 async def accept_heal(
     request: Request, run_id: str, step: str, wanted: Annotated[shapes.AcceptRequest, Body()]
 ) -> Response:
@@ -83,7 +84,7 @@ async def accept_heal(
     return document(request, told)
 
 
-@router.post("/api/heals/{run_id}/{step}/reject", responses=answers(shapes.HealDocument))
+@router.post("/api/heals/{run_id}/{step}/reject", responses=answers(HealDocument))
 async def reject_heal(
     request: Request, run_id: str, step: str, wanted: Annotated[shapes.RejectRequest, Body()]
 ) -> Response:

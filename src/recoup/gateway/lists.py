@@ -14,13 +14,13 @@ from pydantic import AwareDatetime, BeforeValidator
 from starlette.requests import Request
 from starlette.responses import Response
 
-from recoup.gateway import list_shapes
 from recoup.gateway.answering import document
 from recoup.gateway.described import answers
 from recoup.gateway.house import house_of
 from recoup.gateway.problems import Refused
 from recoup.gateway.routing import new_router
 from recoup.kernel.listing import FILTERS
+from recoup.model.answers.lists import HistoryDocument, RunCounted, Tallies
 from recoup.model.run import RunStatus
 from recoup.model.run_filter import NAME_CHARS_MAX, FilterKind, RunFilterField
 from recoup.model.storage import BUCKETS_MAX, Bucket, RunFilter, Span
@@ -89,14 +89,14 @@ filter_of.__signature__ = Signature(  # type: ignore[attr-defined]
 Filter = Annotated[RunFilter, Depends(filter_of)]
 
 
-@router.get("/api/runs/count", responses=answers(list_shapes.RunCounted))
+@router.get("/api/runs/count", responses=answers(RunCounted))
 async def count_runs(request: Request, wanted: Filter) -> Response:
     """How many runs a list with these filters would hold, up to ten thousand."""
     found = await house_of(request).app.ledger.count_runs(wanted)
     return document(request, {"count": found.count, "capped": found.capped})
 
 
-@router.get("/api/tallies", responses=answers(list_shapes.Tallies))
+@router.get("/api/tallies", responses=answers(Tallies))
 async def show_tallies(request: Request) -> Response:
     """How many runs there are with each status."""
     found = await house_of(request).app.ledger.tallies()
@@ -104,7 +104,7 @@ async def show_tallies(request: Request) -> Response:
     return document(request, {"total": sum(found.values()), "byStatus": by_status})
 
 
-@router.get("/api/history", responses=answers(list_shapes.HistoryDocument))
+@router.get("/api/history", responses=answers(HistoryDocument))
 async def show_history(
     request: Request,
     workflow: Workflow = None,

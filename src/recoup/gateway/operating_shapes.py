@@ -1,14 +1,12 @@
-"""What stands in requests and answers about what workflows have learned, policies that might be, probes and retries."""
+"""The bodies of requests about other policies and about probes."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from recoup.gateway.shapes import NUMERIC, Name, Reason, Shape
-
-# Requests
 
 
 class WhatIfRequest(Shape):
@@ -36,50 +34,3 @@ class ProbeActRequest(Shape):
         "reset_budget",
     ]
     reason: Reason
-
-
-# Answers
-
-
-class MemoryChange(BaseModel):
-    """Named as `recoup memory diff --json` names it."""
-
-    model_config = ConfigDict(extra="forbid")
-    kind: Literal["added", "removed", "changed"]
-    step_id: str
-    element: str
-    origin: str
-    successes: int
-    failures: int
-
-
-class MemoryDiff(Shape):
-    items: list[MemoryChange]
-    next_cursor: str | None
-
-
-class WhatIfAnswer(Shape):
-    """As `recoup simulate --policy FILE --json` prints it."""
-
-    same: bool
-    policy_digest: str
-    runs: int
-    cut: bool
-    complete: Annotated[
-        bool, Field(description="False: time was up before all of these runs were looked at.")
-    ]
-    workflows: list[dict[str, Any]]
-    modes: list[dict[str, Any]]
-    different: list[dict[str, Any]]
-    most_different: list[str]
-    unseen_keys: list[str]
-    unreadable: list[str]
-    """Runs that were left out: an event of theirs cannot be read."""
-
-
-class ProbeActed(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-    command_id: str
-    outcome: str
-    rule: str | None
-    reason: str

@@ -15,12 +15,13 @@ from recoup.gateway.answering import document
 from recoup.gateway.described import answers
 from recoup.gateway.house import house_of
 from recoup.gateway.routing import new_router
+from recoup.model.answers.workflows import WhatIfAnswer
 
 router = new_router("policies")
 WHAT_IF_S_MAX: Final = 8.0
 
 
-@router.post("/api/policy/what-if", responses=answers(operating_shapes.WhatIfAnswer))
+@router.post("/api/policy/what-if", responses=answers(WhatIfAnswer))
 async def what_if(request: Request, wanted: Annotated[operating_shapes.WhatIfRequest, Body()]) -> Response:
     """The decisions of the last runs, made again under another policy. 422 lists what is wrong with its text."""
     from recoup.documents.policy_file import parse_policy

@@ -20,6 +20,7 @@ from recoup.gateway.house import house_of, principal_of
 from recoup.gateway.problems import Refused
 from recoup.gateway.routing import KEY_HEADER, new_router
 from recoup.kernel.approvals import COMMAND
+from recoup.model.answers.inbox import ProbeActed
 from recoup.model.probe import Command, CommandKind
 
 router = new_router("probes")
@@ -28,7 +29,7 @@ DEADLINE_S: Final = 600
 _KINDS: Final = {"restore_primary": CommandKind.RESTORE_MODE, "reset_budget": CommandKind.RESET_BUDGET}
 
 
-@router.post("/api/probes/{probe_id}/act", responses=may_wait(answers(operating_shapes.ProbeActed)))
+@router.post("/api/probes/{probe_id}/act", responses=may_wait(answers(ProbeActed)))
 async def act(
     request: Request, probe_id: str, wanted: Annotated[operating_shapes.ProbeActRequest, Body()]
 ) -> Response:

@@ -18,6 +18,7 @@ from recoup.gateway.described import answers
 from recoup.gateway.house import house_of, principal_of
 from recoup.gateway.routing import new_router
 from recoup.kernel.approvals import COMMAND
+from recoup.model.answers.inbox import Acknowledged, Commands, Ordered, Released, Reported
 
 router = new_router("probes")
 _NUMBER_MAX: Final = 2**53
@@ -37,9 +38,7 @@ def _asked(**described: str) -> dict[str, Any]:
     }
 
 
-@router.post(
-    "/api/probe/events", responses=answers(shapes.Acknowledged), openapi_extra=_body(shapes.EventBatch)
-)
+@router.post("/api/probe/events", responses=answers(Acknowledged), openapi_extra=_body(shapes.EventBatch))
 async def take_events(request: Request) -> Response:
     """Events of a probe in order: the whole batch or nothing, once, durable before it is acknowledged."""
     told = await house_of(request).probes.take(await request.body(), principal_of(request).token_id)
@@ -48,7 +47,7 @@ async def take_events(request: Request) -> Response:
 
 @router.get(
     "/api/probe/events",
-    responses=answers(shapes.Reported),
+    responses=answers(Reported),
     openapi_extra=_asked(probe_id="string", after="number"),
 )
 async def list_events(request: Request) -> Response:
@@ -60,7 +59,7 @@ async def list_events(request: Request) -> Response:
 
 @router.get(
     "/api/probe/commands",
-    responses=answers(shapes.Commands),
+    responses=answers(Commands),
     openapi_extra=_asked(probe_id="string", lease_epoch="number", wait_s="number"),
 )
 async def list_commands(request: Request) -> Response:
@@ -75,7 +74,7 @@ async def list_commands(request: Request) -> Response:
 @router.post(
     "/api/probe/commands",
     status_code=201,
-    responses=may_wait(answers(shapes.Ordered, status=201)),
+    responses=may_wait(answers(Ordered, status=201)),
     openapi_extra=_body(shapes.CommandOrder),
 )
 async def order_command(request: Request) -> Response:
@@ -92,7 +91,7 @@ async def order_command(request: Request) -> Response:
     return document(request, {"commandId": fact.command_id}, status=201)
 
 
-@router.post("/api/probes/{probe_id}/release", responses=answers(shapes.Released))
+@router.post("/api/probes/{probe_id}/release", responses=answers(Released))
 async def release(request: Request, probe_id: str, wanted: Annotated[shapes.SaidRequest, Body()]) -> Response:
     """A probe belongs to the token that spoke for it first. Released, it belongs to the next, under any lease: when its
     token was changed, or another spoke for it."""

@@ -10,18 +10,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from recoup.errors import NotFound
-from recoup.gateway import control_shapes
 from recoup.gateway.answering import page
 from recoup.gateway.described import answers
 from recoup.gateway.house import house_of
 from recoup.gateway.routing import new_router
 from recoup.kernel.preview import previews, previews_of_step, previews_of_unknown_step
+from recoup.model.answers.controls import ControlPreviews
 from recoup.model.run import RunState
 
 router = new_router("runs")
 
 
-@router.get("/api/runs/{run_id}/controls", responses=answers(control_shapes.ControlPreviews))
+@router.get("/api/runs/{run_id}/controls", responses=answers(ControlPreviews))
 async def list_controls(
     request: Request,
     run_id: str,

@@ -28,6 +28,16 @@ from recoup.kernel.canonical import digest
 from recoup.kernel.controls import FORCE
 from recoup.kernel.prefix import ledger_document
 from recoup.kernel.rows import attempt_row_document, run_row_document
+from recoup.model.answers import runs as run_answers
+from recoup.model.answers.controls import Controlled
+from recoup.model.answers.runs import (
+    AttemptList,
+    EventPage,
+    LedgerDocument,
+    Log,
+    RunDocument,
+    RunPage,
+)
 from recoup.model.events import ApprovalRequested, Pinned
 from recoup.model.ids import run_stream
 from recoup.model.plan import Plan
@@ -54,7 +64,7 @@ class _Before(msgspec.Struct, frozen=True, array_like=True):
         return self.submitted_at_us, self.run_id
 
 
-@router.get("/api/runs", responses=answers(shapes.RunPage))
+@router.get("/api/runs", responses=answers(RunPage))
 async def list_runs(
     request: Request,
     wanted: Filter,
@@ -70,20 +80,20 @@ async def list_runs(
     return page(request, rows, behind)
 
 
-@router.get("/api/runs/{run_id}", responses=answers(shapes.RunDocument))
+@router.get("/api/runs/{run_id}", responses=answers(RunDocument))
 async def show_run(request: Request, run_id: str) -> Response:
     house = house_of(request)
     return document(request, await house.states.document(await house.run(run_id)))
 
 
-@router.get("/api/runs/{run_id}/steps", responses=answers(shapes.LedgerDocument))
+@router.get("/api/runs/{run_id}/steps", responses=answers(LedgerDocument))
 async def show_steps(request: Request, run_id: str) -> Response:
     """The known-good prefix and the frontier: what need not be done again, and what must, and why."""
     house = house_of(request)
     return document(request, ledger_document(await house.states.shown(await house.run(run_id))))
 
 
-@router.get("/api/runs/{run_id}/attempts", responses=answers(shapes.AttemptList))
+@router.get("/api/runs/{run_id}/attempts", responses=answers(AttemptList))
 async def list_attempts(request: Request, run_id: str, limit: Limit = 100, cursor: Cursor = None) -> Response:
     """In the order of its steps."""
     house = house_of(request)
@@ -98,7 +108,7 @@ def _place_of(row: AttemptRow) -> tuple[int, int]:
     return row.step_index, row.attempt
 
 
-@router.get("/api/runs/{run_id}/events", responses=answers(shapes.EventPage))
+@router.get("/api/runs/{run_id}/events", responses=answers(EventPage))
 async def list_events(request: Request, run_id: str, after: After = None, limit: Limit = 100) -> Response:
     """The facts of a run in order. The cursor is the place of the last one: `after`."""
     house = house_of(request)
@@ -108,7 +118,7 @@ async def list_events(request: Request, run_id: str, after: After = None, limit:
     return page(request, [event.line() for event in events[:limit]], behind)
 
 
-@router.get("/api/runs/{run_id}/logs/{step}", responses=answers(shapes.Log))
+@router.get("/api/runs/{run_id}/logs/{step}", responses=answers(Log))
 async def show_log(
     request: Request,
     run_id: str,
@@ -136,7 +146,7 @@ async def show_log(
     )
 
 
-@router.post("/api/runs", status_code=201, responses=may_wait(answers(shapes.Submitted, status=201)))
+@router.post("/api/runs", status_code=201, responses=may_wait(answers(run_answers.Submitted, status=201)))
 async def submit_run(request: Request, wanted: Annotated[shapes.RunRequest, Body()]) -> Response:
     """Submit a plan to a queue; a worker runs it. A plan is code."""
     house, actor = house_of(request), principal_of(request).actor
@@ -217,7 +227,7 @@ def _must_hold_no_secret(plan: Plan, given: dict[str, str]) -> None:
         )
 
 
-@router.post("/api/runs/{run_id}/control", responses=may_wait(answers(shapes.Controlled), shapes.Controlled))
+@router.post("/api/runs/{run_id}/control", responses=may_wait(answers(Controlled), Controlled))
 async def control_run(
     request: Request, run_id: str, wanted: Annotated[shapes.ControlRequest, Body()]
 ) -> Response:
@@ -225,9 +235,7 @@ async def control_run(
     return await _control(request, run_id, wanted)
 
 
-@router.post(
-    "/api/task-runs/{run_id}/control", responses=may_wait(answers(shapes.Controlled), shapes.Controlled)
-)
+@router.post("/api/task-runs/{run_id}/control", responses=may_wait(answers(Controlled), Controlled))
 async def control_task_run(
     request: Request, run_id: str, wanted: Annotated[shapes.ControlRequest, Body()]
 ) -> Response:

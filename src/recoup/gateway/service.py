@@ -33,12 +33,12 @@ from recoup.gateway import (
 from recoup.gateway.access import MAY
 from recoup.gateway.answering import document
 from recoup.gateway.console.routers import CONSOLE
+from recoup.gateway.described import components
 from recoup.gateway.hosts import OwnHosts
 from recoup.gateway.house import House
 from recoup.gateway.limits import Bounded
 from recoup.gateway.problems import add_handlers
 from recoup.gateway.routing import KEY_HEADER, new_router
-from recoup.gateway.shapes import ProblemAnswer
 
 ROUTERS: Final = (
     *(streams.router, lists.router, bulk.router, runs.router, artifacts.router),
@@ -94,10 +94,7 @@ def described() -> dict[str, Any]:
     made = get_openapi(title="Recoup", version=__version__, description=_ABOUT, routes=routes_of())
     parts = made.setdefault("components", {})
     parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-    parts["schemas"][ProblemAnswer.__name__] = ProblemAnswer.model_json_schema(
-        ref_template="#/components/schemas/{model}"
-    )
-    parts["schemas"].update(parts["schemas"][ProblemAnswer.__name__].pop("$defs", {}))
+    parts["schemas"] = dict(sorted({**parts["schemas"], **components(made)}.items()))
     for path, operations in made["paths"].items():
         for method, operation in operations.items():
             _complete(operation, method.upper(), path)

@@ -17,12 +17,13 @@ from recoup.gateway.described import answers
 from recoup.gateway.house import house_of, principal_of
 from recoup.gateway.problems import Refused
 from recoup.gateway.routing import known, new_router
+from recoup.model.answers.system import SignedIn, SignedOut
 from recoup.model.events import SessionEnded, SessionOpened
 
 router = new_router("sessions")
 
 
-@router.post("/api/session", responses=answers(shapes.SignedIn))
+@router.post("/api/session", responses=answers(SignedIn))
 async def sign_in(request: Request, wanted: Annotated[shapes.SignIn, Body()]) -> Response:
     """For browsers: a token becomes a cookie, for twelve hours at most."""
     house = house_of(request)
@@ -35,7 +36,7 @@ async def sign_in(request: Request, wanted: Annotated[shapes.SignIn, Body()]) ->
     return answer
 
 
-@router.post("/api/session/end", responses=answers(shapes.SignedOut))
+@router.post("/api/session/end", responses=answers(SignedOut))
 async def sign_out(request: Request) -> Response:
     house, secret = house_of(request), session_secret(request)
     if house.book.end_session(secret):

@@ -10,19 +10,21 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from recoup import __version__
-from recoup.gateway import shapes
 from recoup.gateway.answering import document, page
 from recoup.gateway.described import answers, refusals
 from recoup.gateway.house import house_of, principal_of
 from recoup.gateway.routing import new_router
 from recoup.gateway.runs import After, Limit
 from recoup.gateway.tail import arrival_line
+from recoup.model.answers.runs import EventPage
+from recoup.model.answers.system import AuditDocument, Health, Me, QueueDocument, WorkerList
+from recoup.model.answers.workflows import PolicyDocument
 
 router = new_router("system")
 _PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
-@router.get("/healthz", responses=answers(shapes.Health))
+@router.get("/healthz", responses=answers(Health))
 async def healthz(request: Request) -> Response:
     """Whether the ledger answers. For anybody: it tells nothing else."""
     await house_of(request).app.ledger.change_marker()
@@ -40,14 +42,14 @@ async def metrics(request: Request) -> Response:
     return Response(await asyncio.to_thread(found.render), 200, None, _PROMETHEUS)
 
 
-@router.get("/api/me", responses=answers(shapes.Me))
+@router.get("/api/me", responses=answers(Me))
 async def me(request: Request) -> Response:
     """Whose token this is."""
     who = principal_of(request)
     return document(request, {"tokenId": who.token_id, "name": who.name, "role": who.role.value})
 
 
-@router.get("/api/events", responses=answers(shapes.EventPage))
+@router.get("/api/events", responses=answers(EventPage))
 async def list_arrivals(request: Request, after: After = None, limit: Limit = 100) -> Response:
     """The events of all streams as they came. The cursor is the number of the last one: `after`."""
     came = await house_of(request).app.ledger.arrivals(after or 0, limit + 1)
@@ -55,7 +57,7 @@ async def list_arrivals(request: Request, after: After = None, limit: Limit = 10
     return page(request, [arrival_line(one) for one in came[:limit]], behind)
 
 
-@router.get("/api/queue", responses=answers(shapes.QueueDocument))
+@router.get("/api/queue", responses=answers(QueueDocument))
 async def show_queue(request: Request) -> Response:
     """What waits in each queue, what is driven, and what was given up."""
     from recoup.fleet.overview import queue_document
@@ -64,7 +66,7 @@ async def show_queue(request: Request) -> Response:
     return document(request, await queue_document(app.ledger, await app.dispatch(), app.world.clock.now()))
 
 
-@router.get("/api/workers", responses=answers(shapes.WorkerList))
+@router.get("/api/workers", responses=answers(WorkerList))
 async def list_workers(request: Request) -> Response:
     from recoup.fleet.overview import ABSENT_HEARTBEATS, worker_document
 
@@ -74,7 +76,7 @@ async def list_workers(request: Request) -> Response:
     return page(request, [worker_document(one, late_s) for one in seen], None)
 
 
-@router.get("/api/policy", responses=answers(shapes.PolicyDocument))
+@router.get("/api/policy", responses=answers(PolicyDocument))
 async def show_policy(request: Request) -> Response:
     """The one that a run would begin with."""
     from recoup.kernel.policies import policy_digest
@@ -84,7 +86,7 @@ async def show_policy(request: Request) -> Response:
     return document(request, {"digest": policy_digest(policy), "source": source, "policy": body})
 
 
-@router.get("/api/audit/verify", responses=answers(shapes.AuditDocument))
+@router.get("/api/audit/verify", responses=answers(AuditDocument))
 async def verify_audit(request: Request) -> Response:
     """Walks all files of the audit, line by line, and compares them with the ledger. Takes a while; whoever
     asks meanwhile is told the same."""

@@ -14,17 +14,18 @@ from recoup.gateway.described import answers
 from recoup.gateway.hooks import hook_document
 from recoup.gateway.house import house_of, principal_of
 from recoup.gateway.routing import new_router, tells_a_secret
+from recoup.model.answers.inbox import Delivered, Webhook, WebhookAdded, WebhookList
 
 router = new_router("webhooks")
 
 
-@router.get("/api/webhooks", responses=answers(shapes.WebhookList))
+@router.get("/api/webhooks", responses=answers(WebhookList))
 async def list_webhooks(request: Request) -> Response:
     """Who is told of events by this gateway, how far they are, and what is wrong."""
     return page(request, [hook_document(one) for one in house_of(request).hooks.book.all()], None)
 
 
-@router.post("/api/webhooks", status_code=201, responses=answers(shapes.WebhookAdded, status=201))
+@router.post("/api/webhooks", status_code=201, responses=answers(WebhookAdded, status=201))
 async def add_webhook(request: Request, wanted: Annotated[shapes.WebhookRequest, Body()]) -> Response:
     """Tell somebody of events from now on. The secret is told here, once."""
     house, actor = house_of(request), principal_of(request).actor
@@ -36,7 +37,7 @@ async def add_webhook(request: Request, wanted: Annotated[shapes.WebhookRequest,
     return document(request, {**hook_document(hook), "secret": secret}, status=201)
 
 
-@router.post("/api/webhooks/{webhook_id}/remove", responses=answers(shapes.Webhook))
+@router.post("/api/webhooks/{webhook_id}/remove", responses=answers(Webhook))
 async def remove_webhook(
     request: Request, webhook_id: str, wanted: Annotated[shapes.SaidRequest, Body()]
 ) -> Response:
@@ -47,7 +48,7 @@ async def remove_webhook(
     return document(request, hook_document(hook))
 
 
-@router.post("/api/webhooks/{webhook_id}/test", responses=answers(shapes.Delivered))
+@router.post("/api/webhooks/{webhook_id}/test", responses=answers(Delivered))
 async def test_webhook(request: Request, webhook_id: str) -> Response:
     """Send something at once, and say what was answered."""
     told = await house_of(request).hooks.test(webhook_id, principal_of(request).actor)

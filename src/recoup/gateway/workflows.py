@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from recoup.app import App
 from recoup.errors import NotFound
-from recoup.gateway import operating_shapes, shapes
+from recoup.gateway import shapes
 from recoup.gateway.answering import cursor_of, cut, document, page, read_cursor
 from recoup.gateway.asking import ask_first, may_wait
 from recoup.gateway.described import answers
@@ -19,6 +19,7 @@ from recoup.gateway.house import house_of, principal_of
 from recoup.gateway.routing import new_router
 from recoup.gateway.runs import Cursor, Limit
 from recoup.kernel.approvals import MODE, ROLLBACK
+from recoup.model.answers.workflows import MemoryDiff, ModeDocument, ModeList, Rollback, Snapshot, VersionList
 from recoup.model.ids import EVERY_WORKFLOW
 from recoup.model.mode import Mode
 from recoup.model.storage import RunFilter
@@ -28,7 +29,7 @@ ALL = "-"
 """Instead of a name: all workflows together."""
 
 
-@router.get("/api/workflows", responses=answers(shapes.ModeList))
+@router.get("/api/workflows", responses=answers(ModeList))
 async def list_workflows(request: Request, limit: Limit = 100, cursor: Cursor = None) -> Response:
     """Every workflow that has run here, by name, with its mode."""
     app = house_of(request).app
@@ -37,14 +38,14 @@ async def list_workflows(request: Request, limit: Limit = 100, cursor: Cursor = 
     return page(request, await app.modes(names), cursor_of(names[-1]) if more else None)
 
 
-@router.get("/api/workflows/{name}/mode", responses=answers(shapes.ModeDocument))
+@router.get("/api/workflows/{name}/mode", responses=answers(ModeDocument))
 async def show_mode(request: Request, name: str) -> Response:
     """`-` instead of a name: all workflows together."""
     app = house_of(request).app
     return document(request, await _mode(app, await known(app, name)))
 
 
-@router.post("/api/workflows/{name}/mode", responses=may_wait(answers(shapes.ModeDocument)))
+@router.post("/api/workflows/{name}/mode", responses=may_wait(answers(ModeDocument)))
 async def set_mode(request: Request, name: str, wanted: Annotated[shapes.ModeRequest, Body()]) -> Response:
     """Put a workflow into a mode. `-` instead of a name: all workflows together."""
     app = house_of(request).app
@@ -58,7 +59,7 @@ async def set_mode(request: Request, name: str, wanted: Annotated[shapes.ModeReq
     return document(request, await _mode(app, workflow))
 
 
-@router.get("/api/workflows/{name}/memory", responses=answers(shapes.VersionList))
+@router.get("/api/workflows/{name}/memory", responses=answers(VersionList))
 async def list_versions(request: Request, name: str) -> Response:
     """The versions of what it has learned, newest first."""
     app = house_of(request).app
@@ -66,7 +67,7 @@ async def list_versions(request: Request, name: str) -> Response:
     return page(request, [msgspec.to_builtins(one) for one in versions], None)
 
 
-@router.get("/api/workflows/{name}/memory/diff", responses=answers(operating_shapes.MemoryDiff))
+@router.get("/api/workflows/{name}/memory/diff", responses=answers(MemoryDiff))
 async def diff_versions(
     request: Request,
     name: str,
@@ -79,7 +80,7 @@ async def diff_versions(
     return page(request, [msgspec.to_builtins(one) for one in found], None)
 
 
-@router.post("/api/workflows/{name}/memory/snapshot", responses=answers(shapes.Snapshot))
+@router.post("/api/workflows/{name}/memory/snapshot", responses=answers(Snapshot))
 async def snapshot(
     request: Request, name: str, wanted: Annotated[shapes.SnapshotRequest, Body()]
 ) -> Response:
@@ -90,7 +91,7 @@ async def snapshot(
     return document(request, {"version": made})
 
 
-@router.post("/api/workflows/{name}/memory/rollback", responses=may_wait(answers(shapes.Rollback)))
+@router.post("/api/workflows/{name}/memory/rollback", responses=may_wait(answers(Rollback)))
 async def rollback(
     request: Request, name: str, wanted: Annotated[shapes.RollbackRequest, Body()]
 ) -> Response:
