@@ -9,13 +9,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from recoup.gateway import desk_shapes as shapes
-from recoup.gateway.answering import Place, cursor_of, document, read_cursor
+from recoup.gateway.answering import Place, document, read_cursor
 from recoup.gateway.described import answers
 from recoup.gateway.house import House, house_of, principal_of
 from recoup.gateway.routing import new_router
 from recoup.gateway.runs import Cursor, Limit
 from recoup.kernel.escalations import escalation_document, history, merged_count
 from recoup.model.storage import EscalationRow
+from recoup.operations.cursor import cursor_of
 
 router = new_router("escalations")
 

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from recoup.app import App
 from recoup.errors import NotFound
 from recoup.gateway import operating_shapes, shapes
-from recoup.gateway.answering import cursor_of, cut, document, page, read_cursor
+from recoup.gateway.answering import cut, document, page, read_cursor
 from recoup.gateway.asking import ask_first, may_wait
 from recoup.gateway.described import answers
 from recoup.gateway.house import house_of, principal_of
@@ -22,6 +22,7 @@ from recoup.kernel.approvals import MODE, ROLLBACK
 from recoup.model.ids import EVERY_WORKFLOW
 from recoup.model.mode import Mode
 from recoup.model.storage import RunFilter
+from recoup.operations.cursor import cursor_of
 
 router = new_router("workflows")
 ALL = "-"

@@ -10,7 +10,8 @@ import httpx2
 import msgspec
 
 from recoup.errors import NotFound, RecoupError, StateError, UsageError
-from recoup.mcp.desk import Document, HealWord, Steering, Submission
+from recoup.mcp.desk import Document, HealWord, Steering
+from recoup.operations.submission import SubmitRequest
 
 _TIMEOUT_S: Final = 30.0
 _NOT_FOUND: Final = 404
@@ -60,13 +61,9 @@ class GatewayDesk:
     ) -> Document:
         return await self._get("/api/heals", workflow=workflow, run=run_id, state=state, limit=limit)
 
-    async def submit(self, wanted: Submission) -> Document:
-        said = {
-            **{"plan": wanted.plan, "planPath": wanted.plan_path, "inputs": wanted.inputs},
-            **{"queue": wanted.queue, "reuse": wanted.reuse, "fromStep": wanted.from_step},
-            **{"dedupKey": wanted.dedup_key, "reason": wanted.reason},
-        }
-        return await self._ask("POST", "/api/runs", body=said)
+    async def submit(self, request: SubmitRequest) -> Document:
+        body: dict[str, Any] = msgspec.to_builtins(request)
+        return await self._ask("POST", "/api/runs", body=body)
 
     async def control(self, run_id: str, wanted: Steering) -> Document:
         said = {
