@@ -100,7 +100,7 @@ MAY_IMPORT = {
     },
     "retention": {"model", "ports", "errors", "durable", "evidence", "workspace", "damage"},
     "app": ALL - EDGES - {"operations"},
-    "operations": {"model", "kernel", "ports", "errors", "app", "documents", "fleet", "linked"},
+    "operations": {"model", "kernel", "ports", "errors", "app", "documents", "engine", "fleet", "linked"},
     "__main__": {"cli"},
     "api": ALL - EDGES,
     "testing": ALL - EDGES,

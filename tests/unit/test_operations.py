@@ -57,13 +57,19 @@ def test_what_http_was_given_is_what_is_submitted() -> None:
     )
 
 
-def test_nobody_else_submits_to_a_queue() -> None:
-    users = {
-        str(path.relative_to(SOURCE))
-        for path in SOURCE.rglob("*.py")
-        if ".submit_queued(" in path.read_text()
-    }
-    assert users == {"operations/submission.py", "runs/submitting.py"}
+ONCE: Final = {
+    ".submit_queued(": {"operations/submission.py", "runs/submitting.py"},
+    "has ever run here": {"operations/workflows.py"},
+    "there is no run {run_id!r}": {"gateway/run_states.py", "operations/lookup.py", "runs/records.py"},
+    "mode_document(": {"kernel/modes.py", "operations/workflows.py"},
+}
+"""What an operation does, and the only files that may do it."""
+
+
+@pytest.mark.parametrize("words", ONCE)
+def test_what_an_operation_does_is_done_nowhere_else(words: str) -> None:
+    files = (path for path in SOURCE.rglob("*.py") if words in path.read_text())
+    assert {str(path.relative_to(SOURCE)) for path in files} == ONCE[words]
 
 
 async def _never(_text: str, _policy: object) -> Plan:

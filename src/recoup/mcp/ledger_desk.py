@@ -11,7 +11,7 @@ import msgspec
 from recoup import steering
 from recoup.app import App
 from recoup.damage import read_leniently
-from recoup.errors import NotFound, UsageError
+from recoup.errors import UsageError
 from recoup.files.named import opened
 from recoup.heals.desk import Heals
 from recoup.kernel.controls import FORCE
@@ -23,15 +23,14 @@ from recoup.mcp.desk import Document, HealWord, Steering
 from recoup.model.ids import EVERY_WORKFLOW, run_stream
 from recoup.model.run import RunState, RunStatus
 from recoup.model.storage import RunFilter
-from recoup.operations import submission
+from recoup.operations import submission, workflows
 from recoup.operations.cursor import cursor_of, read_run_cursor
 from recoup.operations.lookup import exact_run, step_index
 from recoup.operations.plan_shelf import PlanShelf
 from recoup.operations.submission import PlanAccess, SubmitRequest
+from recoup.operations.workflows import ALL, exact_workflow
 from recoup.runs.submitting import TEXT_PLANS
 
-ALL: Final = "-"
-"""Instead of a workflow's name: all of them together."""
 _PATIENCE_S: Final = 10.0
 _SOURCE: Final = "the plan"
 
@@ -96,11 +95,10 @@ class LedgerDesk:
         }
 
     async def workflows(self) -> Document:
-        return _page(await self._app.modes(await self._app.workflows()), None)
+        return _page(await workflows.modes(self._app, await workflows.workflows(self._app)), None)
 
     async def mode(self, workflow: str) -> Document:
-        (found,) = await self._app.modes([await self._known(workflow)])
-        return found
+        return await workflows.mode(self._app, await self._known(workflow))
 
     async def heals(
         self, workflow: str | None, run_id: str | None, state: HealWord | None, limit: int
@@ -164,12 +162,7 @@ class LedgerDesk:
         await exact_run(self._app.ledger, run_id, "list_runs")
 
     async def _known(self, name: str) -> str:
-        if name == ALL:
-            return EVERY_WORKFLOW
-        has_run = (await self._app.ledger.runs(RunFilter(workflow=name), limit=1)).rows
-        if has_run or name in await self._app.workflows():
-            return name
-        raise NotFound(f"no workflow {name!r} has ever run here", hint="List them: list_workflows")
+        return EVERY_WORKFLOW if name == ALL else await exact_workflow(self._app, name, "list_workflows")
 
 
 def _at_home(request: SubmitRequest) -> SubmitRequest:

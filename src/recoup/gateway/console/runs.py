@@ -20,6 +20,7 @@ from recoup.kernel.elapsed import TimeSpent, spent_words, time_spent
 from recoup.model.run import Unreadable
 from recoup.model.storage import RunRow
 from recoup.operations.cursor import cursor_of
+from recoup.operations.workflows import workflows as known_workflows
 from recoup.reports.spoken import lasting
 
 router = new_pages()
@@ -68,7 +69,7 @@ async def runs(request: Request) -> Response:
         chips=[(status, wanted.toggled(status), status in wanted.statuses) for status in STATUSES],
         classes=CLASSES,
         ages=AGES,
-        workflows=(await app.workflows())[:_WORKFLOWS_MAX],
+        workflows=(await known_workflows(app))[:_WORKFLOWS_MAX],
     )
 
 
