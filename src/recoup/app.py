@@ -10,20 +10,18 @@ import secrets as randomness
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 
 from recoup.clock import SharedClock, SystemClock
 from recoup.documents.policy_watch import WatchedPolicyFile
-from recoup.engine.forcing import force_mode, known_workflows
 from recoup.engine.generations import Generations
 from recoup.engine.world import World
 from recoup.errors import (
     DispatchAway,
     DispatchError,
-    EventUnreadable,
     InvalidProbe,
     LedgerAway,
     LedgerBusy,
@@ -37,7 +35,7 @@ from recoup.errors import (
 from recoup.evidence.folder import FolderEvidence
 from recoup.evidence.vault import vault_key
 from recoup.files.folders import OWNER_ONLY_FOLDER, hold_home
-from recoup.kernel.modes import calls_for_report, mode_document, unreadable_mode_document
+from recoup.kernel.modes import calls_for_report
 from recoup.learning.recall import Recall
 from recoup.ledger.sqlite import SqliteLedger
 from recoup.linked import LinkedRuns
@@ -46,14 +44,10 @@ from recoup.memories import Memories
 from recoup.model.dispatch import Hint
 from recoup.model.events import Event
 from recoup.model.failure import Failure
-from recoup.model.ids import EVERY_WORKFLOW
-from recoup.model.instant import Instant
 from recoup.model.memory import VersionInfo
-from recoup.model.mode import Mode
 from recoup.model.outcome import Order
 from recoup.model.policy import Policy
-from recoup.model.run import RunState, RunStatus, StepRecord, Unreadable
-from recoup.model.storage import RunFilter, StreamAppend
+from recoup.model.run import RunState, RunStatus, StepRecord
 from recoup.ports import Dispatch, Evidence, Ledger, RedactorOf
 from recoup.processes.census import HostCensus
 from recoup.processes.keeper import LinuxKeeper, shared_keeper
@@ -355,55 +349,7 @@ class App:
             for one in versions
         ]
 
-    async def workflows(self) -> list[str]:
-        return await known_workflows(self.ledger)
-
-    async def modes(self, workflows: Sequence[str]) -> list[dict[str, Any]]:
-        """By the policy as it is seen: who only looks makes no generation of their file."""
-        (policy, _), now = await self.generations.seen(), self.world.clock.now()
-        return [await self._mode(name, policy, now) for name in workflows]
-
-    async def _mode(self, workflow: str, policy: Policy, now: Instant) -> dict[str, Any]:
-        try:
-            return mode_document(workflow, (await self.ledger.workflow_state(workflow)).health, policy, now)
-        except EventUnreadable as error:
-            unreadable = Unreadable(error.seq, error.event_type, error.reason)
-            return unreadable_mode_document(workflow, unreadable, policy, now)
-
-    async def force_mode(
-        self,
-        workflow: str,
-        mode: Mode,
-        reason: str,
-        actor: str,
-        for_s: float | None = None,
-        approval_ref: str | None = None,
-        beside: tuple[StreamAppend, ...] = (),
-    ) -> None:
-        """The reason is redacted by what the workflow's last run knows as secret, as far as that is kept here: nobody
-        must be kept from stopping a workflow because a run's files are gone or on another machine."""
-        names = [workflow] if workflow != EVERY_WORKFLOW else await self.workflows()
-        for redactor in [await self._redactor_of_last_run(name) for name in names]:
-            reason = redactor.redact(reason).text
-        policy, now = await self.policy(), self.world.clock.now()
-        told = await force_mode(
-            *(self.ledger, self.redactor, workflow, mode),
-            reason=reason,
-            actor=actor,
-            for_s=for_s,
-            policy=policy,
-            now=now,
-            approval_ref=approval_ref,
-            beside=beside,
-        )
-        if self.metrics is not None:
-            self.metrics.event(told)
-
     # Inside
-
-    async def _redactor_of_last_run(self, workflow: str) -> SecretRedactor:
-        rows = (await self.ledger.runs(RunFilter(workflow=workflow), limit=1)).rows
-        return await self.hiding.as_far_as_known(rows[0].run_id if rows else None)
 
     def _evidence(self) -> Evidence:
         folder = FolderEvidence(self.settings.home / "evidence")

@@ -25,7 +25,6 @@ from recoup.clock import SystemClock
 from recoup.desk.declining import Declined
 from recoup.desk.probes import ProbeDesk
 from recoup.gateway.access import Role
-from recoup.gateway.answering import cursor_of
 from recoup.gateway.book import Book
 from recoup.gateway.console import inbox as console_inbox
 from recoup.gateway.house import House
@@ -35,6 +34,7 @@ from recoup.ledger.sqlite import SqliteLedger
 from recoup.model.answers.inbox import EscalationDocument, EscalationPage, Released
 from recoup.model.events import Event
 from recoup.model.ids import commands_stream, reported_stream, senders_stream
+from recoup.operations.cursor import cursor_of
 from recoup.redaction.redactor import SecretRedactor
 from recoup.settings import read_settings
 from recoup.testing.clock import HandClock

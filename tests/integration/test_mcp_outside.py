@@ -31,12 +31,13 @@ from recoup.mcp import gateway_desk as desk_of_gateway
 from recoup.mcp import outside
 from recoup.mcp.bounds import ANSWER_BYTES_MAX, TEXT_CHARS_MAX, bounded
 from recoup.mcp.command import mcp as mcp_command
-from recoup.mcp.desk import Desk, Steering, Submission
+from recoup.mcp.desk import Desk, Steering
 from recoup.mcp.gateway_desk import GatewayDesk
 from recoup.mcp.ledger_desk import LedgerDesk
 from recoup.mcp.outside import Asking, build
 from recoup.mcp.serving import serve_http
 from recoup.model.storage import EVERY_RUN, RunFilter
+from recoup.operations.submission import SubmitRequest
 from recoup.settings import read_settings
 
 TINY = "{version: 1, name: tiny, steps: [{id: a, run: 'echo grüezi'}]}"
@@ -195,7 +196,7 @@ async def test_over_http_what_a_second_person_must_agree_to_is_not_done(tmp_path
     token = secrets.token_urlsafe(32)
     env = {"HOME": str(tmp_path), "RECOUP_POLICY": str(tmp_path / "policy.yaml"), "RECOUP_TOKEN": token}
     async with open_app(read_settings(env, tmp_path, str(tmp_path / "home")), {}) as app:
-        made = await LedgerDesk(app, "me").submit(Submission(plan=TINY, queue="nobody"))
+        made = await LedgerDesk(app, "me").submit(SubmitRequest(plan=TINY, queue="nobody"))
         async with served(app) as url, connected(url, token) as client:
             told = await refused(client, "submit_plan", plan=TINY, reason="alone")
             assert "somebody else must agree" in told and "RECOUP_GATEWAY" in told
@@ -321,10 +322,10 @@ async def test_what_cannot_be_had_or_done_is_said_alike_by_both(house: Gateway, 
         (lambda desk: desk.mode("nobody"), "no workflow 'nobody' has ever run here"),
         (lambda desk: desk.runs(EVERY_RUN, 5, "?"), "cursor"),
         (lambda desk: desk.runs(RunFilter(statuses=("odd",)), 5, None), "status"),
-        (lambda desk: desk.submit(Submission()), "there is no plan"),
-        (lambda desk: desk.submit(Submission(plan=TINY, plan_path="/x")), "two plans"),
-        (lambda desk: desk.submit(Submission(plan=TINY, from_step="a")), "what is reused"),
-        (lambda desk: desk.submit(Submission(plan_path="relative")), "must begin with /"),
+        (lambda desk: desk.submit(SubmitRequest()), "there is no plan"),
+        (lambda desk: desk.submit(SubmitRequest(plan=TINY, plan_path="/x")), "two plans"),
+        (lambda desk: desk.submit(SubmitRequest(plan=TINY, from_step="a")), "what is reused"),
+        (lambda desk: desk.submit(SubmitRequest(plan_path="relative")), "must begin with /"),
         (lambda desk: desk.control(broken, cancel), "possible now: nothing"),
         (lambda desk: desk.control(broken, msgspec.structs.replace(cancel, action="settle")), "settle needs"),
         (lambda desk: desk.control(broken, msgspec.structs.replace(cancel, force=True)), "force is for"),

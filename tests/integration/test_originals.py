@@ -25,11 +25,11 @@ from recoup.engine.world import Watcher
 from recoup.errors import InvalidPlan, NotFound, SettingsError, UsageError
 from recoup.fleet.queued import Queued
 from recoup.linked import Reusing
-from recoup.mcp.desk import Submission
 from recoup.mcp.ledger_desk import LedgerDesk
 from recoup.model.events import AttemptFinished
 from recoup.model.plan import Plan
 from recoup.model.run import RunState
+from recoup.operations.submission import SubmitRequest
 from recoup.settings import read_settings
 from recoup.testing.postgres import PostgresServer
 
@@ -201,7 +201,7 @@ async def worked(app: App) -> None:
 
 async def test_a_run_that_an_agent_submits_over_mcp_gets_what_was_written(tmp_path: Path) -> None:
     async with opened(tmp_path / "home") as app:
-        await LedgerDesk(app, "me").submit(Submission(plan=PLAN, inputs={"url": URL}, queue="nobody"))
+        await LedgerDesk(app, "me").submit(SubmitRequest(plan=PLAN, inputs={"url": URL}, queue="nobody"))
         await worked(app)
     assert seen(own_folder(tmp_path / "home")) == [URL] * 3
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from recoup.app import App, open_app
 from recoup.engine.world import Watcher
-from recoup.mcp.desk import Submission
 from recoup.mcp.ledger_desk import LedgerDesk
 from recoup.model.run import RunState, RunStatus
+from recoup.operations.submission import SubmitRequest
 from recoup.settings import read_settings
 
 _LEAVING = "{version: 1, name: left, steps: [{id: a, run: 'test ! -e secret && echo word > secret'}]}"
@@ -30,7 +30,7 @@ def opened(folder: Path) -> Any:
 
 
 async def submitted(app: App, plan: str) -> str:
-    made = await LedgerDesk(app, "me").submit(Submission(plan=plan, queue="nobody"))
+    made = await LedgerDesk(app, "me").submit(SubmitRequest(plan=plan, queue="nobody"))
     return str(made["runId"])
 
 

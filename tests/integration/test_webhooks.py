@@ -28,6 +28,7 @@ from recoup.gateway.hooks import Hooks
 from recoup.kernel.webhooks import GIVEN_UP_S
 from recoup.model.answers.inbox import WebhookAdded
 from recoup.model.mode import Mode
+from recoup.operations.workflows import ModeRequest, set_mode
 from recoup.outgoing.places import is_inside
 from recoup.settings import read_settings
 
@@ -196,13 +197,13 @@ async def test_what_was_not_taken_is_told_again_also_by_the_next_gateway(
     monkeypatch.setattr(couriers, "retry_s", lambda _failed: 0.05)
     async with working(tmp_path) as (app, hooks):
         hook, _ = await hooks.add(receiver.url, ("workflow.mode.changed",), "x", "me", None)
-        await app.force_mode("w", Mode.PAUSED, "odd", "me")
+        await set_mode(app, ModeRequest(workflow="w", mode=Mode.PAUSED, reason="odd"), "me")
         await soon(lambda: len(receiver.came) == 3)
         numbers = {headers["recoup-delivery"] for headers, _ in receiver.came}
         assert len(numbers) == 1, "the same delivery, again and again, and no redirection followed"
         await soon(lambda: hooks.book.find(hook.id).failed == 0)
     async with working(tmp_path) as (app, hooks):
-        await app.force_mode("w", Mode.RUNNING, "mended", "me")
+        await set_mode(app, ModeRequest(workflow="w", mode=Mode.RUNNING, reason="mended"), "me")
         await soon(lambda: len(receiver.came) == 4)
 
 
@@ -215,7 +216,7 @@ async def test_who_cannot_be_told_for_a_day_is_switched_off_and_that_is_recorded
     receiver.answers = [503] * 1_000
     async with working(tmp_path) as (app, hooks):
         hook, _ = await hooks.add(receiver.url, ("workflow.*",), "x", "me", None)
-        await app.force_mode("w", Mode.PAUSED, "odd", "me")
+        await set_mode(app, ModeRequest(workflow="w", mode=Mode.PAUSED, reason="odd"), "me")
         await soon(lambda: hooks.book.find(hook.id).failed)
         assert hooks.book.find(hook.id).off_at is None
         since = "UPDATE webhooks SET first_failed_s = first_failed_s - ?"
@@ -235,7 +236,7 @@ async def test_a_secret_that_cannot_be_read_troubles_its_webhook_alone(
         for path in tmp_path.glob("home/webhooks/*"):
             path.write_bytes(path.read_bytes()[:5])
         await hooks.add(receiver.url, ("workflow.*",), "whole", "me", None)
-        await app.force_mode("w", Mode.PAUSED, "odd", "me")
+        await set_mode(app, ModeRequest(workflow="w", mode=Mode.PAUSED, reason="odd"), "me")
         await soon(lambda: receiver.came and "is damaged" in hooks.book.find(cut.id).trouble)
         assert len(receiver.came) == 1
 
@@ -253,7 +254,7 @@ async def test_a_mistake_of_ours_in_one_courier_ends_no_other(
         # Nobody can add such an address; a file that was altered may hold one.
         hooks.book._db.execute("UPDATE webhooks SET url = 'http://[odd' WHERE id = ?", (wrong.id,))
         await hooks.add(receiver.url, ("workflow.*",), "right", "me", None)
-        await app.force_mode("w", Mode.PAUSED, "odd", "me")
+        await set_mode(app, ModeRequest(workflow="w", mode=Mode.PAUSED, reason="odd"), "me")
         await soon(lambda: receiver.came and hooks.book.find(wrong.id).failed)
         assert hooks.book.find(wrong.id).trouble == "a mistake of ours: ValueError"
         assert f"the courier of {wrong.id} met ValueError" in caplog.text

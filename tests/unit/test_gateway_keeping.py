@@ -18,7 +18,7 @@ from tests.keys import TOKEN
 
 from recoup.errors import NotFound, UsageError
 from recoup.gateway.access import Principal, Role
-from recoup.gateway.answering import cursor_of, read_cursor
+from recoup.gateway.answering import read_cursor
 from recoup.gateway.book import (
     ANSWERS_KEPT_S,
     SESSION_S,
@@ -34,6 +34,7 @@ from recoup.gateway.log_pieces import whole
 from recoup.gateway.problems import Refused
 from recoup.gateway.routing import known
 from recoup.gateway.serving import Setup, must_be_safe
+from recoup.operations.cursor import cursor_of
 from recoup.serving.brake import ADDRESSES_MAX, WRONG_TOKENS_MAX, WRONG_TOKENS_WINDOW_S, Brake
 
 DONE = Answer(201, "application/json", b"{}")

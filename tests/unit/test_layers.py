@@ -103,7 +103,8 @@ MAY_IMPORT = {
         *("depot", "metrics"),  # their types
     },
     "retention": {"model", "ports", "errors", "durable", "evidence", "workspace", "damage"},
-    "app": ALL - EDGES,
+    "app": ALL - EDGES - {"operations"},
+    "operations": {"model", "kernel", "ports", "errors", "app", "documents", "engine", "fleet", "linked"},
     "__main__": {"cli"},
     "api": ALL - EDGES,
     "testing": ALL - EDGES,

@@ -417,10 +417,6 @@ async def _evidence(app: App, state: RunState, handle: str) -> tuple[str, bytes]
 
 
 def _steps(state: RunState, step: str | None) -> list[int]:
-    if step is None:
-        return list(range(len(state.steps)))
-    found = [record.index for record in state.steps if record.step_id == step or str(record.index) == step]
-    if not found:
-        known = ", ".join(record.step_id for record in state.steps[:20])
-        raise NotFound(f"run {state.run_id} has no step {step!r}", hint=f"Its steps: {known}.")
-    return found[:1]
+    from recoup.operations.lookup import step_index
+
+    return list(range(len(state.steps))) if step is None else [step_index(state, step)]

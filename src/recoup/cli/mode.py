@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from recoup.cli.output import json_option, with_app
-from recoup.errors import NotFound, UsageError
+from recoup.errors import UsageError
 from recoup.kernel.wording import one_line
 from recoup.terminal.moments import minute, second
 from recoup.terminal.writer import note, print_json, say
@@ -62,14 +62,19 @@ def mode(
         raise UsageError("--reason is missing", hint="Say why in a few words; it is recorded.")
 
     async def work(app: App) -> int:
+        from recoup.model.ids import EVERY_WORKFLOW
+        from recoup.operations import workflows
+
         if workflow is None:
             return await _list(app, as_json)
-        await _must_be_known(app, workflow)
+        if workflow != EVERY_WORKFLOW:
+            await workflows.exact_workflow(app, workflow)
         if wanted is not None:
-            await app.force_mode(workflow, wanted, reason or "", local_user(), for_s)
+            request = workflows.ModeRequest(workflow=workflow, mode=wanted, reason=reason or "", for_s=for_s)
+            await workflows.set_mode(app, request, local_user())
             if trouble := await app.export_audit():
                 note(f"note: {trouble}")
-        (document,) = await app.modes([workflow])
+        document = await workflows.mode(app, workflow)
         print_json(document) if as_json else _print(document)
         return 0
 
@@ -111,24 +116,10 @@ def _for_s(lasting: str | None) -> float | None:
         raise UsageError(f"--for {lasting} {error}", hint="For example: --for 2h") from None
 
 
-async def _must_be_known(app: App, workflow: str) -> None:
-    """A name that was mistyped must look neither well nor as if it were paused now."""
-    from recoup.model.ids import EVERY_WORKFLOW
-    from recoup.model.storage import RunFilter
-
-    known = await app.workflows()
-    if (
-        workflow != EVERY_WORKFLOW
-        and workflow not in known
-        and not (await app.ledger.runs(RunFilter(workflow=workflow), limit=1)).rows
-    ):
-        names = [name for name in known if name != EVERY_WORKFLOW]
-        hint = f"Known: {', '.join(names[:20])}." if names else "It is known from its first run on."
-        raise NotFound(f"no workflow {workflow!r} has ever run here", hint=hint)
-
-
 async def _list(app: App, as_json: bool) -> int:
-    documents = await app.modes(await app.workflows())
+    from recoup.operations import workflows
+
+    documents = await workflows.modes(app, await workflows.workflows(app))
     if as_json:
         print_json(documents)
         return 0

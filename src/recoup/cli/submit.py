@@ -28,10 +28,7 @@ from recoup.tokens import local_user
 
 if TYPE_CHECKING:
     from recoup.app import App
-    from recoup.fleet.queued import Queued
-    from recoup.linked import Reusing
-    from recoup.model.plan import Plan
-    from recoup.runs.submitting import Submitted
+    from recoup.operations.submission import RunPlan, SubmitRequest, SubmitResult
 
 _LATER = re.compile(r"\+?([0-9]{1,6})([smhd])")
 _UNIT_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
@@ -57,6 +54,7 @@ _KEY_CHARS_MAX = 200
 @from_step_option
 @dry_run_option
 @heal_option
+@click.option("--reason", help="Why; it is recorded.")
 @json_option
 @click.pass_context
 def submit(
@@ -72,6 +70,7 @@ def submit(
     from_step: str | None,
     dry_run: bool,
     heal: str | None,
+    reason: str | None,
     as_json: bool,
 ) -> None:
     """Submit PLAN to a queue: a worker runs it (`recoup worker`), as often as `delivery_max` allows.
@@ -93,59 +92,49 @@ def submit(
         )
     given = parse_inputs(inputs)
     parsed = read_plan_of(plan, read_policy_of(settings_of(ctx)))
-    queued = queued_of(parsed, queue, priority, needs, at, dedup_key)
-
-    async def work(app: App) -> int:
-        from recoup.cli.check import notes_on_names
-        from recoup.cli.preview import print_preview, say_preview
-        from recoup.linked import Reusing
-        from recoup.model.target import HealMode
-
-        wanted = queued
-        if at is not None:
-            wanted = msgspec.structs.replace(
-                queued, not_before_us=_time_us(at, app.world.clock.now().wall_us)
-            )
-        reusing: Reusing | None = None
-        source = str(plan.absolute())
-        if reuse_name is not None:
-            earlier = await app.runs.state(await app.runs.find(reuse_name))
-            await app.driving.must_not_be_driven(earlier)
-            reusing = Reusing(earlier.run_id, from_step)
-            reuse = await app.submitting.preview(parsed, given, source, reusing)
-            if dry_run:
-                print_preview(reuse, as_json=as_json)
-                return 0
-            say_preview(reuse, quiet=as_json)
-        for words in notes_on_names(parsed):
-            note(f"note: {words}")
-        told = None if heal is None else HealMode(heal)
-        _print(
-            await app.submitting.submit_queued(parsed, given, source, wanted, reusing, told), queue, as_json
-        )
-        return 0
-
-    ctx.exit(with_app(ctx, work))
-
-
-def queued_of(
-    plan: Plan, queue: str, priority: int, needs: tuple[str, ...], at: str | None, dedup_key: str | None
-) -> Queued:
-    from recoup.fleet.queued import Queued
-    from recoup.steps.registry import needs_of
-
     if dedup_key is not None and not 0 < len(dedup_key) <= _KEY_CHARS_MAX:
         raise UsageError(f"--dedup-key must have 1 to {_KEY_CHARS_MAX} characters")
-    queued = Queued(
+    if at is not None:
+        _time_us(at, time_ns() // 1000)
+    from recoup.operations.submission import RunPlan, SubmitRequest, queued_of
+
+    request = SubmitRequest(
+        plan_path=str(plan.absolute()),
+        inputs=given,
         queue=queue,
         priority=priority,
-        needs=tuple(sorted(needs_of(plan) | set(needs))),
-        not_before_us=0 if at is None else _time_us(at, time_ns() // 1000),
+        needs=needs,
         dedup_key=dedup_key,
-        submitted_by=local_user(),
+        reuse=reuse_name,
+        from_step=from_step,
+        heal=heal,
+        reason=reason,
     )
-    queued.hint("x")
-    return queued
+    queued_of(request, parsed)
+    run_plan = RunPlan(parsed, given, request.plan_path)
+    ctx.exit(with_app(ctx, lambda app: _submitted(app, request, run_plan, at, dry_run, as_json)))
+
+
+async def _submitted(
+    app: App, request: SubmitRequest, run_plan: RunPlan, at: str | None, dry_run: bool, as_json: bool
+) -> int:
+    from recoup.cli.check import notes_on_names
+    from recoup.cli.preview import print_preview, say_preview
+    from recoup.operations.submission import reusing_of, submit
+
+    if request.reuse is not None:
+        request = msgspec.structs.replace(request, reuse=await app.runs.find(request.reuse))
+    not_before_us = None if at is None else _time_us(at, app.world.clock.now().wall_us)
+    if (reusing := await reusing_of(app, request)) is not None:
+        reuse = await app.submitting.preview(run_plan.plan, run_plan.inputs, run_plan.source, reusing)
+        if dry_run:
+            print_preview(reuse, as_json=as_json)
+            return 0
+        say_preview(reuse, quiet=as_json)
+    for words in notes_on_names(run_plan.plan):
+        note(f"note: {words}")
+    _print(await submit(app, request, run_plan, local_user(), not_before_us=not_before_us), as_json)
+    return 0
 
 
 def _time_us(at: str, now_us: int) -> int:
@@ -161,9 +150,9 @@ def _time_us(at: str, now_us: int) -> int:
     return round(time.astimezone(UTC).timestamp() * 1e6)
 
 
-def _print(submitted: Submitted, queue: str, as_json: bool) -> None:
+def _print(submitted: SubmitResult, as_json: bool) -> None:
     if as_json:
-        told = {"runId": submitted.run_id, "queue": queue, "duplicate": submitted.duplicate}
+        told = {"runId": submitted.run_id, "queue": submitted.queue, "duplicate": submitted.duplicate}
         print_json(told | ({"differs": submitted.differs} if submitted.differs else {}))
     else:
         say(submitted.run_id)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
+import contextlib
 import hashlib
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
@@ -14,12 +13,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from recoup.gateway.problems import Refused
+from recoup.operations.cursor import PLACE_MAX
+from recoup.operations.cursor import read_cursor as read
+from recoup.operations.cursor import read_run_cursor as read_run
 
 PAGE_MAX: Final = 500
-PLACE_MAX: Final = 10**18 - 1
-"""No database counts further, whatever it adds."""
 Place = Annotated[int, msgspec.Meta(ge=0, le=PLACE_MAX)]
-_CURSOR_CHARS_MAX: Final = 400
 Shape = TypeVar("Shape")
 Row = TypeVar("Row")
 JSON: Final = "application/json"
@@ -49,18 +48,21 @@ def cut(
     return rows[begin : begin + limit], begin + limit < len(rows)
 
 
-def cursor_of(*parts: str | int) -> str:
-    """Opaque: what is in it may change."""
-    return base64.urlsafe_b64encode(msgspec.json.encode(parts)).decode().rstrip("=")
-
-
 def read_cursor(cursor: str, shape: type[Shape]) -> Shape:
+    with _must_be_ours():
+        return read(cursor, shape)
+
+
+def read_run_cursor(cursor: str) -> tuple[int, str]:
+    with _must_be_ours():
+        return read_run(cursor)
+
+
+@contextlib.contextmanager
+def _must_be_ours() -> Iterator[None]:
     try:
-        if len(cursor) > _CURSOR_CHARS_MAX:
-            raise ValueError
-        raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
-        return msgspec.json.decode(raw, type=shape)
-    except (ValueError, binascii.Error, msgspec.MsgspecError):
+        yield
+    except ValueError:
         raise Refused(
             400, "this cursor was not given by this gateway", "Leave it out to begin at the beginning."
         ) from None

@@ -38,8 +38,8 @@ from recoup.kernel.approvals import (
 )
 from recoup.model.answers.inbox import ApprovalDocument, ApprovalList
 from recoup.model.events import ApprovalRequested, Pinned
-from recoup.model.mode import Mode
 from recoup.model.storage import StreamAppend
+from recoup.operations.workflows import set_mode
 from recoup.streams import append_if
 
 router = new_router("approvals")
@@ -144,9 +144,7 @@ async def _mode(house: House, asked: ApprovalRequested, actor: str) -> str:
     workflow = await workflows.known(house.app, asked.target)
 
     async def force(beside: tuple[StreamAppend, ...]) -> None:
-        await house.app.force_mode(
-            *(workflow, Mode(wanted.mode), wanted.reason.strip(), actor, wanted.for_s), asked.ref, beside
-        )
+        await set_mode(house.app, workflows.mode_request(workflow, wanted), actor, asked.ref, beside)
 
     return await _with_its_note(house, asked.ref, f"{asked.target} is {wanted.mode}", force)
 

@@ -27,12 +27,13 @@ from recoup.gateway.house import House, house_of
 from recoup.gateway.lists import iso
 from recoup.gateway.log_pieces import attempt_section, log_piece, whole
 from recoup.gateway.routing import new_router
-from recoup.gateway.runs import After, step_index
+from recoup.gateway.runs import After
 from recoup.kernel.rows import attempt_row_document
 from recoup.model import events as ev
 from recoup.model.answers.runs import AttemptDetail
 from recoup.model.events import Event
 from recoup.model.ids import run_stream
+from recoup.operations.lookup import step_index
 from recoup.ports import Redactor
 
 router = new_router("artifacts")

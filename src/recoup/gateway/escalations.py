@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from recoup.gateway import desk_shapes as shapes
-from recoup.gateway.answering import Place, cursor_of, document, read_cursor
+from recoup.gateway.answering import Place, document, read_cursor
 from recoup.gateway.described import answers
 from recoup.gateway.house import House, house_of, principal_of
 from recoup.gateway.routing import new_router
@@ -17,6 +17,7 @@ from recoup.gateway.runs import Cursor, Limit
 from recoup.kernel.escalations import escalation_document, history, merged_count
 from recoup.model.answers.inbox import EscalationDocument, EscalationPage
 from recoup.model.storage import EscalationRow
+from recoup.operations.cursor import cursor_of
 
 router = new_router("escalations")
 

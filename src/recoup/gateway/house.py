@@ -18,7 +18,6 @@ from recoup.desk.approvals import ApprovalDesk
 from recoup.desk.escalations import Inbox
 from recoup.desk.probes import ProbeDesk
 from recoup.desk.tokens import tell_of_tokens
-from recoup.errors import NotFound
 from recoup.gateway.access import Principal
 from recoup.gateway.batches import Made
 from recoup.gateway.book import Book
@@ -28,12 +27,14 @@ from recoup.gateway.problems import Refused
 from recoup.gateway.run_states import RunStates
 from recoup.gateway.tail import Tail
 from recoup.model.events import TokenPayload
+from recoup.operations.lookup import exact_run
 from recoup.runs.submitting import TEXT_PLANS
 from recoup.serving.brake import Brake
 
 if TYPE_CHECKING:
     from recoup.gateway.audits import Audits
-    from recoup.gateway.plan_shelf import PlanShelf
+    from recoup.operations.plan_shelf import PlanShelf
+    from recoup.operations.submission import PlanAccess
 
 _SOURCE: Final = "the plan in the request"
 
@@ -65,9 +66,24 @@ class House:
     @cached_property
     def plans(self) -> PlanShelf:
         """Loaded when the first plan comes as text."""
-        from recoup.gateway.plan_shelf import PlanShelf
+        from recoup.operations.plan_shelf import PlanShelf
 
         return PlanShelf(_SOURCE, self.app.settings.home / TEXT_PLANS)
+
+    @cached_property
+    def plan_access(self) -> PlanAccess:
+        """How plans come over HTTP."""
+        from recoup.operations.submission import PlanAccess
+
+        return PlanAccess(
+            read_text=self.plans.read,
+            folders=self.plan_folders,
+            follows_links=True,
+            plan_path="planPath",
+            from_step="fromStep",
+            where="where the gateway runs",
+            lists_runs="GET /api/runs",
+        )
 
     @cached_property
     def audits(self) -> Audits:
@@ -115,10 +131,8 @@ class House:
             del self.streams[token_id]
 
     async def run(self, run_id: str) -> str:
-        """Must be there. Beginnings of ids are for people who type; here they would name another run tomorrow."""
-        if run_id not in await self.app.ledger.find_runs(run_id, limit=1):
-            raise NotFound(f"there is no run {run_id!r}", hint="List them: GET /api/runs")
-        return run_id
+        """Raises NotFound. Takes whole ids only."""
+        return await exact_run(self.app.ledger, run_id, "GET /api/runs")
 
 
 def _too_many_streams(detail: str) -> Refused:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from pathlib import Path
 from typing import Annotated, Final
 
 import msgspec
@@ -13,9 +11,9 @@ from starlette.responses import Response
 
 from recoup.app import App
 from recoup.damage import read_leniently
-from recoup.errors import InvalidPlan, NotFound, Problem, UsageError
+from recoup.errors import UsageError
 from recoup.gateway import shapes
-from recoup.gateway.answering import PAGE_MAX, PLACE_MAX, Place, cursor_of, cut, document, page, read_cursor
+from recoup.gateway.answering import PAGE_MAX, Place, cut, document, page, read_cursor, read_run_cursor
 from recoup.gateway.asking import ask_first, may_wait, must_ask
 from recoup.gateway.described import answers
 from recoup.gateway.house import House, house_of, principal_of
@@ -41,9 +39,11 @@ from recoup.model.answers.runs import (
 from recoup.model.events import ApprovalRequested, Pinned
 from recoup.model.ids import run_stream
 from recoup.model.plan import Plan
-from recoup.model.run import RunState
 from recoup.model.storage import AttemptRow, Control
-from recoup.runs.submitting import Submitted
+from recoup.operations import submission
+from recoup.operations.cursor import PLACE_MAX, cursor_of
+from recoup.operations.lookup import step_index
+from recoup.operations.submission import RunPlan, SubmitRequest, SubmitResult
 
 router = new_router("runs")
 _PATIENCE_S: Final = 10.0
@@ -51,17 +51,6 @@ _PATIENCE_S: Final = 10.0
 Limit = Annotated[int, Query(ge=1, le=PAGE_MAX)]
 Cursor = Annotated[str | None, Query(max_length=400, description="`nextCursor` of the page before.")]
 After = Annotated[int | None, Query(ge=0, le=PLACE_MAX, description="Begin behind this place.")]
-
-
-class _Before(msgspec.Struct, frozen=True, array_like=True):
-    """The last run of the page before."""
-
-    submitted_at_us: Annotated[int, msgspec.Meta(ge=-PLACE_MAX, le=PLACE_MAX)]
-    run_id: str
-
-    @property
-    def key(self) -> tuple[int, str]:
-        return self.submitted_at_us, self.run_id
 
 
 @router.get("/api/runs", responses=answers(RunPage))
@@ -72,7 +61,7 @@ async def list_runs(
     cursor: Cursor = None,
 ) -> Response:
     """Newest first."""
-    before = None if cursor is None else read_cursor(cursor, _Before).key
+    before = None if cursor is None else read_run_cursor(cursor)
     app = house_of(request).app
     found = await app.ledger.runs(wanted, limit=limit, before=before)
     behind = None if found.behind is None else cursor_of(*found.behind)
@@ -151,20 +140,15 @@ async def submit_run(request: Request, wanted: Annotated[shapes.RunRequest, Body
     """Submit a plan to a queue; a worker runs it. A plan is code."""
     house, actor = house_of(request), principal_of(request).actor
     if await must_ask(request, SUBMIT):
-        plan, given, _ = await _plan(house, wanted)
-        _must_hold_no_secret(plan, given)
-        pinned = Pinned(plan_digest=_digest(plan))
-        waits = await ask_first(request, SUBMIT, plan.name, wanted, wanted.reason or "", pinned)
+        run_plan = await _run_plan(house, submit_request(wanted))
+        _must_hold_no_secret(run_plan.plan, run_plan.inputs)
+        pinned = Pinned(plan_digest=_digest(run_plan.plan))
+        waits = await ask_first(request, SUBMIT, run_plan.plan.name, wanted, wanted.reason or "", pinned)
         if waits is not None:
             return waits
     done = await submitted(house, wanted, actor, _dedup_key(request))
-    told = {
-        **{"runId": done.run_id, "queue": wanted.queue, "duplicate": done.duplicate},
-        "note": done.note,
-        "differs": done.differs,
-    }
     place = {"Location": f"/api/runs/{done.run_id}"}
-    return document(request, told, status=200 if done.duplicate else 201, headers=place)
+    return document(request, done.document, status=200 if done.duplicate else 201, headers=place)
 
 
 async def submitted(
@@ -173,34 +157,27 @@ async def submitted(
     actor: str,
     key: str | None,
     asked: ApprovalRequested | None = None,
-) -> Submitted:
+) -> SubmitResult:
     """The same key again is the same run. `asked`: what somebody agreed to."""
-    from recoup.fleet.queued import Queued
-    from recoup.linked import Reusing
-    from recoup.model.target import HealMode
-    from recoup.steps.registry import needs_of
-
-    app = house.app
-    plan, given, source = await _plan(house, wanted)
+    request = submit_request(wanted, key)
+    run_plan = await _run_plan(house, request)
     if asked is not None:
-        _must_be_the_plan(plan, asked)
-    now = app.world.clock.now()
-    queued = Queued(
-        queue=wanted.queue,
-        priority=wanted.priority,
-        needs=tuple(sorted(needs_of(plan) | set(wanted.needs))),
-        not_before_us=round(now.wall_us + wanted.delay_s * 1e6) if wanted.delay_s else 0,
-        dedup_key=wanted.dedup_key or key,
-        submitted_by=actor,
-        submit_reason=wanted.reason,
-        approval_ref=None if asked is None else asked.ref,
-    )
-    reusing = None
-    if wanted.reuse is not None:
-        await app.driving.must_not_be_driven(await app.runs.state(wanted.reuse))
-        reusing = Reusing(wanted.reuse, wanted.from_step)
-    heal = None if wanted.heal is None else HealMode(wanted.heal)
-    return await app.submitting.submit_queued(plan, given, source, queued, reusing, heal)
+        _must_be_the_plan(run_plan.plan, asked)
+    ref = None if asked is None else asked.ref
+    return await submission.submit(house.app, request, run_plan, actor, approval_ref=ref)
+
+
+def submit_request(wanted: shapes.RunRequest, key: str | None = None) -> SubmitRequest:
+    given = {name: getattr(wanted, name) for name in SubmitRequest.__struct_fields__}
+    return SubmitRequest(**{**given, "needs": tuple(wanted.needs), "dedup_key": wanted.dedup_key or key})
+
+
+async def _run_plan(house: House, request: SubmitRequest) -> RunPlan:
+    access = house.plan_access
+    mistake = submission.mistake_in(request, access)
+    if mistake is not None:
+        raise Refused(403 if mistake.forbidden else 422, mistake.message, mistake.hint)
+    return await submission.plan_of(house.app, request, access)
 
 
 def _must_be_the_plan(plan: Plan, asked: ApprovalRequested) -> None:
@@ -325,59 +302,6 @@ def _must_be_whole(wanted: shapes.ControlRequest) -> None:
         raise Refused(422, "as is for settle only")
 
 
-async def _plan(house: House, wanted: shapes.RunRequest) -> tuple[Plan, dict[str, str], str | None]:
-    """The plan, its inputs, and where it is from."""
-    if wanted.plan is not None and wanted.plan_path is not None:
-        raise Refused(422, "plan and planPath are two plans", "Give one of them.")
-    if wanted.from_step is not None and wanted.reuse is None:
-        raise Refused(422, "fromStep says what is reused", "Name the run with reuse.")
-    if wanted.reuse is not None:
-        await house.run(wanted.reuse)
-    if wanted.plan is not None:
-        return await _given_plan(house, wanted.plan), wanted.inputs, None
-    if wanted.plan_path is not None:
-        path = _allowed(house, wanted.plan_path)
-        return await _read_plan(house.app, path), wanted.inputs, str(path)
-    if wanted.reuse is None:
-        raise Refused(
-            422, "there is no plan", "Give plan, planPath, or reuse for the plan of an earlier run."
-        )
-    earlier = await house.app.runs.state(wanted.reuse)
-    plan, given = await house.app.submitting.recorded(earlier)
-    return plan, {**given, **wanted.inputs}, earlier.plan_source
-
-
-async def _given_plan(house: House, text: str) -> Plan:
-    """Relative paths in it would be taken from wherever the gateway was started: it has none."""
-    if house.plan_folders:
-        raise Refused(
-            *(403, "plans are taken from certain folders only"),
-            hint="Name a file in one of them: planPath.",
-        )
-    policy = (await house.app.generations.seen())[0]
-    return await house.plans.read(text, policy)
-
-
-async def _read_plan(app: App, path: Path) -> Plan:
-    from recoup.documents.plan_file import read_plan
-
-    if not path.is_file():
-        raise InvalidPlan(str(path), [Problem("planPath", "there is no such file where the gateway runs")])
-    return await asyncio.to_thread(read_plan, path, (await app.generations.seen())[0])
-
-
-def _allowed(house: House, said: str) -> Path:
-    from recoup.documents.plan_folders import allowed_plan
-
-    path = Path(said)
-    if not path.is_absolute():
-        raise Refused(422, "planPath must begin with /", "Name the whole path.")
-    real = allowed_plan(path, house.plan_folders)
-    if real is None:
-        raise Refused(403, "planPath is in none of the folders that plans are taken from")
-    return real
-
-
 def _dedup_key(request: Request) -> str | None:
     key = request.headers.get(KEY_HEADER)
     return None if key is None else f"http:{marked(principal_of(request), key)}"
@@ -386,11 +310,3 @@ def _dedup_key(request: Request) -> str | None:
 def _control_id(request: Request) -> str | None:
     """The same request again is the same control, even if the book of answers was lost meanwhile."""
     return sub_key(principal_of(request), request.headers.get(KEY_HEADER), request.url.path)
-
-
-def step_index(state: RunState, step: str) -> int:
-    for record in state.steps:
-        if record.step_id == step or str(record.index) == step:
-            return record.index
-    known = ", ".join(record.step_id for record in state.steps[:20])
-    raise NotFound(f"run {state.run_id} has no step {step!r}", hint=f"Its steps: {known}.")

@@ -18,10 +18,11 @@ from recoup.gateway.described import streams
 from recoup.gateway.house import House, house_of
 from recoup.gateway.log_pieces import LOG_BYTES_MAX, log_piece
 from recoup.gateway.routing import new_router
-from recoup.gateway.runs import After, step_index
+from recoup.gateway.runs import After
 from recoup.gateway.streaming import stream
 from recoup.gateway.tail import Entry, Watch
 from recoup.model.ids import run_stream
+from recoup.operations.lookup import step_index
 
 router = new_router("streams")
 PACE_S: Final = 0.1

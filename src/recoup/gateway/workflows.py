@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from fastapi import Body, Query
@@ -10,9 +10,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from recoup.app import App
-from recoup.errors import NotFound
 from recoup.gateway import shapes
-from recoup.gateway.answering import cursor_of, cut, document, page, read_cursor
+from recoup.gateway.answering import cut, document, page, read_cursor
 from recoup.gateway.asking import ask_first, may_wait
 from recoup.gateway.described import answers
 from recoup.gateway.house import house_of, principal_of
@@ -22,11 +21,11 @@ from recoup.kernel.approvals import MODE, ROLLBACK
 from recoup.model.answers.workflows import MemoryDiff, ModeDocument, ModeList, Rollback, Snapshot, VersionList
 from recoup.model.ids import EVERY_WORKFLOW
 from recoup.model.mode import Mode
-from recoup.model.storage import RunFilter
+from recoup.operations import workflows
+from recoup.operations.cursor import cursor_of
+from recoup.operations.workflows import ALL, ModeRequest, exact_workflow
 
 router = new_router("workflows")
-ALL = "-"
-"""Instead of a name: all workflows together."""
 
 
 @router.get("/api/workflows", responses=answers(ModeList))
@@ -34,15 +33,15 @@ async def list_workflows(request: Request, limit: Limit = 100, cursor: Cursor = 
     """Every workflow that has run here, by name, with its mode."""
     app = house_of(request).app
     after = None if cursor is None else read_cursor(cursor, tuple[str])[0]
-    names, more = cut(sorted(await app.workflows()), str, after, limit)
-    return page(request, await app.modes(names), cursor_of(names[-1]) if more else None)
+    names, more = cut(sorted(await workflows.workflows(app)), str, after, limit)
+    return page(request, await workflows.modes(app, names), cursor_of(names[-1]) if more else None)
 
 
 @router.get("/api/workflows/{name}/mode", responses=answers(ModeDocument))
 async def show_mode(request: Request, name: str) -> Response:
     """`-` instead of a name: all workflows together."""
     app = house_of(request).app
-    return document(request, await _mode(app, await known(app, name)))
+    return document(request, await workflows.mode(app, await known(app, name)))
 
 
 @router.post("/api/workflows/{name}/mode", responses=may_wait(answers(ModeDocument)))
@@ -54,9 +53,15 @@ async def set_mode(request: Request, name: str, wanted: Annotated[shapes.ModeReq
     if waits is not None:
         return waits
     actor = principal_of(request).actor
-    await app.force_mode(workflow, Mode(wanted.mode), wanted.reason.strip(), actor, wanted.for_s)
+    await workflows.set_mode(app, mode_request(workflow, wanted), actor)
     await app.chores()
-    return document(request, await _mode(app, workflow))
+    return document(request, await workflows.mode(app, workflow))
+
+
+def mode_request(workflow: str, wanted: shapes.ModeRequest) -> ModeRequest:
+    return ModeRequest(
+        workflow=workflow, mode=Mode(wanted.mode), reason=wanted.reason.strip(), for_s=wanted.for_s
+    )
 
 
 @router.get("/api/workflows/{name}/memory", responses=answers(VersionList))
@@ -106,15 +111,6 @@ async def rollback(
     return document(request, msgspec.to_builtins(back))
 
 
-async def _mode(app: App, workflow: str) -> dict[str, Any]:
-    (found,) = await app.modes([workflow])
-    return found
-
-
 async def known(app: App, name: str) -> str:
-    """A name that was mistyped must not look as if it were paused now."""
-    if name == ALL:
-        return EVERY_WORKFLOW
-    if name in await app.workflows() or (await app.ledger.runs(RunFilter(workflow=name), limit=1)).rows:
-        return name
-    raise NotFound(f"no workflow {name!r} has ever run here", hint="List them: GET /api/workflows")
+    """`-` is all of them together."""
+    return EVERY_WORKFLOW if name == ALL else await exact_workflow(app, name, "GET /api/workflows")

@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from recoup.model.storage import RunFilter
+from recoup.operations.submission import SubmitRequest
 
 Document = dict[str, Any]
 Action = Literal[
@@ -15,19 +16,6 @@ Action = Literal[
     "approve", "reject", "settle", "cancel",
 ]  # fmt: skip
 HealWord = Literal["waiting", "applied", "accepted", "rejected"]
-
-
-class Submission(msgspec.Struct, frozen=True, kw_only=True):
-    """A plan (its text, a file, or that of the run that is reused) and how it is to be run."""
-
-    plan: str | None = None
-    plan_path: str | None = None
-    inputs: dict[str, str] = {}
-    queue: str = "default"
-    reuse: str | None = None
-    from_step: str | None = None
-    dedup_key: str | None = None
-    reason: str | None = None
 
 
 class Steering(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +51,6 @@ class Desk(Protocol):
         self, workflow: str | None, run_id: str | None, state: HealWord | None, limit: int
     ) -> Document: ...
 
-    async def submit(self, wanted: Submission) -> Document: ...
+    async def submit(self, request: SubmitRequest) -> Document: ...
 
     async def control(self, run_id: str, wanted: Steering) -> Document: ...

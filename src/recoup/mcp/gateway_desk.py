@@ -12,10 +12,11 @@ import msgspec
 
 from recoup.errors import NotFound, RecoupError, StateError, UsageError
 from recoup.kernel.listing import FILTERS
-from recoup.mcp.desk import Document, HealWord, Steering, Submission
+from recoup.mcp.desk import Document, HealWord, Steering
 from recoup.model.instant import Instant
 from recoup.model.run_filter import FilterKind
 from recoup.model.storage import EVERY_RUN, RunFilter
+from recoup.operations.submission import SubmitRequest
 
 _Value = str | int | Sequence[str] | None
 _TIMEOUT_S: Final = 30.0
@@ -64,13 +65,9 @@ class GatewayDesk:
     ) -> Document:
         return await self._get("/api/heals", workflow=workflow, run=run_id, state=state, limit=limit)
 
-    async def submit(self, wanted: Submission) -> Document:
-        said = {
-            **{"plan": wanted.plan, "planPath": wanted.plan_path, "inputs": wanted.inputs},
-            **{"queue": wanted.queue, "reuse": wanted.reuse, "fromStep": wanted.from_step},
-            **{"dedupKey": wanted.dedup_key, "reason": wanted.reason},
-        }
-        return await self._ask("POST", "/api/runs", body=said)
+    async def submit(self, request: SubmitRequest) -> Document:
+        body: dict[str, Any] = msgspec.to_builtins(request)
+        return await self._ask("POST", "/api/runs", body=body)
 
     async def control(self, run_id: str, wanted: Steering) -> Document:
         said = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -12,9 +11,8 @@ import msgspec
 from recoup import steering
 from recoup.app import App
 from recoup.damage import read_leniently
-from recoup.errors import NotFound, UsageError
+from recoup.errors import UsageError
 from recoup.files.named import opened
-from recoup.fleet.queued import Queued
 from recoup.heals.desk import Heals
 from recoup.kernel.controls import FORCE
 from recoup.kernel.documents import run_document
@@ -22,17 +20,18 @@ from recoup.kernel.listing import COLUMNS, FILTERS, values_of
 from recoup.kernel.prefix import ledger_document
 from recoup.kernel.reviewing import heal_document
 from recoup.kernel.rows import attempt_row_document, run_row_document
-from recoup.linked import Reusing
-from recoup.mcp.desk import Document, HealWord, Steering, Submission
+from recoup.mcp.desk import Document, HealWord, Steering
 from recoup.model.ids import EVERY_WORKFLOW, run_stream
-from recoup.model.plan import Plan
 from recoup.model.run import RunState
 from recoup.model.storage import RunFilter
+from recoup.operations import submission, workflows
+from recoup.operations.cursor import cursor_of, read_run_cursor
+from recoup.operations.lookup import exact_run, step_index
+from recoup.operations.plan_shelf import PlanShelf
+from recoup.operations.submission import PlanAccess, SubmitRequest
+from recoup.operations.workflows import ALL, exact_workflow
 from recoup.runs.submitting import TEXT_PLANS
-from recoup.steps.registry import needs_of
 
-ALL: Final = "-"
-"""Instead of a workflow's name: all of them together."""
 _PATIENCE_S: Final = 10.0
 _SOURCE: Final = "the plan"
 
@@ -40,9 +39,13 @@ _SOURCE: Final = "the plan"
 class LedgerDesk:
     """For one who asks: `actor` is what stands in events."""
 
-    def __init__(self, app: App, actor: str, folder: Path | None = None) -> None:
+    def __init__(
+        self, app: App, actor: str, folder: Path | None = None, plan_folders: Sequence[Path] = ()
+    ) -> None:
         self._app = app
         self._actor = actor
+        self._plan_folders = tuple(plan_folders)
+        """Where plans may come from; empty: from anywhere, and as text."""
         self._folder = folder
         """What relative paths of plans begin in; None: they must be whole."""
 
@@ -50,7 +53,7 @@ class LedgerDesk:
         before = None if cursor is None else _place(cursor)
         must_be_choices(wanted)
         found = await self._app.ledger.runs(wanted, limit=limit, before=before)
-        behind = None if found.behind is None else f"{found.behind[0]}:{found.behind[1]}"
+        behind = None if found.behind is None else cursor_of(*found.behind)
         rows = [run_row_document(row, await self._app.runs.unreadable(row)) for row in found.rows]
         return _page(rows, behind)
 
@@ -74,7 +77,7 @@ class LedgerDesk:
 
     async def log_end(self, run_id: str, step: str, limit_bytes: int) -> Document:
         state = await self._shown(run_id)
-        index, files = _index(state, step), self._app.runs.files(run_id)
+        index, files = step_index(state, step), self._app.runs.files(run_id)
         offset, path = files.log_tail(index, limit_bytes), files.log_path(index)
         raw = b""
         if path.is_file():
@@ -90,11 +93,10 @@ class LedgerDesk:
         }
 
     async def workflows(self) -> Document:
-        return _page(await self._app.modes(await self._app.workflows()), None)
+        return _page(await workflows.modes(self._app, await workflows.workflows(self._app)), None)
 
     async def mode(self, workflow: str) -> Document:
-        (found,) = await self._app.modes([await self._known(workflow)])
-        return found
+        return await workflows.mode(self._app, await self._known(workflow))
 
     async def heals(
         self, workflow: str | None, run_id: str | None, state: HealWord | None, limit: int
@@ -107,22 +109,14 @@ class LedgerDesk:
         found = await desk.newest(names, lambda one: state in (None, one.state), limit, run_id)
         return _page([heal_document(heal.workflow, heal.reviewed) for heal in found], None)
 
-    async def submit(self, wanted: Submission) -> Document:
-        plan, given, source = await self._plan(wanted)
-        queued = Queued(
-            queue=wanted.queue,
-            needs=tuple(sorted(needs_of(plan))),
-            dedup_key=wanted.dedup_key,
-            submitted_by=self._actor,
-            submit_reason=wanted.reason,
-        )
-        reusing = None
-        if wanted.reuse is not None:
-            await self._app.driving.must_not_be_driven(await self._state(wanted.reuse))
-            reusing = Reusing(wanted.reuse, wanted.from_step)
-        done = await self._app.submitting.submit_queued(plan, given, source, queued, reusing)
-        told = {"runId": done.run_id, "queue": wanted.queue, "duplicate": done.duplicate, "note": done.note}
-        return {**told, "differs": done.differs}
+    async def submit(self, request: SubmitRequest) -> Document:
+        access = self._plan_access()
+        request = _at_home(request)
+        mistake = submission.mistake_in(request, access)
+        if mistake is not None:
+            raise UsageError(mistake.message, hint=mistake.hint)
+        run_plan = await submission.plan_of(self._app, request, access)
+        return (await submission.submit(self._app, request, run_plan, self._actor)).document
 
     async def control(self, run_id: str, wanted: Steering) -> Document:
         await self._must_be_there(run_id)
@@ -152,62 +146,28 @@ class LedgerDesk:
             "run": await self.run(run_id),
         }
 
-    async def _plan(self, wanted: Submission) -> tuple[Plan, dict[str, str], str | None]:
-        """The plan, its inputs, and where it is from."""
-        from recoup.documents.plan_file import parse_plan, read_plan
-
-        must_be_one_plan(wanted)
-        policy = (await self._app.generations.seen())[0]
-        if wanted.plan is not None:
-            folder = self._app.settings.home / TEXT_PLANS
-            folder.mkdir(mode=0o700, exist_ok=True)
-            plan = await asyncio.to_thread(parse_plan, wanted.plan, _SOURCE, folder, policy=policy)
-            return plan, wanted.inputs, None
-        if wanted.plan_path is not None:
-            path = self._whole(wanted.plan_path)
-            return await asyncio.to_thread(read_plan, path, policy), wanted.inputs, str(path)
-        assert wanted.reuse is not None
-        earlier = await self._state(wanted.reuse)
-        plan, given = await self._app.submitting.recorded(earlier)
-        return plan, {**given, **wanted.inputs}, earlier.plan_source
-
-    def _whole(self, said: str) -> Path:
-        path = Path(said).expanduser()
-        if not path.is_absolute() and self._folder is None:
-            raise UsageError("plan_path must begin with /", hint="Name the whole path.")
-        return path if self._folder is None else self._folder / path
+    def _plan_access(self) -> PlanAccess:
+        folder = self._app.settings.home / TEXT_PLANS
+        folder.mkdir(mode=0o700, exist_ok=True)
+        read_text = PlanShelf(_SOURCE, folder).read
+        return PlanAccess(read_text=read_text, folders=self._plan_folders, base=self._folder)
 
     async def _shown(self, run_id: str) -> RunState:
         await self._must_be_there(run_id)
         return await self._app.runs.shown(run_id)
 
-    async def _state(self, run_id: str) -> RunState:
-        await self._must_be_there(run_id)
-        return await self._app.runs.state(run_id)
-
     async def _must_be_there(self, run_id: str) -> None:
-        """Beginnings of ids are for people who type; here they would name another run tomorrow."""
-        if run_id not in await self._app.ledger.find_runs(run_id, limit=1):
-            raise NotFound(f"there is no run {run_id!r}", hint="List them: list_runs")
+        await exact_run(self._app.ledger, run_id, "list_runs")
 
     async def _known(self, name: str) -> str:
-        if name == ALL:
-            return EVERY_WORKFLOW
-        has_run = (await self._app.ledger.runs(RunFilter(workflow=name), limit=1)).rows
-        if has_run or name in await self._app.workflows():
-            return name
-        raise NotFound(f"no workflow {name!r} has ever run here", hint="List them: list_workflows")
+        return EVERY_WORKFLOW if name == ALL else await exact_workflow(self._app, name, "list_workflows")
 
 
-def must_be_one_plan(wanted: Submission) -> None:
-    if wanted.plan is not None and wanted.plan_path is not None:
-        raise UsageError("plan and plan_path are two plans", hint="Give one of them.")
-    if wanted.from_step is not None and wanted.reuse is None:
-        raise UsageError("from_step says what is reused", hint="Name the run with reuse.")
-    if wanted.plan is None and wanted.plan_path is None and wanted.reuse is None:
-        raise UsageError(
-            "there is no plan", hint="Give plan, plan_path, or reuse for the plan of an earlier run."
-        )
+def _at_home(request: SubmitRequest) -> SubmitRequest:
+    """`~` is a person's own folder here."""
+    if request.plan_path is None:
+        return request
+    return msgspec.structs.replace(request, plan_path=str(Path(request.plan_path).expanduser()))
 
 
 def must_be_whole(wanted: Steering) -> None:
@@ -232,20 +192,14 @@ def must_be_choices(wanted: RunFilter) -> None:
                 raise UsageError(f"there is no {word} {value!r}", hint=f"Choose one of: {', '.join(known)}.")
 
 
-def _index(state: RunState, step: str) -> int:
-    for record in state.steps:
-        if record.step_id == step or str(record.index) == step:
-            return record.index
-    known = ", ".join(record.step_id for record in state.steps[:20])
-    raise NotFound(f"run {state.run_id} has no step {step!r}", hint=f"Its steps: {known}.")
-
-
 def _page(items: Sequence[Any], behind: str | None) -> Document:
     return {"items": items, "nextCursor": behind}
 
 
 def _place(cursor: str) -> tuple[int, str]:
-    wall_us, _, run_id = cursor.partition(":")
-    if not (wall_us.isascii() and wall_us.isdigit() and len(wall_us) < 19 and run_id):
-        raise UsageError("this cursor is none of list_runs", hint="Leave it out to begin at the beginning.")
-    return int(wall_us), run_id
+    try:
+        return read_run_cursor(cursor)
+    except ValueError:
+        raise UsageError(
+            "this cursor is none of list_runs", hint="Leave it out to begin at the beginning."
+        ) from None

@@ -17,9 +17,10 @@ from pydantic import Field
 from recoup import __version__
 from recoup.errors import InvalidPlan, RecoupError
 from recoup.mcp.bounds import DATA, ITEMS_MAX, LOG_BYTES_MAX, bounded
-from recoup.mcp.desk import Action, Desk, Document, HealWord, Steering, Submission
+from recoup.mcp.desk import Action, Desk, Document, HealWord, Steering
 from recoup.mcp.explaining import WORDS_CHARS_MAX, explained, is_telling
 from recoup.mcp.run_filters import run_filter, takes_run_filters
+from recoup.operations.submission import SubmitRequest
 from recoup.reports.plain import Plain
 
 EVENTS_READ_MAX: Final = 100_000
@@ -220,23 +221,40 @@ class Tools:
         from_step: Annotated[Name, Field(description="With reuse: perform everything from here on.")]
         | None = None,
         queue: Name = "default",
+        priority: Annotated[int, Field(ge=-1000, le=1000, description="Higher first.")] = 0,
+        needs: Annotated[
+            list[Name], Field(max_length=50, description="Capabilities that a worker must have.")
+        ]
+        | None = None,
+        delay_s: Annotated[
+            float, Field(ge=0, le=31_536_000, description="Not before so many seconds from now.")
+        ] = 0,
         dedup_key: Annotated[Name, Field(description="The same key again submits nothing new.")]
+        | None = None,
+        heal: Annotated[
+            Literal["off", "report", "apply"],
+            Field(description="How far changed targets on pages may be healed, for all steps."),
+        ]
         | None = None,
         reason: Reason | None = None,
     ) -> Document:
         """Submit a plan to a queue; a worker runs it. Answers with the run's id at once. A plan is code: the workers
         execute it."""
-        wanted = Submission(
+        request = SubmitRequest(
             plan=plan,
             plan_path=plan_path,
             inputs=inputs or {},
             queue=queue,
+            priority=priority,
+            needs=tuple(needs or ()),
+            delay_s=delay_s,
+            dedup_key=dedup_key,
             reuse=reuse,
             from_step=from_step,
-            dedup_key=dedup_key,
+            heal=heal,
             reason=reason,
         )
-        return await self._change(ctx).submit(wanted)
+        return await self._change(ctx).submit(request)
 
     @told
     async def control_run(

@@ -12,7 +12,6 @@ from starlette.responses import Response
 
 from recoup.damage import read_leniently
 from recoup.gateway.access import Role
-from recoup.gateway.answering import PLACE_MAX
 from recoup.gateway.console import inbox
 from recoup.gateway.console.escalation_views import (
     LOOKS_ONLY,
@@ -30,6 +29,7 @@ from recoup.model.ids import run_stream
 from recoup.model.plan import ApproveAction
 from recoup.model.run import RunState
 from recoup.model.storage import RunFilter, RunRow
+from recoup.operations.cursor import PLACE_MAX
 
 router = new_pages()
 LISTED_MAX: Final = 100

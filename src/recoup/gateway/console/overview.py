@@ -18,6 +18,8 @@ from recoup.kernel.description import describe
 from recoup.model.events import TargetHealed
 from recoup.model.ids import EVERY_WORKFLOW, targets_stream
 from recoup.model.storage import RunFilter, RunRow, Span
+from recoup.operations.workflows import modes as modes_of
+from recoup.operations.workflows import workflows
 
 router = new_pages()
 _RUNNING_MAX: Final = 10
@@ -74,7 +76,7 @@ async def running_now(app: App, now_us: int) -> list[view.Running]:
 async def waiting_for_people(house: House) -> list[view.Waiting]:
     """Escalations, gates, pauses, workflows that are stopped, and what a second person must agree to."""
     app = house.app
-    modes = await app.modes([EVERY_WORKFLOW, *(await app.workflows())[:_WORKFLOWS_MAX]])
+    modes = await modes_of(app, [EVERY_WORKFLOW, *(await workflows(app))[:_WORKFLOWS_MAX]])
     found = [view.stopped_workflow(mode) for mode in modes]
     for row in await _newest(app, ("escalated", "waiting"), _WAITING_MAX):
         state = await house.states.shown(row.run_id) if row.seq <= _FOLDED_EVENTS_MAX else None

@@ -16,6 +16,7 @@ from recoup.kernel.policies import policy_digest
 from recoup.model.events import PolicyGeneration
 from recoup.model.ids import EVERY_WORKFLOW, POLICY_STREAM
 from recoup.model.policy import Policy
+from recoup.operations.workflows import workflows as known_workflows
 
 router = new_pages()
 GENERATIONS_MAX: Final = 50
@@ -34,7 +35,7 @@ async def policy(request: Request) -> Response:
             digest = event.payload.policy_digest
             bodies[digest] = await app.ledger.policy_body(digest) or b""
     told = {key: value for key, value in bodies.items() if value}
-    workflows = [name for name in sorted(await app.workflows()) if name != EVERY_WORKFLOW]
+    workflows = [name for name in sorted(await known_workflows(app)) if name != EVERY_WORKFLOW]
     return page(
         *(request, "policy.html"),
         title="Policy",

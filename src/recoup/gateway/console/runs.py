@@ -8,24 +8,23 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from recoup.gateway.answering import cursor_of, read_cursor
+from recoup.gateway.answering import read_run_cursor
 from recoup.gateway.console.lists import Progress, driven_by, progress_of
 from recoup.gateway.console.overview_view import progress_words
 from recoup.gateway.console.pages import new_pages, page
 from recoup.gateway.console.runs_query import AGES, RunsQuery, filter_of, form, runs_query
 from recoup.gateway.console.words import from_us
 from recoup.gateway.house import House, house_of
-from recoup.gateway.problems import Refused
 from recoup.kernel.documents import unreadable_words
 from recoup.kernel.elapsed import TimeSpent, spent_words, time_spent
 from recoup.model.run import RunStatus, Unreadable
 from recoup.model.storage import RunRow
+from recoup.operations.cursor import cursor_of
 from recoup.reports.spoken import lasting
 
 router = new_pages()
 _PAGE_RUNS: Final = 50
 _WORKFLOWS_MAX: Final = 500
-_PLACE_MAX: Final = 2**62
 """Behind that no database could look."""
 _EXAMPLE: Final = "version: 1\nname: hello\nsteps:\n  - id: greet\n    run: echo hello\n"
 
@@ -53,11 +52,12 @@ async def runs(request: Request) -> Response:
     house = house_of(request)
     app = house.app
     wanted = runs_query(request.query_params.multi_items())
-    before = _before(request.query_params.get("cursor", ""))
+    cursor = request.query_params.get("cursor", "")
+    before = read_run_cursor(cursor) if cursor else None
     meant = filter_of(wanted, app.world.clock.now().wall_us)
     found = await app.ledger.runs(meant, limit=_PAGE_RUNS, before=before)
     lines = await _lines(house, found.rows)
-    workflows = dict.fromkeys((await app.workflows())[:_WORKFLOWS_MAX], "")
+    workflows = dict.fromkeys((await known_workflows(app))[:_WORKFLOWS_MAX], "")
     behind = None if found.behind is None else cursor_of(*found.behind)
     return page(
         request,
@@ -133,15 +133,6 @@ async def _spent(house: House, row: RunRow, *, driven: bool) -> TimeSpent | None
     """None: it has not begun, or it would take long to find out."""
     clocks = None if row.status == "queued" else await house.states.clocks(row)
     return None if clocks is None else time_spent(clocks, house.app.world.clock.now(), driven=driven)
-
-
-def _before(cursor: str) -> tuple[int, str] | None:
-    if not cursor:
-        return None
-    at_us, run_id = read_cursor(cursor, tuple[int, str])
-    if abs(at_us) > _PLACE_MAX:
-        raise Refused(400, "this cursor was not given by this gateway", "Leave it out.")
-    return at_us, run_id
 
 
 def _with_cursor(wanted: RunsQuery, cursor: str) -> str:

@@ -25,13 +25,14 @@ from recoup.gateway.console.workflow_views import (
     mode_changes,
 )
 from recoup.gateway.house import house_of
-from recoup.gateway.workflows import ALL
 from recoup.gateway.workflows import known as known_workflow
 from recoup.memories import Change, Learnt, changes
 from recoup.model.events import Event, WorkflowModeChanged
 from recoup.model.ids import EVERY_WORKFLOW, targets_stream, workflow_stream
 from recoup.model.memory import State
 from recoup.model.storage import RunFilter, RunRow
+from recoup.operations import workflows as operations
+from recoup.operations.workflows import ALL
 
 router = new_pages()
 WORKFLOWS_MAX: Final = 500
@@ -45,13 +46,13 @@ Version = Annotated[str, Query(max_length=100)]
 @router.get("/workflows")
 async def workflows(request: Request) -> Response:
     app = house_of(request).app
-    names = sorted(set(await app.workflows()) - {EVERY_WORKFLOW})
-    (together,) = await app.modes([EVERY_WORKFLOW])
+    names = sorted(set(await operations.workflows(app)) - {EVERY_WORKFLOW})
+    together = await operations.mode(app, EVERY_WORKFLOW)
     return page(
         *(request, "workflows.html"),
         title="Workflows",
         together=together,
-        rows=by_care(await app.modes(names[:WORKFLOWS_MAX])),
+        rows=by_care(await operations.modes(app, names[:WORKFLOWS_MAX])),
         means=MODE_MEANS,
         left_out=max(0, len(names) - WORKFLOWS_MAX),
     )
@@ -67,7 +68,7 @@ async def _runs_of(app: App, workflow: str) -> Sequence[RunRow]:
 async def workflow(request: Request, name: str) -> Response:
     app = house_of(request).app
     known = await known_workflow(app, name)
-    (document,) = await app.modes([known])
+    document = await operations.mode(app, known)
     policy, _ = await app.generations.seen()
     events = await _last(app, workflow_stream(known), EVENTS_MAX)
     rows = await _runs_of(app, known)
