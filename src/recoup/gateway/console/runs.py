@@ -20,6 +20,7 @@ from recoup.kernel.elapsed import TimeSpent, spent_words, time_spent
 from recoup.model.run import RunStatus, Unreadable
 from recoup.model.storage import RunRow
 from recoup.operations.cursor import cursor_of
+from recoup.operations.workflows import workflows as known_workflows
 from recoup.reports.spoken import lasting
 
 router = new_pages()
