@@ -33,7 +33,7 @@ MAY_IMPORT = {
     "ledger": {"model", "kernel", "ports", "errors", "durable", "files", "machine"},
     "evidence": {"model", "kernel", "ports", "errors", "aside", "durable", "files"},
     "audit": {"model", "ports", "errors", "durable", "files"},
-    "depot": {"model", "ports", "errors", "aside", "durable", "evidence", "files", "workspace"},
+    "depot": {"model", "kernel", "ports", "errors", "aside", "durable", "evidence", "files", "workspace"},
     "dispatch": {"model", "ports", "errors", "files", "machine"},
     "fleet": {"model", "kernel", "ports", "errors", "engine"},
     "outgoing": set(),
@@ -58,7 +58,7 @@ MAY_IMPORT = {
     "heals": {"model", "kernel", "ports", "errors", "documents", "files", "redaction", "targets", "damage"},
     "linked": {"model", "kernel", "ports", "errors", "engine", "evidence", "workspace", "damage"},
     "memories": {"model", "kernel", "ports", "errors", "damage"},
-    "steering": {"model", "ports", "errors", "app"},
+    "operations": {"model", "kernel", "ports", "errors", "app"},
     "runs": {
         *(
             "model",

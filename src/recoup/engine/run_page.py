@@ -17,7 +17,6 @@ import msgspec
 
 from recoup.engine.arguments import steps_behind
 from recoup.engine.proofs import CHANGES_NOTHING, Approved, Expectations, PageProofs, Proof, Refuted
-from recoup.kernel.controls import waits_for_a_person
 from recoup.kernel.healing import (
     goes_somewhere,
     page_made_by,
@@ -25,6 +24,7 @@ from recoup.kernel.healing import (
     why_another_page,
 )
 from recoup.kernel.page_forecast import KeptPage, why_outdated
+from recoup.kernel.position import waits_for_a_person
 from recoup.model.outcome import Looking, PageClaim, Restored, Seen
 from recoup.model.plan import ApproveAction, BrowserAction, BrowserVerb, Repeat, Step
 from recoup.model.run import RunState, StepRecord

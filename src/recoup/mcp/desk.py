@@ -8,10 +8,6 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 Document = dict[str, Any]
-Action = Literal[
-    "pause", "resume", "takeover", "retry_step", "hard_reset_step", "resume_from_step",
-    "approve", "reject", "settle", "cancel",
-]  # fmt: skip
 HealWord = Literal["waiting", "applied", "accepted", "rejected"]
 
 
@@ -31,10 +27,10 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
 class Steering(msgspec.Struct, frozen=True, kw_only=True):
     """What somebody wants of a run."""
 
-    action: Action
+    action: str
     reason: str
     step_id: str | None = None
-    as_: Literal["done", "not-done"] | None = None
+    as_: str | None = None
     force: bool = False
 
 

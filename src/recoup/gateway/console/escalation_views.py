@@ -10,6 +10,7 @@ import msgspec
 from recoup.gateway.access import Principal, Role
 from recoup.gateway.console.inbox import Approval, Item
 from recoup.kernel.commands import settle_commands
+from recoup.kernel.controls.settlement import SETTLE
 from recoup.model.run import RunState, RunStatus
 
 LOOKS_ONLY: Final = "A viewer may only look."
@@ -60,7 +61,7 @@ def advice_for(item: Item, state: RunState | None, possible: Sequence[str]) -> A
 
 def _about_a_run(item: Item, state: RunState, possible: tuple[str, ...]) -> Advice:
     run_id = state.run_id
-    if state.status is RunStatus.ESCALATED and "settle" in possible:
+    if state.status is RunStatus.ESCALATED and SETTLE.name in possible:
         words = "Find out whether the step was done, then say so: the run goes on from there, and repeats nothing."
         done, not_done = settle_commands(run_id, str(item.event.get("stepId") or "STEP"))
         commands = [Command("It was done", done), Command("It was not done", not_done)]
