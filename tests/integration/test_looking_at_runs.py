@@ -10,7 +10,6 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from recoup import steering
 from recoup.app import App, open_app
 from recoup.cli.control import control
 from recoup.cli.look import _status_words, follow_run
@@ -19,6 +18,7 @@ from recoup.engine.world import Watcher
 from recoup.errors import NotFound, UsageError
 from recoup.kernel.wording import clean, one_line, plain_log
 from recoup.model.events import Event
+from recoup.operations import control as operations
 from recoup.settings import read_settings
 
 PLAN = "{version: 1, name: tiny, steps: [{id: ask, approve: {message: 'Go on?'}}]}"
@@ -57,8 +57,8 @@ async def test_whoever_follows_a_run_is_told_what_came_with_its_end(
             if after:  # it is the look for facts, not for where the run stands
                 monkeypatch.setattr(app.runs, "shown_events", read)
                 await app.ledger.release(held)
-                wish = steering.Wish(run_id=run_id, action="cancel", reason="enough", actor="ada")
-                assert await steering.answered(app, await steering.send(app, wish), 60) is not None
+                wish = operations.ControlRequest(run_id=run_id, action="cancel", reason="enough", actor="ada")
+                assert await operations.answered(app, await operations.send(app, wish), 60) is not None
             return found
 
         monkeypatch.setattr(app.runs, "shown_events", ends_behind_the_first_look)
@@ -82,14 +82,16 @@ async def test_what_was_said_to_a_control_is_looked_for_backwards_and_only_so_fa
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with waiting_run(tmp_path) as (app, run_id):
-        wish = steering.Wish(run_id=run_id, action="retry_step", reason="x", actor="ada")
-        first, second = [await steering.answered(app, await steering.send(app, wish), 60) for _ in range(2)]
+        wish = operations.ControlRequest(run_id=run_id, action="retry_step", reason="x", actor="ada")
+        first, second = [
+            await operations.answered(app, await operations.send(app, wish), 60) for _ in range(2)
+        ]
         assert first is not None and second is not None
-        monkeypatch.setattr(steering, "_PAGE_EVENTS", 1)
+        monkeypatch.setattr(operations, "_PAGE_EVENTS", 1)
         for control in (first, second):
-            assert "ask is a gate" in await steering.detail_of(app, control)
-        monkeypatch.setattr(steering, "_EVENTS_BACK_MAX", 1)
-        assert [bool(await steering.detail_of(app, one)) for one in (first, second)] == [False, True]
+            assert "ask is a gate" in await operations.detail_of(app, control)
+        monkeypatch.setattr(operations, "_EVENTS_BACK_MAX", 1)
+        assert [bool(await operations.detail_of(app, one)) for one in (first, second)] == [False, True]
 
 
 async def test_a_control_is_sent_without_reading_the_whole_run(
@@ -103,15 +105,18 @@ async def test_a_control_is_sent_without_reading_the_whole_run(
             return await read(stream, after, limit)
 
         monkeypatch.setattr(app.ledger, "read", noted)
-        await steering.must_have_step(app, run_id, "ask")
-        await steering.send(
-            app, steering.Wish(run_id=run_id, action="retry_step", reason="x", actor="ada", step_id="ask")
+        await operations.must_have_step(app, run_id, "ask")
+        await operations.send(
+            app,
+            operations.ControlRequest(
+                run_id=run_id, action="retry_step", reason="x", actor="ada", step_id="ask"
+            ),
         )
         assert asked == [(0, 1), (0, 1)]
         with pytest.raises(NotFound, match="has no step 'other'"):
-            await steering.must_have_step(app, run_id, "other")
+            await operations.must_have_step(app, run_id, "other")
         with pytest.raises(NotFound, match="there is no run 'run-0'"):
-            await steering.must_have_step(app, "run-0", "ask")
+            await operations.must_have_step(app, "run-0", "ask")
 
 
 async def test_what_a_step_gave_out_as_a_secret_is_hidden_in_what_is_said_of_its_run(tmp_path: Path) -> None:
@@ -120,8 +125,8 @@ async def test_what_a_step_gave_out_as_a_secret_is_hidden_in_what_is_said_of_its
     async with waiting_run(tmp_path, GIVES_OUT.format(made)) as (_, run_id):
         pass
     async with opened(tmp_path) as app:
-        wish = steering.Wish(run_id=run_id, action="pause", reason=f"{made} leaked", actor="ada")
-        assert made not in (await steering.send(app, wish)).reason
+        wish = operations.ControlRequest(run_id=run_id, action="pause", reason=f"{made} leaked", actor="ada")
+        assert made not in (await operations.send(app, wish)).reason
 
 
 @pytest.mark.parametrize("hostile", ["\x1b]0;owned\x07", "\x1b]0;owned\x1b\\", "\x9d0;owned\x9c", "\x9b2J"])

@@ -17,9 +17,9 @@ from recoup.engine.world import Watcher
 from recoup.errors import RecoupError
 from recoup.model.plan import Plan
 from recoup.model.run import RunState, RunStatus
+from recoup.operations.control import ControlRequest, send
 from recoup.redaction.forms import VALUE_CHARACTERS_MAX
 from recoup.settings import read_settings
-from recoup.steering import Wish, send
 
 
 def opened(home: Path, **more: str) -> Any:
@@ -128,7 +128,10 @@ async def test_words_of_people_are_redacted_by_what_the_run_hides_after_its_driv
         assert state.status is RunStatus.WAITING
         gc.collect()
         sent = await send(
-            app, Wish(run_id=state.run_id, action="cancel", reason=f"the token was {value}", actor="ada")
+            app,
+            ControlRequest(
+                run_id=state.run_id, action="cancel", reason=f"the token was {value}", actor="ada"
+            ),
         )
         assert sent.reason == "the token was [redacted]"
 

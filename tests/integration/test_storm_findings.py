@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from recoup.engine.forcing import force_mode
-from recoup.kernel.controls import unsettled
 from recoup.kernel.fold import advance, submitted
+from recoup.kernel.position import unsettled
 from recoup.model import events as ev
 from recoup.model.ids import EVERY_WORKFLOW, ProcessIdentity, workflow_stream
 from recoup.model.instant import Instant

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from recoup.kernel.approvals import standing
-from recoup.kernel.controls import ACTIONS
+from recoup.kernel.controls import CONTROLS
 from recoup.kernel.fold import advance, submitted
 from recoup.kernel.preview import Preview, preview, previews, previews_of_step, previews_of_unknown_step
 from recoup.model import events as ev
@@ -310,7 +310,7 @@ def test_a_cancelled_run_keeps_what_is_proven() -> None:
 def test_every_control_is_listed_with_what_it_would_do_or_why_not() -> None:
     for state in (run(*THREE), begun(*THREE), escalated(), at_a_gate()):
         seen = previews(state, Policy(), False)
-        assert {one.action for one in seen} == set(ACTIONS) - {"resume_from_step"}
+        assert {one.action for one in seen} == set(CONTROLS) - {"resume_from_step"}
         for one in seen:
             assert bool(one.scope.words) == one.allowed == (not one.why)
 

@@ -8,9 +8,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from recoup.kernel.controls import ACTIONS, current_step, gate, is_over, possible, pre_empts, refusal
+from recoup.kernel.controls import CONTROLS, possible, pre_empts, refusal
 from recoup.kernel.documents import exit_code, run_document
 from recoup.kernel.fold import advance, fold, submitted
+from recoup.kernel.position import current_step, gate, is_over
 from recoup.kernel.prefix import ledger_document
 from recoup.model import events as ev
 from recoup.model.events import Event
@@ -133,7 +134,11 @@ class Races(RuleBasedStateMachine):
 
     # The operators
 
-    @rule(action=st.sampled_from(ACTIONS), step_id=STEPS, argument=st.sampled_from([None, "force", "done"]))
+    @rule(
+        action=st.sampled_from(list(CONTROLS)),
+        step_id=STEPS,
+        argument=st.sampled_from([None, "force", "done"]),
+    )
     def control(self, action: str, step_id: str | None, argument: str | None) -> None:
         wish = Control(
             id=f"c{len(self.events)}",

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from recoup.kernel.approvals import held_to, standing
-from recoup.kernel.controls import refusal, visit
+from recoup.kernel.controls import refusal
 from recoup.kernel.fold import advance, submitted
+from recoup.kernel.position import visit
 from recoup.model import events as ev
 from recoup.model.ids import ProcessIdentity
 from recoup.model.instant import Instant

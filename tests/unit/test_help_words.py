@@ -10,12 +10,12 @@ from pathlib import Path
 import click
 import pytest
 
-from recoup.cli.control import _ACTIONS
 from recoup.cli.main import recoup
 from recoup.cli.topics import page, topics
 from recoup.documents.schemas import plan_schema
 from recoup.errors import RecoupError
 from recoup.kernel import documents
+from recoup.kernel.controls import CONTROLS
 from recoup.model.failure import FailureClass
 from recoup.model.policy import Policy
 from recoup.model.probe import Action
@@ -192,7 +192,7 @@ def test_the_settings_page_names_every_setting() -> None:
 
 def test_the_controls_page_names_every_control() -> None:
     said = set(re.findall(r"[a-z_]+", page("controls")))
-    assert set(_ACTIONS) <= said
+    assert set(CONTROLS) <= said
 
 
 def test_the_recovery_page_names_every_class() -> None:

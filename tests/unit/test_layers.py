@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "ledger": {"model", "kernel", "ports", "errors", "durable", "files", "machine"},
     "evidence": {"model", "kernel", "ports", "errors", "aside", "durable", "files"},
     "audit": {"model", "ports", "errors", "durable", "files"},
-    "depot": {"model", "ports", "errors", "aside", "durable", "evidence", "files", "workspace"},
+    "depot": {"model", "kernel", "ports", "errors", "aside", "durable", "evidence", "files", "workspace"},
     "dispatch": {"model", "ports", "errors", "files", "machine"},
     "fleet": {"model", "kernel", "ports", "errors", "engine"},
     "outgoing": set(),
@@ -84,7 +84,6 @@ MAY_IMPORT = {
     },
     "linked": {"model", "kernel", "ports", "errors", "engine", "evidence", "workspace", "damage"},
     "memories": {"model", "kernel", "ports", "errors", "streams", "damage"},
-    "steering": {"model", "ports", "errors", "app"},
     "runs": {
         *(
             "model",

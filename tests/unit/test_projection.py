@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recoup.kernel.controls import is_over
 from recoup.kernel.fold import fold
+from recoup.kernel.position import is_over
 from recoup.kernel.projection import (
     PROJECTED,
     SHAPES,

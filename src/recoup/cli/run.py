@@ -24,6 +24,7 @@ from recoup.tokens import local_user
 if TYPE_CHECKING:
     from recoup.app import App
     from recoup.engine.driver import Driver
+    from recoup.kernel.controls.kind import ControlKind
     from recoup.linked import Reusing
     from recoup.model.plan import Plan
     from recoup.model.policy import Policy
@@ -130,7 +131,7 @@ def resume(
     """
 
     async def work(app: App) -> int:
-        from recoup.kernel.controls import is_over
+        from recoup.kernel.position import is_over
 
         state = await app.runs.state(await app.runs.find(run_name))
         if not is_over(state):
@@ -202,11 +203,12 @@ async def run_new(app: App, order: Ordered, reusing: Reusing | None, *, as_json:
 async def _resume_in_place(
     app: App, state: RunState, from_step: str | None, dry_run: bool, *, as_json: bool, quiet: bool
 ) -> int:
-    from recoup.cli.control import send
     from recoup.cli.preview import print_preview, say_preview
+    from recoup.kernel.controls.hold import RESUME
+    from recoup.kernel.controls.rewind import RESUME_FROM_STEP
 
     if from_step is not None:
-        _must_go_back(app, state, from_step)
+        _must_go_back(state, from_step)
     # An operator's wish must not be left behind by a command that then fails.
     await app.driving.must_be_free(state.run_id)
     if dry_run:
@@ -216,26 +218,36 @@ async def _resume_in_place(
         await app.driving.must_not_be_blocked(state)
     if from_step is not None:
         say_preview(await app.submitting.preview_in_place(state, from_step), quiet=quiet)
-        await send(app, state.run_id, "resume_from_step", "recoup resume --from-step", from_step)
+        await _send(app, state, RESUME_FROM_STEP, "recoup resume --from-step", from_step)
     elif state.paused and state.status != "escalated":
-        await send(app, state.run_id, "resume", "recoup resume")
+        await _send(app, state, RESUME, "recoup resume")
     return await drive(app, state, as_json=as_json, quiet=quiet)
 
 
-def _must_go_back(app: App, state: RunState, from_step: str) -> None:
-    """What a driver would refuse is refused here, with what to do first."""
-    from recoup.kernel.controls import possible, refusal
-    from recoup.model.policy import Policy
-    from recoup.model.storage import Control
+async def _send(
+    app: App, state: RunState, kind: ControlKind, reason: str, step_id: str | None = None
+) -> None:
+    """The driver that comes next heeds it."""
+    from recoup.operations.control import ControlRequest, send
 
-    wish = Control(
-        id="", run_id=state.run_id, action="resume_from_step", reason="", actor="", at=app.world.clock.now(),
-        step_id=from_step,
-    )  # fmt: skip
-    why = refusal(state, wish, Policy())
+    wish = ControlRequest(
+        run_id=state.run_id, action=kind.name, reason=reason, actor=local_user(), step_id=step_id
+    )
+    await send(app, wish)
+
+
+def _must_go_back(state: RunState, from_step: str) -> None:
+    """What a driver would refuse is refused here, with what to do first."""
+    from recoup.kernel.commands import control_command
+    from recoup.kernel.controls import possible, refusal, wish
+    from recoup.kernel.controls.hold import PAUSE
+    from recoup.kernel.controls.rewind import RESUME_FROM_STEP
+    from recoup.model.policy import Policy
+
+    why = refusal(state, wish(state, RESUME_FROM_STEP.name, from_step), Policy())
     if why is not None:
-        pause = f"Pause it first: recoup control {state.run_id} pause --reason '...'"
-        hint = pause if "pause" in possible(state, Policy()) else ""
+        pause = f"Pause it first: {control_command(state.run_id, PAUSE.name)}"
+        hint = pause if PAUSE.name in possible(state, Policy()) else ""
         raise UsageError(f"run {state.run_id} cannot go back to {from_step}: {why}", hint=hint)
 
 

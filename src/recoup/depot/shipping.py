@@ -18,6 +18,8 @@ from recoup.durable import write_whole
 from recoup.errors import SettingsError, UsageError
 from recoup.evidence.folder import FolderEvidence
 from recoup.evidence.run_folder import RunFolder
+from recoup.kernel.commands import control_command
+from recoup.kernel.controls.retry import HARD_RESET_STEP
 from recoup.model.plan import BrowserAction, Plan
 from recoup.model.run import RunState
 from recoup.ports import Depot, Secrets, Workspaces
@@ -192,7 +194,7 @@ def _must_not_be_handed_over(state: RunState) -> None:
         raise UsageError(
             f"the workspace of run {state.run_id} was handed over to an operator on another machine",
             hint="Resume it there; or give up what was changed: "
-            f"recoup control {state.run_id} hard_reset_step --reason '...'",
+            + control_command(state.run_id, HARD_RESET_STEP.name),
         )
 
 

@@ -54,22 +54,7 @@ def _short(words: str) -> str:
     return words
 
 
-ApprovalName = Literal[
-    "pause",
-    "resume",
-    "takeover",
-    "retry_step",
-    "hard_reset_step",
-    "resume_from_step",
-    "approve",
-    "reject",
-    "settle",
-    "cancel",
-    "mode",
-    "memory_rollback",
-    "submit",
-    "probe_command",
-]
+ApprovalName: Any = Literal.__getitem__(APPROVABLE)
 
 
 def _exit_code(key: str) -> str:

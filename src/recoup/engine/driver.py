@@ -57,9 +57,10 @@ from recoup.errors import (
     is_trouble,
 )
 from recoup.kernel.commands import gate_commands
-from recoup.kernel.controls import is_over, pre_empts, refusal
+from recoup.kernel.controls import pre_empts, refusal
 from recoup.kernel.decide import decide
 from recoup.kernel.elapsed import elapsed_s
+from recoup.kernel.position import is_over
 from recoup.kernel.prefix import is_good, known_good_prefix_length
 from recoup.kernel.step_state import step_state, tokens_left
 from recoup.kernel.template import TemplateError

@@ -1,8 +1,9 @@
-"""Controls, carried out by whoever holds the lease. What they change follows from their event, in the kernel."""
+"""Controls, carried out by whoever holds the lease. What each needs it says as an `Effect`; what it changes follows
+from its event, in the kernel."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -20,8 +21,16 @@ from recoup.engine.facts import (
 )
 from recoup.engine.passing import write_papers
 from recoup.errors import WorkspaceError
-from recoup.kernel.controls import gate, refusal, unsettled
-from recoup.kernel.prefix import is_good
+from recoup.kernel.controls import CONTROLS, refusal
+from recoup.kernel.controls.kind import (
+    AnswerGate,
+    Effect,
+    GoBack,
+    HandOver,
+    Hold,
+    SettleAsDone,
+    Then,
+)
 from recoup.kernel.template import TemplateError
 from recoup.model import events as ev
 from recoup.model.failure import Facts, FailureClass, FailureKind
@@ -30,7 +39,20 @@ from recoup.model.run import RunStatus, StepRecord
 from recoup.model.storage import Control, ControlAck
 
 _REJECTED = FailureClass.DETERMINISTIC_POLICY
-_TAKES_A_PAUSE_BACK = frozenset({"resume", "retry_step", "resume_from_step"})
+
+
+class _Performed(msgspec.Struct, frozen=True):
+    """What came of an order."""
+
+    facts: Sequence[ev.Payload] = ()
+    detail: str = ""
+    """For whoever sent the control."""
+    note: str = ""
+    """Behind the words of what the run waits after."""
+
+
+class _CannotBeDone(Exception):
+    """The run is as it was; the control is refused with these words."""
 
 
 async def carry_out(desk: Desk, control: Control, *, driving: bool) -> None:
@@ -38,8 +60,12 @@ async def carry_out(desk: Desk, control: Control, *, driving: bool) -> None:
     why = refusal(desk.state, control, desk.job.policy)
     if why is not None:
         return await _refuse(desk, control, why)
-    await _DEEDS[control.action](desk, control, driving)
-    return None
+    effect = CONTROLS[control.action].effect(desk.state, control)
+    try:
+        performed = await _perform(desk, effect)
+    except _CannotBeDone as error:
+        return await _refuse(desk, effect.control, str(error))
+    return await _accept(desk, effect, performed, driving)
 
 
 async def _refuse(desk: Desk, control: Control, why: str) -> None:
@@ -49,213 +75,57 @@ async def _refuse(desk: Desk, control: Control, why: str) -> None:
     )
 
 
-async def _accept(
-    desk: Desk,
-    control: Control,
-    *facts: ev.Payload,
-    cut_off: Sequence[ev.Payload] = (),
-    detail: str = "",
-    release: bool = False,
-) -> None:
-    """`cut_off`: attempts that end for it. They end before it, so that they spend nothing of the budget it gives."""
+async def _accept(desk: Desk, effect: Effect, performed: _Performed, driving: bool) -> None:
+    """Attempts that are cut off end before it, so that they spend nothing of the budget it gives."""
+    control, detail = effect.control, performed.detail
+    cut_off = _cut_off(desk, control) if effect.cuts_off else []
+    waiting: list[ev.Payload] = []
+    stays = driving and _stays(desk, effect)
+    if stays and effect.then is Then.WAITS_AFTER_ATTEMPT:
+        desk.paused_by, detail = control, _after_attempt(desk)
+    elif not stays and effect.then is not Then.ENDS:
+        waiting = [_waiting(desk, effect, performed.note)]
     await desk.recorder.record(
         *cut_off,
         control_handled(desk, control, "accepted", detail),
-        *facts,
+        *performed.facts,
+        *effect.facts,
+        *waiting,
         acks=[ControlAck(control.id, "accepted", desk.epoch)],
-        release=release,
+        release=not stays,
     )
 
 
-async def _pause(desk: Desk, control: Control, driving: bool) -> None:
-    """Before the next attempt; the one under way goes on."""
+def _stays(desk: Desk, effect: Effect) -> bool:
+    """In the hands of its driver."""
+    if effect.then is Then.GOES_ON:
+        return desk.state.status is not RunStatus.ESCALATED
+    return effect.then is Then.WAITS_AFTER_ATTEMPT
+
+
+def _after_attempt(desk: Desk) -> str:
     busy = [record.step_id for record in desk.state.steps if record.open is not None]
-    if driving:
-        desk.paused_by = control
-        detail = f"when the attempt of {busy[0]} has ended" if busy else ""
-        return await _accept(desk, control, detail=detail)
+    return f"when the attempt of {busy[0]} has ended" if busy else ""
+
+
+def _waiting(desk: Desk, effect: Effect, note: str) -> ev.RunWaiting:
     # An attempt that a lost driver left open stays open: what came of it is found out when work goes on.
-    return await _accept(desk, control, held_by(control), release=True)
-
-
-async def _resume(desk: Desk, control: Control, driving: bool) -> None:
-    await _go_on(desk, control, driving)
-
-
-async def _takeover(desk: Desk, control: Control, driving: bool) -> None:
-    """At once: the operator works in the workspace from now on."""
-    del driving
-    tree, number = None, desk.workspace
-    try:
-        if desk.job.workspaces is not None and number is not None:
-            # Taken over once more before a driver came: what was changed since the first time is still to be recorded.
-            tree = desk.state.handed_over or (await desk.job.workspaces.snapshot(number)).tree
-    except WorkspaceError as error:
-        return await _refuse(desk, control, f"the workspace cannot be handed over: {error.message}")
-    handed = ev.WorkspaceHandedOver(actor=control.actor, workspace=number, tree=tree)
-    where = desk.folder.current
-    await _accept(
-        desk,
-        control,
-        handed,
-        held_by(control),
-        cut_off=_cut_off(desk, control),
-        detail=f"the workspace is {where}",
-        release=True,
-    )
-    return None
-
-
-async def _retry_step(desk: Desk, control: Control, driving: bool) -> None:
-    await _go_on(desk, control, driving, cut_off=_cut_off(desk, control))
-
-
-async def _hard_reset_step(desk: Desk, control: Control, driving: bool) -> None:
-    """A paused run stays paused; the workspace is restored when it goes on."""
-    cut_off = _cut_off(desk, control)
-    if desk.state.paused:
-        await _accept(desk, control, held_by(control), cut_off=cut_off, release=True)
-    else:
-        await _go_on(desk, control, driving, cut_off=cut_off)
-
-
-async def _resume_from_step(desk: Desk, control: Control, driving: bool) -> None:
-    index = next(record.index for record in desk.state.steps if record.step_id == control.step_id)
-    reason = f"{control.actor} went back to {control.step_id}: {control.reason}"
-    for hooks in desk.kinds.all():
-        await hooks.go_back(index)
-    back = resumed_from(desk.state.steps[index], reason, restores=desk.workspace is not None)
-    facts = [*invalidated(desk.state, index, reason), back]
-    await _go_on(desk, control, driving, *facts, cut_off=_cut_off(desk, control))
-
-
-async def _cancel(desk: Desk, control: Control, driving: bool) -> None:
-    del driving
-    cancelled = ev.RunCancelled(reason=control.reason, actor=control.actor)
-    await _accept(desk, control, cancelled, cut_off=_cut_off(desk, control), release=True)
-
-
-async def _approve(desk: Desk, control: Control, driving: bool) -> None:
-    """The gate is a step like any other: it was begun, and it passed, by an operator's word."""
-    record = gate(desk.state)
-    assert record is not None
-    step = desk.job.plan.steps[record.index]
-    evidence = await desk.world.evidence.put(
-        desk.world.redactor.seal(_said(control)), desk.job.policy.evidence_bytes_max
-    )
-    start = started(desk, step, record, desk.arguments(step), None)
-    end = ev.AttemptFinished(
-        step_id=step.id,
-        step_index=record.index,
-        attempt=record.attempts + 1,
-        verdict="passed",
-        duration_ms=0,
-        evidence=(evidence,),
-        settled_by="operator",
-        actor=control.actor,
-    )
-    await _go_on(desk, control, driving, start, end)
-
-
-async def _reject(desk: Desk, control: Control, driving: bool) -> None:
-    del driving
-    record, kind = gate(desk.state), FailureKind.REJECTED
-    assert record is not None
-    step, words = desk.job.plan.steps[record.index], f"rejected by {control.actor}: {control.reason}"
-    failed = ev.AttemptFailed(
-        step_id=step.id,
-        step_index=record.index,
-        attempt=record.attempts + 1,
-        failure_class=_REJECTED,
-        failure_kind=kind,
-        strategy="none",
-        reason=words,
-        facts=Facts(kind=kind, excerpt=words),
-        summary=words,
-        outcome_known=True,
-    )
-    end = run_failed(desk, f"step {step.id}: {words}", _REJECTED, kind, record)
-    start = started(desk, step, record, desk.arguments(step), None)
-    await _accept(desk, control, start, failed, end, release=True)
-
-
-async def _settle(desk: Desk, control: Control, driving: bool) -> None:
-    record = unsettled(desk.state)
-    assert record is not None
-    if is_good(record):
-        # It was done. The question is whether it is performed again for its page: no linked run may do so instead.
-        return await _settle_page(desk, msgspec.structs.replace(control, step_id=None), driving)
-    control = msgspec.structs.replace(control, step_id=record.step_id)
-    words = f"{record.step_id} was settled as {control.argument}"
-    also = [one for one in desk.state.steps if one.step_id in desk.state.also_settled and one.to_settle]
-    facts: list[ev.Payload] = []
-    for one in (record, *also) if control.argument == "done" else ():
-        try:
-            passed_as_told, files_lost = await _passed_as_told(desk, one, control.actor)
-        except (TemplateError, _OutputMissing) as error:
-            return await _refuse(desk, control, str(error))
-        facts += passed_as_told
-        if files_lost:
-            words += ", without the files that it changed: the workspace that it worked in is lost"
-    await _go_on(desk, control, driving, *facts, words=words)
-    return None
-
-
-class _OutputMissing(Exception):
-    def __init__(self, step_id: str) -> None:
-        super().__init__(f"an output of {step_id} that another step needs cannot be had")
-
-
-async def _settle_page(desk: Desk, control: Control, driving: bool) -> None:
-    names = ", ".join(desk.state.page_question)
-    again = f"{names} performed again to restore the page"
-    words = f"the page is used as it is, without {names}" if control.argument == "done" else again
-    await _go_on(desk, control, driving, words=words)
-
-
-async def _passed_as_told(desk: Desk, record: StepRecord, actor: str) -> tuple[list[ev.Payload], bool]:
-    """The step passed by an operator's word; and whether the files that it changed are lost. Raises TemplateError,
-    _OutputMissing."""
-    step = desk.job.plan.steps[record.index]
-    record, facts = _lost_attempt(desk, step, record)
-    env = environment_of(desk.world, desk.job, step, desk.arguments(step), record.attempts, {})
-    passed = await desk.attempts.unknown.settled(step, record, desk.policy(step), env)
-    if passed is None:
-        raise _OutputMissing(step.id)
-    passed = await write_papers(desk, step, record, passed)
-    end, *more = passed_facts(desk, step, record, passed)
-    return [*facts, msgspec.structs.replace(end, actor=actor), *more], passed.files_lost
-
-
-def _lost_attempt(desk: Desk, step: Step, record: StepRecord) -> tuple[StepRecord, list[ev.Payload]]:
-    """Where events of the run were lost, the start of the attempt may be among them: it is recorded with its end. What
-    was done in a linked run has no start here, and stays claimed there."""
-    was_elsewhere = record.is_done_elsewhere
-    if not record.lost and not was_elsewhere:
-        return record, []
-    pre_state = None if desk.job.workspaces is None else last_checkpoint(desk.state)[1].tree
-    start = started(desk, step, record, desk.arguments(step), pre_state)
-    if was_elsewhere:
-        start = msgspec.structs.replace(start, once=False, again_after=())
-    return msgspec.structs.replace(record, attempts=record.attempts + 1, pre_state=pre_state), [start]
-
-
-async def _go_on(
-    desk: Desk,
-    control: Control,
-    driving: bool,
-    *facts: ev.Payload,
-    cut_off: Sequence[ev.Payload] = (),
-    words: str | None = None,
-) -> None:
-    if driving and desk.state.status is not RunStatus.ESCALATED:
-        return await _accept(desk, control, *facts, cut_off=cut_off)
-    paused = desk.state.paused and control.action not in _TAKES_A_PAUSE_BACK
+    control = effect.control
+    if effect.then is not Then.GOES_ON:
+        return held_by(control)
+    paused = desk.state.paused and CONTROLS[control.action].hold is not Hold.LIFTS
     stands = "still paused" if paused else "waits for a driver"
-    reason = f"{words or control.action} by {control.actor}; {stands}: resume to go on"
-    waiting_for = "operator" if paused else "driver"
-    waiting = ev.RunWaiting(reason=reason, step_id=control.step_id, waiting_for=waiting_for)
-    return await _accept(desk, control, *facts, waiting, cut_off=cut_off, release=True)
+    words = f"{effect.words or control.action}{note}"
+    return ev.RunWaiting(
+        reason=f"{words} by {control.actor}; {stands}: resume to go on",
+        step_id=control.step_id,
+        waiting_for="operator" if paused else "driver",
+    )
+
+
+def held_by(control: Control) -> ev.RunWaiting:
+    reason = f"{CONTROLS[control.action].held_words} by {control.actor}: {control.reason}"
+    return ev.RunWaiting(reason=reason, step_id=control.step_id, waiting_for="operator")
 
 
 def _cut_off(desk: Desk, control: Control) -> list[ev.Payload]:
@@ -273,25 +143,120 @@ def _cut_off(desk: Desk, control: Control) -> list[ev.Payload]:
     ]
 
 
-def held_by(control: Control) -> ev.RunWaiting:
-    taken = "taken over" if control.action == "takeover" else "paused"
-    reason = f"{taken} by {control.actor}: {control.reason}"
-    return ev.RunWaiting(reason=reason, step_id=control.step_id, waiting_for="operator")
+# Orders
 
 
-def _said(control: Control) -> dict[str, str]:
-    return {"approvedBy": control.actor, "reason": control.reason, "at": control.at.iso()}
+async def _perform(desk: Desk, effect: Effect) -> _Performed:
+    """Raises _CannotBeDone."""
+    match effect.order:
+        case None:
+            return _Performed()
+        case HandOver():
+            return await _hand_over(desk, effect.control)
+        case GoBack() as back:
+            return await _go_back(desk, back)
+        case AnswerGate() as answer:
+            return await _answer_gate(desk, effect.control, answer)
+        case SettleAsDone() as settled:
+            return await _settle(desk, effect.control, settled)
 
 
-_DEEDS: dict[str, Callable[[Desk, Control, bool], Awaitable[None]]] = {
-    "pause": _pause,
-    "resume": _resume,
-    "takeover": _takeover,
-    "retry_step": _retry_step,
-    "hard_reset_step": _hard_reset_step,
-    "resume_from_step": _resume_from_step,
-    "cancel": _cancel,
-    "approve": _approve,
-    "reject": _reject,
-    "settle": _settle,
-}
+async def _hand_over(desk: Desk, control: Control) -> _Performed:
+    tree, number = None, desk.workspace
+    try:
+        if desk.job.workspaces is not None and number is not None:
+            # Taken over once more before a driver came: what was changed since the first time is still to be recorded.
+            tree = desk.state.handed_over or (await desk.job.workspaces.snapshot(number)).tree
+    except WorkspaceError as error:
+        raise _CannotBeDone(f"the workspace cannot be handed over: {error.message}") from None
+    handed = ev.WorkspaceHandedOver(actor=control.actor, workspace=number, tree=tree)
+    return _Performed([handed], detail=f"the workspace is {desk.folder.current}")
+
+
+async def _go_back(desk: Desk, back: GoBack) -> _Performed:
+    for hooks in desk.kinds.all():
+        await hooks.go_back(back.index)
+    resumed = resumed_from(desk.state.steps[back.index], back.reason, restores=desk.workspace is not None)
+    return _Performed([*invalidated(desk.state, back.index, back.reason), resumed])
+
+
+async def _answer_gate(desk: Desk, control: Control, answer: AnswerGate) -> _Performed:
+    record, step = desk.state.steps[answer.index], desk.job.plan.steps[answer.index]
+    ended = (
+        await _passed_gate(desk, control, record) if answer.passes else _failed_gate(desk, control, record)
+    )
+    return _Performed([started(desk, step, record, desk.arguments(step), None), *ended])
+
+
+async def _passed_gate(desk: Desk, control: Control, record: StepRecord) -> list[ev.Payload]:
+    approval = {"approvedBy": control.actor, "reason": control.reason, "at": control.at.iso()}
+    sealed = desk.world.redactor.seal(approval)
+    evidence = await desk.world.evidence.put(sealed, desk.job.policy.evidence_bytes_max)
+    end = ev.AttemptFinished(
+        step_id=record.step_id,
+        step_index=record.index,
+        attempt=record.attempts + 1,
+        verdict="passed",
+        duration_ms=0,
+        evidence=(evidence,),
+        settled_by="operator",
+        actor=control.actor,
+    )
+    return [end]
+
+
+def _failed_gate(desk: Desk, control: Control, record: StepRecord) -> list[ev.Payload]:
+    kind, words = FailureKind.REJECTED, f"rejected by {control.actor}: {control.reason}"
+    failed = ev.AttemptFailed(
+        step_id=record.step_id,
+        step_index=record.index,
+        attempt=record.attempts + 1,
+        failure_class=_REJECTED,
+        failure_kind=kind,
+        strategy="none",
+        reason=words,
+        facts=Facts(kind=kind, excerpt=words),
+        summary=words,
+        outcome_known=True,
+    )
+    return [failed, run_failed(desk, f"step {record.step_id}: {words}", _REJECTED, kind, record)]
+
+
+async def _settle(desk: Desk, control: Control, settled: SettleAsDone) -> _Performed:
+    facts: list[ev.Payload] = []
+    note = ""
+    for index in settled.indexes:
+        passed_as_told, files_lost = await _passed_as_told(desk, desk.state.steps[index], control.actor)
+        facts += passed_as_told
+        if files_lost:
+            note += ", without the files that it changed: the workspace that it worked in is lost"
+    return _Performed(facts, note=note)
+
+
+async def _passed_as_told(desk: Desk, record: StepRecord, actor: str) -> tuple[list[ev.Payload], bool]:
+    """The step passed by an operator's word; and whether the files that it changed are lost. Raises _CannotBeDone."""
+    step = desk.job.plan.steps[record.index]
+    try:
+        record, facts = _lost_attempt(desk, step, record)
+        env = environment_of(desk.world, desk.job, step, desk.arguments(step), record.attempts, {})
+        passed = await desk.attempts.unknown.settled(step, record, desk.policy(step), env)
+    except TemplateError as error:
+        raise _CannotBeDone(str(error)) from None
+    if passed is None:
+        raise _CannotBeDone(f"an output of {step.id} that another step needs cannot be had")
+    passed = await write_papers(desk, step, record, passed)
+    end, *more = passed_facts(desk, step, record, passed)
+    return [*facts, msgspec.structs.replace(end, actor=actor), *more], passed.files_lost
+
+
+def _lost_attempt(desk: Desk, step: Step, record: StepRecord) -> tuple[StepRecord, list[ev.Payload]]:
+    """Where events of the run were lost, the start of the attempt may be among them: it is recorded with its end. What
+    was done in a linked run has no start here, and stays claimed there."""
+    was_elsewhere = record.is_done_elsewhere
+    if not record.lost and not was_elsewhere:
+        return record, []
+    pre_state = None if desk.job.workspaces is None else last_checkpoint(desk.state)[1].tree
+    start = started(desk, step, record, desk.arguments(step), pre_state)
+    if was_elsewhere:
+        start = msgspec.structs.replace(start, once=False, again_after=())
+    return msgspec.structs.replace(record, attempts=record.attempts + 1, pre_state=pre_state), [start]

@@ -13,8 +13,8 @@ from recoup.engine.verification import TROUBLES_MAX
 from recoup.engine.world import World
 from recoup.errors import LeaseLost, LedgerError, RecoupError, SettingsError, is_trouble
 from recoup.kernel.backoff import due_in_s
-from recoup.kernel.controls import is_over, waits_for_a_person
 from recoup.kernel.elapsed import elapsed_s
+from recoup.kernel.position import is_over, waits_for_a_person
 from recoup.model.instant import Instant
 from recoup.model.policy import Policy
 from recoup.model.run import RunState, RunStatus

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapp
 import msgspec
 
 from recoup.errors import EventUnreadable
-from recoup.kernel.controls import waits_for_a_person
+from recoup.kernel.position import waits_for_a_person
 from recoup.model.instant import Instant
 from recoup.model.run import RunState, RunStatus
 from recoup.model.storage import RunFilter, Wanting

@@ -39,6 +39,7 @@ from recoup.kernel.approvals import (
 from recoup.model.answers.inbox import ApprovalDocument, ApprovalList
 from recoup.model.events import ApprovalRequested, Pinned
 from recoup.model.storage import StreamAppend
+from recoup.operations.control import control, must_be_accepted
 from recoup.operations.workflows import set_mode
 from recoup.streams import append_if
 
@@ -101,19 +102,16 @@ async def carry_out(house: House, approval: Approval) -> Approval:
 
 
 async def _control(house: House, asked: ApprovalRequested, actor: str) -> str:
-    from recoup import steering
-
     wanted = shapes.ControlRequest.model_validate(asked.request)
-    await runs.must_make_sense(house, asked.target, wanted)
     sent = await house.app.ledger.control(asked.ref)
+    held = held_to(asked.pinned, asked.action) if sent is None else sent.argument
+    request = runs.asked_control(asked.target, wanted, actor, asked.ref, held)
+    await runs.must_make_sense(house, request)
     if sent is None:
         await _must_stand_there(house, asked)
-    held = held_to(asked.pinned, asked.action) if sent is None else sent.argument
-    control = await runs.steered(house.app, asked.target, wanted, actor, asked.ref, held)
-    detail = await steering.detail_of(house.app, control)
-    if control.outcome not in (None, steering.ACCEPTED):
-        raise UsageError(f"{control.action} was {control.outcome}: {detail}", hint=steering.LOOK_AGAIN)
-    return detail or ("sent to its driver" if control.outcome is None else "")
+    answer = await control(house.app, request, runs.PATIENCE_S)
+    must_be_accepted(answer)
+    return answer.detail or ("sent to its driver" if answer.outcome is None else "")
 
 
 async def _must_stand_there(house: House, asked: ApprovalRequested) -> None:

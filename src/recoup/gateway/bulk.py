@@ -24,9 +24,11 @@ from recoup.gateway.problems import Refused
 from recoup.gateway.routing import KEY_HEADER, new_router, sub_key
 from recoup.kernel.advice import advice, hint_of
 from recoup.kernel.approvals import SUBMIT
-from recoup.kernel.controls import is_over
+from recoup.kernel.controls.cancellation import CANCEL
+from recoup.kernel.position import is_over
 from recoup.model.answers.lists import BulkAnswer
 from recoup.model.run import RunState, RunStatus
+from recoup.operations.control import ACCEPTED, ControlRequest, control
 
 router = new_router("runs")
 AT_ONCE_MAX: Final = 8
@@ -83,7 +85,7 @@ async def bulk(request: Request, asked: Annotated[list_shapes.BulkRequest, Body(
 
 async def _must_not_wait(request: Request, action: str) -> None:
     """What a second person must agree to, they agree to one by one."""
-    needed = {"cancel": "cancel", "retry": SUBMIT}[action]
+    needed = {"cancel": CANCEL.name, "retry": SUBMIT}[action]
     if await must_ask(request, needed):
         raise Refused(
             *(409, f"the policy's approval_required names {needed}: somebody else must agree to each"),
@@ -102,23 +104,18 @@ async def _one(
 
 
 async def _cancel(wanted: Wanted, run_id: str) -> Done:
-    from recoup import steering
-
-    app = wanted.house.app
-    wish = steering.Wish(
+    request = ControlRequest(
         run_id=run_id,
-        action="cancel",
+        action=CANCEL.name,
         reason=wanted.reason,
         actor=wanted.principal.actor,
         id=sub_key(wanted.principal, wanted.key, f"bulk cancel {run_id}"),
     )
-    sent = await steering.send(app, wish)
     left_s = max(1.0, min(PATIENCE_S, wanted.until_s - time.monotonic()))
-    control = await steering.answered(app, sent, left_s) or sent
-    detail = await steering.detail_of(app, control)
-    if control.outcome is None:
+    answer = await control(wanted.house.app, request, left_s)
+    if answer.outcome is None:
         return Done(run_id, "sent", "its driver has not answered yet; the wish is kept for it")
-    return Done(run_id, "done" if control.outcome == steering.ACCEPTED else "refused", detail)
+    return Done(run_id, "done" if answer.outcome == ACCEPTED else "refused", answer.detail)
 
 
 async def _retry(wanted: Wanted, run_id: str) -> Done:

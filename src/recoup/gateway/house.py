@@ -76,7 +76,7 @@ class House:
         from recoup.operations.submission import PlanAccess
 
         return PlanAccess(
-            read_text=self.plans.read,
+            parse_text=self.plans.read,
             folders=self.plan_folders,
             follows_links=True,
             plan_path="planPath",

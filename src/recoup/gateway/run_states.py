@@ -10,10 +10,10 @@ from typing import Any, Final
 from recoup.app import App
 from recoup.damage import go_on, must_be_understood, state_after
 from recoup.errors import EventUnreadable, NotFound
-from recoup.kernel.controls import is_over
 from recoup.kernel.copies import copied
 from recoup.kernel.documents import run_document
 from recoup.kernel.elapsed import Clocks, clocks_of
+from recoup.kernel.position import is_over
 from recoup.model.events import Event
 from recoup.model.ids import run_stream
 from recoup.model.run import RunState

@@ -9,7 +9,6 @@ from fastapi import Body, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from recoup.app import App
 from recoup.damage import read_leniently
 from recoup.errors import UsageError
 from recoup.gateway import shapes
@@ -21,9 +20,8 @@ from recoup.gateway.lists import Filter
 from recoup.gateway.log_pieces import LOG_BYTES_MAX, log_piece
 from recoup.gateway.problems import Refused
 from recoup.gateway.routing import KEY_HEADER, marked, new_router, sub_key
-from recoup.kernel.approvals import AT_THE_STEP, SUBMIT, standing
+from recoup.kernel.approvals import SUBMIT, is_about_the_current_step, standing
 from recoup.kernel.canonical import digest
-from recoup.kernel.controls import FORCE
 from recoup.kernel.prefix import ledger_document
 from recoup.kernel.rows import attempt_row_document, run_row_document
 from recoup.model.answers import runs as run_answers
@@ -39,14 +37,24 @@ from recoup.model.answers.runs import (
 from recoup.model.events import ApprovalRequested, Pinned
 from recoup.model.ids import run_stream
 from recoup.model.plan import Plan
-from recoup.model.storage import AttemptRow, Control
+from recoup.model.storage import AttemptRow
 from recoup.operations import submission
+from recoup.operations.control import ControlRequest, Spelling, mistake_in, must_have_step, serve
 from recoup.operations.cursor import PLACE_MAX, cursor_of
 from recoup.operations.lookup import step_index
 from recoup.operations.submission import RunPlan, SubmitRequest, SubmitResult
 
 router = new_router("runs")
-_PATIENCE_S: Final = 10.0
+PATIENCE_S: Final = 10.0
+"""For the answer of a run's driver."""
+_SPELLING: Final = Spelling(
+    needs_step="stepId",
+    needs_answer="as",
+    answer="as",
+    force="force",
+    lists_steps="GET /api/runs/{run_id}/steps lists them.",
+    shows_step=".",
+)
 
 Limit = Annotated[int, Query(ge=1, le=PAGE_MAX)]
 Cursor = Annotated[str | None, Query(max_length=400, description="`nextCursor` of the page before.")]
@@ -221,13 +229,14 @@ async def control_task_run(
 
 
 async def _control(request: Request, run_id: str, wanted: shapes.ControlRequest) -> Response:
-    house, app = house_of(request), house_of(request).app
-    await must_make_sense(house, run_id, wanted)
+    app = house_of(request).app
+    asked = asked_control(run_id, wanted, principal_of(request).actor, _control_id(request))
+    await must_make_sense(house_of(request), asked)
     waits = await _control_waits(request, run_id, wanted)
     if waits is not None:
         return waits
-    actor, control_id = principal_of(request).actor, _control_id(request)
-    return await _controlled(request, app, await steered(app, run_id, wanted, actor, control_id))
+    answer = await serve(app, asked, PATIENCE_S)
+    return document(request, answer, status=202 if answer.outcome is None else 200)
 
 
 async def _control_waits(request: Request, run_id: str, wanted: shapes.ControlRequest) -> Response | None:
@@ -235,71 +244,34 @@ async def _control_waits(request: Request, run_id: str, wanted: shapes.ControlRe
     if not await must_ask(request, wanted.action):
         return None
     pinned = standing(await house_of(request).states.state(run_id), wanted.action, wanted.step_id)
-    if wanted.action in AT_THE_STEP:
+    if is_about_the_current_step(wanted.action):
         wanted = wanted.model_copy(update={"step_id": pinned.step_id})
     return await ask_first(request, wanted.action, run_id, wanted, wanted.reason.strip(), pinned)
 
 
-async def must_make_sense(house: House, run_id: str, wanted: shapes.ControlRequest) -> None:
-    from recoup import steering
-
-    await house.run(run_id)
-    _must_be_whole(wanted)
-    await steering.must_have_step(house.app, run_id, wanted.step_id)
-
-
-async def steered(
-    app: App,
-    run_id: str,
-    wanted: shapes.ControlRequest,
-    actor: str,
-    control_id: str | None,
-    held_to: str | None = None,
-) -> Control:
-    """As it was answered, if it was in time. The same id again is the same control. `held_to`: the visit of a gate."""
-    from recoup import steering
-
-    wish = steering.Wish(
+def asked_control(
+    run_id: str, wanted: shapes.ControlRequest, actor: str, control_id: str | None, held_to: str | None = None
+) -> ControlRequest:
+    """The same id again is the same control. `held_to`: the visit of a gate."""
+    return ControlRequest(
         run_id=run_id,
         action=wanted.action,
         reason=wanted.reason.strip(),
         actor=actor,
         step_id=wanted.step_id,
-        argument=FORCE if wanted.force else wanted.as_ or held_to,
+        answer=wanted.as_,
+        force=wanted.force,
+        held_to=held_to,
         id=control_id,
     )
-    sent = await steering.send(app, wish)
-    return await steering.answered(app, sent, _PATIENCE_S) or sent
 
 
-async def _controlled(request: Request, app: App, control: Control) -> Response:
-    from recoup import steering
-
-    detail = await steering.detail_of(app, control)
-    if control.outcome not in (None, steering.ACCEPTED):
-        raise UsageError(f"{control.action} was {control.outcome}: {detail}", hint=steering.LOOK_AGAIN)
-    for trouble in await app.chores():
-        detail = f"{detail} ({trouble})".strip()
-    told = {
-        "controlId": control.id,
-        "action": control.action,
-        "outcome": control.outcome,
-        "epoch": control.epoch,
-        "detail": detail,
-        "run": await house_of(request).states.document(control.run_id),
-    }
-    return document(request, told, status=202 if control.outcome is None else 200)
-
-
-def _must_be_whole(wanted: shapes.ControlRequest) -> None:
-    if wanted.action == "settle" and (wanted.as_ is None or wanted.step_id is None):
-        raise Refused(422, "settle needs stepId and as", "Look whether the step was done first.")
-    if wanted.action == "resume_from_step" and wanted.step_id is None:
-        raise Refused(422, "resume_from_step needs stepId", "GET /api/runs/{run_id}/steps lists them.")
-    if wanted.force and wanted.action != "hard_reset_step":
-        raise Refused(422, "force is for hard_reset_step only")
-    if wanted.as_ is not None and wanted.action != "settle":
-        raise Refused(422, "as is for settle only")
+async def must_make_sense(house: House, asked: ControlRequest) -> None:
+    await house.run(asked.run_id)
+    mistake = mistake_in(asked, _SPELLING)
+    if mistake is not None:
+        raise Refused(422, mistake.message, mistake.hint)
+    await must_have_step(house.app, asked.run_id, asked.step_id)
 
 
 def _dedup_key(request: Request) -> str | None:

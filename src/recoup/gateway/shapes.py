@@ -7,6 +7,8 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from recoup.operations.control import ControlAnswerName, ControlName, answering_kinds, beyond_words
+
 
 def _number(value: Any) -> Any:
     """Neither `true`, which would be 1, nor text."""
@@ -22,10 +24,6 @@ Reason = Annotated[
 ]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 StepName = Annotated[str, Field(min_length=1, max_length=200)]
-Action = Literal[
-    "pause", "resume", "takeover", "retry_step", "hard_reset_step", "resume_from_step",
-    "approve", "reject", "settle", "cancel",
-]  # fmt: skip
 
 
 class Shape(BaseModel):
@@ -71,13 +69,13 @@ class ControlRequest(Shape):
             "examples": [{"action": "resume_from_step", "stepId": "build", "reason": "operator recovery"}]
         }
     )
-    action: Action
+    action: ControlName
     reason: Reason
     step_id: StepName | None = None
-    as_: Literal["done", "not-done"] | None = Field(None, alias="as", description="For settle.")
-    force: Annotated[
-        bool, Field(strict=True, description="For hard_reset_step: beyond the run's resets, too.")
-    ] = False
+    as_: ControlAnswerName | None = Field(
+        None, alias="as", description=f"For {' and '.join(answering_kinds())}."
+    )
+    force: Annotated[bool, Field(strict=True, description=f"{beyond_words()}, too.")] = False
 
 
 class ModeRequest(Shape):

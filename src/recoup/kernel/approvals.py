@@ -11,19 +11,21 @@ from typing import Any, Final
 
 import msgspec
 
-from recoup.kernel.controls import ACTIONS, current_step, visit
+from recoup.kernel.controls import CONTROLS
+from recoup.kernel.controls.kind import Pin, StepUse
+from recoup.kernel.position import current_step, visit
 from recoup.model import events as ev
 from recoup.model.events import Event, Pinned
 from recoup.model.instant import Instant
 from recoup.model.policy import Policy
 from recoup.model.run import RunState
 
-AT_THE_STEP: Final = frozenset({"approve", "reject", "retry_step", "hard_reset_step"})
-"""Without a step's name they are about the one at which the run stands."""
-_ANSWERS: Final = frozenset({"approve", "reject"})
-_STOPPING: Final = frozenset({"pause", "takeover", "cancel"})
 MODE, ROLLBACK, SUBMIT, COMMAND = "mode", "memory_rollback", "submit", "probe_command"
-APPROVABLE: Final = frozenset(ACTIONS) | {MODE, ROLLBACK, SUBMIT, COMMAND}
+APPROVABLE: Final = (
+    *(kind.name for kind in CONTROLS.values() if kind.approvable),
+    *(MODE, ROLLBACK, SUBMIT, COMMAND),
+)
+"""What a policy may name in `approval_required`."""
 WAITING, APPROVED, REJECTED, EXPIRED, DONE, REFUSED = (
     *("waiting", "approved", "rejected", "expired"),
     *("done", "refused"),
@@ -64,19 +66,24 @@ def needs_approval(policy: Policy, action: str) -> bool:
     return action in policy.approval_required
 
 
+def is_about_the_current_step(action: str) -> bool:
+    """Without a step's name it is about the one at which the run stands."""
+    return CONTROLS[action].takes.step is StepUse.CURRENT
+
+
 def standing(state: RunState, action: str, named: str | None = None) -> Pinned:
     """What a request for a control is held to. What stops a run stops it wherever it is by then."""
-    if action in _STOPPING:
+    if CONTROLS[action].pin is Pin.ANYWHERE:
         return Pinned()
     step = current_step(state)
     here = None if step is None else step.step_id
-    about = named if named is not None and action in AT_THE_STEP else here
+    about = named if named is not None and is_about_the_current_step(action) else here
     return Pinned(step_id=about, delivery=state.delivery, invalidations=state.invalidations)
 
 
 def held_to(pinned: Pinned, action: str) -> str | None:
     """The argument of the control itself: whoever carries it out looks once more, when nobody else can move the run."""
-    return visit(pinned.delivery, pinned.invalidations) if action in _ANSWERS else None
+    return visit(pinned.delivery, pinned.invalidations) if CONTROLS[action].pin is Pin.VISIT else None
 
 
 def advance_approvals(approvals: Approvals, event: Event) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import shlex
 
+from recoup.kernel.controls.gates import APPROVE, REJECT
+from recoup.kernel.controls.settlement import DONE, NOT_DONE, SETTLE
+
 _REASON = "--reason '...'"
 
 
@@ -13,10 +16,12 @@ def control_command(run_id: str, words: str) -> str:
 
 def gate_commands(run_id: str) -> tuple[str, str]:
     """To open a gate, and to refuse."""
-    return control_command(run_id, "approve"), control_command(run_id, "reject")
+    return control_command(run_id, APPROVE.name), control_command(run_id, REJECT.name)
 
 
 def settle_commands(run_id: str, step_id: str) -> tuple[str, str]:
     """To say that a step was done, and that it was not."""
-    settle = f"settle --step {shlex.quote(step_id)}"
-    return control_command(run_id, f"{settle} --as done"), control_command(run_id, f"{settle} --as not-done")
+    settle = f"{SETTLE.name} --step {shlex.quote(step_id)}"
+    return control_command(run_id, f"{settle} --as {DONE}"), control_command(
+        run_id, f"{settle} --as {NOT_DONE}"
+    )

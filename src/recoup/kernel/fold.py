@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from recoup.kernel.controls import begin_anew, heed
+from recoup.kernel.controls import heed
 from recoup.kernel.deeds import BESIDE, is_done_for_good
 from recoup.kernel.elapsed import elapsed_s
+from recoup.kernel.position import begin_anew
 from recoup.kernel.prefix import is_good, is_rebuilt, prefix_after
 from recoup.kernel.progress import remember, says_something
 from recoup.model import events as ev

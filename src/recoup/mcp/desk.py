@@ -11,20 +11,16 @@ from recoup.model.storage import RunFilter
 from recoup.operations.submission import SubmitRequest
 
 Document = dict[str, Any]
-Action = Literal[
-    "pause", "resume", "takeover", "retry_step", "hard_reset_step", "resume_from_step",
-    "approve", "reject", "settle", "cancel",
-]  # fmt: skip
 HealWord = Literal["waiting", "applied", "accepted", "rejected"]
 
 
 class Steering(msgspec.Struct, frozen=True, kw_only=True):
     """What somebody wants of a run."""
 
-    action: Action
+    action: str
     reason: str
     step_id: str | None = None
-    as_: Literal["done", "not-done"] | None = None
+    as_: str | None = None
     force: bool = False
 
 

@@ -8,13 +8,11 @@ from typing import Any, Final
 
 import msgspec
 
-from recoup import steering
 from recoup.app import App
 from recoup.damage import read_leniently
 from recoup.errors import UsageError
 from recoup.files.named import opened
 from recoup.heals.desk import Heals
-from recoup.kernel.controls import FORCE
 from recoup.kernel.documents import run_document
 from recoup.kernel.listing import COLUMNS, FILTERS, values_of
 from recoup.kernel.prefix import ledger_document
@@ -25,6 +23,7 @@ from recoup.model.ids import EVERY_WORKFLOW, run_stream
 from recoup.model.run import RunState
 from recoup.model.storage import RunFilter
 from recoup.operations import submission, workflows
+from recoup.operations.control import ControlRequest, Spelling, mistake_in, must_have_step, serve
 from recoup.operations.cursor import cursor_of, read_run_cursor
 from recoup.operations.lookup import exact_run, step_index
 from recoup.operations.plan_shelf import PlanShelf
@@ -33,6 +32,15 @@ from recoup.operations.workflows import ALL, exact_workflow
 from recoup.runs.submitting import TEXT_PLANS
 
 _PATIENCE_S: Final = 10.0
+_SPELLING: Final = Spelling(
+    needs_step="step",
+    needs_answer="settle_as",
+    answer="settle_as",
+    force="force",
+    lists_steps="get_run lists them.",
+    shows_step=": get_run names it.",
+    leave_out="Leave it out.",
+)
 _SOURCE: Final = "the plan"
 
 
@@ -120,37 +128,27 @@ class LedgerDesk:
 
     async def control(self, run_id: str, wanted: Steering) -> Document:
         await self._must_be_there(run_id)
-        must_be_whole(wanted)
-        await steering.must_have_step(self._app, run_id, wanted.step_id)
-        wish = steering.Wish(
+        request = ControlRequest(
             run_id=run_id,
             action=wanted.action,
             reason=wanted.reason.strip(),
             actor=self._actor,
             step_id=wanted.step_id,
-            argument=FORCE if wanted.force else wanted.as_,
+            answer=wanted.as_,
+            force=wanted.force,
         )
-        sent = await steering.send(self._app, wish)
-        control = await steering.answered(self._app, sent, _PATIENCE_S) or sent
-        detail = await steering.detail_of(self._app, control)
-        if control.outcome not in (None, steering.ACCEPTED):
-            raise UsageError(f"{control.action} was {control.outcome}: {detail}", hint=steering.LOOK_AGAIN)
-        for trouble in await self._app.chores():
-            detail = f"{detail} ({trouble})".strip()
-        return {
-            "controlId": control.id,
-            "action": control.action,
-            "outcome": control.outcome,
-            "epoch": control.epoch,
-            "detail": detail,
-            "run": await self.run(run_id),
-        }
+        mistake = mistake_in(request, _SPELLING)
+        if mistake is not None:
+            raise UsageError(mistake.message, hint=mistake.hint)
+        await must_have_step(self._app, run_id, wanted.step_id)
+        answer: Document = msgspec.to_builtins(await serve(self._app, request, _PATIENCE_S))
+        return answer
 
     def _plan_access(self) -> PlanAccess:
         folder = self._app.settings.home / TEXT_PLANS
         folder.mkdir(mode=0o700, exist_ok=True)
-        read_text = PlanShelf(_SOURCE, folder).read
-        return PlanAccess(read_text=read_text, folders=self._plan_folders, base=self._folder)
+        parse_text = PlanShelf(_SOURCE, folder).read
+        return PlanAccess(parse_text=parse_text, folders=self._plan_folders, base=self._folder)
 
     async def _shown(self, run_id: str) -> RunState:
         await self._must_be_there(run_id)
@@ -168,19 +166,6 @@ def _at_home(request: SubmitRequest) -> SubmitRequest:
     if request.plan_path is None:
         return request
     return msgspec.structs.replace(request, plan_path=str(Path(request.plan_path).expanduser()))
-
-
-def must_be_whole(wanted: Steering) -> None:
-    if wanted.action == "settle" and (wanted.as_ is None or wanted.step_id is None):
-        raise UsageError(
-            "settle needs step and settle_as", hint="Look whether the step was done first: get_run names it."
-        )
-    if wanted.action == "resume_from_step" and wanted.step_id is None:
-        raise UsageError("resume_from_step needs step", hint="get_run lists them.")
-    if wanted.force and wanted.action != "hard_reset_step":
-        raise UsageError("force is for hard_reset_step only", hint="Leave it out.")
-    if wanted.as_ is not None and wanted.action != "settle":
-        raise UsageError("settle_as is for settle only", hint="Leave it out.")
 
 
 def must_be_choices(wanted: RunFilter) -> None:

@@ -2,6 +2,7 @@
 translates.
 
     submission.py   submit a run to a queue
+    control.py      steer a run, or say what a control would do
     plan_shelf.py   plans that came as text a moment ago
     workflows.py    which workflows there are, their modes, and an operator's word about one
     lookup.py       one run by its whole id, one step by its id or index

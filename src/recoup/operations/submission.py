@@ -69,7 +69,7 @@ class SubmitResult(msgspec.Struct, frozen=True, rename="camel"):
 class PlanAccess(msgspec.Struct, frozen=True, kw_only=True):
     """How one edge takes plans, and what it calls things in messages about them."""
 
-    read_text: Callable[[str, Policy], Awaitable[Plan]]
+    parse_text: Callable[[str, Policy], Awaitable[Plan]]
     folders: tuple[Path, ...] = ()
     """Where plans may come from; empty: from anywhere, and as text."""
     follows_links: bool = False
@@ -142,7 +142,7 @@ async def plan_of(app: App, request: SubmitRequest, access: PlanAccess) -> RunPl
         await exact_run(app.ledger, request.reuse, access.lists_runs)
     policy = (await app.generations.seen())[0]
     if request.plan is not None:
-        return RunPlan(await access.read_text(request.plan, policy), request.inputs, None)
+        return RunPlan(await access.parse_text(request.plan, policy), request.inputs, None)
     if request.plan_path is not None:
         path = _place(request.plan_path, access)
         assert path is not None, "a request with a mistake is refused before its plan is read"

@@ -26,8 +26,11 @@ from recoup.errors import (
 from recoup.fleet.delivering import Deliveries
 from recoup.fleet.queued import hint_of
 from recoup.kernel.commands import control_command
-from recoup.kernel.controls import is_over, wish
+from recoup.kernel.controls import CONTROLS, wish
+from recoup.kernel.controls.cancellation import CANCEL
+from recoup.kernel.controls.hold import PAUSE, RESUME
 from recoup.kernel.elapsed import elapsed_s
+from recoup.kernel.position import is_over
 from recoup.model.dispatch import Hint
 from recoup.model.policy import Policy
 from recoup.model.run import RunState, RunStatus
@@ -103,7 +106,7 @@ class Driving:
             try:
                 job = await self._jobs.of(state, Watcher(), taken.lease)
             except (SettingsError, NotFound, StateError):
-                if control.action != "cancel":
+                if CONTROLS[control.action].needs_secrets:
                     raise
                 job = await self._jobs.bare(state)
             return await self._answered(Driver(self._world, job, state, taken.lease, taken.replaced))
@@ -144,14 +147,14 @@ class Driving:
             return
         raise UsageError(
             self._held_words(state.run_id, lease),
-            hint=f"Stop it first: recoup control {state.run_id} pause --reason '...' (or cancel)",
+            hint=f"Stop it first: {control_command(state.run_id, PAUSE.name)} (or {CANCEL.name})",
         )
 
     async def must_be_free(self, run_id: str) -> None:
         """Nobody holds it now: its driver gave it back, is dead, or let the lease run out."""
         lease = await self._holding(run_id)
         if lease is not None:
-            resume = control_command(run_id, "resume")
+            resume = control_command(run_id, RESUME.name)
             hint = f"Watch it: recoup events {run_id} --follow. Take a pause back: {resume}"
             raise UsageError(self._held_words(run_id, lease), hint=hint)
 

@@ -14,8 +14,8 @@ from recoup.engine.world import Watcher, World
 from recoup.errors import Conflict, NotFound, RecoupError, UsageError
 from recoup.fleet.queued import DEFAULT_QUEUE, Queued, stream_of_key
 from recoup.kernel.canonical import digest
-from recoup.kernel.controls import is_over
 from recoup.kernel.policies import policy_digest
+from recoup.kernel.position import is_over
 from recoup.kernel.reuse import Reuse
 from recoup.linked import Reusing, plan_of, throwaway
 from recoup.model.dispatch import Hint

@@ -10,6 +10,10 @@ from itertools import zip_longest
 
 import msgspec
 
+from recoup.kernel.controls import CONTROLS
+from recoup.kernel.controls.gates import APPROVE
+from recoup.kernel.controls.kind import FORCE, Hold
+from recoup.kernel.controls.settlement import NOT_DONE, SETTLE
 from recoup.kernel.projection import rebuild
 from recoup.kernel.whatif import decisions
 from recoup.kernel.workflow import rebuild_workflow
@@ -24,7 +28,6 @@ from recoup.ports import Ledger
 BROKEN_MAX = 100
 _PAGE = 10_000
 _RUN, _WORKFLOW = run_stream(""), workflow_stream("")
-_GOING_ON = frozenset({"resume", "retry_step", "resume_from_step"})
 
 
 class Arrived(msgspec.Struct, frozen=True, gc=False):
@@ -104,9 +107,10 @@ def nothing_is_retried_without_budget(record: Record) -> Iterator[str]:
                 case ev.StepInvalidated():
                     used[payload.step_index] = 0
                 case ev.ControlHandled(outcome="accepted"):
-                    if payload.action in ("retry_step", "resume_from_step", "hard_reset_step"):
+                    kind = CONTROLS[payload.action]
+                    if kind.renews:
                         used.clear()  # of the step where the run stands; no other one is being tried
-                    resets += payload.action == "hard_reset_step" and payload.argument != "force"
+                    resets += kind.strategy == "hard_reset" and payload.argument != FORCE
                 case ev.SelfHealTriggered() | ev.SelfHealEscalated():
                     policy = record.policies[payload.policy_digest or ""]
                     about = f"run {run_id}, event {one.event.seq}: {payload.step_id} is tried again"
@@ -241,7 +245,9 @@ def what_must_not_be_repeated_is_done_once(record: Record) -> Iterator[str]:
                     launched.discard(payload.step_id)
                     if not payload.outcome_known:
                         closed[payload.step_id] = "nobody knows whether it was done"
-                case ev.ControlHandled(action="settle", outcome="accepted", argument="not-done"):
+                case ev.ControlHandled(action=SETTLE.name, outcome="accepted") if (
+                    payload.argument == NOT_DONE
+                ):
                     closed.pop(payload.step_id or "", None)
                 case _:
                     pass
@@ -379,10 +385,9 @@ def nothing_begins_after_a_cancel_or_a_pause(record: Record) -> Iterator[str]:
             match payload:
                 case ev.RunCancelled():
                     cancelled = True
-                case ev.ControlHandled(outcome="accepted", action="pause" | "takeover"):
-                    paused = True
-                case ev.ControlHandled(outcome="accepted", action=action) if action in _GOING_ON:
-                    paused = False
+                case ev.ControlHandled(outcome="accepted", action=action):
+                    hold = CONTROLS[action].hold
+                    paused = paused if hold is Hold.LEAVES else hold is Hold.BEGINS
                 case ev.AttemptStarted() if cancelled or (paused and payload.kind != "approve"):
                     state = "cancelled" if cancelled else "paused"
                     yield f"run {run_id}, event {one.event.seq}: {payload.step_id} is begun, and the run was {state}"
@@ -457,7 +462,7 @@ def gates_are_opened_by_operators(record: Record) -> Iterator[str]:
         for one in events:
             payload = one.event.payload
             if isinstance(payload, ev.ControlHandled):
-                approved = payload.action == "approve" and payload.outcome == "accepted"
+                approved = payload.action == APPROVE.name and payload.outcome == "accepted"
             elif isinstance(payload, ev.AttemptFinished) and payload.step_id in gates and not approved:
                 yield f"run {run_id}, event {one.event.seq}: the gate {payload.step_id} opened by itself"
 

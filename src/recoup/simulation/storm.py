@@ -19,8 +19,14 @@ from recoup.engine.forcing import force_mode
 from recoup.errors import LedgerError, RecoupError
 from recoup.kernel.breaker import standing
 from recoup.kernel.canonical import digest
-from recoup.kernel.controls import ACTIONS, possible, unsettled, waits_for_a_person
+from recoup.kernel.controls import CONTROLS, answers_last, possible
+from recoup.kernel.controls.cancellation import CANCEL
+from recoup.kernel.controls.gates import APPROVE, REJECT
+from recoup.kernel.controls.hold import RESUME
+from recoup.kernel.controls.kind import FORCE
+from recoup.kernel.controls.settlement import DONE, NOT_DONE, SETTLE
 from recoup.kernel.policies import policy_digest
+from recoup.kernel.position import unsettled, waits_for_a_person
 from recoup.ledger.sqlite import SqliteLedger
 from recoup.model.events import RunSubmitted
 from recoup.model.ids import EVERY_WORKFLOW, ProcessIdentity, run_stream
@@ -319,25 +325,25 @@ class Storm:
         run_id = self._chance.choice(list(self._open)[-_RECENT:])
         state = await self._operator.state(run_id)
         makes_sense = possible(state, Policy()) if self._chance.random() < 0.7 else []
-        action = self._chance.choice(makes_sense or ACTIONS)
-        if action == "cancel" and self._chance.random() < 0.7:
+        kind = CONTROLS[self._chance.choice(makes_sense or [kind.name for kind in answers_last()])]
+        if kind is CANCEL and self._chance.random() < 0.7:
             return
         step_id, argument = None, None
-        if action == "settle":
-            step = unsettled(state)
-            if step is None:
+        if kind.takes.step.is_required:
+            steps = kind.steps(state)
+            if not steps:
                 return
-            step_id, argument = step.step_id, self._said_truly(state)
-        elif action == "resume_from_step":
-            step_id = self._chance.choice(state.steps[: state.prefix_length + 1]).step_id
-        elif action == "hard_reset_step" and self._chance.random() < 0.5:
-            argument = "force"
-        await self._send(run_id, action, step_id, argument)
+            step_id = steps[0] if kind.is_answer else self._chance.choice(steps)
+        if kind.takes.answers:
+            argument = self._said_truly(state)
+        elif kind.takes.beyond and self._chance.random() < 0.5:
+            argument = FORCE
+        await self._send(run_id, kind.name, step_id, argument)
 
     def _said_truly(self, state: RunState) -> str:
         step = unsettled(state)
         assert step is not None
-        return "done" if self.surface.truth.times_done(state.run_id, step.step_id) else "not-done"
+        return DONE if self.surface.truth.times_done(state.run_id, step.step_id) else NOT_DONE
 
     async def _send(self, run_id: str, action: str, step_id: str | None, argument: str | None) -> None:
         control = Control(
@@ -431,15 +437,16 @@ class Storm:
         state = await self._operator.state(run_id)
         self._dealt_with[run_id] += 1
         if self._dealt_with[run_id] > _PATIENCE:
-            await self._send(run_id, "cancel", None, None)
+            await self._send(run_id, CANCEL.name, None, None)
         elif unsettled(state) is not None:
-            await self._send(run_id, "settle", None, self._said_truly(state))
+            await self._send(run_id, SETTLE.name, None, self._said_truly(state))
         elif state.status is RunStatus.ESCALATED:
-            await self._send(run_id, "cancel", None, None)
+            await self._send(run_id, CANCEL.name, None, None)
         elif state.paused:
-            await self._send(run_id, "resume", None, None)
+            await self._send(run_id, RESUME.name, None, None)
         elif state.waiting_for == "approval":
-            await self._send(run_id, self._chance.choice(("approve", "approve", "reject")), None, None)
+            answer = self._chance.choice((APPROVE, APPROVE, REJECT))
+            await self._send(run_id, answer.name, None, None)
         else:
             await self._answer(run_id)
 

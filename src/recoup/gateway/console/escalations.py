@@ -22,8 +22,9 @@ from recoup.gateway.console.escalation_views import (
 from recoup.gateway.console.pages import new_pages, page
 from recoup.gateway.house import House, house_of, principal_of
 from recoup.kernel.advice import hint_of
-from recoup.kernel.controls import gate, possible
+from recoup.kernel.controls import possible
 from recoup.kernel.escalations import history, merged_count
+from recoup.kernel.position import gate
 from recoup.model.events import RunSubmitted
 from recoup.model.ids import run_stream
 from recoup.model.plan import ApproveAction

@@ -8,8 +8,10 @@ from typing import Any, Final
 
 import msgspec
 
-from recoup.kernel.controls import current_step
+from recoup.kernel.controls import CONTROLS
+from recoup.kernel.controls.kind import ControlKind
 from recoup.kernel.elapsed import elapsed_s, spent_words, time_spent
+from recoup.kernel.position import current_step
 from recoup.kernel.prefix import frontier, is_good, outcome_unknown
 from recoup.kernel.preview import NEW_RUN, Preview
 from recoup.model.instant import Instant
@@ -23,13 +25,6 @@ VIEWS: Final = (
 )  # fmt: skip
 STEPS_SHOWN: Final = 100
 _MONTH_S: Final = 30 * 86_400
-_NAMES: Final = {
-    "pause": "Pause", "resume": "Resume", "takeover": "Take over", "retry_step": "Retry step",
-    "hard_reset_step": "Hard reset step", "approve": "Approve", "reject": "Reject", "settle": "Settle",
-    "cancel": "Cancel run", "resume_from_step": "Go back to here", NEW_RUN: "New run from here",
-}  # fmt: skip
-_DANGER: Final = frozenset({"cancel", "reject", "hard_reset_step", "resume_from_step", "takeover"})
-_ALWAYS_SHOWN: Final = ("pause", "resume", "takeover", "retry_step", "hard_reset_step", "cancel")
 LOOKS_ONLY: Final = "Your role may only look."
 
 
@@ -127,22 +122,24 @@ def buttons_of(run_id: str, seen: Sequence[Preview], may_change: bool) -> list[B
 
 
 def button_of(run_id: str, one: Preview, may_change: bool) -> Button:
-    label = _NAMES[one.action]
-    if one.answer is not None:
-        label = f"Settle as {one.answer.replace('-', ' ')}"
-    elif one.force:
-        label = "Hard reset beyond the limit"
+    kind = CONTROLS.get(one.action)
     return Button(
         action=one.action,
-        label=label,
+        label="New run from here" if kind is None else _label(kind, one),
         post="/api/runs" if one.action == NEW_RUN else f"/api/runs/{run_id}/control",
         body=_body(run_id, one),
         scope="\n".join(one.scope.words),
         why_not=one.why or ("" if may_change else LOOKS_ONLY),
-        danger=one.action in _DANGER,
+        danger=kind is not None and kind.danger,
         command=command_of(run_id, one),
-        in_front=one.allowed or one.action in _ALWAYS_SHOWN,
+        in_front=one.allowed or (kind is not None and kind.always_shown),
     )
+
+
+def _label(kind: ControlKind, one: Preview) -> str:
+    if one.answer is not None:
+        return f"{kind.label} as {one.answer.replace('-', ' ')}"
+    return kind.forced_label if one.force else kind.label
 
 
 def command_of(run_id: str, one: Preview) -> str:

@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from recoup.kernel.controls import waits_for_a_person
 from recoup.kernel.healing import (
     goes_somewhere,
     page_made_by,
@@ -23,6 +22,7 @@ from recoup.kernel.healing import (
     why_another_page,
 )
 from recoup.kernel.page_forecast import why_outdated
+from recoup.kernel.position import waits_for_a_person
 from recoup.model.outcome import Looking, PageClaim, Restored, Seen
 from recoup.model.plan import Action, ApproveAction, BrowserAction, BrowserVerb, Repeat, Step
 from recoup.model.run import RunState, StepRecord
