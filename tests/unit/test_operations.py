@@ -90,15 +90,15 @@ async def _never(_text: str, _policy: object) -> Plan:
 def test_a_request_that_does_not_fit_together_is_refused_in_the_words_of_its_edge(
     request_: SubmitRequest, message: str, forbidden: bool, tmp_path: Path
 ) -> None:
-    access = PlanAccess(read_text=_never, folders=(tmp_path,), plan_path="planPath")
+    access = PlanAccess(parse_text=_never, folders=(tmp_path,), plan_path="planPath")
     mistake = mistake_in(request_, access)
     assert mistake is not None and mistake.message.startswith(message) and mistake.forbidden is forbidden
 
 
 def test_a_plan_in_an_allowed_folder_a_relative_one_and_an_earlier_one_are_taken(tmp_path: Path) -> None:
     inside = SubmitRequest(plan_path=str(tmp_path / "plan.yaml"))
-    assert mistake_in(inside, PlanAccess(read_text=_never, folders=(tmp_path,))) is None
-    at_home = PlanAccess(read_text=_never, base=tmp_path)
+    assert mistake_in(inside, PlanAccess(parse_text=_never, folders=(tmp_path,))) is None
+    at_home = PlanAccess(parse_text=_never, base=tmp_path)
     assert mistake_in(SubmitRequest(plan_path="plan.yaml"), at_home) is None
     assert mistake_in(SubmitRequest(reuse="r", from_step="a"), at_home) is None
 
