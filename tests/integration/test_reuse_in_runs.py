@@ -804,6 +804,23 @@ async def test_of_two_linked_runs_that_are_driven_at_the_same_time_one_does_what
     assert fold("two", await house.ledger.read(run_stream("two"))) == state
 
 
+async def test_nobody_is_asked_about_what_the_other_run_is_doing(house: Linked, source: Path) -> None:
+    """Asked in the midst of it, a person says truly that it was not done, and it would be done twice."""
+    begun: list[RunState] = []
+
+    async def another() -> None:
+        begun.append(await house.go(paying(source), "two", reuse="one"))
+
+    house.doing.during["pay"] = another
+    assert (await house.go(paying(source))).status is RunStatus.SUCCEEDED
+    assert (begun[0].status, begun[0].retryable) == (RunStatus.FAILED, False)
+    assert begun[0].reason == (
+        "step pay must not be repeated, and run one, which is linked to this one, has begun it: "
+        "go on there (recoup show one)"
+    )
+    assert house.doing.done == ["a", "pay", "b"]
+
+
 async def test_a_deed_with_other_arguments_is_another_one(house: Linked, source: Path) -> None:
     plan = plan_of(
         source,

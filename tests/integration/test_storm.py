@@ -24,12 +24,14 @@ from recoup.model.events import Event, Payload
 from recoup.model.ids import EVERY_WORKFLOW
 from recoup.model.instant import Instant
 from recoup.model.mode import Mode
+from recoup.model.plan import Plan
 from recoup.model.run import StepState
 from recoup.simulation import storms
 from recoup.simulation.invariants import (
     Arrived,
     Record,
     no_failure_pauses_everything_twice,
+    nothing_begins_in_a_stopped_workflow,
     nothing_begins_while_everything_is_paused,
 )
 from recoup.simulation.storm import Ended, Size, Storm, small
@@ -228,6 +230,45 @@ def test_what_begins_under_a_pause_of_everything_is_found_out(
     assert bool(found) is told
 
 
+@pytest.mark.parametrize(
+    ("end_s", "end", "told"),
+    [
+        (13.0, {"settled_by": "operator"}, False),
+        (13.0, {"settled_by": "outcome"}, True),
+        (13.5, {"settled_by": "operator"}, True),
+        (13.0, {"settled_by": "operator", "attempt": 2}, True),
+        (13.0, {"settled_by": "operator", "step_id": "b", "step_index": 1}, True),
+    ],
+    ids=["told by a person", "performed", "begun before", "another attempt", "another step"],
+)
+@pytest.mark.parametrize("workflow", ["w", EVERY_WORKFLOW])
+def test_only_what_a_person_says_was_done_may_be_recorded_while_nothing_begins(
+    workflow: str, end_s: float, end: dict[str, Any], told: bool
+) -> None:
+    """It is recorded as a start with its end: nothing was performed."""
+    about: dict[str, Any] = {"step_id": "a", "step_index": 0, "attempt": 1}
+    submitted = ev.RunSubmitted(
+        workflow="w",
+        plan_digest="p",
+        plan=Plan(name="w", steps=(), folder="."),
+        plan_redacted=False,
+        inputs={},
+        policy_digest="q",
+    )
+    start = ev.AttemptStarted(
+        **about, delivery=1, kind="run", args_digest="d", pre_state=None, workspace=None, inline=True
+    )
+    ended = ev.AttemptFinished(**{**about, "verdict": "passed", "duration_ms": 0, **end})
+    stop = ev.WorkflowModeChanged(mode=Mode.PAUSED, previous=Mode.RUNNING, reason="too many")
+    record = Record(
+        runs={"r": [arrived(1, 9, submitted), arrived(3, 13, start), arrived(4, end_s, ended)]},
+        workflows={workflow: [arrived(2, 10, stop)]},
+        policies={},
+    )
+    rules = (nothing_begins_in_a_stopped_workflow, nothing_begins_while_everything_is_paused)
+    assert any(list(rule(record)) for rule in rules) is told
+
+
 def test_an_engine_that_pauses_everything_for_the_same_failures_again_is_found_out() -> None:
     def paused(seq: int, *causes: int) -> Arrived:
         pause = ev.WorkflowModeChanged(
@@ -288,6 +329,14 @@ def test_a_ledger_that_forgets_what_a_linked_run_has_claimed_is_found_out(
     monkeypatch.setattr(appending, "refuse_claimed", lambda *_: None)
     monkeypatch.setattr(reuse, "_refusal", lambda *_: (None, ""))
     assert "done_once" in found(folder, LINKED)
+
+
+def test_an_engine_that_asks_about_what_another_run_is_doing_is_found_out(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = Size(runs=8, workflows=1, processes=4, trouble=0.1, unrest=0.0, linked=0.9, policies_change=False)
+    monkeypatch.setattr(reuse, "_under_way", lambda *_: None)
+    assert "done_once" in found(folder, size, range(60))
 
 
 def test_an_engine_that_reuses_what_was_never_done_is_found_out(

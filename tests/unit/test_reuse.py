@@ -76,6 +76,11 @@ def failed(plan: Plan, index: int, *, outcome_known: bool = True) -> ev.AttemptF
     )  # fmt: skip
 
 
+def cut_off(plan: Plan, index: int) -> ev.AttemptFailed:
+    """A driver was lost in its handlers, which will be done again."""
+    return msgspec.structs.replace(failed(plan, index), phase="rescue", not_begun=True)
+
+
 def stored(plan: Plan, index: int) -> ev.CheckpointStored:
     snapshot = Snapshot(tree=f"t{index + 1}", manifest=f"m{index + 1}")
     return ev.CheckpointStored(**about(plan, index), snapshot=snapshot, workspace=1)
@@ -362,6 +367,33 @@ def test_an_unknown_outcome_of_such_a_step_is_not_tried_again_either() -> None:
     assert [deed.is_known for one in answer.asks for deed in one.deeds] == [False]
     known = told(PAY, *performed(PAY, 0), started(PAY, 1, pre_state="t1"), failed(PAY, 1))
     assert reuse(known, PAY).asks == ()
+
+
+@pytest.mark.parametrize("end", [[], [cut_off(PAY, 1)]], ids=["in an attempt", "handlers are to be repeated"])
+def test_nobody_is_asked_about_such_a_step_while_its_run_may_still_do_it(end: list[Payload]) -> None:
+    """That it was not done would be true when it is said, and false when the linked run acts upon it."""
+    facts = [*performed(PAY, 0), started(PAY, 1, pre_state="t1"), *end]
+    same = {"pay": {args(PAY.steps[1])}}
+    answer = reuse(told(PAY, *facts), PAY, later_digests=same)
+    assert answer.refusal is not None
+    assert "run old, which is linked to this one, has begun it: go on there" in answer.refusal
+    assert (
+        reuse(with_family(told(PAY), [told(PAY, *facts)]), PAY, later_digests=same).refusal == answer.refusal
+    )
+    other = reuse(told(PAY, *facts), PAY, later_digests={"pay": {"sha256:another customer"}})
+    assert (other.refusal, other.asks) == (None, ())
+
+
+def test_when_its_run_has_ended_or_asks_about_it_a_linked_one_asks_too() -> None:
+    facts = [*performed(PAY, 0), started(PAY, 1, pre_state="t1")]
+    about: dict[str, Any] = {"reason": "lost", "failure_class": None, "failure_kind": None}
+    for end in (
+        ev.RunDeadLettered(**about, delivery=1),
+        ev.Escalated(**about, escalation_id="e", hint="look", step_id="pay"),
+        failed(PAY, 1, outcome_known=False),
+    ):
+        answer = reuse(told(PAY, *facts, end), PAY, later_digests={"pay": {args(PAY.steps[1])}})
+        assert (answer.refusal, [one.step_id for one in answer.asks]) == (None, ["pay"])
 
 
 def test_what_another_run_that_goes_on_from_the_same_one_has_done_is_done() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from recoup.kernel.controls import is_over
 from recoup.kernel.deeds import (
     ENDS_THE_STEP,
     Claim,
@@ -18,7 +19,7 @@ from recoup.kernel.prefix import is_good
 from recoup.model import events as ev
 from recoup.model.events import CheckpointIncomplete, Event
 from recoup.model.plan import Plan
-from recoup.model.run import RunState
+from recoup.model.run import RunState, RunStatus, StepRecord
 
 _DONE = "was done"
 _MAYBE_DONE = "may have been done (its outcome is not known)"
@@ -32,6 +33,8 @@ class Deed(msgspec.Struct, frozen=True):
     args_digest: str | None
     start: str = ""
     """Which start claimed it. "": none did, as of a step that was reused."""
+    under_way: bool = False
+    """Its run may still do it, or find out that it did, with nobody asked: what a person sees now may change."""
 
     @property
     def is_known(self) -> bool:
@@ -70,12 +73,21 @@ def look_back(state: RunState, plan: Plan, events: Iterable[Event]) -> Earlier:
                 words[record.step_id],
                 record.args_digest,
                 starts.get((record.step_id, record.args_digest or ""), ""),
+                under_way=words[record.step_id] == _MAYBE_DONE and _goes_on_unasked(state, record),
             ),
         )
         for record in state.steps
         if record.step_id in words
     }
     return Earlier(state=state, plan=plan, performed=performed, incomplete=incomplete)
+
+
+def _goes_on_unasked(state: RunState, record: StepRecord) -> bool:
+    """With that step. Also a run whose driver was lost: another may take it up at any time."""
+    asks = state.status is RunStatus.ESCALATED or (
+        record.open is None and (record.outcome_unknown or bool(record.lost))
+    )
+    return not is_over(state) and not asks
 
 
 def with_family(earlier: Earlier, family: Iterable[Earlier]) -> Earlier:

@@ -6,7 +6,7 @@ Whatever differs, or is not known, ends it.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -129,10 +129,11 @@ def compare(
     steps = tuple(
         _step_reuse(earlier, step, index, end, reason, ids) for index, step in enumerate(plan.steps)
     )
-    refused = _refusal(steps, end, from_step)
+    digests = later_digests or {}
+    refused = _refusal(steps, end, from_step) or _under_way(earlier, plan.steps[end:], digests)
     if refused is not None:
         return Reuse(run_id, steps, *refused)
-    asks = _asks(earlier, plan, steps, end, later_digests or {})
+    asks = _asks(earlier, plan, steps, end, digests)
     return Reuse(run_id, _with_questions(steps, asks), asks=asks)
 
 
@@ -467,6 +468,30 @@ def _refusal(steps: Sequence[StepReuse], end: int, from_step: str | None) -> tup
     return words, f"Without --from-step it begins at {edge.step_id}."
 
 
+def _under_way(
+    earlier: Earlier, steps: Sequence[Step], digests: Mapping[str, Collection[str] | None]
+) -> tuple[str, str] | None:
+    """Nobody is asked about what may happen yet: "not done" may be true now, and false when it is acted upon."""
+    for step in _unrepeatable(steps):
+        deeds = repeated(earlier, step, digests.get(step.id))
+        run_id = next((deed.run_id for deed in deeds if deed.under_way), None)
+        if run_id is not None:
+            linked = f"run {run_id}, which is linked to this one, has begun it"
+            words = f"step {step.id} must not be repeated, and {linked}: go on there (recoup show {run_id})"
+            return (
+                words,
+                "When that run has ended or asks about it, a linked one can ask whether it was done.",
+            )
+    return None
+
+
+def _unrepeatable(steps: Iterable[Step]) -> Iterator[Step]:
+    """A gate asks by itself."""
+    return (
+        step for step in steps if step.repeat is Repeat.NEVER and not isinstance(step.action, ApproveAction)
+    )
+
+
 def _asks(
     earlier: Earlier,
     plan: Plan,
@@ -474,11 +499,9 @@ def _asks(
     end: int,
     digests: Mapping[str, Collection[str] | None],
 ) -> tuple[AskedStep, ...]:
-    asks = []
-    for step, reuse in zip(plan.steps[end:], steps[end:], strict=True):
-        if step.repeat is not Repeat.NEVER or isinstance(step.action, ApproveAction):
-            continue  # a gate asks by itself
-        now = digests.get(step.id)
+    asks, reuses = [], {reuse.step_id: reuse for reuse in steps}
+    for step in _unrepeatable(plan.steps[end:]):
+        now, reuse = digests.get(step.id), reuses[step.id]
         deeds = tuple(_as_recorded(deed, now) for deed in repeated(earlier, step, now))
         if deeds:
             asks.append(_asked_step(earlier.state, reuse, deeds, _whole_reason(reuse, steps[end])))

@@ -259,10 +259,9 @@ def nothing_begins_in_a_stopped_workflow(record: Record) -> Iterator[str]:
     for run_id, events in record.runs.items():
         workflow = record.submission(run_id).workflow
         numbers, told = changes.get(workflow, ([], []))
-        for one in events:
+        for one in _performed(events):
             start = one.event.payload
-            if not isinstance(start, ev.AttemptStarted) or start.kind == "approve":
-                continue
+            assert isinstance(start, ev.AttemptStarted)
             before = bisect_left(numbers, one.number)
             why = _stopped(told[:before][-_LOOKED_BACK:], run_id, one.event)
             if why:
@@ -335,20 +334,34 @@ def nothing_begins_while_everything_is_paused(record: Record) -> Iterator[str]:
                 continue
         in_force_us = max(event.at.boot_us, _latest_us(record, event.at.boot_id, arrived.number))
         for run_id, events in record.runs.items():
-            for one, after_it in zip_longest(events, events[1:]):
+            for one in _performed(events):
                 start, at = one.event.payload, one.event.at
-                if not isinstance(start, ev.AttemptStarted) or start.kind == "approve":
-                    continue
-                if after_it is not None and _is_settled(after_it.event.payload):
-                    continue
+                assert isinstance(start, ev.AttemptStarted)
                 within = in_force_us + 2_000_000 < at.boot_us < until_us
                 if at.boot_id == event.at.boot_id and within:
                     yield f"run {run_id}, event {one.event.seq}: {start.step_id} is begun"
 
 
-def _is_settled(end: ev.Payload) -> bool:
-    """A person said that the step was done: nothing was performed."""
-    return isinstance(end, ev.AttemptFinished) and end.settled_by == "operator"
+def _performed(events: list[Arrived]) -> Iterator[Arrived]:
+    """Every start but those of gates, and those that are recorded with their end because a person said that a step was
+    done: there nothing was performed."""
+    for one, after_it in zip_longest(events, events[1:]):
+        start = one.event.payload
+        if not isinstance(start, ev.AttemptStarted) or start.kind == "approve":
+            continue
+        if after_it is None or not _is_settled(start, one.event, after_it.event):
+            yield one
+
+
+def _is_settled(start: ev.AttemptStarted, event: Event, after_it: Event) -> bool:
+    """Its end came in the same moment, by a person's word."""
+    end = after_it.payload
+    return (
+        isinstance(end, ev.AttemptFinished)
+        and end.settled_by == "operator"
+        and (end.step_index, end.attempt) == (start.step_index, start.attempt)
+        and after_it.at == event.at
+    )
 
 
 def _latest_us(record: Record, boot_id: str, before: int) -> int:
