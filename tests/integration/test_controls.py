@@ -695,7 +695,7 @@ async def test_a_control_that_another_makes_possible_ends_the_attempt_first(stee
     driver = await steered.house.driver("run-1")
     driving = asyncio.create_task(driver.drive())
     await runtime.begun.wait()
-    async with driver._hearing:  # the driver is about to look
+    async with driver._interventions._turn:  # the driver is about to look
         sent = [await steered.send("pause"), await steered.send("resume_from_step", "a")]
     assert [await steered.outcome(one) for one in sent] == ["accepted", "accepted"]
     runtime.go.set()

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from recoup.engine import breaking, driver
+from recoup.engine import breaking, driver, settlement
 from recoup.kernel import reuse
 from recoup.kernel.breaker import Ruling, rule
 from recoup.kernel.decide import decide
@@ -183,7 +183,7 @@ def test_an_engine_that_ignores_the_retries_of_a_run_is_found_out(
 
         return decide(msgspec.structs.replace(state, retries=0), *rest)
 
-    monkeypatch.setattr(driver, "decide", forgetful)
+    monkeypatch.setattr(settlement, "decide", forgetful)
     assert "retries of the run" in found(folder, ROUGH)
 
 
@@ -314,7 +314,7 @@ def test_an_engine_that_repeats_what_must_not_be_repeated_is_found_out(
     def bold(*args: Any) -> StepState:
         return msgspec.structs.replace(step_state(*args), may_repeat=True)
 
-    monkeypatch.setattr(driver, "step_state", bold)
+    monkeypatch.setattr(settlement, "step_state", bold)
     said = found(folder, ROUGH)
     assert "what_must_not_be_repeated_is_done_once" in said
 

@@ -16,6 +16,7 @@ from recoup.engine.arguments import (
     secret_names,
 )
 from recoup.engine.attempt import Attempts
+from recoup.engine.checkpoints import last_checkpoint
 from recoup.engine.driven_run import DrivenRun
 from recoup.engine.kinds import RunKinds, RunView
 from recoup.engine.lease import LeaseLifeline
@@ -26,24 +27,27 @@ from recoup.kernel.elapsed import run_seconds_left
 from recoup.kernel.policies import step_policy
 from recoup.kernel.template import holds
 from recoup.model.ids import Lease
-from recoup.model.plan import ApproveAction, Limits, Step, kind_of
+from recoup.model.instant import Instant
+from recoup.model.plan import Limits, Step, is_gate, kind_of
 from recoup.model.policy import Policy
-from recoup.model.run import RunState
+from recoup.model.run import RunState, StepRecord, Verdict
 from recoup.model.storage import Control
 
 
 class Desk:
     """One run in hand."""
 
-    def __init__(self, world: World, job: Job, state: RunState, lease: Lease, halt: asyncio.Event) -> None:
+    def __init__(self, world: World, job: Job, state: RunState, lease: Lease) -> None:
         self.world = world = world.of(job)
         self.job = job
         self.state = state
         """One value for as long as the run is in hand: the recorder advances it."""
         self.recorder = Recorder(world, job, state, lease)
         self.lifeline = LeaseLifeline(lease.deadline_boot_s)
+        self.halt = asyncio.Event()
+        """Set when the current attempt or wait must end: a control, an interruption, a lost lease."""
         self.kinds = RunKinds(world, RunView(world, job, state, self.lifeline))
-        run = DrivenRun(world, job, self.recorder, self.kinds, self.lifeline, halt)
+        run = DrivenRun(world, job, self.recorder, self.kinds, self.lifeline, self.halt)
         self.folder = WorkFolder(run)
         self.attempts = Attempts(run, self.folder)
         self.epoch = lease.epoch
@@ -56,6 +60,20 @@ class Desk:
     @property
     def workspace(self) -> int | None:
         return self.state.workspace_in_use
+
+    def now(self) -> Instant:
+        return self.world.clock.now()
+
+    def step(self, record: StepRecord) -> Step:
+        return self.job.plan.steps[record.index]
+
+    def pre_state(self, record: StepRecord) -> str | None:
+        """The tree from which an attempt of this step begins. None: the run has no workspace."""
+        if self.job.workspaces is None:
+            return None
+        if record.pre_state is not None and record.verdict is Verdict.FAILED:
+            return record.pre_state
+        return last_checkpoint(self.state)[1].tree
 
     def policy(self, step: Step) -> Policy:
         """One value for all steps with the same limits, so that its digest is made once."""
@@ -76,7 +94,7 @@ class Desk:
         return msgspec.structs.replace(policy, step_timeout_seconds=max(0.1, left_s))
 
     def run_seconds_left(self) -> float:
-        return run_seconds_left(self.state, self.job.policy, self.world.clock.now())
+        return run_seconds_left(self.state, self.job.policy, self.now())
 
     def arguments(self, step: Step, fresh: Fresh | None = None) -> Arguments:
         """Raises TemplateError."""
@@ -94,7 +112,4 @@ class Desk:
 
     def outside(self, step: Step) -> bool:
         """The step's attempts run outside the driver and so have files of their own."""
-        return (
-            not isinstance(step.action, ApproveAction)
-            and not self.world.runtimes[kind_of(step.action)].inline
-        )
+        return not is_gate(step.action) and not self.world.runtimes[kind_of(step.action)].inline

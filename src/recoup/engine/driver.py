@@ -4,81 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from recoup.engine.arguments import Arguments, environment_of
-from recoup.engine.checkpoints import last_checkpoint
-from recoup.engine.conclusion import (
-    ApprovalRefuted,
-    Conclusion,
-    Failed,
-    Interrupted,
-    Kept,
-    Passed,
-    Troubled,
-)
+from recoup.engine.conclusion import Failed
 from recoup.engine.controls import watch_controls
 from recoup.engine.desk import Desk
-from recoup.engine.ending import begun_elsewhere, cannot_start, out_of_time, settle_first, skip
-from recoup.engine.entry import begin, decline, is_redelivery, lost_attempt, resume, take_over
-from recoup.engine.facts import (
-    always_facts,
-    failed_facts,
-    failed_results,
-    given_up_result,
-    not_concluded,
-    not_rescued,
-    passed_facts,
-    passed_result,
-    run_ends,
-    run_succeeded,
-    started,
-)
+from recoup.engine.ending import cannot_start, out_of_time, settle_first, skip
+from recoup.engine.entry import begin, decline, is_going, lost_attempt, resume, take_over
+from recoup.engine.facts import given_up_result, not_concluded, run_ends, run_succeeded
+from recoup.engine.interventions import Interventions
 from recoup.engine.lease import explained_loss, keep_lease
 from recoup.engine.losses import record_loss
-from recoup.engine.operators import carry_out, held_by
-from recoup.engine.passing import fresh_outputs, write_papers
+from recoup.engine.operators import held_by
 from recoup.engine.restoring import adopt, hard_reset, restore, undo
+from recoup.engine.settlement import Settlement
+from recoup.engine.shared_commits import SharedCommits
+from recoup.engine.step_turns import StepTurns
 from recoup.engine.surroundings import Surroundings
-from recoup.engine.unknown_outcome import world_checks
-from recoup.engine.witness import unsettled_s
-from recoup.engine.work_folder import is_folder
+from recoup.engine.waits import waited
 from recoup.engine.world import Job, World
-from recoup.errors import (
-    LeaseLost,
-    LedgerError,
-    MachineTrouble,
-    RecoupError,
-    StateError,
-    WorkspaceRuined,
-    is_trouble,
-)
+from recoup.errors import LeaseLost, LedgerError, MachineTrouble, RecoupError, StateError, is_trouble
 from recoup.kernel.commands import gate_commands
-from recoup.kernel.controls import pre_empts, refusal
-from recoup.kernel.decide import decide
-from recoup.kernel.elapsed import elapsed_s
 from recoup.kernel.position import is_over
-from recoup.kernel.prefix import is_good, known_good_prefix_length
-from recoup.kernel.step_state import step_state, tokens_left
+from recoup.kernel.prefix import known_good_prefix_length
 from recoup.kernel.template import TemplateError
 from recoup.model import events as ev
-from recoup.model.decision import Escalate, GiveUp, Strategy
-from recoup.model.failure import Failure, FailureKind
+from recoup.model.failure import FailureKind
 from recoup.model.ids import Lease, ProcessIdentity
-from recoup.model.plan import ApproveAction, Repeat, Step
-from recoup.model.policy import Policy
-from recoup.model.run import RunState, RunStatus, StepRecord, StepState, Verdict
-from recoup.model.storage import Control
+from recoup.model.plan import ApproveAction, Repeat, Step, is_gate
+from recoup.model.run import RunState, StepRecord
 from recoup.steps.hooks import CannotBegin, FactsFirst, Undone
-
-_DRIVABLE = (RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.WAITING, RunStatus.BLOCKED)
-T = TypeVar("T")
-_ENDS = (ev.RunFailed, ev.RunDeadLettered, ev.Escalated)
-_SHOWN_WAIT_S = 2
-"""A shorter cooldown is not worth two events."""
 
 
 class Driver:
@@ -92,50 +49,44 @@ class Driver:
         lease: Lease,
         replaced: ProcessIdentity | None = None,
         *,
-        vouched: bool = False,
+        mode_checked: bool = False,
     ) -> None:
-        """`vouched`: a moment ago the run's workflow let runs go on."""
-        self._vouched = vouched
-        self._halt = asyncio.Event()
-        """Set when the current attempt or wait must end: a control, an interruption, a lost lease."""
-        self._desk = Desk(world, job, state, lease, self._halt)
+        """`mode_checked`: the caller has just seen that the mode of the run's workflow lets runs go on."""
         self.state = state
-        self._surroundings = Surroundings(self._desk)
+        self._mode_checked = mode_checked
         self._replaced = replaced
-        self._driving = self._stays = False
-        self._hearing = asyncio.Lock()
-        self._busy = False
-        """An attempt is under way: a control that can wait must not end it."""
-        self._lost = False
-        self._interrupted: str | None = None
-        self._broken: BaseException | None = None
+        self._desk = desk = Desk(world, job, state, lease)
+        self._interventions = Interventions(desk)
+        self._surroundings = Surroundings(desk)
+        self._shared = SharedCommits(desk, self._surroundings)
+        settlement = Settlement(desk, self._shared)
+        self._turns = StepTurns(desk, self._interventions, self._surroundings, settlement)
 
     @property
     def interrupting(self) -> bool:
-        return self._interrupted is not None
+        return self._interventions.interruption is not None
 
     def interrupt(self, reason: str) -> None:
         """Stop cleanly; the run can be resumed in place."""
-        self._interrupted = reason
-        self._halt.set()
+        self._interventions.interrupt(reason)
 
     async def drive(self, *, stays: bool = False) -> RunState:
         """Until the run ends, waits for somebody, or the driver must stop. Raises LeaseLost, RecoupError.
 
         `stays`: this process stays, and may drive the run again after it has waited for a person. What its steps need
         open stays open for that long."""
-        self._driving, self._stays = True, stays
+        self._interventions.goes_on = True
         for hooks in self._desk.kinds.all():
             await hooks.take_up()
-        return await self._attended(self._work)
+        return await self._attended(self._work, stays=stays)
 
     async def decline(self, words: str) -> RunState:
         """This delivery cannot be made here and now: it is spent, and the next one may be made elsewhere."""
 
         async def say_so() -> None:
             await self._take_over()
-            await self._handle_controls()
-            if self._going():
+            await self._interventions.carry_out()
+            if is_going(self._desk):
                 await decline(self._desk, words)
 
         return await self._attended(say_so)
@@ -145,9 +96,9 @@ class Driver:
 
         async def say_so() -> None:
             await self._take_over()
-            await self._handle_controls()
-            if self._going():
-                await self._give_back(words, trouble=True)
+            await self._interventions.carry_out()
+            if is_going(self._desk):
+                await self._interventions.give_back(words, trouble=True)
 
         return await self._attended(say_so)
 
@@ -155,28 +106,31 @@ class Driver:
         """Deal with the controls that wait, and nothing else; for a sender where no driver lives."""
         return await self._attended(self._answer)
 
-    async def _attended(self, work: Callable[[], Awaitable[None]]) -> RunState:
-        desk = self._desk
-        marker = await desk.world.ledger.change_marker()  # the work begins with a look at the controls
+    async def _attended(self, work: Callable[[], Awaitable[None]], *, stays: bool = False) -> RunState:
+        """The work, with heartbeat and controls beside it."""
+        desk, interventions = self._desk, self._interventions
+        world, run_id = desk.world, desk.job.run_id
+        marker = await world.ledger.change_marker()  # the work begins with a look at the controls
         background = [
-            asyncio.create_task(keep_lease(desk.world, desk.recorder.lease, desk.lifeline, self._lose)),
-            asyncio.create_task(watch_controls(desk.world, desk.job.run_id, self._hear, marker)),
+            asyncio.create_task(keep_lease(world, desk.recorder.lease, desk.lifeline, interventions.lose)),
+            asyncio.create_task(watch_controls(world, run_id, interventions.hear, marker)),
         ]
         for task in background:
-            task.add_done_callback(self._background_ended)
+            task.add_done_callback(interventions.background_ended)
         detach = desk.lifeline.attach(desk.recorder.extend)
         try:
             await work()
         except LeaseLost as error:
-            raise await explained_loss(desk.world, desk.recorder.lease, error) from error
+            raise await explained_loss(world, desk.recorder.lease, error) from error
         except Exception as error:
             # The disk may be full, the store damaged, or this program wrong: leave the run resumable if that can
             # still be written, and let the error be seen.
             problem = self._explained(error)
             if isinstance(problem, RecoupError):
-                problem.run_id = desk.job.run_id
+                problem.run_id = run_id
             with contextlib.suppress(LedgerError):
-                await self._give_back(str(problem) or type(problem).__name__, trouble=is_trouble(problem))
+                words = str(problem) or type(problem).__name__
+                await interventions.give_back(words, trouble=is_trouble(problem))
             if problem is error:
                 raise
             raise problem from error
@@ -185,9 +139,9 @@ class Driver:
             for task in background:
                 task.cancel()
             await asyncio.gather(*background, return_exceptions=True)
-            if self._driving or is_over(self.state):
+            if interventions.goes_on or is_over(self.state):
                 for hooks in desk.kinds.all():
-                    await hooks.release(stays=self._stays and desk.recorder.released)
+                    await hooks.release(stays=stays and desk.recorder.released)
         return self.state
 
     def _explained(self, error: Exception) -> Exception:
@@ -200,97 +154,96 @@ class Driver:
 
     async def _work(self) -> None:
         await self._take_over()
-        if self._going():
+        if is_going(self._desk):
             await record_loss(self._desk)
-        await self._handle_controls()
-        if self._going() and not await self._surroundings.stop_the_first_delivery(self._vouched):
+        await self._interventions.carry_out()
+        if is_going(self._desk) and not await self._surroundings.stop_the_first_delivery(self._mode_checked):
             await self._enter()
-        while self._going():
-            if self._halt.is_set():
-                await self._halted()
+        while is_going(self._desk):
+            if self._desk.halt.is_set():
+                await self._interventions.heed()
                 continue
             index = known_good_prefix_length(self.state)
             if self.state.paused and (index < len(self.state.steps) or self.state.always_pending):
                 await self._stand_by()
             elif self.state.always_pending:
-                await self._always(self.state.always_pending[0])
+                record = self.state.steps[self.state.always_pending[0]]
+                await self._turns.always(self._desk.step(record), record)
             elif index == len(self.state.steps):
                 await self._succeed()
             else:
-                await self._advance(self._desk.job.plan.steps[index], self.state.steps[index])
+                record = self.state.steps[index]
+                await self._advance(self._desk.step(record), record)
 
     async def _take_over(self) -> None:
+        desk = self._desk
         if self._replaced is None:
             return
-        if (
-            self._replaced == self._desk.recorder.lease.owner
-        ):  # we could not renew it in time: nobody was lost
-            await self._desk.world.census.clear(self._desk.job.run_id, None)
+        if self._replaced == desk.recorder.lease.owner:  # we could not renew it in time: nobody was lost
+            await desk.world.census.clear(desk.job.run_id, None)
         else:
-            await take_over(self._desk, self._replaced)
+            await take_over(desk, self._replaced)
 
     async def _answer(self) -> None:
         await self._take_over()
-        await self._handle_controls()
-        if not self._desk.recorder.released:
-            await self._desk.world.ledger.release(self._desk.recorder.lease)
-
-    def _going(self) -> bool:
-        drivable = self.state.status in _DRIVABLE or is_redelivery(self.state)
-        return drivable and not self._desk.recorder.released
+        await self._interventions.carry_out()
+        recorder = self._desk.recorder
+        if not recorder.released:
+            await self._desk.world.ledger.release(recorder.lease)
 
     async def _enter(self) -> None:
         if not self.state.begun:
-            return await begin(self._desk, self._very_first)
+            return await begin(self._desk, self._shared.very_first)
         told_to_stop = self.state.interrupted
         why = self.state.reason if told_to_stop else "the driver was lost"
         before, owner = self.state.owner, self._desk.recorder.lease.owner
         rebooted = before is not None and before.host == owner.host and before.boot_id != owner.boot_id
         await resume(self._desk)
         for record in self.state.steps:
-            if record.open is not None and self._going():
+            if record.open is not None and is_going(self._desk):
                 await self._take_up(record, why, told_to_stop)
-        if self._going():
+        if is_going(self._desk):
             await adopt(self._desk, rebooted=rebooted)
         return None
 
     async def _take_up(self, record: StepRecord, why: str, told_to_stop: bool) -> None:
         """An attempt that a former driver left open. One that was ended because its driver was told to stop costs
         nothing, unless it must not be repeated."""
-        step = self._desk.job.plan.steps[record.index]
+        step = self._desk.step(record)
         conclusion = await lost_attempt(self._desk, record, why)
         if isinstance(conclusion, Failed) and told_to_stop and step.repeat is Repeat.SAFE:
             kind = FailureKind.DRIVER_LOST
             await self._desk.recorder.record(not_concluded(record, kind, why, not_begun=False, spared=True))
         elif conclusion is not None:
-            await self._settle(step, record, conclusion)
+            await self._turns.settle(step, record, conclusion)
 
     async def _advance(self, step: Step, record: StepRecord) -> None:
         """Whatever stands next between the run and the end of this step: a wait, a restore, a rebuild, an attempt."""
-        if record.open is None and not await self._waited(record):
+        desk = self._desk
+        if record.open is None and not await waited(desk, record):
             return
         if record.open is None and await self._surroundings.stop_the_run():
             return
-        left_s = self._desk.run_seconds_left()
+        left_s = desk.run_seconds_left()
         if left_s <= 0:
-            await out_of_time(self._desk, step, record)
-        elif record.to_settle and record.open is None and await settle_first(self._desk, step, record):
+            await out_of_time(desk, step, record)
+        elif record.to_settle and record.open is None and await settle_first(desk, step, record):
             return
         elif self.state.restore_pending:
-            await hard_reset(self._desk, step, record)
+            await hard_reset(desk, step, record)
         elif self.state.rebuild_pending:
-            index = self.state.rebuild_pending[0]
-            again = self._desk.job.plan.steps[index]
-            if await self._desk.kinds.of(again).is_ready(again) or not await self._held_up(step, record):
-                await self._rebuild(again, self.state.steps[index], left_s)
+            lost = self.state.steps[self.state.rebuild_pending[0]]
+            again = desk.step(lost)
+            if await desk.kinds.of(again).is_ready(again) or not await self._held_up(step, record):
+                await self._turns.rebuild(again, lost, left_s)
         elif record.given_up is not None:
             await self._after_giving_up(step, record, left_s)
-        elif isinstance(step.action, ApproveAction) and record.open is None:
+        elif is_gate(step.action) and record.open is None:
             # Nobody is asked about what is not as the steps before have proven it.
             if self.state.gate_reached == record.index or not await self._held_up(step, record):
                 await self._at_gate(step, record)
         elif record.open is not None or not await self._held_up(step, record):
-            await self._attempt(step, record, left_s)
+            await self._turns.attempt(step, record, left_s)
 
     async def _held_up(self, step: Step, record: StepRecord) -> bool:
         """What the step builds on is lost or has changed: something else comes first."""
@@ -301,332 +254,32 @@ class Driver:
             case FactsFirst(facts, release):
                 await desk.recorder.record(*facts, release=release)
             case CannotBegin() as why:
-                await self._fail_before_acting(step, record, why)
+                await self._turns.fail_before_acting(step, record, why)
             case Undone() as undone:
                 await undo(desk, undone)
-                if self._going() and desk.workspace is not None:
+                if is_going(desk) and desk.workspace is not None:
                     await restore(desk, undone.reason, current=True)
         return True
 
-    async def _fail_before_acting(self, step: Step, record: StepRecord, why: CannotBegin) -> None:
-        desk = self._desk
-        try:
-            arguments = desk.arguments(step)
-        except TemplateError as error:
-            return await cannot_start(desk, record, str(error))
-        if await self._begin(step, record, await self._first(step, record, arguments)):
-            await self._settle(step, record, await desk.attempts.not_begun(record, why, desk.policy(step)))
-        return None
-
-    async def _waited(self, record: StepRecord) -> bool:
-        """Backoff, cooldown, news of lost commits. False: something came between."""
-        left_s, settling_s = self._left_to_wait_s(record), self._settling_s(record)
-        is_cooldown = record.strategy == Strategy.RETRY and left_s >= _SHOWN_WAIT_S
-        if (is_cooldown or settling_s >= _SHOWN_WAIT_S) and not self._shown_as_waiting():
-            await self._record_waiting(record, max(left_s, settling_s), settling=settling_s > left_s)
-        left_s = max(left_s, settling_s)
-        if left_s > 0 and await self._desk.world.clock.wait(self._halt, left_s):
-            return False
-        if self._shown_as_waiting():  # though the rest of the wait was short, or an operator has ended it
-            await self._record_waited()
-        return True
-
-    def _left_to_wait_s(self, record: StepRecord) -> float:
-        if record.healing_since is None:
-            return 0.0
-        delay_s = record.delay_ms / 1000
-        return delay_s - elapsed_s(record.healing_since, self._desk.world.clock.now(), delay_s)
-
-    def _settling_s(self, record: StepRecord) -> float:
-        """Before a step that must not be repeated others may still come back and tell that it was performed."""
-        step = self._desk.job.plan.steps[record.index]
-        once = step.repeat is Repeat.NEVER and not isinstance(step.action, ApproveAction)
-        return unsettled_s(self._desk.world) if once else 0.0
-
-    def _shown_as_waiting(self) -> bool:
-        """For a time: whoever waits for somebody holds no lease."""
-        return self.state.status is RunStatus.WAITING
-
-    # One attempt
-
-    async def _attempt(self, step: Step, record: StepRecord, left_s: float) -> None:
-        desk = self._desk
-        try:
-            if record.open is None and not desk.wanted(step):
-                return await skip(self._desk, step, record)
-            arguments = desk.arguments(step)
-        except TemplateError as error:
-            return await cannot_start(self._desk, record, str(error))
-        if record.open is None:
-            await desk.kinds.of(step).reconsider()
-            start = await self._first(step, record, arguments)
-            if self._halt.is_set() or not await self._begin(step, record, start) or self._halt.is_set():
-                return None  # a control that came just now is heard first: it may be a pause
-        policy = desk.capped(desk.policy(step), left_s)
-        conclusion = await self._during(desk.attempts.perform(step, record, arguments, policy))
-        return await self._settle(step, record, conclusion)
-
-    async def _during(self, attempt: Awaitable[T]) -> T:
-        self._busy = True
-        try:
-            return await attempt
-        finally:
-            self._busy = False
-
-    async def _begin(self, step: Step, record: StepRecord, start: ev.AttemptStarted) -> bool:
-        """Only if no control waits, and no linked run has begun it: the transaction itself looks."""
-        recorder = self._desk.recorder
-        begun = await recorder.record(tail=[start])
-        if recorder.claimed_by is not None:
-            await begun_elsewhere(self._desk, step, record, recorder.claimed_by)
-        elif recorder.refusal is not None:
-            await self._surroundings.block(recorder.refusal)
-        elif not begun:
-            self._halt.set()
-        return begun
-
-    async def _first(self, step: Step, record: StepRecord, arguments: Arguments) -> ev.AttemptStarted:
-        """Before the first attempt the world checks are looked at, so that a later look means something."""
-        desk, prechecks = self._desk, None
-        if record.prechecks is None and world_checks(step):
-            env = environment_of(desk.world, desk.job, step, arguments, record.attempts + 1, {})
-            asked_in = env | arguments.expected.env
-            prechecks = await desk.attempts.unknown.precheck(
-                arguments.of(step), desk.workspace, asked_in, desk.policy(step)
-            )
-        return started(desk, step, record, arguments, self._pre_state(record), prechecks=prechecks)
-
-    def _pre_state(self, record: StepRecord) -> str | None:
-        if self._desk.job.workspaces is None:
-            return None
-        if record.pre_state is not None and record.verdict is Verdict.FAILED:
-            return record.pre_state
-        return last_checkpoint(self.state)[1].tree
-
-    async def _settle(self, step: Step, record: StepRecord, conclusion: Conclusion) -> None:
-        await self._surroundings.look()
-        match conclusion:
-            case Passed():
-                await self._pass(step, record, conclusion)
-            case Failed():
-                await self._fail(step, record, conclusion)
-            case Troubled():
-                await self._stop_in_trouble(record, conclusion)
-            case ApprovalRefuted():
-                about = (record, FailureKind.RUNTIME_DRIFT, conclusion.words)
-                spared = not_concluded(*about, not_begun=False, spared=True, outcome_known=True)
-                await self._desk.recorder.record(spared)
-            case Interrupted():
-                await self._halted()
-                await self._stopped_for_nothing(step, record)
-
-    async def _stop_in_trouble(self, record: StepRecord, troubled: Troubled) -> None:
-        """The attempt ends and costs nothing; the run waits until the machine is well, or for another one."""
-        is_main = record.open is not None and record.open.phase == "main"
-        spared = not_concluded(
-            *(record, FailureKind.DISK_FULL, troubled.words),
-            not_begun=not is_main,
-            spared=True,
-            outcome_known=troubled.outcome_known,
-        )
-        await self._desk.recorder.record(spared)
-        raise MachineTrouble(troubled.words, hint="Free some space. Then: recoup resume RUN")
-
-    async def _stopped_for_nothing(self, step: Step, record: StepRecord) -> None:
-        """What the attempt was ended for was refused in the end. It had begun, so it is not simply performed again."""
-        if record.open is None or not record.open.launched or not self._going():
-            return
-        conclusion = await lost_attempt(self._desk, record, "the attempt was ended for a control")
-        if conclusion is not None:
-            await self._settle(step, record, conclusion)
-
-    async def _pass(self, step: Step, record: StepRecord, passed: Passed) -> None:
-        desk = self._desk
-        passed = await write_papers(desk, step, record, passed)
-        attempt = record.open.attempt if record.open else record.attempts
-        on_trial = self.state.trial_workspace is not None
-        facts = passed_facts(desk, step, record, passed, "rescue" if passed.handlers else "main")
-        success = self._success(step, record, facts)
-        hooks = desk.kinds.of(step)
-        shown = hooks.passed(step, record, passed.seen, passed.evidence, passed.verdict)
-        await desk.recorder.record(
-            *(*facts, *shown.facts, *success),
-            results=[passed_result(desk, step, record)],
-            beside=shown.beside,
-            tail=self._next_start(record, passed),
-            release=bool(success),
-        )
-        hooks.recorded(shown)
-        if desk.outside(step):
-            desk.job.files.forget_output(record.index, attempt)
-        if on_trial:
-            assert desk.job.workspaces is not None and self.state.workspace is not None
-            await desk.job.workspaces.swap(self.state.workspace, desk.job.policy.workspaces_kept)
-
-    def _very_first(self) -> Sequence[ev.AttemptStarted]:
-        """The start of the first step, if it may launch at once: it shares a commit with the start of the run."""
-        step, record = self._desk.job.plan.steps[0], self.state.steps[0]
-        if self._halt.is_set() or not self._surroundings.seen or not self._may_launch_at_once(step):
-            return ()
-        if record.to_settle:
-            return ()
-        try:
-            arguments = self._desk.arguments(step)
-        except TemplateError:
-            return ()
-        return (started(self._desk, step, record, arguments, None),)
-
-    def _may_launch_at_once(self, step: Step) -> bool:
-        """Nothing is to be looked at first, and nothing is waited for."""
-        if step.repeat is Repeat.NEVER and unsettled_s(self._desk.world) > 0:
-            return False
-        return not (isinstance(step.action, ApproveAction) or step.when is not None or world_checks(step))
-
-    def _next_start(self, record: StepRecord, passed: Passed) -> Sequence[ev.Payload]:
-        """The start of the next step, if it may launch at once: then the two share one commit."""
-        index, desk = record.index + 1, self._desk
-        if index == len(self.state.steps) or self._halt.is_set() or self.state.paused:
-            return ()
-        if self._surroundings.refusal is not None:
-            return ()
-        step, following = desk.job.plan.steps[index], self.state.steps[index]
-        if desk.job.plan.steps[record.index].always or not self._may_launch_at_once(step):
-            return ()
-        if is_good(following) or following.healing_since or following.to_settle:
-            return ()
-        if not desk.kinds.of(step).may_follow_at_once(passed.seen):
-            return ()
-        try:
-            arguments = desk.arguments(step, fresh_outputs(record.step_id, passed))
-        except TemplateError:
-            return ()
-        pre_state = passed.snapshot.tree if passed.snapshot else self._pre_state(following)
-        return (started(desk, step, following, arguments, pre_state, seen=passed.seen),)
-
-    async def _fail(self, step: Step, record: StepRecord, failed: Failed) -> None:
-        desk, policy, now = self._desk, self._desk.policy(step), self._desk.world.clock.now()
-        state = await self._step_state(step, record, failed.failure)
-        decision = decide(state, failed.failure, policy, now)
-        if isinstance(decision, GiveUp | Escalate):
-            failed = await self._with_case(record, failed, decision.reason, policy)
-        facts = failed_facts(desk, step, record, state, failed, decision)
-        if desk.outside(step):
-            desk.job.files.write_attempt_state(
-                record.index, state.attempt, desk.world.redactor.seal(facts[0])
-            )
-        first, *following = facts
-        hooks = desk.kinds.of(step)
-        shown = hooks.failed(step, record, failed.seen, failed.evidence)
-        await desk.recorder.record(
-            *(first, *shown.facts, *following),
-            results=failed_results(desk, step, record, failed, decision),
-            beside=shown.beside,
-            release=any(isinstance(fact, _ENDS) for fact in facts),
-            at=now,
-        )
-        hooks.recorded(shown)
-        for every in desk.kinds.all():
-            await every.reconsider()
-        if failed.failure.outcome_known and desk.outside(step):
-            desk.job.files.forget_output(record.index, state.attempt)
-
-    async def _with_case(self, record: StepRecord, failed: Failed, why: str, policy: Policy) -> Failed:
-        """The step has failed for good: what is needed to look into it is kept, and cited by the event."""
-        desk = self._desk
-        if desk.world.cases is None:
-            return failed
-        digest = desk.recorder.digest_of(policy)
-        about = (self.state, record, failed.failure, why, digest, policy.evidence_bytes_max)
-        handle = await desk.world.cases.store_case(*about, evidence=failed.evidence)
-        if handle is None:
-            return failed
-        return msgspec.structs.replace(failed, evidence=(*failed.evidence, handle))
-
-    async def _step_state(self, step: Step, record: StepRecord, failure: Failure) -> StepState:
-        policy = self._desk.policy(step)
-        workflow = await self._desk.world.ledger.workflow_state(self.state.workflow)
-        tokens = tokens_left(policy, workflow.tokens_spent)
-        return step_state(self.state, record, failure.cls, policy, tokens)
-
-    async def _rebuild(self, step: Step, record: StepRecord, left_s: float) -> None:
-        """Perform a passed step again in the restored workspace, for what a checkpoint does not hold."""
-        desk, arguments = self._desk, self._desk.arguments(step)
-        if not await self._waited(record):
-            return
-        start = started(desk, step, record, arguments, self._pre_state(record), phase="rebuild")
-        if not await self._begin(step, record, start):
-            return
-        policy = desk.capped(desk.policy(step), left_s)
-        conclusion = await self._during(desk.attempts.perform(step, record, arguments, policy))
-        if isinstance(conclusion, Passed):
-            await desk.recorder.record(*passed_facts(desk, step, record, conclusion, phase="rebuild"))
-        else:
-            await self._settle(step, record, conclusion)
-
-    # Handlers and gates
-
     async def _after_giving_up(self, step: Step, record: StepRecord, left_s: float) -> None:
         if step.rescue and not record.rescue_tried:
-            return await self._rescue(step, record, left_s)
-        given_up = record.given_up
+            return await self._turns.rescue(step, record, left_s)
+        desk, given_up = self._desk, record.given_up
         assert given_up is not None
         reason = f"step {step.id}: {record.failure_summary} ({given_up.reason})"
-        ends = run_ends(self._desk, record, msgspec.structs.replace(given_up, reason=reason))
-        await self._desk.recorder.record(*ends, results=[given_up_result(self._desk, record)], release=True)
+        ends = run_ends(desk, record, msgspec.structs.replace(given_up, reason=reason))
+        await desk.recorder.record(*ends, results=[given_up_result(desk, record)], release=True)
         return None
-
-    async def _rescue(self, step: Step, record: StepRecord, left_s: float) -> None:
-        desk = self._desk
-        arguments = desk.arguments(step)
-        start = started(desk, step, record, arguments, self._pre_state(record), phase="rescue")
-        if not await self._begin(step, record, start):
-            return
-        policy = desk.capped(desk.policy(step), left_s)
-        conclusion = await self._during(desk.attempts.rescue(step, record, arguments, policy))
-        if isinstance(conclusion, Failed):
-            await desk.recorder.record(not_rescued(desk, step, record, conclusion))
-        else:
-            await self._settle(step, record, conclusion)
-
-    async def _always(self, index: int) -> None:
-        """Whatever it comes to changes nothing about the step; what it changed in the workspace is kept."""
-        desk, step, record = self._desk, self._desk.job.plan.steps[index], self.state.steps[index]
-        if record.open is None and await self._surroundings.stop_the_run():
-            return
-        arguments = desk.arguments(step)
-        start = started(desk, step, record, arguments, self._pre_state(record), phase="always")
-        if record.open is None and not await self._begin(step, record, start):
-            return
-        handled = await self._during(desk.attempts.always(step, record, desk.policy(step)))
-        if handled is None:
-            await self._halted()
-        else:
-            kept, ruin = await self._kept(record)
-            await desk.recorder.record(*always_facts(desk, step, record, handled, kept))
-            if ruin is not None:
-                await restore(
-                    desk, f"always of {step.id} left a workspace that cannot be used: {ruin}", current=True
-                )
-
-    async def _kept(self, record: StepRecord) -> tuple[Kept | None, str | None]:
-        """What handlers of a step that is done have left, or why that cannot be stored."""
-        desk = self._desk
-        try:
-            kept = await desk.folder.kept(record) if is_good(record) else None
-        except WorkspaceRuined as error:
-            return None, error.message
-        gone = desk.workspace is not None and not is_folder(desk.folder.current)
-        return kept, f"{desk.folder.current} is gone" if gone else None
 
     async def _at_gate(self, step: Step, record: StepRecord) -> None:
         """The run waits for an operator's yes or no, in nobody's hands."""
         desk = self._desk
         try:
             if not desk.wanted(step):
-                return await skip(self._desk, step, record)
+                return await skip(desk, step, record)
             action = desk.arguments(step).action
         except TemplateError as error:
-            return await cannot_start(self._desk, record, str(error))
+            return await cannot_start(desk, record, str(error))
         assert isinstance(action, ApproveAction)
         how = " or: ".join(gate_commands(desk.job.run_id))
         reason = f"{step.id} waits for an approval: {action.message} (run: {how})"
@@ -644,94 +297,6 @@ class Driver:
             waiting = held_by(self._desk.paused_by)
         await self._desk.recorder.record(waiting, release=True)
 
-    # Ends and interruptions
-
     async def _succeed(self) -> None:
         verdicts = [record.verdict for record in self.state.steps]
         await self._desk.recorder.record(run_succeeded(verdicts), release=True)
-
-    def _success(self, step: Step, record: StepRecord, facts: Sequence[ev.Payload]) -> Sequence[ev.Payload]:
-        """The end of the run, where nothing can come between it and its last step: then the two share one commit."""
-        state = self.state
-        if state.prefix_length != record.index or record.index + 1 != len(state.steps):
-            return ()
-        if self._halt.is_set() or state.paused or state.trial_workspace is not None:
-            return ()
-        if step.always or state.always_pending or state.rebuild_pending or state.restore_pending:
-            return ()
-        ended = [fact.verdict for fact in facts if isinstance(fact, ev.AttemptFinished)]
-        verdicts = [*(one.verdict for one in state.steps[:-1]), *(Verdict(verdict) for verdict in ended)]
-        return (run_succeeded(verdicts),) if len(verdicts) == len(state.steps) else ()
-
-    async def _record_waiting(self, record: StepRecord, left_s: float, *, settling: bool) -> None:
-        until = self._desk.world.clock.now().plus_s(left_s)
-        restarted = f"the database server was just started: {record.step_id} waits for news of lost commits"
-        await self._desk.recorder.record(
-            ev.RunWaiting(
-                reason=restarted if settling else f"cooldown of {record.step_id}",
-                until=until.iso(),
-                step_id=record.step_id,
-                waiting_for="time",
-            )
-        )
-
-    async def _record_waited(self) -> None:
-        await self._desk.recorder.record(
-            ev.RunResumed(
-                delivery=self.state.delivery,
-                epoch=self._desk.epoch,
-                owner=self._desk.recorder.lease.owner,
-                reason="the wait is over",
-                worker=self._desk.world.worker,
-            )
-        )
-
-    async def _halted(self) -> None:
-        """Controls first: a cancel beats an interruption, and both beat the next attempt."""
-        if self._lost:
-            run_id = self._desk.job.run_id
-            raise LeaseLost(
-                f"the lease of run {run_id} is lost, or could not be renewed in time",
-                hint=f"See whose: recoup show {run_id}. If nobody drives it: recoup resume {run_id}",
-            )
-        if self._broken is not None:
-            raise self._broken
-        self._halt.clear()
-        await self._handle_controls()
-        if self._interrupted is not None and self._going():
-            await self._give_back(self._interrupted)
-
-    async def _give_back(self, reason: str, *, trouble: bool = False) -> None:
-        if not self._desk.recorder.released:
-            interrupted = ev.RunInterrupted(reason=reason, epoch=self._desk.epoch, machine_trouble=trouble)
-            await self._desk.recorder.record(interrupted, release=True)
-
-    async def _handle_controls(self, *, beside_an_attempt: bool = False) -> None:
-        async with self._hearing:
-            for control in await self._desk.world.ledger.pending_controls(self._desk.job.run_id):
-                if beside_an_attempt and self._ends_an_attempt(control):
-                    self._halt.set()  # it is carried out, and those after it, when the attempt has ended
-                    return
-                if not self._desk.recorder.released:
-                    await carry_out(self._desk, control, driving=self._driving)
-
-    def _ends_an_attempt(self, control: Control) -> bool:
-        """Asked anew for each: one that was carried out before it may have made it possible."""
-        return pre_empts(control) and refusal(self.state, control, self._desk.job.policy) is None
-
-    async def _hear(self, _controls: list[Control]) -> None:
-        """During an attempt what can be answered is answered at once; what must end the attempt ends it."""
-        if not self._busy:
-            self._halt.set()
-        elif self._going():
-            await self._handle_controls(beside_an_attempt=True)
-
-    def _background_ended(self, task: asyncio.Task[None]) -> None:
-        """Without heartbeat or controls the driver must not go on as if nothing were wrong."""
-        if not task.cancelled() and task.exception() is not None:
-            self._broken = task.exception()
-            self._halt.set()
-
-    def _lose(self) -> None:
-        self._lost = True
-        self._halt.set()

@@ -21,6 +21,14 @@ from recoup.model.ids import ProcessIdentity
 from recoup.model.run import RunState, RunStatus, StepRecord
 from recoup.model.workspace import Snapshot
 
+_DRIVABLE = (RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.WAITING, RunStatus.BLOCKED)
+
+
+def is_going(desk: Desk) -> bool:
+    """This driver still has the run, and has something to do for it."""
+    drivable = desk.state.status in _DRIVABLE or is_redelivery(desk.state)
+    return drivable and not desk.recorder.released
+
 
 def is_redelivery(state: RunState) -> bool:
     """A failed delivery may be followed by another."""

@@ -8,13 +8,13 @@ from recoup.engine.arguments import expected_now, steps_behind
 from recoup.engine.breaking import stored_draft
 from recoup.engine.world import Job, World
 from recoup.model.events import Payload
-from recoup.model.plan import Check, Handler, Plan, Step, kind_of
+from recoup.model.plan import Check, Handler, Plan, Step, is_gate, kind_of
 from recoup.model.policy import Policy
 from recoup.model.run import RunState, StepRecord
 from recoup.model.storage import Draft
 from recoup.ports import Lifeline
 from recoup.steps.hooks import NO_HOOKS, KindHooks, Obstacle, StatefulKind
-from recoup.steps.registry import actions_of, step_kind
+from recoup.steps.registry import actions_of
 
 
 class RunView:
@@ -57,7 +57,7 @@ class RunKinds:
 
     async def obstacle(self, step: Step, record: StepRecord) -> Obstacle | None:
         """What comes before the step. A person at a gate is shown what the steps before it have left, of all kinds."""
-        for hooks in self.all() if not step_kind(step.action).is_work else (self.of(step),):
+        for hooks in self.all() if is_gate(step.action) else (self.of(step),):
             if (obstacle := await hooks.obstacle(step, record)) is not None:
                 return obstacle
         return None

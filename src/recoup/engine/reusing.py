@@ -43,7 +43,7 @@ from recoup.kernel.reuse import (
 from recoup.kernel.template import holds
 from recoup.model import events as ev
 from recoup.model.outcome import Scene
-from recoup.model.plan import MACHINE_CHECKS, ApproveAction, Handler, Plan, Repeat, Step
+from recoup.model.plan import MACHINE_CHECKS, Handler, Plan, Repeat, Step, is_gate
 from recoup.model.redacted import holds_mask
 from recoup.model.run import RunState, StepRecord, Verdict
 from recoup.model.workspace import Adopted, Baseline
@@ -290,7 +290,7 @@ class _Looking:
 
     async def _world_problem(self, step: Step, arguments: Arguments) -> str | None:
         """Without a workspace the world must still be as the step left it."""
-        if self._job.workspaces is not None or isinstance(step.action, ApproveAction):
+        if self._job.workspaces is not None or is_gate(step.action):
             return None
         policy = step_policy(self._job.policy, self._job.plan, step)
         scene = Scene(

@@ -23,15 +23,15 @@ class Surroundings:
         self.refusal: Refusal | None = None
         """Why nothing may begin anywhere, as of the last look."""
 
-    async def stop_the_first_delivery(self, vouched: bool = False) -> bool:
-        """Before anything is begun, so that none is spent. `vouched`: somebody has just looked at the workflow; what
-        has changed since is seen by the transaction that begins a step."""
+    async def stop_the_first_delivery(self, mode_checked: bool = False) -> bool:
+        """Before anything is begun, so that none is spent. `mode_checked`: the caller has just looked at the
+        mode of the workflow; what has changed since is seen by the transaction that begins a step."""
         desk = self._desk
         if desk.state.begun:
             return False
         now, run_id = desk.world.clock.now(), desk.job.run_id
         refusal = None
-        if not vouched:
+        if not mode_checked:
             refusal = await kept_out_of(
                 *(desk.world.ledger, desk.world.redactor, desk.state.workflow, run_id, desk.job.policy, now)
             )

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from recoup.kernel.controls import is_over
 from recoup.kernel.deeds import (
     ENDS_THE_STEP,
     Claim,
@@ -15,6 +14,7 @@ from recoup.kernel.deeds import (
     is_settled_as_not_done,
     may_be_done,
 )
+from recoup.kernel.position import is_over
 from recoup.kernel.prefix import is_good
 from recoup.model import events as ev
 from recoup.model.events import CheckpointIncomplete, Event

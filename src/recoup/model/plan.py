@@ -277,6 +277,11 @@ def kind_of(action: Action) -> str:
     return str(type(action).__struct_config__.tag)
 
 
+def is_gate(action: Action) -> bool:
+    """Nothing is performed: the run waits for a person."""
+    return isinstance(action, ApproveAction)
+
+
 def resumes_session(action: Action) -> bool:
     """A later attempt goes on with the session that an earlier one had."""
     return isinstance(action, AgentAction) and action.resume is AgentSession.SESSION

@@ -84,7 +84,7 @@ class Driving:
             if taken.lease != claimed.lease:
                 state = await self._records.state(state.run_id)
             job = await self._jobs.of(state, watcher(state), taken.lease)
-            return Driver(self._world, job, state, taken.lease, taken.replaced, vouched=True)
+            return Driver(self._world, job, state, taken.lease, taken.replaced, mode_checked=True)
 
         def decliner(state: RunState, policy: Policy, taken: Claimed) -> Driver:
             job = self._jobs.without_secrets(state, policy)
