@@ -141,7 +141,8 @@ def _notes_on_this_machine(plan: Plan) -> list[str]:
     """Only notes: another machine may drive it."""
     import shutil
 
-    from recoup.cli.extras import AGENTS, EXTRAS
+    from recoup.cli.extras import EXTRAS
+    from recoup.runtimes.agent.clis import DIALECTS
     from recoup.steps.registry import step_kind
 
     works = [(step_kind(work.action), work.action) for _, work in _works(plan)]
@@ -152,7 +153,7 @@ def _notes_on_this_machine(plan: Plan) -> list[str]:
             how = ", then ".join(filter(None, [extras[kind.extra].command, kind.after_extra]))
             notes.append(f"{kind.key} steps need {', '.join(missing)}, not installed here: {how}")
     asked = dict.fromkeys(name for kind, action in works for name in kind.programs(action))
-    absent = [name for name in asked if name in AGENTS and shutil.which(name) is None]
+    absent = [name for name in asked if name in DIALECTS and shutil.which(name) is None]
     return [*notes, *(f"{name} is not on the PATH here: recoup doctor says how to get it" for name in absent)]
 
 

@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING
 import click
 
 from recoup import __version__
-from recoup.cli.extras import AGENTS, EXTRAS, Extra
+from recoup.cli.extras import EXTRAS, Extra
 from recoup.cli.output import json_option
 from recoup.errors import LearningError, RecoupError
 from recoup.terminal.writer import print_json, say
 
 if TYPE_CHECKING:
+    from recoup.plugins import Plugin
     from recoup.settings import DatabaseUrl, Settings
 
 _GIT_MIN = (2, 32)
@@ -180,13 +181,38 @@ def _for_probes(_home: str | None) -> Iterator[Finding]:
 
 def _agents(_home: str | None) -> Iterator[Finding]:
     """Only plans with `agent:` steps need one."""
-    found = [name for name in AGENTS if shutil.which(name)]
-    absent = [name for name in AGENTS if name not in found]
+    from recoup.runtimes.agent.clis import DIALECTS
+
+    found = [name for name in DIALECTS if shutil.which(name)]
+    absent = [name for name in DIALECTS if name not in found]
     yield Finding(
         *("agents", bool(found), ", ".join(found) or f"no {', '.join(absent)} on the PATH"),
-        "Install one: " + " or ".join(f"npm install -g {package}" for package in AGENTS.values()),
+        "Install one: " + " or ".join(dialect.install for dialect in DIALECTS.values()),
         without="`agent:` steps with these names fail; any other command can be named there",
         needed=False,
+    )
+
+
+def _plugins(_home: str | None) -> Iterator[Finding]:
+    """What other packages bring. Nothing is said where there is nothing."""
+    from recoup.plugins import AGENTS, STEPS, plugins
+    from recoup.runtimes.agent.clis import trouble_with_dialect
+    from recoup.steps.registry import BUILT_IN, trouble_with
+
+    for key, plugin in plugins(STEPS).items():
+        trouble = f"`{key}` is a kind of step of Recoup itself" if key in BUILT_IN else trouble_with(key)
+        yield _of_plugin(plugin, f"`{key}:` steps", trouble)
+    for name, plugin in plugins(AGENTS).items():
+        yield _of_plugin(plugin, f"`agent:` steps with {name}", trouble_with_dialect(name))
+
+
+def _of_plugin(plugin: Plugin, what: str, trouble: str | None) -> Finding:
+    return Finding(
+        *("plugin", trouble is None, trouble or f"{what}, by {plugin.package}"),
+        f"Update or uninstall it: pip uninstall {plugin.package}",
+        without=f"{what} do not work",
+        needed=False,
+        mark="FAIL",
     )
 
 
@@ -455,5 +481,6 @@ _EXAMINATIONS: tuple[Callable[[str | None], Iterator[Finding]], ...] = (
     _extras,
     _chromium,
     _agents,
+    _plugins,
     _for_probes,
 )

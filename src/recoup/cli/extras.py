@@ -6,13 +6,6 @@ import importlib.util
 from dataclasses import dataclass
 from typing import Final
 
-AGENTS: Final = {
-    "claude": "@anthropic-ai/claude-code",
-    "codex": "@openai/codex",
-    "gemini": "@google/gemini-cli",
-}
-"""Command lines that `agent:` steps know by name, and the package of each."""
-
 
 @dataclass(frozen=True, slots=True)
 class Extra:

@@ -40,9 +40,9 @@ def _missing_for(work: Step | Handler, folder: Path | None) -> Iterator[str]:
 
 
 def _missing_program(name: str) -> str | None:
-    from recoup.cli.extras import AGENTS
+    from recoup.runtimes.agent.clis import DIALECTS
 
-    if name in AGENTS or any(sign in name for sign in _UNSURE) or shutil.which(name):
+    if name in DIALECTS or any(sign in name for sign in _UNSURE) or shutil.which(name):
         return None  # of those that are known another note says how to get them
     return f"{name} is not on the PATH here"
 

@@ -120,7 +120,8 @@ def _as_written(written: Any, path: Place) -> Place:
     for at, part in enumerate(path):
         node = node[part]
         if part == "action":
-            return (*path[:at], *kind_named(str(node["type"])).written_at(tuple(path[at + 1 :])))
+            kind = kind_named(str(node.get("kind", node["type"])))
+            return (*path[:at], *kind.written_at(tuple(path[at + 1 :])))
     return path
 
 

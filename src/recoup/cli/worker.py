@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from recoup.cli.output import json_option, with_app
 from recoup.kernel.wording import duration, one_line
@@ -67,6 +68,11 @@ def _names(_ctx: click.Context, _option: click.Parameter, value: str) -> tuple[s
     return tuple(dict.fromkeys(name.strip() for name in value.split(",") if name.strip()))
 
 
+def _is_usual(ctx: click.Context) -> bool:
+    """Nobody says what this worker is capable of: then it also offers the kinds of step that plugins bring."""
+    return ctx.get_parameter_source("capabilities") is ParameterSource.DEFAULT
+
+
 @click.command()
 @click.option("--queues", default="default", show_default=True, callback=_names, help="With commas between.")
 @click.option(
@@ -117,15 +123,17 @@ def worker(
     from recoup.fleet.worker import STOP_S, Notice, Shift, Worker
     from recoup.processes.orphans import adopt
     from recoup.standing import asked_to_end
+    from recoup.steps.registry import offered_kinds
 
     adopt()
+    offered = offered_kinds() if _is_usual(ctx) else frozenset[str]()
     announcer = Announcer[Notice](lambda notice: _tell(notice, as_json))
 
     async def work(app: App) -> None:
         shift = Shift(
             worker_id=app.worker_id,
             queues=queues,
-            capabilities=frozenset(capabilities),
+            capabilities=frozenset(capabilities) | offered,
             concurrency=concurrency,
             grace_s=grace_s,
             version=__version__,

@@ -12,7 +12,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from recoup.shapes.shape import TAG, Shape
 from recoup.steps.kind import StepKind
-from recoup.steps.registry import all_kinds, kinds_in
+from recoup.steps.registry import all_kinds, kinds_in, trouble_in
 
 
 class ByKind:
@@ -43,7 +43,11 @@ class ByKind:
     def _kind(self, value: Any) -> StepKind[Any]:
         named = kinds_in(value) if isinstance(value, dict) else iter(())
         fitting = (kind for kind in named if self._shape_of(kind) is not None)
-        return next(fitting, None) or next(all_kinds())
+        if (kind := next(fitting, None)) is not None:
+            return kind
+        if isinstance(value, dict) and (trouble := trouble_in(value)) is not None:
+            raise ValueError(trouble)
+        return next(all_kinds())
 
     def _made(self, kind: StepKind[Any]) -> TypeAdapter[Any]:
         shape = self._shape_of(kind)

@@ -100,7 +100,17 @@ def _part(shape: type[Shape]) -> str:
 
 def _nothing_to_do(given: Mapping[str, Any], shape: type[StepKeys | HandlerShape]) -> str:
     named = any(kinds_in(given)) or any(key in given for kind in all_kinds() for key in kind.shape.means)
-    return "" if named else f"this {_part(shape)} says nothing to do: add {_either(_keys(shape))}"
+    words = f"this {_part(shape)} says nothing to do: add {_either(_keys(shape))}"
+    return "" if named else f"{words}{_of_a_plugin(given)}"
+
+
+def _of_a_plugin(given: Mapping[str, Any]) -> str:
+    """Where a key may be that of a kind whose package is not installed here."""
+    known = {*_keys_of_work(), *_ELSEWHERE, *(key for kind in all_kinds() for key in kind.shape.elsewhere)}
+    unknown = [key for key in given if key not in known and not suggestion(key, known)]
+    if len(unknown) != 1 or not unknown[0].isidentifier():
+        return ""
+    return f"; if a plugin brings `{clipped(unknown[0])}`, install it first: recoup doctor lists those that are here"
 
 
 def _either(words: list[str]) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from recoup.errors import SettingsError, StateError
 from recoup.terminal.moments import minute
@@ -99,8 +100,11 @@ def serve(
             f"serving needs the package {error.name}", hint="pip install 'recoup[serve]'"
         ) from None
     from recoup.app import open_app
+    from recoup.steps.registry import offered_kinds
 
     settings = _settings(ctx)
+    usual = ctx.get_parameter_source("capabilities") is ParameterSource.DEFAULT
+    offered = offered_kinds() if workers and usual else frozenset[str]()
     setup = Setup(
         host=host,
         port=port,
@@ -110,7 +114,7 @@ def serve(
         insecure=insecure,
         workers=workers,
         queues=queues,
-        capabilities=frozenset(capabilities),
+        capabilities=frozenset(capabilities) | offered,
         plan_folders=plan_folders,
         token=settings.token,
     )

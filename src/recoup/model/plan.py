@@ -267,14 +267,23 @@ class ApproveAction(msgspec.Struct, frozen=True, tag="approve"):
     message: str
 
 
-WorkAction = RunAction | PythonAction | AgentAction | BrowserAction
+class CustomAction(msgspec.Struct, frozen=True, tag="custom", omit_defaults=True):
+    """A step of a kind that another package brings. Every process can read it; the package performs it."""
+
+    kind: Ident
+    arguments: dict[str, Any] = {}
+    package: Ident = ""
+    """The distribution that brings the kind."""
+
+
+WorkAction = RunAction | PythonAction | AgentAction | BrowserAction | CustomAction
 """What a handler may do as well."""
 Action = WorkAction | ApproveAction
 
 
 def kind_of(action: Action) -> str:
     """The key that picks the kind of step in a plan file."""
-    return str(type(action).__struct_config__.tag)
+    return action.kind if isinstance(action, CustomAction) else str(type(action).__struct_config__.tag)
 
 
 def is_gate(action: Action) -> bool:

@@ -63,9 +63,11 @@ class Site:
 class StepKind(Generic[A]):
     """One kind of step. What is not said here is so for most kinds."""
 
-    key: ClassVar[str]
+    key: str
     """The key in a plan that makes a step one of this kind."""
-    keys: ClassVar[str]
+    package: str = ""
+    """The distribution that brings it. Empty: this one."""
+    keys: str
     """Its `KindShape`, as `module:class`: loaded when a plan has such a step."""
     is_work: ClassVar[bool] = True
     """Recoup does something, which may fail and be done again. False: a person is asked."""
@@ -73,15 +75,15 @@ class StepKind(Generic[A]):
     """An attempt ends with an exit code, which says whether it went well."""
     has_page: ClassVar[bool] = False
     """It works on the page of the run's browser, so that later checks can look at that."""
-    keeps_state: ClassVar[bool] = False
+    keeps_state: bool = False
     """Its steps keep something outside the ledger between the attempts of a run."""
-    loads_at_once: ClassVar[bool] = False
+    loads_at_once: bool = False
     """Its runtime takes no time to load."""
     all_text: ClassVar[bool] = False
     """Its action holds nothing but texts."""
     names_its_outputs: ClassVar[bool] = False
     """The names that it writes into RECOUP_OUTPUT can be read in the step itself."""
-    needs: ClassVar[frozenset[str]] = frozenset()
+    needs: frozenset[str] = frozenset()
     """Capabilities that a worker must have to perform it."""
     extra: ClassVar[str] = ""
     """The optional dependency without which it cannot be performed."""
@@ -90,15 +92,15 @@ class StepKind(Generic[A]):
     stand_in: ClassVar[Data] = {"run": ":"}
     """Work that takes the place of such a step where only what comes after it is looked at."""
 
-    filled: ClassVar[tuple[Way, ...]] = ()
+    filled: tuple[Way, ...] = ()
     """Where references are filled in."""
     literal: ClassVar[tuple[Way, ...]] = ()
     """Where a reference would stay as it is written, and mislead."""
     scripts: ClassVar[tuple[Way, ...]] = ()
     """Where a text is a bash script."""
-    any_json: ClassVar[tuple[Way, ...]] = ()
+    any_json: tuple[Way, ...] = ()
     """Where a mapping holds JSON values of any kind: null is one, and a key is no place for a reference."""
-    filled_words: ClassVar[tuple[str, ...]] = ()
+    filled_words: tuple[str, ...] = ()
     """The keys that people are told where a reference stands in the wrong place."""
 
     @cached_property

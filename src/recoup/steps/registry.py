@@ -1,4 +1,7 @@
-"""Which kinds of step there are: each by the place of its object, loaded when it is first asked for."""
+"""Which kinds of step there are: each by the place of its object, loaded when it is first asked for.
+
+Other packages bring kinds by the entry point `recoup.steps`. They are looked for only where a step names none of ours.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from pkgutil import resolve_name
 from typing import Any, Final
 
 from recoup.model.plan import Action, Plan, kind_of
+from recoup.plugins import STEPS, PluginBroken, plugins
 from recoup.steps.kind import StepKind
 
 BUILT_IN: Final = {
@@ -22,6 +26,9 @@ BUILT_IN: Final = {
 
 @cache
 def kind_named(key: str) -> StepKind[Any]:
+    """Of a key that no package brings here, one that stands in for it."""
+    if key not in BUILT_IN:
+        return _custom(key)
     kind: StepKind[Any] = resolve_name(BUILT_IN[key])
     assert kind.key == key, f"the kind under {key!r} calls itself {kind.key!r}"
     return kind
@@ -33,12 +40,35 @@ def step_kind(action: Action) -> StepKind[Any]:
 
 def all_kinds() -> Iterator[StepKind[Any]]:
     """Loads them all: for words about mistakes, and for schemas."""
-    return map(kind_named, BUILT_IN)
+    yield from map(kind_named, BUILT_IN)
+    yield from (kind_named(key) for key in custom_keys() if trouble_with(key) is None)
 
 
 def kinds_in(data: Mapping[str, Any]) -> Iterator[StepKind[Any]]:
     """Those that a step or a handler names, as it is written."""
-    return (kind_named(key) for key in BUILT_IN if key in data)
+    ours = [key for key in BUILT_IN if key in data]
+    return map(kind_named, ours or [key for key in _custom_in(data) if trouble_with(key) is None])
+
+
+def custom_keys() -> tuple[str, ...]:
+    """Those of the kinds that other packages bring, whether they can be loaded or not."""
+    return tuple(key for key in plugins(STEPS) if key not in BUILT_IN)
+
+
+def offered_kinds() -> frozenset[str]:
+    """The capabilities that the packages here give to a worker."""
+    usable = (kind_named(key) for key in custom_keys() if trouble_with(key) is None)
+    return frozenset[str]().union(*(kind.needs for kind in usable))
+
+
+def trouble_in(data: Mapping[str, Any]) -> str | None:
+    """Why a kind that a step or a handler names cannot be loaded, in words."""
+    troubles = map(trouble_with, _custom_in(data)) if BUILT_IN.keys().isdisjoint(data) else ()
+    return next(filter(None, troubles), None)
+
+
+def _custom_in(data: Mapping[str, Any]) -> list[str]:
+    return [key for key in custom_keys() if key in data] if data else []
 
 
 def actions_of(plan: Plan) -> Iterator[Action]:
@@ -53,3 +83,49 @@ def needs_of(plan: Plan) -> frozenset[str]:
     sets workers up."""
     kinds = {kind_of(action) for action in actions_of(plan)}
     return frozenset[str]().union(*(kind_named(key).needs for key in kinds))
+
+
+@cache
+def trouble_with(key: str) -> str | None:
+    """Why the kind of another package cannot be used. Loads what people write in it, too."""
+    try:
+        kind = _load(key)
+        plugins(STEPS)[key].guarded(lambda: _must_be_whole(kind))
+    except PluginBroken as broken:
+        return str(broken)
+    return None
+
+
+def _must_be_whole(kind: StepKind[Any]) -> None:
+    """Raises ValueError for keys that cannot stand in a plan."""
+    from recoup.steps.custom_keys import TAKEN
+
+    keys = kind.shape.keys().keys()
+    if kind.key not in keys:
+        raise ValueError(f"{kind.keys} has no key `{kind.key}`")
+    if taken := sorted(keys & TAKEN):
+        raise ValueError(f"{kind.keys} has `{taken[0]}`, a key of every step")
+
+
+def _custom(key: str) -> StepKind[Any]:
+    try:
+        return _load(key)
+    except PluginBroken as broken:
+        from recoup.steps.custom import AbsentStep
+
+        return AbsentStep(key, str(broken))
+
+
+@cache
+def _load(key: str) -> StepKind[Any]:
+    """Raises PluginBroken."""
+    from recoup.steps.custom import CustomStep
+
+    plugin = plugins(STEPS).get(key)
+    if plugin is None:
+        raise PluginBroken(f"no package here brings steps with `{key}`")
+    kind: CustomStep = plugin.load(CustomStep)
+    if kind.key != key:
+        raise PluginBroken(f"the plugin {plugin.package} brings `{key}`, which calls itself `{kind.key}`")
+    kind.package = plugin.package
+    return kind

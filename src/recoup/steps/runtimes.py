@@ -12,7 +12,7 @@ from recoup.ports import Runtime
 from recoup.runtimes.deferred import DeferredRuntime
 from recoup.steps.hooks import StatefulKind
 from recoup.steps.kind import Site
-from recoup.steps.registry import BUILT_IN, kind_named
+from recoup.steps.registry import BUILT_IN, all_kinds, kind_named
 
 
 class StepRuntimes(Mapping[str, Runtime]):
@@ -51,7 +51,7 @@ class StepStates(Mapping[str, Callable[[], StatefulKind]]):
         return partial(self._made, key)
 
     def __iter__(self) -> Iterator[str]:
-        return (key for key in BUILT_IN if kind_named(key).keeps_state)
+        return (kind.key for kind in all_kinds() if kind.keeps_state)
 
     def __len__(self) -> int:
         return len([*self])

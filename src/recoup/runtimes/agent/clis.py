@@ -10,6 +10,7 @@ from typing import Final
 from recoup.model.failure import FailureKind
 from recoup.model.outcome import Order
 from recoup.model.plan import AgentAction, AgentSession
+from recoup.plugins import AGENTS, PluginBroken, plugins
 from recoup.runtimes.agent.claude import CLAUDE
 from recoup.runtimes.agent.codex import CODEX
 from recoup.runtimes.agent.dialect import Call, Dialect
@@ -25,8 +26,25 @@ _NOT_IN_NAMES: Final = re.compile(r"[^\w.-]+")
 
 
 def dialect_of(action: AgentAction) -> Dialect | None:
-    """By the name of the command: where it is installed does not matter."""
-    return DIALECTS.get(cli_name(action))
+    """By the name of the command: where it is installed does not matter. Raises PluginBroken."""
+    name = cli_name(action)
+    return DIALECTS.get(name) or _brought(name)
+
+
+def _brought(name: str) -> Dialect | None:
+    """By another package. Raises PluginBroken."""
+    plugin = plugins(AGENTS).get(name)
+    dialect: Dialect | None = None if plugin is None else plugin.load(Dialect)
+    return dialect
+
+
+def trouble_with_dialect(name: str) -> str | None:
+    """Why what another package brings under this name cannot be used."""
+    try:
+        _brought(name)
+    except PluginBroken as broken:
+        return str(broken)
+    return f"{name} is known to Recoup itself" if name in DIALECTS else None
 
 
 def cli_name(action: AgentAction) -> str:

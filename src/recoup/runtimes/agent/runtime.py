@@ -10,6 +10,7 @@ import msgspec
 from recoup.model.failure import FailureKind
 from recoup.model.outcome import Order, Outcome
 from recoup.model.plan import AgentAction
+from recoup.plugins import PluginBroken
 from recoup.ports import Hooks, Keeper
 from recoup.runtimes.agent.clis import argv_of, call_of, cli_name, dialect_of, says_all
 from recoup.runtimes.agent.conclusion import concluded
@@ -36,7 +37,10 @@ class AgentRuntime:
 
     async def perform(self, order: Order, hooks: Hooks) -> Outcome:
         assert isinstance(order.action, AgentAction), "agents perform agent steps only"
-        call, dialect = call_of(order), dialect_of(order.action)
+        try:
+            call, dialect = call_of(order), dialect_of(order.action)
+        except PluginBroken as broken:
+            return Outcome(kind=FailureKind.SPAWN_FAILED, detail=str(broken))
         if not any(call.words[:1]):
             # Otherwise the prompt would be the first word, and be executed.
             return Outcome(kind=FailureKind.SPAWN_FAILED, detail="the step names no command in `cli`")
