@@ -503,7 +503,7 @@ class Driver:
         index, desk = record.index + 1, self._desk
         if index == len(self.state.steps) or self._halt.is_set() or self.state.paused:
             return ()
-        if self._surroundings.refusal is not None:
+        if self._surroundings.refusal is not None or not self._surroundings.seen:
             return ()
         step, following = desk.job.plan.steps[index], self.state.steps[index]
         if desk.job.plan.steps[record.index].always or not self._may_launch_at_once(step):
