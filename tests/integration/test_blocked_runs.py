@@ -160,3 +160,32 @@ async def test_a_look_that_the_ledger_had_no_time_for_is_taken_again_at_the_next
     assert around.refusal is None
     await around.look()
     assert around.refusal is not None
+
+
+async def test_nothing_begins_with_the_end_of_a_step_after_a_look_that_the_ledger_had_no_time_for(
+    house: House,
+) -> None:
+    """Found by a storm: the next step began three seconds after everything was paused."""
+    clock = house.clock
+    assert isinstance(clock, FakeClock)
+    busy, performed = BusyAtFirst(house.ledger), list[str]()
+    busy.asked = 1
+
+    async def deed(order: Order) -> Outcome:
+        performed.append(order.step_id)
+        await force_mode(
+            *(house.ledger, house.redactor, EVERY_WORKFLOW, Mode.PAUSED),
+            reason="because",
+            actor="op",
+            for_s=None,
+            policy=house.policy,
+            now=clock.now(),
+        )
+        clock.advance(3)
+        busy.asked = 0
+        return SUCCESS
+
+    await house.submit(plan_of("a", "b"))
+    house.world = msgspec.structs.replace(house.world, ledger=busy, runtimes={"run": Performed(deed)})
+    state = await (await house.driver("run-1")).drive()
+    assert (state.status, performed) == (RunStatus.BLOCKED, ["a"])

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.unit.test_fold import NOW
 
-from recoup.kernel.documents import unreadable_document, unreadable_words
 from recoup.kernel.fold import submitted
 from recoup.kernel.modes import unreadable_mode_document
 from recoup.kernel.position import waits_for_a_person
+from recoup.kernel.unreadable import unreadable_document, unreadable_words
 from recoup.model import events as ev
 from recoup.model.plan import Plan, RunAction, Step
 from recoup.model.policy import Policy

@@ -99,7 +99,7 @@ def _spent_words(app: App, state: RunState, *, driven: bool) -> str:
 
 
 async def _reason_words(app: App, row: RunRow) -> str:
-    from recoup.kernel.documents import unreadable_words
+    from recoup.kernel.unreadable import unreadable_words
 
     unreadable = await app.runs.unreadable(row)
     if unreadable is not None:
@@ -347,8 +347,8 @@ async def _lease(app: App, run_id: str) -> tuple[LeaseRow | None, RowUnreadable 
 def _print_run(
     app: App, state: RunState, lease: LeaseRow | None, driven: bool, trouble: RowUnreadable | None
 ) -> None:
-    from recoup.kernel.documents import unreadable_words
     from recoup.kernel.prefix import ledger_document
+    from recoup.kernel.unreadable import unreadable_words
 
     say(f"run       {state.run_id}")
     say(f"workflow  {state.workflow}")

@@ -40,7 +40,7 @@ class SharedCommits:
         desk, index = self._desk, record.index + 1
         if index == len(desk.state.steps) or desk.halt.is_set() or desk.state.paused:
             return ()
-        if self._surroundings.refusal is not None or desk.step(record).always:
+        if self._surroundings.refusal is not None or not self._surroundings.seen or desk.step(record).always:
             return ()
         step, following = desk.job.plan.steps[index], desk.state.steps[index]
         if is_good(following) or following.healing_since or following.to_settle:

@@ -40,7 +40,7 @@ class Surroundings:
 
     @property
     def seen(self) -> bool:
-        """Nothing may begin before somebody has looked."""
+        """The last look saw something. Nothing may begin in the commit of what came before it otherwise."""
         return self._looked_at is not None
 
     async def look(self) -> None:
@@ -48,6 +48,7 @@ class Surroundings:
         now = self._desk.world.clock.now()
         if self._looked_at is not None and elapsed_s(self._looked_at, now, LOOK_S) < LOOK_S:
             return
+        self._looked_at = None
         with contextlib.suppress(LedgerError):
             # What an attempt came to waits to be recorded, and must not be lost for this. The next look is at the next
             # occasion: nothing may begin on the word of one that saw nothing.

@@ -9,7 +9,8 @@ import msgspec
 from recoup.kernel.advice import advice
 from recoup.kernel.elapsed import time_spent
 from recoup.kernel.prefix import frontier, known_good_prefix_length
-from recoup.model.run import RunState, RunStatus, Unreadable
+from recoup.kernel.unreadable import unreadable_document
+from recoup.model.run import RunState, RunStatus
 
 _EXIT_CODES = {
     RunStatus.SUCCEEDED: 0,
@@ -73,15 +74,6 @@ def run_document(state: RunState, driven: bool | None = None) -> dict[str, Any]:
         "unreadable": unreadable_document(state.unreadable),
         "advice": [msgspec.to_builtins(one) for one in advice(state, driven)],
     }
-
-
-def unreadable_words(unreadable: Unreadable) -> str:
-    which = f"event {unreadable.seq}" if unreadable.seq else "an event"
-    return f"unreadable: {which} ({unreadable.type}) cannot be read: {unreadable.reason}"
-
-
-def unreadable_document(unreadable: Unreadable | None) -> dict[str, Any] | None:
-    return None if unreadable is None else msgspec.to_builtins(unreadable)
 
 
 def live_control(state: RunState) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from recoup.kernel.breaker import failure_counts, standing
-from recoup.kernel.documents import unreadable_document
+from recoup.kernel.unreadable import unreadable_document
 from recoup.model.events import WorkflowModeChanged
 from recoup.model.instant import Instant
 from recoup.model.mode import Health, Mode

@@ -11,7 +11,7 @@ from recoup.kernel.controls import CONTROLS, why_not, wish, wishes
 from recoup.kernel.controls.kind import FORCE, ControlKind, StepUse
 from recoup.kernel.controls.scope import Scope, first_steps, listed, sentences, step_names
 from recoup.kernel.deeds import is_done_for_good
-from recoup.kernel.documents import unreadable_words
+from recoup.kernel.unreadable import unreadable_words
 from recoup.model.policy import Policy
 from recoup.model.run import RunState, RunStatus
 from recoup.model.storage import Control

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from recoup.kernel.documents import unreadable_document
+from recoup.kernel.unreadable import unreadable_document
 from recoup.model.instant import Instant
 from recoup.model.run import Unreadable
 from recoup.model.storage import AttemptRow, RunRow

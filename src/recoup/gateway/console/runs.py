@@ -15,8 +15,8 @@ from recoup.gateway.console.pages import new_pages, page
 from recoup.gateway.console.runs_query import AGES, RunsQuery, filter_of, form, runs_query
 from recoup.gateway.console.words import from_us
 from recoup.gateway.house import House, house_of
-from recoup.kernel.documents import unreadable_words
 from recoup.kernel.elapsed import TimeSpent, spent_words, time_spent
+from recoup.kernel.unreadable import unreadable_words
 from recoup.model.run import RunStatus, Unreadable
 from recoup.model.storage import RunRow
 from recoup.operations.cursor import cursor_of
