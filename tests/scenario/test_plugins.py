@@ -314,6 +314,37 @@ def test_two_packages_with_one_key_are_told_apart_by_nobody(cli: Cli, tmp_path: 
     assert "one and two both bring `sql`: uninstall one of them" in checked.out + checked.err
 
 
+SPLIT = """\
+from pydantic import Field
+from recoup.steps.custom import CustomStep
+from recoup.steps.custom_keys import CustomKeys
+
+class Sql(CustomStep):
+    key = "sql"
+    keys = "split:Keys"
+
+class Keys(CustomKeys):
+    phrase = "asks a database"
+    sql: str = Field(description="x", examples=["x"])
+    env: str = Field("", description="x", examples=["x"])
+    def arguments(self): return {"sql": self.sql}
+
+STEP = Sql()
+"""
+
+
+def test_a_package_whose_keys_are_taken_is_named_and_harms_no_other_plan(
+    cli: Cli, tmp_path: Path, plan: Write
+) -> None:
+    installed(tmp_path / "site", "split", "[recoup.steps]\nsql = split:STEP\n", SPLIT)
+    machine = Machine(cli, tmp_path / "site")
+    checked = machine("check", plan("  - {id: a, sql: select}\n"))
+    assert "split:Keys has `env`, a key of every step" in checked.out + checked.err
+    checked = machine("check", plan("  - {id: a, runn: 'true'}\n"))
+    assert checked.code == 3
+    assert "did you mean `run`?" in checked.out + checked.err
+
+
 DIALECT = """\
 from recoup.runtimes.agent.dialect import Dialect
 

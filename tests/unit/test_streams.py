@@ -70,7 +70,7 @@ def test_nobody_writes_that_loop_again() -> None:
         "engine/losses.py": "somebody else has told of the loss",
         "memories.py": "a conflict of what is written beside it is the caller's",
         "runs/submitting.py": "the key was taken: that run is the answer",
-        "steering.py": "the driver was still writing",
+        "operations/control.py": "the driver was still writing",
         "streams.py": "the loop",
     }
     found = {

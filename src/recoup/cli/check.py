@@ -148,7 +148,7 @@ def _notes_on_this_machine(plan: Plan) -> list[str]:
     works = [(step_kind(work.action), work.action) for _, work in _works(plan)]
     extras = {extra.name: extra for extra in EXTRAS}
     notes = []
-    for kind in dict.fromkeys(kind for kind, _ in works if kind.extra):
+    for kind in dict.fromkeys(kind for kind, _ in works if kind.extra in extras):
         if missing := extras[kind.extra].missing():
             how = ", then ".join(filter(None, [extras[kind.extra].command, kind.after_extra]))
             notes.append(f"{kind.key} steps need {', '.join(missing)}, not installed here: {how}")

@@ -22,7 +22,6 @@ class CustomStep(StepKind[CustomAction]):
     """Those in which a secret may stand: nobody but the step itself reads them."""
 
     def __init__(self) -> None:
-        self.needs = frozenset({self.key})
         self.filled = self.any_json = ((self.key,),)
         self.filled_words = (self.key,)
 
@@ -85,6 +84,7 @@ class AbsentStep(CustomStep):
 
     def __init__(self, key: str, why: str) -> None:
         self.key = key
+        self.needs = frozenset({key})
         self._why = why
         super().__init__()
 

@@ -5,6 +5,7 @@ Other packages bring kinds by the entry point `recoup.steps`. They are looked fo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pkgutil import resolve_name
@@ -22,6 +23,9 @@ BUILT_IN: Final = {
     "approve": "recoup.steps.approve:STEP",
 }
 """In the order in which people are told them; a step that names none counts as one of the first."""
+
+_KEY: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
+"""What the key of a kind of another package looks like: it is a capability of workers, too."""
 
 
 @cache
@@ -124,8 +128,11 @@ def _load(key: str) -> StepKind[Any]:
     plugin = plugins(STEPS).get(key)
     if plugin is None:
         raise PluginBroken(f"no package here brings steps with `{key}`")
+    if _KEY.fullmatch(key) is None:
+        raise PluginBroken(f"the plugin {plugin.package} brings {key!r}, which cannot be a key of a step")
     kind: CustomStep = plugin.load(CustomStep)
     if kind.key != key:
         raise PluginBroken(f"the plugin {plugin.package} brings `{key}`, which calls itself `{kind.key}`")
     kind.package = plugin.package
+    kind.needs |= {key}
     return kind
