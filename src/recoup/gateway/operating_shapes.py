@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from recoup.gateway.shapes import NUMERIC, Name, Reason, Shape
+from recoup.kernel.probe_gateway import ORDERS
+
+if TYPE_CHECKING:
+    OrderName = str
+else:  # what a request is checked with
+    OrderName = Literal[tuple(map(str, ORDERS))]
 
 # Requests
 
@@ -26,15 +32,7 @@ class ProbeActRequest(Shape):
     """An order for a probe."""
 
     resource_id: Name
-    action: Literal[
-        "restart",
-        "reconnect",
-        "remount",
-        "rebind",
-        "refresh_local_endpoint",
-        "restore_primary",
-        "reset_budget",
-    ]
+    action: OrderName
     reason: Reason
 
 
