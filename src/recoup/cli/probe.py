@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import secrets
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ import click
 from recoup.cli.output import json_option, settings_of, with_app
 from recoup.errors import InvalidProbe, NotFound, UsageError
 from recoup.kernel.wording import one_line
+from recoup.model.probe import Action, Command, CommandKind
 from recoup.terminal.moments import second
 from recoup.terminal.writer import note, print_json, say
 from recoup.tokens import local_user
@@ -22,7 +23,7 @@ from recoup.tokens import local_user
 if TYPE_CHECKING:
     from recoup.app import App
     from recoup.model.events import Event
-    from recoup.model.probe import Command, ProbeConfig
+    from recoup.model.probe import ProbeConfig
 
 _CHORES_S = 30.0
 _FOLLOW_S = 0.5
@@ -34,19 +35,27 @@ probe_option = click.option("--probe", "probe_name", metavar="ID", help="Which p
 file_argument = click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 
 
-@click.group()
+def _listing(names: Sequence[str], last: str) -> str:
+    """The names as one phrase: `a, b and c`."""
+    return f" {last} ".join((", ".join(names[:-1]), names[-1]))
+
+
+_ABOUT = f"""Look after processes and channels on this machine, within strict limits.
+
+A probe may {_listing([action.phrase for action in Action], "and")}, and nothing else. When its budget is spent it hands
+over, with a reason.
+
+\b
+Examples:
+  recoup probe run probe.yaml
+  recoup probe status
+  recoup probe act api restart --reason "new certificate"
+"""
+
+
+@click.group(help=_ABOUT)
 def probe() -> None:
-    """Look after processes and channels on this machine, within strict limits.
-
-    A probe may restart, reconnect, remount, rebind and refresh a local endpoint, and nothing else. When its budget is
-    spent it hands over, with a reason.
-
-    \b
-    Examples:
-      recoup probe run probe.yaml
-      recoup probe status
-      recoup probe act api restart --reason "new certificate"
-    """
+    pass
 
 
 @probe.command(short_help="Look after everything in FILE until told to stop.")
@@ -189,7 +198,17 @@ def events(
     with_app(ctx, work)
 
 
-@probe.command(short_help="Have the probe act on RESOURCE now.")
+_ACT = f"""Have the probe act on RESOURCE now: {_listing(list(Action), "or")}.
+
+It counts in the budget like the probe's own actions, and is refused when that is spent.
+
+\b
+Example:
+  recoup probe act api restart --reason "new certificate"
+"""
+
+
+@probe.command(help=_ACT, short_help="Have the probe act on RESOURCE now.")
 @click.argument("resource")
 @click.argument("action")
 @click.option("--reason", required=True, help="Why; it is recorded.")
@@ -210,15 +229,6 @@ def act(
     probe_name: str | None,
     as_json: bool,
 ) -> None:
-    """Have the probe act on RESOURCE now: restart, reconnect, remount, rebind or refresh_local_endpoint.
-
-    It counts in the budget like the probe's own actions, and is refused when that is spent.
-
-    \b
-    Example:
-      recoup probe act api restart --reason "new certificate"
-    """
-    from recoup.model.probe import Command, CommandKind
 
     command = Command(
         command_id=command_id or f"act-{secrets.token_hex(8)}",
@@ -255,7 +265,6 @@ def reset_budget(
     Example:
       recoup probe reset-budget api --reason "the disk was full"
     """
-    from recoup.model.probe import Command, CommandKind
 
     command = Command(
         command_id=command_id or f"reset-{secrets.token_hex(8)}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -26,7 +26,10 @@ RESOURCES_MAX = 5_000
 CHECKS_MAX = 20
 _DEFAULT = Budget()
 
-ActionName = Literal["restart", "reconnect", "remount", "rebind", "refresh_local_endpoint"]
+if TYPE_CHECKING:
+    ActionName = str
+else:  # what shapes are checked with
+    ActionName = Literal[tuple(action.value for action in Action)]
 
 
 class BudgetShape(Shape):

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
 from recoup.gateway.shapes import NUMERIC, Name, Reason, Shape
+from recoup.kernel.probe_gateway import ORDERS
+
+if TYPE_CHECKING:
+    OrderName = str
+else:  # what a request is checked with
+    OrderName = Literal[tuple(map(str, ORDERS))]
 
 
 class WhatIfRequest(Shape):
@@ -24,13 +30,5 @@ class ProbeActRequest(Shape):
     """An order for a probe."""
 
     resource_id: Name
-    action: Literal[
-        "restart",
-        "reconnect",
-        "remount",
-        "rebind",
-        "refresh_local_endpoint",
-        "restore_primary",
-        "reset_budget",
-    ]
+    action: OrderName
     reason: Reason

@@ -20,13 +20,13 @@ from recoup.gateway.house import house_of, principal_of
 from recoup.gateway.problems import Refused
 from recoup.gateway.routing import KEY_HEADER, new_router
 from recoup.kernel.approvals import COMMAND
+from recoup.kernel.probe_gateway import ORDERS
 from recoup.model.answers.inbox import ProbeActed
 from recoup.model.probe import Command, CommandKind
 
 router = new_router("probes")
 DEADLINE_S: Final = 600
 """A probe elsewhere that does not ask by then refuses it."""
-_KINDS: Final = {"restore_primary": CommandKind.RESTORE_MODE, "reset_budget": CommandKind.RESET_BUDGET}
 
 
 @router.post("/api/probes/{probe_id}/act", responses=may_wait(answers(ProbeActed)))
@@ -49,7 +49,7 @@ async def _told(request: Request, probe_id: str, wanted: operating_shapes.ProbeA
             hint="Tell it on its machine: recoup probe act",
         )
     app = house_of(request).app
-    kind = _KINDS.get(wanted.action, CommandKind.ACT)
+    kind = ORDERS[wanted.action]
     command = Command(
         command_id=_command_id(request),
         kind=kind,

@@ -25,6 +25,8 @@ ASKED: dict[str, CommandKind] = {
     RESTORE_PRIMARY: CommandKind.RESTORE_MODE,
 }
 """Everything that a gateway may ask for."""
+ORDERS: dict[str, CommandKind] = {**ASKED, CommandKind.RESET_BUDGET.value: CommandKind.RESET_BUDGET}
+"""Everything that a person may order through a gateway."""
 MALFORMED = "malformed_command"
 RETRIES = Budget(delays_s=(1, 2, 5, 15, 30, 60), jitter=0.2)
 TOLD_S_MAX = 600.0

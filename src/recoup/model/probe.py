@@ -21,13 +21,29 @@ COMPLETED = "completed"
 
 
 class Action(StrEnum):
-    """All that a probe may do."""
+    """All that a probe may do. To add one: a member with its words here, in the `ACTIONS` of the kinds that know it
+    (below), and what their holders do for it (`probe/kinds/`). Files, commands and pages read the rest from here."""
 
-    RESTART = "restart"
-    RECONNECT = "reconnect"
-    REMOUNT = "remount"
-    REBIND = "rebind"
-    REFRESH_LOCAL_ENDPOINT = "refresh_local_endpoint"
+    means: str
+    """What it does to a resource, for people who order it."""
+    phrase: str
+    """As a verb in a sentence."""
+
+    def __new__(cls, name: str, means: str = "", phrase: str = "") -> Action:
+        action = str.__new__(cls, name)
+        action._value_ = name
+        action.means, action.phrase = means, phrase or name
+        return action
+
+    RESTART = "restart", "Stop it and start it again."
+    RECONNECT = "reconnect", "Close the channel and open it again."
+    REMOUNT = "remount", "Take the mount away and bring it back."
+    REBIND = "rebind", "Free the address and take it again."
+    REFRESH_LOCAL_ENDPOINT = (
+        "refresh_local_endpoint",
+        "Write the address as it is now.",
+        "refresh a local endpoint",
+    )
 
 
 class Rule(StrEnum):

@@ -9,17 +9,11 @@ from typing import Any, Final
 import msgspec
 
 from recoup.kernel.probe_events import wrong_field
+from recoup.kernel.probe_gateway import RESTORE_PRIMARY
 from recoup.model.events import Event
+from recoup.model.probe import Action, CommandKind
 
-ACTIONS: Final = {
-    "restart": "Stop it and start it again.",
-    "reconnect": "Close the channel and open it again.",
-    "remount": "Take the mount away and bring it back.",
-    "rebind": "Free the address and take it again.",
-    "refresh_local_endpoint": "Write the address as it is now.",
-    "restore_primary": "Bring a channel that was downgraded back to its first mode.",
-}
-RESET: Final = "reset_budget"
+_RESTORE_MEANS: Final = "Bring a channel that was downgraded back to its first mode."
 _RESET_MEANS: Final = "Give it its retries back; what has failed stays so until it is acted on."
 
 
@@ -61,7 +55,8 @@ class Order(msgspec.Struct, frozen=True):
 
 def actions_for(is_local: bool) -> dict[str, str]:
     """What may be ordered. Only a probe of this ledger can be given its retries back from here."""
-    return {**ACTIONS, RESET: _RESET_MEANS} if is_local else dict(ACTIONS)
+    actions = {**{str(action): action.means for action in Action}, RESTORE_PRIMARY: _RESTORE_MEANS}
+    return {**actions, str(CommandKind.RESET_BUDGET): _RESET_MEANS} if is_local else actions
 
 
 def told_by(events: Iterable[Event]) -> list[dict[str, Any]]:
