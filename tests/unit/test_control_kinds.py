@@ -22,8 +22,8 @@ HOME = SOURCE / "kernel" / "controls"
 MAY_SAY = {
     "cli/control.py": "examples in its help",
     "cli/main.py": "`recoup resume` is a command",
-    "documents/browser_words.py": "words that people try as verbs of the browser",
-    "documents/policy_file.py": "the example of `approval_required`",
+    "steps/browser/words.py": "words that people try as verbs of the browser",
+    "model/policy.py": "the example of `approval_required`",
     "gateway/bulk.py": "`cancel` is a bulk action, too",
     "gateway/list_shapes.py": "`cancel` is a bulk action, too",
     "gateway/shapes.py": "the example of a request",
@@ -40,6 +40,7 @@ MAY_SAY = {
 }
 """Files in which the name of a control stands as text, and why."""
 MAY_NAME = {
+    "kernel/advice.py": "what to do next",
     "cli/run.py": "`recoup resume` sends a control, and says which one must come first",
     "depot/shipping.py": "a message tells the command that helps",
     "gateway/bulk.py": "many runs are cancelled at once",

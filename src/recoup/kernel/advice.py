@@ -7,6 +7,8 @@ import shlex
 import msgspec
 
 from recoup.kernel.commands import control_command, gate_commands, settle_commands
+from recoup.kernel.controls.cancellation import CANCEL
+from recoup.kernel.controls.hold import RESUME
 from recoup.kernel.deeds import lost_words
 from recoup.model.run import RunState, RunStatus
 
@@ -90,7 +92,7 @@ def _escalated(state: RunState) -> tuple[Advice, ...]:
     if record is None:
         return (
             Advice("See why it was handed over", f"recoup events {run_id}"),
-            Advice("To end it", control_command(run_id, "cancel")),
+            Advice("To end it", control_command(run_id, CANCEL.name)),
         )
     if state.page_question:
         return page_advice(run_id, record.step_id, state.page_question)
@@ -126,7 +128,7 @@ def _at_gate(state: RunState) -> tuple[Advice, ...]:
 
 def _stopped(state: RunState) -> tuple[Advice, ...]:
     taken = "It was taken over. When the work by hand is done, resume it"
-    resume = _resume(state) if state.queue is None else control_command(state.run_id, "resume")
+    resume = _resume(state) if state.queue is None else control_command(state.run_id, RESUME.name)
     return (Advice(taken if state.takeover else "It is paused. When the reason is gone, resume it", resume),)
 
 
