@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import subprocess
@@ -18,6 +19,7 @@ from recoup.files import named
 from recoup.files.held import COMPANIONS, HeldDatabase, Replaced, Truncated, is_held
 from recoup.files.named import DatabaseInUse, NotRegular, open_named, read_named, require_no_database
 from recoup.gateway.book import Book
+from recoup.ledger.opened import OpenedFile
 from recoup.ledger.sqlite import SqliteLedger
 from recoup.testing.ledger_suite import facts, into, note
 
@@ -422,3 +424,25 @@ def test_two_connections_to_the_gateways_database_keep_its_locks(tmp_path: Path)
     assert first.tokens() == second.tokens() == []
     first.close()
     second.close()
+
+
+def test_a_second_connection_that_cannot_be_opened_is_told_as_trouble_of_the_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No descriptor was left for it. The first connection is closed."""
+    path = tmp_path / "ledger.db"
+
+    def fail(_held: HeldDatabase) -> None:
+        raise sqlite3.OperationalError("unable to open database file")
+
+    monkeypatch.setattr(HeldDatabase, "guard", fail)
+    with pytest.raises(LedgerError, match="unable to open database file"):
+        OpenedFile(path)
+    assert str(path) not in open_files()
+
+
+def open_files() -> Iterator[str]:
+    """What the descriptors of this process stand for; the one that lists them is gone by then."""
+    for one in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            yield str(one.readlink())

@@ -9,6 +9,7 @@ from pathlib import Path
 from recoup.errors import LedgerError
 from recoup.files.held import HeldDatabase, Replaced
 from recoup.ledger.connection import create_missing, open_writer
+from recoup.ledger.faults import ledger_error
 from recoup.ledger.loss import last_number
 from recoup.ledger.mark import Mark
 from recoup.ledger.migrations import identity_of
@@ -36,8 +37,8 @@ class OpenedFile:
             self._held = _held(path)
             undone.callback(self._held.release)
             self.connection = open_writer(path, marked)
-            self._held.guard()
             undone.callback(self._held.close, self.connection, may_remove_log=False)
+            _guard(self._held, path)
             self._held.opened()
             self._mark.begin(identity_of(self.connection) or "", last_number(self.connection), marked)
             undone.pop_all()
@@ -70,6 +71,14 @@ class OpenedFile:
         may_remove_log = self._held.is_in_place() and self._mark.is_last()
         self._held.close(self.connection, may_remove_log=may_remove_log)
         self._mark.close()
+
+
+def _guard(held: HeldDatabase, path: Path) -> None:
+    """Raises LedgerError: the second connection may be the one for which no descriptor is left."""
+    try:
+        held.guard()
+    except sqlite3.Error as error:
+        raise ledger_error(error, path) from error
 
 
 def replaced_error(path: str, how: str = Replaced.how) -> LedgerError:
