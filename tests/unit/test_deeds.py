@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recoup.kernel.deeds import CLAIMING, Claim, GivenBack, claim_of
+from recoup.kernel.deeds import CLAIMING, Claim, GivenBack, claim_of, lost_words
 from recoup.kernel.earlier import look_back
 from recoup.kernel.fold import fold
 from recoup.model import events as ev
@@ -14,8 +14,8 @@ from recoup.model.events import PAYLOADS, Event
 from recoup.model.failure import Facts, FailureClass, FailureKind
 from recoup.model.ids import ProcessIdentity
 from recoup.model.instant import Instant
-from recoup.model.plan import Plan, Repeat, RunAction, Step
-from recoup.model.run import RunState
+from recoup.model.plan import BrowserAction, BrowserVerb, Plan, Repeat, RunAction, Step
+from recoup.model.run import RunState, StepRecord
 
 AT = Instant(1_800_000_000_000_000, 1_000_000, "boot-1")
 KEEPER = ProcessIdentity("here", "boot-1", 4, 2)
@@ -144,3 +144,11 @@ def test_an_attempt_that_may_be_repeated_claims_nothing() -> None:
 def test_every_type_that_can_change_a_claim_is_looked_at() -> None:
     assert PAYLOADS.keys() >= CLAIMING
     assert {fact.TYPE for fact in (started(1), end("failed", 1), settled("not-done"))} == CLAIMING
+
+
+def test_what_was_left_in_a_lost_browser_is_gone_whatever_a_person_answers() -> None:
+    click = Step(id="pay", action=BrowserAction(verb=BrowserVerb.CLICK), repeat=Repeat.NEVER)
+    record = StepRecord("pay", 0, "browser")
+    assert lost_words(click, record, FailureKind.DRIVER_LOST).startswith("Its cookies")
+    assert lost_words(click, record, FailureKind.EXIT_NONZERO) == ""
+    assert lost_words(PLAN.steps[0], record, FailureKind.DRIVER_LOST) == ""

@@ -18,6 +18,7 @@ from recoup.kernel.healing import (
     KnownTargets,
     adapted_words,
     details,
+    details_of,
     floors,
     heal_mode,
     healed_words,
@@ -28,6 +29,7 @@ from recoup.kernel.healing import (
     page_made_by,
     page_made_since_sign_out,
     rejected_words,
+    seen_at_the_end,
     target_digest,
     too_many_heals,
     why_another_page,
@@ -45,6 +47,7 @@ from recoup.model.events import (
 from recoup.model.ids import targets_stream
 from recoup.model.instant import Instant
 from recoup.model.mode import Mode
+from recoup.model.outcome import Seen
 from recoup.model.plan import BrowserAction, BrowserVerb, ExitCheck, Plan, Repeat, RunAction, Step
 from recoup.model.policy import Policy
 from recoup.model.target import (
@@ -192,6 +195,15 @@ def test_the_run_counts_its_heals_and_knows_what_it_was_told() -> None:
     for number, strategy in enumerate(("timing", "format")):
         advance(state, adapted(strategy), START, state.seq + 1)
         assert state.heals == 1 + number, "to wait is no heal"
+
+
+def test_the_end_of_an_attempt_says_what_it_saw() -> None:
+    assert seen_at_the_end(None) == {"resolution": None, "page": None}
+    page = Fingerprint("http://site/", "Home")
+    assert seen_at_the_end(Seen(page=page)) == {"resolution": None, "page": page}
+    profile = Profile(level=0, min_ratio=0.9, padding=1.0, expands_roles=False)
+    resolution = Resolution(chosen=None, best=None, profile=profile, floors=Floors(0.72, 0.0))
+    assert details_of(Seen(resolution=resolution)) == details(resolution)
 
 
 def test_how_a_target_was_looked_for_is_told_in_the_words_of_the_profile() -> None:

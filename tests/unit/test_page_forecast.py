@@ -9,7 +9,7 @@ import pytest
 from tests.unit.test_fold_handlers import OWNER, about, finish, run_of, start, tell
 from tests.unit.test_pre_states import HOME, browser, gate, invalidated, shell
 
-from recoup.kernel.outset import KeptPage, Outset
+from recoup.kernel.outset import KeptPage, Outset, outset_in_place
 from recoup.kernel.page_forecast import PageForecast, page_forecast
 from recoup.kernel.reuse import (
     ASKED,
@@ -283,3 +283,12 @@ def test_about_all_that_an_escalation_names_a_person_is_asked() -> None:
     unknown = tell(run_of(shell(0)), start(0), ev.AttemptLaunched(**about(0), keeper=OWNER))
     tell(unknown, msgspec.structs.replace(asked, also_steps=()))
     assert in_place(unknown).steps[0].expected == ASKED
+
+
+def test_a_run_that_goes_back_forgets_what_a_person_answered() -> None:
+    state = after(1, browser(0), gate(1))
+    state.gate_reached, state.page_repeats, state.page_as_is = 1, ("s0",), True
+    stays = outset_in_place(state, frozenset({0}), resets=False, goes_back=False)
+    assert (stays.gate_reached, stays.repeats, stays.as_is) == (1, ("s0",), True)
+    back = outset_in_place(state, frozenset(), resets=True, goes_back=True)
+    assert (back.gate_reached, back.repeats, back.as_is, back.resets) == (None, (), False, True)

@@ -16,7 +16,7 @@ from recoup.kernel.earlier import Earlier, look_back, was_good, with_family
 from recoup.kernel.fold import fold
 from recoup.kernel.prefix import ledger_document
 from recoup.kernel.projection import rebuild
-from recoup.kernel.reuse import Found, Reuse, compare, in_place
+from recoup.kernel.reuse import Found, Reuse, compare, in_place, reused_fact
 from recoup.model import events as ev
 from recoup.model.events import Event, Payload
 from recoup.model.failure import Facts, FailureClass, FailureKind
@@ -638,3 +638,16 @@ def test_an_incomplete_checkpoint_may_lack_a_file_that_is_named_by_a_value() -> 
     )
     earlier = told(plan, *performed(plan, 0), lacks, *performed(plan, 1))
     assert "named by a value" in reuse(earlier, plan).steps[0].reason
+
+
+def test_a_reused_step_names_the_run_that_performed_it() -> None:
+    state = all_done(ABC).state
+    fact = reused_fact(state, state.steps[0])
+    assert (fact.step_id, fact.from_run_id, fact.attempt) == ("a", "old", None)
+    assert (fact.verdict, fact.args_digest, fact.snapshot) == (
+        state.steps[0].verdict,
+        args(ABC.steps[0]),
+        state.steps[0].checkpoint,
+    )
+    again = msgspec.structs.replace(state.steps[0], reused_from="oldest")
+    assert reused_fact(state, again).from_run_id == "oldest"

@@ -286,14 +286,14 @@ def kind_of(action: Action) -> str:
     return action.kind if isinstance(action, CustomAction) else str(type(action).__struct_config__.tag)
 
 
-def is_gate(action: Action) -> bool:
-    """Nothing is performed: the run waits for a person."""
-    return isinstance(action, ApproveAction)
-
-
 def resumes_session(action: Action) -> bool:
     """A later attempt goes on with the session that an earlier one had."""
     return isinstance(action, AgentAction) and action.resume is AgentSession.SESSION
+
+
+def is_gate(action: Action) -> bool:
+    """Nothing is performed: the run waits for a person."""
+    return isinstance(action, ApproveAction)
 
 
 class Retry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
