@@ -107,8 +107,8 @@ def _nothing_to_do(given: Mapping[str, Any], shape: type[StepKeys | HandlerShape
 def _of_a_plugin(given: Mapping[str, Any]) -> str:
     """Where a key may be that of a kind whose package is not installed here."""
     known = {*_keys_of_work(), *_ELSEWHERE, *(key for kind in all_kinds() for key in kind.shape.elsewhere)}
-    unknown = [key for key in given if key not in known and not suggestion(key, known)]
-    if len(unknown) != 1 or not unknown[0].isidentifier():
+    unknown = [key for key in given if key not in known]
+    if len(unknown) != 1 or not unknown[0].isidentifier() or suggestion(unknown[0], known):
         return ""
     return f"; if a plugin brings `{clipped(unknown[0])}`, install it first: recoup doctor lists those that are here"
 

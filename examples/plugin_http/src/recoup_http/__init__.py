@@ -20,7 +20,7 @@ class HttpStep(FunctionStep):
 
     def is_never_repeated(self, data: Data) -> bool:
         written = data.get(self.key)
-        return isinstance(written, dict) and written.get("method", "GET") not in SAFE
+        return isinstance(written, dict) and str(written.get("method", "GET")) not in SAFE
 
     def instructions(self, action: CustomAction) -> str:
         return f"{action.arguments.get('method', 'GET')} {action.arguments['url']}"
