@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,15 @@ from recoup.model import events as ev
 from recoup.model.failure import FailureClass, FailureKind
 from recoup.model.ids import run_stream, targets_stream, workflow_stream
 from recoup.model.mode import Mode
-from recoup.model.outcome import Outcome, Rewritten
+from recoup.model.outcome import Outcome, PageClaim, Rewritten
 from recoup.model.plan import (
+    ApproveAction,
     BrowserAction,
     BrowserVerb,
     Handler,
     Limits,
     PageTextCheck,
+    Plan,
     Repeat,
     RunAction,
     Step,
@@ -28,8 +30,8 @@ from recoup.model.plan import (
     UrlCheck,
 )
 from recoup.model.policy import Policy
-from recoup.model.run import RunStatus, Verdict
-from recoup.model.storage import Append, Draft, StreamAppend
+from recoup.model.run import RunState, RunStatus, Verdict
+from recoup.model.storage import Append, Control, Draft, StreamAppend
 from recoup.model.target import Element, Heal, HealMode, Target
 from recoup.testing.browser import Guess, ScriptedBrowser, ScriptedPage, ScriptedSite
 from recoup.testing.house import House, plan_of
@@ -488,3 +490,65 @@ async def test_what_should_vanish_is_never_healed(house: House) -> None:
     gone = BrowserAction(verb=BrowserVerb.WAIT, target=Target(role="button", name="Approve"), hidden=True)
     await house.run(plan_of(GO, Step(id="gone", action=gone)))
     assert {one.heal for one in browser(house).looked} == {HealMode.OFF}
+
+
+# A page that is asked before a gate
+
+GATE = Step(id="gate", action=ApproveAction("Pay ${{ steps.read.outputs.total }}?"))
+PAY = step("pay", BrowserVerb.CLICK, "Confirm", expect=(APPROVED,), repeat=Repeat.NEVER)
+
+
+class AskedOnce:
+    """What a page answers the first time that somebody waits for its answer; then it is asked itself."""
+
+    def __init__(self, pages: ScriptedBrowser, answer: Callable[[PageClaim], str], *, dies: bool) -> None:
+        self._pages, self._answer, self._dies = pages, answer, dies
+        self._ask = pages.refuted
+        pages.refuted = self.refuted  # type: ignore[method-assign]
+
+    async def refuted(self, run_id: str, claims: Sequence[PageClaim], wait_s: float = 0) -> Sequence[str]:
+        if not wait_s:
+            return await self._ask(run_id, claims, wait_s)
+        self._pages.refuted = self._ask  # type: ignore[method-assign]
+        if self._dies:
+            await self._pages.leave(run_id)
+        return [self._answer(claim) for claim in claims]
+
+
+async def approved(house: House, plan: Plan) -> RunState:
+    """The run up to its gate, a person's word, and the rest by another driver."""
+    waiting = await house.run(plan)
+    assert waiting.status is RunStatus.WAITING, waiting.reason
+    approve = Control(id="c1", run_id="run-1", action="approve", reason="r", actor="me", at=house.clock.now())
+    await house.ledger.send_control(approve)
+    return await (await house.driver("run-1")).drive()
+
+
+async def test_a_page_that_dies_while_it_is_asked_refutes_nothing(house: House) -> None:
+    """Found by a campaign: the read total was taken for changed, and a finished charge was made again."""
+    browser(house).site = site(CONFIRM, TOTAL)
+    AskedOnce(browser(house), lambda _claim: "the page cannot be looked at: Target crashed", dies=True)
+    state = await approved(house, plan_of(GO, READ, "charge", GATE, PAY))
+    assert state.status is RunStatus.SUCCEEDED, state.reason
+    begun = [fact.step_id for fact in await facts(house, ev.AttemptStarted)]
+    assert begun == ["go", "read", "charge", "gate", "pay"]
+    assert await facts(house, ev.StepInvalidated) == []
+
+
+async def test_what_was_in_doubt_at_a_gate_is_not_taken_for_approved(house: House) -> None:
+    """Found by the same campaign: behind a gate that had been sent back once, a step that signed in was asked about,
+    because the door did not show any more what it showed before."""
+    door = ScriptedPage("Home", (APPROVE, CONFIRM, TOTAL), "Sign in")
+    inside = msgspec.structs.replace(door, text="Welcome")
+    pages = {HOME: door, DONE: ScriptedPage("Done", (), "Approved")}
+    clicks: dict[str, str | Callable[[], None]] = {
+        "Approve": lambda: pages.update({HOME: inside}),
+        "Confirm": DONE,
+    }
+    browser(house).site = ScriptedSite(pages, clicks)
+    AskedOnce(browser(house), lambda claim: "says something else now" if claim.read else "gone", dies=False)
+    go = msgspec.structs.replace(GO, expect=(PageTextCheck(TextMatch(text="Sign in")),))
+    sign_in = step("sign-in", BrowserVerb.CLICK, "Approve", repeat=Repeat.SAFE)
+    state = await approved(house, plan_of(go, sign_in, READ, GATE, PAY))
+    assert state.status is RunStatus.SUCCEEDED, state.reason
+    assert [fact.step_id for fact in await facts(house, ev.StepInvalidated)] == ["read"]

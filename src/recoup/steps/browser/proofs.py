@@ -72,6 +72,10 @@ class Refuted(msgspec.Struct, frozen=True):
     is_check: bool = False
 
 
+class PageLost(Exception):
+    """While it was asked. What it did not answer refutes nothing: the page is restored and asked again."""
+
+
 class Approved(msgspec.Struct, frozen=True):
     """The page that a gate was reached on."""
 
@@ -133,8 +137,10 @@ class PageProofs:
             self._run.secrets.put(key, stored)
 
     async def keep_for_gate(self, step_id: str, page: Fingerprint) -> None:
-        """What a person is asked about: the page may be lost and made again before they answer."""
-        self._put(GATE_KEY, Approved(step_id, page, tuple(self.all())))
+        """What a person is asked about: the page may be lost and made again before they answer. What is in doubt did
+        not hold there."""
+        proofs = tuple(proof for proof in self.all() if not proof.doubted_by)
+        self._put(GATE_KEY, Approved(step_id, page, proofs))
         await self._run.secrets.settle()
 
     def at_gate(self, step_id: str) -> Approved | None:
@@ -217,13 +223,17 @@ class PageProofs:
     async def _whys(
         self, proofs: Sequence[Proof], *, waits: bool = False, may_be_gone: bool = False
     ) -> list[str]:
-        """Why each does not hold; "" if it does, or if nobody can ask it."""
+        """Why each does not hold; "" if it does, or if nobody can ask it. Raises PageLost, where the answer is waited
+        for."""
         wait_s = self._run.policy.page_check_s if waits else 0
         claims = [self.claim(proof, may_be_gone=may_be_gone) for proof in proofs]
         asked = [claim for claim in claims if claim is not None]
         if not asked:
             return [""] * len(proofs)
-        told = iter(await self._pages.refuted(self._run.run_id, asked, wait_s))
+        answers = await self._pages.refuted(self._run.run_id, asked, wait_s)
+        if waits and any(answers) and await self._pages.fingerprint(self._run.run_id) is None:
+            raise PageLost
+        told = iter(answers)
         return [next(told) if claim is not None else "" for claim in claims]
 
 

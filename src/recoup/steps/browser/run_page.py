@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -29,11 +30,13 @@ from recoup.model.run import RunState, StepRecord
 from recoup.model.target import Fingerprint
 from recoup.ports import Pages
 from recoup.steps.browser.kept_page import LOADED_KEY, PAGE_KEY, kept_page
-from recoup.steps.browser.proofs import CHANGES_NOTHING, Approved, PageProofs, Proof, Refuted
+from recoup.steps.browser.proofs import CHANGES_NOTHING, Approved, PageLost, PageProofs, Proof, Refuted
 from recoup.steps.hooks import RunInHand
 
 REFUSALS_MAX = 3
 """Attempts of one step that cost nothing because what was approved did not hold in the moment of the action."""
+LOOKS_MAX = 3
+"""How often a page that is lost while it is asked is restored before the attempt fails."""
 
 
 class Replay(msgspec.Struct, frozen=True):
@@ -320,7 +323,11 @@ class RunPage:
         a gate. None: the page is the one that the steps before have left, and says what was approved; or the step needs
         none."""
         state = self._run.state
-        return await self._other_page(step, record, state) or await self._other_values(step, record, state)
+        for _ in range(LOOKS_MAX):
+            with suppress(PageLost):
+                problem = await self._other_page(step, record, state)
+                return problem or await self._other_values(step, record, state)
+        return Unreachable("the page was lost each time it was looked at")
 
     async def _other_page(self, step: Step, record: StepRecord, state: RunState) -> PageProblem | None:
         skipped = {one.index for one in state.steps if one.skipped}
