@@ -25,6 +25,7 @@ from recoup.kernel.reviewing import heal_document
 from recoup.kernel.rows import attempt_row_document, run_row_document
 from recoup.linked import Reusing
 from recoup.mcp.desk import Document, HealWord, Steering, Submission
+from recoup.model.answers.answer import Answer
 from recoup.model.ids import EVERY_WORKFLOW, run_stream
 from recoup.model.plan import Plan
 from recoup.model.run import RunState
@@ -55,10 +56,10 @@ class LedgerDesk:
         return _page(rows, behind)
 
     async def run(self, run_id: str) -> Document:
-        return run_document(await self._shown(run_id))
+        return _plain(run_document(await self._shown(run_id)))
 
     async def steps(self, run_id: str) -> Document:
-        return ledger_document(await self._shown(run_id))
+        return _plain(ledger_document(await self._shown(run_id)))
 
     async def attempts(self, run_id: str) -> Document:
         await self._must_be_there(run_id)
@@ -240,8 +241,13 @@ def _index(state: RunState, step: str) -> int:
     raise NotFound(f"run {state.run_id} has no step {step!r}", hint=f"Its steps: {known}.")
 
 
+def _plain(answer: Answer) -> Document:
+    document: Document = msgspec.to_builtins(answer)
+    return document
+
+
 def _page(items: Sequence[Any], behind: str | None) -> Document:
-    return {"items": items, "nextCursor": behind}
+    return {"items": msgspec.to_builtins(items), "nextCursor": behind}
 
 
 def _place(cursor: str) -> tuple[int, str]:

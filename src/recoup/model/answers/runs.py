@@ -90,7 +90,7 @@ class RunDocument(Answer, frozen=True, kw_only=True):
     """The first event that cannot be decoded: what is said of the run ends before it."""
 
 
-class StepDocument(Answer, frozen=True, kw_only=True):
+class StepDocument(Answer, frozen=True, kw_only=True, omit_defaults=True):
     step_id: str
     step_index: int
     kind: str
