@@ -387,5 +387,5 @@ def _result(state: RunState) -> RunResult:
         exit_code=1 if code is None else code,
         reason=state.reason,
         outputs={record.step_id: dict(record.outputs) for record in state.steps},
-        document=run_document(state, driven=False),
+        document=msgspec.to_builtins(run_document(state, driven=False)),
     )

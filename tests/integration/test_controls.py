@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from recoup.kernel.documents import exit_code, run_document
@@ -135,7 +136,11 @@ async def test_a_pause_lets_the_attempt_end_and_stops_before_the_next(steered: S
     assert (state.status, state.waiting_for, exit_code(state)) == (RunStatus.WAITING, "operator", 5)
     assert state.reason.startswith("paused by ")
     assert [record.verdict for record in state.steps] == ["unverified", "unverified", "not_run"]
-    assert run_document(state)["liveControl"] == {"paused": True, "takeover": False, "recovery": None}
+    assert msgspec.to_builtins(run_document(state).live_control) == {
+        "paused": True,
+        "takeover": False,
+        "recovery": None,
+    }
     lease = await steered.house.ledger.lease("run-1")
     assert lease is not None and lease.owner is None
     outcome, state = await steered.alone("resume")
@@ -219,8 +224,9 @@ async def test_retry_step_ends_the_attempt_and_begins_another_at_once(steered: S
         1,
         [("a", 1), ("a", 2)],
     )
-    recovery = run_document(state)["liveControl"]["recovery"]
-    assert (recovery["action"], recovery["stepId"]) == ("retry_step", None)
+    recovery = run_document(state).live_control.recovery
+    assert recovery is not None
+    assert (recovery.action, recovery.step_id) == ("retry_step", None)
 
 
 async def test_an_attempt_that_must_not_be_repeated_is_not_cut_off(steered: Steered) -> None:

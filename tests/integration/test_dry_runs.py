@@ -291,7 +291,7 @@ def test_another_document_at_the_same_address_is_not_taken_for_the_one_before(li
 
 
 def pre_states(state: RunState) -> list[str | None]:
-    return [step["preState"] for step in ledger_document(state)["steps"]]
+    return [step.pre_state for step in ledger_document(state).steps]
 
 
 @pytest.mark.parametrize("workspace", [True, False])

@@ -92,9 +92,9 @@ async def test_a_step_that_failed_for_good_is_recovered_by_a_handler_that_passes
     state = await house.run(plan_of(step(rescue=handlers("mend", "notify")), "b"))
     assert runtime.done == ["work", "mend", "notify", "true"]
     assert state.status is RunStatus.SUCCEEDED
-    entry = ledger_document(state)["steps"][0]
-    assert (entry["verdict"], entry["phase"], entry["attempts"]) == ("recovered", "rescue", 2)
-    assert ledger_document(state)["knownGoodPrefixLength"] == 2
+    entry = ledger_document(state).steps[0]
+    assert (entry.verdict, entry.phase, entry.attempts) == ("recovered", "rescue", 2)
+    assert ledger_document(state).known_good_prefix_length == 2
 
 
 async def test_one_handler_that_passes_is_enough(house: House) -> None:
@@ -155,9 +155,9 @@ async def test_an_empty_result_is_made_good_by_its_handlers(house: House) -> Non
     outputs = {"id": RegexOutput("id: ([0-9]+)")}
     state = await house.run(plan_of(step(on_empty=handlers("ask"), outputs=outputs)))
     assert runtime.done == ["work", "ask"]
-    entry = ledger_document(state)["steps"][0]
-    assert (state.status, entry["verdict"], entry["phase"]) == (RunStatus.SUCCEEDED, "recovered", "rescue")
-    assert entry["outputs"] == {"id": "7"}
+    entry = ledger_document(state).steps[0]
+    assert (state.status, entry.verdict, entry.phase) == (RunStatus.SUCCEEDED, "recovered", "rescue")
+    assert entry.outputs == {"id": "7"}
 
 
 async def test_a_step_that_must_not_be_repeated_is_not_for_the_sake_of_its_handlers(house: House) -> None:
@@ -454,7 +454,7 @@ async def test_a_rejected_gate_ends_the_run(house: House) -> None:
         FailureClass.DETERMINISTIC_POLICY,
         FailureKind.REJECTED,
     )
-    assert not run_document(state)["retryable"]
+    assert not run_document(state).retryable
 
 
 async def test_what_is_no_gate_cannot_be_approved(house: House) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 import pytest
 from tests.scenario.conftest import Cli, kill
 
@@ -99,7 +100,7 @@ class Trial:
         assert not {line.removeprefix("begin ") for line in after} & finished, "a finished step was repeated"
         made = sorted(path.name for path in self.effects.iterdir())
         assert made == sorted(f"{run_id}.s{n}" for n in range(STEPS))
-        return essence(ledger_document(state_of(self.cli, run_id)))
+        return essence(msgspec.to_builtins(ledger_document(state_of(self.cli, run_id))))
 
 
 def run_ids(cli: Cli) -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from recoup.documents.plan_file import parse_plan
@@ -148,7 +149,7 @@ def test_nobody_acts_on_a_run_that_cannot_be_read() -> None:
 
 def test_the_same_words_are_in_the_document_the_hint_and_the_refusal() -> None:
     gate = waiting("approval")
-    document = run_document(gate)["advice"]
+    document = msgspec.to_builtins(run_document(gate))["advice"]
     assert document == [{"text": one.text, "command": one.command} for one in advice(gate)]
     assert hint_of(advice(gate)) in _why_not(gate)
     assert hint_of((Advice("Look"), retry_advice("r1", None))).startswith("Look. Fix the cause")

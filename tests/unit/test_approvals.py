@@ -82,7 +82,7 @@ def test_its_state_is_what_was_said_last(payloads: list[Payload], now: Instant, 
     approval = folded(*payloads).known["a"]
     assert state_of(approval, now) == state and state in STATES
     document = approval_document(approval, now)
-    assert (document["state"], document["askedBy"], document["target"]) == (state, "ada", "r")
+    assert (document.state, document.asked_by, document.target) == (state, "ada", "r")
 
 
 def test_nobody_decides_what_they_asked_for() -> None:

@@ -259,10 +259,10 @@ class Races(RuleBasedStateMachine):
 
     @invariant()
     def documents_can_always_be_made(self) -> None:
-        live = run_document(self.state)["liveControl"]
-        assert (live["paused"], live["takeover"]) == (self.state.paused, self.state.takeover)
-        assert not live["takeover"] or live["paused"]
-        assert ledger_document(self.state)["knownGoodPrefixLength"] == self.state.prefix_length
+        live = run_document(self.state).live_control
+        assert (live.paused, live.takeover) == (self.state.paused, self.state.takeover)
+        assert not live.takeover or live.paused
+        assert ledger_document(self.state).known_good_prefix_length == self.state.prefix_length
         assert exit_code(self.state) in (None, 0, 1, 5, 6)
 
 

@@ -71,19 +71,19 @@ def test_what_is_resolved_stays_so_and_an_acknowledgement_comes_first(
 
 def test_a_document_says_whose_it_is() -> None:
     of_run = escalation_document(row())
-    assert (of_run["source"], of_run["runId"], of_run["probe_id"]) == ("run", "r", None)
+    assert (of_run.source, of_run.run_id, of_run.probe_id) == ("run", "r", None)
     elsewhere = escalation_document(row(stream="reported:dev", body=b'{"event": {"escalation_id": "e-1"}}'))
-    assert (elsewhere["source"], elsewhere["runId"], elsewhere["probe_id"]) == ("probe", None, "dev")
-    assert elsewhere["escalation_id"] == "e-1" and elsewhere["event"] == {"escalation_id": "e-1"}
+    assert (elsewhere.source, elsewhere.run_id, elsewhere.probe_id) == ("probe", None, "dev")
+    assert elsewhere.escalation_id == "e-1" and elsewhere.event == {"escalation_id": "e-1"}
     own = escalation_document(row(stream="probe:dev", body=b'{"escalation_id": "dev:api:1"}'))
-    assert (own["probe_id"], own["escalation_id"]) == ("dev", "dev:api:1")
+    assert (own.probe_id, own.escalation_id) == ("dev", "dev:api:1")
 
 
 @pytest.mark.parametrize("body", [b"\xff", b"[]", b"{", b"{}"])
 def test_a_damaged_copy_of_its_event_says_so(body: bytes) -> None:
     document = escalation_document(row(stream="reported:dev", body=body))
-    assert document["event"]["unreadable"]
-    assert document["probe_id"] == "dev"
+    assert document.event["unreadable"]
+    assert document.probe_id == "dev"
 
 
 def test_its_history_is_what_people_did() -> None:
@@ -91,7 +91,7 @@ def test_its_history_is_what_people_did() -> None:
     told = [Event("escalation:e", 1, Instant(0, 0, ""), assigned.TYPE, assigned, b"{}")]
     told.append(Event("escalation:e", 2, Instant(0, 0, ""), "later", ev.UnknownPayload(), b"{}"))
     ((one),) = history(told)
-    assert (one["change"], one["by"], one["assignee"]) == ("assigned", "ada", "bea")
+    assert (one.change, one.by, one.assignee) == ("assigned", "ada", "bea")
 
 
 def test_an_entry_counts_how_many_more_it_stands_for() -> None:

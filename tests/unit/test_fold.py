@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -70,15 +71,15 @@ def test_when_every_step_passed_there_is_no_frontier() -> None:
     assert known_good_prefix_length(state) == 3
     assert frontier(state) is None
     tell(state, ev.RunSucceeded(known_good_prefix_length=3, reason="done"))
-    assert ledger_document(state)["status"] == "succeeded"
+    assert ledger_document(state).status == "succeeded"
 
 
 def test_a_failure_in_the_middle_is_the_frontier_and_all_after_it_say_why() -> None:
     """Seed 003: step N fails, 1..N-1 stay known-good."""
     document = ledger_document(tell(fresh(), start(0), finish(0), start(1), fail(1)))
-    assert document["knownGoodPrefixLength"] == 1
-    assert document["frontier"] == {"stepId": "s1", "stepIndex": 1, "reason": "failed: exit code 1"}
-    assert [bool(step["invalidationReason"]) for step in document["steps"]] == [False, True, True]
+    assert document.known_good_prefix_length == 1
+    assert document.frontier == {"stepId": "s1", "stepIndex": 1, "reason": "failed: exit code 1"}
+    assert [bool(step.invalidation_reason) for step in document.steps] == [False, True, True]
 
 
 def test_an_invalidated_step_ends_the_prefix_although_later_ones_passed() -> None:
@@ -164,7 +165,7 @@ def test_two_attempts_at_once_are_a_bug() -> None:
 def test_every_end_has_its_status_and_exit_code(fact: ev.Payload, status: RunStatus, code: int) -> None:
     state = tell(fresh(), fact)
     assert (state.status, exit_code(state)) == (status, code)
-    assert run_document(state)["exitCode"] == code
+    assert run_document(state).exit_code == code
 
 
 def test_the_run_document_has_the_public_names() -> None:
@@ -172,13 +173,13 @@ def test_the_run_document_has_the_public_names() -> None:
         "runId", "workflow", "status", "exitCode", "reason", "failureClass", "failureKind", "retryable", "delivery",
         "knownGoodPrefixLength", "liveControl",
     }  # fmt: skip
-    document = run_document(fresh())
+    document = msgspec.to_builtins(run_document(fresh()))
     assert wanted <= document.keys()
     assert document["liveControl"] == {"paused": False, "takeover": False, "recovery": None}
 
 
 def test_the_ledger_document_has_the_public_names() -> None:
-    document = ledger_document(fresh())
+    document = msgspec.to_builtins(ledger_document(fresh()))
     assert set(document) == {"runId", "status", "knownGoodPrefixLength", "frontier", "steps"}
     assert set(document["steps"][0]) == {
         "stepId", "stepIndex", "kind", "phase", "argsDigest", "preState", "verdict", "evidence", "outputs", "attempts",
@@ -203,10 +204,10 @@ def test_the_prefix_ends_before_the_first_step_that_is_not_good(wanted: list[str
             tell(state, ev.StepInvalidated(**about(index, None), reason="because"))
     length = next((i for i, verdict in enumerate(wanted) if verdict != "pass"), len(wanted))
     document = ledger_document(state)
-    assert document["knownGoodPrefixLength"] == length
-    assert (document["frontier"] is None) == (length == len(wanted))
-    assert all(step["invalidationReason"] for step in document["steps"][length:])
-    assert all(Verdict(step["verdict"]) in Verdict for step in document["steps"])
+    assert document.known_good_prefix_length == length
+    assert (document.frontier is None) == (length == len(wanted))
+    assert all(step.invalidation_reason for step in document.steps[length:])
+    assert all(Verdict(step.verdict) in Verdict for step in document.steps)
 
 
 def test_a_step_beats_its_plan_which_beats_the_policy() -> None:

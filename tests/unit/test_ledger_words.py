@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from msgspec import structs
 from tests.unit.test_fold import fail, finish, fresh, start, tell
@@ -42,13 +43,13 @@ def test_a_step_is_not_called_failed_when_nobody_knows_whether_it_was_done(
     pay = structs.replace(state.plan.steps[0], repeat=Repeat.NEVER)
     state.plan = structs.replace(state.plan, steps=(pay, *state.plan.steps[1:]))
     tell(state, start(0), structs.replace(fail(0), outcome_known=False))
-    document = ledger_document(state)
+    document = msgspec.to_builtins(ledger_document(state))
     assert (document["steps"][0]["verdict"], document["steps"][0]["outcomeKnown"]) == ("failed", False)
     lines = printed(state, capsys)
     assert lines[1].split()[:4] == ["?", "0", "s0", "unknown"]
     assert not any("failed" in line for line in lines)
     assert mark_of(state, state.steps[0])[0] == "?"
-    known = ledger_document(tell(state, start(0, 2), finish(0, 2)))
+    known = msgspec.to_builtins(ledger_document(tell(state, start(0, 2), finish(0, 2))))
     assert "outcomeKnown" not in known["steps"][0]
 
 

@@ -52,7 +52,7 @@ def of_step(
 
 
 def pre_states(state: RunState) -> list[str | None]:
-    return [step["preState"] for step in ledger_document(state)["steps"]]
+    return [step.pre_state for step in ledger_document(state).steps]
 
 
 # What is found

@@ -124,8 +124,8 @@ def test_where_one_side_is_unknown_all_of_the_other_is_told() -> None:
 def test_programs_get_all_of_it() -> None:
     (one,) = of(healed(), accepted()).heals()
     document = heal_document("w", one)
-    assert (document["heal"], document["state"], document["by"]) == ("run-1/approve", "accepted", "ann")
-    assert document["taken"] == "button 'Approve invoice'" and document["decidedAt"] == AT.iso()
+    assert (document.heal, document.state, document.by) == ("run-1/approve", "accepted", "ann")
+    assert document.taken == "button 'Approve invoice'" and document.decided_at == AT.iso()
     (bare,) = of(heal(after=None, identity="", target_digest="")).heals()
     document = heal_document("w", bare)
-    assert (document["taken"], document["by"], document["identity"]) == (None, None, None)
+    assert (document.taken, document.by, document.identity) == (None, None, None)

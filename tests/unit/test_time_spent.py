@@ -82,9 +82,9 @@ def test_nobody_works_for_a_driver_that_was_lost() -> None:
 
 def test_the_document_says_both_as_far_as_its_last_event() -> None:
     document = run_document(told((0, STARTED), (4, GATE), (844, RESUMED), (849, FAILED)))
-    assert (document["workedS"], document["waitedForPersonS"]) == (9.0, 840.0)
+    assert (document.worked_s, document.waited_for_person_s) == (9.0, 840.0)
     waiting = told((0, STARTED), (4, GATE))
-    assert run_document(waiting)["waitingForPersonSince"] == at(4).iso()
+    assert run_document(waiting).waiting_for_person_since == at(4).iso()
     assert structs.asdict(waiting)["waited_s"] == 0
 
 

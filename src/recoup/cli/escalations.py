@@ -16,6 +16,7 @@ from recoup.tokens import local_user
 if TYPE_CHECKING:
     from recoup.app import App
     from recoup.desk.escalations import Inbox
+    from recoup.model.answers.inbox import Escalation
     from recoup.model.run import RunState
     from recoup.model.storage import EscalationRow
 
@@ -57,7 +58,7 @@ def list_escalations(
     """
     from recoup.kernel.escalations import escalation_document
 
-    async def work(app: App) -> tuple[list[dict[str, Any]], list[RunState]]:
+    async def work(app: App) -> tuple[list[Escalation], list[RunState]]:
         of_runs = None if source is None else source == "run"
         rows = await app.ledger.inbox(state=state, of_runs=of_runs, limit=limit)
         gates = await _gates(app, limit) if state in (None, "open") and source in (None, "run") else []
@@ -144,7 +145,7 @@ def _move(ctx: click.Context, as_json: bool, move: Callable[[Inbox, str], Awaita
     from recoup.desk.escalations import Inbox
     from recoup.kernel.escalations import escalation_document
 
-    async def work(app: App) -> dict[str, Any]:
+    async def work(app: App) -> Escalation:
         row = await move(Inbox(app.ledger, app.redactor_of, app.world.clock), local_user())
         for trouble in await app.chores():
             note(f"note: {trouble}")
@@ -154,7 +155,7 @@ def _move(ctx: click.Context, as_json: bool, move: Callable[[Inbox, str], Awaita
     print_json(told) if as_json else say(_line(told))
 
 
-def _line(one: dict[str, Any]) -> str:
-    whose = f"run {one['runId']}" if one["source"] == "run" else f"probe {one['probe_id']}"
-    state = f"{one['state']} to {one['assignee']}" if one["state"] == "assigned" else one["state"]
-    return one_line(f"{minute(one['raisedAt'])}  {one['id']}  {state}  {whose}: {one['reason']}")
+def _line(one: Escalation) -> str:
+    whose = f"run {one.run_id}" if one.source == "run" else f"probe {one.probe_id}"
+    state = f"{one.state} to {one.assignee}" if one.state == "assigned" else one.state
+    return one_line(f"{minute(one.raised_at)}  {one.id}  {state}  {whose}: {one.reason}")

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from recoup.documents.plan_change import PlanText, patch_of, read_plan_text, root_of
 from recoup.errors import RecoupError, UsageError
 from recoup.heals.accepting import accepted_text, must_be_unchanged, replace_plan
@@ -142,7 +144,8 @@ class Accepting:
     def _accepted(self, heal: Heal) -> dict[str, Any]:
         before = self._words.get(heal.name)
         said = {"state": HealState.ACCEPTED.value, "by": before.by if before else self._by}
-        return heal_document(heal.workflow, heal.reviewed) | said | {"already": before is not None}
+        document: dict[str, Any] = msgspec.to_builtins(heal_document(heal.workflow, heal.reviewed))
+        return document | said | {"already": before is not None}
 
 
 def _must_be_acceptable(heal: Heal, *, sure_only: bool) -> None:

@@ -345,7 +345,8 @@ def _document(heal: Heal) -> dict[str, Any]:
 
     fact = heal.fact
     changed = changed_fields(fact.before, fact.after) if fact.after else []
-    return heal_document(heal.workflow, heal.reviewed) | {
+    document: dict[str, Any] = msgspec.to_builtins(heal_document(heal.workflow, heal.reviewed))
+    return document | {
         "plan": heal.plan_source,
         "before": msgspec.to_builtins(fact.before),
         "after": msgspec.to_builtins(fact.after),

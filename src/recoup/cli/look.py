@@ -23,6 +23,7 @@ from recoup.terminal.writer import hand_over, is_terminal, note, print_json, say
 
 if TYPE_CHECKING:
     from recoup.app import App
+    from recoup.model.answers.runs import LedgerDocument, RunDocument, StepDocument
     from recoup.model.events import Event
     from recoup.model.run import RunState, StepRecord
     from recoup.model.storage import LeaseRow, RunFilter, RunRow
@@ -74,7 +75,7 @@ def runs(ctx: click.Context, /, limit: int, as_json: bool, **filters: Any) -> No
     with_app(ctx, work, makes_home=False)
 
 
-async def _document(app: App, run_id: str, row: RunRow | None = None) -> dict[str, Any]:
+async def _document(app: App, run_id: str, row: RunRow | None = None) -> RunDocument:
     from recoup.kernel.documents import run_document
 
     driven = await app.driving.is_driven(run_id)
@@ -260,40 +261,40 @@ def logs(ctx: click.Context, run_name: str, step: str | None, as_json: bool) -> 
     with_app(ctx, work, makes_home=False)
 
 
-def print_ledger(document: dict[str, Any]) -> None:
+def print_ledger(document: LedgerDocument) -> None:
     """The ledger for people."""
-    good, steps, edge = document["knownGoodPrefixLength"], document["steps"], document["frontier"]
-    say(f"run {document['runId']} {document['status']}: {good} of {len(steps)} steps are known to be good")
+    good, steps, edge = document.known_good_prefix_length, document.steps, document.frontier
+    say(f"run {document.run_id} {document.status}: {good} of {len(steps)} steps are known to be good")
     for alike in _alike(steps):
         if len(alike) > 1:
             first, last = alike[0], alike[-1]
-            place = f"{first['stepIndex']}-{last['stepIndex']}"
-            say(f"  · {place:>5}  {len(alike)} steps, {first['stepId']} to {last['stepId']}: not_run")
+            place = f"{first.step_index}-{last.step_index}"
+            say(f"  · {place:>5}  {len(alike)} steps, {first.step_id} to {last.step_id}: not_run")
         else:
             _print_step(alike[0], good)
-        if alike[0]["invalidationReason"]:
-            say(f"         {alike[0]['invalidationReason']}")
+        if alike[0].invalidation_reason:
+            say(f"         {alike[0].invalidation_reason}")
     if edge:
         say(f"frontier: {edge['stepId']} ({one_line(edge['reason'])})")
 
 
-def _alike(steps: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+def _alike(steps: list[StepDocument]) -> Iterator[list[StepDocument]]:
     """One by one, but for steps in a row that were not run for one and the same reason."""
 
-    def sign(step: dict[str, Any]) -> tuple[Any, ...]:
-        waits = step["verdict"] == "not_run" and step["invalidationReason"] and not step["attempts"]
-        return ("not_run", step["invalidationReason"]) if waits else (step["stepIndex"],)
+    def sign(step: StepDocument) -> tuple[Any, ...]:
+        waits = step.verdict == "not_run" and step.invalidation_reason and not step.attempts
+        return ("not_run", step.invalidation_reason) if waits else (step.step_index,)
 
     for _, group in groupby(steps, key=sign):
         alike = list(group)
         yield from [alike] if len(alike) >= _ALIKE_MIN else ([step] for step in alike)
 
 
-def _print_step(step: dict[str, Any], good: int) -> None:
+def _print_step(step: StepDocument, good: int) -> None:
     verdict, tries = _verdict_words(step, good), _tries_words(step)
-    tree = f"checkpoint {step['checkpoint'][:12]}" if step["checkpoint"] else ""
-    sign = _MARKS[step["verdict"]] if step.get("outcomeKnown", True) else "?"
-    say(f"  {sign} {step['stepIndex']:>3}  {step['stepId']:<24} {verdict:<11} {tries:<11} {tree}".rstrip())
+    tree = f"checkpoint {step.checkpoint[:12]}" if step.checkpoint else ""
+    sign = _MARKS[step.verdict] if step.outcome_known else "?"
+    say(f"  {sign} {step.step_index:>3}  {step.step_id:<24} {verdict:<11} {tries:<11} {tree}".rstrip())
 
 
 def _hand_over_evidence(run_id: str, handle: str, content: bytes) -> None:
@@ -314,20 +315,20 @@ def _no_log(record: StepRecord) -> str:
     return f"(reused: recoup logs {record.reused_from} {record.step_id})"
 
 
-def _tries_words(step: dict[str, Any]) -> str:
-    if "reusedFrom" in step:
-        return f"reused from {step['reusedFrom']}"
-    return f"{step['attempts']} attempt{'' if step['attempts'] == 1 else 's'}" if step["attempts"] else ""
+def _tries_words(step: StepDocument) -> str:
+    if step.reused_from is not None:
+        return f"reused from {step.reused_from}"
+    return f"{step.attempts} attempt{'' if step.attempts == 1 else 's'}" if step.attempts else ""
 
 
-def _verdict_words(step: dict[str, Any], good: int) -> str:
-    if not step.get("outcomeKnown", True):
+def _verdict_words(step: StepDocument, good: int) -> str:
+    if not step.outcome_known:
         return "unknown"
-    if step["verdict"] != "not_run":
-        return str(step["verdict"])
-    if step["stepIndex"] < good:
+    if step.verdict != "not_run":
+        return step.verdict
+    if step.step_index < good:
         return "skipped"
-    return "running" if "has not ended" in (step["invalidationReason"] or "") else "not_run"
+    return "running" if "has not ended" in (step.invalidation_reason or "") else "not_run"
 
 
 async def _status_words(app: App, row: RunRow) -> str:

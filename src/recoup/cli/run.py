@@ -273,7 +273,7 @@ async def drive(app: App, before: RunState, *, as_json: bool, quiet: bool) -> in
         note(f"note: {words}")
     code = exit_code(state) if stopped_by is None else stopped_by.exit_code
     if as_json:
-        print_json({**run_document(state, driven=False), "exitCode": code})
+        print_json(msgspec.structs.replace(run_document(state, driven=False), exit_code=code))
     else:
         _print_result(app, state)
     return 1 if code is None else code

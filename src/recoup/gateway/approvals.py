@@ -8,8 +8,9 @@ with it, and does nothing twice.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
+import msgspec
 from fastapi import Body
 from starlette.requests import Request
 from starlette.responses import Response
@@ -36,6 +37,7 @@ from recoup.kernel.approvals import (
     standing,
     state_of,
 )
+from recoup.model.answers import inbox as inbox_answers
 from recoup.model.answers.inbox import ApprovalDocument, ApprovalList
 from recoup.model.events import ApprovalRequested, Pinned
 from recoup.model.storage import StreamAppend
@@ -189,6 +191,8 @@ _DEEDS: Final[dict[str, Callable[[House, ApprovalRequested, str], Awaitable[str]
 
 
 async def _whole(request: Request, house: House, approval: Approval) -> Response:
-    told: dict[str, Any] = approval_document(approval, house.app.world.clock.now())
+    told = approval_document(approval, house.app.world.clock.now())
     asked = await house.approvals.wanted(approval)
-    return document(request, {**told, "request": asked.request, "pinned": asked.pinned})
+    pinned = inbox_answers.Pinned(**msgspec.structs.asdict(asked.pinned))
+    whole = ApprovalDocument(**msgspec.structs.asdict(told), request=asked.request, pinned=pinned)
+    return document(request, whole)

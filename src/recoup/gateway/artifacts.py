@@ -116,7 +116,7 @@ async def show_attempt(
     begun = {number: iso(row.started_at_us) for number, row in rows.items()}
     log = await asyncio.to_thread(_section, house.app.runs.files(run_id).log_path(index), attempt, begun)
     told = {
-        **attempt_row_document(rows[attempt]),
+        **msgspec.to_builtins(attempt_row_document(rows[attempt])),
         **_ending(events),
         "events": [event.line() for event in events],
         "eventsLeftOut": left_out,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+import msgspec
 from fastapi import Body, Query
 from starlette.requests import Request
 from starlette.responses import Response
@@ -83,6 +84,5 @@ async def _whole(request: Request, house: House, row: EscalationRow) -> Response
     if request.method == "POST":
         await house.app.chores()
     said = await house.inbox.said(row.id)
-    return document(
-        request, {**escalation_document(row), "merged": merged_count(said), "history": history(said)}
-    )
+    listed = msgspec.structs.asdict(escalation_document(row))
+    return document(request, EscalationDocument(**listed, merged=merged_count(said), history=history(said)))

@@ -7,7 +7,7 @@ import contextlib
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -16,6 +16,7 @@ from recoup.tokens import local_user
 
 if TYPE_CHECKING:
     from recoup.gateway.hooks import Hooks
+    from recoup.model.answers.inbox import Webhook
 
 Value = TypeVar("Value")
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -54,18 +55,21 @@ def add(ctx: click.Context, url: str, events: str, name: str, reason: str | None
     Example:
       recoup webhooks add https://hooks.example/x --events 'Escalated,approval.requested' --name ops
     """
+    import msgspec
+
     from recoup.gateway.hooks import hook_document
     from recoup.kernel.webhooks import matches
+    from recoup.model.answers.inbox import WebhookAdded
     from recoup.model.events import PAYLOADS
 
     kinds = tuple(dict.fromkeys(kind.strip() for kind in events.split(",") if kind.strip()))
 
-    async def work(hooks: Hooks) -> dict[str, Any]:
+    async def work(hooks: Hooks) -> WebhookAdded:
         hook, secret = await hooks.add(url, kinds, name, local_user(), reason)
-        return {**hook_document(hook), "secret": secret}
+        return WebhookAdded(**msgspec.structs.asdict(hook_document(hook)), secret=secret)
 
     told = _with_hooks(ctx, work)
-    print_json(told) if as_json else say(f"{told['id']}  {told['secret']}")
+    print_json(told) if as_json else say(f"{told.id}  {told.secret}")
     for kind in kinds:  # not refused: a newer Recoup that shares the ledger may have more
         if not matches([kind], PAYLOADS):
             note(f"note: no event here is called {kind!r}: docs/reference/events.md lists them")
@@ -84,7 +88,7 @@ def list_webhooks(ctx: click.Context, as_json: bool) -> None:
     from recoup.gateway.hooks import hook_document
     from recoup.kernel.wording import one_line
 
-    async def work(hooks: Hooks) -> list[dict[str, Any]]:
+    async def work(hooks: Hooks) -> list[Webhook]:
         return [hook_document(one) for one in hooks.book.all()]
 
     found = _with_hooks(ctx, work)
@@ -92,10 +96,8 @@ def list_webhooks(ctx: click.Context, as_json: bool) -> None:
         print_json(found)
         return
     for one in found:
-        trouble = f"  {one['failed']} failures: {one['trouble']}" if one["trouble"] else ""
-        row = (
-            f"{one['id']}  {one['state']:<3} {one['name']}  {one['url']}  {','.join(one['events'])}{trouble}"
-        )
+        trouble = f"  {one.failed} failures: {one.trouble}" if one.trouble else ""
+        row = f"{one.id}  {one.state:<3} {one.name}  {one.url}  {','.join(one.events)}{trouble}"
         say(one_line(row))
     if not found:
         note("no webhooks: `recoup webhooks add --help` shows how to add one")

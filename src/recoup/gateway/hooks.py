@@ -30,6 +30,7 @@ from recoup.kernel.webhooks import (
     shown_hook,
     signature,
 )
+from recoup.model.answers import inbox as answers
 from recoup.model.events import (
     ProbeReported,
     WebhookAdded,
@@ -226,13 +227,20 @@ class Hooks:
         await self._app.ledger.append(Append(at=self._app.world.clock.now(), streams=(part,)))
 
 
-def hook_document(hook: Webhook) -> dict[str, Any]:
+def hook_document(hook: Webhook) -> answers.Webhook:
     """Without the path and the query of its address, and without its secret."""
-    return {
-        **{"id": hook.id, "name": hook.name, "url": shown_hook(hook.url), "events": list(hook.kinds)},
-        **{"madeAt": hook.made_at, "cursor": hook.cursor, "failed": hook.failed, "trouble": hook.trouble},
-        **{"state": "on" if hook.off_at is None else "off", "offAt": hook.off_at},
-    }
+    return answers.Webhook(
+        id=hook.id,
+        name=hook.name,
+        url=shown_hook(hook.url),
+        events=list(hook.kinds),
+        made_at=hook.made_at,
+        cursor=hook.cursor,
+        failed=hook.failed,
+        trouble=hook.trouble,
+        state="on" if hook.off_at is None else "off",
+        off_at=hook.off_at,
+    )
 
 
 def _about(hook: Webhook) -> dict[str, Any]:

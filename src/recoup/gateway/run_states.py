@@ -14,6 +14,7 @@ from recoup.kernel.copies import copied
 from recoup.kernel.documents import run_document
 from recoup.kernel.elapsed import Clocks, clocks_of
 from recoup.kernel.position import is_over
+from recoup.model.answers.runs import RunDocument
 from recoup.model.events import Event
 from recoup.model.ids import run_stream
 from recoup.model.run import RunState
@@ -51,7 +52,7 @@ class RunStates:
         except (EventUnreadable, NotFound):
             return await self._app.runs.shown(run_id)
 
-    async def document(self, run_id: str) -> dict[str, Any]:
+    async def document(self, run_id: str) -> RunDocument | dict[str, str]:
         try:
             return run_document(await self.shown(run_id), await self._app.driving.is_driven(run_id))
         except NotFound:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import msgspec
 from fastapi import Body
 from starlette.requests import Request
 from starlette.responses import Response
@@ -34,7 +35,9 @@ async def add_webhook(request: Request, wanted: Annotated[shapes.WebhookRequest,
     )
     tells_a_secret(request)
     await house.app.chores()
-    return document(request, {**hook_document(hook), "secret": secret}, status=201)
+    return document(
+        request, WebhookAdded(**msgspec.structs.asdict(hook_document(hook)), secret=secret), status=201
+    )
 
 
 @router.post("/api/webhooks/{webhook_id}/remove", responses=answers(Webhook))

@@ -7,7 +7,7 @@ once; if that was interrupted, it is done again under the same names, so that no
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final, cast
 
 import msgspec
 
@@ -15,6 +15,7 @@ from recoup.kernel.controls import CONTROLS
 from recoup.kernel.controls.kind import Pin, StepUse
 from recoup.kernel.position import current_step, visit
 from recoup.model import events as ev
+from recoup.model.answers import inbox as answers
 from recoup.model.events import Event, Pinned
 from recoup.model.instant import Instant
 from recoup.model.policy import Policy
@@ -141,20 +142,20 @@ def refuse_decision(approval: Approval, token_id: str, now: Instant, approves: b
     return None
 
 
-def approval_document(approval: Approval, now: Instant) -> dict[str, Any]:
-    return {
-        "approvalRef": approval.ref,
-        "state": state_of(approval, now),
-        "action": approval.action,
-        "target": approval.target,
-        "askedBy": approval.asked_by,
-        "askedAt": approval.asked_at,
-        "reason": approval.reason,
-        "expiresAt": Instant(approval.expires_at_us, 0, "").iso(),
-        "decidedBy": approval.decided_by,
-        "decisionReason": approval.decision_reason,
-        "detail": approval.detail,
-    }
+def approval_document(approval: Approval, now: Instant) -> answers.Approval:
+    return answers.Approval(
+        approval_ref=approval.ref,
+        state=cast(answers.ApprovalState, state_of(approval, now)),
+        action=approval.action,
+        target=approval.target,
+        asked_by=approval.asked_by,
+        asked_at=approval.asked_at,
+        reason=approval.reason,
+        expires_at=Instant(approval.expires_at_us, 0, "").iso(),
+        decided_by=approval.decided_by,
+        decision_reason=approval.decision_reason,
+        detail=approval.detail,
+    )
 
 
 def _asked(asked: ev.ApprovalRequested, event: Event) -> Approval:

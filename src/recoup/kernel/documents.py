@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from recoup.kernel.advice import advice
 from recoup.kernel.elapsed import time_spent
 from recoup.kernel.prefix import frontier, known_good_prefix_length
 from recoup.kernel.unreadable import unreadable_document
+from recoup.model.answers.runs import AdviceItem, LiveControl, Recovery, RunDocument
 from recoup.model.run import RunState, RunStatus
 
 _EXIT_CODES = {
@@ -34,50 +33,50 @@ def exit_code(state: RunState) -> int | None:
     return _EXIT_CODES.get(state.status)
 
 
-def run_document(state: RunState, driven: bool | None = None) -> dict[str, Any]:
+def run_document(state: RunState, driven: bool | None = None) -> RunDocument:
     """`recoup show --json`, the last line of `recoup run --json`, the API. `driven`: whether somebody drives the run
     now; None: unknown."""
     edge, spent = frontier(state), time_spent(state, state.updated_at or state.submitted_at)
-    return {
-        "runId": state.run_id,
-        "workflow": state.workflow,
-        "status": state.status.value,
-        "exitCode": exit_code(state),
-        "reason": state.reason,
-        "failureClass": state.failure_class,
-        "failureKind": state.failure_kind,
-        "retryable": state.retryable,
-        "delivery": state.delivery,
-        "knownGoodPrefixLength": known_good_prefix_length(state),
-        "frontier": None if edge is None else msgspec.to_builtins(edge),
-        "stepCount": len(state.steps),
-        "interrupted": state.interrupted,
-        "machineTrouble": state.in_trouble,
-        "submittedAt": state.submitted_at.iso(),
-        "updatedAt": state.updated_at.iso() if state.updated_at else None,
-        "workedS": round(spent.worked_s, 3),
-        "waitedForPersonS": round(spent.waited_s, 3),
-        "waitingForPersonSince": state.waiting_since.iso() if state.waiting_since else None,
-        "epoch": state.epoch,
-        "hardResets": state.resets,
-        "retries": state.retries,
-        "takeovers": state.takeovers,
-        "planDigest": state.plan_digest,
-        "planSource": state.plan_source,
-        "policyDigest": state.policy_digest,
-        "parentRunId": state.parent_run_id,
-        "waitingUntil": state.waiting_until,
-        "escalationId": state.escalation_id,
-        "inputs": state.inputs,
-        "waitingFor": state.waiting_for if state.status is RunStatus.WAITING else None,
-        "liveControl": live_control(state),
-        "unreadable": unreadable_document(state.unreadable),
-        "advice": [msgspec.to_builtins(one) for one in advice(state, driven)],
-    }
+    return RunDocument(
+        run_id=state.run_id,
+        workflow=state.workflow,
+        status=state.status.value,
+        exit_code=exit_code(state),
+        reason=state.reason,
+        failure_class=state.failure_class,
+        failure_kind=state.failure_kind,
+        retryable=state.retryable,
+        delivery=state.delivery,
+        known_good_prefix_length=known_good_prefix_length(state),
+        frontier=None if edge is None else msgspec.to_builtins(edge),
+        step_count=len(state.steps),
+        interrupted=state.interrupted,
+        machine_trouble=state.in_trouble,
+        submitted_at=state.submitted_at.iso(),
+        updated_at=state.updated_at.iso() if state.updated_at else None,
+        worked_s=round(spent.worked_s, 3),
+        waited_for_person_s=round(spent.waited_s, 3),
+        waiting_for_person_since=state.waiting_since.iso() if state.waiting_since else None,
+        epoch=state.epoch,
+        hard_resets=state.resets,
+        retries=state.retries,
+        takeovers=state.takeovers,
+        plan_digest=state.plan_digest,
+        plan_source=state.plan_source,
+        policy_digest=state.policy_digest,
+        parent_run_id=state.parent_run_id,
+        waiting_until=state.waiting_until,
+        escalation_id=state.escalation_id,
+        inputs=state.inputs,
+        waiting_for=state.waiting_for if state.status is RunStatus.WAITING else None,
+        live_control=live_control(state),
+        unreadable=unreadable_document(state.unreadable),
+        advice=[AdviceItem(text=one.text, command=one.command) for one in advice(state, driven)],
+    )
 
 
-def live_control(state: RunState) -> dict[str, Any]:
+def live_control(state: RunState) -> LiveControl:
     """What operators have asked for and what is in force."""
     last = state.recovery
-    recovery = last and {"action": last.action, "stepId": last.step_id, "updatedAt": last.updated_at}
-    return {"paused": state.paused, "takeover": state.takeover, "recovery": recovery}
+    recovery = last and Recovery(action=last.action, step_id=last.step_id, updated_at=last.updated_at)
+    return LiveControl(paused=state.paused, takeover=state.takeover, recovery=recovery or None)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
 from recoup.kernel.canonical import digest
 from recoup.kernel.probe_rules import is_name
 from recoup.model import events as ev
+from recoup.model.answers import inbox as answers
 from recoup.model.events import Event, Payload
 from recoup.model.instant import Instant
 from recoup.model.redacted import Redacted
@@ -63,23 +64,22 @@ def refuse_move(row: EscalationRow, move: str) -> str | None:
     return f"escalation {row.id} is {row.state}{whom} already"
 
 
-def escalation_document(row: EscalationRow) -> dict[str, Any]:
+def escalation_document(row: EscalationRow) -> answers.Escalation:
     """As it is listed. What a probe said of it keeps the names that it has between probes and gateways."""
     event = _recorded(row)
     of_run = row.stream.startswith(_RUN)
-    probe_id = None if of_run else row.stream.partition(":")[2]
-    return {
-        "id": row.id,
-        "source": "run" if of_run else "probe",
-        "state": row.state,
-        "assignee": row.assignee,
-        "reason": row.reason,
-        "raisedAt": Instant(row.raised_at_us, 0, "").iso(),
-        "runId": row.stream.removeprefix(_RUN) if of_run else None,
-        "probe_id": probe_id,
-        "escalation_id": row.id if of_run else event.get("escalation_id", row.id),
-        "event": event,
-    }
+    return answers.Escalation(
+        id=row.id,
+        source="run" if of_run else "probe",
+        state=cast(answers.EscalationState, row.state),
+        assignee=row.assignee,
+        reason=row.reason,
+        raised_at=Instant(row.raised_at_us, 0, "").iso(),
+        run_id=row.stream.removeprefix(_RUN) if of_run else None,
+        probe_id=None if of_run else row.stream.partition(":")[2],
+        escalation_id=row.id if of_run else event.get("escalation_id", row.id),
+        event=event,
+    )
 
 
 def _recorded(row: EscalationRow) -> dict[str, Any]:
@@ -97,16 +97,16 @@ def merged_count(events: list[Event]) -> int:
     return sum(one.payload.count for one in events if isinstance(one.payload, ev.EscalationMerged))
 
 
-def history(events: list[Event]) -> list[dict[str, Any]]:
+def history(events: list[Event]) -> list[answers.EscalationChange]:
     """What people did about it, in order."""
     return [
-        {
-            "at": event.at.iso(),
-            "change": event.type.removeprefix("escalation."),
-            "by": event.payload.by,
-            "reason": event.payload.reason,
-            "assignee": getattr(event.payload, "assignee", None),
-        }
+        answers.EscalationChange(
+            at=event.at.iso(),
+            change=cast(answers.EscalationMove, event.type.removeprefix("escalation.")),
+            by=event.payload.by,
+            reason=event.payload.reason,
+            assignee=getattr(event.payload, "assignee", None),
+        )
         for event in events
         if isinstance(event.payload, ev.EscalationPayload)
     ]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import Any, overload
 
 import msgspec
 
+from recoup.model.answers.runs import LedgerDocument, StepDocument
 from recoup.model.plan import Rebuild, Repeat, Step
 from recoup.model.run import RunState, RunStatus, StepRecord, Verdict
 
@@ -74,7 +75,7 @@ def frontier(state: RunState) -> Frontier | None:
     return Frontier(step.step_id, step.index, _why(state, step))
 
 
-def ledger_document(state: RunState) -> dict[str, Any]:
+def ledger_document(state: RunState) -> LedgerDocument:
     """`recoup ledger --json`. Bounded: counts and digests, not contents; and where these alone are too much, their
     beginnings."""
     limit_bytes = max(_DOCUMENT_BYTES_MAX, _STEP_BYTES_MAX * len(state.steps))
@@ -85,15 +86,15 @@ def ledger_document(state: RunState) -> dict[str, Any]:
     return document
 
 
-def _document(state: RunState, detail: _Detail) -> dict[str, Any]:
+def _document(state: RunState, detail: _Detail) -> LedgerDocument:
     edge = frontier(state)
-    return {
-        "runId": state.run_id,
-        "status": state.status.value,
-        "knownGoodPrefixLength": known_good_prefix_length(state),
-        "frontier": None if edge is None else msgspec.to_builtins(edge),
-        "steps": [_step_document(step, edge, detail) for step in state.steps],
-    }
+    return LedgerDocument(
+        run_id=state.run_id,
+        status=state.status.value,
+        known_good_prefix_length=known_good_prefix_length(state),
+        frontier=None if edge is None else msgspec.to_builtins(edge),
+        steps=[_step_document(step, edge, detail) for step in state.steps],
+    )
 
 
 def outcome_unknown(step: StepRecord) -> bool:
@@ -101,25 +102,24 @@ def outcome_unknown(step: StepRecord) -> bool:
     return step.verdict is Verdict.FAILED and step.outcome_unknown
 
 
-def _step_document(step: StepRecord, edge: Frontier | None, detail: _Detail) -> dict[str, Any]:
+def _step_document(step: StepRecord, edge: Frontier | None, detail: _Detail) -> StepDocument:
     reason = _invalidation(step, edge)
-    reused = {"reusedFrom": step.reused_from} if step.reused_from is not None else {}
-    return {
-        "stepId": step.step_id,
-        "stepIndex": step.index,
-        "kind": step.kind,
-        "phase": step.phase,
-        "argsDigest": _beginning(step.args_digest, detail),
-        "preState": _beginning(_pre_state(step), detail),
-        "verdict": step.verdict.value,
-        "evidence": [_beginning(handle, detail) for handle in step.evidence[: detail.evidence_max]],
-        "outputs": _outputs(step, detail),
-        "attempts": step.attempts,
-        "checkpoint": _beginning(step.checkpoint.tree, detail) if step.checkpoint else None,
-        "invalidationReason": reason and reason[: detail.reason_chars_max],
-        **reused,
-        **({"outcomeKnown": False} if outcome_unknown(step) else {}),
-    }
+    return StepDocument(
+        step_id=step.step_id,
+        step_index=step.index,
+        kind=step.kind,
+        phase=step.phase,
+        args_digest=_beginning(step.args_digest, detail),
+        pre_state=_beginning(_pre_state(step), detail),
+        verdict=step.verdict.value,
+        evidence=[_beginning(handle, detail) for handle in step.evidence[: detail.evidence_max]],
+        outputs=_outputs(step, detail),
+        attempts=step.attempts,
+        checkpoint=_beginning(step.checkpoint.tree, detail) if step.checkpoint else None,
+        invalidation_reason=reason and reason[: detail.reason_chars_max],
+        reused_from=step.reused_from,
+        outcome_known=not outcome_unknown(step),
+    )
 
 
 def _pre_state(step: StepRecord) -> str | None:
@@ -130,6 +130,10 @@ def _pre_state(step: StepRecord) -> str | None:
     return step.pre_state or step.pre_fingerprint
 
 
+@overload
+def _beginning(digest: str, detail: _Detail) -> str: ...
+@overload
+def _beginning(digest: str | None, detail: _Detail) -> str | None: ...
 def _beginning(digest: str | None, detail: _Detail) -> str | None:
     if digest is None:
         return None

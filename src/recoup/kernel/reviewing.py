@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from recoup.kernel.memory import ACCEPTED, TargetMemory
+from recoup.model.answers.workflows import HealDocument
 from recoup.model.events import Event, TargetHealed, TargetLearned, TargetRejected
 from recoup.model.instant import Instant
 from recoup.model.target import Element, element_words
@@ -159,27 +160,27 @@ def _value(value: Any) -> str:
     return text if len(text) <= VALUE_CHARS_MAX else text[: VALUE_CHARS_MAX - 1] + "…"
 
 
-def heal_document(workflow: str, one: Reviewed) -> dict[str, Any]:
+def heal_document(workflow: str, one: Reviewed) -> HealDocument:
     """For programs."""
     heal, word = one.heal, one.word
-    return {
-        "heal": one.name,
-        "workflow": workflow,
-        "runId": heal.run_id,
-        "stepId": heal.step_id,
-        "attempt": heal.attempt,
-        "at": one.at.iso(),
-        "state": one.state.value,
-        "by": word.by if word else None,
-        "reason": word.reason if word else None,
-        "decidedAt": word.at.iso() if word else None,
-        "target": heal.target,
-        "taken": element_words(heal.after) if heal.after else None,
-        "verified": heal.verified,
-        "confidence": heal.confidence,
-        "margin": heal.margin,
-        "foundBy": heal.found_by,
-        "targetDigest": heal.target_digest or None,
-        "identity": heal.identity or None,
-        "evidence": list(heal.evidence),
-    }
+    return HealDocument(
+        heal=one.name,
+        workflow=workflow,
+        run_id=heal.run_id,
+        step_id=heal.step_id,
+        attempt=heal.attempt,
+        at=one.at.iso(),
+        state=one.state.value,
+        by=word.by if word else None,
+        reason=word.reason if word else None,
+        decided_at=word.at.iso() if word else None,
+        target=heal.target,
+        taken=element_words(heal.after) if heal.after else None,
+        verified=heal.verified,
+        confidence=heal.confidence,
+        margin=heal.margin,
+        found_by=heal.found_by,
+        target_digest=heal.target_digest or None,
+        identity=heal.identity or None,
+        evidence=list(heal.evidence),
+    )

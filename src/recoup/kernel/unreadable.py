@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
-
+from recoup.model.answers.runs import UnreadableEvent
 from recoup.model.run import Unreadable
 
 
@@ -14,5 +11,7 @@ def unreadable_words(unreadable: Unreadable) -> str:
     return f"unreadable: {which} ({unreadable.type}) cannot be read: {unreadable.reason}"
 
 
-def unreadable_document(unreadable: Unreadable | None) -> dict[str, Any] | None:
-    return None if unreadable is None else msgspec.to_builtins(unreadable)
+def unreadable_document(unreadable: Unreadable | None) -> UnreadableEvent | None:
+    if unreadable is None:
+        return None
+    return UnreadableEvent(seq=unreadable.seq, type=unreadable.type, reason=unreadable.reason)

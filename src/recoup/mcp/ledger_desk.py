@@ -19,6 +19,7 @@ from recoup.kernel.prefix import ledger_document
 from recoup.kernel.reviewing import heal_document
 from recoup.kernel.rows import attempt_row_document, run_row_document
 from recoup.mcp.desk import Document, HealWord, Steering
+from recoup.model.answers.answer import Answer
 from recoup.model.ids import EVERY_WORKFLOW, run_stream
 from recoup.model.run import RunState
 from recoup.model.storage import RunFilter
@@ -66,10 +67,10 @@ class LedgerDesk:
         return _page(rows, behind)
 
     async def run(self, run_id: str) -> Document:
-        return run_document(await self._shown(run_id), await self._app.driving.is_driven(run_id))
+        return _plain(run_document(await self._shown(run_id), await self._app.driving.is_driven(run_id)))
 
     async def steps(self, run_id: str) -> Document:
-        return ledger_document(await self._shown(run_id))
+        return _plain(ledger_document(await self._shown(run_id)))
 
     async def attempts(self, run_id: str) -> Document:
         await self._must_be_there(run_id)
@@ -177,8 +178,13 @@ def must_be_choices(wanted: RunFilter) -> None:
                 raise UsageError(f"there is no {word} {value!r}", hint=f"Choose one of: {', '.join(known)}.")
 
 
+def _plain(answer: Answer) -> Document:
+    document: Document = msgspec.to_builtins(answer)
+    return document
+
+
 def _page(items: Sequence[Any], behind: str | None) -> Document:
-    return {"items": items, "nextCursor": behind}
+    return {"items": msgspec.to_builtins(items), "nextCursor": behind}
 
 
 def _place(cursor: str) -> tuple[int, str]:

@@ -242,7 +242,9 @@ def beyond_words() -> str:
 
 async def _run(app: App, run_id: str) -> dict[str, Any]:
     try:
-        return run_document(await app.runs.shown(run_id), await app.driving.is_driven(run_id))
+        state, driven = await app.runs.shown(run_id), await app.driving.is_driven(run_id)
+        document: dict[str, Any] = msgspec.to_builtins(run_document(state, driven))
+        return document
     except NotFound:
         return {"runId": run_id, "status": "forgotten"}
 

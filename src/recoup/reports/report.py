@@ -138,14 +138,14 @@ def _diffs(patches: Sequence[Text], plain: Plain) -> tuple[DiffView, ...]:
 
 def _prefix(state: RunState, plain: Plain) -> Prefix:
     edge = frontier(state)
-    documents = ledger_document(state)["steps"]
+    documents = ledger_document(state).steps
     return Prefix(
         good=state.prefix_length,
         total=len(state.steps),
         frontier="" if edge is None else plain.line(edge.step_id, 120),
         frontier_reason="" if edge is None else plain.line(edge.reason, 600),
         steps=tuple(
-            _row(state, record, document["invalidationReason"], plain)
+            _row(state, record, document.invalidation_reason, plain)
             for record, document in zip(state.steps, documents, strict=True)
         ),
     )

@@ -11,6 +11,7 @@ from recoup.gateway.hooks import hook_document
 from recoup.gateway.house import House
 from recoup.kernel import escalations as kernel
 from recoup.kernel.approvals import approval_document, urgent_first
+from recoup.model.answers.inbox import Webhook
 from recoup.model.storage import EscalationRow
 
 STATES: Final = kernel.STATES
@@ -88,8 +89,8 @@ async def approvals(house: House, limit: int) -> list[Approval]:
                 token_id=one.token_id,
                 reason=one.reason,
                 asked_at=one.asked_at,
-                expires_at=told["expiresAt"],
-                state=told["state"],
+                expires_at=told.expires_at,
+                state=told.state,
                 decided_by=one.decided_by,
                 decision_reason=one.decision_reason,
                 detail=one.detail,
@@ -98,7 +99,7 @@ async def approvals(house: House, limit: int) -> list[Approval]:
     return made
 
 
-async def webhooks(house: House) -> list[dict[str, Any]]:
+async def webhooks(house: House) -> list[Webhook]:
     """Where the gateway tells others what happened, and how that goes."""
     return [hook_document(one) for one in house.hooks.book.all()]
 
@@ -108,12 +109,12 @@ def _item(row: EscalationRow) -> Item:
     return Item(
         number=row.number,
         id=row.id,
-        source=told["source"],
+        source=told.source,
         state=row.state,
         assignee=row.assignee,
         reason=row.reason,
-        run_id=told["runId"],
-        probe_id=told["probe_id"],
+        run_id=told.run_id,
+        probe_id=told.probe_id,
         raised_at_us=row.raised_at_us,
-        event=told["event"],
+        event=told.event,
     )

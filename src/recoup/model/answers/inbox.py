@@ -38,10 +38,13 @@ class ProbeActed(PlainAnswer, frozen=True, kw_only=True):
     reason: str
 
 
+EscalationState = Literal["open", "acknowledged", "assigned", "resolved"]
+
+
 class Escalation(Answer, frozen=True, kw_only=True):
     id: str
     source: Literal["run", "probe"]
-    state: Literal["open", "acknowledged", "assigned", "resolved"]
+    state: EscalationState
     assignee: str | None
     reason: str
     raised_at: str
@@ -58,9 +61,12 @@ class EscalationPage(Answer, frozen=True, kw_only=True):
     next_cursor: str | None
 
 
+EscalationMove = Literal["acknowledged", "assigned", "resolved", "merged"]
+
+
 class EscalationChange(Answer, frozen=True, kw_only=True):
     at: str
-    change: Literal["acknowledged", "assigned", "resolved", "merged"]
+    change: EscalationMove
     by: str
     reason: str
     assignee: str | None
@@ -71,11 +77,14 @@ class EscalationDocument(Escalation, frozen=True, kw_only=True):
     history: list[EscalationChange]
 
 
+ApprovalState = Literal["waiting", "approved", "rejected", "expired", "done", "refused"]
+
+
 class Approval(Answer, frozen=True, kw_only=True):
     """Something that waits until somebody with another token agrees, or did."""
 
     approval_ref: str
-    state: Literal["waiting", "approved", "rejected", "expired", "done", "refused"]
+    state: ApprovalState
     action: str
     target: str
     asked_by: str
@@ -92,7 +101,7 @@ class ApprovalList(Answer, frozen=True, kw_only=True):
     next_cursor: str | None
 
 
-class Pinned(Answer, frozen=True, kw_only=True):
+class Pinned(Answer, frozen=True, kw_only=True, omit_defaults=True):
     """How things stood when it was asked for."""
 
     plan_digest: str | None = None

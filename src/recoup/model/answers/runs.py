@@ -99,7 +99,7 @@ class RunDocument(Answer, frozen=True, kw_only=True):
     """What to do next, the most useful first."""
 
 
-class StepDocument(Answer, frozen=True, kw_only=True):
+class StepDocument(Answer, frozen=True, kw_only=True, omit_defaults=True):
     step_id: str
     step_index: int
     kind: str
