@@ -275,7 +275,7 @@ async def test_what_was_done_before_it_was_noted_is_not_refused_for_what_it_chan
         ref = await asked(house, "approve", made.run_id, wish, standing(state, "approve"))
         approval = await house.approvals.approve(ref, "t-bob", "bob", "agreed")
         sent = shapes.ControlRequest.model_validate(wish)
-        await operations.control(app, runs.asked_control(made.run_id, sent, "ada", ref), runs.PATIENCE_S)
+        await operations.control(app, runs.control_request(made.run_id, sent, "ada", ref), runs.PATIENCE_S)
         assert (await app.driving.drive(made.run_id, Watcher())).prefix_length == 1
         assert (await carry_out(house, approval)).said == "done"
         assert (await app.runs.state(made.run_id)).prefix_length == 1, "and the next gate still waits"
@@ -293,7 +293,7 @@ async def test_who_agrees_to_pass_a_gate_does_not_agree_to_what_was_done_anew_be
         ref = await asked(house, "approve", made.run_id, wish, standing(state, "approve"))
         for action, step in (("pause", None), ("resume_from_step", "work")):
             back = shapes.ControlRequest.model_validate({"action": action, "reason": "x", "stepId": step})
-            request = runs.asked_control(made.run_id, back, "ada", None)
+            request = runs.control_request(made.run_id, back, "ada", None)
             assert (await operations.control(app, request, runs.PATIENCE_S)).outcome == "accepted"
         again = await app.driving.drive(made.run_id, Watcher())
         assert (again.prefix_length, again.delivery, again.waiting_for) == (1, state.delivery, "approval")
@@ -320,7 +320,7 @@ async def test_an_answer_to_a_gate_counts_at_no_later_visit_however_late_it_is_s
             app.ledger.send_control = send  # type: ignore[method-assign]
             for back, step in (("pause", None), ("resume_from_step", "work")):
                 body = shapes.ControlRequest.model_validate({"action": back, "reason": "x", "stepId": step})
-                request = runs.asked_control(made.run_id, body, "ada", None)
+                request = runs.control_request(made.run_id, body, "ada", None)
                 assert (await operations.control(app, request, runs.PATIENCE_S)).outcome == "accepted"
             assert (await app.driving.drive(made.run_id, Watcher())).waiting_for == "approval"
             return await send(control)

@@ -107,7 +107,7 @@ async def _control(house: House, asked: ApprovalRequested, actor: str) -> str:
     wanted = shapes.ControlRequest.model_validate(asked.request)
     sent = await house.app.ledger.control(asked.ref)
     held = held_to(asked.pinned, asked.action) if sent is None else sent.argument
-    request = runs.asked_control(asked.target, wanted, actor, asked.ref, held)
+    request = runs.control_request(asked.target, wanted, actor, asked.ref, held)
     await runs.must_make_sense(house, request)
     if sent is None:
         await _must_stand_there(house, asked)

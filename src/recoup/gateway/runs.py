@@ -230,7 +230,7 @@ async def control_task_run(
 
 async def _control(request: Request, run_id: str, wanted: shapes.ControlRequest) -> Response:
     app = house_of(request).app
-    asked = asked_control(run_id, wanted, principal_of(request).actor, _control_id(request))
+    asked = control_request(run_id, wanted, principal_of(request).actor, _control_id(request))
     await must_make_sense(house_of(request), asked)
     waits = await _control_waits(request, run_id, wanted)
     if waits is not None:
@@ -249,7 +249,7 @@ async def _control_waits(request: Request, run_id: str, wanted: shapes.ControlRe
     return await ask_first(request, wanted.action, run_id, wanted, wanted.reason.strip(), pinned)
 
 
-def asked_control(
+def control_request(
     run_id: str, wanted: shapes.ControlRequest, actor: str, control_id: str | None, held_to: str | None = None
 ) -> ControlRequest:
     """The same id again is the same control. `held_to`: the visit of a gate."""
