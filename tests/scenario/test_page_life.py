@@ -399,7 +399,7 @@ def test_several_lost_clicks_are_one_question(cli: Cli, staged: Site, answer: st
     (escalation,) = asked.payloads("Escalated")
     assert escalation["pageSteps"] == ["first", "second"]
     assert f"settle --step first --as {answer} --reason '...'" in escalation["hint"]
-    assert "whether first, second may be performed again to restore the page" in cli("show", "last").out
+    assert "To perform first, second again, with all effects" in cli("show", "last").out
     settle(cli, "first", answer)
     resumed = cli("resume", "last", "--json")
     assert resumed.code == 0, resumed.out
