@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from recoup.kernel.controls import CONTROLS, heed, pre_empts, wish
+from recoup.kernel.controls import CONTROLS, heed, pre_empts, why_not, wish
 from recoup.kernel.controls.kind import AnswerGate, Effect, GoBack, SettleAsDone, Then
 from recoup.kernel.fold import advance, submitted
 from recoup.model import events as ev
@@ -91,6 +91,12 @@ def test_going_back_names_the_step_by_its_place_and_says_why() -> None:
     state = run(*done("a", 0), handled("pause"))
     order = effect(state, "resume_from_step", "a").order
     assert isinstance(order, GoBack) and order.index == 0 and "went back to a" in order.reason
+
+
+def test_nobody_goes_back_before_a_step_that_is_done_and_must_not_be_repeated() -> None:
+    state = run(*done("a", 0), *done("go", 1), *done("pay", 2), handled("pause"))
+    back = wish(state, "resume_from_step", "a")
+    assert why_not(state, back, Policy()) == "pay is done and must not be repeated"
 
 
 @pytest.mark.parametrize(("action", "passes"), [("approve", True), ("reject", False)])
