@@ -552,3 +552,40 @@ async def test_what_was_in_doubt_at_a_gate_is_not_taken_for_approved(house: Hous
     state = await approved(house, plan_of(go, sign_in, READ, GATE, PAY))
     assert state.status is RunStatus.SUCCEEDED, state.reason
     assert [fact.step_id for fact in await facts(house, ev.StepInvalidated)] == ["read"]
+
+
+async def test_a_page_that_lacks_what_steps_did_is_not_kept_while_a_person_is_asked(house: House) -> None:
+    """Found by the same campaign: a form was sent empty. Its page was loaded again to see whether the click had worked,
+    and stayed open for the next driver."""
+    field = Element(tag="input", role="textbox", name="Customer", id="f1")
+    pages = browser(house)
+    pages.site = site(field, APPROVE)
+    fill = step("fill", BrowserVerb.FILL, "Customer", role="textbox", value="ann", repeat=Repeat.SAFE)
+    perform, crashes = pages.perform, [True]
+
+    async def crashing(order: Any, hooks: Any) -> Outcome:
+        if order.step_id != "approve" or not crashes:
+            return await perform(order, hooks)
+        crashes.clear()
+        await hooks.launched(house.census.own_identity())
+        await pages.leave("run-1")
+        return Outcome(kind=FailureKind.BROWSER_CRASHED, outcome_known=False)
+
+    pages.perform = crashing  # type: ignore[method-assign]
+    await house.submit(plan_of(GO, fill, CLICK))
+    asked = await (await house.driver("run-1")).drive(stays=True)
+    assert asked.status is RunStatus.ESCALATED, asked.reason
+    assert ("restore", HOME) in pages.done, "somebody looked whether it was done"
+    settle = Control(
+        id="c1", run_id="run-1", action="settle", reason="r", actor="me", at=house.clock.now(),
+        step_id="approve", argument="not-done",
+    )  # fmt: skip
+    await house.ledger.send_control(settle)
+    pages.done.clear()
+    here = house.world
+    house.world = msgspec.structs.replace(here, kinds={})  # the answer is carried out by another process
+    assert (await (await house.driver("run-1")).answer()).status is RunStatus.WAITING
+    house.world = here
+    state = await (await house.driver("run-1")).drive(stays=True)
+    assert state.status is RunStatus.SUCCEEDED, state.reason
+    assert pages.done == [("restore", HOME), ("fill", "Customer"), ("click", "Approve")]

@@ -169,7 +169,8 @@ class RunPage:
     async def release(self, *, keeps: bool) -> None:
         """The driver is done with the run. `keeps`: this process stays, and may drive the run again."""
         state, policy = self._run.state, self._run.policy
-        is_whole = not state.rebuild_pending  # else the next driver restores it from the beginning
+        # Otherwise the next driver restores it from the beginning: what steps did in a restored page may be missing.
+        is_whole = not state.rebuild_pending and (self._is_kept or not self._to_prove)
         if keeps and is_whole and waits_for_a_person(state) and policy.waiting_browser_seconds > 0:
             await self._pages.wait(self._run.run_id, state.epoch, policy)
         else:
