@@ -17,10 +17,11 @@ from tests.integration.test_reuse_in_runs import Linked, plan_of, step
 
 from recoup.engine.reusing import foresee_in_place
 from recoup.kernel.canonical import digest
+from recoup.kernel.page_forecast import PageForecast
 from recoup.kernel.policies import policy_digest
 from recoup.kernel.pre_states import page_digest
 from recoup.kernel.prefix import ledger_document
-from recoup.kernel.reuse import ASKED, PERFORMED, Reuse
+from recoup.kernel.reuse import ASKED, PERFORMED, Reuse, StepReuse
 from recoup.linked import LinkedRuns
 from recoup.model import events as ev
 from recoup.model.ids import run_stream
@@ -156,14 +157,14 @@ def compare(said: Reuse, state: RunState, events: list[ev.Event]) -> None:
     performed, repeated = begun(events, "main"), begun(events, "rebuild")
     expected = {step.step_id: step for step in said.steps}
     told = f"{said} {sorted(performed)}, again {sorted(repeated)}: {state.status} {state.reason}"
-    if said.page is not None and said.page.asks_about:
+    first = next((one for one in said.steps if one.expected == ASKED), None)
+    if said.page is not None and said.page.asks_about and not _comes_first(first, said.page, state):
         if state.status is RunStatus.ESCALATED:
             assert ", ".join(said.page.asks_about) in state.reason, told
         else:  # a gate comes first
             assert state.status is RunStatus.WAITING, told
         return
-    if any(one.expected == ASKED for one in said.steps):
-        first = next(one for one in said.steps if one.expected == ASKED)
+    if first is not None:
         if state.status is RunStatus.ESCALATED:
             assert f"step {first.step_id}" in state.reason or f"steps {first.step_id}," in state.reason, told
         else:  # a gate comes first
@@ -181,6 +182,11 @@ def compare(said: Reuse, state: RunState, events: list[ev.Event]) -> None:
     needed = said.page is not None and state.prefix_length > _index(state, said.page.needed_by)
     wanted = {one.step_id for one in said.steps if one.repeated_for == "page"} if needed else set()
     assert wanted <= repeated, told
+
+
+def _comes_first(asked: StepReuse | None, page: PageForecast, state: RunState) -> bool:
+    """About a step itself a person is asked before it needs its page."""
+    return asked is not None and asked.step_index <= _index(state, page.needed_by)
 
 
 def _index(state: RunState, step_id: str) -> int:
