@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from recoup.kernel.page_forecast import PageForecast
 from recoup.kernel.policies import policy_digest
 from recoup.kernel.pre_states import page_digest
 from recoup.kernel.prefix import ledger_document
-from recoup.kernel.reuse import ASKED, PERFORMED, Reuse, StepReuse
+from recoup.kernel.reuse import ASKED, PERFORMED, Reuse
 from recoup.linked import LinkedRuns
 from recoup.model import events as ev
 from recoup.model.ids import run_stream
@@ -157,19 +157,22 @@ def compare(said: Reuse, state: RunState, events: list[ev.Event]) -> None:
     performed, repeated = begun(events, "main"), begun(events, "rebuild")
     expected = {step.step_id: step for step in said.steps}
     told = f"{said} {sorted(performed)}, again {sorted(repeated)}: {state.status} {state.reason}"
-    first = next((one for one in said.steps if one.expected == ASKED), None)
-    if said.page is not None and said.page.asks_about and not _comes_first(first, said.page, state):
+    foretold = [one.step_id for one in said.asks] or [
+        one.step_id for one in said.steps if one.expected == ASKED
+    ]
+    if said.page is not None and said.page.asks_about and not _comes_first(said.asks, said.page, state):
         if state.status is RunStatus.ESCALATED:
             assert ", ".join(said.page.asks_about) in state.reason, told
         else:  # a gate comes first
             assert state.status is RunStatus.WAITING, told
         return
-    if first is not None:
+    if foretold:
+        first = foretold[0]
         if state.status is RunStatus.ESCALATED:
-            assert f"step {first.step_id}" in state.reason or f"steps {first.step_id}," in state.reason, told
+            assert f"step {first}" in state.reason or f"steps {first}," in state.reason, told
         else:  # a gate comes first
             assert state.status is RunStatus.WAITING, told
-        assert first.step_id not in performed | repeated, told
+        assert first not in performed | repeated, told
         return
     assert state.status in (RunStatus.SUCCEEDED, RunStatus.WAITING), told
     to_do = [one.step_id for one in said.steps if one.expected == PERFORMED]
@@ -184,9 +187,9 @@ def compare(said: Reuse, state: RunState, events: list[ev.Event]) -> None:
     assert wanted <= repeated, told
 
 
-def _comes_first(asked: StepReuse | None, page: PageForecast, state: RunState) -> bool:
-    """About a step itself a person is asked before it needs its page."""
-    return asked is not None and asked.step_index <= _index(state, page.needed_by)
+def _comes_first(asked: Sequence[ev.AskedStep], page: PageForecast, state: RunState) -> bool:
+    """Whether a step itself was done elsewhere is asked before it needs its page."""
+    return any(one.step_index <= _index(state, page.needed_by) for one in asked)
 
 
 def _index(state: RunState, step_id: str) -> int:
