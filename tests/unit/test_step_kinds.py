@@ -109,3 +109,14 @@ def test_asking_a_kind_how_it_is_performed_loads_nothing_for_files() -> None:
     )
     told = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "False"
+
+
+def test_a_kind_that_does_not_say_what_it_must_cannot_be_made() -> None:
+    class Half(StepKind[RunAction]):
+        key = "half"
+
+        def texts(self, action: RunAction) -> tuple[str, ...]:
+            return ()
+
+    with pytest.raises(TypeError, match=r"fill.*instructions"):
+        Half()  # type: ignore[abstract]

@@ -92,7 +92,7 @@ class Interventions:
                     await carry_out(desk, control, driving=self.goes_on)
 
     def _ends_an_attempt(self, control: Control) -> bool:
-        """Asked anew for each: one that was carried out before it may have made it possible."""
+        """Asked again for each control: an earlier one may have made it possible."""
         return pre_empts(control) and refusal(self._desk.state, control, self._desk.job.policy) is None
 
     async def give_back(self, reason: str, *, trouble: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Controls, carried out by whoever holds the lease. What each needs it says as an `Effect`; what it changes follows
+"""Controls, carried out by the holder of the lease. What each needs it says as an `Effect`; what it changes follows
 from its event, in the kernel."""
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _Performed(msgspec.Struct, frozen=True):
 
     facts: Sequence[ev.Payload] = ()
     detail: str = ""
-    """For whoever sent the control."""
+    """For the sender of the control."""
     note: str = ""
     """Behind the words of what the run waits after."""
 
@@ -129,7 +129,7 @@ def held_by(control: Control) -> ev.RunWaiting:
 
 
 def _cut_off(desk: Desk, control: Control) -> list[ev.Payload]:
-    """Attempts that end because somebody wished so. Handlers are done again from the first when the run goes on."""
+    """Attempts that an operator ends. Handlers run again from the first when the run continues."""
     words = f"{control.action} by {control.actor}"
     return [
         not_concluded(

@@ -46,7 +46,7 @@ async def restore(desk: Desk, reason: str, *, current: bool = False) -> None:
 
 
 async def hard_reset(desk: Desk, step: Step, record: StepRecord) -> None:
-    """Everything that the step works with is made anew: what its kind keeps, and its workspace."""
+    """Replaces everything that the step works with: what its kind keeps, and its workspace."""
     if facts := await desk.kinds.of(step).reset(step, record):
         await desk.recorder.record(*facts)
     if desk.state.restore_pending:

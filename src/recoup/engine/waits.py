@@ -43,7 +43,7 @@ def _settling_s(desk: Desk, record: StepRecord) -> float:
 
 
 def _is_shown(desk: Desk) -> bool:
-    """The run counts as waiting. For a time: one that waits for somebody has no driver."""
+    """The run counts as waiting for a time. A run that waits for a person has no driver."""
     return desk.state.status is RunStatus.WAITING
 
 

@@ -22,7 +22,7 @@ _NOTHING: Final = Pinned()
 
 
 def may_wait(responses: Responses, *now: AnswerType) -> Responses:
-    """The answers of a route whose request may have to wait for somebody; `now`: or for something else."""
+    """The answers of a route whose request may have to wait for a second person; `now`: or for something else."""
     return {**responses, 202: one_of(Approval, *now)}
 
 

@@ -45,7 +45,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     """What to do about it."""
     topic: Topic = Topic.NONE
     live: bool = True
-    """Worth a line while somebody watches."""
+    """Worth a line in live output."""
 
 
 def describe(payload: ev.Payload) -> Description | None:

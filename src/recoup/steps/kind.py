@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -60,7 +61,7 @@ class Site:
     recalls: Recalls
 
 
-class StepKind(Generic[A]):
+class StepKind(ABC, Generic[A]):
     """One kind of step. What is not said here is so for most kinds."""
 
     key: str
@@ -136,25 +137,27 @@ class StepKind(Generic[A]):
 
     # As it is performed
 
+    @abstractmethod
     def texts(self, action: A) -> tuple[str, ...]:
         """Every text in which a reference may stand."""
-        raise NotImplementedError
 
+    @abstractmethod
     def fill(self, action: A, values: Values) -> tuple[A, dict[str, str]]:
         """The action with its references filled in, and more environment for it. Raises TemplateError."""
-        raise NotImplementedError
 
+    @abstractmethod
     def instructions(self, action: A) -> str:
         """What the step does, in the plan's words."""
-        raise NotImplementedError
 
     def runtime(self, site: Site) -> Runtime:
-        """What performs it."""
-        raise NotImplementedError
+        """What performs it, where `is_work`."""
+        del site
+        raise AssertionError(f"nothing performs {self.key} steps: {type(self).__name__} has no runtime")
 
     def state(self, site: Site) -> StatefulKind:
         """What its steps keep, where `keeps_state`."""
-        raise NotImplementedError
+        del site
+        raise AssertionError(f"{self.key} steps keep nothing: {type(self).__name__} has no state")
 
     # For `recoup check`
 
