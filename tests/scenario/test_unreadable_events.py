@@ -236,6 +236,23 @@ def test_a_run_without_any_event_is_still_listed_and_shown(
         assert cli(command, run).code == 0, command
     for command in ("report", "resume"):
         must_be_clean(cli(command, run), command)
+    left_out = cli("simulate", "--policy", "policy.json", "--json")
+    assert left_out.json["unreadable"] == [run]
+
+
+@pytest.mark.parametrize("how", [*DAMAGES, MISSING])
+@pytest.mark.parametrize("place", [0, -1])
+def test_each_command_answers_whatever_the_event_of_a_run(
+    whole: Home, damaged: Callable[[int, str, bytes], Cli], place: int, how: str
+) -> None:
+    run = whole.runs[-1]
+    number = [number for number, stream in places(whole.cli.home) if stream == f"run:{run}"][place]
+    cli = damaged(number, how, b"\xff\x00{")
+
+    for command in COMMANDS:
+        must_be_clean(cli(*command), command)
+    for command in OF_A_RUN:
+        must_be_clean(cli(command[0], run, *command[1:]), command)
 
 
 @pytest.mark.parametrize("how", ["random bytes", "unknown type"])

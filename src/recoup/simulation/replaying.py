@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from recoup.damage import state_after
-from recoup.errors import EventUnreadable
+from recoup.errors import EventUnreadable, NotFound
 from recoup.kernel.policies import step_policy
 from recoup.kernel.whatif import REPLAYED, Kind, Policies, Replayed, differing_keys, replay
 from recoup.kernel.whatif_modes import (
@@ -75,7 +75,7 @@ class WhatIf(msgspec.Struct, kw_only=True, rename="camel"):
     unseen_keys: list[str] = []
     """Keys that differ and of which nothing can be seen in what was recorded."""
     unreadable: list[str] = []
-    """Runs that were left out: an event of theirs cannot be read."""
+    """Runs that were left out: an event of theirs cannot be read, or is missing."""
 
     @property
     def same(self) -> bool:
@@ -108,7 +108,7 @@ async def what_if(
             break
         try:
             one, keys = await _replayed(ledger, row, bodies, new)
-        except EventUnreadable:
+        except (EventUnreadable, NotFound):
             found.unreadable.append(row.run_id)
             continue
         unseen |= keys
@@ -164,15 +164,15 @@ def _policy(body: bytes) -> Policy | None:
 async def _replayed(ledger: Ledger, row: RunRow, bodies: Bodies, new: Policy) -> tuple[Replayed, set[str]]:
     """And the keys that differ unseen."""
     events = await _events(ledger, row.run_id)
+    if not events:
+        raise NotFound(f"run {row.run_id} has no events")
+    state = state_after(row.run_id, events)
     policies = await bodies.learn(events)
-    first = events[0].payload
-    assert isinstance(first, ev.RunSubmitted), f"run {row.run_id} does not begin with its submission"
-    state_after(row.run_id, events)  # raises for one that cannot follow those before it
     keys: set[str] = set()
-    for step in first.plan.steps:
-        old = policies(first.policy_digest)
+    for step in state.plan.steps:
+        old = policies(state.policy_digest)
         if old is not None:
-            old, now = step_policy(old, first.plan, step), step_policy(new, first.plan, step)
+            old, now = step_policy(old, state.plan, step), step_policy(new, state.plan, step)
             keys |= differing_keys(now, old) - REPLAYED
     return replay(row.run_id, events, policies, new), keys
 
