@@ -46,7 +46,8 @@ soak: setup
 	@$(MAKE) --no-print-directory agents statsd browser debian
 	tools/setup-soak.sh
 	$(PY) tools/mutation_score.py
-	$(PY) -m pytest -n 2 -m soak --timeout 3600
+	EXAMPLES=search $(PY) -m pytest -n 2 -m "hypothesis and not soak" --timeout 3600
+	EXAMPLES=search $(PY) -m pytest -n 2 -m soak --timeout 3600
 
 format: setup
 	$(PY) -m ruff format .

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from recoup.testing.postgres import PostgresServer
 
 # How long an example, or making one, takes says how busy the machine is.
-settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("busy")
+_BUSY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("same", parent=_BUSY, derandomize=True, database=None)  # one verdict for one source
+settings.register_profile("search", parent=_BUSY, print_blob=True)
+settings.load_profile(os.environ.get("EXAMPLES", "same"))
 
 # The Node that `make test` installs, for coding agents and the StatsD server.
 os.environ["PATH"] = (
