@@ -531,12 +531,14 @@ def test_after_any_misfortunes_the_audit_is_the_ledger(
 async def _play(acts: list[Callable[[Story], Any]], chance: random.Random) -> None:
     with tempfile.TemporaryDirectory() as folder:
         story = Story(Path(folder), chance)
-        for act in acts:
-            await act(story)
-        await story.export()
-        if documents(story.root):
-            await assert_holds_the_ledger(story.root, story.ledger)
-        await story.ledger.close()
+        try:  # Hypothesis may end an example anywhere
+            for act in acts:
+                await act(story)
+            await story.export()
+            if documents(story.root):
+                await assert_holds_the_ledger(story.root, story.ledger)
+        finally:
+            await story.ledger.close()
 
 
 # Verifying
