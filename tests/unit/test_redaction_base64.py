@@ -8,7 +8,7 @@ import re
 import string
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from recoup.kernel.signature import signature
@@ -34,6 +34,11 @@ def written(before: bytes, secret: str, after: bytes, columns: int, urlsafe: boo
     return b"\n".join(lines) + b"\n"
 
 
+def occurrences(secret: str, text: bytes) -> int:
+    """Of those that overlap each."""
+    return len(re.findall(b"(?=%b)" % re.escape(secret.encode()), text))
+
+
 def masked(secret: str, text: bytes) -> bytes:
     redactor = SecretRedactor()
     redactor.register("TOKEN", secret)
@@ -45,10 +50,10 @@ def masked(secret: str, text: bytes) -> bytes:
 def test_no_character_that_is_left_depends_on_the_secret(
     secret: str, before: bytes, after: bytes, columns: int, urlsafe: bool, padded: bool, seed: int
 ) -> None:
-    shown = {
-        masked(one, written(before, one, after, columns, urlsafe, padded))
-        for one in (secret, other_than(secret, seed), other_than(secret, seed + 1))
-    }
+    secrets = (secret, other_than(secret, seed), other_than(secret, seed + 1))
+    # What stands beside one and continues it, as 8 does after 888, is rightly hidden with it.
+    assume(all(occurrences(one, before + one.encode() + after) == 1 for one in secrets))
+    shown = {masked(one, written(before, one, after, columns, urlsafe, padded)) for one in secrets}
     assert len(shown) == 1, shown
 
 
