@@ -165,7 +165,7 @@ async def _replayed(ledger: Ledger, row: RunRow, bodies: Bodies, new: Policy) ->
     """And the keys that differ unseen."""
     events = await _events(ledger, row.run_id)
     if not events:
-        raise NotFound(f"run {row.run_id} has no events")
+        raise NotFound(f"run {row.run_id} has no events", hint="See what is left of it: recoup show RUN")
     state = state_after(row.run_id, events)
     policies = await bodies.learn(events)
     keys: set[str] = set()
