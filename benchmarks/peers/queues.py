@@ -93,6 +93,7 @@ async def recoup_runs(role: str, where: str, count: int) -> None:
     from recoup.fleet.worker import Shift, Worker
     from recoup.model.outcome import Order, Outcome
     from recoup.model.plan import Input, Plan, RunAction, Step
+    from recoup.operations.submission import enqueue
     from recoup.ports import Hooks
     from recoup.settings import read_settings
 
@@ -112,15 +113,17 @@ async def recoup_runs(role: str, where: str, count: int) -> None:
             if role == "take":
                 shift = Shift(worker_id=f"bench-{os.getpid()}", concurrency=RUNS_AT_ONCE)
                 worker = Worker(
-                    app.driving.deliveries(), await app.dispatch(), shift, lambda _notice: None, app.chores
+                    app.driving.deliveries(),
+                    await app.hints.queue(),
+                    shift,
+                    lambda _notice: None,
+                    app.chores.run,
                 )
                 await beside(worker.work(), over())
             elif role == "prepare":
-                await (await app.dispatch()).depths()
+                await (await app.hints.queue()).depths()
             else:
-                await hand_over(
-                    lambda id: app.submitting.submit_queued(plan, {"id": id}, None, Queued()), role, count
-                )
+                await hand_over(lambda id: enqueue(app, plan, {"id": id}, None, Queued()), role, count)
 
 
 async def pgqueuer(role: str, where: str, count: int) -> None:

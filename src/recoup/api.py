@@ -127,7 +127,9 @@ async def run(
     settings = read_settings(os.environ, Path.cwd(), None if home is None else os.fspath(home))
     parsed, source = _parsed(plan, _policy(settings))
     async with open_app(settings, os.environ) as app:
-        run_id = await app.submitting.submit(parsed, _texts(inputs or {}), source)
+        from recoup.operations.recording import record
+
+        run_id = await record(app, parsed, _texts(inputs or {}), source)
         return _result(await _driven(app, run_id, _Listener(on_event)))
 
 
@@ -360,7 +362,7 @@ async def _driven(app: App, run_id: str, listener: _Listener) -> RunState:
     except asyncio.CancelledError:
         await _stopped(driving, listener)
         raise
-    await app.wind_up(state)
+    await app.chores.after_run(state)
     listener.raise_problem()
     return state
 

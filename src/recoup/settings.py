@@ -1,15 +1,19 @@
-"""Where we run: the environment and recoup.toml, read once. How we behave is the policy's business."""
+"""Where we run: the environment and recoup.toml, read once, and the home that they name. How we behave is the policy's
+business."""
 
 from __future__ import annotations
 
+import errno
 import re
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from recoup.errors import SettingsError
+from recoup.errors import SettingsError, StateError
+from recoup.files.folders import OWNER_ONLY_FOLDER, hold_home
 from recoup.files.named import read_named
 from recoup.files.ownership import foreign_above, foreign_itself
 from recoup.strength import KEY_CHARS_MIN, MAKE_ONE, weakness
@@ -51,6 +55,10 @@ _POSTGRES = re.compile(
 """As PostgreSQL's client reads it. A password that holds a / or an @ would be taken for a port, a host or a database,
 which are shown: that is no such address."""
 _MEANT_FOR_POSTGRES = re.compile(r"[\s'\"]*postgres(ql)?:|.*password\s*=", re.IGNORECASE | re.DOTALL)
+_WRONG_HOME = frozenset(
+    {errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL}
+)
+"""Errors that stay until the setting or the folder changes."""
 _PASSWORD = re.compile(r"[a-z0-9+]+://[^/@\s]*:[^/@\s]+@")
 
 
@@ -173,6 +181,29 @@ def require_own_home(home: Path) -> None:
         if found.is_mode
         else f"Run Recoup as the user who owns it, or {own}",
     )
+
+
+def make_home(home: Path) -> None:
+    """Raises SettingsError for a folder that another setting must name, and StateError for one that the machine cannot
+    write now."""
+    try:
+        require_own_home(home)
+        for folder in reversed([folder for folder in home.parents if not folder.exists()]):
+            folder.mkdir(exist_ok=True, mode=0o755)
+        home.mkdir(exist_ok=True, mode=OWNER_ONLY_FOLDER)
+        # Once more: another user may have made it meanwhile.
+        require_own_home(home)
+        hold_home(home)
+        probe = home / f".write-{secrets.token_hex(4)}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        if error.errno not in _WRONG_HOME:
+            raise StateError.of(error) from None
+        raise SettingsError(
+            f"the state folder {home} cannot be written: {error.strerror}",
+            hint="Fix its permissions, or name another folder: RECOUP_HOME or --home.",
+        ) from None
 
 
 def require_strong_key(key: str | None) -> None:

@@ -22,12 +22,12 @@ from tests.integration.console_reader import Reader, browsing, signed_in
 from tests.integration.gateway_house import Gateway, gateway
 from tests.integration.heal_house import Shop, plan_file
 
-from recoup.desk.probes import ProbeDesk
 from recoup.gateway.access import MAY
 from recoup.model.events import Escalated, TargetHealed
 from recoup.model.ids import run_stream, targets_stream
 from recoup.model.storage import Append, Draft, Escalation, StreamAppend
 from recoup.model.target import Box, Candidate, Element
+from recoup.operations.probe_reports import ProbeDesk
 
 HOSTILE = '<img src=x onerror="document.title=1">\u202e"\'&'
 """What a run may be called, print or fail with."""

@@ -7,8 +7,8 @@ from pathlib import Path
 from tests.integration.heal_house import Shop, plan_file
 
 from recoup.gateway.console.reviews import Reviews
-from recoup.heals.desk import Heals
 from recoup.kernel.reviewing import HealState
+from recoup.operations.heals import Heals
 
 
 async def test_reading_little_at_a_time_comes_to_the_same(tmp_path: Path) -> None:

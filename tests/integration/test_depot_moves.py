@@ -27,6 +27,7 @@ from recoup.model import events as ev
 from recoup.model.events import Event
 from recoup.model.plan import Plan
 from recoup.model.run import RunState
+from recoup.operations.recording import preview, record
 from recoup.settings import read_settings
 from recoup.testing.postgres import PostgresServer
 from recoup.workspace.workspaces import GitWorkspaces
@@ -68,7 +69,7 @@ class Machine:
 
     async def submit(self, plan: Plan, **given: str) -> str:
         async with self.open() as app:
-            return await app.submitting.submit(plan, given, None)
+            return await record(app, plan, given, None)
 
     async def drive(self, run_id: str, seen: Callable[[App, Driver, Event], None] | None = None) -> RunState:
         drivers: list[Driver] = []
@@ -323,7 +324,7 @@ async def test_evidence_is_found_on_every_machine(machines: tuple[Machine, Machi
 async def test_proven_steps_are_reused_from_a_run_that_was_driven_elsewhere(
     machines: tuple[Machine, Machine], source: Path, tmp_path: Path
 ) -> None:
-    from recoup.linked import Reusing
+    from recoup.fleet.linked import Reusing
 
     a, b = machines
     plan = plan_at(
@@ -338,9 +339,9 @@ async def test_proven_steps_are_reused_from_a_run_that_was_driven_elsewhere(
     a.vanish()
     (tmp_path / "mended").touch()
     async with b.open() as app:
-        reuse = await app.submitting.preview(plan, {}, None, Reusing(run_id))
+        reuse = await preview(app, plan, {}, None, Reusing(run_id))
         assert reuse.count == 2
-        again = await app.submitting.submit(plan, {}, None, Reusing(run_id))
+        again = await record(app, plan, {}, None, Reusing(run_id))
     assert not [
         path
         for path in (tmp_path / "shared" / "depot" / "runs").iterdir()

@@ -428,5 +428,5 @@ async def test_those_who_need_the_queue_at_once_share_it(postgres: PostgresServe
         "RECOUP_KEY": KEY,
     }
     async with open_app(read_settings(environ, tmp_path), environ) as app:
-        one, other = await asyncio.gather(app.dispatch(), app.dispatch())
+        one, other = await asyncio.gather(app.hints.queue(), app.hints.queue())
         assert one is other

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from tests.integration.test_reuse_in_runs import Linked, plan_of, step
 
 from recoup.engine.reusing import foresee_in_place
+from recoup.fleet.linked import LinkedRuns
 from recoup.kernel.canonical import digest
 from recoup.kernel.page_forecast import PageForecast
 from recoup.kernel.policies import policy_digest
 from recoup.kernel.pre_states import page_digest
 from recoup.kernel.prefix import ledger_document
 from recoup.kernel.reuse import ASKED, PERFORMED, Reuse
-from recoup.linked import LinkedRuns
 from recoup.model import events as ev
 from recoup.model.ids import run_stream
 from recoup.model.plan import (

@@ -22,8 +22,6 @@ from tests.integration.gateway_house import Gateway, gateway
 
 from recoup.app import open_app
 from recoup.clock import SystemClock
-from recoup.desk.declining import Declined
-from recoup.desk.probes import ProbeDesk
 from recoup.gateway.access import Role
 from recoup.gateway.book import Book
 from recoup.gateway.console import inbox as console_inbox
@@ -35,6 +33,8 @@ from recoup.model.answers.inbox import EscalationDocument, EscalationPage, Relea
 from recoup.model.events import Event
 from recoup.model.ids import commands_stream, reported_stream, senders_stream
 from recoup.operations.cursor import cursor_of
+from recoup.operations.declining import Declined
+from recoup.operations.probe_reports import ProbeDesk
 from recoup.redaction.redactor import SecretRedactor
 from recoup.settings import read_settings
 from recoup.testing.clock import HandClock

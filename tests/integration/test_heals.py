@@ -15,8 +15,6 @@ from recoup.cli.heal_accepting import Accepting
 from recoup.cli.heals import print_heal
 from recoup.documents.plan_change import PlanText, patch_of, read_plan_text, root_of
 from recoup.errors import NotFound, UsageError
-from recoup.heals.accepting import accepted_text, replace_plan
-from recoup.heals.desk import Heal, Heals
 from recoup.kernel.healing import target_digest
 from recoup.kernel.memory import TargetMemory, identity
 from recoup.kernel.reviewing import HealState, Word, changed_fields
@@ -25,6 +23,8 @@ from recoup.model.ids import run_stream, targets_stream
 from recoup.model.policy import Policy
 from recoup.model.storage import Append, Draft, StreamAppend
 from recoup.model.target import Element, Target
+from recoup.operations.heal_acceptance import accepted_text, replace_plan
+from recoup.operations.heals import Heal, Heals
 from recoup.redaction.redactor import SecretRedactor
 from recoup.testing.browser import ScriptedBrowser
 

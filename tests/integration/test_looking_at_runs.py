@@ -19,6 +19,7 @@ from recoup.errors import NotFound, UsageError
 from recoup.kernel.wording import clean, one_line, plain_log
 from recoup.model.events import Event
 from recoup.operations import control as operations
+from recoup.operations.recording import record
 from recoup.settings import read_settings
 
 PLAN = "{version: 1, name: tiny, steps: [{id: ask, approve: {message: 'Go on?'}}]}"
@@ -39,7 +40,7 @@ async def opened(tmp_path: Path) -> AsyncIterator[App]:
 @asynccontextmanager
 async def waiting_run(tmp_path: Path, plan: str = PLAN) -> AsyncIterator[tuple[App, str]]:
     async with opened(tmp_path) as app:
-        run_id = await app.submitting.submit(parse_plan(plan, "plan", tmp_path), {}, None)
+        run_id = await record(app, parse_plan(plan, "plan", tmp_path), {}, None)
         await app.driving.drive(run_id, Watcher())
         yield app, run_id
 

@@ -25,7 +25,6 @@ from tests.integration.test_agents import (
 )
 from tests.repositories import new_repository
 
-from recoup.app import tool_server
 from recoup.clock import SystemClock
 from recoup.errors import UsageError
 from recoup.mcp.inside import CONTEXT_BYTES_MAX, FIRST_ATTEMPT, REASON_CHARS_MAX, build
@@ -41,6 +40,7 @@ from recoup.processes.keeper import LinuxKeeper
 from recoup.runtimes.agent.runtime import AgentRuntime
 from recoup.runtimes.shell import ShellRuntime
 from recoup.runtimes.step_log import StepLog
+from recoup.runtimes.tool_server import tool_server
 from recoup.testing.house import House
 from recoup.testing.model_server import ModelServer, Use
 from recoup.workspace.workspaces import GitWorkspaces

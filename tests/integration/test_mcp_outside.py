@@ -23,7 +23,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent, TextResourceContents
 from tests.integration.gateway_house import NO_TLS, Gateway, gateway
 
-from recoup.app import App, open_app, tool_server
+from recoup.app import App, open_app
 from recoup.documents.plan_file import parse_plan
 from recoup.engine.world import Watcher
 from recoup.errors import RecoupError, SettingsError, UsageError
@@ -37,7 +37,9 @@ from recoup.mcp.ledger_desk import LedgerDesk
 from recoup.mcp.outside import Asking, build
 from recoup.mcp.serving import serve_http
 from recoup.model.storage import EVERY_RUN, RunFilter
+from recoup.operations.recording import record
 from recoup.operations.submission import SubmitRequest
+from recoup.runtimes.tool_server import tool_server
 from recoup.settings import read_settings
 
 TINY = "{version: 1, name: tiny, steps: [{id: a, run: 'echo grüezi'}]}"
@@ -383,7 +385,7 @@ async def test_of_a_very_long_run_its_end_is_explained(
     async with open_app(settings, {}) as app:
         steps = ", ".join(f"{{id: s{number}, run: 'true'}}" for number in range(6))
         text = f"{{version: 1, name: long, steps: [{steps}, {{id: bad, run: 'exit 9', max_attempts: 1}}]}}"
-        run_id = await app.submitting.submit(parse_plan(text, "plan", tmp_path), {}, None)
+        run_id = await record(app, parse_plan(text, "plan", tmp_path), {}, None)
         state = await app.driving.drive(run_id, Watcher())
         told = await outside._telling_events(LedgerDesk(app, "ada"), run_id)
     assert state.seq > 16

@@ -10,13 +10,13 @@ from tests.integration.test_browsing import CONFIRM, PLAN, TOTAL, browser, facts
 from tests.integration.test_learning import LEARNED, found_by, house, teach
 
 from recoup.errors import Conflict, LedgerBusy, NotFound, UsageError
-from recoup.memories import Memories
 from recoup.model import events as ev
 from recoup.model.ids import key_stream, targets_stream, workflow_stream
 from recoup.model.memory import COMPONENTS
 from recoup.model.policy import Policy
 from recoup.model.storage import Append, Appended, Draft, StreamAppend
 from recoup.model.target import Element
+from recoup.operations.memory import Memories
 from recoup.ports import Ledger
 from recoup.testing.browser import Guess
 from recoup.testing.house import House
@@ -84,11 +84,11 @@ async def test_what_differs_is_told_and_taken_back_as_a_whole(house: House) -> N
     await teach(house, "run-1", "run-2")
     good = await memories(house).snapshot("workflow", Policy(), "ann", "")
     await learn_another(house)
-    differs = await memories(house).diff("workflow", good, None)
+    differs = (await memories(house).of("workflow")).diff(good, None)
     assert [(one.kind, one.element) for one in differs] == [("added", "button 'Agree'")]
     back = await memories(house).rollback("workflow", None, "ann", "the wrong button")
     assert (back.to_version, back.by, back.reason) == (good, "ann", "the wrong button")
-    assert not await memories(house).diff("workflow", good, None)
+    assert not (await memories(house).of("workflow")).diff(good, None)
     assert await facts(house, ev.MemoryRollback, workflow_stream("workflow")) == [back]
     browser(house).site.pages = site(CONFIRM, TOTAL).pages
     await house.run(PLAN, "run-9")

@@ -18,18 +18,20 @@ from hypothesis import strategies as st
 from tests.integration.gateway_house import gateway
 from tests.integration.test_depot_moves import Machine
 
-from recoup.app import App, environment_redactor, open_app
+from recoup.app import App, open_app
 from recoup.documents.plan_file import parse_plan, plan_from_data
 from recoup.engine.originals import Originals
 from recoup.engine.world import Watcher
 from recoup.errors import InvalidPlan, NotFound, SettingsError, UsageError
+from recoup.fleet.linked import Reusing
 from recoup.fleet.queued import Queued
-from recoup.linked import Reusing
 from recoup.mcp.ledger_desk import LedgerDesk
 from recoup.model.events import AttemptFinished
 from recoup.model.plan import Plan
 from recoup.model.run import RunState
-from recoup.operations.submission import SubmitRequest
+from recoup.operations.recording import preview, record
+from recoup.operations.submission import SubmitRequest, enqueue, retry
+from recoup.redaction.registration import environment_redactor
 from recoup.settings import read_settings
 from recoup.testing.postgres import PostgresServer
 
@@ -75,7 +77,7 @@ def own_folder(home: Path) -> Path:
 
 
 async def carried_out(app: App, plan: Plan, reuse: Reusing | None = None, **inputs: str) -> RunState:
-    run_id = await app.submitting.submit(plan, inputs, None, reuse)
+    run_id = await record(app, plan, inputs, None, reuse)
     return await app.driving.drive(run_id, Watcher())
 
 
@@ -297,9 +299,7 @@ async def test_a_preview_says_the_same_and_leaves_nothing_behind(tmp_path: Path)
         one = await carried_out(app, plan, url=URL)
         before = files_outside_private(tmp_path / "home").keys()
         for url, reused in ((URL, 2), (OTHER_URL, 0)):
-            assert (
-                await app.submitting.preview(plan, {"url": url}, None, Reusing(one.run_id))
-            ).count == reused
+            assert (await preview(app, plan, {"url": url}, None, Reusing(one.run_id))).count == reused
         assert files_outside_private(tmp_path / "home").keys() == before
 
 
@@ -324,7 +324,7 @@ async def test_a_retry_of_an_ended_run_gets_what_was_written(tmp_path: Path) -> 
         for path in tmp_path.glob("*.seen"):
             path.unlink()
         (tmp_path / "fixed").touch()
-        await app.submitting.retry(ended.run_id)
+        await retry(app, ended.run_id)
         await worked(app)
     assert seen(tmp_path) == [URL] * 3
 
@@ -372,9 +372,9 @@ async def test_outputs_that_an_older_version_stored_masked_are_not_reused(tmp_pa
             older.setattr(passing, "private_names", lambda *_: None)
             one = await carried_out(app, parse_plan(ONCE, "plan", tmp_path), url=URL)
         assert one.steps[0].private_outputs is None
-        preview = await app.submitting.preview(plan, {"url": URL}, None, Reusing(one.run_id))
-    assert preview.count == 0
-    assert "its original was not kept" in preview.steps[0].reason
+        reuse = await preview(app, plan, {"url": URL}, None, Reusing(one.run_id))
+    assert reuse.count == 0
+    assert "its original was not kept" in reuse.steps[0].reason
 
 
 async def test_what_a_gate_asks_shows_the_masked_value(tmp_path: Path) -> None:
@@ -475,7 +475,7 @@ async def test_masked_text_is_refused_for_the_fleet_without_a_key(tmp_path: Path
         for text, inputs in ((PLAN, {"url": "x"}), (ONCE, {"url": URL})):
             plan = parse_plan(text, "plan", tmp_path)
             with pytest.raises(SettingsError, match="records show redacted"):
-                await app.submitting.submit_queued(plan, inputs, None, Queued(queue="any"))
+                await enqueue(app, plan, inputs, None, Queued(queue="any"))
 
 
 # Digests, limits, names, policies
@@ -499,7 +499,7 @@ async def test_private_inputs_are_bounded(tmp_path: Path) -> None:
     async with open_app(read_settings(env, tmp_path), env) as app:
         plan = parse_plan(ONCE, "plan", tmp_path)
         with pytest.raises(UsageError, match="plan_bytes_max"):
-            await app.submitting.submit(plan, {"url": f"{URL} " + "x" * 5000}, None)
+            await record(app, plan, {"url": f"{URL} " + "x" * 5000}, None)
         assert not list((tmp_path / "home").glob("runs/*"))
 
 
@@ -507,7 +507,7 @@ async def test_names_that_records_would_mask_are_refused(tmp_path: Path) -> None
     async with opened(tmp_path / "home") as app:
         data = {"version": 1, "name": "n", "inputs": {TOKEN: {}}, "steps": [{"id": "a", "run": "true"}]}
         with pytest.raises(InvalidPlan, match="would be masked in records"):
-            await app.submitting.submit(plan_from_data(data, "plan", tmp_path), {}, None)
+            await record(app, plan_from_data(data, "plan", tmp_path), {}, None)
         data = {
             "version": 1,
             "name": "n",
@@ -520,7 +520,7 @@ async def test_names_that_records_would_mask_are_refused(tmp_path: Path) -> None
 async def test_an_input_that_is_not_text_is_refused_in_words(tmp_path: Path) -> None:
     async with opened(tmp_path / "home") as app:
         with pytest.raises(InvalidPlan, match="not valid UTF-8"):
-            await app.submitting.submit(parse_plan(ONCE, "plan", tmp_path), {"url": "a\udcffb"}, None)
+            await record(app, parse_plan(ONCE, "plan", tmp_path), {"url": "a\udcffb"}, None)
 
 
 async def test_a_policy_that_records_would_mask_is_refused(tmp_path: Path) -> None:
@@ -530,7 +530,7 @@ async def test_a_policy_that_records_would_mask_is_refused(tmp_path: Path) -> No
     env = {**environ(tmp_path / "home"), "RECOUP_POLICY": str(tmp_path / "policy.json")}
     async with open_app(read_settings(env, tmp_path), env) as app:
         with pytest.raises(UsageError, match="text_rules") as refused:
-            await app.submitting.submit(parse_plan(ONCE, "plan", tmp_path), {"url": "x"}, None)
+            await record(app, parse_plan(ONCE, "plan", tmp_path), {"url": "x"}, None)
     assert URL not in str(refused.value)
 
 

@@ -19,8 +19,8 @@ from recoup.ledger.sqlite import SqliteLedger
 from recoup.model.ids import run_stream
 from recoup.model.instant import Instant
 from recoup.model.storage import EndedRun
+from recoup.operations.retention import BATCH_EVENTS_ENOUGH, Pruned, Retention
 from recoup.redaction.redactor import SecretRedactor
-from recoup.retention import BATCH_EVENTS_ENOUGH, Pruned, Retention
 from recoup.testing.clock import FakeClock
 from recoup.testing.ledger_suite import START, facts, into, linked, note, submitted
 from recoup.testing.prune_suite import DONE, LATER, over

@@ -18,6 +18,7 @@ from recoup.errors import RecoupError
 from recoup.model.plan import Plan
 from recoup.model.run import RunState, RunStatus
 from recoup.operations.control import ControlRequest, send
+from recoup.operations.recording import record
 from recoup.redaction.forms import VALUE_CHARACTERS_MAX
 from recoup.settings import read_settings
 
@@ -49,7 +50,7 @@ def with_value(folder: Path, value: str) -> Path:
 
 
 async def carried_out(app: App, plan: Plan, **inputs: str) -> RunState:
-    run_id = await app.submitting.submit(plan, inputs, None)
+    run_id = await record(app, plan, inputs, None)
     return await app.driving.drive(run_id, Watcher())
 
 
@@ -143,6 +144,6 @@ async def test_a_refused_submission_does_not_say_what_its_inputs_hide(tmp_path: 
     plan = plan_of(tmp_path / "work", step, inputs=inputs, workspace={"git": f"./{value}"})
     async with opened(tmp_path / "home") as app:
         with pytest.raises(RecoupError) as refused:
-            await app.submitting.submit(plan, {"pin": value}, None)
+            await record(app, plan, {"pin": value}, None)
     assert value not in f"{refused.value} {refused.value.message} {refused.value.args}"
     assert "[redacted]" in refused.value.message

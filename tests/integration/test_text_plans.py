@@ -10,7 +10,8 @@ from recoup.app import App, open_app
 from recoup.engine.world import Watcher
 from recoup.mcp.ledger_desk import LedgerDesk
 from recoup.model.run import RunState, RunStatus
-from recoup.operations.submission import SubmitRequest
+from recoup.operations.retention import retention
+from recoup.operations.submission import SubmitRequest, retry
 from recoup.settings import read_settings
 
 _LEAVING = "{version: 1, name: left, steps: [{id: a, run: 'test ! -e secret && echo word > secret'}]}"
@@ -47,7 +48,7 @@ async def test_a_run_of_a_text_finds_nothing_that_another_one_left(tmp_path: Pat
         assert [folder.stat().st_mode & 0o077 for folder in folders] == [0, 0]
         assert list((tmp_path / "home" / "plans").iterdir()) == []
         assert len({state.plan_digest for state in states}) == 1
-        await app.retention().prune(2**62, 100)
+        await retention(app).prune(2**62, 100)
     assert not any(folder.exists() for folder in folders)
 
 
@@ -57,7 +58,7 @@ async def test_a_run_that_goes_on_from_a_text_works_where_that_one_did(tmp_path:
         assert first.status is RunStatus.FAILED
         folder = tmp_path / "home" / "runs" / first.run_id / "work"
         (folder / "ready").touch()
-        second = await app.submitting.retry(first.run_id)
+        second = await retry(app, first.run_id)
         state = await app.driving.drive(second.run_id, Watcher())
         assert state.status is RunStatus.SUCCEEDED
         assert (folder / "made").read_text() == "a\n"

@@ -354,6 +354,7 @@ from recoup.app import open_app
 from recoup.documents.plan_file import read_plan
 from recoup.fleet.queued import Queued
 from recoup.model.policy import Policy
+from recoup.operations.submission import enqueue
 from recoup.settings import read_settings
 
 root, runs, workflows = pathlib.Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
@@ -367,7 +368,7 @@ for number in range(min(runs, workflows)):
 async def main():
     async with open_app(read_settings(os.environ, root), os.environ) as app:
         for number in range(runs):
-            await app.submitting.submit_queued(plans[number % len(plans)], {}, None, Queued(priority=number % 3))
+            await enqueue(app, plans[number % len(plans)], {}, None, Queued(priority=number % 3))
 
 asyncio.run(main())
 """

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
+from recoup.fleet.redactors import RunRedactors
 from recoup.redaction.redactor import SecretRedactor
-from recoup.runs.redactors import RunRedactors
 
 
 @pytest.mark.soak

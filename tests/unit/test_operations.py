@@ -58,9 +58,9 @@ def test_what_http_was_given_is_what_is_submitted() -> None:
 
 
 ONCE: Final = {
-    ".submit_queued(": {"operations/submission.py", "runs/submitting.py"},
+    "await enqueue(": {"operations/submission.py"},
     "has ever run here": {"operations/workflows.py"},
-    "there is no run {run_id!r}": {"gateway/run_states.py", "operations/lookup.py", "runs/records.py"},
+    "there is no run {run_id!r}": {"gateway/run_states.py", "operations/lookup.py", "fleet/records.py"},
     "mode_document(": {"kernel/modes.py", "operations/workflows.py"},
 }
 """What an operation does, and the only files that may do it."""

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recoup.app import environment_redactor
 from recoup.redaction.redactor import SecretRedactor
+from recoup.redaction.registration import environment_redactor
 
 
 class Event(msgspec.Struct, rename="camel"):

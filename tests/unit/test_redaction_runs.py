@@ -9,9 +9,9 @@ import string
 
 import pytest
 
+from recoup.fleet.redactors import RunRedactors
 from recoup.redaction.layers import LAYER_FORMS_MAX
 from recoup.redaction.redactor import SecretRedactor, SecretTooShort, SecretUnhidable
-from recoup.runs.redactors import RunRedactors
 
 _numbers = itertools.count(1)
 

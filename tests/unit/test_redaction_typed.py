@@ -166,8 +166,8 @@ def test_keys_of_a_struct_that_become_equal_keep_their_values_apart() -> None:
 
 
 def test_the_default_of_an_input_is_redacted_together_with_its_name() -> None:
-    from recoup.app import environment_redactor
     from recoup.model.plan import Input, Plan, RunAction, Step
+    from recoup.redaction.registration import environment_redactor
 
     word = "Tr0ub4dor" + "3xyz99"
     inputs = {"password": Input(default=word), "colour": Input(default=word)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recoup.runs.submitting import new_run_id
+from recoup.operations.recording import new_run_id
 
 
 def test_many_runs_of_one_second_have_ids_of_their_own() -> None:

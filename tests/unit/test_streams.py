@@ -68,8 +68,8 @@ def test_nobody_writes_that_loop_again() -> None:
         "engine/everywhere.py": "somebody else has paused all workflows",
         "engine/generations.py": "gives up in silence: the file is looked at again",
         "engine/losses.py": "somebody else has told of the loss",
-        "memories.py": "a conflict of what is written beside it is the caller's",
-        "runs/submitting.py": "the key was taken: that run is the answer",
+        "operations/memory.py": "a conflict of what is written beside it is the caller's",
+        "operations/submission.py": "the key was taken: that run is the answer",
         "operations/control.py": "the driver was still writing",
         "streams.py": "the loop",
     }

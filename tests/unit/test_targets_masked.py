@@ -7,11 +7,11 @@ from functools import partial
 import msgspec
 import pytest
 
-from recoup.app import environment_redactor
 from recoup.model.outcome import Looking
 from recoup.model.redacted import MASKS
 from recoup.model.target import Box, Element, Floors, Resolution, Target
 from recoup.redaction.elements import recorded_elements
+from recoup.redaction.registration import environment_redactor
 from recoup.targets.resolver import PageResolver
 
 TOKEN = "ghp" + "_" + "a1B2c3D4e5" * 3 + "f6G7h8"

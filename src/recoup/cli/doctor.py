@@ -282,11 +282,10 @@ def _settings(home: str | None) -> Settings | None:
 
 
 def _state(home: str | None) -> Iterator[Finding]:
-    from recoup.app import make_home
     from recoup.cli.output import is_missing
     from recoup.cli.run import read_policy_of
     from recoup.machine import home_trouble
-    from recoup.settings import read_settings
+    from recoup.settings import make_home, read_settings
 
     try:
         settings = read_settings(os.environ, Path.cwd(), home)

@@ -15,10 +15,10 @@ from recoup.tokens import local_user
 
 if TYPE_CHECKING:
     from recoup.app import App
-    from recoup.desk.escalations import Inbox
     from recoup.model.answers.inbox import Escalation
     from recoup.model.run import RunState
     from recoup.model.storage import EscalationRow
+    from recoup.operations.escalations import Inbox
 
 _reason_option = click.option("--reason", required=True, help="Why; it is recorded.")
 
@@ -142,12 +142,12 @@ def resolve(ctx: click.Context, escalation_id: str, reason: str, as_json: bool) 
 
 
 def _move(ctx: click.Context, as_json: bool, move: Callable[[Inbox, str], Awaitable[EscalationRow]]) -> None:
-    from recoup.desk.escalations import Inbox
     from recoup.kernel.escalations import escalation_document
+    from recoup.operations.escalations import Inbox
 
     async def work(app: App) -> Escalation:
         row = await move(Inbox(app.ledger, app.redactor_of, app.world.clock), local_user())
-        for trouble in await app.chores():
+        for trouble in await app.chores.run():
             note(f"note: {trouble}")
         return escalation_document(row)
 

@@ -11,10 +11,10 @@ import msgspec
 
 from recoup.documents.plan_change import PlanText, patch_of, read_plan_text, root_of
 from recoup.errors import RecoupError, UsageError
-from recoup.heals.accepting import accepted_text, must_be_unchanged, replace_plan
-from recoup.heals.desk import Heal, Heals
 from recoup.kernel.reviewing import SURE_MIN, HealState, Word, heal_document
 from recoup.model.policy import Policy
+from recoup.operations.heal_acceptance import accepted_text, must_be_unchanged, replace_plan
+from recoup.operations.heals import Heal, Heals
 from recoup.ports import Redactor
 from recoup.terminal.moments import minute
 from recoup.terminal.writer import hand_over, note, print_json, say

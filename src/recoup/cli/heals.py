@@ -21,9 +21,9 @@ from recoup.tokens import local_user
 if TYPE_CHECKING:
     from recoup.app import App
     from recoup.documents.plan_change import PlanText
-    from recoup.heals.desk import Heal, Heals
     from recoup.kernel.reviewing import Reviewed, Word
     from recoup.model.policy import Policy
+    from recoup.operations.heals import Heal, Heals
 
 _PICTURES = {b"\x89PNG": ".png", b"\xff\xd8\xff": ".jpg", b"RIFF": ".webp"}
 _SURE_MAX = 1_000
@@ -252,7 +252,7 @@ def reject(ctx: click.Context, heal_name: str, reason: str, as_json: bool) -> No
 
 
 def _desk(app: App) -> Heals:
-    from recoup.heals.desk import Heals
+    from recoup.operations.heals import Heals
 
     return Heals(app.ledger, app.redactor_of, app.world.clock)
 
@@ -291,7 +291,7 @@ async def _sure(desk: Heals, workflow: str | None) -> list[Heal]:
 
 
 async def _audited(app: App) -> None:
-    if trouble := await app.export_audit():
+    if trouble := await app.audit.export_new():
         note(f"note: {trouble}")
 
 
@@ -299,7 +299,7 @@ async def _would_change(app: App, heal: Heal, plan: Path | None) -> tuple[str, s
     """The diff; why there is none, in words."""
     from recoup.cli.heal_accepting import plan_path
     from recoup.documents.plan_change import patch_of, read_plan_text, root_of
-    from recoup.heals.accepting import accepted_text
+    from recoup.operations.heal_acceptance import accepted_text
 
     try:
         policy = await _policy(app)

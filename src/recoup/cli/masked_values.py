@@ -9,12 +9,11 @@ from typing import Any, Final
 
 import msgspec
 
-from recoup.app import environment_redactor
 from recoup.documents.text_file import read_text
 from recoup.documents.yaml_tree import parse_tree
 from recoup.model.plan import Plan
 from recoup.model.policy import Policy
-from recoup.runs.hiding import register_secret
+from recoup.redaction.registration import environment_redactor, register_secret
 from recoup.shapes.shape import as_written
 from recoup.shapes.tree import Place, Tree, Unreadable, place_text
 from recoup.steps.registry import kind_named

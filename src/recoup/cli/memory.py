@@ -46,11 +46,9 @@ def show(ctx: click.Context, workflow: str, as_json: bool) -> None:
     """
 
     async def work(app: App) -> int:
-        from recoup.memories import changes
-        from recoup.model.memory import State
+        from recoup.operations import memory
 
-        learnt = await app.memories.of(workflow)
-        known = changes(State(), learnt.memory.state)
+        known = await memory.known_now(app, workflow)
         if as_json:
             print_json([{**msgspec.to_builtins(one), "kind": "known"} for one in known])
             return 0
@@ -77,7 +75,9 @@ def versions(ctx: click.Context, workflow: str, as_json: bool) -> None:
     """
 
     async def work(app: App) -> int:
-        found = [msgspec.to_builtins(one) for one in await app.memory_versions(workflow)]
+        from recoup.operations import memory
+
+        found = [msgspec.to_builtins(one) for one in await memory.versions(app, workflow)]
         if as_json:
             print_json(found)
             return 0
@@ -106,7 +106,9 @@ def diff(ctx: click.Context, workflow: str, old: str, new: str | None, as_json: 
     """
 
     async def work(app: App) -> int:
-        found = await app.memories.diff(workflow, old, new)
+        from recoup.operations import memory
+
+        found = await memory.diff(app, workflow, old, new)
         if as_json:
             print_json(msgspec.to_builtins(found))
             return 0
@@ -133,7 +135,9 @@ def snapshot(ctx: click.Context, workflow: str, reason: str) -> None:
     """
 
     async def work(app: App) -> int:
-        made = await app.memories.snapshot(workflow, await app.policy(), local_user(), reason)
+        from recoup.operations import memory
+
+        made = await memory.snapshot(app, workflow, local_user(), reason)
         say(f"{workflow}: what is known now is {made}")
         return 0
 
@@ -158,7 +162,9 @@ def rollback(ctx: click.Context, workflow: str, version: str | None, reason: str
     """
 
     async def work(app: App) -> int:
-        back = await app.memories.rollback(workflow, version, local_user(), reason)
+        from recoup.operations import memory
+
+        back = await memory.rollback(app, workflow, version, local_user(), reason)
         if as_json:
             print_json(msgspec.to_builtins(back))
         else:

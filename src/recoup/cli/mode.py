@@ -72,7 +72,7 @@ def mode(
         if wanted is not None:
             request = workflows.ModeRequest(workflow=workflow, mode=wanted, reason=reason or "", for_s=for_s)
             await workflows.set_mode(app, request, local_user())
-            if trouble := await app.export_audit():
+            if trouble := await app.audit.export_new():
                 note(f"note: {trouble}")
         document = await workflows.mode(app, workflow)
         print_json(document) if as_json else _print(document)

@@ -72,6 +72,7 @@ def run(ctx: click.Context, file: Path, as_json: bool, quiet: bool) -> None:
       recoup probe run probe.yaml --json | jq -c 'select(.type == "Escalated")'
     """
     from recoup.cli.probe_live import watching
+    from recoup.operations.probes import make_probe, probe_world
     from recoup.probe.notify import ServiceManager
     from recoup.processes.orphans import adopt
     from recoup.standing import asked_to_end, room_for_files
@@ -83,7 +84,7 @@ def run(ctx: click.Context, file: Path, as_json: bool, quiet: bool) -> None:
         config = await _config(app, file)
         room_for_files(_FILES_OF_OURS + len(config.resources) * _FILES_EACH)  # the usual limit is for less
         with watching(config, as_json=as_json, quiet=quiet) as seen:
-            one = app.probe(config, app.probe_world(seen, manager.alive))
+            one = make_probe(app, config, probe_world(app, seen, manager.alive))
             stop = asyncio.Event()
 
             def end(_times: int) -> None:
@@ -135,7 +136,9 @@ def status(ctx: click.Context, probe_name: str | None, as_json: bool) -> None:
     from recoup.cli.probe_live import status_lines
 
     async def work(app: App) -> None:
-        operators = app.probe_operators()
+        from recoup.operations.probes import operators_of
+
+        operators = operators_of(app)
         document = await operators.document(await operators.find(probe_name))
         if as_json:
             print_json(document)
@@ -185,7 +188,9 @@ def events(
             say(one_line(row))
 
     async def work(app: App) -> None:
-        operators, after = app.probe_operators(), 0
+        from recoup.operations.probes import operators_of
+
+        operators, after = operators_of(app), 0
         name = await operators.find(probe_name)
         while True:
             async for event in operators.events(name, after):
@@ -281,7 +286,9 @@ def _tell(ctx: click.Context, probe_name: str | None, command: Command, as_json:
     async def work(app: App) -> dict[str, Any]:
         import msgspec
 
-        operators = app.probe_operators()
+        from recoup.operations.probes import operators_of
+
+        operators = operators_of(app)
         reason = app.redactor.redact(command.reason).text
         told = msgspec.structs.replace(command, reason=reason)
         return await operators.tell(await operators.find(probe_name), told)
@@ -306,8 +313,10 @@ async def _config(app: App, file: Path) -> ProbeConfig:
         return read_probe_file(file)
     except InvalidProbe as error:
         if error.refused:
-            await app.probe_operators().record_refusals(error.probe_id, str(file), error.refused)
-            await app.chores()
+            from recoup.operations.probes import operators_of
+
+            await operators_of(app).record_refusals(error.probe_id, str(file), error.refused)
+            await app.chores.run()
         raise
 
 
@@ -320,7 +329,7 @@ async def _beside(app: App, started: asyncio.Event, manager: Any) -> AsyncIterat
         manager.ready()
         while True:
             await asyncio.sleep(_CHORES_S)
-            await app.chores()
+            await app.chores.run()
 
     task = asyncio.create_task(chores())
     try:
@@ -329,4 +338,4 @@ async def _beside(app: App, started: asyncio.Event, manager: Any) -> AsyncIterat
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
-        await app.chores()
+        await app.chores.run()

@@ -14,7 +14,7 @@ from recoup.terminal.writer import note, print_json, say
 if TYPE_CHECKING:
     from recoup.app import App
     from recoup.model.storage import EndedRun
-    from recoup.retention import Pruned
+    from recoup.operations.retention import Pruned
 
 LIMIT = 1_000_000
 YOUNGEST_S = 3_600.0
@@ -54,12 +54,12 @@ def prune(ctx: click.Context, older_than: str, dry_run: bool, limit: int, force:
     age_s = _age_s(older_than, force)
 
     async def work(app: App) -> int:
-        before_us = app.world.clock.now().wall_us - round(age_s * 1e6)
+        from recoup.operations import retention
+
         if dry_run:
-            _print_due(await app.retention().due(before_us, limit), as_json)
+            _print_due(await retention.due(app, age_s, limit), as_json)
             return 0
-        exported = await app.export_whole_audit()
-        pruned = await app.retention().prune(before_us, limit, _Progress())
+        pruned, exported = await retention.prune(app, age_s, limit, _Progress())
         _print_pruned(pruned, exported, as_json)
         return _INCOMPLETE if pruned.problems else 0
 

@@ -54,8 +54,10 @@ def retry(ctx: click.Context, run_name: str, as_json: bool) -> None:
       recoup queue retry 20261115-0312 --json
     """
 
+    from recoup.operations import submission
+
     async def work(app: App) -> None:
-        submitted = await app.submitting.retry(await app.runs.find(run_name), submitted_by=local_user())
+        submitted = await submission.retry(app, await app.runs.find(run_name), local_user())
         if as_json:
             print_json({"runId": submitted.run_id, "duplicate": submitted.duplicate})
         else:
@@ -69,7 +71,7 @@ def retry(ctx: click.Context, run_name: str, as_json: bool) -> None:
 async def _document(app: App) -> dict[str, Any]:
     from recoup.fleet.overview import queue_document
 
-    return await queue_document(app.ledger, await app.dispatch(), app.world.clock.now())
+    return await queue_document(app.ledger, await app.hints.queue(), app.world.clock.now())
 
 
 def _print(document: dict[str, Any]) -> None:

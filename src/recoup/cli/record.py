@@ -139,8 +139,8 @@ def _check(ctx: click.Context, text: str, output: Path | None) -> None:
 
 def _cleaner(watched: Watched) -> Callable[[str], str]:
     """Hides what was typed in secret wherever a page shows it, and what looks like a secret."""
-    from recoup.app import environment_redactor
     from recoup.redaction.redactor import SecretTooShort
+    from recoup.redaction.registration import environment_redactor
 
     redactor = environment_redactor(os.environ)
     for number, value in enumerate(watched.secrets, 1):

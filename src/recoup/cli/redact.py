@@ -49,8 +49,7 @@ def redact(file: Path | None, names: tuple[str, ...], as_json: bool) -> None:
 
 
 def _redactor(names: Iterable[str]) -> SecretRedactor:
-    from recoup.app import environment_redactor
-    from recoup.runs.hiding import register_secret
+    from recoup.redaction.registration import environment_redactor, register_secret
 
     redactor = environment_redactor(os.environ)
     for name in names:

@@ -68,7 +68,9 @@ async def _page(app: App, run_id: str, markdown: bool) -> str:
     state = await app.runs.shown(run_id)
     redactor = await _redactor_of(app, run_id, state)
     until = app.world.clock.now() if await app.driving.is_driven(run_id) else None
-    return await (app.reporter.markdown if markdown else app.reporter.html)(run_id, until, redactor)
+    return await (app.reports.reporter.markdown if markdown else app.reports.reporter.html)(
+        run_id, until, redactor
+    )
 
 
 async def _redactor_of(app: App, run_id: str, state: RunState) -> SecretRedactor | None:

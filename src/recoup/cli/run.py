@@ -24,8 +24,8 @@ from recoup.tokens import local_user
 if TYPE_CHECKING:
     from recoup.app import App
     from recoup.engine.driver import Driver
+    from recoup.fleet.linked import Reusing
     from recoup.kernel.controls.kind import ControlKind
-    from recoup.linked import Reusing
     from recoup.model.plan import Plan
     from recoup.model.policy import Policy
     from recoup.model.run import RunState
@@ -132,6 +132,7 @@ def resume(
 
     async def work(app: App) -> int:
         from recoup.kernel.position import is_over
+        from recoup.operations import recording
 
         state = await app.runs.state(await app.runs.find(run_name))
         if not is_over(state):
@@ -141,7 +142,7 @@ def resume(
                 f"run {state.run_id} has succeeded: nothing is left to do",
                 hint=f"Do it again from a step: recoup resume {state.run_id} --from-step STEP",
             )
-        plan, given = await app.submitting.recorded(state)
+        plan, given = await recording.recorded(app, state)
         read_policy_of(app.settings)  # what is wrong with it is said while somebody is here
         order = Ordered(plan, given, state.plan_source, state.heal)
         return await run_linked(app, order, state, from_step, dry_run, as_json=as_json, quiet=quiet)
@@ -171,11 +172,12 @@ async def run_linked(
 ) -> int:
     """A new run that reuses what an earlier one has proven; what that is, is said first."""
     from recoup.cli.preview import print_preview, say_preview
-    from recoup.linked import Reusing
+    from recoup.fleet.linked import Reusing
+    from recoup.operations.recording import preview
 
     await app.driving.must_not_be_driven(earlier)
     reusing = Reusing(earlier.run_id, from_step)
-    reuse = await app.submitting.preview(order.plan, order.given, order.source, reusing)
+    reuse = await preview(app, order.plan, order.given, order.source, reusing)
     if dry_run:
         print_preview(reuse, as_json=as_json)
         return 0
@@ -186,10 +188,11 @@ async def run_linked(
 async def run_new(app: App, order: Ordered, reusing: Reusing | None, *, as_json: bool, quiet: bool) -> int:
     from recoup.cli.check import notes_on
     from recoup.model.target import HealMode
+    from recoup.operations.recording import record
 
     heal = None if order.heal is None else HealMode(order.heal)
-    run_id = await app.submitting.submit(
-        order.plan, order.given, order.source, reusing, heal=heal, submitted_by=local_user()
+    run_id = await record(
+        app, order.plan, order.given, order.source, reusing, heal=heal, submitted_by=local_user()
     )
     with about_run(run_id):  # it exists: whatever happens now, to run the plan again would be another run
         for words in await notes_on(order.plan, app.settings.home):
@@ -206,18 +209,19 @@ async def _resume_in_place(
     from recoup.cli.preview import print_preview, say_preview
     from recoup.kernel.controls.hold import RESUME
     from recoup.kernel.controls.rewind import RESUME_FROM_STEP
+    from recoup.operations.recording import preview_in_place
 
     if from_step is not None:
         _must_go_back(state, from_step)
     # An operator's wish must not be left behind by a command that then fails.
     await app.driving.must_be_free(state.run_id)
     if dry_run:
-        print_preview(await app.submitting.preview_in_place(state, from_step), as_json=as_json)
+        print_preview(await preview_in_place(app, state, from_step), as_json=as_json)
         return 0
     if from_step is not None or (state.paused and state.status != "escalated"):
         await app.driving.must_not_be_blocked(state)
     if from_step is not None:
-        say_preview(await app.submitting.preview_in_place(state, from_step), quiet=quiet)
+        say_preview(await preview_in_place(app, state, from_step), quiet=quiet)
         await _send(app, state, RESUME_FROM_STEP, "recoup resume --from-step", from_step)
     elif state.paused and state.status != "escalated":
         await _send(app, state, RESUME, "recoup resume")
@@ -269,7 +273,7 @@ async def drive(app: App, before: RunState, *, as_json: bool, quiet: bool) -> in
             print_error(error)
             state = drivers[0].state
             stopped_by = None if drivers[0].interrupting else error
-    for words in await app.wind_up(state):
+    for words in await app.chores.after_run(state):
         note(f"note: {words}")
     code = exit_code(state) if stopped_by is None else stopped_by.exit_code
     if as_json:

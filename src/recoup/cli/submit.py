@@ -120,13 +120,14 @@ async def _submitted(
 ) -> int:
     from recoup.cli.check import notes_on_names
     from recoup.cli.preview import print_preview, say_preview
+    from recoup.operations.recording import preview
     from recoup.operations.submission import reusing_of, submit
 
     if request.reuse is not None:
         request = msgspec.structs.replace(request, reuse=await app.runs.find(request.reuse))
     not_before_us = None if at is None else _time_us(at, app.world.clock.now().wall_us)
     if (reusing := await reusing_of(app, request)) is not None:
-        reuse = await app.submitting.preview(run_plan.plan, run_plan.inputs, run_plan.source, reusing)
+        reuse = await preview(app, run_plan.plan, run_plan.inputs, run_plan.source, reusing)
         if dry_run:
             print_preview(reuse, as_json=as_json)
             return 0

@@ -121,6 +121,7 @@ def worker(
     """
     from recoup import __version__
     from recoup.fleet.worker import STOP_S, Notice, Shift, Worker
+    from recoup.operations.policies import policy_problem
     from recoup.processes.orphans import adopt
     from recoup.standing import asked_to_end
     from recoup.steps.registry import offered_kinds
@@ -140,11 +141,11 @@ def worker(
             until_idle=until_idle,
         )
         if metrics_port is not None:
-            app.measure_always()
+            app.metrics.measure_always()
         with announcer as say:
-            if problem := app.policy_problem():
+            if problem := policy_problem(app):
                 say(Notice("trouble", problem))
-            one = Worker(app.driving.deliveries(), await app.dispatch(), shift, say, app.chores)
+            one = Worker(app.driving.deliveries(), await app.hints.queue(), shift, say, app.chores.run)
             async with _metrics_served(app, metrics_host, metrics_port):
                 with asked_to_end(_drain(one, grace_s + STOP_S)):
                     await one.work()
@@ -230,8 +231,7 @@ async def _metrics_served(app: App, host: str, port: int | None) -> AsyncIterato
         return
     from recoup.metrics.serving import serve_metrics
 
-    assert app.metrics is not None
-    server = await serve_metrics(app.metrics.render, host, port)
+    server = await serve_metrics(app.metrics.measure_always().render, host, port)
     shown = server.sockets[0].getsockname()
     note(f"metrics on http://{shown[0]}:{shown[1]}/metrics")
     try:

@@ -42,6 +42,8 @@ from recoup.model.answers.inbox import ApprovalDocument, ApprovalList
 from recoup.model.events import ApprovalRequested, Pinned
 from recoup.model.storage import StreamAppend
 from recoup.operations.control import control, must_be_accepted
+from recoup.operations.memory import rollback
+from recoup.operations.recording import run_with_key
 from recoup.operations.workflows import set_mode
 from recoup.streams import append_if
 
@@ -75,7 +77,7 @@ async def approve(request: Request, ref: str, wanted: Annotated[desk_shapes.Said
     await house.approvals.find(ref)
     approval = await house.approvals.approve(ref, who.token_id, who.actor, wanted.reason.strip())
     approval = await carry_out(house, approval)
-    await house.app.chores()
+    await house.app.chores.run()
     return await _whole(request, house, approval)
 
 
@@ -85,7 +87,7 @@ async def reject(request: Request, ref: str, wanted: Annotated[desk_shapes.SaidR
     house, who = house_of(request), principal_of(request)
     await house.approvals.find(ref)
     approval = await house.approvals.reject(ref, who.token_id, who.actor, wanted.reason.strip())
-    await house.app.chores()
+    await house.app.chores.run()
     return await _whole(request, house, approval)
 
 
@@ -135,7 +137,7 @@ async def _submit(house: House, asked: ApprovalRequested, actor: str) -> str:
     wanted = shapes.RunRequest.model_validate(asked.request)
     key = f"approval:{asked.ref}"
     # Submitted before the gateway was killed: the plan may be another by now, the run is not.
-    made = await house.app.submitting.run_with_key(asked.target, wanted.dedup_key or key)
+    made = await run_with_key(house.app, asked.target, wanted.dedup_key or key)
     return f"run {made or (await runs.submitted(house, wanted, actor, key, asked)).run_id}"
 
 
@@ -154,8 +156,7 @@ async def _rollback(house: House, asked: ApprovalRequested, actor: str) -> str:
     workflow = await workflows.known(house.app, asked.target)
 
     async def back(beside: tuple[StreamAppend, ...]) -> None:
-        memories = house.app.memories
-        await memories.rollback(workflow, wanted.version, actor, wanted.reason, asked.ref, beside)
+        await rollback(house.app, workflow, wanted.version, actor, wanted.reason, asked.ref, beside)
 
     return await _with_its_note(house, asked.ref, f"what {asked.target} learned was taken back", back)
 

@@ -156,7 +156,7 @@ async def reporting(house: House, run_id: str) -> AsyncIterator[Redactor]:
 async def _report(house: House, run_id: str, redactor: Redactor) -> str:
     app = house.app
     until = app.world.clock.now() if await app.driving.is_driven(run_id) else None
-    return await app.reporter.html(run_id, until, redactor)
+    return await app.reports.reporter.html(run_id, until, redactor)
 
 
 async def _events_of(house: House, run_id: str, index: int, attempt: int) -> tuple[list[Event], int]:

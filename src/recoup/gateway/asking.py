@@ -9,7 +9,6 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
-from recoup.desk.approvals import new_ref
 from recoup.gateway.answering import document
 from recoup.gateway.described import AnswerType, Responses, one_of
 from recoup.gateway.house import house_of, principal_of
@@ -17,6 +16,7 @@ from recoup.gateway.routing import KEY_HEADER
 from recoup.kernel.approvals import approval_document, needs_approval
 from recoup.model.answers.inbox import Approval
 from recoup.model.events import ApprovalRequested, Pinned
+from recoup.operations.approvals import new_ref
 
 _NOTHING: Final = Pinned()
 
@@ -61,7 +61,7 @@ async def ask_first(
         pinned=pinned,
     )
     approval = await house.approvals.request(asked)
-    await house.app.chores()
+    await house.app.chores.run()
     told = approval_document(approval, house.app.world.clock.now())
     return document(request, told, status=202, headers={"Location": f"/api/approvals/{approval.ref}"})
 

@@ -29,6 +29,7 @@ from recoup.kernel.position import is_over
 from recoup.model.answers.lists import BulkAnswer
 from recoup.model.run import RunState, RunStatus
 from recoup.operations.control import ACCEPTED, ControlRequest, control
+from recoup.operations.submission import retry
 
 router = new_router("runs")
 AT_ONCE_MAX: Final = 8
@@ -79,7 +80,7 @@ async def bulk(request: Request, asked: Annotated[list_shapes.BulkRequest, Body(
         *(_one(door, do, wanted, run_id) for run_id in run_ids), return_exceptions=True
     )
     items = [await _told(wanted, run_id, one) for run_id, one in zip(run_ids, tried, strict=True)]
-    await wanted.house.app.chores()
+    await wanted.house.app.chores.run()
     return document(request, {"items": items})
 
 
@@ -124,7 +125,7 @@ async def _retry(wanted: Wanted, run_id: str) -> Done:
     state = await wanted.house.states.state(run_id)
     if not is_over(state):
         return Done(run_id, "refused", _why_not(state))
-    made = await app.submitting.retry(run_id, submitted_by=wanted.principal.actor, reason=wanted.reason)
+    made = await retry(app, run_id, wanted.principal.actor, wanted.reason)
     if not made.duplicate:
         return Done(run_id, "done", made.note or "", made.run_id)
     return await _retried_before(wanted.house, run_id, made.run_id)

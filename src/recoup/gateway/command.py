@@ -229,8 +229,8 @@ def _book(ctx: click.Context) -> Any:
     import contextlib
     import time
 
-    from recoup.app import make_home
     from recoup.gateway.book import Book
+    from recoup.settings import make_home
 
     home = _settings(ctx).home
     make_home(home)
@@ -240,12 +240,12 @@ def _book(ctx: click.Context) -> Any:
 
 def _tell(ctx: click.Context, fact: TokenPayload) -> None:
     from recoup.app import open_app
-    from recoup.desk.tokens import tell_of_tokens
+    from recoup.operations.tokens import tell_of_tokens
 
     async def work() -> None:
         async with open_app(_settings(ctx), os.environ) as app:
             await tell_of_tokens(app.ledger, app.redactor, app.world.clock, [fact])
-            await app.chores()
+            await app.chores.run()
 
     asyncio.run(work())
 

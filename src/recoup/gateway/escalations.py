@@ -82,7 +82,7 @@ async def resolve(
 
 async def _whole(request: Request, house: House, row: EscalationRow) -> Response:
     if request.method == "POST":
-        await house.app.chores()
+        await house.app.chores.run()
     said = await house.inbox.said(row.id)
     listed = msgspec.structs.asdict(escalation_document(row))
     return document(request, EscalationDocument(**listed, merged=merged_count(said), history=history(said)))

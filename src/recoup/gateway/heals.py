@@ -19,11 +19,11 @@ from recoup.gateway.described import answers, refusals
 from recoup.gateway.house import house_of, principal_of
 from recoup.gateway.routing import new_router
 from recoup.gateway.runs import Limit
-from recoup.heals.desk import Heal, Heals
 from recoup.kernel.reviewing import HealState, Word, heal_document
 from recoup.model.answers.workflows import HealAccepted, HealDocument, HealList
 from recoup.model.events import RunSubmitted
 from recoup.model.ids import run_stream
+from recoup.operations.heals import Heal, Heals
 
 router = new_router("heals")
 PATCH: Final = "text/x-diff; charset=utf-8"
@@ -77,7 +77,7 @@ async def accept_heal(
     word = await desk_of(app).accept(heal, principal_of(request).actor, (wanted.reason or "").strip())
     if word is not None and word.state is not HealState.ACCEPTED:
         raise _decided(heal, word)
-    await app.chores()
+    await app.chores.run()
     heal = await found_heal(app, run_id, step, wanted.attempt)
     patch, problem = await patch_for(app, heal)
     told = {"heal": heal_document(heal.workflow, heal.reviewed), "patch": patch, "problem": problem}
@@ -94,7 +94,7 @@ async def reject_heal(
     word = await desk_of(app).reject(heal, principal_of(request).actor, wanted.reason.strip())
     if word is not None and word.state is HealState.ACCEPTED:
         raise _decided(heal, word)
-    await app.chores()
+    await app.chores.run()
     heal = await found_heal(app, run_id, step, wanted.attempt)
     return document(request, heal_document(heal.workflow, heal.reviewed))
 
@@ -125,7 +125,7 @@ async def shown_patch(app: App, heal: Heal) -> tuple[str, str]:
 async def patch_for(app: App, heal: Heal) -> tuple[str, str]:
     """What accepting it changes in its plan; why there is nothing, in words."""
     from recoup.documents.plan_change import patch_of, read_plan_text, root_of
-    from recoup.heals.accepting import accepted_text
+    from recoup.operations.heal_acceptance import accepted_text
 
     if heal.plan_source is None:
         return "", "where the plan is was not recorded"

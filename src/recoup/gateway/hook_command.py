@@ -145,7 +145,7 @@ def _with_hooks(ctx: click.Context, work: Callable[[Hooks], Awaitable[Value]]) -
         async with open_app(settings, os.environ) as app:
             with contextlib.closing(Hooks(app)) as hooks:
                 done = await work(hooks)
-            await app.chores()
+            await app.chores.run()
             return done
 
     return asyncio.run(inside())

@@ -14,10 +14,6 @@ from typing import TYPE_CHECKING, Final
 from starlette.requests import Request
 
 from recoup.app import App
-from recoup.desk.approvals import ApprovalDesk
-from recoup.desk.escalations import Inbox
-from recoup.desk.probes import ProbeDesk
-from recoup.desk.tokens import tell_of_tokens
 from recoup.gateway.access import Principal
 from recoup.gateway.batches import Made
 from recoup.gateway.book import Book
@@ -27,8 +23,12 @@ from recoup.gateway.problems import Refused
 from recoup.gateway.run_states import RunStates
 from recoup.gateway.tail import Tail
 from recoup.model.events import TokenPayload
+from recoup.operations.approvals import ApprovalDesk
+from recoup.operations.escalations import Inbox
 from recoup.operations.lookup import exact_run
-from recoup.runs.submitting import TEXT_PLANS
+from recoup.operations.probe_reports import ProbeDesk
+from recoup.operations.recording import TEXT_PLANS
+from recoup.operations.tokens import tell_of_tokens
 from recoup.serving.brake import Brake
 
 if TYPE_CHECKING:

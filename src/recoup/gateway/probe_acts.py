@@ -23,6 +23,7 @@ from recoup.kernel.approvals import COMMAND
 from recoup.kernel.probe_gateway import ORDERS
 from recoup.model.answers.inbox import ProbeActed
 from recoup.model.probe import Command, CommandKind
+from recoup.operations.probes import operators_of
 
 router = new_router("probes")
 DEADLINE_S: Final = 600
@@ -36,7 +37,7 @@ async def act(
     """It counts in the budget like the probe's own actions. `outcome` is accepted or refused, and `rule` says why not;
     a probe elsewhere takes it when it asks next: `ordered`."""
     app = house_of(request).app
-    if probe_id in await app.probe_operators().names():
+    if probe_id in await operators_of(app).names():
         return await _told(request, probe_id, wanted)
     return await _ordered(request, probe_id, wanted)
 
@@ -59,8 +60,8 @@ async def _told(request: Request, probe_id: str, wanted: operating_shapes.ProbeA
         actor=principal_of(request).actor,
         by_gateway=kind is CommandKind.RESTORE_MODE,
     )
-    told = await app.probe_operators().tell(probe_id, command)
-    await app.chores()
+    told = await operators_of(app).tell(probe_id, command)
+    await app.chores.run()
     return document(request, told)
 
 
@@ -79,7 +80,7 @@ async def _ordered(request: Request, probe_id: str, wanted: operating_shapes.Pro
         assert waits is not None, "it was needed a moment ago"
         return waits
     fact = await house.probes.order(order, principal_of(request).actor)
-    await house.app.chores()
+    await house.app.chores.run()
     told = {"command_id": fact.command_id, "outcome": "ordered", "rule": None, "reason": reason}
     return document(request, told)
 

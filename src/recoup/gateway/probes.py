@@ -10,7 +10,6 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
-from recoup.desk.declining import malformed
 from recoup.gateway import desk_shapes as shapes
 from recoup.gateway.answering import PAGE_MAX, document
 from recoup.gateway.asking import ask_first, may_wait, must_ask
@@ -19,6 +18,7 @@ from recoup.gateway.house import house_of, principal_of
 from recoup.gateway.routing import new_router
 from recoup.kernel.approvals import COMMAND
 from recoup.model.answers.inbox import Acknowledged, Commands, Ordered, Released, Reported
+from recoup.operations.declining import malformed
 
 router = new_router("probes")
 _NUMBER_MAX: Final = 2**53
@@ -97,7 +97,7 @@ async def release(request: Request, probe_id: str, wanted: Annotated[shapes.Said
     token was changed, or another spoke for it."""
     house = house_of(request)
     await house.probes.release(probe_id, principal_of(request).actor, wanted.reason.strip())
-    await house.app.chores()
+    await house.app.chores.run()
     return document(request, {"probeId": probe_id})
 
 

@@ -12,7 +12,6 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Scope
 
-from recoup.desk.declining import Declined
 from recoup.errors import (
     Conflict,
     EventUnreadable,
@@ -27,6 +26,7 @@ from recoup.errors import (
 )
 from recoup.gateway.book import KeyOfAnother
 from recoup.model.probe_wire import PROBLEM_TYPE
+from recoup.operations.declining import Declined
 from recoup.serving.mistakes import log_mistake
 
 MEDIA: Final = "application/problem+json"

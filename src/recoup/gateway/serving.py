@@ -24,8 +24,8 @@ from recoup.gateway.house import House
 from recoup.gateway.limits import HEADER_BYTES_MAX, STREAMS_MAX
 from recoup.gateway.service import build
 from recoup.model.events import TokenMade
+from recoup.operations.recording import TEXT_PLANS
 from recoup.processes.orphans import adopt
-from recoup.runs.submitting import TEXT_PLANS
 from recoup.serving.connections import Patience, bound_buffers, protocol
 from recoup.serving.places import PlaceLimits, Places
 from recoup.standing import asked_to_end, listening_at, room_for_files
@@ -89,7 +89,7 @@ async def serve(
     )
     try:
         (app.settings.home / TEXT_PLANS).mkdir(mode=0o700, exist_ok=True)
-        app.measure_always()
+        app.metrics.measure_always()
         server = _Server(_config(setup, house))
         house.stopping = lambda: server.should_exit
         worker = await _worker(app, setup, say)
@@ -203,7 +203,7 @@ async def _worker(app: App, setup: Setup, say: Callable[[Notice], None]) -> Work
         grace_s=setup.grace_s,
         version=__version__,
     )
-    return Worker(app.driving.deliveries(), await app.dispatch(), shift, say, app.chores)
+    return Worker(app.driving.deliveries(), await app.hints.queue(), shift, say, app.chores.run)
 
 
 def _end(server: uvicorn.Server, house: House, worker: Worker | None) -> Callable[[int], None]:

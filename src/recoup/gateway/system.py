@@ -37,7 +37,7 @@ async def healthz(request: Request) -> Response:
 )
 async def metrics(request: Request) -> Response:
     """What the workers of this process have done, in the text format of Prometheus."""
-    found = house_of(request).app.metrics
+    found = house_of(request).app.metrics.collector()
     assert found is not None, "a gateway always measures"
     return Response(await asyncio.to_thread(found.render), 200, None, _PROMETHEUS)
 
@@ -63,7 +63,7 @@ async def show_queue(request: Request) -> Response:
     from recoup.fleet.overview import queue_document
 
     app = house_of(request).app
-    return document(request, await queue_document(app.ledger, await app.dispatch(), app.world.clock.now()))
+    return document(request, await queue_document(app.ledger, await app.hints.queue(), app.world.clock.now()))
 
 
 @router.get("/api/workers", responses=answers(WorkerList))

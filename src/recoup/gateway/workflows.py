@@ -21,7 +21,7 @@ from recoup.kernel.approvals import MODE, ROLLBACK
 from recoup.model.answers.workflows import MemoryDiff, ModeDocument, ModeList, Rollback, Snapshot, VersionList
 from recoup.model.ids import EVERY_WORKFLOW
 from recoup.model.mode import Mode
-from recoup.operations import workflows
+from recoup.operations import memory, workflows
 from recoup.operations.cursor import cursor_of
 from recoup.operations.workflows import ALL, ModeRequest, exact_workflow
 
@@ -54,7 +54,7 @@ async def set_mode(request: Request, name: str, wanted: Annotated[shapes.ModeReq
         return waits
     actor = principal_of(request).actor
     await workflows.set_mode(app, mode_request(workflow, wanted), actor)
-    await app.chores()
+    await app.chores.run()
     return document(request, await workflows.mode(app, workflow))
 
 
@@ -68,7 +68,7 @@ def mode_request(workflow: str, wanted: shapes.ModeRequest) -> ModeRequest:
 async def list_versions(request: Request, name: str) -> Response:
     """The versions of what it has learned, newest first."""
     app = house_of(request).app
-    versions = await app.memory_versions(await known(app, name))
+    versions = await memory.versions(app, await known(app, name))
     return page(request, [msgspec.to_builtins(one) for one in versions], None)
 
 
@@ -81,7 +81,7 @@ async def diff_versions(
 ) -> Response:
     """What was learned between two versions."""
     app = house_of(request).app
-    found = await app.memories.diff(await known(app, name), old, new)
+    found = await memory.diff(app, await known(app, name), old, new)
     return page(request, [msgspec.to_builtins(one) for one in found], None)
 
 
@@ -91,8 +91,7 @@ async def snapshot(
 ) -> Response:
     """Keep what is known now as a version."""
     app, actor = house_of(request).app, principal_of(request).actor
-    made = await app.memories.snapshot(await known(app, name), await app.policy(), actor, wanted.reason)
-    await app.chores()
+    made = await memory.snapshot(app, await known(app, name), actor, wanted.reason)
     return document(request, {"version": made})
 
 
@@ -106,8 +105,7 @@ async def rollback(
     waits = await ask_first(request, ROLLBACK, name, wanted, wanted.reason.strip())
     if waits is not None:
         return waits
-    back = await app.memories.rollback(workflow, wanted.version, actor, wanted.reason)
-    await app.chores()
+    back = await memory.rollback(app, workflow, wanted.version, actor, wanted.reason)
     return document(request, msgspec.to_builtins(back))
 
 

@@ -12,7 +12,6 @@ from recoup.app import App
 from recoup.damage import read_leniently
 from recoup.errors import UsageError
 from recoup.files.named import opened
-from recoup.heals.desk import Heals
 from recoup.kernel.documents import run_document
 from recoup.kernel.listing import COLUMNS, FILTERS, values_of
 from recoup.kernel.prefix import ledger_document
@@ -26,11 +25,12 @@ from recoup.model.storage import RunFilter
 from recoup.operations import submission, workflows
 from recoup.operations.control import ControlRequest, Spelling, mistake_in, must_have_step, serve
 from recoup.operations.cursor import cursor_of, read_run_cursor
+from recoup.operations.heals import Heals
 from recoup.operations.lookup import exact_run, step_index
 from recoup.operations.plan_shelf import PlanShelf
+from recoup.operations.recording import TEXT_PLANS
 from recoup.operations.submission import PlanAccess, SubmitRequest
 from recoup.operations.workflows import ALL, exact_workflow
-from recoup.runs.submitting import TEXT_PLANS
 
 _PATIENCE_S: Final = 10.0
 _SPELLING: Final = Spelling(

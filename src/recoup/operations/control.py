@@ -121,7 +121,7 @@ async def serve(app: App, request: ControlRequest, patience_s: float) -> Control
     """The same for a server. Raises UsageError where it was refused."""
     answer = await control(app, request, patience_s)
     must_be_accepted(answer)
-    troubles = "".join(f" ({trouble})" for trouble in await app.chores())
+    troubles = "".join(f" ({trouble})" for trouble in await app.chores.run())
     return msgspec.structs.replace(answer, detail=f"{answer.detail}{troubles}".strip())
 
 

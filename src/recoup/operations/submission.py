@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from recoup.errors import InvalidPlan, Problem
+from recoup.errors import Conflict, InvalidPlan, NotFound, Problem, RecoupError, UsageError
+from recoup.fleet.linked import Reusing
 from recoup.fleet.queued import DEFAULT_QUEUE, Queued
-from recoup.linked import Reusing
+from recoup.kernel.canonical import digest
+from recoup.kernel.position import is_over
 from recoup.model.plan import Plan
 from recoup.model.policy import Policy
+from recoup.model.run import RunState, RunStatus
 from recoup.model.target import HealMode
 from recoup.operations.lookup import exact_run
+from recoup.operations.recording import record, recorded, run_with_key
 from recoup.steps.registry import needs_of
 
 if TYPE_CHECKING:
@@ -54,10 +58,10 @@ class SubmitResult(msgspec.Struct, frozen=True, rename="camel"):
 
     run_id: str
     queue: str
-    duplicate: bool
+    duplicate: bool = False
     """It was submitted before, under the same key."""
-    note: str | None
-    differs: tuple[str, ...]
+    note: str | None = None
+    differs: tuple[str, ...] = ()
     """What of a duplicate is not as it was submitted before: `plan`, `inputs`. Nothing of it will run."""
 
     @property
@@ -149,7 +153,7 @@ async def plan_of(app: App, request: SubmitRequest, access: PlanAccess) -> RunPl
         return RunPlan(await _read(path, access, policy), request.inputs, str(path))
     assert request.reuse is not None, "a request without a plan is refused before its plan is read"
     earlier = await app.runs.state(request.reuse)
-    plan, inputs = await app.submitting.recorded(earlier)
+    plan, inputs = await recorded(app, earlier)
     return RunPlan(plan, {**inputs, **request.inputs}, earlier.plan_source)
 
 
@@ -202,9 +206,86 @@ async def submit(
         queued_of(request, run_plan.plan, actor), not_before_us=not_before_us, approval_ref=approval_ref
     )
     heal = None if request.heal is None else HealMode(request.heal)
-    submitted = await app.submitting.submit_queued(
-        *(run_plan.plan, run_plan.inputs, run_plan.source, queued), await reusing_of(app, request), heal
+    return await enqueue(
+        *(app, run_plan.plan, run_plan.inputs, run_plan.source, queued), await reusing_of(app, request), heal
     )
+
+
+async def enqueue(
+    app: App,
+    plan: Plan,
+    given: Mapping[str, str],
+    source: str | None,
+    queued: Queued,
+    reuse: Reusing | None = None,
+    heal: HealMode | None = None,
+) -> SubmitResult:
+    """Records it and tells workers."""
+    earlier = await run_with_key(app, plan.name, queued.dedup_key)
+    if earlier is not None:
+        return await _duplicate(app, earlier, plan, given, queued.queue)
+    try:
+        run_id = await record(app, plan, given, source, reuse, queued, heal)
+    except Conflict:
+        earlier = await run_with_key(app, plan.name, queued.dedup_key)
+        if earlier is None:
+            raise
+        return await _duplicate(app, earlier, plan, given, queued.queue)
+    delay_s = (queued.not_before_us - app.world.clock.now().wall_us) / 1e6
     return SubmitResult(
-        submitted.run_id, request.queue, submitted.duplicate, submitted.note, submitted.differs
+        run_id, queued.queue, note=await app.hints.tell(queued.hint(run_id), max(0.0, delay_s))
     )
+
+
+async def retry(app: App, run_id: str, actor: str | None = None, reason: str | None = None) -> SubmitResult:
+    """A run that has ended, once more: a new one, linked to it, in the same queue. Each is retried once, whoever asks:
+    the key of the new one is made from the id of the old one alone."""
+    state = await app.runs.state(run_id)
+    if not is_over(state):
+        raise UsageError(
+            f"run {run_id} has not ended: {state.status}",
+            hint=f"See what it waits for: recoup show {run_id}",
+        )
+    if state.status is RunStatus.SUCCEEDED:
+        raise UsageError(
+            f"run {run_id} has succeeded: nothing is left to do",
+            hint=f"Do it again from a step: recoup resume {run_id} --from-step STEP",
+        )
+    plan, given = await recorded(app, state)
+    queued = Queued(
+        queue=state.queue or DEFAULT_QUEUE,
+        priority=state.priority,
+        needs=tuple(sorted({*state.needs, *needs_of(plan)})),
+        dedup_key=f"retry of {run_id}",
+        submitted_by=actor,
+        submit_reason=reason,
+    )
+    return await enqueue(app, plan, given, state.plan_source, queued, Reusing(run_id), state.heal)
+
+
+async def _duplicate(app: App, run_id: str, plan: Plan, given: Mapping[str, str], queue: str) -> SubmitResult:
+    try:
+        state = await app.runs.state(run_id)
+    except NotFound:  # the key outlives its run
+        return SubmitResult(run_id, queue, duplicate=True)
+    differs = ["plan"] if state.plan_digest != digest(msgspec.to_builtins(plan)) else []
+    if await _inputs_differ(app, state, plan, given):
+        differs.append("inputs")
+    note = None
+    if differs:
+        note = (
+            f"the key belongs to run {run_id}, and its {' and '.join(differs)} differ: nothing was submitted"
+        )
+    return SubmitResult(run_id, queue, duplicate=True, note=note, differs=tuple(differs))
+
+
+async def _inputs_differ(app: App, state: RunState, plan: Plan, given: Mapping[str, str]) -> bool:
+    """By their values, where these can be read here; otherwise by what records show."""
+    inputs = {name: given.get(name, spec.default) for name, spec in plan.inputs.items()}
+    now = {name: value for name, value in (inputs | dict(given)).items() if value is not None}
+    try:
+        return (await recorded(app, state))[1] != now
+    except RecoupError:
+        hidden = {name for name, spec in state.plan.inputs.items() if spec.secret} | {*state.private_inputs}
+        shown = {name: value for name, value in state.inputs.items() if value is not None}
+        return any(shown.get(name) != now.get(name) for name in (shown.keys() | now.keys()) - hidden)

@@ -97,8 +97,8 @@ async def set_mode(
         approval_ref=approval_ref,
         beside=beside,
     )
-    if app.metrics is not None:
-        app.metrics.event(changed)
+    if (metrics := app.metrics.collector()) is not None:
+        metrics.event(changed)
 
 
 async def _redactor_of_last_run(app: App, workflow: str) -> Redactor:

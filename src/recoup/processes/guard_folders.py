@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import stat
 import time
@@ -42,6 +43,12 @@ def abandoned_folders(folders: Sequence[Path] = ()) -> list[Path]:
     """Those of this user whose driver is proven dead and has left no process."""
     paths = islice(chain.from_iterable(map(_guard_folders, folders or temporary_folders())), EXAMINED_MAX)
     return [path for path in paths if _is_abandoned(path)]
+
+
+async def clear_abandoned_folders() -> None:
+    """Others are answered meanwhile."""
+    if folders := abandoned_folders():
+        await asyncio.to_thread(remove_folders, folders)
 
 
 def remove_folders(paths: Sequence[Path]) -> None:

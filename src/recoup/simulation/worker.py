@@ -16,10 +16,10 @@ from recoup.engine.driver import Driver
 from recoup.engine.generations import Generations
 from recoup.engine.world import EarlierRun, Job, World
 from recoup.errors import LedgerBusy
+from recoup.fleet.linked import LinkedRuns
 from recoup.kernel.backoff import delivery_backoff_s
 from recoup.kernel.fold import fold
 from recoup.kernel.position import is_over, waits_for_a_person
-from recoup.linked import LinkedRuns
 from recoup.model.events import Event
 from recoup.model.ids import ProcessIdentity, run_stream
 from recoup.model.policy import Policy, WrittenPolicy

@@ -32,7 +32,7 @@ async def fleet(request: Request) -> Response:
     late_s = ABSENT_HEARTBEATS * app.settings.heartbeat_s
     trouble = ""
     try:
-        queues = await queue_document(app.ledger, await app.dispatch(), now)
+        queues = await queue_document(app.ledger, await app.hints.queue(), now)
     except DispatchError as error:
         queues, trouble = {"queues": [], "deadLetters": [], "moreDeadLetters": False}, error.message
     held = await app.ledger.held(now, LEASES_MAX)

@@ -9,10 +9,10 @@ from typing import Any, Final
 import msgspec
 from markupsafe import Markup
 
-from recoup.heals.desk import Heal
 from recoup.kernel.reviewing import changed_fields
 from recoup.model.events import AttemptFailed, AttemptFinished, Event, ResolutionDetails
 from recoup.model.target import Box, Element, element_words
+from recoup.operations.heals import Heal
 
 FOUND_BY: Final = {
     "exact": "exactly as it was written",

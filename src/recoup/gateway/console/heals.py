@@ -30,10 +30,10 @@ from recoup.gateway.console.pages import new_pages, page
 from recoup.gateway.console.reviews import reviews_of
 from recoup.gateway.heals import desk_of, found_heal, shown_patch, workflow_of
 from recoup.gateway.house import house_of
-from recoup.heals.desk import Heal
 from recoup.kernel.reviewing import HealState
 from recoup.model.events import ResolutionDetails, TargetHealed
 from recoup.model.ids import run_stream
+from recoup.operations.heals import Heal
 
 router = new_pages()
 LISTED_MAX: Final = 25

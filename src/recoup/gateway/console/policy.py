@@ -16,6 +16,7 @@ from recoup.kernel.policies import policy_digest
 from recoup.model.events import PolicyGeneration
 from recoup.model.ids import EVERY_WORKFLOW, POLICY_STREAM
 from recoup.model.policy import Policy
+from recoup.operations.policies import policy_problem
 from recoup.operations.workflows import workflows as known_workflows
 
 router = new_pages()
@@ -43,7 +44,7 @@ async def policy(request: Request) -> Response:
         changed=sum(value.changed for group in groups(now) for value in group.values),
         digest=policy_digest(now),
         source=source,
-        problem=app.redactor.redact(app.policy_problem()).text,
+        problem=app.redactor.redact(policy_problem(app)).text,
         generations=history(events, told),
         generation=sum(isinstance(event.payload, PolicyGeneration) for event in events),
         workflows=workflows[:WORKFLOWS_MAX],

@@ -24,6 +24,7 @@ from recoup.gateway.console.probe_views import (
 from recoup.gateway.house import house_of
 from recoup.model.events import Event
 from recoup.model.ids import probe_stream
+from recoup.operations.probes import operators_of
 
 router = new_pages()
 PROBES_MAX: Final = 50
@@ -97,7 +98,7 @@ async def _standing(
 ) -> tuple[dict[str, Any] | None, list[Resource]]:
     if not is_local:
         return None, resources_of(told)
-    document = await app.probe_operators().document(name)
+    document = await operators_of(app).document(name)
     return document, from_document(document)
 
 

@@ -11,10 +11,10 @@ from starlette.requests import Request
 
 from recoup.damage import read_leniently
 from recoup.gateway.house import house_of
-from recoup.heals.desk import Heal, Heals
 from recoup.kernel.reviewing import HealState, Review, Reviewed
 from recoup.model.ids import targets_stream
 from recoup.model.storage import Head
+from recoup.operations.heals import Heal, Heals
 from recoup.ports import Clock, Ledger, RedactorOf
 
 EVENTS_KEPT_MAX: Final = 5_000

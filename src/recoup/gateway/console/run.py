@@ -87,7 +87,9 @@ async def report(request: Request, run_id: str) -> Response:
     app, as_text = house.app, request.query_params.get("format") == "md"
     until = app.world.clock.now() if await app.driving.is_driven(run_id) else None
     async with reporting(house, run_id) as redactor:
-        body = await (app.reporter.markdown if as_text else app.reporter.html)(run_id, until, redactor)
+        body = await (app.reports.reporter.markdown if as_text else app.reports.reporter.html)(
+            run_id, until, redactor
+        )
     name = f"{run_id}.{'md' if as_text else 'html'}"
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(body, 200, headers, "text/markdown" if as_text else "text/html")
@@ -154,7 +156,7 @@ async def _timeline(request: Request, app: App, state: RunState) -> dict[str, An
         return {**nothing, "drawn": "", "left_out": 0, "decisions_left_out": 0}
     until = app.world.clock.now() if await app.driving.is_driven(state.run_id) else None
     async with reporting(house_of(request), state.run_id) as redactor:
-        made = await app.reporter.report(state.run_id, until, redactor)
+        made = await app.reports.reporter.report(state.run_id, until, redactor)
         drawn, left_out = await asyncio.to_thread(chart, made.timeline, _CHART_BYTES_MAX)
     return {
         "drawn": Markup(drawn),  # made of escaped parts, by the room of reports

@@ -26,12 +26,13 @@ from recoup.gateway.console.workflow_views import (
 )
 from recoup.gateway.house import house_of
 from recoup.gateway.workflows import known as known_workflow
-from recoup.memories import Change, Learnt, changes
 from recoup.model.events import Event, WorkflowModeChanged
 from recoup.model.ids import EVERY_WORKFLOW, targets_stream, workflow_stream
 from recoup.model.memory import State
 from recoup.model.storage import RunFilter, RunRow
 from recoup.operations import workflows as operations
+from recoup.operations.memory import Change, Learnt, changes
+from recoup.operations.memory import learnt as learned
 from recoup.operations.workflows import ALL
 
 router = new_pages()
@@ -109,7 +110,7 @@ async def memory(request: Request, name: str, old: Version = "", new: Version = 
         raise NotFound(
             "all workflows together have learned nothing: each learns for itself", hint="Choose one."
         )
-    learnt = await app.memories.of(known)
+    learnt = await learned(app, known)
     versions = learnt.versions()
     return page(
         *(request, "memory.html"),
@@ -121,7 +122,7 @@ async def memory(request: Request, name: str, old: Version = "", new: Version = 
         known=changes(State(), learnt.memory.state)[:CHANGES_MAX],
         old=old,
         new=new,
-        diff=changes(learnt.at(old), learnt.at(new or None))[:CHANGES_MAX] if old else None,
+        diff=learnt.diff(old, new or None)[:CHANGES_MAX] if old else None,
         back=_going_back(learnt),
     )
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 
-from recoup.desk.declining import Declined
 from recoup.errors import NotFound, UsageError
 from recoup.kernel.approvals import (
     APPROVED,
@@ -31,6 +30,7 @@ from recoup.model.events import (
 )
 from recoup.model.ids import APPROVALS_STREAM
 from recoup.model.storage import Append, Draft, StreamAppend
+from recoup.operations.declining import Declined
 from recoup.ports import Clock, Ledger, RedactorOf
 from recoup.streams import append_if, pages
 

@@ -13,13 +13,13 @@ from recoup.documents.plan_change import PlanText, with_target
 from recoup.documents.recorded_plan import literal
 from recoup.errors import StateError, UsageError
 from recoup.files.named import read_named
-from recoup.heals.desk import Heal, forgotten
 from recoup.kernel.healing import target_digest
 from recoup.kernel.memory import tells_enough
 from recoup.kernel.references import OPENING
 from recoup.model.plan import Plan
 from recoup.model.policy import Policy
 from recoup.model.target import SHORT, Element, Target
+from recoup.operations.heals import Heal, forgotten
 from recoup.ports import Redactor
 from recoup.redaction.masks import holds_mask
 from recoup.shapes.aria_roles import ROLES

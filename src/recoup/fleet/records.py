@@ -48,6 +48,8 @@ class Records:
         self._shipping = shipping
         self._policies: dict[str, Policy] = {}
         """By digest: what a digest names does not change."""
+        self.stored_policies: set[str] = set()
+        """Digests of policies whose bodies are in the ledger: they go there once, and are never taken out."""
         self._looked_at: dict[str, tuple[int, Unreadable | None]] = {}
         """By run: up to which event all can be read, and the first that cannot."""
 

@@ -11,14 +11,15 @@ from recoup.engine.originals import INPUTS, Originals, must_be_here, private_nam
 from recoup.errors import InvalidPlan, NotFound, Problem, RecoupError, UsageError, change_words
 from recoup.evidence.run_folder import RunFolder
 from recoup.evidence.vault import Vault
+from recoup.fleet.linked import Reusing, plan_of
+from recoup.fleet.records import Records
+from recoup.fleet.redactors import RunRedactors
 from recoup.kernel.typed_inputs import why_not
-from recoup.linked import Reusing, plan_of
 from recoup.model.events import RunSubmitted
 from recoup.model.plan import Plan
 from recoup.model.run import RunState
 from recoup.redaction.redactor import SecretRedactor
-from recoup.runs.records import Records
-from recoup.runs.redactors import RunRedactors
+from recoup.redaction.registration import register_secret
 
 
 class Hiding:
@@ -242,13 +243,3 @@ def _is_utf8(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def register_secret(redactor: SecretRedactor, name: str, value: str) -> None:
-    try:
-        redactor.register(name, value)
-    except ValueError as error:
-        raise UsageError(
-            f"the secret {name} cannot be kept out of the records: {error}",
-            hint=f"Give {name} another value, or take it out of the secrets of the plan if it is none.",
-        ) from None

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Final
 
 from recoup.damage import read_leniently
-from recoup.desk.declining import Declined
 from recoup.errors import NotFound
 from recoup.kernel.escalations import ACKNOWLEDGE, ASSIGN, RESOLVE, refuse_move
 from recoup.kernel.reports import Refusal
@@ -22,6 +21,7 @@ from recoup.model.events import (
 )
 from recoup.model.ids import escalation_stream, run_of_stream
 from recoup.model.storage import Append, Draft, EscalationRow, StreamAppend
+from recoup.operations.declining import Declined
 from recoup.ports import Clock, Ledger, RedactorOf
 from recoup.streams import append_if
 

@@ -24,6 +24,7 @@ from recoup.errors import (
     about_run,
 )
 from recoup.fleet.delivering import Deliveries
+from recoup.fleet.jobs import Jobs
 from recoup.fleet.queued import hint_of
 from recoup.kernel.commands import control_command
 from recoup.kernel.controls import CONTROLS, wish
@@ -35,7 +36,6 @@ from recoup.model.dispatch import Hint
 from recoup.model.policy import Policy
 from recoup.model.run import RunState, RunStatus
 from recoup.model.storage import Control, LeaseRow
-from recoup.runs.jobs import Jobs
 
 if TYPE_CHECKING:
     from recoup.kernel.preview import Preview

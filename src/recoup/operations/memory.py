@@ -6,7 +6,7 @@ stream ended when it was looked through: what others told meanwhile is looked at
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -22,6 +22,9 @@ from recoup.model.storage import Append, Draft, StreamAppend
 from recoup.model.target import element_words
 from recoup.ports import Clock, Ledger, Redactor
 from recoup.streams import append_if, pages
+
+if TYPE_CHECKING:
+    from recoup.app import App
 
 EVENTS_MAX: Final = 200_000
 """Of a stream that are read, the last ones."""
@@ -91,6 +94,9 @@ class Learnt(msgspec.Struct, frozen=True):
             )
         return found
 
+    def diff(self, old: str | None, new: str | None) -> list[Change]:
+        return changes(self.at(old), self.at(new))
+
     def before(self) -> str:
         """The version that undoes the last lessons."""
         names = [one.version_id for one in self.versions()]
@@ -107,7 +113,60 @@ class Learnt(msgspec.Struct, frozen=True):
         return older[0]
 
 
+async def learnt(app: App, workflow: str) -> Learnt:
+    return await _memories(app).of(workflow)
+
+
+async def known_now(app: App, workflow: str) -> list[Change]:
+    """Which element was taken for which step's target, and how that went."""
+    return changes(State(), (await learnt(app, workflow)).memory.state)
+
+
+async def versions(app: App, workflow: str) -> list[VersionInfo]:
+    """Newest first, as the ledger tells; with what is wrong with those that are kept on this machine."""
+    found = (await learnt(app, workflow)).versions()
+    troubles = await app.recall.troubles(workflow)
+    return [
+        msgspec.structs.replace(one, trouble=troubles.get(one.version_id) or troubles.get("", ""))
+        for one in found
+    ]
+
+
+async def diff(app: App, workflow: str, old: str, new: str | None) -> list[Change]:
+    """What was learned between two versions; `new` None: until now."""
+    return (await learnt(app, workflow)).diff(old, new)
+
+
+async def snapshot(app: App, workflow: str, actor: str, reason: str) -> str:
+    """Keeps what is known now as a version, and returns its name."""
+    made = await _memories(app).snapshot(workflow, await app.policy(), actor, reason)
+    await app.chores.run()
+    return made
+
+
+async def rollback(
+    app: App,
+    workflow: str,
+    version: str | None,
+    actor: str,
+    reason: str,
+    approval_ref: str | None = None,
+    beside: tuple[StreamAppend, ...] = (),
+) -> MemoryRollback:
+    """Takes back what was learned after a version; None: the last lessons. What is `beside` it is written with it, or
+    neither is."""
+    back = await _memories(app).rollback(workflow, version, actor, reason, approval_ref, beside)
+    await app.chores.run()
+    return back
+
+
+def _memories(app: App) -> Memories:
+    return Memories(app.ledger, app.redactor, app.world.clock)
+
+
 class Memories:
+    """The lessons in one ledger."""
+
     def __init__(self, ledger: Ledger, redactor: Redactor, clock: Clock) -> None:
         self._ledger = ledger
         self._redactor = redactor
@@ -164,10 +223,6 @@ class Memories:
             else:
                 return back
         raise LedgerBusy(_busy(workflow), hint=_BUSY_HINT)
-
-    async def diff(self, workflow: str, old: str, new: str | None) -> list[Change]:
-        learnt = await self.of(workflow)
-        return changes(learnt.at(old), learnt.at(new))
 
     async def _tell(
         self,

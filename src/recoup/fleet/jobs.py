@@ -13,14 +13,14 @@ from recoup.engine.world import Job, Watcher, World
 from recoup.errors import StateError
 from recoup.evidence.run_folder import RunFolder
 from recoup.evidence.vault import NoSecrets
-from recoup.linked import LinkedRuns
+from recoup.fleet.hiding import Hiding
+from recoup.fleet.linked import LinkedRuns
+from recoup.fleet.records import Records
 from recoup.model.ids import Lease
 from recoup.model.plan import Plan
 from recoup.model.policy import Policy
 from recoup.model.run import RunState
 from recoup.ports import Redactor, Secrets
-from recoup.runs.hiding import Hiding
-from recoup.runs.records import Records
 
 if TYPE_CHECKING:
     from recoup.depot.shipping import Shipping

@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -25,6 +25,9 @@ from recoup.model.ids import run_stream
 from recoup.model.storage import Draft, EndedRun
 from recoup.ports import Clock, Ledger, Redactor
 from recoup.workspace.disk import GONE, remove_tree
+
+if TYPE_CHECKING:
+    from recoup.app import App
 
 BATCH_RUNS_MAX = 200
 BATCH_EVENTS_ENOUGH = 10_000
@@ -71,6 +74,35 @@ class Pruned(msgspec.Struct, rename="camel"):
 class _Note(msgspec.Struct):
     runs: list[str]
     evidence: list[str] = []
+
+
+async def due(app: App, age_s: float, limit: int) -> list[EndedRun]:
+    """What `prune` would forget now. Nothing is changed."""
+    return await retention(app).due(_before_us(app, age_s), limit)
+
+
+async def prune(app: App, age_s: float, limit: int, progress: Told) -> tuple[Pruned, int | None]:
+    """Forgets what ended so long ago; with the number of events that the audit was brought up to date by first. None:
+    this home keeps no audit."""
+    exported = await app.audit.export_before_pruning()
+    return await retention(app).prune(_before_us(app, age_s), limit, progress), exported
+
+
+def retention(app: App) -> Retention:
+    """Where another ledger keeps its runs in this home, folders may be of those."""
+    other = app.settings.home / "ledger.db"
+    return Retention(
+        ledger=app.ledger,
+        home=app.settings.home,
+        redactor=app.redactor,
+        clock=app.world.clock,
+        parcels=app.shipping,
+        alone=app.settings.database == other or not other.exists(),
+    )
+
+
+def _before_us(app: App, age_s: float) -> int:
+    return app.world.clock.now().wall_us - round(age_s * 1e6)
 
 
 class Retention:

@@ -15,7 +15,6 @@ from typing import Any, Final, TypeGuard, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from recoup.desk.declining import Declined, malformed
 from recoup.errors import NotFound
 from recoup.kernel.canonical import digest
 from recoup.kernel.escalations import OPEN_OF_SENDER_MAX, STATES, inbox_id, raised, told_id
@@ -48,6 +47,7 @@ from recoup.model.events import (
 from recoup.model.ids import commands_stream, escalation_stream, probe_stream, reported_stream, senders_stream
 from recoup.model.probe_wire import COMMANDS_AT_ONCE_MAX, WAIT_S_MAX, Envelope, EventBatch, Name
 from recoup.model.storage import Append, Draft, Escalation, EscalationRow, StreamAppend
+from recoup.operations.declining import Declined, malformed
 from recoup.ports import Clock, Ledger, Redactor
 from recoup.streams import append_if, pages
 
