@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from recoup.app import open_app
-from recoup.gateway.console.lists import driven_by
+from recoup.operations.queues import driven_by
 from recoup.settings import read_settings
 from recoup.testing.worker_suite import worker
 

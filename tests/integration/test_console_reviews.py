@@ -6,8 +6,8 @@ from pathlib import Path
 
 from tests.integration.heal_house import Shop, plan_file
 
-from recoup.gateway.console.reviews import Reviews
 from recoup.kernel.reviewing import HealState
+from recoup.operations.heal_reviews import Reviews
 from recoup.operations.heals import Heals
 
 

@@ -16,8 +16,8 @@ from tests.repositories import new_repository
 
 from recoup.evidence.folder import FolderEvidence
 from recoup.gateway.artifacts import ATTEMPT_LOG_BYTES_MAX, media_of
-from recoup.gateway.log_pieces import attempt_section
 from recoup.model.answers.runs import AttemptDetail
+from recoup.operations.logs import attempt_section
 from recoup.redaction.redactor import SecretRedactor
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\x00" * 20

@@ -19,7 +19,6 @@ from tests.integration.stream_house import write
 from tests.integration.test_gateway_approvals import housed
 
 from recoup.errors import NotFound
-from recoup.gateway.artifacts import reporting
 from recoup.gateway.console import run as pages
 from recoup.gateway.house import House
 from recoup.gateway.limits import REPORTS_MAX
@@ -129,8 +128,7 @@ async def test_reports_for_people_are_made_a_few_at_once_as_those_for_programs(t
             for _ in range(REPORTS_MAX):
                 house.reporting.release()
             await asyncio.gather(*waits)
-            async with reporting(house, "r"):
-                assert not house.reporting.locked()
+            assert not house.reporting.locked()
 
 
 # What was handed out

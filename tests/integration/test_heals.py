@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from tests.integration.heal_house import APPROVE, PLAN, Shop, button, plan_file
 
-from recoup.cli.heal_accepting import Accepting
+from recoup.cli.heal_accepting import refused, report
 from recoup.cli.heals import print_heal
 from recoup.documents.plan_change import PlanText, patch_of, read_plan_text, root_of
 from recoup.errors import NotFound, UsageError
@@ -23,7 +23,7 @@ from recoup.model.ids import run_stream, targets_stream
 from recoup.model.policy import Policy
 from recoup.model.storage import Append, Draft, StreamAppend
 from recoup.model.target import Element, Target
-from recoup.operations.heal_acceptance import accepted_text, replace_plan
+from recoup.operations.heal_acceptance import Acceptance, accepted_text, replace_plan
 from recoup.operations.heals import Heal, Heals
 from recoup.redaction.redactor import SecretRedactor
 from recoup.testing.browser import ScriptedBrowser
@@ -292,7 +292,7 @@ def test_only_what_changed_is_told_and_not_at_length() -> None:
 async def test_what_was_rejected_while_somebody_looked_changes_no_plan(shop: Shop, path: Path) -> None:
     await shop.run_file(path, "run-1")
     before, heal = path.read_bytes(), await approved(shop)
-    alone = Accepting(desk_of(shop), POLICY, None, REDACTOR, one=True)
+    alone = Acceptance(desk_of(shop), POLICY, None, REDACTOR, refused, one=True)
     alone.prepare([heal])
     assert 'name: "Approve invoice"' in alone.diffs()[str(path)]
     await desk_of(shop).reject(heal, "bob", "another invoice's")
@@ -306,14 +306,14 @@ async def test_of_several_only_the_rejected_one_is_left_alone(
 ) -> None:
     await shop.run_file(path, "run-1")
     heals = [surely(one) for one in await desk_of(shop).newest(["shop"], lambda _: True, 10)]
-    together = Accepting(desk_of(shop), POLICY, None, REDACTOR, one=False)
+    together = Acceptance(desk_of(shop), POLICY, None, REDACTOR, refused, one=False)
     together.prepare(heals)
     assert len(together.heals) == 2 and len(together.diffs()) == 1, "one diff for one plan"
     await desk_of(shop).reject(await approved(shop), "bob", "no")
     await together.carry_out("ada", None)
     text = path.read_text()
     assert "name: Store," in text and 'name: "Approve"\n' in text
-    together.report(None, as_json=False)
+    report(together, "ada", None, as_json=False)
     assert "left alone: run-1/approve: run-1/approve was rejected by bob" in capsys.readouterr().out
 
 
@@ -332,10 +332,10 @@ async def test_without_a_look_only_what_was_proven_and_sure_is_accepted(
     await shop.run_file(path, "run-1")
     before = path.read_bytes()
     heal = surely(await approved(shop), confidence, verified=verified)
-    accepting = Accepting(desk_of(shop), POLICY, None, REDACTOR, one=False)
+    accepting = Acceptance(desk_of(shop), POLICY, None, REDACTOR, refused, one=False)
     accepting.prepare([heal])
     await accepting.carry_out("timer", None)
-    accepting.report(None, as_json=False)
+    report(accepting, "ada", None, as_json=False)
     if why:
         assert path.read_bytes() == before
         assert why in capsys.readouterr().out
@@ -367,13 +367,13 @@ async def test_a_plan_that_was_changed_since_is_left_to_people(
     path.write_text(path.read_text().replace("text: Approved", "text: Done"))
     before = path.read_bytes()
     heal = surely(await approved(shop))
-    accepting = Accepting(desk_of(shop), POLICY, None, REDACTOR, one=False)
+    accepting = Acceptance(desk_of(shop), POLICY, None, REDACTOR, refused, one=False)
     accepting.prepare([heal])
     await accepting.carry_out("timer", None)
-    accepting.report(None, as_json=False)
+    report(accepting, "ada", None, as_json=False)
     assert f"{path} was changed since that run" in capsys.readouterr().out
     assert path.read_bytes() == before
-    alone = Accepting(desk_of(shop), POLICY, None, REDACTOR, one=True)
+    alone = Acceptance(desk_of(shop), POLICY, None, REDACTOR, refused, one=True)
     alone.prepare([heal])
     assert alone.heals == [heal], "a person may: they see the change"
 
@@ -386,7 +386,7 @@ async def test_a_plan_that_records_mask_is_compared_as_records_show_it(shop: Sho
     assert heal.plan is not None
     recorded = msgspec.json.decode(redactor.seal(heal.plan).data, type=type(heal.plan))
     assert recorded != heal.plan
-    accepting = Accepting(desk_of(shop), POLICY, None, redactor, one=False)
+    accepting = Acceptance(desk_of(shop), POLICY, None, redactor, refused, one=False)
     accepting.prepare([msgspec.structs.replace(heal, plan=recorded)])
     assert len(accepting.heals) == 1
 
@@ -395,7 +395,7 @@ async def test_what_was_accepted_before_is_no_change_of_the_plan(shop: Shop, pat
     await shop.run_file(path, "run-1")
     heals = [surely(one) for one in await desk_of(shop).newest(["shop"], lambda _: True, 10)]
     for heal in heals:
-        accepting = Accepting(desk_of(shop), POLICY, None, REDACTOR, one=False)
+        accepting = Acceptance(desk_of(shop), POLICY, None, REDACTOR, refused, one=False)
         accepting.prepare([heal])
         assert accepting.heals == [heal]
         await accepting.carry_out("timer", None)

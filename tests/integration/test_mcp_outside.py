@@ -51,6 +51,7 @@ GATED = "{version: 1, name: gated, steps: [{id: ask, approve: {message: 'Release
 LOOKING = {
     *("list_runs", "get_run", "explain_failure", "get_events", "get_log"),
     *("list_attempts", "list_workflows", "get_mode", "list_heals"),
+    *("list_escalations", "get_queue", "list_workers", "list_memory_versions"),
 }
 CHANGING = {"submit_plan", "control_run"}
 
@@ -270,6 +271,8 @@ async def test_a_gateway_answers_as_the_ledger_does(house: Gateway, broken: str)
         lambda desk: desk.mode("broken"),
         lambda desk: desk.mode("-"),
         lambda desk: desk.heals(None, broken, None, 5),
+        lambda desk: desk.escalations("resolved", "run", 1, None),
+        lambda desk: desk.memory("broken"),
     ]
     async with app_of(house) as app, contextlib.aclosing(gateway_desk):
         ledger_desk = LedgerDesk(app, "me")
@@ -284,6 +287,8 @@ async def test_a_gateway_answers_as_the_ledger_does(house: Gateway, broken: str)
             assert (await desk.runs(before, 5, None))["items"]
             assert not (await desk.runs(RunFilter(until_us=1), 5, None))["items"]
             assert "broken" in [mode["workflow"] for mode in (await desk.workflows())["items"]]
+            assert "nobody" in [one["queue"] for one in (await desk.queue())["queues"]]
+            assert (await desk.workers())["items"]
 
 
 async def test_all_pages_of_a_gateway_are_one_list(

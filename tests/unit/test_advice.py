@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from recoup.documents.plan_file import parse_plan
-from recoup.gateway.bulk import _why_not
 from recoup.kernel.advice import Advice, advice, hint_of, retry_advice, settle_advice
 from recoup.kernel.documents import run_document
 from recoup.model.failure import FailureKind
 from recoup.model.instant import Instant
 from recoup.model.run import RunState, RunStatus, StepRecord, Unreadable
+from recoup.operations.bulk import _why_not
 
 PLAN = parse_plan(
     """

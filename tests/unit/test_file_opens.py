@@ -30,7 +30,7 @@ OPENS = {
     ),
     "is a command that opens no database": ("cli/demo.py", "cli/redact.py", "pytest_plugin/records.py"),
     "creates a new file, or opens a pipe or a lock that it made": (
-        *("cli/heal_accepting.py", "cli/importing.py", "durable.py", "heals/accepting.py"),
+        *("cli/heal_accepting.py", "cli/importing.py", "durable.py", "operations/heal_acceptance.py"),
         *("probe/atomic_file.py", "probe/kinds/dialog.py"),
         *(
             "probe/output.py",
@@ -43,9 +43,14 @@ OPENS = {
     "opens files of the home that no step is given": (
         *("audit/chain.py", "audit/folder.py", "audit/log.py", "audit/mending.py", "audit/reading.py"),
         *("depot/parcels.py", "depot/private.py", "depot/shipping.py", "depot/workspaces.py"),
-        *("evidence/vault.py", "learning/folder.py", "ledger/postgres/witness.py", "linked.py"),
+        *("evidence/vault.py", "learning/folder.py", "ledger/postgres/witness.py", "fleet/linked.py"),
         *("probe/gateway/cursor.py",),
-        *("redaction/patterns/cache.py", "retention.py", "workspace/carrying.py", "workspace/cloning.py"),
+        *(
+            "redaction/patterns/cache.py",
+            "operations/retention.py",
+            "workspace/carrying.py",
+            "workspace/cloning.py",
+        ),
         *("workspace/disk.py", "workspace/manifest.py", "workspace/workspaces.py"),
     ),
     "asks first whether the file is a database in use": ("aside.py", "probe/outboxes/file.py"),

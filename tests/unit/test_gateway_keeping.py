@@ -30,11 +30,11 @@ from recoup.gateway.book import (
 )
 from recoup.gateway.finishing import Answer
 from recoup.gateway.house import House
-from recoup.gateway.log_pieces import whole
 from recoup.gateway.problems import Refused
 from recoup.gateway.routing import known
 from recoup.gateway.serving import Setup, must_be_safe
 from recoup.operations.cursor import cursor_of
+from recoup.operations.logs import whole
 from recoup.serving.brake import ADDRESSES_MAX, WRONG_TOKENS_MAX, WRONG_TOKENS_WINDOW_S, Brake
 
 DONE = Answer(201, "application/json", b"{}")

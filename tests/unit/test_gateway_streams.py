@@ -19,10 +19,10 @@ from recoup.gateway.limits import STREAMS_MAX
 from recoup.gateway.problems import Refused
 from recoup.gateway.streaming import ADMITTED_S, EventStream
 from recoup.gateway.streams import events_behind
-from recoup.gateway.tail import RING_EVENTS_MAX, Ring, Watch
 from recoup.ledger.sqlite import SqliteLedger
 from recoup.model.redacted import Redacted
 from recoup.model.storage import Arrival
+from recoup.operations.tail import RING_EVENTS_MAX, Ring, Watch
 from recoup.testing.ledger_suite import START, seal
 
 NOTHING: Any = {}

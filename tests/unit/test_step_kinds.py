@@ -21,7 +21,7 @@ GATES = (*CORE, "engine/desk.py", "engine/driver.py", "engine/reusing.py", "gate
 """A gate is an idea of the core: the run waits, and nothing is performed."""
 PAGES = (
     *CORE,
-    *("api.py", "cli/check.py", "depot/shipping.py", "heals/desk.py"),
+    *("api.py", "cli/check.py", "depot/shipping.py", "operations/heals.py"),
     *("documents/plan_change.py", "documents/recorded_plan.py"),
 )
 """So are pages and what heals on them."""

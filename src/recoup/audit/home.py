@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from recoup.audit.exporting import Exported
 
 _WAIT_S: Final = 0.5
-_WHOLE_WAIT_S: Final = 30.0
+WHOLE_WAIT_S: Final = 30.0
 _EVENTS_MAX: Final = 50_000
 """About a second's work; the next run, or `recoup audit export`, goes on from there."""
 
@@ -44,12 +44,11 @@ class HomeAudit:
             return f"the audit is behind: {error}"
         return None
 
-    async def export_whole(self, folder: Path | None = None) -> Exported:
-        """All that it does not hold yet; `folder`: another one."""
+    async def export_whole(self) -> Exported:
+        """All that it does not hold yet."""
         from recoup.audit.exporting import export_whole
 
-        folder = folder or self.folder
-        return await export_whole(self._ledger, folder, self._clock.now(), wait_s=_WHOLE_WAIT_S)
+        return await export_whole(self._ledger, self.folder, self._clock.now(), wait_s=WHOLE_WAIT_S)
 
     async def export_before_pruning(self) -> int | None:
         """Before anything is forgotten, where this home keeps an audit: all that it does not hold yet. None: it keeps
@@ -59,7 +58,7 @@ class HomeAudit:
         exported = await self.export_whole()
         if exported.busy:
             raise StateError(
-                f"another process was exporting to {self.folder} for {_WHOLE_WAIT_S:g} s",
+                f"another process was exporting to {self.folder} for {WHOLE_WAIT_S:g} s",
                 hint="Let it end, then prune again.",
             )
         return exported.events

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from recoup.cli.output import json_option, settings_of, with_app
-from recoup.errors import StateError, UsageError
+from recoup.errors import UsageError
 from recoup.terminal.moments import second
 from recoup.terminal.writer import hand_over, is_terminal, print_json, print_json_text, say
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from recoup.settings import Settings
 
 _FOLLOW_S = 0.5
-_WAIT_MAX_S = 30.0
 _BROKEN = 1
 
 
@@ -49,21 +48,19 @@ def export_(ctx: click.Context, follow: bool, as_json: bool) -> None:
       recoup audit export
       recoup audit export --follow --json
     """
-    from recoup.audit.exporting import export_whole
 
     async def work(app: App) -> None:
-        root, seen, said_n = folder_of(app.settings), -1, -1
-        while True:
-            marker = await app.ledger.change_marker()
-            if marker != seen:
-                done = await export_whole(app.ledger, root, app.world.clock.now(), wait_s=_WAIT_MAX_S)
-                _must_be_done(done, root)
-                if done.n != said_n:
-                    _print_exported(done, as_json)
-                seen, said_n = marker, done.n
-            if not follow:
-                return
-            await asyncio.sleep(_FOLLOW_S)
+        from recoup.operations.audit import export_audit, follow_audit
+
+        folder_of(app.settings)
+        if not follow:
+            _print_exported(await export_audit(app), as_json)
+            return
+        said_n = -1
+        async for done in follow_audit(app, _FOLLOW_S):
+            if done.n != said_n:
+                _print_exported(done, as_json)
+            said_n = done.n
 
     with_app(ctx, work)
 
@@ -92,7 +89,9 @@ def verify_(ctx: click.Context, folder: Path | None, as_json: bool) -> None:
         )
 
     async def compare(app: App) -> Verified:
-        return await verify(root, app.ledger)
+        from recoup.operations.audit import verify_audit
+
+        return await verify_audit(app)
 
     if folder is None and isinstance(settings.database, Path):
         from recoup.ledger.loss import require_present
@@ -138,14 +137,6 @@ def folder_of(settings: Settings) -> Path:
     with contextlib.suppress(OSError):  # reading the audit says it better
         require_own_home(settings.home)
     return settings.home / "audit"
-
-
-def _must_be_done(done: Exported, root: Path) -> None:
-    if done.busy:
-        raise StateError(
-            f"another process was exporting to {root} for {_WAIT_MAX_S:g} s",
-            hint="It does the work; see how far it got with `recoup audit verify`.",
-        )
 
 
 def _begin(since: str | None) -> str:

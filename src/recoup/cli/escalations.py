@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from recoup.app import App
     from recoup.model.answers.inbox import Escalation
     from recoup.model.run import RunState
-    from recoup.model.storage import EscalationRow
-    from recoup.operations.escalations import Inbox
+    from recoup.operations.escalations import Moved
 
 _reason_option = click.option("--reason", required=True, help="Why; it is recorded.")
 
@@ -57,11 +56,14 @@ def list_escalations(
       recoup escalations list --state open --source probe --json
     """
     from recoup.kernel.escalations import escalation_document
+    from recoup.operations import escalations
+
+    wanted = escalations.EscalationFilter(state=state, source=source)
+    with_gates = state in (None, "open") and source in (None, "run")
 
     async def work(app: App) -> tuple[list[Escalation], list[RunState]]:
-        of_runs = None if source is None else source == "run"
-        rows = await app.ledger.inbox(state=state, of_runs=of_runs, limit=limit)
-        gates = await _gates(app, limit) if state in (None, "open") and source in (None, "run") else []
+        rows, _ = await escalations.list_escalations(app, wanted, limit)
+        gates = await escalations.waiting_gates(app, limit) if with_gates else []
         return [escalation_document(row) for row in rows], gates
 
     found, gates = with_app(ctx, work, makes_home=False)
@@ -74,15 +76,6 @@ def list_escalations(
         say(f"{minute((gate.updated_at or gate.submitted_at).iso())}  gate  run {gate.run_id}: {gate.reason}")
     if not found and not gates:
         note("nothing waits for anybody")
-
-
-async def _gates(app: App, limit: int) -> list[RunState]:
-    """The runs that wait for an answer at a gate."""
-    from recoup.model.storage import RunFilter
-
-    page = await app.ledger.runs(RunFilter(statuses=("waiting",)), limit=limit)
-    states = [await app.runs.shown(row.run_id, row) for row in reversed(page.rows)]
-    return [state for state in states if state.status == "waiting" and state.waiting_for == "approval"]
 
 
 def _gate_document(gate: RunState) -> dict[str, Any]:
@@ -107,7 +100,9 @@ def acknowledge(ctx: click.Context, escalation_id: str, reason: str, as_json: bo
     Example:
       recoup escalations acknowledge esc-1a2b3c4d --reason "I am looking"
     """
-    _move(ctx, as_json, lambda inbox, by: inbox.acknowledge(escalation_id, by, reason))
+    from recoup.operations import escalations
+
+    _move(ctx, as_json, lambda app: escalations.acknowledge(app, escalation_id, local_user(), reason))
 
 
 @escalations.command()
@@ -123,7 +118,9 @@ def assign(ctx: click.Context, escalation_id: str, assignee: str, reason: str, a
     Example:
       recoup escalations assign esc-1a2b3c4d --to ada --reason "her service"
     """
-    _move(ctx, as_json, lambda inbox, by: inbox.assign(escalation_id, assignee, by, reason))
+    from recoup.operations import escalations
+
+    _move(ctx, as_json, lambda app: escalations.assign(app, escalation_id, assignee, local_user(), reason))
 
 
 @escalations.command()
@@ -138,18 +135,19 @@ def resolve(ctx: click.Context, escalation_id: str, reason: str, as_json: bool) 
     Example:
       recoup escalations resolve dev~dev:api:1 --reason "the certificate was renewed"
     """
-    _move(ctx, as_json, lambda inbox, by: inbox.resolve(escalation_id, by, reason))
+    from recoup.operations import escalations
+
+    _move(ctx, as_json, lambda app: escalations.resolve(app, escalation_id, local_user(), reason))
 
 
-def _move(ctx: click.Context, as_json: bool, move: Callable[[Inbox, str], Awaitable[EscalationRow]]) -> None:
+def _move(ctx: click.Context, as_json: bool, move: Callable[[App], Awaitable[Moved]]) -> None:
     from recoup.kernel.escalations import escalation_document
-    from recoup.operations.escalations import Inbox
 
     async def work(app: App) -> Escalation:
-        row = await move(Inbox(app.ledger, app.redactor_of, app.world.clock), local_user())
-        for trouble in await app.chores.run():
+        moved = await move(app)
+        for trouble in moved.troubles:
             note(f"note: {trouble}")
-        return escalation_document(row)
+        return escalation_document(moved.row)
 
     told = with_app(ctx, work, makes_home=False)
     print_json(told) if as_json else say(_line(told))

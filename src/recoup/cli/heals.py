@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import click
 
 from recoup.cli.completing import complete_run
 from recoup.cli.output import json_option, with_app
-from recoup.errors import NotFound, RecoupError, StateError, UsageError
+from recoup.errors import NotFound, StateError, UsageError
 from recoup.kernel.wording import one_line
 from recoup.terminal.moments import minute
 from recoup.terminal.writer import confirmed, note, print_json, say, say_lines
@@ -20,10 +21,8 @@ from recoup.tokens import local_user
 
 if TYPE_CHECKING:
     from recoup.app import App
-    from recoup.documents.plan_change import PlanText
-    from recoup.kernel.reviewing import Reviewed, Word
-    from recoup.model.policy import Policy
-    from recoup.operations.heals import Heal, Heals
+    from recoup.kernel.reviewing import Word
+    from recoup.operations.heals import Heal
 
 _PICTURES = {b"\x89PNG": ".png", b"\xff\xd8\xff": ".jpg", b"RIFF": ".webp"}
 _SURE_MAX = 1_000
@@ -82,16 +81,11 @@ def list_heals(
     from recoup.kernel.reviewing import heal_document
 
     async def work(app: App) -> None:
-        desk = _desk(app)
+        from recoup.operations.heals import HealFilter, list_heals
+
         run_id = None if run_name is None else await app.runs.find(run_name)
-        names = [workflow] if workflow is not None else await desk.workflows()
-        if run_id is not None:
-            names = [name for name in [(await app.runs.shown(run_id)).workflow] if workflow in (None, name)]
-
-        def wanted(one: Reviewed) -> bool:
-            return not waiting or one.state == "waiting"
-
-        found = await desk.newest(names, wanted, limit, run_id)
+        wanted = HealFilter(workflow=workflow, run_id=run_id, state="waiting" if waiting else None)
+        found = await list_heals(app, wanted, limit)
         if as_json:
             print_json([heal_document(heal.workflow, heal.reviewed) for heal in found])
             return
@@ -195,22 +189,23 @@ def accept(
         raise UsageError("nobody can be asked here", hint="Say --yes, or --patch FILE for a patch.")
 
     async def work(app: App) -> None:
-        from recoup.cli.heal_accepting import Accepting
+        from recoup.cli import heal_accepting
+        from recoup.operations.heal_acceptance import acceptance_of
+        from recoup.operations.heals import unsaid_heals
 
-        desk = _desk(app)
-        found = await _sure(desk, workflow) if sure else [await _found(app, heal_name or "")]
-        accepting = Accepting(desk, await _policy(app), plan, app.redactor, one=not sure)
-        accepting.prepare(found)
+        by = local_user()
+        found = await unsaid_heals(app, workflow, _SURE_MAX) if sure else [await _found(app, heal_name or "")]
+        acceptance = await acceptance_of(app, found, plan, heal_accepting.refused, one=not sure)
         if not as_json:
-            accepting.show()
+            heal_accepting.show_diffs(acceptance)
         if dry_run:
-            accepting.report(None, as_json, dry_run=True)
+            heal_accepting.report(acceptance, by, None, as_json, dry_run=True)
             return
-        if asks and accepting.heals and not confirmed(accepting.question()):
+        if asks and acceptance.heals and not confirmed(heal_accepting.question(acceptance)):
             raise UsageError("nothing was accepted", hint="Look at each: recoup heals show RUN/STEP")
-        await accepting.carry_out(local_user(), patch)
-        await _audited(app)
-        accepting.report(patch, as_json)
+        await acceptance.carry_out(by, None if patch is None else partial(heal_accepting.write_patch, patch))
+        _note(await app.chores.run())
+        heal_accepting.report(acceptance, by, patch, as_json)
 
     with_app(ctx, work, makes_home=False)
 
@@ -232,14 +227,17 @@ def reject(ctx: click.Context, heal_name: str, reason: str, as_json: bool) -> No
         raise UsageError("--reason is empty", hint="Say why in a few words; it is recorded.")
 
     async def work(app: App) -> None:
+        from recoup.operations.heals import reject_heal
+
         heal = await _found(app, heal_name)
-        before = await _desk(app).reject(heal, local_user(), reason.strip())
+        judged = await reject_heal(app, heal, local_user(), reason.strip())
+        before = judged.before
         if before is not None and before.state == "accepted":
             raise UsageError(
                 f"{heal.name} was accepted {_who(before)}: it cannot be rejected any more",
                 hint="Change the target in the plan by hand; then this heal says nothing about it any more.",
             )
-        await _audited(app)
+        _note(judged.troubles)
         heal = await _found(app, heal_name)
         if as_json:
             print_json(_document(heal))
@@ -251,17 +249,6 @@ def reject(ctx: click.Context, heal_name: str, reason: str, as_json: bool) -> No
     with_app(ctx, work, makes_home=False)
 
 
-def _desk(app: App) -> Heals:
-    from recoup.operations.heals import Heals
-
-    return Heals(app.ledger, app.redactor_of, app.world.clock)
-
-
-async def _policy(app: App) -> Policy:
-    """As it is seen: who looks through heals makes no generation of a policy file."""
-    return (await app.generations.seen())[0]
-
-
 async def _found(app: App, name: str) -> Heal:
     run, _, rest = name.partition("/")
     step, _, number = rest.partition("/")
@@ -269,54 +256,40 @@ async def _found(app: App, name: str) -> Heal:
         raise UsageError(
             f"{name!r} is no heal: it is RUN/STEP, or RUN/STEP/ATTEMPT", hint="recoup heals list"
         )
-    desk = _desk(app)
-    workflows = await desk.workflows()
+    from recoup.operations.heals import find_heal
+
     try:
         run = await app.runs.find(run)
-        workflows = [(await app.runs.shown(run)).workflow]
     except NotFound:
         if run == "last":
             raise
-    return await desk.one(workflows, run, step, int(number) if number else None)
+    return await find_heal(app, run, step, int(number) if number else None)
 
 
-async def _sure(desk: Heals, workflow: str | None) -> list[Heal]:
-    """Once each: what was taken in several runs is one question. The newest answer to it is looked at."""
-    names = [workflow] if workflow is not None else await desk.workflows()
-    found = await desk.newest(names, lambda one: one.word is None, _SURE_MAX)
-    return list({
-        (heal.workflow, heal.fact.step_id, heal.fact.target_digest, heal.fact.identity): heal
-        for heal in reversed(found)
-    }.values())[::-1]  # fmt: skip
-
-
-async def _audited(app: App) -> None:
-    if trouble := await app.audit.export_new():
+def _note(troubles: list[str]) -> None:
+    for trouble in troubles:
         note(f"note: {trouble}")
 
 
 async def _would_change(app: App, heal: Heal, plan: Path | None) -> tuple[str, str]:
     """The diff; why there is none, in words."""
-    from recoup.cli.heal_accepting import plan_path
-    from recoup.documents.plan_change import patch_of, read_plan_text, root_of
-    from recoup.operations.heal_acceptance import accepted_text
+    from recoup.operations.heal_acceptance import patch_for, plan_path
 
     try:
-        policy = await _policy(app)
-        before: PlanText = read_plan_text(plan_path(heal, plan), policy)
-        after = accepted_text(heal, before, policy)
-    except RecoupError as error:
+        path = plan_path(heal, plan)
+    except UsageError as error:
         return "", error.message
-    diff = patch_of(before, after, root_of(before.path))
-    return diff, "" if diff else "the plan says it already"
+    return await patch_for(app, heal, path)
 
 
 async def _pictures(app: App, heal: Heal) -> dict[str, bytes]:
     """Of the evidence, by handle; without what was forgotten or is elsewhere."""
+    from recoup.operations.evidence import evidence_of
+
     found = {}
     for handle in heal.fact.evidence:
         with contextlib.suppress(NotFound, StateError):
-            content = await app.evidence.get(handle)
+            content = await evidence_of(app, handle)
             if _suffix(content):
                 found[handle] = content
     return found

@@ -12,21 +12,19 @@ import click
 from recoup.cli.completing import complete_run, complete_step
 from recoup.cli.output import json_option, with_app
 from recoup.cli.run_filters import run_filter, run_filter_options
-from recoup.errors import NotFound, RowUnreadable
-from recoup.files.named import read_named
+from recoup.errors import RowUnreadable
 from recoup.kernel.advice import Advice, advice
 from recoup.kernel.elapsed import spent_words, time_spent
 from recoup.kernel.wording import duration, one_line
-from recoup.model.ids import run_stream
 from recoup.terminal.moments import minute, second
 from recoup.terminal.writer import hand_over, is_terminal, note, print_json, say
 
 if TYPE_CHECKING:
     from recoup.app import App
-    from recoup.model.answers.runs import LedgerDocument, RunDocument, StepDocument
+    from recoup.model.answers.runs import LedgerDocument, StepDocument
     from recoup.model.events import Event
     from recoup.model.run import RunState, StepRecord
-    from recoup.model.storage import LeaseRow, RunFilter, RunRow
+    from recoup.model.storage import LeaseRow, RunRow
 
 _FOLLOW_S = 0.25
 _REASON_MAX = 80
@@ -59,12 +57,13 @@ def runs(ctx: click.Context, /, limit: int, as_json: bool, **filters: Any) -> No
       recoup runs --since 2h --text timeout
     """
     from recoup.model.storage import EVERY_RUN
+    from recoup.operations.runs import newest_runs, show_run
 
     async def work(app: App) -> None:
         wanted = run_filter(filters, app.world.clock.now().wall_us)
-        rows = await _listed(app, wanted, limit)
+        rows = await newest_runs(app, wanted, limit)
         if as_json:
-            print_json([await _document(app, row.run_id, row) for row in rows])
+            print_json([await show_run(app, row.run_id, row) for row in rows])
             return
         if not rows:
             yet = f" yet in {app.runs.named_home}: start one with `recoup run PLAN`"
@@ -73,13 +72,6 @@ def runs(ctx: click.Context, /, limit: int, as_json: bool, **filters: Any) -> No
             say(await _row_line(app, row))
 
     with_app(ctx, work, makes_home=False)
-
-
-async def _document(app: App, run_id: str, row: RunRow | None = None) -> RunDocument:
-    from recoup.kernel.documents import run_document
-
-    driven = await app.driving.is_driven(run_id)
-    return run_document(await app.runs.shown(run_id, row), driven)
 
 
 async def _row_line(app: App, row: RunRow) -> str:
@@ -109,17 +101,6 @@ async def _reason_words(app: App, row: RunRow) -> str:
     return reason if len(reason) <= _REASON_MAX else reason[: _REASON_MAX - 1] + "…"
 
 
-async def _listed(app: App, wanted: RunFilter, limit: int) -> list[RunRow]:
-    """However many must be looked through for them."""
-    found: list[RunRow] = []
-    page = await app.ledger.runs(wanted, limit=limit)
-    found += page.rows
-    while page.behind is not None and len(found) < limit:
-        page = await app.ledger.runs(wanted, limit=limit - len(found), before=page.behind)
-        found += page.rows
-    return found
-
-
 @click.command()
 @run_argument
 @click.option("--evidence", "handle", metavar="HANDLE", help="Print this piece of evidence instead.")
@@ -135,15 +116,18 @@ def show(ctx: click.Context, run_name: str, handle: str | None, as_json: bool) -
       recoup show last --evidence sha256:...
     """
 
+    from recoup.operations.evidence import evidence_of_run
+    from recoup.operations.runs import lease_of, show_run
+
     async def work(app: App) -> None:
         run_id = await app.runs.find(run_name)
         state = await app.runs.shown(run_id)
         if handle is not None:
-            _hand_over_evidence(state.run_id, *await _evidence(app, state, handle))
+            _hand_over_evidence(run_id, *await evidence_of_run(app, run_id, handle))
         elif as_json:
-            print_json(await _document(app, run_id))
+            print_json(await show_run(app, run_id))
         else:
-            lease, trouble = await _lease(app, run_id)
+            lease, trouble = await lease_of(app, run_id)
             _print_run(app, state, lease, await app.driving.is_driven(run_id), trouble)
 
     with_app(ctx, work, makes_home=False)
@@ -164,6 +148,7 @@ def events(ctx: click.Context, run_name: str, follow: bool, after: int, as_json:
       recoup events last --json | jq -c 'select(.type | startswith("task.self_heal"))'
     """
     from recoup.kernel.description import describe
+    from recoup.operations.events import run_event_pages
 
     def tell(event: Event) -> None:
         if as_json:
@@ -178,8 +163,9 @@ def events(ctx: click.Context, run_name: str, follow: bool, after: int, as_json:
     async def work(app: App) -> None:
         run_id = await app.runs.find(run_name)
         if not follow:
-            for event in await app.runs.shown_events(run_id, after):
-                tell(event)
+            async for page in run_event_pages(app, run_id, after=after):
+                for event in page:
+                    tell(event)
         elif not await follow_run(app, run_id, after, tell):
             note("nobody drives this run; next:")
             for line in advice_lines(advice(await app.runs.shown(run_id), driven=False)):
@@ -191,14 +177,17 @@ def events(ctx: click.Context, run_name: str, follow: bool, after: int, as_json:
 async def follow_run(app: App, run_id: str, after: int, say: Callable[[Event], None]) -> bool:
     """Say every fact until the run has ended; False: nobody drives it. Both are asked before the facts are read: what
     came with its end is said, too."""
+    from recoup.operations.events import end_of_run, run_event_pages
+
     head, ended = 0, False
     while True:
-        driven, now = await app.driving.is_driven(run_id), await app.ledger.head(run_stream(run_id))
+        driven, now = await app.driving.is_driven(run_id), await end_of_run(app, run_id)
         if now != head:
             head, ended = now, (await app.runs.shown(run_id)).status in _ENDED
-        for event in await app.runs.shown_events(run_id, after):
-            after = event.seq
-            say(event)
+        async for page in run_event_pages(app, run_id, after=after):
+            for event in page:
+                after = event.seq
+                say(event)
         if ended or not driven:
             return ended
         await asyncio.sleep(_FOLLOW_S)
@@ -241,11 +230,12 @@ def logs(ctx: click.Context, run_name: str, step: str | None, as_json: bool) -> 
       recoup logs last fetch
     """
 
+    from recoup.operations.logs import whole_log
+
     async def work(app: App) -> None:
         state = await app.runs.shown(await app.runs.find(run_name))
         for index in _steps(state, step):
-            path = app.runs.files(state.run_id).log_path(index)
-            printed = read_named(path) if path.exists() else b""
+            printed = whole_log(app, state, index)
             if as_json:
                 print_json(
                     {
@@ -338,13 +328,6 @@ async def _status_words(app: App, row: RunRow) -> str:
     return row.status
 
 
-async def _lease(app: App, run_id: str) -> tuple[LeaseRow | None, RowUnreadable | None]:
-    try:
-        return await app.ledger.lease(run_id), None
-    except RowUnreadable as error:
-        return None, error
-
-
 def _print_run(
     app: App, state: RunState, lease: LeaseRow | None, driven: bool, trouble: RowUnreadable | None
 ) -> None:
@@ -400,21 +383,6 @@ def advice_lines(advised: Sequence[Advice]) -> list[str]:
     for one in advised:
         lines += [f"{one.text}."] if one.command is None else [f"{one.text}:", f"  {one.command}"]
     return lines
-
-
-async def _evidence(app: App, state: RunState, handle: str) -> tuple[str, bytes]:
-    """Whatever any of its events cites, with its whole handle."""
-    events = await app.runs.shown_events(state.run_id)
-    cited = list(dict.fromkeys(h for event in events for h in getattr(event.payload, "evidence", ())))
-    matching = [known for known in cited if known == handle] or [
-        known for known in cited if known.startswith(handle)
-    ]
-    if not matching:
-        hint = f"It cites: {', '.join(cited)}." if cited else "It cites none."
-        raise NotFound(f"run {state.run_id} cites no evidence {handle!r}", hint=hint)
-    if len(matching) > 1:
-        raise NotFound(f"several pieces of evidence begin with {handle!r}", hint="Give more of the handle.")
-    return matching[0], await app.evidence.get(matching[0])
 
 
 def _steps(state: RunState, step: str | None) -> list[int]:

@@ -71,8 +71,7 @@ def mode(
             await workflows.exact_workflow(app, workflow)
         if wanted is not None:
             request = workflows.ModeRequest(workflow=workflow, mode=wanted, reason=reason or "", for_s=for_s)
-            await workflows.set_mode(app, request, local_user())
-            if trouble := await app.audit.export_new():
+            for trouble in await workflows.set_mode(app, request, local_user()):
                 note(f"note: {trouble}")
         document = await workflows.mode(app, workflow)
         print_json(document) if as_json else _print(document)

@@ -136,10 +136,9 @@ def status(ctx: click.Context, probe_name: str | None, as_json: bool) -> None:
     from recoup.cli.probe_live import status_lines
 
     async def work(app: App) -> None:
-        from recoup.operations.probes import operators_of
+        from recoup.operations.probes import probe_status
 
-        operators = operators_of(app)
-        document = await operators.document(await operators.find(probe_name))
+        document = await probe_status(app, probe_name)
         if as_json:
             print_json(document)
             return
@@ -283,17 +282,9 @@ def reset_budget(
 
 
 def _tell(ctx: click.Context, probe_name: str | None, command: Command, as_json: bool) -> None:
-    async def work(app: App) -> dict[str, Any]:
-        import msgspec
+    from recoup.operations.probes import tell_probe
 
-        from recoup.operations.probes import operators_of
-
-        operators = operators_of(app)
-        reason = app.redactor.redact(command.reason).text
-        told = msgspec.structs.replace(command, reason=reason)
-        return await operators.tell(await operators.find(probe_name), told)
-
-    answer = with_app(ctx, work)
+    answer = with_app(ctx, lambda app: tell_probe(app, probe_name, command))
     if as_json:
         print_json(answer)
         if answer["outcome"] != "accepted":
@@ -313,10 +304,9 @@ async def _config(app: App, file: Path) -> ProbeConfig:
         return read_probe_file(file)
     except InvalidProbe as error:
         if error.refused:
-            from recoup.operations.probes import operators_of
+            from recoup.operations.probes import record_refusals
 
-            await operators_of(app).record_refusals(error.probe_id, str(file), error.refused)
-            await app.chores.run()
+            await record_refusals(app, error, str(file))
         raise
 
 

@@ -31,8 +31,10 @@ def queue(ctx: click.Context, as_json: bool) -> None:
     if ctx.invoked_subcommand is not None:
         return
 
+    from recoup.operations.queues import show_queue
+
     async def work(app: App) -> None:
-        document = await _document(app)
+        document = await show_queue(app)
         if as_json:
             print_json(document)
         else:
@@ -66,12 +68,6 @@ def retry(ctx: click.Context, run_name: str, as_json: bool) -> None:
             note("note: this is the run that tries it again already")
 
     with_app(ctx, work, makes_home=False)
-
-
-async def _document(app: App) -> dict[str, Any]:
-    from recoup.fleet.overview import queue_document
-
-    return await queue_document(app.ledger, await app.hints.queue(), app.world.clock.now())
 
 
 def _print(document: dict[str, Any]) -> None:

@@ -65,12 +65,10 @@ def report(ctx: click.Context, run_name: str, output: Path | None, markdown: boo
 
 
 async def _page(app: App, run_id: str, markdown: bool) -> str:
-    state = await app.runs.shown(run_id)
-    redactor = await _redactor_of(app, run_id, state)
-    until = app.world.clock.now() if await app.driving.is_driven(run_id) else None
-    return await (app.reports.reporter.markdown if markdown else app.reports.reporter.html)(
-        run_id, until, redactor
-    )
+    from recoup.operations.reports import run_page
+
+    redactor = await _redactor_of(app, run_id, await app.runs.shown(run_id))
+    return await run_page(app, run_id, redactor, markdown=markdown)
 
 
 async def _redactor_of(app: App, run_id: str, state: RunState) -> SecretRedactor | None:

@@ -102,12 +102,13 @@ async def _followed(app: App) -> tuple[Policy, str | None]:
     """The one that a run would begin with: our file's if it was changed, else the one that everybody follows."""
     from recoup.cli.run import read_policy_of
     from recoup.errors import InvalidPolicy
+    from recoup.operations.policies import seen_policy
 
     try:
         read_policy_of(app.settings)
     except InvalidPolicy:
         note(f"note: {app.settings.policy} cannot be used: recoup policy check {app.settings.policy}")
-    return await app.generations.seen()
+    return await seen_policy(app)
 
 
 def _yaml(value: object) -> str:

@@ -14,7 +14,6 @@ from recoup.terminal.moments import second
 from recoup.terminal.writer import note, print_json, say
 
 if TYPE_CHECKING:
-    from recoup.app import App
     from recoup.kernel.whatif import Difference, Replayed
     from recoup.simulation.replaying import WhatIf
     from recoup.simulation.storm import Ended
@@ -80,19 +79,11 @@ def _what_if(
     ctx: click.Context, policy_file: Path, workflow: str | None, since: str | None, as_json: bool
 ) -> int:
     from recoup.documents.policy_file import read_policy
-    from recoup.kernel.policies import policy_digest
-    from recoup.simulation.replaying import what_if, what_if_document
+    from recoup.operations.policies import WhatIfRequest, what_if
+    from recoup.simulation.replaying import what_if_document
 
-    policy, since_s = read_policy(policy_file), _since_s(since)
-    digest = policy_digest(policy)
-
-    async def work(app: App) -> WhatIf:
-        since_us = None
-        if since_s is not None:
-            since_us = app.world.clock.now().wall_us - round(since_s * 1e6)
-        return await what_if(app.ledger, policy, digest, workflow=workflow, since_us=since_us)
-
-    found = with_app(ctx, work)
+    asked = WhatIfRequest(policy=read_policy(policy_file), workflow=workflow, since_s=_since_s(since))
+    found = with_app(ctx, lambda app: what_if(app, asked))
     print_json(what_if_document(found)) if as_json else _print(found, policy_file)
     return 0
 

@@ -168,13 +168,12 @@ def workers(ctx: click.Context, as_json: bool) -> None:
     """
 
     async def work(app: App) -> None:
-        from recoup.fleet.overview import ABSENT_HEARTBEATS, worker_document
+        from recoup.operations import queues
 
-        seen = await app.ledger.workers(app.world.clock.now())
-        late_s = ABSENT_HEARTBEATS * app.settings.heartbeat_s
         if as_json:
-            print_json([worker_document(one, late_s) for one in seen])
+            print_json(await queues.list_workers(app))
             return
+        seen, late_s = await queues.seen_workers(app), queues.late_s(app)
         if not seen:
             say("no workers: start one with `recoup worker`")
         for one in seen:

@@ -6,19 +6,17 @@ import contextlib
 import hashlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
 from recoup.gateway.problems import Refused
-from recoup.operations.cursor import PLACE_MAX
 from recoup.operations.cursor import read_cursor as read
 from recoup.operations.cursor import read_run_cursor as read_run
 
 PAGE_MAX: Final = 500
-Place = Annotated[int, msgspec.Meta(ge=0, le=PLACE_MAX)]
 Shape = TypeVar("Shape")
 Row = TypeVar("Row")
 JSON: Final = "application/json"

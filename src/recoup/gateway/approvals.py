@@ -41,7 +41,7 @@ from recoup.model.answers import inbox as inbox_answers
 from recoup.model.answers.inbox import ApprovalDocument, ApprovalList
 from recoup.model.events import ApprovalRequested, Pinned
 from recoup.model.storage import StreamAppend
-from recoup.operations.control import control, must_be_accepted
+from recoup.operations.control import control, must_be_accepted, sent_control
 from recoup.operations.memory import rollback
 from recoup.operations.recording import run_with_key
 from recoup.operations.workflows import set_mode
@@ -107,7 +107,7 @@ async def carry_out(house: House, approval: Approval) -> Approval:
 
 async def _control(house: House, asked: ApprovalRequested, actor: str) -> str:
     wanted = shapes.ControlRequest.model_validate(asked.request)
-    sent = await house.app.ledger.control(asked.ref)
+    sent = await sent_control(house.app, asked.ref)
     held = held_to(asked.pinned, asked.action) if sent is None else sent.argument
     request = runs.control_request(asked.target, wanted, actor, asked.ref, held)
     await runs.must_make_sense(house, request)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
 from pathlib import Path as FilePath
 from typing import Annotated, Any, Final
 
@@ -18,23 +17,24 @@ from fastapi import Path, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from recoup.damage import read_leniently
 from recoup.errors import NotFound
 from recoup.evidence.media import binary_type
 from recoup.gateway.answering import document, is_known, tag_of
 from recoup.gateway.described import answers, files
 from recoup.gateway.house import House, house_of
 from recoup.gateway.lists import iso
-from recoup.gateway.log_pieces import attempt_section, log_piece, whole
 from recoup.gateway.routing import new_router
 from recoup.gateway.runs import After
 from recoup.kernel.rows import attempt_row_document
 from recoup.model import events as ev
 from recoup.model.answers.runs import AttemptDetail
 from recoup.model.events import Event
-from recoup.model.ids import run_stream
+from recoup.operations.events import run_event_pages
+from recoup.operations.evidence import evidence_of
+from recoup.operations.logs import attempt_section, log_piece, whole
 from recoup.operations.lookup import step_index
-from recoup.ports import Redactor
+from recoup.operations.reports import run_page
+from recoup.operations.runs import attempts_of
 
 router = new_router("artifacts")
 PATCH_BYTES_MAX: Final = 1_000_000
@@ -82,8 +82,8 @@ async def show_report(request: Request, run_id: str) -> Response:
 
     house = house_of(request)
     await house.run(run_id)
-    async with reporting(house, run_id) as redactor:
-        page = await _report(house, run_id, redactor)
+    async with house.reporting:
+        page = await run_page(house.app, run_id)
     policy = f"sandbox; {content_policy()}; frame-ancestors 'self'"
     return _locked(request, page.encode(), "text/html; charset=utf-8", {"Content-Security-Policy": policy})
 
@@ -95,7 +95,7 @@ async def show_evidence(
     request: Request, handle: Annotated[str, Path(pattern=r"^sha256:[0-9a-f]{64}$")]
 ) -> Response:
     """By the handle that an event cites. Whoever may look may see every event, and only an event tells a handle."""
-    data = await house_of(request).app.evidence.get(handle)
+    data = await evidence_of(house_of(request).app, handle)
     media = media_of(data)
     shown = "inline" if media.startswith(_SHOWN) else "attachment"
     name = handle.removeprefix("sha256:")[:16]
@@ -109,7 +109,7 @@ async def show_attempt(
     """Everything that is known about one attempt: its events, what it was judged by, and the end of what it printed."""
     house = house_of(request)
     index = step_index(await house.states.shown(await house.run(run_id)), step)
-    rows = {one.attempt: one for one in await house.app.ledger.attempts(run_id) if one.step_index == index}
+    rows = {one.attempt: one for one in await attempts_of(house.app, run_id) if one.step_index == index}
     if attempt not in rows:
         raise NotFound(f"step {step!r} has no attempt {attempt}", hint=f"It has {len(rows)}.")
     events, left_out = await _events_of(house, run_id, index, attempt)
@@ -145,30 +145,14 @@ def _locked(request: Request, body: bytes, media: str, headers: dict[str, str]) 
     return answer
 
 
-@contextlib.asynccontextmanager
-async def reporting(house: House, run_id: str) -> AsyncIterator[Redactor]:
-    """While a report of a run is made: a few at once, and none that shows what the run hides."""
-    async with house.reporting:
-        # Redacted when stored; once more where that is possible.
-        yield await house.app.redactor_of(run_id)
-
-
-async def _report(house: House, run_id: str, redactor: Redactor) -> str:
-    app = house.app
-    until = app.world.clock.now() if await app.driving.is_driven(run_id) else None
-    return await app.reports.reporter.html(run_id, until, redactor)
-
-
 async def _events_of(house: House, run_id: str, index: int, attempt: int) -> tuple[list[Event], int]:
     """The first of them, and how many more there are."""
     found: list[Event] = []
-    after = left_out = 0
-    while events := await read_leniently(house.app.ledger, run_stream(run_id), after, _PAGE_EVENTS):
-        after = events[-1].seq
+    left_out = 0
+    async for events in run_event_pages(house.app, run_id, _PAGE_EVENTS):
         found += [one for one in events if _is_of(one, index, attempt)]
         left_out += max(0, len(found) - ATTEMPT_EVENTS_MAX)
         del found[ATTEMPT_EVENTS_MAX:]
-        await asyncio.sleep(0)
     return found, left_out
 
 

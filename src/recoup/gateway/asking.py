@@ -17,6 +17,7 @@ from recoup.kernel.approvals import approval_document, needs_approval
 from recoup.model.answers.inbox import Approval
 from recoup.model.events import ApprovalRequested, Pinned
 from recoup.operations.approvals import new_ref
+from recoup.operations.policies import seen_policy
 
 _NOTHING: Final = Pinned()
 
@@ -27,7 +28,7 @@ def may_wait(responses: Responses, *now: AnswerType) -> Responses:
 
 
 async def must_ask(request: Request, action: str) -> bool:
-    policy, _ = await house_of(request).app.generations.seen()
+    policy, _ = await seen_policy(house_of(request).app)
     return needs_approval(policy, action)
 
 
@@ -43,7 +44,7 @@ async def ask_first(
     if not await must_ask(request, action):
         return None
     house, principal = house_of(request), principal_of(request)
-    policy, _ = await house.app.generations.seen()
+    policy, _ = await seen_policy(house.app)
     body = (
         wanted
         if isinstance(wanted, dict)

@@ -240,11 +240,11 @@ def _book(ctx: click.Context) -> Any:
 
 def _tell(ctx: click.Context, fact: TokenPayload) -> None:
     from recoup.app import open_app
-    from recoup.operations.tokens import tell_of_tokens
+    from recoup.operations.gateway_facts import record_gateway_facts
 
     async def work() -> None:
         async with open_app(_settings(ctx), os.environ) as app:
-            await tell_of_tokens(app.ledger, app.redactor, app.world.clock, [fact])
+            await record_gateway_facts(app, fact)
             await app.chores.run()
 
     asyncio.run(work())

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from pathlib import Path
 from typing import Annotated, Final
 
 from fastapi import Body, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from recoup.app import App
-from recoup.damage import read_leniently
-from recoup.errors import NotFound, RecoupError, UsageError
+from recoup.errors import NotFound, UsageError
 from recoup.gateway import shapes
 from recoup.gateway.answering import document, page
 from recoup.gateway.described import answers, refusals
@@ -21,9 +17,9 @@ from recoup.gateway.routing import new_router
 from recoup.gateway.runs import Limit
 from recoup.kernel.reviewing import HealState, Word, heal_document
 from recoup.model.answers.workflows import HealAccepted, HealDocument, HealList
-from recoup.model.events import RunSubmitted
-from recoup.model.ids import run_stream
-from recoup.operations.heals import Heal, Heals
+from recoup.operations import heals
+from recoup.operations.heal_acceptance import patch_for, shown_patch
+from recoup.operations.heals import Heal, HealFilter, find_heal
 
 router = new_router("heals")
 PATCH: Final = "text/x-diff; charset=utf-8"
@@ -39,12 +35,9 @@ async def list_heals(
 ) -> Response:
     """Newest first, at most `limit` of them: what was taken for what, and what became of it."""
     house = house_of(request)
-    desk = desk_of(house.app)
-    names = [workflow] if workflow is not None else await desk.workflows()
-    if run is not None:
-        home = await workflow_of(house.app, await house.run(run))
-        names = [home] if home is not None and workflow in (None, home) else []
-    found = await desk.newest(names, lambda one: state in (None, one.state), limit, run)
+    run_id = None if run is None else await house.run(run)
+    wanted = HealFilter(workflow=workflow, run_id=run_id, state=state)
+    found = await heals.list_heals(house.app, wanted, limit)
     return page(request, [heal_document(heal.workflow, heal.reviewed) for heal in found], None)
 
 
@@ -57,7 +50,7 @@ async def show_patch(
 ) -> Response:
     """What accepting this heal changes in its plan, as a file for `git apply`. Nothing is accepted by it."""
     app = house_of(request).app
-    heal = await found_heal(app, run_id, step, attempt)
+    heal = await find_heal(app, run_id, step, attempt)
     patch, problem = await shown_patch(app, heal)
     if not patch:
         raise NotFound(
@@ -73,12 +66,11 @@ async def accept_heal(
 ) -> Response:
     """The workflow remembers the element from now on; the answer says what to change in the plan."""
     app = house_of(request).app
-    heal = await found_heal(app, run_id, step, wanted.attempt)
-    word = await desk_of(app).accept(heal, principal_of(request).actor, (wanted.reason or "").strip())
-    if word is not None and word.state is not HealState.ACCEPTED:
-        raise _decided(heal, word)
-    await app.chores.run()
-    heal = await found_heal(app, run_id, step, wanted.attempt)
+    heal = await find_heal(app, run_id, step, wanted.attempt)
+    judged = await heals.accept_heal(app, heal, principal_of(request).actor, (wanted.reason or "").strip())
+    if judged.before is not None and judged.before.state is not HealState.ACCEPTED:
+        raise _decided(heal, judged.before)
+    heal = await find_heal(app, run_id, step, wanted.attempt)
     patch, problem = await patch_for(app, heal)
     told = {"heal": heal_document(heal.workflow, heal.reviewed), "patch": patch, "problem": problem}
     return document(request, told)
@@ -90,53 +82,12 @@ async def reject_heal(
 ) -> Response:
     """From now on that element is never taken for that target."""
     app = house_of(request).app
-    heal = await found_heal(app, run_id, step, wanted.attempt)
-    word = await desk_of(app).reject(heal, principal_of(request).actor, wanted.reason.strip())
-    if word is not None and word.state is HealState.ACCEPTED:
-        raise _decided(heal, word)
-    await app.chores.run()
-    heal = await found_heal(app, run_id, step, wanted.attempt)
+    heal = await find_heal(app, run_id, step, wanted.attempt)
+    judged = await heals.reject_heal(app, heal, principal_of(request).actor, wanted.reason.strip())
+    if judged.before is not None and judged.before.state is HealState.ACCEPTED:
+        raise _decided(heal, judged.before)
+    heal = await find_heal(app, run_id, step, wanted.attempt)
     return document(request, heal_document(heal.workflow, heal.reviewed))
-
-
-def desk_of(app: App) -> Heals:
-    return Heals(app.ledger, app.redactor_of, app.world.clock)
-
-
-async def found_heal(app: App, run_id: str, step: str, attempt: int | None) -> Heal:
-    desk, home = desk_of(app), await workflow_of(app, run_id)
-    return await desk.one(await desk.workflows() if home is None else [home], run_id, step, attempt)
-
-
-async def workflow_of(app: App, run_id: str) -> str | None:
-    """By the first event of the run alone. None: it is not known, or was forgotten."""
-    for event in await read_leniently(app.ledger, run_stream(run_id), 0, 1):
-        return event.payload.workflow if isinstance(event.payload, RunSubmitted) else None
-    return None
-
-
-async def shown_patch(app: App, heal: Heal) -> tuple[str, str]:
-    """For those who only look, too: what the run hides is hidden in it."""
-    patch, problem = await patch_for(app, heal)
-    redact = (await app.redactor_of(heal.fact.run_id)).redact
-    return redact(patch).text, redact(problem).text
-
-
-async def patch_for(app: App, heal: Heal) -> tuple[str, str]:
-    """What accepting it changes in its plan; why there is nothing, in words."""
-    from recoup.documents.plan_change import patch_of, read_plan_text, root_of
-    from recoup.operations.heal_acceptance import accepted_text
-
-    if heal.plan_source is None:
-        return "", "where the plan is was not recorded"
-    try:
-        policy = (await app.generations.seen())[0]
-        before = await asyncio.to_thread(read_plan_text, Path(heal.plan_source), policy)
-        after = await asyncio.to_thread(accepted_text, heal, before, policy)
-    except RecoupError as error:
-        return "", error.message
-    patch = patch_of(before, after, root_of(before.path))
-    return patch, "" if patch else "the plan says it already"
 
 
 def _decided(heal: Heal, word: Word) -> UsageError:

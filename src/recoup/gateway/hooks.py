@@ -42,7 +42,9 @@ from recoup.model.events import (
     why_unreadable,
 )
 from recoup.model.ids import GATEWAY_STREAM
-from recoup.model.storage import Append, Arrival, Draft, StreamAppend
+from recoup.model.storage import Arrival
+from recoup.operations.events import arrivals, last_arrival
+from recoup.operations.gateway_facts import record_gateway_facts
 from recoup.outgoing.exchange import Asked, Unreachable, exchange, tls_for
 from recoup.outgoing.places import is_inside
 from recoup.settings import require_strong_key
@@ -89,7 +91,7 @@ class Hooks:
             )
         require_strong_key(self._app.settings.key)
         self.book.must_take(name)
-        now, cursor = self._app.world.clock.now(), await self._app.ledger.last_arrival()
+        now, cursor = self._app.world.clock.now(), await last_arrival(self._app)
         hook = Webhook(id=new_hook_id(), name=name, url=url, kinds=kinds, made_at=now.iso(), cursor=cursor)
         await self._tell(WebhookAdded(**_about(hook), by=by, reason=reason, kinds=kinds))
         return hook, self.book.add(hook)
@@ -158,7 +160,7 @@ class Hooks:
         """Whether there is more."""
         if self._now_s() < hook.next_s:
             return False
-        came = await self._app.ledger.arrivals(hook.cursor, PAGE)
+        came = await arrivals(self._app, hook.cursor, PAGE)
         passed = hook.cursor
         for one in came:
             if matches(hook.kinds, _types(one)):
@@ -222,9 +224,7 @@ class Hooks:
         return self._app.world.clock.now().wall_us / 1e6
 
     async def _tell(self, fact: WebhookPayload) -> None:
-        draft = Draft(fact.TYPE, self._app.redactor.seal(fact))
-        part = StreamAppend(GATEWAY_STREAM, (draft,))
-        await self._app.ledger.append(Append(at=self._app.world.clock.now(), streams=(part,)))
+        await record_gateway_facts(self._app, fact)
 
 
 def hook_document(hook: Webhook) -> answers.Webhook:

@@ -20,19 +20,18 @@ from recoup.gateway.book import Book
 from recoup.gateway.hooks import Hooks
 from recoup.gateway.limits import REPORTS_MAX, STREAMS_MAX, STREAMS_OF_TOKEN_SHARE
 from recoup.gateway.problems import Refused
-from recoup.gateway.run_states import RunStates
-from recoup.gateway.tail import Tail
 from recoup.model.events import TokenPayload
-from recoup.operations.approvals import ApprovalDesk
-from recoup.operations.escalations import Inbox
+from recoup.operations.approvals import ApprovalDesk, approval_desk
+from recoup.operations.gateway_facts import record_gateway_facts
 from recoup.operations.lookup import exact_run
-from recoup.operations.probe_reports import ProbeDesk
+from recoup.operations.probe_reports import ProbeDesk, probe_desk
 from recoup.operations.recording import TEXT_PLANS
-from recoup.operations.tokens import tell_of_tokens
+from recoup.operations.run_states import RunStates
+from recoup.operations.tail import tail_of
 from recoup.serving.brake import Brake
 
 if TYPE_CHECKING:
-    from recoup.gateway.audits import Audits
+    from recoup.operations.audit import Audits
     from recoup.operations.plan_shelf import PlanShelf
     from recoup.operations.submission import PlanAccess
 
@@ -58,7 +57,7 @@ class House:
     """Something before it does TLS, and says so: `--insecure`."""
 
     def __post_init__(self) -> None:
-        self.tail = Tail(self.app.ledger, lambda: self.stopping())
+        self.tail = tail_of(self.app, lambda: self.stopping())
         self.states = RunStates(self.app)
         self.made = Made()
         self.reporting = asyncio.Semaphore(REPORTS_MAX)
@@ -88,21 +87,17 @@ class House:
     @cached_property
     def audits(self) -> Audits:
         """Loaded when somebody asks."""
-        from recoup.gateway.audits import Audits
+        from recoup.operations.audit import Audits
 
         return Audits(self.app, lambda: self.stopping())
 
     @cached_property
     def probes(self) -> ProbeDesk:
-        return ProbeDesk(self.app.ledger, self.app.redactor, self.app.world.clock)
-
-    @cached_property
-    def inbox(self) -> Inbox:
-        return Inbox(self.app.ledger, self.app.redactor_of, self.app.world.clock)
+        return probe_desk(self.app)
 
     @cached_property
     def approvals(self) -> ApprovalDesk:
-        return ApprovalDesk(self.app.ledger, self.app.redactor_of, self.app.world.clock)
+        return approval_desk(self.app)
 
     @cached_property
     def hooks(self) -> Hooks:
@@ -115,7 +110,7 @@ class House:
 
     async def tell_of_tokens(self, *facts: TokenPayload) -> None:
         """Recorded, and so in the audit."""
-        await tell_of_tokens(self.app.ledger, self.app.redactor, self.app.world.clock, facts)
+        await record_gateway_facts(self.app, *facts)
 
     def enter_stream(self, token_id: str) -> None:
         of_token_max = int(self.streams_max * STREAMS_OF_TOKEN_SHARE)
@@ -132,7 +127,7 @@ class House:
 
     async def run(self, run_id: str) -> str:
         """Raises NotFound. Takes whole ids only."""
-        return await exact_run(self.app.ledger, run_id, "GET /api/runs")
+        return await exact_run(self.app, run_id, "GET /api/runs")
 
 
 def _too_many_streams(detail: str) -> Refused:

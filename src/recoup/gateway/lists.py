@@ -21,9 +21,9 @@ from recoup.gateway.problems import Refused
 from recoup.gateway.routing import new_router
 from recoup.kernel.listing import FILTERS
 from recoup.model.answers.lists import HistoryDocument, RunCounted, Tallies
-from recoup.model.run import RunStatus
 from recoup.model.run_filter import NAME_CHARS_MAX, FilterKind, RunFilterField
 from recoup.model.storage import BUCKETS_MAX, Bucket, RunFilter, Span
+from recoup.operations import runs
 
 router = new_router("runs")
 BUCKET_S_MAX: Final = 31 * 86_400
@@ -92,16 +92,14 @@ Filter = Annotated[RunFilter, Depends(filter_of)]
 @router.get("/api/runs/count", responses=answers(RunCounted))
 async def count_runs(request: Request, wanted: Filter) -> Response:
     """How many runs a list with these filters would hold, up to ten thousand."""
-    found = await house_of(request).app.ledger.count_runs(wanted)
-    return document(request, {"count": found.count, "capped": found.capped})
+    return document(request, await runs.count_runs(house_of(request).app, wanted))
 
 
 @router.get("/api/tallies", responses=answers(Tallies))
 async def show_tallies(request: Request) -> Response:
     """How many runs there are with each status."""
-    found = await house_of(request).app.ledger.tallies()
-    by_status = {status.value: found.get(status.value, 0) for status in RunStatus}
-    return document(request, {"total": sum(found.values()), "byStatus": by_status})
+    by_status = await runs.tallies(house_of(request).app)
+    return document(request, {"total": sum(by_status.values()), "byStatus": by_status})
 
 
 @router.get("/api/history", responses=answers(HistoryDocument))
@@ -117,7 +115,7 @@ async def show_history(
     now_us, bucket_us = app.world.clock.now().wall_us, bucket_s * 1_000_000
     since_us = now_us - _DAY_S * 1_000_000 if since is None else max(0, wall_us(since))
     span = _span(since_us - since_us % bucket_us, now_us - now_us % bucket_us + bucket_us, bucket_us)
-    found = await app.ledger.history(span, workflow)
+    found = await runs.history(app, span, workflow)
     told = {
         **{"since": iso(span.since_us), "until": iso(span.until_us), "bucketS": bucket_s},
         **{"wholeSince": iso(found.whole_since_us), "items": [_told(one) for one in found.buckets]},

@@ -16,6 +16,8 @@ from recoup.gateway.described import answers
 from recoup.gateway.house import house_of
 from recoup.gateway.routing import new_router
 from recoup.model.answers.workflows import WhatIfAnswer
+from recoup.operations import policies
+from recoup.operations.policies import WhatIfRequest
 
 router = new_router("policies")
 WHAT_IF_S_MAX: Final = 8.0
@@ -25,15 +27,10 @@ WHAT_IF_S_MAX: Final = 8.0
 async def what_if(request: Request, wanted: Annotated[operating_shapes.WhatIfRequest, Body()]) -> Response:
     """The decisions of the last runs, made again under another policy. 422 lists what is wrong with its text."""
     from recoup.documents.policy_file import parse_policy
-    from recoup.kernel.policies import policy_digest
-    from recoup.simulation.replaying import what_if, what_if_document
+    from recoup.simulation.replaying import what_if_document
 
     policy = await asyncio.to_thread(parse_policy, wanted.policy)  # a long text takes its time
     until_s = time.monotonic() + WHAT_IF_S_MAX
-    found = await what_if(
-        *(house_of(request).app.ledger, policy, policy_digest(policy)),
-        workflow=wanted.workflow,
-        runs_max=wanted.limit,
-        enough=lambda: time.monotonic() > until_s,
-    )
+    asked = WhatIfRequest(policy=policy, workflow=wanted.workflow, limit=wanted.limit)
+    found = await policies.what_if(house_of(request).app, asked, lambda: time.monotonic() > until_s)
     return document(request, what_if_document(found))

@@ -23,7 +23,8 @@ from recoup.kernel.approvals import COMMAND
 from recoup.kernel.probe_gateway import ORDERS
 from recoup.model.answers.inbox import ProbeActed
 from recoup.model.probe import Command, CommandKind
-from recoup.operations.probes import operators_of
+from recoup.operations.policies import seen_policy
+from recoup.operations.probes import list_probes, tell_probe
 
 router = new_router("probes")
 DEADLINE_S: Final = 600
@@ -37,7 +38,7 @@ async def act(
     """It counts in the budget like the probe's own actions. `outcome` is accepted or refused, and `rule` says why not;
     a probe elsewhere takes it when it asks next: `ordered`."""
     app = house_of(request).app
-    if probe_id in await operators_of(app).names():
+    if probe_id in await list_probes(app):
         return await _told(request, probe_id, wanted)
     return await _ordered(request, probe_id, wanted)
 
@@ -56,19 +57,17 @@ async def _told(request: Request, probe_id: str, wanted: operating_shapes.ProbeA
         kind=kind,
         resource_id=wanted.resource_id,
         action=wanted.action if kind is CommandKind.ACT else None,
-        reason=app.redactor.redact(wanted.reason.strip()).text,
+        reason=wanted.reason.strip(),
         actor=principal_of(request).actor,
         by_gateway=kind is CommandKind.RESTORE_MODE,
     )
-    told = await operators_of(app).tell(probe_id, command)
-    await app.chores.run()
-    return document(request, told)
+    return document(request, await tell_probe(app, probe_id, command))
 
 
 async def _ordered(request: Request, probe_id: str, wanted: operating_shapes.ProbeActRequest) -> Response:
     house, reason = house_of(request), wanted.reason.strip()
     asks = await must_ask(request, COMMAND)
-    policy, _ = await house.app.generations.seen()
+    policy, _ = await seen_policy(house.app)
     command = {
         **{"command_id": _command_id(request), "action": wanted.action, "resource_id": wanted.resource_id},
         **{"reason": reason, "actor": principal_of(request).name},

@@ -9,21 +9,18 @@ from fastapi import Body, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from recoup.damage import read_leniently
 from recoup.errors import UsageError
 from recoup.gateway import shapes
-from recoup.gateway.answering import PAGE_MAX, Place, cut, document, page, read_cursor, read_run_cursor
+from recoup.gateway.answering import PAGE_MAX, cut, document, page, read_cursor, read_run_cursor
 from recoup.gateway.asking import ask_first, may_wait, must_ask
 from recoup.gateway.described import answers
 from recoup.gateway.house import House, house_of, principal_of
 from recoup.gateway.lists import Filter
-from recoup.gateway.log_pieces import LOG_BYTES_MAX, log_piece
 from recoup.gateway.problems import Refused
 from recoup.gateway.routing import KEY_HEADER, marked, new_router, sub_key
 from recoup.kernel.approvals import SUBMIT, is_about_the_current_step, standing
 from recoup.kernel.canonical import digest
 from recoup.kernel.prefix import ledger_document
-from recoup.kernel.rows import attempt_row_document, run_row_document
 from recoup.model.answers import runs as run_answers
 from recoup.model.answers.controls import Controlled
 from recoup.model.answers.runs import (
@@ -35,13 +32,13 @@ from recoup.model.answers.runs import (
     RunPage,
 )
 from recoup.model.events import ApprovalRequested, Pinned
-from recoup.model.ids import run_stream
 from recoup.model.plan import Plan
 from recoup.model.storage import AttemptRow
-from recoup.operations import submission
+from recoup.operations import logs, runs, submission
 from recoup.operations.control import ControlRequest, Spelling, mistake_in, must_have_step, serve
-from recoup.operations.cursor import PLACE_MAX, cursor_of
-from recoup.operations.lookup import step_index
+from recoup.operations.cursor import PLACE_MAX, Place, cursor_of
+from recoup.operations.events import run_events_after
+from recoup.operations.logs import LOG_BYTES_MAX
 from recoup.operations.submission import RunPlan, SubmitRequest, SubmitResult
 
 router = new_router("runs")
@@ -71,10 +68,8 @@ async def list_runs(
     """Newest first."""
     before = None if cursor is None else read_run_cursor(cursor)
     app = house_of(request).app
-    found = await app.ledger.runs(wanted, limit=limit, before=before)
-    behind = None if found.behind is None else cursor_of(*found.behind)
-    rows = [run_row_document(row, await app.runs.unreadable(row)) for row in found.rows]
-    return page(request, rows, behind)
+    found = await runs.list_runs(app, wanted, limit, before)
+    return page(request, await runs.row_documents(app, found.rows), found.next_cursor)
 
 
 @router.get("/api/runs/{run_id}", responses=answers(RunDocument))
@@ -95,10 +90,10 @@ async def list_attempts(request: Request, run_id: str, limit: Limit = 100, curso
     """In the order of its steps."""
     house = house_of(request)
     after = None if cursor is None else read_cursor(cursor, tuple[Place, Place])
-    found = await house.app.ledger.attempts(await house.run(run_id))
+    found = await runs.attempts_of(house.app, await house.run(run_id))
     rows, more = cut(found, _place_of, after, limit)
     behind = cursor_of(*_place_of(rows[-1])) if more else None
-    return page(request, [attempt_row_document(row) for row in rows], behind)
+    return page(request, runs.attempt_documents(rows), behind)
 
 
 def _place_of(row: AttemptRow) -> tuple[int, int]:
@@ -109,10 +104,8 @@ def _place_of(row: AttemptRow) -> tuple[int, int]:
 async def list_events(request: Request, run_id: str, after: After = None, limit: Limit = 100) -> Response:
     """The facts of a run in order. The cursor is the place of the last one: `after`."""
     house = house_of(request)
-    stream = run_stream(await house.run(run_id))
-    events = await read_leniently(house.app.ledger, stream, after or 0, limit + 1)
-    behind = str(events[limit - 1].seq) if len(events) > limit else None
-    return page(request, [event.line() for event in events[:limit]], behind)
+    found = await run_events_after(house.app, await house.run(run_id), after or 0, limit)
+    return page(request, found.lines, None if found.behind is None else str(found.behind))
 
 
 @router.get("/api/runs/{run_id}/logs/{step}", responses=answers(Log))
@@ -127,20 +120,7 @@ async def show_log(
     """What a step printed, redacted, as far as it is kept where the gateway runs. `step` is an id or an index."""
     house = house_of(request)
     state = await house.states.shown(await house.run(run_id))
-    index = step_index(state, step)
-    files = house.app.runs.files(run_id)
-    begin = files.log_tail(index, limit) if tail else after or 0
-    offset, raw = log_piece(files.log_path(index), begin, limit)
-    return document(
-        request,
-        {
-            "stepId": state.steps[index].step_id,
-            "stepIndex": index,
-            "offset": offset,
-            "nextOffset": offset + len(raw),
-            "log": raw.decode("utf-8", "replace"),
-        },
-    )
+    return document(request, await logs.show_log(house.app, state, step, limit, after or 0, tail=tail))
 
 
 @router.post("/api/runs", status_code=201, responses=may_wait(answers(run_answers.Submitted, status=201)))

@@ -17,7 +17,7 @@ from recoup.gateway.batches import Batch, message
 from recoup.gateway.house import House
 from recoup.gateway.problems import Refused
 from recoup.gateway.routing import is_still_admitted
-from recoup.gateway.tail import Watch
+from recoup.operations.tail import Watch
 
 STILL_HERE_S: Final = 15.0
 STREAM_S_MAX: Final = 3_600.0

@@ -12,17 +12,17 @@ from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from recoup.damage import read_leniently
 from recoup.gateway.batches import CHUNK_BYTES_MAX, Batch, batch_of, message
 from recoup.gateway.described import streams
 from recoup.gateway.house import House, house_of
-from recoup.gateway.log_pieces import LOG_BYTES_MAX, log_piece
 from recoup.gateway.routing import new_router
 from recoup.gateway.runs import After
 from recoup.gateway.streaming import stream
-from recoup.gateway.tail import Entry, Watch
 from recoup.model.ids import run_stream
+from recoup.operations.events import read_events
+from recoup.operations.logs import LOG_BYTES_MAX, log_piece
 from recoup.operations.lookup import step_index
+from recoup.operations.tail import Entry, Watch
 
 router = new_router("streams")
 PACE_S: Final = 0.1
@@ -204,7 +204,7 @@ async def _of_run(house: House, watch: Watch, name: str, place: int) -> Batch:
         key = (name, place, kept[-1].arrival.seq)
         told = ((one.arrival.seq, one.arrival.type, one.line) for one in kept)
         return house.made.get(key) or house.made.keep(key, batch_of(told))
-    events = await read_leniently(house.app.ledger, name, place, _BATCH_MAX)
+    events = await read_events(house.app, name, place, _BATCH_MAX)
     if watch.latest is None and len(events) < _BATCH_MAX:
         watch.latest = events[-1].seq if events else place
     return batch_of((event.seq, event.type, msgspec.json.encode(event.line())) for event in events)

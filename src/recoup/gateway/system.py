@@ -15,10 +15,12 @@ from recoup.gateway.described import answers, refusals
 from recoup.gateway.house import house_of, principal_of
 from recoup.gateway.routing import new_router
 from recoup.gateway.runs import After, Limit
-from recoup.gateway.tail import arrival_line
 from recoup.model.answers.runs import EventPage
 from recoup.model.answers.system import AuditDocument, Health, Me, QueueDocument, WorkerList
 from recoup.model.answers.workflows import PolicyDocument
+from recoup.operations import policies, queues
+from recoup.operations.events import arrivals_after, must_answer
+from recoup.operations.tail import arrival_line
 
 router = new_router("system")
 _PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -27,7 +29,7 @@ _PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
 @router.get("/healthz", responses=answers(Health))
 async def healthz(request: Request) -> Response:
     """Whether the ledger answers. For anybody: it tells nothing else."""
-    await house_of(request).app.ledger.change_marker()
+    await must_answer(house_of(request).app)
     return document(request, {"status": "ok", "version": __version__})
 
 
@@ -52,38 +54,25 @@ async def me(request: Request) -> Response:
 @router.get("/api/events", responses=answers(EventPage))
 async def list_arrivals(request: Request, after: After = None, limit: Limit = 100) -> Response:
     """The events of all streams as they came. The cursor is the number of the last one: `after`."""
-    came = await house_of(request).app.ledger.arrivals(after or 0, limit + 1)
-    behind = str(came[limit - 1].number) if len(came) > limit else None
-    return page(request, [arrival_line(one) for one in came[:limit]], behind)
+    came, behind = await arrivals_after(house_of(request).app, after or 0, limit)
+    return page(request, [arrival_line(one) for one in came], None if behind is None else str(behind))
 
 
 @router.get("/api/queue", responses=answers(QueueDocument))
 async def show_queue(request: Request) -> Response:
     """What waits in each queue, what is driven, and what was given up."""
-    from recoup.fleet.overview import queue_document
-
-    app = house_of(request).app
-    return document(request, await queue_document(app.ledger, await app.hints.queue(), app.world.clock.now()))
+    return document(request, await queues.show_queue(house_of(request).app))
 
 
 @router.get("/api/workers", responses=answers(WorkerList))
 async def list_workers(request: Request) -> Response:
-    from recoup.fleet.overview import ABSENT_HEARTBEATS, worker_document
-
-    app = house_of(request).app
-    seen = await app.ledger.workers(app.world.clock.now())
-    late_s = ABSENT_HEARTBEATS * app.settings.heartbeat_s
-    return page(request, [worker_document(one, late_s) for one in seen], None)
+    return page(request, await queues.list_workers(house_of(request).app), None)
 
 
 @router.get("/api/policy", responses=answers(PolicyDocument))
 async def show_policy(request: Request) -> Response:
     """The one that a run would begin with."""
-    from recoup.kernel.policies import policy_digest
-
-    policy, source = await house_of(request).app.generations.seen()
-    body = msgspec.to_builtins(policy, str_keys=True)
-    return document(request, {"digest": policy_digest(policy), "source": source, "policy": body})
+    return document(request, await policies.show_policy(house_of(request).app))
 
 
 @router.get("/api/audit/verify", responses=answers(AuditDocument))

@@ -54,7 +54,6 @@ async def set_mode(request: Request, name: str, wanted: Annotated[shapes.ModeReq
         return waits
     actor = principal_of(request).actor
     await workflows.set_mode(app, mode_request(workflow, wanted), actor)
-    await app.chores.run()
     return document(request, await workflows.mode(app, workflow))
 
 

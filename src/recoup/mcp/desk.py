@@ -11,6 +11,8 @@ from recoup.model.storage import RunFilter
 from recoup.operations.submission import SubmitRequest
 
 Document = dict[str, Any]
+EscalationState = Literal["open", "acknowledged", "assigned", "resolved"]
+EscalationSource = Literal["run", "probe"]
 HealWord = Literal["waiting", "applied", "accepted", "rejected"]
 
 
@@ -46,6 +48,16 @@ class Desk(Protocol):
     async def heals(
         self, workflow: str | None, run_id: str | None, state: HealWord | None, limit: int
     ) -> Document: ...
+
+    async def escalations(
+        self, state: EscalationState | None, source: EscalationSource | None, limit: int, cursor: str | None
+    ) -> Document: ...
+
+    async def queue(self) -> Document: ...
+
+    async def workers(self) -> Document: ...
+
+    async def memory(self, workflow: str) -> Document: ...
 
     async def submit(self, request: SubmitRequest) -> Document: ...
 

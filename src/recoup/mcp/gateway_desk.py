@@ -12,7 +12,7 @@ import msgspec
 
 from recoup.errors import NotFound, RecoupError, StateError, UsageError
 from recoup.kernel.listing import FILTERS
-from recoup.mcp.desk import Document, HealWord, Steering
+from recoup.mcp.desk import Document, EscalationSource, EscalationState, HealWord, Steering
 from recoup.model.instant import Instant
 from recoup.model.run_filter import FilterKind
 from recoup.model.storage import EVERY_RUN, RunFilter
@@ -64,6 +64,20 @@ class GatewayDesk:
         self, workflow: str | None, run_id: str | None, state: HealWord | None, limit: int
     ) -> Document:
         return await self._get("/api/heals", workflow=workflow, run=run_id, state=state, limit=limit)
+
+    async def escalations(
+        self, state: EscalationState | None, source: EscalationSource | None, limit: int, cursor: str | None
+    ) -> Document:
+        return await self._get("/api/escalations", state=state, source=source, limit=limit, cursor=cursor)
+
+    async def queue(self) -> Document:
+        return await self._get("/api/queue")
+
+    async def workers(self) -> Document:
+        return await self._get("/api/workers")
+
+    async def memory(self, workflow: str) -> Document:
+        return await self._get(_path("/api/workflows", workflow, "memory"))
 
     async def submit(self, request: SubmitRequest) -> Document:
         body: dict[str, Any] = msgspec.to_builtins(request)

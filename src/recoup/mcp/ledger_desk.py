@@ -9,24 +9,24 @@ from typing import Any, Final
 import msgspec
 
 from recoup.app import App
-from recoup.damage import read_leniently
 from recoup.errors import UsageError
-from recoup.files.named import opened
-from recoup.kernel.documents import run_document
+from recoup.kernel.escalations import escalation_document
 from recoup.kernel.listing import COLUMNS, FILTERS, values_of
 from recoup.kernel.prefix import ledger_document
 from recoup.kernel.reviewing import heal_document
-from recoup.kernel.rows import attempt_row_document, run_row_document
-from recoup.mcp.desk import Document, HealWord, Steering
+from recoup.mcp.desk import Document, EscalationSource, EscalationState, HealWord, Steering
 from recoup.model.answers.answer import Answer
-from recoup.model.ids import EVERY_WORKFLOW, run_stream
+from recoup.model.ids import EVERY_WORKFLOW
 from recoup.model.run import RunState
 from recoup.model.storage import RunFilter
-from recoup.operations import submission, workflows
+from recoup.operations import memory, queues, runs, submission, workflows
 from recoup.operations.control import ControlRequest, Spelling, mistake_in, must_have_step, serve
-from recoup.operations.cursor import cursor_of, read_run_cursor
-from recoup.operations.heals import Heals
-from recoup.operations.lookup import exact_run, step_index
+from recoup.operations.cursor import Place, cursor_of, read_cursor, read_run_cursor
+from recoup.operations.escalations import EscalationFilter, list_escalations
+from recoup.operations.events import run_events_after
+from recoup.operations.heals import HealFilter, list_heals
+from recoup.operations.logs import show_log
+from recoup.operations.lookup import exact_run
 from recoup.operations.plan_shelf import PlanShelf
 from recoup.operations.recording import TEXT_PLANS
 from recoup.operations.submission import PlanAccess, SubmitRequest
@@ -61,45 +61,31 @@ class LedgerDesk:
     async def runs(self, wanted: RunFilter, limit: int, cursor: str | None) -> Document:
         before = None if cursor is None else _place(cursor)
         must_be_choices(wanted)
-        found = await self._app.ledger.runs(wanted, limit=limit, before=before)
-        behind = None if found.behind is None else cursor_of(*found.behind)
-        rows = [run_row_document(row, await self._app.runs.unreadable(row)) for row in found.rows]
-        return _page(rows, behind)
+        found = await runs.list_runs(self._app, wanted, limit, before)
+        return _page(await runs.row_documents(self._app, found.rows), found.next_cursor)
 
     async def run(self, run_id: str) -> Document:
-        return _plain(run_document(await self._shown(run_id), await self._app.driving.is_driven(run_id)))
+        await self._must_be_there(run_id)
+        return _plain(await runs.show_run(self._app, run_id))
 
     async def steps(self, run_id: str) -> Document:
         return _plain(ledger_document(await self._shown(run_id)))
 
     async def attempts(self, run_id: str) -> Document:
         await self._must_be_there(run_id)
-        return _page([attempt_row_document(row) for row in await self._app.ledger.attempts(run_id)], None)
+        return _page(runs.attempt_documents(await runs.attempts_of(self._app, run_id)), None)
 
     async def events(self, run_id: str, after: int, limit: int) -> Document:
         await self._must_be_there(run_id)
-        events = await read_leniently(self._app.ledger, run_stream(run_id), after, limit + 1)
-        behind = str(events[limit - 1].seq) if len(events) > limit else None
+        page = await run_events_after(self._app, run_id, after, limit)
         # As others get them: a payload is kept as it is written.
-        lines = [msgspec.json.decode(msgspec.json.encode(event.line())) for event in events[:limit]]
-        return _page(lines, behind)
+        lines = [msgspec.json.decode(msgspec.json.encode(line)) for line in page.lines]
+        return _page(lines, None if page.behind is None else str(page.behind))
 
     async def log_end(self, run_id: str, step: str, limit_bytes: int) -> Document:
         state = await self._shown(run_id)
-        index, files = step_index(state, step), self._app.runs.files(run_id)
-        offset, path = files.log_tail(index, limit_bytes), files.log_path(index)
-        raw = b""
-        if path.is_file():
-            with opened(path) as file:
-                file.seek(offset)
-                raw = file.read(limit_bytes)
-        return {
-            "stepId": state.steps[index].step_id,
-            "stepIndex": index,
-            "offset": offset,
-            "nextOffset": offset + len(raw),
-            "log": raw.decode("utf-8", "replace"),
-        }
+        log: Document = msgspec.to_builtins(await show_log(self._app, state, step, limit_bytes, tail=True))
+        return log
 
     async def workflows(self) -> Document:
         return _page(await workflows.modes(self._app, await workflows.workflows(self._app)), None)
@@ -110,13 +96,30 @@ class LedgerDesk:
     async def heals(
         self, workflow: str | None, run_id: str | None, state: HealWord | None, limit: int
     ) -> Document:
-        desk = Heals(self._app.ledger, self._app.redactor_of, self._app.world.clock)
-        names = [workflow] if workflow is not None else await desk.workflows()
         if run_id is not None:
-            home = (await self._shown(run_id)).workflow
-            names = [home] if workflow in (None, home) else []
-        found = await desk.newest(names, lambda one: state in (None, one.state), limit, run_id)
+            await self._must_be_there(run_id)
+        found = await list_heals(self._app, HealFilter(workflow=workflow, run_id=run_id, state=state), limit)
         return _page([heal_document(heal.workflow, heal.reviewed) for heal in found], None)
+
+    async def escalations(
+        self, state: EscalationState | None, source: EscalationSource | None, limit: int, cursor: str | None
+    ) -> Document:
+        after = 0 if cursor is None else _number(cursor)
+        wanted = EscalationFilter(state=state, source=source)
+        rows, behind = await list_escalations(self._app, wanted, limit, after)
+        return {
+            "escalations": msgspec.to_builtins([escalation_document(row) for row in rows]),
+            "nextCursor": None if behind is None else cursor_of(behind),
+        }
+
+    async def queue(self) -> Document:
+        return await queues.show_queue(self._app)
+
+    async def workers(self) -> Document:
+        return _page(await queues.list_workers(self._app), None)
+
+    async def memory(self, workflow: str) -> Document:
+        return _page(await memory.versions(self._app, await self._known(workflow)), None)
 
     async def submit(self, request: SubmitRequest) -> Document:
         access = self._plan_access()
@@ -156,7 +159,7 @@ class LedgerDesk:
         return await self._app.runs.shown(run_id)
 
     async def _must_be_there(self, run_id: str) -> None:
-        await exact_run(self._app.ledger, run_id, "list_runs")
+        await exact_run(self._app, run_id, "list_runs")
 
     async def _known(self, name: str) -> str:
         return EVERY_WORKFLOW if name == ALL else await exact_workflow(self._app, name, "list_workflows")
@@ -185,6 +188,15 @@ def _plain(answer: Answer) -> Document:
 
 def _page(items: Sequence[Any], behind: str | None) -> Document:
     return {"items": msgspec.to_builtins(items), "nextCursor": behind}
+
+
+def _number(cursor: str) -> int:
+    try:
+        return read_cursor(cursor, tuple[Place])[0]
+    except ValueError:
+        raise UsageError(
+            "this cursor is none of list_escalations", hint="Leave it out to begin at the beginning."
+        ) from None
 
 
 def _place(cursor: str) -> tuple[int, str]:

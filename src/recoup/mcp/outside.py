@@ -18,7 +18,7 @@ from recoup import __version__
 from recoup.errors import InvalidPlan, RecoupError
 from recoup.kernel.controls import CONTROLS
 from recoup.mcp.bounds import DATA, ITEMS_MAX, LOG_BYTES_MAX, bounded
-from recoup.mcp.desk import Desk, Document, HealWord, Steering
+from recoup.mcp.desk import Desk, Document, EscalationSource, EscalationState, HealWord, Steering
 from recoup.mcp.explaining import WORDS_CHARS_MAX, explained, is_telling
 from recoup.mcp.run_filters import run_filter, takes_run_filters
 from recoup.operations.control import (
@@ -117,6 +117,7 @@ class Tools:
         return (
             *(self.list_runs, self.get_run, self.explain_failure, self.get_events, self.get_log),
             *(self.list_attempts, self.list_workflows, self.get_mode, self.list_heals),
+            *(self.list_escalations, self.get_queue, self.list_workers, self.list_memory_versions),
         )
 
     @takes_run_filters
@@ -211,6 +212,36 @@ class Tools:
     ) -> Document:
         """What was taken for targets that had changed on a page, newest first, and what became of it."""
         return await self._look(ctx).heals(workflow, run_id, state, limit)
+
+    @told
+    async def list_escalations(
+        self,
+        ctx: Asking,
+        state: EscalationState | None = None,
+        source: EscalationSource | None = None,
+        limit: Limit = 20,
+        cursor: Annotated[str, Field(max_length=400, description="nextCursor of the page before.")]
+        | None = None,
+    ) -> Document:
+        """What waits for a person, oldest first. People take it on; control_run may let a run go on."""
+        return {"notice": DATA, **await self._look(ctx).escalations(state, source, limit, cursor)}
+
+    @told
+    async def get_queue(self, ctx: Asking) -> Document:
+        """What waits in each queue, what is driven, and what was given up (dead letters)."""
+        return {"notice": DATA, **await self._look(ctx).queue()}
+
+    @told
+    async def list_workers(self, ctx: Asking) -> Document:
+        """The workers, what they take, and the runs that they drive."""
+        found = (await self._look(ctx).workers())["items"]
+        return {"items": found[:ITEMS_MAX], "count": len(found)}
+
+    @told
+    async def list_memory_versions(self, ctx: Asking, workflow: Name) -> Document:
+        """The versions of what a workflow has learned about its pages, newest first."""
+        found = (await self._look(ctx).memory(workflow))["items"]
+        return {"items": found[:ITEMS_MAX], "count": len(found)}
 
     @told
     async def submit_plan(

@@ -14,6 +14,7 @@ from recoup.errors import UsageError
 from recoup.kernel.approvals import SUBMIT, needs_approval
 from recoup.mcp.desk import Document, Steering
 from recoup.mcp.ledger_desk import LedgerDesk
+from recoup.operations.policies import seen_policy
 from recoup.operations.submission import SubmitRequest
 
 
@@ -32,7 +33,7 @@ class TokenDesk(LedgerDesk):
         return await super().control(run_id, wanted)
 
     async def _must_need_nobody_else(self, action: str) -> None:
-        policy, _ = await self._app.generations.seen()
+        policy, _ = await seen_policy(self._app)
         if needs_approval(policy, action):
             raise UsageError(
                 f"the policy's approval_required names {action}: somebody else must agree to it",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from recoup.errors import NotFound, UsageError
 from recoup.kernel.approvals import (
@@ -34,8 +35,17 @@ from recoup.operations.declining import Declined
 from recoup.ports import Clock, Ledger, RedactorOf
 from recoup.streams import append_if, pages
 
+if TYPE_CHECKING:
+    from recoup.app import App
+
+
+def approval_desk(app: App) -> ApprovalDesk:
+    return ApprovalDesk(app.ledger, app.redactor_of, app.world.clock)
+
 
 class ApprovalDesk:
+    """The requests in one ledger."""
+
     def __init__(self, ledger: Ledger, redactor_of: RedactorOf, clock: Clock) -> None:
         self._ledger = ledger
         self._redactor_of = redactor_of

@@ -15,15 +15,17 @@ import msgspec
 from recoup.errors import Conflict, NotFound, SettingsError, StateError, UsageError
 from recoup.kernel.controls import CONTROLS
 from recoup.kernel.controls.kind import FORCE, ControlKind
-from recoup.kernel.documents import run_document
 from recoup.model.events import ControlHandled
 from recoup.model.ids import run_stream
 from recoup.model.storage import Control
+from recoup.operations.lookup import step_index
+from recoup.operations.runs import show_run_or_forgotten
 
 if TYPE_CHECKING:
     from recoup.app import App
     from recoup.kernel.preview import Preview
     from recoup.model.events import Event
+    from recoup.model.run import RunState
     from recoup.ports import Redactor
 
     ControlName = str
@@ -113,7 +115,7 @@ async def control(app: App, request: ControlRequest, patience_s: float) -> Contr
         outcome=handled.outcome,
         epoch=handled.epoch,
         detail=await detail_of(app, handled),
-        run=await _run(app, handled.run_id),
+        run=await show_run_or_forgotten(app, handled.run_id),
     )
 
 
@@ -136,6 +138,20 @@ async def foresee(app: App, request: ControlRequest) -> Preview:
     return await app.driving.foresee(request.run_id, request.action, request.step_id, request.argument)
 
 
+async def possible_controls(app: App, state: RunState, step: str | None = None) -> list[Preview]:
+    """Every control: whether it is possible now or why not, and exactly what it would do; with a step also what can be
+    done with that. Raises NotFound."""
+    from recoup.kernel.preview import previews, previews_of_step, previews_of_unknown_step
+
+    policy, driven = await app.driving.shown_policy_of(state), await app.driving.is_driven(state.run_id)
+    found = previews(state, policy, driven)
+    if step is not None and state.unreadable is not None and not state.steps:
+        found += previews_of_unknown_step(state, step)
+    elif step is not None:
+        found += previews_of_step(state, step_index(state, step), policy, driven)
+    return found
+
+
 async def send(app: App, request: ControlRequest) -> Control:
     """Into the run's inbox; whoever drives it, or the next who does, will answer."""
     redactor = await _redactor_of(app, request)
@@ -155,6 +171,11 @@ async def send(app: App, request: ControlRequest) -> Control:
     if not await app.ledger.send_control(control):
         await _must_be_the_same(app, control)
     return control
+
+
+async def sent_control(app: App, control_id: str) -> Control | None:
+    """None: none was sent under this id."""
+    return await app.ledger.control(control_id)
 
 
 async def answered(app: App, sent: Control, patience_s: float) -> Control | None:
@@ -238,15 +259,6 @@ def beyond_words() -> str:
 
 
 # Sending
-
-
-async def _run(app: App, run_id: str) -> dict[str, Any]:
-    try:
-        state, driven = await app.runs.shown(run_id), await app.driving.is_driven(run_id)
-        document: dict[str, Any] = msgspec.to_builtins(run_document(state, driven))
-        return document
-    except NotFound:
-        return {"runId": run_id, "status": "forgotten"}
 
 
 async def _newest_first(app: App, run_id: str) -> AsyncIterator[Event]:

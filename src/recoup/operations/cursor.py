@@ -12,6 +12,7 @@ CHARS_MAX: Final = 400
 PLACE_MAX: Final = 10**18 - 1
 """No database counts further, whatever it adds."""
 Shape = TypeVar("Shape")
+Place = Annotated[int, msgspec.Meta(ge=0, le=PLACE_MAX)]
 Micros = Annotated[int, msgspec.Meta(ge=-PLACE_MAX, le=PLACE_MAX)]
 
 

@@ -5,12 +5,24 @@ A run that goes on ends its escalations by itself: the ledger folds that from th
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from recoup.damage import read_leniently
 from recoup.errors import NotFound
-from recoup.kernel.escalations import ACKNOWLEDGE, ASSIGN, RESOLVE, refuse_move
+from recoup.kernel.escalations import (
+    ACKNOWLEDGE,
+    ASSIGN,
+    RESOLVE,
+    escalation_document,
+    history,
+    merged_count,
+    refuse_move,
+)
 from recoup.kernel.reports import Refusal
+from recoup.model.answers.inbox import EscalationDocument
 from recoup.model.events import (
     EscalationAcknowledged,
     EscalationAssigned,
@@ -20,16 +32,100 @@ from recoup.model.events import (
     decode_payload,
 )
 from recoup.model.ids import escalation_stream, run_of_stream
-from recoup.model.storage import Append, Draft, EscalationRow, StreamAppend
+from recoup.model.run import RunState
+from recoup.model.storage import Append, Draft, EscalationRow, RunFilter, StreamAppend
 from recoup.operations.declining import Declined
 from recoup.ports import Clock, Ledger, RedactorOf
 from recoup.streams import append_if
+
+if TYPE_CHECKING:
+    from recoup.app import App
 
 CHANGES_MAX: Final = 1_000
 """Of one escalation."""
 
 
+class EscalationFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which of them are meant."""
+
+    state: str | None = None
+    """open | acknowledged | assigned | resolved."""
+    source: str | None = None
+    """run | probe."""
+
+
+class Moved(msgspec.Struct, frozen=True):
+    """An escalation that somebody did something about."""
+
+    row: EscalationRow
+    troubles: list[str]
+    """What went wrong beside it, in words."""
+
+
+async def list_escalations(
+    app: App, wanted: EscalationFilter, limit: int, after: int = 0
+) -> tuple[list[EscalationRow], int | None]:
+    """Oldest first, behind the number `after`; and the number of the last one, if there are more."""
+    of_runs = None if wanted.source is None else wanted.source == "run"
+    rows = await app.ledger.inbox(state=wanted.state, of_runs=of_runs, after=after, limit=limit + 1)
+    return rows[:limit], rows[limit - 1].number if len(rows) > limit else None
+
+
+async def open_count(app: App, limit: int) -> int:
+    """At most `limit`."""
+    return len(await app.ledger.inbox(state="open", limit=limit))
+
+
+async def find_escalation(app: App, escalation_id: str) -> EscalationRow:
+    """Raises NotFound."""
+    return await _inbox(app).find(escalation_id)
+
+
+async def said_about(app: App, escalation_id: str) -> list[Event]:
+    """What people did about it."""
+    return await _inbox(app).said(escalation_id)
+
+
+async def show_escalation(app: App, row: EscalationRow) -> EscalationDocument:
+    said = await said_about(app, row.id)
+    listed = msgspec.structs.asdict(escalation_document(row))
+    return EscalationDocument(**listed, merged=merged_count(said), history=history(said))
+
+
+async def acknowledge(app: App, escalation_id: str, actor: str, reason: str) -> Moved:
+    """Somebody has seen it."""
+    return await _moved(app, lambda inbox: inbox.acknowledge(escalation_id, actor, reason))
+
+
+async def assign(app: App, escalation_id: str, assignee: str, actor: str, reason: str) -> Moved:
+    """It is somebody's."""
+    return await _moved(app, lambda inbox: inbox.assign(escalation_id, assignee, actor, reason))
+
+
+async def resolve(app: App, escalation_id: str, actor: str, reason: str) -> Moved:
+    """Nothing is left to be done about it. It settles no step: controls do."""
+    return await _moved(app, lambda inbox: inbox.resolve(escalation_id, actor, reason))
+
+
+async def waiting_gates(app: App, limit: int) -> list[RunState]:
+    """The runs that wait for an answer at a gate, of the newest that wait; oldest first."""
+    page = await app.ledger.runs(RunFilter(statuses=("waiting",)), limit=limit)
+    states = [await app.runs.shown(row.run_id, row) for row in reversed(page.rows)]
+    return [state for state in states if state.status == "waiting" and state.waiting_for == "approval"]
+
+
+async def _moved(app: App, move: Callable[[Inbox], Awaitable[EscalationRow]]) -> Moved:
+    row = await move(_inbox(app))
+    return Moved(row, await app.chores.run())
+
+
+def _inbox(app: App) -> Inbox:
+    return Inbox(app.ledger, app.redactor_of, app.world.clock)
+
+
 class Inbox:
+    """The escalations in one ledger."""
+
     def __init__(self, ledger: Ledger, redactor_of: RedactorOf, clock: Clock) -> None:
         self._ledger = ledger
         self._redactor_of = redactor_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -22,8 +22,12 @@ from recoup.model.ids import run_stream, targets_stream
 from recoup.model.instant import Instant
 from recoup.model.plan import BrowserAction, Plan
 from recoup.model.storage import Append, Draft, StreamAppend
+from recoup.operations.events import submission_of
 from recoup.ports import Clock, Ledger, RedactorOf
 from recoup.streams import append_if, pages
+
+if TYPE_CHECKING:
+    from recoup.app import App
 
 EVENTS_MAX = 50_000
 """Of a stream, the last ones: older heals are not looked through any more."""
@@ -49,6 +53,82 @@ class Heal(msgspec.Struct, frozen=True):
     @property
     def name(self) -> str:
         return self.reviewed.name
+
+
+class HealFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which heals are meant."""
+
+    workflow: str | None = None
+    run_id: str | None = None
+    """Of one run also those whose attempts failed afterwards."""
+    state: str | None = None
+    """waiting | applied | accepted | rejected."""
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """What became of a person's word about a heal."""
+
+    before: Word | None
+    """What somebody said before, in which case nothing was added to it."""
+    troubles: list[str]
+    """What went wrong beside it, in words."""
+
+
+async def list_heals(app: App, wanted: HealFilter, limit: int) -> list[Heal]:
+    """Newest first: what was taken for what, and what became of it."""
+    desk = heals_of(app)
+    if wanted.run_id is not None:
+        home = await workflow_of(app, wanted.run_id)
+        names = [home] if home is not None and wanted.workflow in (None, home) else []
+    else:
+        names = [wanted.workflow] if wanted.workflow is not None else await desk.workflows()
+    return await desk.newest(names, lambda one: wanted.state in (None, one.state), limit, wanted.run_id)
+
+
+async def find_heal(app: App, run: str, step: str, attempt: int | None) -> Heal:
+    """The heal with this name; `step` may be the beginning of one, and so may `run`, where no run has that id. Raises
+    NotFound."""
+    desk, home = heals_of(app), await workflow_of(app, run)
+    return await desk.one(await desk.workflows() if home is None else [home], run, step, attempt)
+
+
+async def unsaid_heals(app: App, workflow: str | None, limit: int) -> list[Heal]:
+    """Those about which nobody has said anything, once each: what was taken in several runs is one question. The newest
+    answer to it is looked at."""
+    desk = heals_of(app)
+    names = [workflow] if workflow is not None else await desk.workflows()
+    found = await desk.newest(names, lambda one: one.word is None, limit)
+    return list({
+        (heal.workflow, heal.fact.step_id, heal.fact.target_digest, heal.fact.identity): heal
+        for heal in reversed(found)
+    }.values())[::-1]  # fmt: skip
+
+
+async def accept_heal(app: App, heal: Heal, actor: str, reason: str = "") -> Judged:
+    """The workflow remembers the element from now on."""
+    before = await heals_of(app).accept(heal, actor, reason)
+    return Judged(before, await app.chores.run())
+
+
+async def reject_heal(app: App, heal: Heal, actor: str, reason: str) -> Judged:
+    """From now on that element is never taken for that target."""
+    before = await heals_of(app).reject(heal, actor, reason)
+    return Judged(before, await app.chores.run())
+
+
+async def workflow_of(app: App, run_id: str) -> str | None:
+    """The workflow of a run. None: there is no such run, or it was forgotten."""
+    submission = await submission_of(app, run_id)
+    if submission is not None:
+        return submission.workflow
+    try:
+        return (await app.runs.shown(run_id)).workflow
+    except NotFound:
+        return None
+
+
+def heals_of(app: App) -> Heals:
+    return Heals(app.ledger, app.redactor_of, app.world.clock)
 
 
 class Heals:

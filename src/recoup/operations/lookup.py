@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from recoup.errors import NotFound
 from recoup.model.run import RunState
-from recoup.ports import Ledger
+
+if TYPE_CHECKING:
+    from recoup.app import App
 
 
-async def exact_run(ledger: Ledger, run_id: str, lists_runs: str) -> str:
+async def exact_run(app: App, run_id: str, lists_runs: str) -> str:
     """Raises NotFound, also for the beginning of an id: a prefix that is unique today may not be tomorrow.
     `lists_runs`: where this edge lists them."""
-    if run_id not in await ledger.find_runs(run_id, limit=1):
+    if run_id not in await app.ledger.find_runs(run_id, limit=1):
         raise NotFound(f"there is no run {run_id!r}", hint=f"List them: {lists_runs}")
     return run_id
 

@@ -10,7 +10,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeGuard, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -50,6 +50,9 @@ from recoup.model.storage import Append, Draft, Escalation, EscalationRow, Strea
 from recoup.operations.declining import Declined, malformed
 from recoup.ports import Clock, Ledger, Redactor
 from recoup.streams import append_if, pages
+
+if TYPE_CHECKING:
+    from recoup.app import App
 
 PROBES_MAX: Final = 1_000
 """That are remembered; the others are read anew when they come again."""
@@ -93,7 +96,13 @@ class _Card:
         self.ordered = asyncio.Event()
 
 
+def probe_desk(app: App) -> ProbeDesk:
+    return ProbeDesk(app.ledger, app.redactor, app.world.clock)
+
+
 class ProbeDesk:
+    """What probes elsewhere told one ledger."""
+
     def __init__(self, ledger: Ledger, redactor: Redactor, clock: Clock) -> None:
         self._ledger = ledger
         self._redactor = redactor

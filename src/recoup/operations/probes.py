@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from recoup.errors import InvalidProbe, Problem
 from recoup.model.events import Event
+from recoup.model.ids import probe_stream, reported_stream
+from recoup.model.probe import Command
 from recoup.probe.world import ProbeWorld
 from recoup.processes.keeper import shared_keeper
 from recoup.redaction.registration import register_secret
@@ -60,8 +64,47 @@ def make_probe(app: App, config: ProbeConfig, world: ProbeWorld) -> Probe:
     )
 
 
+async def list_probes(app: App) -> list[str]:
+    """Those that have run on this ledger."""
+    return await operators_of(app).names()
+
+
+async def probe_status(app: App, name: str | None) -> dict[str, Any]:
+    """What it looks after and how that is. None: the only one there is. Raises NotFound."""
+    operators = operators_of(app)
+    return await operators.document(await operators.find(name))
+
+
+async def tell_probe(app: App, name: str | None, command: Command) -> dict[str, Any]:
+    """What became of the command. Raises NotFound, UsageError where nobody is there to be told."""
+    operators = operators_of(app)
+    command = replace(command, reason=app.redactor.redact(command.reason).text)
+    told = await operators.tell(await operators.find(name), command)
+    await app.chores.run()
+    return told
+
+
+async def record_refusals(app: App, error: InvalidProbe, source: str) -> None:
+    """A file asked for what no probe may do: that is a fact, though nothing was run."""
+    await operators_of(app).record_refusals(error.probe_id, source, error.refused)
+    await app.chores.run()
+
+
 def operators_of(app: App) -> Operators:
     """Those who may ask something of the probes of this machine."""
     from recoup.probe.operators import Operators
 
     return Operators(probe_world(app))
+
+
+async def known_probes(app: App) -> dict[str, bool]:
+    """By name: whether its own events are in this ledger. The others report to a gateway."""
+    names: dict[str, bool] = {}
+    for is_local in (False, True):
+        prefix = probe_events_stream("", is_local=is_local)
+        names |= {name.removeprefix(prefix): is_local for name in await app.ledger.streams(prefix)}
+    return names
+
+
+def probe_events_stream(name: str, *, is_local: bool) -> str:
+    return probe_stream(name) if is_local else reported_stream(name)

@@ -143,7 +143,7 @@ def _place(named: str, access: PlanAccess) -> Path | None:
 async def plan_of(app: App, request: SubmitRequest, access: PlanAccess) -> RunPlan:
     """What a request without a mistake would run. Raises InvalidPlan, NotFound."""
     if request.reuse is not None:
-        await exact_run(app.ledger, request.reuse, access.lists_runs)
+        await exact_run(app, request.reuse, access.lists_runs)
     policy = (await app.generations.seen())[0]
     if request.plan is not None:
         return RunPlan(await access.parse_text(request.plan, policy), request.inputs, None)

@@ -11,7 +11,7 @@ from recoup.engine.forcing import force_mode, known_workflows
 from recoup.errors import EventUnreadable, NotFound
 from recoup.kernel.modes import mode_document, unreadable_mode_document
 from recoup.model.ids import EVERY_WORKFLOW
-from recoup.model.mode import Mode
+from recoup.model.mode import Health, Mode
 from recoup.model.run import Unreadable
 from recoup.model.storage import RunFilter, StreamAppend
 
@@ -67,6 +67,11 @@ async def _mode(app: App, workflow: str, policy: Policy, now: Instant) -> dict[s
         return unreadable_mode_document(workflow, unreadable, policy, now)
 
 
+async def health_of(app: App, workflow: str) -> Health:
+    """What the breaker has counted."""
+    return (await app.ledger.workflow_state(workflow)).health
+
+
 async def mode(app: App, workflow: str) -> dict[str, Any]:
     (document,) = await modes(app, [workflow])
     return document
@@ -78,10 +83,10 @@ async def set_mode(
     actor: str,
     approval_ref: str | None = None,
     beside: tuple[StreamAppend, ...] = (),
-) -> None:
-    """The reason is redacted by what the workflow's last run knows as secret, as far as that is kept here: nobody must
-    be kept from stopping a workflow because a run's files are gone or on another machine. What is `beside` it is
-    written with it, or neither is."""
+) -> list[str]:
+    """Returns what went wrong beside it, in words. The reason is redacted by what the workflow's last run knows as
+    secret, as far as that is kept here: nobody must be kept from stopping a workflow because a run's files are gone or
+    on another machine. What is `beside` it is written with it, or neither is."""
     names = [request.workflow] if request.workflow != EVERY_WORKFLOW else await workflows(app)
     reason = request.reason
     for redactor in [await _redactor_of_last_run(app, name) for name in names]:
@@ -99,6 +104,7 @@ async def set_mode(
     )
     if (metrics := app.metrics.collector()) is not None:
         metrics.event(changed)
+    return await app.chores.run()
 
 
 async def _redactor_of_last_run(app: App, workflow: str) -> Redactor:

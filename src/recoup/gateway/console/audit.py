@@ -13,6 +13,7 @@ from recoup.app import App
 from recoup.gateway.console.audit_views import AuditLine, Wanted, audit_line, fits, since_us
 from recoup.gateway.console.pages import new_pages, page
 from recoup.gateway.house import house_of
+from recoup.operations.events import arrivals_before
 
 router = new_pages()
 LISTED_MAX: Final = 50
@@ -60,7 +61,7 @@ async def _found(app: App, wanted: Wanted, before: int | None) -> Found:
     end, looked = before or NEWEST, 0
     lines: list[AuditLine] = []
     while looked < READ_MAX:
-        came = await app.ledger.arrivals_before(end, _CHUNK)
+        came = await arrivals_before(app, end, _CHUNK)
         looked += len(came)
         for one in came:
             if wanted.since_us is not None and one.at.wall_us < wanted.since_us:

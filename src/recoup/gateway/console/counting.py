@@ -9,9 +9,9 @@ import msgspec
 from starlette.requests import Request
 
 from recoup.errors import LedgerError
-from recoup.gateway.console import inbox
-from recoup.gateway.console.reviews import reviews_of
 from recoup.gateway.house import house_of
+from recoup.operations.escalations import open_count
+from recoup.operations.heal_reviews import Reviews, heal_reviews
 
 SHOWN_MAX: Final = 99
 KEPT_S: Final = 2.0
@@ -38,7 +38,7 @@ async def _counts(request: Request) -> dict[str, str]:
         reviews = reviews_of(request)
         await reviews.look()
         waiting = {
-            "escalations": await inbox.open_count(house_of(request), SHOWN_MAX + 1),
+            "escalations": await open_count(house_of(request).app, SHOWN_MAX + 1),
             "heals": reviews.waiting,
         }
     except LedgerError:
@@ -48,3 +48,12 @@ async def _counts(request: Request) -> dict[str, str]:
 
 def shown(number: int) -> str:
     return str(number) if number <= SHOWN_MAX else f"{SHOWN_MAX}+"
+
+
+def reviews_of(request: Request) -> Reviews:
+    """Folded once for all who look."""
+    found = getattr(request.app.state, "reviews", None)
+    if found is None:
+        found = request.app.state.reviews = heal_reviews(house_of(request).app)
+    assert isinstance(found, Reviews)
+    return found

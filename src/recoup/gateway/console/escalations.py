@@ -10,7 +10,6 @@ from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from recoup.damage import read_leniently
 from recoup.gateway.access import Role
 from recoup.gateway.console import inbox
 from recoup.gateway.console.escalation_views import (
@@ -25,12 +24,14 @@ from recoup.kernel.advice import hint_of
 from recoup.kernel.controls import possible
 from recoup.kernel.escalations import history, merged_count
 from recoup.kernel.position import gate
-from recoup.model.events import RunSubmitted
-from recoup.model.ids import run_stream
 from recoup.model.plan import ApproveAction
 from recoup.model.run import RunState
 from recoup.model.storage import RunFilter, RunRow
 from recoup.operations.cursor import PLACE_MAX
+from recoup.operations.escalations import said_about
+from recoup.operations.events import end_of_run, submission_of
+from recoup.operations.policies import seen_policy
+from recoup.operations.runs import list_runs
 
 router = new_pages()
 LISTED_MAX: Final = 100
@@ -77,8 +78,8 @@ async def escalations(
 async def escalation(request: Request, escalation_id: str) -> Response:
     house, me = house_of(request), principal_of(request)
     found = await inbox.item(house, escalation_id)
-    said, state = await house.inbox.said(found.id), await _state_of_run(house, found)
-    policy, _ = await house.app.generations.seen()
+    said, state = await said_about(house.app, found.id), await _state_of_run(house, found)
+    policy, _ = await seen_policy(house.app)
     advised = advice_for(found, state)
     return page(
         *(request, "escalation.html"),
@@ -96,7 +97,7 @@ async def escalation(request: Request, escalation_id: str) -> Response:
 
 async def _state_of_run(house: House, item: inbox.Item) -> RunState | None:
     """None: a probe raised it, or its run was forgotten."""
-    if item.run_id is None or not await house.app.ledger.head(f"run:{item.run_id}"):
+    if item.run_id is None or not await end_of_run(house.app, item.run_id):
         return None
     return await house.states.shown(item.run_id)
 
@@ -119,8 +120,8 @@ async def approvals(request: Request) -> Response:
 
 async def gates_of(house: House, events_max: int = GATE_EVENTS_MAX) -> tuple[list[Gate], bool]:
     """Runs that have come to a gate, of the newest that wait; and whether others wait that were not looked at."""
-    waiting = await house.app.ledger.runs(RunFilter(statuses=("waiting",)), limit=GATES_MAX)
-    read, found, cut = 0, list[Gate](), waiting.behind is not None
+    waiting = await list_runs(house.app, RunFilter(statuses=("waiting",)), GATES_MAX)
+    read, found, cut = 0, list[Gate](), waiting.next_cursor is not None
     for row in waiting.rows:
         read += row.seq
         if read > events_max:
@@ -132,12 +133,12 @@ async def gates_of(house: House, events_max: int = GATE_EVENTS_MAX) -> tuple[lis
 
 async def _gate(house: House, row: RunRow) -> Gate | None:
     """None: it waits for something else, or was forgotten meanwhile."""
-    beginning = await read_leniently(house.app.ledger, run_stream(row.run_id), 0, 1)
-    if not beginning:
+    first = await submission_of(house.app, row.run_id)
+    if first is None:
         return None
-    state, first = await house.states.shown(row.run_id), beginning[0].payload
+    state = await house.states.shown(row.run_id)
     step = gate(state)
-    if step is None or not isinstance(first, RunSubmitted):
+    if step is None:
         return None
     action = state.plan.steps[step.index].action
     return Gate(

@@ -14,6 +14,7 @@ from recoup.errors import DispatchError, EventUnreadable, NotFound
 from recoup.gateway.console.pages import new_pages, page
 from recoup.gateway.house import house_of
 from recoup.model.storage import HeldRun
+from recoup.operations.queues import held_runs, seen_workers, show_queue, worker_documents
 
 router = new_pages()
 WORKERS_MAX: Final = 200
@@ -24,23 +25,19 @@ RUNS_NAMED_MAX: Final = 10
 
 @router.get("/fleet")
 async def fleet(request: Request) -> Response:
-    from recoup.fleet.overview import ABSENT_HEARTBEATS, queue_document, worker_document
-
     app = house_of(request).app
-    now = app.world.clock.now()
-    seen = await app.ledger.workers(now)
-    late_s = ABSENT_HEARTBEATS * app.settings.heartbeat_s
+    seen = await seen_workers(app)
     trouble = ""
     try:
-        queues = await queue_document(app.ledger, await app.hints.queue(), now)
+        queues = await show_queue(app)
     except DispatchError as error:
         queues, trouble = {"queues": [], "deadLetters": [], "moreDeadLetters": False}, error.message
-    held = await app.ledger.held(now, LEASES_MAX)
+    held = await held_runs(app, LEASES_MAX)
     driven = [run for one in seen[:WORKERS_MAX] for run in one.worker.runs[:RUNS_NAMED_MAX]]
     return page(
         *(request, "fleet.html"),
         title="Fleet",
-        workers=[worker_document(one, late_s) for one in seen[:WORKERS_MAX]],
+        workers=worker_documents(app, seen[:WORKERS_MAX]),
         workers_count=len(seen),
         held=held,
         workflows=await _workflows(app, driven, held),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from typing import Annotated, Any, Final
 
@@ -11,8 +10,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from recoup.app import App
-from recoup.damage import read_leniently
 from recoup.errors import NotFound, StateError
+from recoup.gateway.console.counting import reviews_of
 from recoup.gateway.console.heal_views import (
     FOUND_BY,
     boxes_of,
@@ -27,18 +26,17 @@ from recoup.gateway.console.heal_views import (
     sketch,
 )
 from recoup.gateway.console.pages import new_pages, page
-from recoup.gateway.console.reviews import reviews_of
-from recoup.gateway.heals import desk_of, found_heal, shown_patch, workflow_of
 from recoup.gateway.house import house_of
 from recoup.kernel.reviewing import HealState
 from recoup.model.events import ResolutionDetails, TargetHealed
-from recoup.model.ids import run_stream
-from recoup.operations.heals import Heal
+from recoup.operations.events import run_event_pages
+from recoup.operations.evidence import evidence_of
+from recoup.operations.heal_acceptance import shown_patch
+from recoup.operations.heals import Heal, HealFilter, find_heal, list_heals
 
 router = new_pages()
 LISTED_MAX: Final = 25
 PICTURES_MAX: Final = 4
-_PAGE_EVENTS: Final = 1_000
 Word = Annotated[str, Query(max_length=200)]
 
 
@@ -74,16 +72,14 @@ async def heals(
 
 async def _of_run(request: Request, run: str, workflow: str, state: HealState | None) -> list[Heal]:
     """Of one run also those whose attempts failed afterwards. Of one that is not known: nothing."""
-    app = house_of(request).app
-    home = await workflow_of(app, run)
-    names = [home] if home is not None and workflow in ("", home) else []
-    return await desk_of(app).newest(names, lambda one: state in (None, one.state), LISTED_MAX, run)
+    wanted = HealFilter(workflow=workflow or None, run_id=run, state=state)
+    return await list_heals(house_of(request).app, wanted, LISTED_MAX)
 
 
 @router.get("/heals/{run_id}/{step}/{attempt}")
 async def heal(request: Request, run_id: str, step: str, attempt: int) -> Response:
     app = house_of(request).app
-    found = await found_heal(app, run_id, step, attempt or None)
+    found = await find_heal(app, run_id, step, attempt or None)
     fact = found.fact
     patch, problem = await shown_patch(app, found)
     details = await _details(app, fact)
@@ -125,11 +121,9 @@ def _why_not(heal: Heal) -> str:
 
 async def _details(app: App, fact: TargetHealed) -> ResolutionDetails | None:
     """How the attempt looked for its target: page by page, others are answered between two of them."""
-    found, after = None, 0
-    while events := await read_leniently(app.ledger, run_stream(fact.run_id), after, _PAGE_EVENTS):
+    found = None
+    async for events in run_event_pages(app, fact.run_id):
         found = resolution_of(events, fact.step_id, fact.attempt) or found
-        after = events[-1].seq
-        await asyncio.sleep(0)
     return found
 
 
@@ -138,5 +132,5 @@ async def _pictures(app: App, heal: Heal) -> list[tuple[str, tuple[int, int]]]:
     found: list[tuple[str, Any]] = []
     for handle in heal.fact.evidence[:PICTURES_MAX]:
         with contextlib.suppress(NotFound, StateError):
-            found.append((handle, picture_size(await app.evidence.get(handle))))
+            found.append((handle, picture_size(await evidence_of(app, handle))))
     return [(handle, size) for handle, size in found if size is not None]

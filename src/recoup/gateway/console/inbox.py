@@ -13,6 +13,7 @@ from recoup.kernel import escalations as kernel
 from recoup.kernel.approvals import approval_document, urgent_first
 from recoup.model.answers.inbox import Webhook
 from recoup.model.storage import EscalationRow
+from recoup.operations.escalations import EscalationFilter, find_escalation, list_escalations
 
 STATES: Final = kernel.STATES
 
@@ -62,15 +63,12 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
 
 async def items(house: House, state: str | None, after: int, limit: int) -> list[Item]:
     """Oldest first, behind the number `after`."""
-    return [_item(row) for row in await house.app.ledger.inbox(state=state, after=after, limit=limit)]
+    rows, _ = await list_escalations(house.app, EscalationFilter(state=state), limit, after)
+    return [_item(row) for row in rows]
 
 
 async def item(house: House, escalation_id: str) -> Item:
-    return _item(await house.inbox.find(escalation_id))
-
-
-async def open_count(house: House, limit: int) -> int:
-    return len(await house.app.ledger.inbox(state="open", limit=limit))
+    return _item(await find_escalation(house.app, escalation_id))
 
 
 async def approvals(house: House, limit: int) -> list[Approval]:

@@ -1,4 +1,4 @@
-"""What pages ask the ledger about runs beside their rows: how far they are, and who drives them. Bounded."""
+"""What pages say of runs beside their rows: how far they are. Bounded."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import msgspec
 from recoup.app import App
 from recoup.errors import EventUnreadable
 from recoup.model.storage import AttemptRow, RunRow
+from recoup.operations.runs import attempts_of
 
 _EVENTS_CHEAP_MAX: Final = 2_000
 """Of a run whose attempts are counted for a list."""
@@ -26,15 +27,6 @@ class Progress(msgspec.Struct, frozen=True):
     attempt: int = 0
 
 
-async def driven_by(app: App) -> dict[str, str]:
-    """The worker of each run that is driven by one. What a silent one said last may be another's by now."""
-    from recoup.fleet.overview import ABSENT_HEARTBEATS
-
-    seen = await app.ledger.workers(app.world.clock.now())
-    heard = [one.worker for one in seen if one.silent_s <= ABSENT_HEARTBEATS * app.settings.heartbeat_s]
-    return {run_id: worker.worker_id for worker in heard for run_id in worker.runs}
-
-
 async def progress_of(app: App, row: RunRow) -> Progress | None:
     """None: it would take long to find out."""
     if row.status == "succeeded":
@@ -42,7 +34,7 @@ async def progress_of(app: App, row: RunRow) -> Progress | None:
     if row.seq > _EVENTS_CHEAP_MAX:
         return None
     try:
-        return progress(await app.ledger.attempts(row.run_id), row.step_count)
+        return progress(await attempts_of(app, row.run_id), row.step_count)
     except EventUnreadable:
         return None
 

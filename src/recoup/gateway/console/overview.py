@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from recoup.app import App
-from recoup.damage import read_leniently
 from recoup.gateway.console import inbox
 from recoup.gateway.console import overview_view as view
-from recoup.gateway.console.lists import driven_by, progress_of
+from recoup.gateway.console.lists import progress_of
 from recoup.gateway.console.pages import new_pages, page
 from recoup.gateway.house import House, house_of
 from recoup.kernel.description import describe
 from recoup.model.events import TargetHealed
 from recoup.model.ids import EVERY_WORKFLOW, targets_stream
 from recoup.model.storage import RunFilter, RunRow, Span
+from recoup.operations.events import last_events, stream_heads
+from recoup.operations.queues import driven_by
+from recoup.operations.runs import history, list_runs, tallies
 from recoup.operations.workflows import modes as modes_of
 from recoup.operations.workflows import workflows
 
@@ -44,7 +47,7 @@ async def overview(request: Request) -> Response:
     since_us = (now_us // bucket_us + 1 - buckets) * bucket_us
     healed = await heals_since(app, since_us)
     values: dict[str, Any] = {
-        "tiles": view.tiles(await app.ledger.tallies()),
+        "tiles": view.tiles(await tallies(app)),
         "waiting": await waiting_for_people(house_of(request)),
         "failed": await _newest(app, ("failed", "dead_letter"), _FAILED_MAX),
         "running": await running_now(app, now_us),
@@ -55,13 +58,13 @@ async def overview(request: Request) -> Response:
     }
     # They are beside the region that is fetched again and again.
     if request.headers.get("HX-Target") != _REGION:
-        past = await app.ledger.history(Span(since_us, since_us + buckets * bucket_us, bucket_us))
+        past = await history(app, Span(since_us, since_us + buckets * bucket_us, bucket_us))
         values["charts"] = view.charts(past.buckets, bucket_us)
     return page(request, "overview.html", title="Overview", **values)
 
 
-async def _newest(app: App, statuses: tuple[str, ...], limit: int) -> tuple[RunRow, ...]:
-    return (await app.ledger.runs(RunFilter(statuses=statuses), limit=limit)).rows
+async def _newest(app: App, statuses: tuple[str, ...], limit: int) -> Sequence[RunRow]:
+    return (await list_runs(app, RunFilter(statuses=statuses), limit)).rows
 
 
 async def running_now(app: App, now_us: int) -> list[view.Running]:
@@ -90,16 +93,14 @@ async def waiting_for_people(house: House) -> list[view.Waiting]:
 
 async def heals_since(app: App, since_us: int) -> list[view.HealLine]:
     """Newest first; of the workflows in which something was healed or learned last."""
-    heads = await app.ledger.heads(targets_stream(""))
+    heads = await stream_heads(app, targets_stream(""))
     newest = sorted(heads, key=lambda head: -head.at.wall_us)[:_STREAMS_MAX]
     found = list[view.HealLine]()
     for head in newest:
         if head.at.wall_us < since_us:
             break
         workflow = head.stream.removeprefix(targets_stream(""))
-        for event in await read_leniently(
-            app.ledger, head.stream, max(0, head.seq - _HEALS_READ_MAX), _HEALS_READ_MAX
-        ):
+        for event in await last_events(app, head.stream, _HEALS_READ_MAX, head.seq):
             fact, told = event.payload, describe(event.payload)
             if isinstance(fact, TargetHealed) and event.at.wall_us >= since_us:
                 words = told.detail if told else ""

@@ -8,15 +8,14 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from recoup.damage import read_leniently
 from recoup.gateway.console.pages import new_pages, page
 from recoup.gateway.console.policy_views import groups, history
 from recoup.gateway.house import house_of
 from recoup.kernel.policies import policy_digest
 from recoup.model.events import PolicyGeneration
-from recoup.model.ids import EVERY_WORKFLOW, POLICY_STREAM
+from recoup.model.ids import EVERY_WORKFLOW
 from recoup.model.policy import Policy
-from recoup.operations.policies import policy_problem
+from recoup.operations.policies import generations, policy_problem, seen_policy
 from recoup.operations.workflows import workflows as known_workflows
 
 router = new_pages()
@@ -27,15 +26,8 @@ WORKFLOWS_MAX: Final = 500
 @router.get("/policy")
 async def policy(request: Request) -> Response:
     app = house_of(request).app
-    now, source = await app.generations.seen()
-    head = await app.ledger.head(POLICY_STREAM)
-    events = await read_leniently(app.ledger, POLICY_STREAM, max(0, head - GENERATIONS_MAX), GENERATIONS_MAX)
-    bodies = {}
-    for event in events:
-        if isinstance(event.payload, PolicyGeneration):
-            digest = event.payload.policy_digest
-            bodies[digest] = await app.ledger.policy_body(digest) or b""
-    told = {key: value for key, value in bodies.items() if value}
+    now, source = await seen_policy(app)
+    events, bodies = await generations(app, GENERATIONS_MAX)
     workflows = [name for name in sorted(await known_workflows(app)) if name != EVERY_WORKFLOW]
     return page(
         *(request, "policy.html"),
@@ -45,7 +37,7 @@ async def policy(request: Request) -> Response:
         digest=policy_digest(now),
         source=source,
         problem=app.redactor.redact(policy_problem(app)).text,
-        generations=history(events, told),
+        generations=history(events, bodies),
         generation=sum(isinstance(event.payload, PolicyGeneration) for event in events),
         workflows=workflows[:WORKFLOWS_MAX],
         written=_written(now),

@@ -9,7 +9,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from recoup.app import App
-from recoup.damage import read_leniently
 from recoup.errors import NotFound
 from recoup.gateway.console.pages import new_pages, page
 from recoup.gateway.console.probe_views import (
@@ -23,16 +22,14 @@ from recoup.gateway.console.probe_views import (
 )
 from recoup.gateway.house import house_of
 from recoup.model.events import Event
-from recoup.model.ids import probe_stream
-from recoup.operations.probes import operators_of
+from recoup.model.ids import commands_stream
+from recoup.operations.events import last_events, stream_heads
+from recoup.operations.probes import known_probes, probe_events_stream, probe_status
 
 router = new_pages()
 PROBES_MAX: Final = 50
 EVENTS_MAX: Final = 500
 SHOWN_MAX: Final = 50
-_LOCAL: Final = probe_stream("")
-_REPORTED: Final = "reported:"
-_COMMANDS: Final = "commands:"
 
 
 @router.get("/probes")
@@ -57,7 +54,7 @@ async def probe(request: Request, probe_id: str) -> Response:
     is_local = names[probe_id]
     told = told_by(await _events(app, probe_id, is_local))
     document, resources = await _standing(app, probe_id, is_local, told)
-    commands = await _last(app, _COMMANDS + probe_id, EVENTS_MAX)
+    commands = await last_events(app, commands_stream(probe_id), EVENTS_MAX)
     return page(
         *(request, "probe.html"),
         title=f"Probe {probe_id}",
@@ -72,17 +69,10 @@ async def probe(request: Request, probe_id: str) -> Response:
     )
 
 
-async def known_probes(app: App) -> dict[str, bool]:
-    """By name: whether its own events are in this ledger."""
-    reported = {name.removeprefix(_REPORTED): False for name in await app.ledger.streams(_REPORTED)}
-    local = {name.removeprefix(_LOCAL): True for name in await app.ledger.streams(_LOCAL)}
-    return {**reported, **local}
-
-
 async def _row(app: App, name: str, *, is_local: bool) -> dict[str, Any]:
     told = [] if is_local else told_by(await _events(app, name, is_local))
     document, resources = await _standing(app, name, is_local, told)
-    heads = await app.ledger.heads((_LOCAL if is_local else _REPORTED) + name)
+    heads = await stream_heads(app, probe_events_stream(name, is_local=is_local))
     mine = [head for head in heads if head.stream.partition(":")[2] == name]
     return {
         "name": name,
@@ -98,13 +88,9 @@ async def _standing(
 ) -> tuple[dict[str, Any] | None, list[Resource]]:
     if not is_local:
         return None, resources_of(told)
-    document = await operators_of(app).document(name)
+    document = await probe_status(app, name)
     return document, from_document(document)
 
 
 async def _events(app: App, name: str, is_local: bool) -> list[Event]:
-    return await _last(app, (_LOCAL if is_local else _REPORTED) + name, EVENTS_MAX)
-
-
-async def _last(app: App, stream: str, limit: int) -> list[Event]:
-    return await read_leniently(app.ledger, stream, max(0, await app.ledger.head(stream) - limit), limit)
+    return await last_events(app, probe_events_stream(name, is_local=is_local), EVENTS_MAX)

@@ -13,14 +13,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from recoup.app import App
-from recoup.damage import read_leniently
-from recoup.errors import NotFound, RecoupError, RowUnreadable
+from recoup.errors import NotFound, RecoupError
 from recoup.files.named import opened, read_named
 from recoup.gateway.access import Role
-from recoup.gateway.artifacts import reporting
 from recoup.gateway.console import comparing, run_view
 from recoup.gateway.console.event_view import event_line
-from recoup.gateway.console.lists import driven_by
 from recoup.gateway.console.pages import new_pages, page
 from recoup.gateway.console.patch_view import StepDiff, step_diff
 from recoup.gateway.house import house_of, principal_of
@@ -28,8 +25,12 @@ from recoup.kernel.advice import advice
 from recoup.kernel.preview import previews, previews_of_step
 from recoup.model import events as ev
 from recoup.model.events import Event
-from recoup.model.ids import run_stream
 from recoup.model.run import RunState, RunStatus
+from recoup.operations.events import end_of_run, run_event_pages, run_events_between, submission_of
+from recoup.operations.evidence import evidence_of
+from recoup.operations.queues import driven_by
+from recoup.operations.reports import run_page, run_report
+from recoup.operations.runs import lease_of, linked_runs
 from recoup.reports.chart import chart
 from recoup.reports.plain import Plain
 
@@ -44,7 +45,6 @@ _EVENTS_SHOWN: Final = 100
 _TIMELINE_EVENTS_MAX: Final = 2_000
 _EVENTS_LOOKED_AT_MAX: Final = 5_000
 _EVENTS_WINDOW: Final = 500
-_EVENTS_PAGE: Final = 1_000
 _PATCH_BYTES_MAX: Final = 1 << 20
 _PATCHES_SHOWN_MAX: Final = 20
 _TAIL_BYTES_MAX: Final = 1 << 20
@@ -84,12 +84,9 @@ async def report(request: Request, run_id: str) -> Response:
     """The report of the run, to be kept or handed on."""
     house = house_of(request)
     await house.run(run_id)
-    app, as_text = house.app, request.query_params.get("format") == "md"
-    until = app.world.clock.now() if await app.driving.is_driven(run_id) else None
-    async with reporting(house, run_id) as redactor:
-        body = await (app.reports.reporter.markdown if as_text else app.reports.reporter.html)(
-            run_id, until, redactor
-        )
+    as_text = request.query_params.get("format") == "md"
+    async with house.reporting:
+        body = await run_page(house.app, run_id, markdown=as_text)
     name = f"{run_id}.{'md' if as_text else 'html'}"
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(body, 200, headers, "text/markdown" if as_text else "text/html")
@@ -100,7 +97,7 @@ async def _head(request: Request, app: App, state: RunState) -> dict[str, Any]:
     run_id = state.run_id
     driven, policy = await app.driving.is_driven(run_id), await app.driving.shown_policy_of(state)
     driver = await _driver(app, run_id) if driven else ""
-    family = [one for one in await app.ledger.family(run_id) if one != run_id]
+    family = await linked_runs(app, run_id)
     possible = previews(state, policy, driven) if state.unreadable is None else []
     may_change, now = principal_of(request).role is Role.OPERATOR, app.world.clock.now()
     return {
@@ -119,10 +116,9 @@ async def _driver(app: App, run_id: str) -> str:
     worker = (await driven_by(app)).get(run_id)
     if worker is not None:
         return worker
-    try:
-        lease = await app.ledger.lease(run_id)
-    except RowUnreadable as error:
-        return f"unknown: {error.message}"
+    lease, trouble = await lease_of(app, run_id)
+    if trouble is not None:
+        return f"unknown: {trouble.message}"
     return f"{lease.owner.host}, process {lease.owner.pid}" if lease and lease.owner else ""
 
 
@@ -154,9 +150,8 @@ async def _timeline(request: Request, app: App, state: RunState) -> dict[str, An
     if state.unreadable is not None and not state.steps:
         nothing = dict.fromkeys(("failures", "decisions", "controls"), ())
         return {**nothing, "drawn": "", "left_out": 0, "decisions_left_out": 0}
-    until = app.world.clock.now() if await app.driving.is_driven(state.run_id) else None
-    async with reporting(house_of(request), state.run_id) as redactor:
-        made = await app.reports.reporter.report(state.run_id, until, redactor)
+    async with house_of(request).reporting:
+        made = await run_report(app, state.run_id)
         drawn, left_out = await asyncio.to_thread(chart, made.timeline, _CHART_BYTES_MAX)
     return {
         "drawn": Markup(drawn),  # made of escaped parts, by the room of reports
@@ -237,7 +232,7 @@ async def _events(request: Request, app: App, state: RunState) -> dict[str, Any]
     kind = request.query_params.get("type", "").strip()[:100]
     said = request.query_params.get("before", "")
     before = int(said) if said.isascii() and said.isdigit() and len(said) < 12 else None
-    head = await app.ledger.head(run_stream(state.run_id))
+    head = await end_of_run(app, state.run_id)
     found, looked_to = await _events_before(app, state.run_id, kind, head if before is None else before - 1)
     return {
         "event_lines": [event_line(event) for event in found],
@@ -255,7 +250,7 @@ async def _events_before(app: App, run_id: str, kind: str, last: int) -> tuple[l
     window = _EVENTS_SHOWN if not kind else _EVENTS_WINDOW
     while end > 0 and len(found) < _EVENTS_SHOWN and looked < _EVENTS_LOOKED_AT_MAX:
         begin = max(0, end - window)
-        for event in reversed(await read_leniently(app.ledger, run_stream(run_id), begin, end - begin)):
+        for event in reversed(await run_events_between(app, run_id, begin, end)):
             if kind in event.type:
                 found.append(event)
             if len(found) == _EVENTS_SHOWN:
@@ -266,18 +261,14 @@ async def _events_before(app: App, run_id: str, kind: str, last: int) -> tuple[l
 
 async def _events_of_step(app: App, run_id: str, index: int) -> list[Event]:
     """All of them; others are answered between two pages."""
-    found, after = list[Event](), 0
-    while True:
-        events = await read_leniently(app.ledger, run_stream(run_id), after, _EVENTS_PAGE)
+    found = list[Event]()
+    async for events in run_event_pages(app, run_id):
         found += [
             event
             for event in events
             if isinstance(event.payload, ev.StepPayload) and event.payload.step_index == index
         ]
-        if len(events) < _EVENTS_PAGE:
-            return found
-        after = events[-1].seq
-        await asyncio.sleep(0)
+    return found
 
 
 async def _plan(_request: Request, app: App, state: RunState) -> dict[str, Any]:
@@ -289,8 +280,7 @@ async def _plan(_request: Request, app: App, state: RunState) -> dict[str, Any]:
         if record.outputs or record.secret_outputs
     ]
     inputs, source = dict(state.inputs), state.plan_source
-    submitted = await read_leniently(app.ledger, run_stream(state.run_id), limit=1)
-    by = [event.payload.submitted_by for event in submitted if isinstance(event.payload, ev.RunSubmitted)]
+    submitted = await submission_of(app, state.run_id)
     pictures = [handle for _, handle in handles[-_PICTURES_MAX:] if await _is_picture(app, handle)]
     return {
         "plan_text": text[:_PLAN_CHARS_MAX],
@@ -300,7 +290,7 @@ async def _plan(_request: Request, app: App, state: RunState) -> dict[str, Any]:
         "evidence": handles[-_ENTRIES_MAX:],
         "pictures": pictures,
         "source": source,
-        "submitted_by": by[0] if by else None,
+        "submitted_by": None if submitted is None else submitted.submitted_by,
     }
 
 
@@ -366,6 +356,6 @@ def _end(path: Path) -> str:
 async def _is_picture(app: App, handle: str) -> bool:
     """What cannot be had is shown as a handle."""
     try:
-        return (await app.evidence.get(handle)).startswith(_PICTURE_SIGNS)
+        return (await evidence_of(app, handle)).startswith(_PICTURE_SIGNS)
     except (OSError, RecoupError):
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -9,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from recoup.gateway.answering import read_run_cursor
-from recoup.gateway.console.lists import Progress, driven_by, progress_of
+from recoup.gateway.console.lists import Progress, progress_of
 from recoup.gateway.console.overview_view import progress_words
 from recoup.gateway.console.pages import new_pages, page
 from recoup.gateway.console.runs_query import AGES, RunsQuery, filter_of, form, runs_query
@@ -19,7 +20,8 @@ from recoup.kernel.elapsed import TimeSpent, spent_words, time_spent
 from recoup.kernel.unreadable import unreadable_words
 from recoup.model.run import RunStatus, Unreadable
 from recoup.model.storage import RunRow
-from recoup.operations.cursor import cursor_of
+from recoup.operations.queues import driven_by, queues_taken
+from recoup.operations.runs import list_runs
 from recoup.operations.workflows import workflows as known_workflows
 from recoup.reports.spoken import lasting
 
@@ -56,10 +58,10 @@ async def runs(request: Request) -> Response:
     cursor = request.query_params.get("cursor", "")
     before = read_run_cursor(cursor) if cursor else None
     meant = filter_of(wanted, app.world.clock.now().wall_us)
-    found = await app.ledger.runs(meant, limit=_PAGE_RUNS, before=before)
+    found = await list_runs(app, meant, _PAGE_RUNS, before)
     lines = await _lines(house, found.rows)
     workflows = dict.fromkeys((await known_workflows(app))[:_WORKFLOWS_MAX], "")
-    behind = None if found.behind is None else cursor_of(*found.behind)
+    behind = found.next_cursor
     return page(
         request,
         "runs.html",
@@ -82,7 +84,7 @@ async def new_run(request: Request) -> Response:
         "new_run.html",
         title="New run",
         folders=[str(folder) for folder in house.plan_folders],
-        queues=await _queues(house),
+        queues=await queues_taken(house.app),
         example=_EXAMPLE,
     )
 
@@ -112,7 +114,7 @@ def line_of(
     )
 
 
-async def _lines(house: House, rows: tuple[RunRow, ...]) -> list[RunLine]:
+async def _lines(house: House, rows: Sequence[RunRow]) -> list[RunLine]:
     app, workers = house.app, await driven_by(house.app)
     driven = {
         row.run_id for row in rows if row.status == "running" and await app.driving.is_driven(row.run_id)
@@ -138,8 +140,3 @@ async def _spent(house: House, row: RunRow, *, driven: bool) -> TimeSpent | None
 
 def _with_cursor(wanted: RunsQuery, cursor: str) -> str:
     return "&".join(filter(None, (wanted.query(), f"cursor={cursor}")))
-
-
-async def _queues(house: House) -> list[str]:
-    seen = await house.app.ledger.workers(house.app.world.clock.now())
-    return sorted({"default", *(queue for one in seen for queue in one.worker.queues)})

@@ -10,7 +10,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from recoup.app import App
-from recoup.damage import read_leniently
 from recoup.errors import NotFound
 from recoup.gateway.console.health_charts import heals_chart, recovery_chart, success_chart
 from recoup.gateway.console.pages import new_pages, page
@@ -26,13 +25,16 @@ from recoup.gateway.console.workflow_views import (
 )
 from recoup.gateway.house import house_of
 from recoup.gateway.workflows import known as known_workflow
-from recoup.model.events import Event, WorkflowModeChanged
+from recoup.model.events import WorkflowModeChanged
 from recoup.model.ids import EVERY_WORKFLOW, targets_stream, workflow_stream
 from recoup.model.memory import State
 from recoup.model.storage import RunFilter, RunRow
 from recoup.operations import workflows as operations
+from recoup.operations.events import event_at, last_events
 from recoup.operations.memory import Change, Learnt, changes
 from recoup.operations.memory import learnt as learned
+from recoup.operations.policies import seen_policy
+from recoup.operations.runs import list_runs
 from recoup.operations.workflows import ALL
 
 router = new_pages()
@@ -62,7 +64,7 @@ async def workflows(request: Request) -> Response:
 async def _runs_of(app: App, workflow: str) -> Sequence[RunRow]:
     if workflow == EVERY_WORKFLOW:
         return ()
-    return (await app.ledger.runs(RunFilter(workflow=workflow), limit=RUNS_MAX)).rows
+    return (await list_runs(app, RunFilter(workflow=workflow), RUNS_MAX)).rows
 
 
 @router.get("/workflows/{name}")
@@ -70,8 +72,8 @@ async def workflow(request: Request, name: str) -> Response:
     app = house_of(request).app
     known = await known_workflow(app, name)
     document = await operations.mode(app, known)
-    policy, _ = await app.generations.seen()
-    events = await _last(app, workflow_stream(known), EVENTS_MAX)
+    policy, _ = await seen_policy(app)
+    events = await last_events(app, workflow_stream(known), EVENTS_MAX)
     rows = await _runs_of(app, known)
     stuck = [row for row in rows if row.status in ("escalated", "dead_letter", "blocked")]
     return page(
@@ -92,7 +94,7 @@ async def workflow(request: Request, name: str) -> Response:
             for chart in (
                 success_chart(rows),
                 recovery_chart(events),
-                heals_chart(await _last(app, targets_stream(known), EVENTS_MAX)),
+                heals_chart(await last_events(app, targets_stream(known), EVENTS_MAX)),
             )
             if chart
         ],
@@ -142,24 +144,18 @@ def _words(change: Change) -> str:
     return f"{change.kind}: {change.step_id}, {change.element}"
 
 
-async def _last(app: App, stream: str, limit: int) -> list[Event]:
-    return await read_leniently(app.ledger, stream, max(0, await app.ledger.head(stream) - limit), limit)
-
-
 async def _causes(app: App, workflow: str, document: dict[str, Any]) -> list[Cause]:
     """The events that the last change of mode names, here or in the streams of others."""
     places = [(workflow, seq) for seq in document["causes"]]
     if document["unreadable"] is not None:
         return []
-    health = (await app.ledger.workflow_state(workflow)).health
+    health = await operations.health_of(app, workflow)
     if not places and health.since is not None:
-        event = await _at(app, workflow, health.since.seq)
+        event = await event_at(app, workflow_stream(workflow), health.since.seq)
         if event is not None and isinstance(event.payload, WorkflowModeChanged):
             told = event.payload.causes_elsewhere
             places = [(other, seq) for other, seqs in told.items() for seq in seqs]
-    return [cause_of(name, seq, await _at(app, name, seq)) for name, seq in places[-2 * SHOWN_MAX :]]
-
-
-async def _at(app: App, workflow: str, seq: int) -> Event | None:
-    found = await read_leniently(app.ledger, workflow_stream(workflow), seq - 1, 1)
-    return found[0] if found and found[0].seq == seq else None
+    return [
+        cause_of(name, seq, await event_at(app, workflow_stream(name), seq))
+        for name, seq in places[-2 * SHOWN_MAX :]
+    ]

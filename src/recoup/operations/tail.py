@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
@@ -23,6 +23,9 @@ from recoup.model.events import event_line, why_unreadable
 from recoup.model.ids import run_stream
 from recoup.model.storage import Arrival
 from recoup.ports import Ledger
+
+if TYPE_CHECKING:
+    from recoup.app import App
 
 TICK_S: Final = 0.025
 LOGS_EVERY_TICKS: Final = 4
@@ -304,3 +307,7 @@ def _drop(kept: dict[Key, set[Watch]], key: Key | None, watch: Watch) -> None:
     found.discard(watch)
     if not found:
         del kept[key]
+
+
+def tail_of(app: App, stopping: Callable[[], bool]) -> Tail:
+    return Tail(app.ledger, stopping)

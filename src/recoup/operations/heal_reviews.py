@@ -5,17 +5,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final
-
-from starlette.requests import Request
+from typing import TYPE_CHECKING, Final
 
 from recoup.damage import read_leniently
-from recoup.gateway.house import house_of
 from recoup.kernel.reviewing import HealState, Review, Reviewed
 from recoup.model.ids import targets_stream
 from recoup.model.storage import Head
 from recoup.operations.heals import Heal, Heals
 from recoup.ports import Clock, Ledger, RedactorOf
+
+if TYPE_CHECKING:
+    from recoup.app import App
 
 EVENTS_KEPT_MAX: Final = 5_000
 """Of one workflow, the last ones."""
@@ -36,7 +36,7 @@ class _Fold:
 
 
 class Reviews:
-    """What this gateway knows of heals. One look at a time; each goes on where the last one ended."""
+    """What this process knows of heals. One look at a time; each goes on where the last one ended."""
 
     def __init__(
         self, ledger: Ledger, redactor_of: RedactorOf, clock: Clock, read_max: int = EVENTS_READ_MAX
@@ -116,10 +116,5 @@ def _with_fact(one: Reviewed, known: Heal) -> Reviewed:
     return Reviewed(known.fact, one.at, one.state, one.word)
 
 
-def reviews_of(request: Request) -> Reviews:
-    found = getattr(request.app.state, "reviews", None)
-    if found is None:
-        app = house_of(request).app
-        found = request.app.state.reviews = Reviews(app.ledger, app.redactor_of, app.world.clock)
-    assert isinstance(found, Reviews)
-    return found
+def heal_reviews(app: App) -> Reviews:
+    return Reviews(app.ledger, app.redactor_of, app.world.clock)

@@ -1,4 +1,4 @@
-"""Pieces of a log, in whole characters."""
+"""What steps printed: pieces of a log, in whole characters."""
 
 from __future__ import annotations
 
@@ -6,12 +6,40 @@ import mmap
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from recoup.files.named import opened
+from recoup.files.named import opened, read_named
+from recoup.model.answers.runs import Log
+from recoup.model.run import RunState
+from recoup.operations.lookup import step_index
+
+if TYPE_CHECKING:
+    from recoup.app import App
 
 LOG_BYTES_MAX: Final = 256_000
 _HEADING: Final = re.compile(rb"^--- attempt (\d{1,9}) of [^\n]{1,400} at ([0-9TZ:.-]{10,40})$", re.MULTILINE)
+
+
+async def show_log(
+    app: App, state: RunState, step: str, limit: int, after: int = 0, *, tail: bool = False
+) -> Log:
+    """What a step printed, redacted, as far as it is kept on this machine. `tail`: its end. Raises NotFound."""
+    index, files = step_index(state, step), app.runs.files(state.run_id)
+    begin = files.log_tail(index, limit) if tail else after
+    offset, raw = log_piece(files.log_path(index), begin, limit)
+    return Log(
+        step_id=state.steps[index].step_id,
+        step_index=index,
+        offset=offset,
+        next_offset=offset + len(raw),
+        log=raw.decode("utf-8", "replace"),
+    )
+
+
+def whole_log(app: App, state: RunState, index: int) -> bytes:
+    """All that a step printed, redacted; nothing where none of it is kept on this machine."""
+    path = app.runs.files(state.run_id).log_path(index)
+    return read_named(path) if path.exists() else b""
 
 
 def log_piece(path: Path, offset: int, limit: int) -> tuple[int, bytes]:
