@@ -77,7 +77,7 @@ class App:
         self.ledger = ledger
         self._environ = environ
         self.worker_id = f"{os.uname().nodename}-{os.getpid()}-{randomness.token_hex(2)}"
-        """Whoever drives runs here; also where no worker is listed under it."""
+        """The name under which runs are driven here, also where no worker is listed."""
         self.redactor = environment_redactor(environ)
         """Knows the secrets of this process; text about a run goes through the run's own, above it."""
         if isinstance(settings.database, DatabaseUrl):
@@ -146,7 +146,7 @@ class App:
         if self.shipping is not None:
             await self.shipping.close()
 
-    # Made when somebody needs them
+    # Made on first use
 
     async def _open_queue(self) -> Dispatch:
         from recoup.dispatch.opening import open_dispatch

@@ -43,7 +43,7 @@ MAY_NAME = {
     "kernel/advice.py": "what to do next",
     "cli/run.py": "`recoup resume` sends a control, and says which one must come first",
     "depot/shipping.py": "a message tells the command that helps",
-    "gateway/bulk.py": "somebody else may have to agree to each",
+    "gateway/bulk.py": "another person may have to agree to each",
     "operations/bulk.py": "many runs are cancelled at once",
     "kernel/commands.py": "messages tell the command that helps",
     "fleet/driving.py": "messages tell the command that helps",

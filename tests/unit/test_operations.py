@@ -108,14 +108,14 @@ OPERATIONS: Final[dict[str, str]] = {
 }
 """By what people would call them: the functions or classes of which an edge uses one."""
 _DECIDED: Final = "people decide this; an agent is told what waits"
-_LATER: Final = "nobody has asked an agent to: it has a terminal or an API for it"
-_HERE: Final = "of the machine that keeps the home: whoever may do it has a terminal there"
+_LATER: Final = "not needed yet: the command line and HTTP have it"
+_HERE: Final = "done on the machine that keeps the home, from a terminal"
 LEFT_OUT: Final = {
     ("cli", "count runs"): "a shell counts: recoup runs --json | jq length",
     ("cli", "change many runs"): "a shell repeats: recoup runs --json | jq ... | xargs recoup control",
     ("cli", "list attempts"): "recoup show and recoup events tell of them",
     ("cli", "read all streams"): "recoup audit show has them, with the chain that proves them",
-    ("cli", "approvals"): "whoever has the ledger needs no second person",
+    ("cli", "approvals"): "with access to the ledger no second person is needed",
     ("cli", "take reports of probes"): "probes elsewhere speak HTTP",
     ("http", "run here"): "a gateway records what its workers then take",
     ("http", "foresee a reuse"): "it makes a workspace, which takes as long as it takes",

@@ -1,4 +1,4 @@
-"""The queue beside the ledger, opened when somebody needs it."""
+"""The queue beside the ledger, opened on first use."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 hint says, the lease decides.
 
     records.py      what is recorded of runs, and where their files are
-    hiding.py       their secrets: registered, refused as names, kept for whoever drives later
+    hiding.py       their secrets: registered, refused as names, kept for later drivers
     redactors.py    one redactor for each run that this process is concerned with
     linked.py       what a run that continues another may reuse, and must not repeat
     jobs.py         a run and all that it takes to drive it

@@ -1,4 +1,4 @@
-"""What is to be done now and then, by whoever works, and after each run that was driven."""
+"""What every working process does now and then, and after each run that it drove."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from recoup.model.run import RunState
 
 
 class Chores:
-    """What is worth a word is said."""
+    """Each returns what is worth telling, in words."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Chores:
         return [*ended, *await self._follow_policy(), *exported]
 
     async def after_run(self, state: RunState) -> list[str]:
-        """What people and auditors will want."""
+        """Writes the report, if one is due, and does the chores."""
         return [*await self._report(state), *await self.run()]
 
     async def _follow_policy(self) -> list[str]:

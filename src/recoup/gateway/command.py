@@ -245,7 +245,6 @@ def _tell(ctx: click.Context, fact: TokenPayload) -> None:
     async def work() -> None:
         async with open_app(_settings(ctx), os.environ) as app:
             await record_gateway_facts(app, fact)
-            await app.chores.run()
 
     asyncio.run(work())
 

@@ -144,8 +144,6 @@ def _with_hooks(ctx: click.Context, work: Callable[[Hooks], Awaitable[Value]]) -
     async def inside() -> Value:
         async with open_app(settings, os.environ) as app:
             with contextlib.closing(Hooks(app)) as hooks:
-                done = await work(hooks)
-            await app.chores.run()
-            return done
+                return await work(hooks)
 
     return asyncio.run(inside())

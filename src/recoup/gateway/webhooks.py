@@ -34,7 +34,6 @@ async def add_webhook(request: Request, wanted: Annotated[shapes.WebhookRequest,
         wanted.url, tuple(dict.fromkeys(wanted.events)), wanted.name.strip(), actor, wanted.reason
     )
     tells_a_secret(request)
-    await house.app.chores.run()
     return document(
         request, WebhookAdded(**msgspec.structs.asdict(hook_document(hook)), secret=secret), status=201
     )
@@ -47,7 +46,6 @@ async def remove_webhook(
     """It is told of nothing any more, and forgotten."""
     house = house_of(request)
     hook = await house.hooks.remove(webhook_id, principal_of(request).actor, wanted.reason.strip())
-    await house.app.chores.run()
     return document(request, hook_document(hook))
 
 

@@ -22,13 +22,13 @@ class LateMetrics:
         self._is_open = False
 
     def collector(self) -> Metrics | None:
-        """None: nobody listens."""
+        """None: no sink is set up."""
         if not self._is_open:
             self._collector, self._is_open = self._open_collector(), True
         return self._collector
 
     def measure_always(self) -> Metrics:
-        """Also where nobody is sent anything: somebody will come and ask."""
+        """Also without a sink: the numbers will be asked for."""
         collector = self.collector()
         if collector is None:
             from recoup.metrics.collector import Metrics

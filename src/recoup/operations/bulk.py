@@ -1,4 +1,4 @@
-"""The same for many runs: for each of those that are named, and for no other. One that cannot be helped stops none."""
+"""The same for many runs: for each of those that are named, and for no other. A failure of one stops no other."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def _cancel(app: App, request: BulkRequest, run_id: str, until_s: float) -
 
 
 async def _retry(app: App, request: BulkRequest, run_id: str) -> Done:
-    """A run is retried once, whoever asks."""
+    """A run is retried once."""
     state = await app.runs.state(run_id)
     if not is_over(state):
         return Done(run_id, "refused", _why_not(state))

@@ -55,7 +55,7 @@ class EscalationFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Moved(msgspec.Struct, frozen=True):
-    """An escalation that somebody did something about."""
+    """An escalation that was acknowledged, assigned or resolved."""
 
     row: EscalationRow
     troubles: list[str]
@@ -93,17 +93,17 @@ async def show_escalation(app: App, row: EscalationRow) -> EscalationDocument:
 
 
 async def acknowledge(app: App, escalation_id: str, actor: str, reason: str) -> Moved:
-    """Somebody has seen it."""
+    """Records that a person has seen it."""
     return await _moved(app, lambda inbox: inbox.acknowledge(escalation_id, actor, reason))
 
 
 async def assign(app: App, escalation_id: str, assignee: str, actor: str, reason: str) -> Moved:
-    """It is somebody's."""
+    """Gives it to a person."""
     return await _moved(app, lambda inbox: inbox.assign(escalation_id, assignee, actor, reason))
 
 
 async def resolve(app: App, escalation_id: str, actor: str, reason: str) -> Moved:
-    """Nothing is left to be done about it. It settles no step: controls do."""
+    """Records that nothing is left to be done about it. It settles no step: controls do."""
     return await _moved(app, lambda inbox: inbox.resolve(escalation_id, actor, reason))
 
 

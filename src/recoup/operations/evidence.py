@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 async def evidence_of(app: App, handle: str) -> bytes:
-    """Whoever may look may see every event, and only an event tells a handle. Raises NotFound, StateError."""
+    """A viewer may see every event, and only an event tells a handle. Raises NotFound, StateError."""
     return await app.evidence.get(handle)
 
 

@@ -17,3 +17,4 @@ async def record_gateway_facts(app: App, *facts: TokenPayload | WebhookPayload) 
     if drafts:
         streams = (StreamAppend(GATEWAY_STREAM, drafts),)
         await app.ledger.append(Append(at=app.world.clock.now(), streams=streams))
+        await app.chores.run()

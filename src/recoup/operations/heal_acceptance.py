@@ -60,7 +60,7 @@ async def acceptance_of(
 
 class Acceptance:
     """Some heals on their way into their plans. `one`: what cannot be accepted is an error, not left alone.
-    `refused`: says that somebody rejected a heal."""
+    `refused`: the error for a heal that was rejected before."""
 
     def __init__(
         self,
@@ -96,8 +96,8 @@ class Acceptance:
         return {path: diff for path, diff in made.items() if diff}
 
     async def carry_out(self, actor: str, write_patch: Callable[[str], None] | None) -> None:
-        """First the word, then the file: whoever is interrupted between the two says the same again. `write_patch`:
-        instead of changing the plans."""
+        """First the verdict, then the file: after an interruption between the two the same command completes it.
+        `write_patch` takes the change instead of the plans."""
         accepted = [heal for heal in self.heals if await self._accept(heal, actor)]
         if len(accepted) < len(self.heals):
             self.heals, self._after = [], {}

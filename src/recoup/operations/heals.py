@@ -66,10 +66,10 @@ class HealFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Judged(msgspec.Struct, frozen=True):
-    """What became of a person's word about a heal."""
+    """The result of accepting or rejecting a heal."""
 
     before: Word | None
-    """What somebody said before, in which case nothing was added to it."""
+    """The earlier verdict, in which case nothing was recorded."""
     troubles: list[str]
     """What went wrong beside it, in words."""
 
@@ -93,8 +93,8 @@ async def find_heal(app: App, run: str, step: str, attempt: int | None) -> Heal:
 
 
 async def unsaid_heals(app: App, workflow: str | None, limit: int) -> list[Heal]:
-    """Those about which nobody has said anything, once each: what was taken in several runs is one question. The newest
-    answer to it is looked at."""
+    """Heals without a verdict, once each: what was taken in several runs counts once, and the newest heal stands
+    for it."""
     desk = heals_of(app)
     names = [workflow] if workflow is not None else await desk.workflows()
     found = await desk.newest(names, lambda one: one.word is None, limit)

@@ -24,9 +24,9 @@ class WhatIfRequest(msgspec.Struct, frozen=True, kw_only=True):
     policy: Policy
     workflow: str | None = None
     since_s: float | None = None
-    """Only runs so young."""
+    """Maximum age of a run, in seconds."""
     limit: int | None = None
-    """At most so many runs, the newest."""
+    """Number of runs at most, the newest."""
 
 
 async def seen_policy(app: App) -> tuple[Policy, str | None]:

@@ -76,7 +76,7 @@ async def probe_status(app: App, name: str | None) -> dict[str, Any]:
 
 
 async def tell_probe(app: App, name: str | None, command: Command) -> dict[str, Any]:
-    """What became of the command. Raises NotFound, UsageError where nobody is there to be told."""
+    """What became of the command. Raises NotFound, UsageError where the probe is not running."""
     operators = operators_of(app)
     command = replace(command, reason=app.redactor.redact(command.reason).text)
     told = await operators.tell(await operators.find(name), command)

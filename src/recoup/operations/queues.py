@@ -47,5 +47,5 @@ async def queues_taken(app: App) -> list[str]:
 
 
 async def held_runs(app: App, limit: int) -> Sequence[HeldRun]:
-    """Runs whose lease somebody holds."""
+    """Runs whose lease is held."""
     return await app.ledger.held(app.world.clock.now(), limit)

@@ -35,7 +35,7 @@ async def list_runs(
 
 
 async def newest_runs(app: App, wanted: RunFilter, limit: int) -> list[RunRow]:
-    """So many, however many must be looked through for them."""
+    """Exactly `limit` of them, unless there are fewer: reads as many pages as that takes."""
     page = await app.ledger.runs(wanted, limit=limit)
     found = list(page.rows)
     while page.behind is not None and len(found) < limit:
@@ -77,7 +77,7 @@ async def linked_runs(app: App, run_id: str) -> list[str]:
 
 
 async def lease_of(app: App, run_id: str) -> tuple[LeaseRow | None, RowUnreadable | None]:
-    """Who holds it, or why nobody can know."""
+    """The lease of a run, or why it cannot be read."""
     try:
         return await app.ledger.lease(run_id), None
     except RowUnreadable as error:

@@ -238,7 +238,7 @@ async def enqueue(
 
 
 async def retry(app: App, run_id: str, actor: str | None = None, reason: str | None = None) -> SubmitResult:
-    """A run that has ended, once more: a new one, linked to it, in the same queue. Each is retried once, whoever asks:
+    """A run that has ended, once more: a new one, linked to it, in the same queue. Each is retried once:
     the key of the new one is made from the id of the old one alone."""
     state = await app.runs.state(run_id)
     if not is_over(state):

@@ -1,4 +1,4 @@
-"""Reports and cases, whose code is loaded when something has failed or somebody asks."""
+"""Reports and cases. Their code is loaded when a run has failed or a report is requested."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class LateReports:
         return self._make_reporter()
 
     async def if_due(self, state: RunState) -> list[str]:
-        """Writes the report of a run that was driven, if people will want one. What is worth a word is said."""
+        """Writes the report of a run that was driven, if one is due. Returns what is worth telling, in words."""
         words = await self._written(state)
         return [*self._warnings(), *([] if words is None else [words])]
 
