@@ -104,30 +104,33 @@ class App:
         self.audit = HomeAudit(ledger, settings.home, clock, is_ours=is_alone)
         self.chores = Chores(self.generations, self._clear_abandoned, self.audit.chore, self.reports.if_due)
         self.browsers = LateBrowser(self._browser_runtime)
-        keeper = LinuxKeeper()
-        site = Site(keeper, self._open_log, tool_server, self.browsers, self.browsers, self.recall)
-        self.world = World(
-            clock=clock,
-            ledger=ledger,
-            redactor=self.redactor,
-            evidence=self.evidence,
-            inspector=WorldInspector(keeper, self.redactor, self.browsers),
-            census=HostCensus(alone=is_alone),
-            runtimes=StepRuntimes(site),
-            kinds=StepStates(site),
-            environ={k: v for k, v in environ.items() if k not in _OWN_SECRETS | _PER_ATTEMPT},
-            cases=self.reports,
-            generations=self.generations,
-            lease_ttl_s=settings.lease_s,
-            heartbeat_s=settings.heartbeat_s,
-            worker=self.worker_id,
-            machine=HostMachine(settings.home),
-        )
+        self.world = self._world(clock)
         linked = LinkedRuns(self.world, self.runs.events, self.runs.files, self.hiding.vault)
         self.jobs = Jobs(*(self.world, self.runs, self.hiding, linked, self.shipping, self.metrics.collector))
         self.driving = Driving(
             *(self.world, self.jobs, self.generations, self.hints.tell),
             *(self.reports.if_due, self.chores.after_run),
+        )
+
+    def _world(self, clock: SystemClock) -> World:
+        keeper = LinuxKeeper()
+        site = Site(keeper, self._open_log, tool_server, self.browsers, self.browsers, self.recall)
+        return World(
+            clock=clock,
+            ledger=self.ledger,
+            redactor=self.redactor,
+            evidence=self.evidence,
+            inspector=WorldInspector(keeper, self.redactor, self.browsers),
+            census=HostCensus(alone=isinstance(self.settings.database, Path)),
+            runtimes=StepRuntimes(site),
+            kinds=StepStates(site),
+            environ={k: v for k, v in self._environ.items() if k not in _OWN_SECRETS | _PER_ATTEMPT},
+            cases=self.reports,
+            generations=self.generations,
+            lease_ttl_s=self.settings.lease_s,
+            heartbeat_s=self.settings.heartbeat_s,
+            worker=self.worker_id,
+            machine=HostMachine(self.settings.home),
         )
 
     @property
