@@ -78,31 +78,39 @@ class Crew(House):
         )
 
     def deliveries(self, driver: Callable[[RunState], None] = lambda _state: None) -> Deliveries:
-        async def state(run_id: str) -> RunState | None:
-            events = await self.ledger.read(run_stream(run_id))
-            return fold(run_id, events) if events else None
-
-        async def policy(_state: RunState) -> Policy:
-            return self.policy
-
-        async def made(state: RunState, taken: Claimed) -> Driver:
-            driver(state)
-            return Driver(self.world, self._job(state), state, taken.lease, taken.replaced)
-
-        def decliner(state: RunState, _policy: Policy, taken: Claimed) -> Driver:
-            return Driver(self.world, self._job(state), state, taken.lease, taken.replaced)
-
-        async def wind_up(_state: RunState) -> list[str]:
-            return []
-
-        return Deliveries(self.world, state, policy, made, decliner, wind_up)
+        return Deliveries(self.world, _Source(self, driver))
 
     async def deliver(self, run_id: str = "r") -> Left:
         return await self.deliveries().deliver(run_id, lambda _driver: None)
 
-    def _job(self, state: RunState) -> Job:
+    def job(self, state: RunState) -> Job:
         files = RunFolder(self.root / "runs" / state.run_id)
         return Job(state.run_id, state.plan, self.policy, files, self.redactor, NoSecrets(), None)
+
+
+class _Source:
+    """The runs of a crew; `driver` is called where one is made."""
+
+    def __init__(self, crew: Crew, driver: Callable[[RunState], None]) -> None:
+        self._crew = crew
+        self._driver = driver
+
+    async def known_state(self, run_id: str) -> RunState | None:
+        events = await self._crew.ledger.read(run_stream(run_id))
+        return fold(run_id, events) if events else None
+
+    async def policy_of(self, _state: RunState) -> Policy:
+        return self._crew.policy
+
+    async def driver_of(self, state: RunState, taken: Claimed) -> Driver:
+        self._driver(state)
+        return self.decliner_of(state, self._crew.policy, taken)
+
+    def decliner_of(self, state: RunState, _policy: Policy, taken: Claimed) -> Driver:
+        return Driver(self._crew.world, self._crew.job(state), state, taken.lease, taken.replaced)
+
+    async def report_if_due(self, _state: RunState) -> list[str]:
+        return []
 
 
 def crew(tmp_path: Path, policy: Policy = ONE_TRY, **script: list[Outcome]) -> Crew:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from typing import Protocol
 
 import msgspec
 
@@ -55,17 +56,29 @@ class Left(msgspec.Struct, frozen=True):
     """Waiting does not help: a person or another worker must act first."""
 
 
+class RunSource(Protocol):
+    """What a worker needs to drive any run."""
+
+    async def known_state(self, run_id: str) -> RunState | None:
+        """None: there is no such run."""
+        ...
+
+    async def policy_of(self, state: RunState) -> Policy: ...
+
+    async def driver_of(self, state: RunState, taken: Claimed) -> Driver: ...
+
+    def decliner_of(self, state: RunState, policy: Policy, taken: Claimed) -> Driver:
+        """For a run that cannot be driven here: it needs nothing but the ledger."""
+        ...
+
+    async def report_if_due(self, state: RunState) -> list[str]: ...
+
+
 class Deliveries(msgspec.Struct, frozen=True):
-    """What it takes to drive any run: handed in by whoever builds runs."""
+    """Drives any run for a worker, or says when to look again."""
 
     world: World
-    state: Callable[[str], Awaitable[RunState | None]]
-    """None: there is no such run."""
-    policy: Callable[[RunState], Awaitable[Policy]]
-    driver: Callable[[RunState, Claimed], Awaitable[Driver]]
-    decliner: Callable[[RunState, Policy, Claimed], Driver]
-    """For a run that cannot be driven here: it needs nothing but the ledger."""
-    wind_up: Callable[[RunState], Awaitable[list[str]]]
+    runs: RunSource
     _full: dict[tuple[Crowd, ...], Instant] = msgspec.field(default_factory=dict)
     """When a run of all these crowds last found no room. Nobody says which of them was full."""
     _waits: dict[str, float] = msgspec.field(default_factory=dict)
@@ -77,10 +90,10 @@ class Deliveries(msgspec.Struct, frozen=True):
 
     async def deliver(self, run_id: str, on_driver: Callable[[Driver], None]) -> Left:
         """Drive it as far as it goes. Raises LeaseLost, LedgerError: then nothing is known."""
-        state = await self.state(run_id)
+        state = await self.runs.known_state(run_id)
         if state is None:
             return Left(None, "there is no such run")
-        policy = await self.policy(state)
+        policy = await self.runs.policy_of(state)
         early = (
             self._too_early(state) or await self._page_elsewhere(state) or await self._kept_out(state, policy)
         )
@@ -119,14 +132,14 @@ class Deliveries(msgspec.Struct, frozen=True):
     ) -> Left:
         async with or_released(self.world.ledger, taken.lease):
             if taken.lease.epoch > 1:  # others had it, and one may have had it since we looked
-                now = await self.state(state.run_id)
+                now = await self.runs.known_state(state.run_id)
                 assert now is not None, "what was claimed is there"
                 if now.seq != state.seq and self._too_early(now) is not None:
                     await self.world.ledger.release(taken.lease)
                     return Left(0.0, "it has changed", now)
                 state = now
             try:
-                driver = await self.driver(state, taken)
+                driver = await self.runs.driver_of(state, taken)
             except (LeaseLost, LedgerError):
                 raise
             except SettingsError as error:
@@ -146,7 +159,7 @@ class Deliveries(msgspec.Struct, frozen=True):
         """No driver could be made for it here."""
         if not await self._is_the_machine(state.troubles + 1, error):
             return await self._declined(state, policy, taken, error)
-        state = await self.decliner(state, policy, taken).give_back(_words(error))
+        state = await self.runs.decliner_of(state, policy, taken).give_back(_words(error))
         return Left(0.0, f"not driven here: {_words(error)}", state, trouble=_words(error))
 
     async def _stopped(self, state: RunState, policy: Policy, error: Exception) -> Left:
@@ -167,7 +180,7 @@ class Deliveries(msgspec.Struct, frozen=True):
         """This program is wrong, or the run meets trouble wherever it goes: the delivery counts, so that the run does
         not come again and again."""
         taken = await claim_within(self.world, run_id, ())
-        state = await self.state(run_id)
+        state = await self.runs.known_state(run_id)
         if not isinstance(taken, Claimed) or state is None:
             return Left(None, f"another worker drives it since: {_words(error)}")
         async with or_released(self.world.ledger, taken.lease):
@@ -185,11 +198,11 @@ class Deliveries(msgspec.Struct, frozen=True):
         return Left(float(2**times), f"it cannot be driven here: {_words(error)}", state)
 
     async def _declined(self, state: RunState, policy: Policy, taken: Claimed, error: Exception) -> Left:
-        state = await self.decliner(state, policy, taken).decline(_words(error))
+        state = await self.runs.decliner_of(state, policy, taken).decline(_words(error))
         return await self._left(state)
 
     async def _left(self, state: RunState) -> Left:
-        said = await self.wind_up(state)
+        said = await self.runs.report_if_due(state)
         again_in_s = None if is_over(state) or waits_for_a_person(state) else self._again_in_s(state)
         words = "; ".join([f"{state.status}: {state.reason}", *said])
         return Left(again_in_s, words, state, stuck=state.status is RunStatus.BLOCKED)
@@ -231,7 +244,7 @@ class Deliveries(msgspec.Struct, frozen=True):
         for make in self.world.kinds.values():
             kind = make()
             for run_id, epoch in kind.waiting().items():
-                state = await self.state(run_id)
+                state = await self.runs.known_state(run_id)
                 if state is None or is_over(state) or state.epoch != epoch:
                     await kind.leave(run_id)
 

@@ -72,25 +72,28 @@ class Driving:
             on_driver(driver)
             return await driver.drive()
 
-    def deliveries(self, watcher: Callable[[RunState], Watcher] = lambda _state: Watcher()) -> Deliveries:
-        """For a worker: how any run is driven."""
+    def deliveries(self) -> Deliveries:
+        """For a worker: any run is driven, unless it waits for something."""
+        return Deliveries(self._world, self)
 
-        async def state_of(run_id: str) -> RunState | None:
-            events = await self._records.events(run_id)
-            return state_after(run_id, events) if events else None
+    async def known_state(self, run_id: str) -> RunState | None:
+        events = await self._records.events(run_id)
+        return state_after(run_id, events) if events else None
 
-        async def driver(state: RunState, claimed: Claimed) -> Driver:
-            taken = await self._above(claimed)
-            if taken.lease != claimed.lease:
-                state = await self._records.state(state.run_id)
-            job = await self._jobs.of(state, watcher(state), taken.lease)
-            return Driver(self._world, job, state, taken.lease, taken.replaced, mode_checked=True)
+    async def driver_of(self, state: RunState, taken: Claimed) -> Driver:
+        """For a run whose workflow was just found to be open."""
+        above = await self._above(taken)
+        if above.lease != taken.lease:
+            state = await self._records.state(state.run_id)
+        job = await self._jobs.of(state, Watcher(), above.lease)
+        return Driver(self._world, job, state, above.lease, above.replaced, mode_checked=True)
 
-        def decliner(state: RunState, policy: Policy, taken: Claimed) -> Driver:
-            job = self._jobs.without_secrets(state, policy)
-            return Driver(self._world, job, state, taken.lease, taken.replaced)
+    def decliner_of(self, state: RunState, policy: Policy, taken: Claimed) -> Driver:
+        job = self._jobs.without_secrets(state, policy)
+        return Driver(self._world, job, state, taken.lease, taken.replaced)
 
-        return Deliveries(self._world, state_of, self.policy_of, driver, decliner, self._report_if_due)
+    async def report_if_due(self, state: RunState) -> list[str]:
+        return await self._report_if_due(state)
 
     async def carry_out(self, control: Control) -> RunState | None:
         """Carry out the controls of a run that nobody drives. None: somebody does, or did a moment ago."""

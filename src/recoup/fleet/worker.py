@@ -122,7 +122,11 @@ class Worker:
         """Runs that waiting does not help, and why: a worker that ends when it is idle does not wait for them."""
         self._sweeper = Sweeper(self._world, dispatch, shift.queues, shift.capabilities)
         self._leftovers = Leftovers(
-            self._world.ledger, self._world.clock, deliveries.state, shift.queues, shift.capabilities
+            self._world.ledger,
+            self._world.clock,
+            deliveries.runs.known_state,
+            shift.queues,
+            shift.capabilities,
         )
 
     @property
