@@ -1,4 +1,4 @@
-"""Removes what the guard of a browser leaves: its folder and the profile, also after both were killed with their driver."""
+"""Removes what the guard of a browser leaves, its folder and the profile, also after driver and guard were killed."""
 
 from __future__ import annotations
 
