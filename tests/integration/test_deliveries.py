@@ -23,6 +23,8 @@ from recoup.fleet.delivering import (
     CLOSED_S,
     CROWDED_S,
     DUE_MAX_S,
+    PAGE_BUSY_S,
+    PAGE_FREE_S,
     REFUSALS_MAX,
     Deliveries,
     Left,
@@ -33,11 +35,13 @@ from recoup.kernel.fold import fold
 from recoup.model import events as ev
 from recoup.model.dispatch import Hint, Taken
 from recoup.model.ids import ProcessIdentity, run_stream
+from recoup.model.instant import Instant
 from recoup.model.mode import Mode
 from recoup.model.outcome import Order, Outcome
 from recoup.model.policy import Policy
 from recoup.model.run import RunState, RunStatus
-from recoup.model.storage import Append, Control, Draft, StreamAppend
+from recoup.model.storage import Append, Control, Draft, StreamAppend, WorkerRow
+from recoup.model.target import Fingerprint
 from recoup.ports import Hooks
 from recoup.testing.clock import FakeClock
 from recoup.testing.house import House, plan_of
@@ -616,3 +620,70 @@ async def test_a_worker_that_is_told_to_stop_while_it_takes_hints_begins_none_of
     (depth,) = await dispatch.depths()
     assert (depth.waiting, depth.taken) == (2, 0), "another worker may take them at once"
     await dispatch.close()
+
+
+def holder(now: Instant, **how: Any) -> WorkerRow:
+    """A worker that keeps the page of the run open."""
+    return WorkerRow(
+        **{
+            "worker_id": "holder",
+            "identity": OTHER,
+            "queues": ("q",),
+            "capabilities": (),
+            "concurrency": 1,
+            "version": "1",
+            "started_at": now,
+            "waiting_pages": ("r",),
+            **how,
+        }
+    )
+
+
+async def answered(house: Crew) -> RunState:
+    """A run with a page that a person has let continue a moment ago."""
+    await house.queue("r")
+    state = await house.deliveries().runs.known_state("r")
+    assert state is not None
+    page = Fingerprint("https://shop.test/", "Shop")
+    steps = [msgspec.structs.replace(state.steps[0], page=page), *state.steps[1:]]
+    return msgspec.structs.replace(state, waiting_for="driver", updated_at=house.clock.now(), steps=steps)
+
+
+async def left_for_s(house: Crew, state: RunState, row: WorkerRow, *, answers: bool = True) -> int:
+    """For how many seconds the run is left to the worker of this row."""
+    seconds = 0
+    await house.ledger.keep_worker(row, house.clock.now())
+    while (left := await house.deliveries()._page_elsewhere(state)) is not None:
+        assert left.quiet and left.again_in_s is not None
+        house.time.advance(1)
+        seconds += 1
+        if answers:
+            await house.ledger.keep_worker(row, house.clock.now())
+    return seconds
+
+
+async def test_a_run_is_left_to_the_worker_that_has_its_page_while_it_answers(house: Crew) -> None:
+    state = await answered(house)
+    assert await left_for_s(house, state, holder(house.clock.now())) == PAGE_FREE_S
+
+
+@pytest.mark.parametrize("why", [{"runs": ("other",)}, {"draining": True}, {"trouble": "the disk is full"}])
+async def test_a_run_is_left_for_a_moment_to_a_worker_that_has_no_place_for_it(
+    house: Crew, why: dict[str, Any]
+) -> None:
+    state = await answered(house)
+    assert await left_for_s(house, state, holder(house.clock.now(), **why)) == PAGE_BUSY_S
+
+
+async def test_a_run_is_not_left_to_a_worker_that_no_longer_answers(house: Crew) -> None:
+    state = await answered(house)
+    left_s = await left_for_s(house, state, holder(house.clock.now()), answers=False)
+    assert left_s == house.world.lease_ttl_s
+
+
+async def test_a_run_is_not_left_to_a_worker_that_has_died_or_has_another_page(house: Crew) -> None:
+    state, now = await answered(house), house.clock.now()
+    house.census.dead.add(OTHER)
+    assert await left_for_s(house, state, holder(now)) == 0
+    house.census.dead.clear()
+    assert await left_for_s(house, state, holder(now, waiting_pages=("other",))) == 0

@@ -73,6 +73,14 @@ def pages(guard: int) -> list[int]:
     return [one.pid for one in descendants(process_table(), guard) if b"--type=renderer" in command(one.pid)]
 
 
+def profile_of(guard: int) -> Path:
+    """The folder in which the browser keeps its profile."""
+    (pid,) = browser(guard)
+    flag = b"--user-data-dir="
+    (word,) = [word for word in command(pid).split(b"\0") if word.startswith(flag)]
+    return Path(os.fsdecode(word.removeprefix(flag)))
+
+
 def freeze(pids: list[int]) -> None:
     assert pids
     for pid in pids:
@@ -133,6 +141,25 @@ async def test_guards_whose_library_was_killed_do_not_stay_in_the_process_table(
         await house.runtime.leave(house.run_id)
     assert len(set(guards)) == 3
     assert [pid for pid in guards if process_of(pid) is not None] == []
+
+
+async def test_a_library_that_was_frozen_when_its_browser_ended_leaves_no_profile(
+    house: BrowserHouse, site: Site
+) -> None:
+    await house.done("goto", value=site.url + "/login")
+    guard = house.hooks.keepers[-1].pid
+    profile = profile_of(guard)
+    assert profile.is_dir()
+    frozen = library()
+    freeze(frozen)
+    for pid in browser(guard):
+        os.kill(pid, signal.SIGKILL)
+    await ended([guard])
+    await house.runtime.leave(house.run_id)
+    for pid in frozen:
+        os.kill(pid, signal.SIGKILL)
+    await ended(frozen)
+    assert not profile.exists(), "it may hold cookies"
 
 
 async def test_a_page_that_waits_for_a_slow_server_is_not_taken_for_a_frozen_one(

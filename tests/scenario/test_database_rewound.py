@@ -58,6 +58,7 @@ class Payments:
             "RECOUP_DATABASE": url,
             "RECOUP_KEY": key,
             **QUICK,
+            "RECOUP_LEASE_S": "6",  # a worker that loses its lease on a busy machine leaves a payment unknown
         }
         self.plan = cli.plan(PLAN)
 

@@ -29,7 +29,10 @@ def invoice(site: Site, _asked: Asked) -> Answer:
 
 @pytest.fixture
 def site(fleet: Fleet) -> Iterator[Site]:
-    fleet.cli.env["RECOUP_KEY"] = "-".join(["a", "key", "for", "this", "fleet"])
+    fleet.cli.env |= {
+        "RECOUP_KEY": "-".join(["a", "key", "for", "this", "fleet"]),
+        "RECOUP_LEASE_S": "10",  # a worker that loses its lease on a busy machine loses the page with it
+    }
     with Site() as site:
         site.pages["/invoice"] = invoice
         site.pages["/paid/mine"] = lambda _site, _asked: Answer("ok")

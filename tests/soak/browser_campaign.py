@@ -54,8 +54,8 @@ RUNS_AT_ONCE: Final = 4
 _LOOK_S: Final = 0.02
 _AGAIN_S: Final = 0.5
 _COMMAND_S: Final = 120.0
-_RUN_S: Final = 240.0
-"""After so long a run counts as one that cannot be finished."""
+_RUN_S: Final = 900.0
+"""A run that takes longer counts as one that cannot be finished; a slow machine gets time."""
 _COMMANDS_MAX: Final = 40
 _SLACK_US: Final = 300_000
 """A fault takes a moment until it is felt, and is over a moment before that is."""

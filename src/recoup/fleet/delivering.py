@@ -19,7 +19,7 @@ from recoup.kernel.position import is_over, waits_for_a_person
 from recoup.model.instant import Instant
 from recoup.model.policy import Policy
 from recoup.model.run import RunState, RunStatus
-from recoup.model.storage import Crowd
+from recoup.model.storage import Crowd, SeenWorker
 
 CROWDED_S = 0.5
 CROWDED_MAX_S = 30.0
@@ -36,8 +36,10 @@ CLOSED_S = 30.0
 """So long at most, one whose workflow lets nothing run: an operator may change their mind."""
 
 
-PAGE_FIRST_S = 3.0
-"""How long a run is left to the worker that has its page open, once it may go on."""
+PAGE_FREE_S = 30.0
+"""How long a run that may continue is left to a worker that has its page open, answers, and has a place free."""
+PAGE_BUSY_S = 3.0
+"""The same for one that has no place free."""
 PAGE_AGAIN_S = 0.5
 
 
@@ -221,23 +223,30 @@ class Deliveries(msgspec.Struct, frozen=True):
         return Left(min(due_s, DUE_MAX_S), f"it is due in {due_s:.0f} s", state) if due_s > 0 else None
 
     async def _page_elsewhere(self, state: RunState) -> Left | None:
-        """A run that a person has let go on, for a moment: the worker that keeps its browser open goes first."""
+        """A worker that keeps the browser of the run open is first to continue it, after a person has answered."""
         released, now = state.updated_at, self.world.clock.now()
-        if (
-            state.waiting_for != "driver"
-            or released is None
-            or state.owner == self.world.census.own_identity()
-        ):
+        if state.waiting_for != "driver" or released is None or not any(one.page for one in state.steps):
             return None
-        if (
-            not any(record.page for record in state.steps)
-            or elapsed_s(released, now, PAGE_FIRST_S) >= PAGE_FIRST_S
-        ):
+        if state.owner == self.world.census.own_identity():
             return None
-        workers = await self.world.ledger.workers(now)
-        if not any(state.run_id in one.worker.waiting_pages for one in workers if not one.unreadable):
+        waited_s = elapsed_s(released, now, PAGE_FREE_S)
+        if waited_s >= PAGE_FREE_S:
+            return None
+        holders = [one for one in await self.world.ledger.workers(now) if self._keeps_page(one, state.run_id)]
+        limit_s = PAGE_FREE_S if any(map(_has_place, holders)) else PAGE_BUSY_S
+        if not holders or waited_s >= limit_s:
             return None
         return Left(PAGE_AGAIN_S, "another worker has its page open", state, quiet=True)
+
+    def _keeps_page(self, seen: SeenWorker, run_id: str) -> bool:
+        """One that has died, or has not answered for a lease, has lost the page with its browser."""
+        if (
+            seen.unreadable
+            or run_id not in seen.worker.waiting_pages
+            or seen.silent_s >= self.world.lease_ttl_s
+        ):
+            return False
+        return self.world.census.is_alive(seen.worker.identity) is not False
 
     async def leave_others(self) -> None:
         """Close what stays open for runs that have ended, or that others have driven since."""
@@ -262,6 +271,11 @@ class Deliveries(msgspec.Struct, frozen=True):
         self._open.pop(key, None)
         again_s = CLOSED_S if refusal.left_s is None else min(CLOSED_S, max(0.1, refusal.left_s))
         return Left(again_s, blocked_words(state.workflow, refusal, now), state, stuck=True)
+
+
+def _has_place(seen: SeenWorker) -> bool:
+    worker = seen.worker
+    return not worker.draining and not worker.trouble and len(worker.runs) < worker.concurrency
 
 
 def crowds_of(state: RunState, policy: Policy) -> tuple[Crowd, ...]:

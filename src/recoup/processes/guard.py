@@ -14,7 +14,13 @@ from typing import Final
 
 from recoup.errors import KeeperError
 from recoup.model.ids import ProcessIdentity
-from recoup.processes.guard_folders import DEADLINE_FILE, FOLDER_BYTES_MAX, FOLDER_PREFIX, MARK_FILE
+from recoup.processes.guard_folders import (
+    DEADLINE_FILE,
+    FOLDER_BYTES_MAX,
+    FOLDER_PREFIX,
+    MARK_FILE,
+    remove_folders,
+)
 from recoup.processes.identity import identify, own_identity, wait_dead
 from recoup.processes.marks import new_marker
 from recoup.processes.orphans import bury_orphans
@@ -68,14 +74,15 @@ class Guard:
         return self.identity
 
     async def close(self) -> None:
-        """Whatever is left of the program is gone when this returns, and the folder too."""
+        """Whatever is left of the program is gone when this returns, its folder and its profile too: the library that
+        was to remove the profile may not live."""
         self.extend(0)
         if self.identity is None or not await wait_dead(self.identity, _END_S):
             await sweep_marked(self._marker)
         # A guard whose library was killed is handed to us, and only once that has ended: often it is an earlier one.
         bury_orphans()
         os.close(self._deadline)
-        await asyncio.to_thread(shutil.rmtree, self.folder, ignore_errors=True)
+        await asyncio.to_thread(remove_folders, [self.folder])
 
 
 def _short_folder() -> str | None:

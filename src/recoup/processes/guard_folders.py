@@ -1,4 +1,4 @@
-"""Removes the folders of guards that were killed together with their drivers: nobody else is left to do it."""
+"""Removes what the guard of a browser leaves, its folder and the profile, also after driver and guard were killed."""
 
 from __future__ import annotations
 
