@@ -97,7 +97,7 @@ async def test_a_report_is_called_for_when_somebody_must_look(tmp_path: Path) ->
     assert calls_for_report(state, Mode.QUARANTINED)
     state.status = RunStatus.DEAD_LETTER
     assert calls_for_report(state, Mode.RUNNING)
-    state.status, state.started_at = RunStatus.BLOCKED, None
+    state.status, state.driver.started_at = RunStatus.BLOCKED, None
     assert not calls_for_report(state, Mode.QUARANTINED)
 
 

@@ -144,8 +144,8 @@ def test_a_report_is_written_for_what_a_person_will_want_to_know(
         policy_digest="p",
     )
     state = submitted("r", first, NOW)
-    state.status, state.delivery = status, delivery
-    state.started_at = NOW if delivery else None
+    state.status, state.driver.delivery = status, delivery
+    state.driver.started_at = NOW if delivery else None
     assert calls_for_report(state, mode) is reported
 
 

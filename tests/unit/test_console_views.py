@@ -206,7 +206,7 @@ def test_only_what_needs_a_person_is_said_to_wait_for_one() -> None:
         told(state, ev.RunWaiting(reason="x", waiting_for=waiting_for))
         seen = overview_view.waiting_run(row(status="waiting"), state)
         assert (None if seen is None else seen.what) == what
-    state.queue, state.waiting_for = None, "driver"
+    state.queueing.queue, state.hold.waiting_for = None, "driver"
     alone = overview_view.waiting_run(row(status="waiting"), state)
     assert alone is not None and [one.command for one in alone.advice] == ["recoup resume r-1"]
     assert overview_view.waiting_run(row(status="waiting"), None) is None
@@ -281,17 +281,17 @@ def test_the_frontier_says_why_it_is_there() -> None:
 def test_a_long_plan_is_shown_where_its_frontier_is() -> None:
     state = begun(*[f"s{number}" for number in range(250)])
     assert run_view.first_step(state, None) == 0
-    state.prefix_length = 130
+    state.progress.prefix_length = 130
     assert run_view.first_step(state, None) == 100
     assert run_view.first_step(state, 999) == 200
-    state.prefix_length = 250
+    state.progress.prefix_length = 250
     assert run_view.first_step(state, None) == 200
 
 
 def test_what_is_known_of_a_run_names_its_failure_its_origin_and_its_escalation() -> None:
     state = told(begun("a"), started(), failed())
-    state.failure_class, state.failure_kind = FailureClass.TRANSIENT_RUNTIME, FailureKind.EXIT_NONZERO
-    state.parent_run_id, state.escalation_id, state.takeovers = "r-0", "esc-1", 2
+    state.failure.cls, state.failure.kind = FailureClass.TRANSIENT_RUNTIME, FailureKind.EXIT_NONZERO
+    state.lineage.parent_run_id, state.escalation.id, state.driver.takeovers = "r-0", "esc-1", 2
     facts = {fact.label: fact for fact in run_view.facts_of(state, "", NOW.plus_s(2))}
     assert facts["failure"].value == "transient runtime, exit nonzero"
     assert (

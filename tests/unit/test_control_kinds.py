@@ -201,7 +201,7 @@ print(json.dumps({
     "mistakes": [[one.message, one.hint] for one in mistakes],
     "buttons": [[one.label, one.danger, one.why_not, one.scope, one.body, one.command] for one in buttons],
     "possible": offered,
-    "paused": state.paused,
+    "paused": state.hold.paused,
 }))
 """
 

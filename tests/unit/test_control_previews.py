@@ -154,9 +154,9 @@ def test_a_hard_reset_says_what_the_workspace_is_brought_back_to() -> None:
     told(state, *passed("a", 0, checkpoint=True), *passed("b", 1))
     assert of(state, "hard_reset_step").scope.restores == "the end of a"
     assert "counts as one of the run's resets" in words(of(state, "hard_reset_step"))
-    state.base = Base(2, TREE)
+    state.workspaces.base = Base(2, TREE)
     assert of(state, "hard_reset_step").scope.restores == "what an operator left before c"
-    state.base = Base(3, TREE)
+    state.workspaces.base = Base(3, TREE)
     assert of(state, "hard_reset_step").scope.restores == "the end of a"
     told(state, handled("pause"), paused())
     assert "The run stays paused" in words(of(state, "hard_reset_step"))
@@ -366,7 +366,7 @@ def test_what_the_api_tells_of_an_answer_is_called_as() -> None:
 
 def test_a_control_that_waits_for_somebody_is_held_to_where_the_run_stood() -> None:
     state = begun(step("small"), step("big"))
-    assert standing(state, "approve") == ev.Pinned(step_id="small", delivery=state.delivery)
+    assert standing(state, "approve") == ev.Pinned(step_id="small", delivery=state.driver.delivery)
     assert standing(state, "retry_step", "big").step_id == "big"
     assert standing(state, "resume_from_step", "big").step_id == "small", "that is where it stands"
     assert standing(state, "cancel") == ev.Pinned(), "what stops a run stops it wherever it is"

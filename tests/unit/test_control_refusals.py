@@ -57,7 +57,7 @@ def at_gate() -> RunState:
 
 
 def perform_a(state: RunState) -> None:
-    about: dict[str, Any] = {"step_id": "a", "step_index": 0, "attempt": state.steps[0].attempts + 1}
+    about: dict[str, Any] = {"step_id": "a", "step_index": 0, "attempt": state.steps[0].spent.attempts + 1}
     for fact in (
         ev.AttemptStarted(
             **about, delivery=1, kind="run", args_digest="d", pre_state=None, workspace=None, inline=False

@@ -103,15 +103,19 @@ def test_an_attempt_that_never_began_is_not_spent() -> None:
         not_begun=True,
     )  # fmt: skip
     state = tell(fresh(), start(0), lost)
-    assert (state.steps[0].attempts, state.steps[0].open) == (0, None)
+    assert (state.steps[0].spent.attempts, state.steps[0].open) == (0, None)
     tell(state, start(0, 1))
 
 
 def test_a_new_delivery_has_fresh_attempts_but_numbers_go_on() -> None:
     state = tell(fresh(), start(0), fail(0), start(0, 2), fail(0, 2))
-    assert (state.steps[0].attempts, state.steps[0].attempts_in_delivery) == (2, 2)
+    assert (state.steps[0].spent.attempts, state.steps[0].spent.attempts_in_delivery) == (2, 2)
     tell(state, ev.RunResumed(delivery=2, epoch=2, owner=OWNER, reason="next delivery"))
-    assert (state.steps[0].attempts, state.steps[0].attempts_in_delivery, state.steps[0].marks) == (2, 0, ())
+    assert (
+        state.steps[0].spent.attempts,
+        state.steps[0].spent.attempts_in_delivery,
+        state.steps[0].spent.marks,
+    ) == (2, 0, ())
 
 
 def test_resets_and_retries_are_counted_for_the_run() -> None:
@@ -119,9 +123,9 @@ def test_resets_and_retries_are_counted_for_the_run() -> None:
     tell(state, ev.SelfHealTriggered(**about(0), strategy="soft_reset", delay_ms=500))
     tell(state, start(0, 2), fail(0, 2))
     tell(state, ev.SelfHealEscalated(**about(0, 2), strategy="hard_reset", delay_ms=500))
-    assert (state.retries, state.resets, state.restore_pending) == (2, 1, True)
+    assert (state.counts.retries, state.counts.resets, state.workspaces.restore_pending) == (2, 1, True)
     tell(state, ev.CheckpointRestored(step_index=None, tree="t", workspace=2, reason="hard reset"))
-    assert (state.restore_pending, state.trial_workspace) == (False, 2)
+    assert (state.workspaces.restore_pending, state.workspaces.trial) == (False, 2)
 
 
 def test_a_gap_in_the_sequence_is_a_bug() -> None:
@@ -235,9 +239,9 @@ def test_a_policy_digest_names_its_content() -> None:
 def test_an_agents_session_ends_with_the_workspace_it_knows() -> None:
     told = ev.AgentReport(cli="claude", session_id="0b0e5a3e-8f3f-4a39-9d4b-0d6f5a1c2b3d")
     state = tell(fresh(), start(0), structs.replace(fail(0), agent=told))
-    assert state.steps[0].session_id == told.session_id
+    assert state.steps[0].agent.session_id == told.session_id
     tell(state, ev.CheckpointRestored(step_index=None, tree="t", workspace=2, reason="gone back"))
-    assert state.steps[0].session_id is None
+    assert state.steps[0].agent.session_id is None
 
 
 SESSION = "5f0e5a3e-8f3f-4a39-9d4b-0d6f5a1c2b3d"
@@ -249,22 +253,22 @@ def session_known(session_id: str = SESSION) -> ev.AgentSessionKnown:
 
 def test_the_session_of_an_agent_whose_driver_was_lost_is_known() -> None:
     state = tell(fresh(), start(0), session_known("6" + SESSION[1:]), session_known(), fail(0))
-    assert state.steps[0].session_id == SESSION
+    assert state.steps[0].agent.session_id == SESSION
 
 
 def test_what_an_agent_reports_at_its_end_beats_the_session_that_it_named_before() -> None:
     told = ev.AgentReport(cli="claude")
     state = tell(fresh(), start(0), session_known(), structs.replace(fail(0), agent=told))
-    assert state.steps[0].session_id is None
+    assert state.steps[0].agent.session_id is None
 
 
 def test_the_session_of_an_attempt_that_passed_is_not_resumed() -> None:
-    assert tell(fresh(), start(0), session_known(), finish(0)).steps[0].session_id is None
+    assert tell(fresh(), start(0), session_known(), finish(0)).steps[0].agent.session_id is None
 
 
 def test_the_session_of_an_open_attempt_ends_with_the_workspace_it_knows() -> None:
     restored = ev.CheckpointRestored(step_index=None, tree="t", workspace=2, reason="gone back")
-    assert tell(fresh(), start(0), session_known(), restored, fail(0)).steps[0].session_id is None
+    assert tell(fresh(), start(0), session_known(), restored, fail(0)).steps[0].agent.session_id is None
 
 
 def test_no_session_is_named_without_an_attempt() -> None:
@@ -276,14 +280,14 @@ def test_steps_that_get_a_lost_page_back_stay_good_and_are_performed_again() -> 
     state = tell(fresh(), start(0), finish(0), start(1), finish(1))
     for record in state.steps[:2]:
         record.kind = "browser"
-    state.rebuild_pending = [1]
+    state.progress.rebuild_pending = [1]
     lost = ev.PageLost(**about(2, None), reason="its page is gone", steps=("s0", "s1"))
     tell(state, lost)
-    assert (state.rebuild_pending, known_good_prefix_length(state)) == ([0, 1], 2)
+    assert (state.progress.rebuild_pending, known_good_prefix_length(state)) == ([0, 1], 2)
     tell(state, start(0, 2, phase="rebuild"), finish(0, 2))
-    assert (state.rebuild_pending, known_good_prefix_length(state)) == ([1], 2)
+    assert (state.progress.rebuild_pending, known_good_prefix_length(state)) == ([1], 2)
     tell(state, ev.StepInvalidated(**about(1, None), reason="the page says something else"))
-    assert (state.rebuild_pending, known_good_prefix_length(state)) == ([], 1)
+    assert (state.progress.rebuild_pending, known_good_prefix_length(state)) == ([], 1)
 
 
 @pytest.mark.parametrize("index", [-1, 3, 9999])

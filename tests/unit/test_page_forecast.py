@@ -160,27 +160,31 @@ def resumed(epoch: int) -> ev.RunResumed:
 def test_what_was_skipped_is_not_performed_to_get_a_page_back() -> None:
     state = after(1, browser(0), fill(1), fill(2))
     tell(state, ev.StepSkipped(**about(1, None), reason="when"), page_lost("s0", "s1"))
-    assert state.rebuild_pending == [0]
+    assert state.progress.rebuild_pending == [0]
 
 
 def test_a_restored_workspace_takes_nothing_back_of_what_a_page_needs() -> None:
     rerun = Step(id="s1", action=RunAction("x"), rebuild=Rebuild.RERUN)
     state = tell(after(2, browser(0), rerun, fill(2)), page_lost("s0"))
     tell(state, ev.CheckpointRestored(step_index=1, tree="t2", workspace=2, reason="hard reset"))
-    assert state.rebuild_pending == [0, 1]
+    assert state.progress.rebuild_pending == [0, 1]
 
 
 def test_another_driver_finds_out_by_itself_how_to_get_the_page_back() -> None:
     rerun = msgspec.structs.replace(fill(1), rebuild=Rebuild.RERUN)
     state = after(2, browser(0), rerun, fill(2))
     tell(state, ev.CheckpointRestored(step_index=1, tree="t2", workspace=2, reason=""), page_lost("s0", "s1"))
-    assert tell(state, resumed(state.epoch)).rebuild_pending == [0, 1], "the same driver, after a cooldown"
-    assert tell(state, resumed(state.epoch + 1)).rebuild_pending == [1], "it belongs to the workspace, too"
+    assert tell(state, resumed(state.driver.epoch)).progress.rebuild_pending == [0, 1], (
+        "the same driver, after a cooldown"
+    )
+    assert tell(state, resumed(state.driver.epoch + 1)).progress.rebuild_pending == [1], (
+        "it belongs to the workspace, too"
+    )
     tell(state, page_lost("s0"))
     over = ev.RunTakenOver(
         epoch=9, previous_epoch=2, previous_owner=ProcessIdentity("h", "b", 2, 2), reason=""
     )
-    assert tell(state, over).rebuild_pending == []
+    assert tell(state, over).progress.rebuild_pending == []
 
 
 # What is said of each step
@@ -221,7 +225,7 @@ def test_without_a_page_nothing_is_uncertain() -> None:
     said = foreseen(in_place(state), outset(state), rebuilt=[0])
     assert expected(said.steps) == [(REUSED, "workspace"), (PERFORMED, None)]
     assert (said.page, said.document()["page"]) == (None, None)
-    assert after(1, shell(0)).prefix_length == 1 and in_place(after(1, shell(0))).frontier is None
+    assert after(1, shell(0)).progress.prefix_length == 1 and in_place(after(1, shell(0))).frontier is None
 
 
 def test_what_stays_done_behind_the_frontier_is_not_said_to_be_performed() -> None:
@@ -287,7 +291,7 @@ def test_about_all_that_an_escalation_names_a_person_is_asked() -> None:
 
 def test_a_run_that_goes_back_forgets_what_a_person_answered() -> None:
     state = after(1, browser(0), gate(1))
-    state.gate_reached, state.page_repeats, state.page_as_is = 1, ("s0",), True
+    state.progress.gate_reached, state.page.repeats, state.page.as_is = 1, ("s0",), True
     stays = outset_in_place(state, frozenset({0}), resets=False, goes_back=False)
     assert (stays.gate_reached, stays.repeats, stays.as_is) == (1, ("s0",), True)
     back = outset_in_place(state, frozenset(), resets=True, goes_back=True)

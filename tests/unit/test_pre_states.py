@@ -108,7 +108,7 @@ def test_the_ledger_shows_the_page_of_browser_steps_and_the_tree_of_all_others()
 
 def test_a_page_is_never_taken_for_a_tree() -> None:
     state = tell(run_of(browser(0)), began(0, "page:a", pre_state="t0"), finish(0))
-    assert (state.steps[0].pre_state, state.steps[0].pre_fingerprint) == ("t0", "page:a")
+    assert (state.steps[0].beginning.pre_state, state.steps[0].beginning.pre_fingerprint) == ("t0", "page:a")
 
 
 # What becomes of it
@@ -141,7 +141,7 @@ def test_a_step_that_stays_done_keeps_what_it_began_from_when_pages_are_lost() -
     assert pre_states(state) == [NO_PAGE, "t1", None, None], (
         "what failed behind them begins from something else"
     )
-    assert state.steps[3].marks == ()
+    assert state.steps[3].spent.marks == ()
 
 
 @given(st.integers(2, 6), st.data())

@@ -42,5 +42,5 @@ def test_a_copy_is_equal_and_the_first_does_not_change_when_the_copy_goes_on() -
         assert msgspec.json.encode(state) == before != msgspec.json.encode(following)
         state = following
     changed = copied(state)
-    changed.steps[0].outputs["rows"].append(3)
-    assert state.steps[0].outputs == {"rows": [1, {"b": 2}]}
+    changed.steps[0].results.outputs["rows"].append(3)
+    assert state.steps[0].results.outputs == {"rows": [1, {"b": 2}]}

@@ -27,16 +27,16 @@ def run_of(repeat: Repeat) -> RunState:
 
 def test_the_attempt_that_has_just_failed_is_counted_in() -> None:
     run = run_of(Repeat.SAFE)
-    run.resets, run.retries, run.active_s, run.active_since = 1, 4, 7.5, NOW
-    run.baseline = Baseline("t", "m")
+    run.counts.resets, run.counts.retries, run.clocks.active_s, run.clocks.active_since = 1, 4, 7.5, NOW
+    run.workspaces.baseline = Baseline("t", "m")
     record = run.steps[0]
-    record.attempts, record.attempts_in_delivery, record.unknown_failures = 5, 2, 1
+    record.spent.attempts, record.spent.attempts_in_delivery, record.spent.unknown_failures = 5, 2, 1
     record.open = OpenAttempt(6, 1, None, False, NOW)
-    record.marks = tuple(Mark(f"v1:{n}", None, None, 0) for n in range(6))
+    record.spent.marks = tuple(Mark(f"v1:{n}", None, None, 0) for n in range(6))
     assert step_state(run, record, FailureClass.UNKNOWN, Policy(no_progress_window=4), 12.5) == StepState(
         attempt=6,
         attempts_in_delivery=3,
-        earlier=record.marks[2:],
+        earlier=record.spent.marks[2:],
         unknown_failures=2,
         resets=1,
         retries=4,
@@ -50,7 +50,7 @@ def test_the_attempt_that_has_just_failed_is_counted_in() -> None:
 
 def test_an_attempt_that_is_not_open_has_the_next_number() -> None:
     run = run_of(Repeat.NEVER)
-    run.steps[0].attempts = 2
+    run.steps[0].spent.attempts = 2
     state = step_state(run, run.steps[0], FailureClass.TRANSIENT_RUNTIME, Policy(), None)
     assert state == StepState(attempt=3, attempts_in_delivery=1, may_repeat=False)
 

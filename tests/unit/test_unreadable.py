@@ -63,7 +63,7 @@ def test_what_is_json_is_shown_as_it_is() -> None:
 )
 def test_who_waits_for_a_person(status: RunStatus, waiting_for: str | None, waits: bool) -> None:
     state = new_state()
-    state.status, state.waiting_for = status, waiting_for
+    state.status, state.hold.waiting_for = status, waiting_for
     assert waits_for_a_person(state) is waits
 
 

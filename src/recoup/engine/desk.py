@@ -59,7 +59,7 @@ class Desk:
 
     @property
     def workspace(self) -> int | None:
-        return self.state.workspace_in_use
+        return self.state.workspaces.in_use
 
     def now(self) -> Instant:
         return self.world.clock.now()
@@ -71,8 +71,8 @@ class Desk:
         """The tree from which an attempt of this step begins. None: the run has no workspace."""
         if self.job.workspaces is None:
             return None
-        if record.pre_state is not None and record.verdict is Verdict.FAILED:
-            return record.pre_state
+        if record.beginning.pre_state is not None and record.verdict is Verdict.FAILED:
+            return record.beginning.pre_state
         return last_checkpoint(self.state)[1].tree
 
     def policy(self, step: Step) -> Policy:

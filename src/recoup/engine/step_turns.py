@@ -151,8 +151,8 @@ class StepTurns:
     async def _first(self, step: Step, record: StepRecord, arguments: Arguments) -> ev.AttemptStarted:
         """Before the first attempt the world checks are looked at, so that a later look means something."""
         desk, prechecks = self._desk, None
-        if record.prechecks is None and world_checks(step):
-            env = environment_of(desk.world, desk.job, step, arguments, record.attempts + 1, {})
+        if record.beginning.prechecks is None and world_checks(step):
+            env = environment_of(desk.world, desk.job, step, arguments, record.spent.attempts + 1, {})
             asked_in = env | arguments.expected.env
             prechecks = await desk.attempts.unknown.precheck(
                 arguments.of(step), desk.workspace, asked_in, desk.policy(step)

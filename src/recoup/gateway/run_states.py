@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
+from copy import copy
 from typing import Any, Final
 
 from recoup.app import App
@@ -12,12 +13,11 @@ from recoup.damage import go_on, must_be_understood, state_after
 from recoup.errors import EventUnreadable, NotFound
 from recoup.kernel.copies import copied
 from recoup.kernel.documents import run_document
-from recoup.kernel.elapsed import Clocks, clocks_of
 from recoup.kernel.position import is_over
 from recoup.model.answers.runs import RunDocument
 from recoup.model.events import Event
 from recoup.model.ids import run_stream
-from recoup.model.run import RunState
+from recoup.model.run import Clocks, RunState
 from recoup.model.storage import RunRow
 
 STATES_MAX: Final = 32
@@ -77,8 +77,8 @@ class RunStates:
             return None
         state = await self.shown(row.run_id)
         if state.unreadable is None:
-            _keep(self._clocks, row.run_id, (state.seq, clocks_of(state)), OVER_MAX)
-        return clocks_of(state)
+            _keep(self._clocks, row.run_id, (state.seq, copy(state.clocks)), OVER_MAX)
+        return state.clocks
 
     async def _ended(self, run_id: str, head: int) -> tuple[int, bool]:
         try:

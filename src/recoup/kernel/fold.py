@@ -17,12 +17,16 @@ from recoup.model.instant import Instant
 from recoup.model.plan import ApproveAction, Repeat, kind_of
 from recoup.model.run import (
     Base,
+    Clocks,
     GivenUp,
+    Lineage,
     Mark,
     OpenAttempt,
+    Queueing,
     RunState,
     RunStatus,
     StepRecord,
+    Submission,
     Verdict,
 )
 
@@ -47,27 +51,24 @@ def fold(run_id: str, events: Iterable[Event]) -> RunState:
 def submitted(run_id: str, payload: ev.RunSubmitted, at: Instant) -> RunState:
     plan = payload.plan
     return RunState(
-        run_id=run_id,
-        workflow=payload.workflow,
-        plan=plan,
-        plan_digest=payload.plan_digest,
-        plan_redacted=payload.plan_redacted,
-        policy_digest=payload.policy_digest,
-        submitted_at=at,
-        inputs=payload.inputs,
-        private_inputs=payload.private_inputs,
-        plan_source=payload.plan_source,
-        parent_run_id=payload.parent_run_id,
-        reuse_from=payload.reuse_from,
-        own_folder=payload.own_folder,
-        from_step=payload.from_step,
-        queue=payload.queue,
-        priority=payload.priority,
-        needs=payload.needs,
-        not_before_us=payload.not_before_us,
-        heal=payload.heal,
-        updated_at=at,
+        run_id,
+        payload.workflow,
+        plan,
+        Submission(
+            at=at,
+            plan_digest=payload.plan_digest,
+            plan_redacted=payload.plan_redacted,
+            policy_digest=payload.policy_digest,
+            inputs=payload.inputs,
+            private_inputs=payload.private_inputs,
+            plan_source=payload.plan_source,
+            own_folder=payload.own_folder,
+            heal=payload.heal,
+        ),
+        Lineage(payload.parent_run_id, payload.reuse_from, payload.from_step),
+        Queueing(payload.queue, payload.priority, payload.needs, payload.not_before_us),
         seq=1,
+        clocks=Clocks(updated_at=at),
         steps=[StepRecord(step.id, index, kind_of(step.action)) for index, step in enumerate(plan.steps)],
     )
 
@@ -77,12 +78,12 @@ def advance(state: RunState, payload: ev.Payload, at: Instant, seq: int) -> None
     assert seq == state.seq + 1, f"run {state.run_id}: event {seq} follows {state.seq}"
     state.seq = seq
     if isinstance(payload, _STOPS_THE_CLOCK) and not (isinstance(payload, ev.RunWaiting) and payload.until):
-        _stop_clock(state, state.updated_at if isinstance(payload, ev.RunTakenOver) else at)
-    state.updated_at = at
+        _stop_clock(state, state.clocks.updated_at if isinstance(payload, ev.RunTakenOver) else at)
+    state.clocks.updated_at = at
     if isinstance(payload, ev.StepPayload):
         step = _step_of(state, payload)
         _advance_step(state, step, payload, at)
-        state.prefix_length = prefix_after(state, step)
+        state.progress.prefix_length = prefix_after(state, step)
     else:
         _advance_run(state, payload, at)
         _clock_the_wait(state, at)
@@ -110,66 +111,68 @@ _STOPS_THE_CLOCK = (
 
 
 def _stop_clock(state: RunState, at: Instant | None) -> None:
-    if state.active_since is not None and at is not None:
-        state.active_s += elapsed_s(state.active_since, at, _ACTIVE_PERIOD_S)
-        state.active_since = None
+    if state.clocks.active_since is not None and at is not None:
+        state.clocks.active_s += elapsed_s(state.clocks.active_since, at, _ACTIVE_PERIOD_S)
+        state.clocks.active_since = None
 
 
 def _clock_the_wait(state: RunState, at: Instant) -> None:
     """For a person; whatever else it waits for is no question to anybody."""
     asks = state.status is RunStatus.ESCALATED or (
-        state.status is RunStatus.WAITING and state.waiting_for in ("approval", "operator")
+        state.status is RunStatus.WAITING and state.hold.waiting_for in ("approval", "operator")
     )
-    if asks and state.waiting_since is None:
-        state.waiting_since = at
-    elif not asks and state.waiting_since is not None:
-        state.waited_s += elapsed_s(state.waiting_since, at, _WAIT_MAX_S)
-        state.waiting_since = None
+    if asks and state.clocks.waiting_since is None:
+        state.clocks.waiting_since = at
+    elif not asks and state.clocks.waiting_since is not None:
+        state.clocks.waited_s += elapsed_s(state.clocks.waiting_since, at, _WAIT_MAX_S)
+        state.clocks.waiting_since = None
 
 
 def _advance_run(state: RunState, payload: ev.Payload, at: Instant) -> None:
     match payload:
         case ev.RunStarted():
             _begin_delivery(state, payload.delivery, payload.epoch)
-            state.owner, state.started_at, state.active_since = payload.owner, at, at
-            state.baseline, state.workspace = payload.baseline, payload.workspace
+            state.driver.owner, state.driver.started_at, state.clocks.active_since = payload.owner, at, at
+            state.workspaces.baseline, state.workspaces.current = payload.baseline, payload.workspace
         case ev.RunResumed():
             _enter(state, payload.epoch)
             _begin_delivery(state, payload.delivery, payload.epoch)
-            state.owner, state.active_since = payload.owner, state.active_since or at
-            state.workspace = payload.workspace if payload.workspace is not None else state.workspace
+            state.driver.owner, state.clocks.active_since = payload.owner, state.clocks.active_since or at
+            state.workspaces.current = (
+                payload.workspace if payload.workspace is not None else state.workspaces.current
+            )
         case ev.RunTakenOver():
             _enter(state, payload.epoch)
-            state.epoch = payload.epoch
-            state.takeovers += 1
+            state.driver.epoch = payload.epoch
+            state.driver.takeovers += 1
         case ev.RunInterrupted():
-            state.interrupted = True
-            state.in_trouble = payload.machine_trouble
-            state.troubles += payload.machine_trouble
+            state.driver.interrupted = True
+            state.driver.in_trouble = payload.machine_trouble
+            state.driver.troubles += payload.machine_trouble
             state.reason = payload.reason
         case ev.RunEventsLost():
             _lose_events(state, payload)
         case ev.RunWaiting():
             state.status, state.reason = RunStatus.WAITING, payload.reason
-            state.waiting_until, state.waiting_for = payload.until, payload.waiting_for
-            state.escalation_id, state.escalated_step = None, None
+            state.hold.waiting_until, state.hold.waiting_for = payload.until, payload.waiting_for
+            state.escalation.id, state.escalation.step_index = None, None
             if payload.waiting_for == "approval":
-                state.gate_reached = state.prefix_length
+                state.progress.gate_reached = state.progress.prefix_length
         case ev.RunBlocked():
             state.status, state.reason = RunStatus.BLOCKED, payload.reason
-            state.waiting_until, state.interrupted = payload.until, False
+            state.hold.waiting_until, state.driver.interrupted = payload.until, False
         case ev.Escalated():
             state.status, state.reason = RunStatus.ESCALATED, payload.reason
-            state.escalation_id, state.escalated_step = payload.escalation_id, payload.step_index
-            state.failure_class, state.failure_kind = payload.failure_class, payload.failure_kind
-            state.page_question, state.also_settled = payload.page_steps, payload.also_steps
+            state.escalation.id, state.escalation.step_index = payload.escalation_id, payload.step_index
+            state.failure.cls, state.failure.kind = payload.failure_class, payload.failure_kind
+            state.page.question, state.escalation.also_settled = payload.page_steps, payload.also_steps
         case ev.CheckpointRestored():
             _restore(state, payload)
         case ev.ControlHandled():
             if payload.outcome == "accepted":
                 heed(state, payload)
         case ev.WorkspaceHandedOver():
-            state.handed_over = payload.tree
+            state.workspaces.handed_over = payload.tree
         case ev.WorkspaceChanged():
             _build_on(state, payload)
         case _:
@@ -180,18 +183,18 @@ def _lose_events(state: RunState, payload: ev.RunEventsLost) -> None:
     """Whatever is not known to have passed may have been begun, and done, in what was lost."""
     for step, record in zip(state.plan.steps, state.steps, strict=True):
         if step.repeat is Repeat.NEVER and not is_good(record) and not isinstance(step.action, ApproveAction):
-            record.to_settle, record.lost = True, payload.reason
+            record.doubt.to_settle, record.doubt.lost = True, payload.reason
 
 
 def _restore(state: RunState, payload: ev.CheckpointRestored) -> None:
     if payload.current:
-        state.workspace, state.trial_workspace = payload.workspace, None
+        state.workspaces.current, state.workspaces.trial = payload.workspace, None
     else:
-        state.trial_workspace = payload.workspace
-    state.restore_pending, state.rebuild_pending = False, _to_rebuild(state)
-    state.handed_over = None  # nobody had this one
-    for step in state.steps[state.prefix_length :]:
-        step.session_id = None  # what an agent's session knows is about another workspace
+        state.workspaces.trial = payload.workspace
+    state.workspaces.restore_pending, state.progress.rebuild_pending = False, _to_rebuild(state)
+    state.workspaces.handed_over = None  # nobody had this one
+    for step in state.steps[state.progress.prefix_length :]:
+        step.agent.session_id = None  # what an agent's session knows is about another workspace
         if step.open is not None:
             step.open.session_id = None
 
@@ -201,51 +204,51 @@ def _to_rebuild(state: RunState) -> list[int]:
     pairs = zip(state.plan.steps, state.steps, strict=True)
     rebuilt = {record.index for step, record in pairs if is_rebuilt(step, record)}
     return sorted(
-        rebuilt | {index for index in state.rebuild_pending if state.steps[index].kind == "browser"}
+        rebuilt | {index for index in state.progress.rebuild_pending if state.steps[index].kind == "browser"}
     )
 
 
 def _enter(state: RunState, epoch: int) -> None:
     """Another driver has no page: it finds out anew what must be performed to get one back, and proves that page."""
-    if epoch == state.epoch:
+    if epoch == state.driver.epoch:
         return
-    pending = [(state.plan.steps[index], state.steps[index]) for index in state.rebuild_pending]
-    state.rebuild_pending = [
+    pending = [(state.plan.steps[index], state.steps[index]) for index in state.progress.rebuild_pending]
+    state.progress.rebuild_pending = [
         record.index for step, record in pending if record.kind != "browser" or is_rebuilt(step, record)
     ]
 
 
 def _begin_delivery(state: RunState, delivery: int, epoch: int) -> None:
-    if delivery != state.delivery:
+    if delivery != state.driver.delivery:
         for step in state.steps:
             begin_anew(step)
-    state.delivery, state.epoch = delivery, epoch
+    state.driver.delivery, state.driver.epoch = delivery, epoch
     state.status, state.reason = RunStatus.RUNNING, ""
-    state.interrupted, state.retryable, state.waiting_until = False, False, None
-    state.in_trouble = False
-    state.failure_class, state.failure_kind = None, None
-    state.escalation_id, state.escalated_step = None, None
-    state.waiting_for = None
+    state.driver.interrupted, state.failure.retryable, state.hold.waiting_until = False, False, None
+    state.driver.in_trouble = False
+    state.failure.cls, state.failure.kind = None, None
+    state.escalation.id, state.escalation.step_index = None, None
+    state.hold.waiting_for = None
 
 
 def _build_on(state: RunState, payload: ev.WorkspaceChanged) -> None:
     """The next step begins from what the operator left, and what failed before began from something else."""
-    state.handed_over = None
+    state.workspaces.handed_over = None
     if not payload.kept:
         return
-    state.base = Base(state.prefix_length, payload.snapshot)
-    for step in state.steps[state.prefix_length :]:
-        step.pre_state, step.marks = None, ()
+    state.workspaces.base = Base(state.progress.prefix_length, payload.snapshot)
+    for step in state.steps[state.progress.prefix_length :]:
+        step.beginning.pre_state, step.spent.marks = None, ()
 
 
 def _forget_beginnings(state: RunState, step: StepRecord) -> None:
     """After this step was invalidated: what is performed behind it will begin from something else. Steps that stay done
     have begun from what they have begun from."""
     again = [later for later in state.steps[step.index + 1 :] if not is_good(later)]
-    if state.prefix_length < step.index:
+    if state.progress.prefix_length < step.index:
         again.append(step)
     for record in again:
-        record.pre_state, record.pre_fingerprint, record.marks = None, None, ()
+        record.beginning.pre_state, record.beginning.pre_fingerprint, record.spent.marks = None, None, ()
 
 
 def _end_run(state: RunState, payload: ev.Payload) -> None:
@@ -255,13 +258,17 @@ def _end_run(state: RunState, payload: ev.Payload) -> None:
         case ev.RunCancelled():
             state.status, state.reason = RunStatus.CANCELLED, payload.reason
         case ev.RunFailed():
-            state.status, state.reason, state.retryable = RunStatus.FAILED, payload.reason, payload.retryable
-            state.failure_class, state.failure_kind = payload.failure_class, payload.failure_kind
-            state.delivery = payload.delivery
+            state.status, state.reason, state.failure.retryable = (
+                RunStatus.FAILED,
+                payload.reason,
+                payload.retryable,
+            )
+            state.failure.cls, state.failure.kind = payload.failure_class, payload.failure_kind
+            state.driver.delivery = payload.delivery
         case ev.RunDeadLettered():
             state.status, state.reason = RunStatus.DEAD_LETTER, payload.reason
-            state.delivery = payload.delivery
-            state.failure_class, state.failure_kind = payload.failure_class, payload.failure_kind
+            state.driver.delivery = payload.delivery
+            state.failure.cls, state.failure.kind = payload.failure_class, payload.failure_kind
         case _:
             pass  # facts that change no state: controls, secrets found, and those of newer versions
 
@@ -281,57 +288,69 @@ def _advance_step(state: RunState, step: StepRecord, payload: ev.StepPayload, at
         case ev.AttemptFailed():
             _fail(state, step, payload)
         case ev.CheckpointStored():
-            step.checkpoint = payload.snapshot
-            if state.base is not None and state.base.index == step.index + 1:
-                state.base = Base(state.base.index, payload.snapshot, in_checkpoint=True)
+            step.results.checkpoint = payload.snapshot
+            if state.workspaces.base is not None and state.workspaces.base.index == step.index + 1:
+                state.workspaces.base = Base(
+                    state.workspaces.base.index, payload.snapshot, in_checkpoint=True
+                )
         case ev.StepInvalidated():
             _invalidate(state, step, payload)
             # It follows when the step has been performed again.
-            state.always_pending = [index for index in state.always_pending if index != step.index]
-            state.rebuild_pending = [index for index in state.rebuild_pending if index != step.index]
-            state.gate_reached = None
-            state.page_repeats, state.page_as_is = (), False
-            state.invalidations += 1
-            if state.base is not None and step.index < state.base.index:
-                state.base = None  # what the operator left was built on what this step left
+            state.progress.always_pending = [
+                index for index in state.progress.always_pending if index != step.index
+            ]
+            state.progress.rebuild_pending = [
+                index for index in state.progress.rebuild_pending if index != step.index
+            ]
+            state.progress.gate_reached = None
+            state.page.repeats, state.page.as_is = (), False
+            state.progress.invalidations += 1
+            if state.workspaces.base is not None and step.index < state.workspaces.base.index:
+                state.workspaces.base = None  # what the operator left was built on what this step left
             _forget_beginnings(state, step)
         case ev.StepSkipped():
             step.skipped, step.invalidation_reason = True, payload.reason
         case ev.StepReused():
             _reuse(step, payload)
-            state.restore_pending = state.restore_pending or payload.snapshot is not None
+            state.workspaces.restore_pending = (
+                state.workspaces.restore_pending or payload.snapshot is not None
+            )
         case ev.SelfHealTriggered() | ev.SelfHealEscalated():
-            state.retries += 1
-            step.strategy, step.healing_since, step.delay_ms = payload.strategy, at, payload.delay_ms
+            state.counts.retries += 1
+            step.recovery.strategy, step.recovery.since, step.recovery.delay_ms = (
+                payload.strategy,
+                at,
+                payload.delay_ms,
+            )
             if isinstance(payload, ev.SelfHealEscalated):
-                state.resets += 1
-                state.restore_pending = True
+                state.counts.resets += 1
+                state.workspaces.restore_pending = True
         case ev.SelfHealExhausted():
-            step.strategy = None
+            step.recovery.strategy = None
             if payload.gives_up:
                 _end_early(state, step, payload)
         case ev.TargetHealed() | ev.TargetAdapted(strategy="format"):
-            state.heals += 1
+            state.counts.heals += 1
         case ev.BrowserReset():
             # With a workspace there is more to bring back.
-            state.restore_pending = state.baseline is not None
+            state.workspaces.restore_pending = state.workspaces.baseline is not None
         case ev.PageLost():
             browser = {record.index for record in state.steps if record.kind == "browser"}
             done = [record for record in state.steps if not record.skipped]
             again = [record.index for record in done if record.step_id in payload.steps]
-            state.rebuild_pending = sorted({*state.rebuild_pending} - browser | {*again})
+            state.progress.rebuild_pending = sorted({*state.progress.rebuild_pending} - browser | {*again})
         case ev.ResumeFromStep():
-            state.restore_pending = state.restore_pending or payload.restores
+            state.workspaces.restore_pending = state.workspaces.restore_pending or payload.restores
             for asked in payload.asks:
                 record = state.steps[asked.step_index]
-                record.asks, record.to_settle = asked, True
+                record.doubt.asks, record.doubt.to_settle = asked, True
         case _:
             pass
 
 
 def _start(step: StepRecord, payload: ev.AttemptStarted, at: Instant) -> None:
-    assert payload.attempt is not None and payload.attempt == step.attempts + 1, (
-        f"step {step.step_id}: attempt {payload.attempt} follows {step.attempts}"
+    assert payload.attempt is not None and payload.attempt == step.spent.attempts + 1, (
+        f"step {step.step_id}: attempt {payload.attempt} follows {step.spent.attempts}"
     )
     step.open = OpenAttempt(
         payload.attempt,
@@ -341,16 +360,16 @@ def _start(step: StepRecord, payload: ev.AttemptStarted, at: Instant) -> None:
         at,
         phase=payload.phase,
     )
-    step.healing_since = None
+    step.recovery.since = None
     if payload.phase in BESIDE:
         return
     step.kind, step.phase = payload.kind, payload.phase
-    step.args_digest, step.pre_state = payload.args_digest, payload.pre_state
-    step.pre_fingerprint = payload.pre_fingerprint
+    step.beginning.args_digest, step.beginning.pre_state = payload.args_digest, payload.pre_state
+    step.beginning.pre_fingerprint = payload.pre_fingerprint
     if payload.prechecks is not None:
-        step.prechecks = payload.prechecks
+        step.beginning.prechecks = payload.prechecks
     step.invalidation_reason = None
-    step.to_settle = step.to_settle and step.asks is None  # it began: it was another deed
+    step.doubt.to_settle = step.doubt.to_settle and step.doubt.asks is None  # it began: it was another deed
 
 
 def _finish(state: RunState, step: StepRecord, payload: ev.AttemptFinished) -> None:
@@ -360,20 +379,20 @@ def _finish(state: RunState, step: StepRecord, payload: ev.AttemptFinished) -> N
     if phase in BESIDE:
         _done_beside(state, step, phase)
         return
-    state.troubles = 0
-    step.verdict, step.outcome_unknown = Verdict(payload.verdict), False
-    step.outputs, step.secret_outputs = payload.outputs, payload.secret_outputs
-    step.private_outputs = payload.private_outputs
-    step.evidence, step.changed_files = payload.evidence, payload.changed_files
-    step.diff_hash, step.strategy = payload.diff_hash, None
-    step.failure_class = step.failure_kind = step.failure_signature = step.failure_summary = None
-    step.marks, step.unknown_failures, step.given_up = (), 0, None
-    step.phase, step.page = payload.phase, payload.page
+    state.driver.troubles = 0
+    step.verdict, step.doubt.outcome_unknown = Verdict(payload.verdict), False
+    step.results.outputs, step.results.secret_outputs = payload.outputs, payload.secret_outputs
+    step.results.private_outputs = payload.private_outputs
+    step.results.evidence, step.results.changed_files = payload.evidence, payload.changed_files
+    step.results.diff_hash, step.recovery.strategy = payload.diff_hash, None
+    step.failure.cls = step.failure.kind = step.failure.signature = step.failure.summary = None
+    step.spent.marks, step.spent.unknown_failures, step.recovery.given_up = (), 0, None
+    step.phase, step.results.page = payload.phase, payload.page
     if payload.page is not None:
-        state.page_repeats, state.page_as_is = (), False
+        state.page.repeats, state.page.as_is = (), False
     _always_next(state, step)
     if payload.workspace is not None:
-        state.workspace, state.trial_workspace = payload.workspace, None
+        state.workspaces.current, state.workspaces.trial = payload.workspace, None
 
 
 def _fail(state: RunState, step: StepRecord, payload: ev.AttemptFailed) -> None:
@@ -381,29 +400,29 @@ def _fail(state: RunState, step: StepRecord, payload: ev.AttemptFailed) -> None:
     if payload.not_begun:
         _not_repeated_unasked(state, step)
         step.open = None
-        if step.attempts == 0:
-            step.prechecks = None  # they were asked too long ago, or not to the end
+        if step.spent.attempts == 0:
+            step.beginning.prechecks = None  # they were asked too long ago, or not to the end
         return
     phase = step.open.phase if step.open is not None else payload.phase
     if step.open is not None and step.open.session_id is not None:
-        step.session_id = step.open.session_id  # all that is known of an agent whose driver was lost
+        step.agent.session_id = step.open.session_id  # all that is known of an agent whose driver was lost
     _spend(step, payload.attempt, counts=not payload.spared)
     if payload.agent is not None:
-        step.last_command, step.session_id = payload.agent.last_command, payload.agent.session_id
+        step.agent.last_command, step.agent.session_id = payload.agent.last_command, payload.agent.session_id
     if phase == "rescue":
-        step.rescue_tried = True
+        step.recovery.rescue_tried = True
         _always_next(state, step)
     if phase == "always":
         _done_beside(state, step, phase)
     if phase != "main":
         return  # how the step ended stands; a rebuild is still to be done
     once = state.plan.steps[step.index].repeat is Repeat.NEVER
-    step.verdict, step.outcome_unknown = Verdict.FAILED, once and not payload.outcome_known
-    step.failure_class, step.failure_kind = payload.failure_class, payload.facts.kind
-    step.failure_signature, step.failure_summary = payload.failure_signature, payload.summary
-    step.diff_hash, step.changed_files = payload.diff_hash, payload.changed_files
-    step.evidence = payload.evidence
-    step.unknown_failures += payload.failure_class is FailureClass.UNKNOWN
+    step.verdict, step.doubt.outcome_unknown = Verdict.FAILED, once and not payload.outcome_known
+    step.failure.cls, step.failure.kind = payload.failure_class, payload.facts.kind
+    step.failure.signature, step.failure.summary = payload.failure_signature, payload.summary
+    step.results.diff_hash, step.results.changed_files = payload.diff_hash, payload.changed_files
+    step.results.evidence = payload.evidence
+    step.spent.unknown_failures += payload.failure_class is FailureClass.UNKNOWN
     if payload.failure_class is not None and says_something(payload.facts.kind, payload.failure_class):
         mark = Mark(
             payload.failure_signature or "",
@@ -411,7 +430,7 @@ def _fail(state: RunState, step: StepRecord, payload: ev.AttemptFailed) -> None:
             payload.facts.output_hash,
             payload.tolerance_level,
         )
-        step.marks = remember(step.marks, mark, _MARKS_KEPT)
+        step.spent.marks = remember(step.spent.marks, mark, _MARKS_KEPT)
     if payload.gives_up:
         _give_up(state, step, payload)
 
@@ -421,29 +440,35 @@ def _not_repeated_unasked(state: RunState, step: StepRecord) -> None:
     allowed that once."""
     repeated = step.open is not None and step.open.launched and step.open.phase == "rebuild"
     if repeated and state.plan.steps[step.index].repeat is Repeat.NEVER:
-        state.page_repeats = tuple(name for name in state.page_repeats if name != step.step_id)
-        state.rebuild_pending = [index for index in state.rebuild_pending if index != step.index]
+        state.page.repeats = tuple(name for name in state.page.repeats if name != step.step_id)
+        state.progress.rebuild_pending = [
+            index for index in state.progress.rebuild_pending if index != step.index
+        ]
 
 
 def _done_beside(state: RunState, step: StepRecord, phase: str) -> None:
     if phase == "rebuild":
         # Consent counts for one performance.
-        state.page_repeats = tuple(name for name in state.page_repeats if name != step.step_id)
-        state.rebuild_pending = [index for index in state.rebuild_pending if index != step.index]
-        step.strategy = None
+        state.page.repeats = tuple(name for name in state.page.repeats if name != step.step_id)
+        state.progress.rebuild_pending = [
+            index for index in state.progress.rebuild_pending if index != step.index
+        ]
+        step.recovery.strategy = None
     else:
-        state.always_pending = [index for index in state.always_pending if index != step.index]
+        state.progress.always_pending = [
+            index for index in state.progress.always_pending if index != step.index
+        ]
 
 
 def _always_next(state: RunState, step: StepRecord) -> None:
     if state.plan.steps[step.index].always:
-        state.always_pending = [*state.always_pending, step.index]
+        state.progress.always_pending = [*state.progress.always_pending, step.index]
 
 
 def _give_up(state: RunState, step: StepRecord, payload: ev.AttemptFailed) -> None:
     """The run goes on only as long as handlers of the step are left."""
     assert payload.failure_class is not None, f"step {step.step_id}: given up without a class"
-    step.given_up = GivenUp(
+    step.recovery.given_up = GivenUp(
         payload.reason or "", payload.failure_class, payload.failure_kind, payload.redeliver
     )
     if not state.plan.steps[step.index].rescue:
@@ -452,22 +477,22 @@ def _give_up(state: RunState, step: StepRecord, payload: ev.AttemptFailed) -> No
 
 def _end_early(state: RunState, step: StepRecord, payload: ev.SelfHealExhausted) -> None:
     assert payload.failure_class is not None, f"step {step.step_id}: given up without a class"
-    step.given_up = GivenUp(
+    step.recovery.given_up = GivenUp(
         payload.reason or "", payload.failure_class, payload.failure_kind, redeliver=False
     )
-    step.rescue_tried = True
+    step.recovery.rescue_tried = True
     _always_next(state, step)
 
 
 def _reuse(step: StepRecord, payload: ev.StepReused) -> None:
     step.verdict, step.skipped, step.kind = Verdict(payload.verdict), payload.skipped, payload.kind
     step.phase, step.reused_from = payload.phase, payload.from_run_id
-    step.args_digest, step.pre_state = payload.args_digest, payload.pre_state
-    step.pre_fingerprint = payload.pre_fingerprint
-    step.evidence, step.checkpoint = payload.evidence, payload.snapshot
-    step.outputs, step.secret_outputs = payload.outputs, payload.secret_outputs
-    step.private_outputs = payload.private_outputs
-    step.invalidation_reason, step.page = payload.reason if payload.skipped else None, payload.page
+    step.beginning.args_digest, step.beginning.pre_state = payload.args_digest, payload.pre_state
+    step.beginning.pre_fingerprint = payload.pre_fingerprint
+    step.results.evidence, step.results.checkpoint = payload.evidence, payload.snapshot
+    step.results.outputs, step.results.secret_outputs = payload.outputs, payload.secret_outputs
+    step.results.private_outputs = payload.private_outputs
+    step.invalidation_reason, step.results.page = payload.reason if payload.skipped else None, payload.page
 
 
 def _spend(step: StepRecord, attempt: int, *, counts: bool = True) -> None:
@@ -475,16 +500,16 @@ def _spend(step: StepRecord, attempt: int, *, counts: bool = True) -> None:
         f"step {step.step_id}: attempt {attempt} is not open"
     )
     step.open = None
-    step.attempts = attempt
-    step.attempts_in_delivery += counts
+    step.spent.attempts = attempt
+    step.spent.attempts_in_delivery += counts
 
 
 def _invalidate(state: RunState, step: StepRecord, payload: ev.StepInvalidated) -> None:
-    step.to_settle = step.to_settle or is_done_for_good(state.plan.steps[step.index], step)
+    step.doubt.to_settle = step.doubt.to_settle or is_done_for_good(state.plan.steps[step.index], step)
     step.verdict, step.invalidation_reason = Verdict.INVALIDATED, payload.reason
-    step.checkpoint, step.evidence = None, ()
-    step.outputs, step.secret_outputs, step.private_outputs = {}, (), None
+    step.results.checkpoint, step.results.evidence = None, ()
+    step.results.outputs, step.results.secret_outputs, step.results.private_outputs = {}, (), None
     begin_anew(step)
-    step.healing_since, step.delay_ms = None, 0
-    step.prechecks, step.skipped, step.strategy, step.reused_from = None, False, None, None
-    step.page = None
+    step.recovery.since, step.recovery.delay_ms = None, 0
+    step.beginning.prechecks, step.skipped, step.recovery.strategy, step.reused_from = None, False, None, None
+    step.results.page = None

@@ -45,7 +45,7 @@ def outset_in_place(state: RunState, done: frozenset[int], *, resets: bool, goes
         records=state.steps,
         done=done,
         resets=resets,
-        gate_reached=None if goes_back else state.gate_reached,
-        repeats=() if goes_back else state.page_repeats,
-        as_is=state.page_as_is and not goes_back,
+        gate_reached=None if goes_back else state.progress.gate_reached,
+        repeats=() if goes_back else state.page.repeats,
+        as_is=state.page.as_is and not goes_back,
     )

@@ -20,7 +20,7 @@ from recoup.model.ids import run_stream
 from recoup.model.instant import Instant
 from recoup.model.plan import Plan
 from recoup.model.policy import Policy
-from recoup.model.run import RunState, RunStatus, Unreadable
+from recoup.model.run import RunState, RunStatus, Submission, Unreadable
 from recoup.model.storage import RunFilter, RunRow
 from recoup.ports import Ledger
 from recoup.streams import pages
@@ -184,7 +184,7 @@ def _unknown_run(run_id: str) -> NotFound:
 def _bare_state(run_id: str) -> RunState:
     """Of a run whose first event cannot be read."""
     unknown = Instant(0, 0, "")
-    return RunState(run_id, "", Plan(name="unreadable", steps=()), "", False, "", unknown)
+    return RunState(run_id, "", Plan(name="unreadable", steps=()), Submission(unknown, "", False, ""))
 
 
 def _take_from(state: RunState, row: RunRow | None) -> None:
@@ -193,10 +193,10 @@ def _take_from(state: RunState, row: RunRow | None) -> None:
         return
     state.workflow, state.reason = row.workflow, row.reason
     state.status = RunStatus(row.status) if row.status in _STATUSES else state.status
-    state.delivery, state.interrupted = row.delivery, False
-    state.failure_class = FailureClass(row.failure_class) if row.failure_class in _CLASSES else None
-    state.submitted_at = Instant(row.submitted_at_us, 0, "")
-    state.updated_at = Instant(row.updated_at_us, 0, "")
+    state.driver.delivery, state.driver.interrupted = row.delivery, False
+    state.failure.cls = FailureClass(row.failure_class) if row.failure_class in _CLASSES else None
+    state.submission.at = Instant(row.submitted_at_us, 0, "")
+    state.clocks.updated_at = Instant(row.updated_at_us, 0, "")
 
 
 def _bad_policy(digest: str, error: Exception) -> LedgerError:

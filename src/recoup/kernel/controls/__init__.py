@@ -78,7 +78,7 @@ def wishes(state: RunState, kind: ControlKind) -> list[Control]:
 def wish(state: RunState, action: str, step_id: str | None = None, argument: str | None = None) -> Control:
     """A control that nobody has sent, to ask what would become of it."""
     return Control(
-        id="", run_id=state.run_id, action=action, reason="", actor="", at=state.submitted_at, step_id=step_id,
+        id="", run_id=state.run_id, action=action, reason="", actor="", at=state.submission.at, step_id=step_id,
         argument=argument,
     )  # fmt: skip
 
@@ -96,9 +96,9 @@ def heed(state: RunState, handled: ControlHandled) -> None:
     if kind.recovers:
         state.recovery = Recovery(handled.action, handled.step_id, handled.at or "")
     if kind.hold is Hold.BEGINS:
-        state.paused = True
+        state.hold.paused = True
     elif kind.hold is Hold.LIFTS:
-        state.paused = state.takeover = False
+        state.hold.paused = state.hold.takeover = False
     if kind.renews:
         _try_at_once(state, kind.strategy)
     kind.fold(state, handled)
@@ -108,4 +108,4 @@ def _try_at_once(state: RunState, strategy: str | None) -> None:
     step = current_step(state)
     if step is not None:
         begin_anew(step)
-        step.strategy, step.healing_since, step.delay_ms = strategy, None, 0
+        step.recovery.strategy, step.recovery.since, step.recovery.delay_ms = strategy, None, 0

@@ -26,7 +26,7 @@ from recoup.model.storage import Control
 def _refuse_pause(state: RunState, _control: Control, _policy: Policy) -> str | None:
     if not is_active(state):
         return f"the run is {state.status}"
-    return "the run is paused already" if state.paused else None
+    return "the run is paused already" if state.hold.paused else None
 
 
 def _scope_of_pause(state: RunState, _control: Control, driven: bool) -> Scope:
@@ -60,11 +60,11 @@ PAUSE = ControlKind(
 def _refuse_resume(state: RunState, _control: Control, _policy: Policy) -> str | None:
     if is_over(state):
         return f"the run is {state.status}"
-    return not_settled(state) or (None if state.paused else "the run is not paused")
+    return not_settled(state) or (None if state.hold.paused else "the run is not paused")
 
 
 def _scope_of_resume(state: RunState, _control: Control, driven: bool) -> Scope:
-    kept = state.takeover and state.plan.workspace is not None
+    kept = state.hold.takeover and state.plan.workspace is not None
     changed = "What you changed in the workspace is kept, and recorded." if kept else ""
     goes_on = f"The run goes on at {place(state)}."
     return Scope(words=sentences(goes_on, changed, TAKES_UP, next_driver(state, driven)))
@@ -91,7 +91,7 @@ RESUME = ControlKind(
 def _refuse_takeover(state: RunState, _control: Control, _policy: Policy) -> str | None:
     if not is_active(state):
         return f"the run is {state.status}"
-    if state.takeover:
+    if state.hold.takeover:
         return "the run is taken over already"
     if state.status is RunStatus.QUEUED:
         return "the run has not begun: there is nothing to take over yet"
@@ -117,10 +117,10 @@ def _takeover(_state: RunState, control: Control) -> Effect:
 
 def _taken_over(state: RunState, _handled: ControlHandled) -> None:
     """A person fixes the step: it is tried once more before the run ends."""
-    state.takeover = True
+    state.hold.takeover = True
     step = current_step(state)
     if step is not None:
-        step.given_up, step.rescue_tried = None, False
+        step.recovery.given_up, step.recovery.rescue_tried = None, False
 
 
 TAKEOVER = ControlKind(

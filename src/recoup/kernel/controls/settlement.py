@@ -45,9 +45,9 @@ def _name_in_question(state: RunState) -> tuple[str, ...]:
 
 def _scope(state: RunState, control: Control, driven: bool) -> Scope:
     record, who = _in_question(state), next_driver(state, driven)
-    if state.page_question:
+    if state.page.question:
         return _scope_of_page(state, control, who)
-    names = (record.step_id, *state.also_settled)
+    names = (record.step_id, *state.escalation.also_settled)
     lost = lost_words(state.plan.steps[record.index], record)
     count, are = ("counts", "it is") if len(names) == 1 else ("count", "each is")
     if control.argument == DONE:
@@ -61,7 +61,7 @@ def _scope(state: RunState, control: Control, driven: bool) -> Scope:
 
 
 def _scope_of_page(state: RunState, control: Control, who: str) -> Scope:
-    names = state.page_question
+    names = state.page.question
     if control.argument == DONE:
         words = f"The run continues on the page as it is now, without what {', '.join(names)} did there."
         return Scope(words=sentences(words, who))
@@ -79,7 +79,9 @@ def _effect(state: RunState, control: Control) -> Effect:
         unnamed = msgspec.structs.replace(control, step_id=None)
         return Effect(control=unnamed, words=_page_words(state, control), then=Then.GOES_ON)
     named = msgspec.structs.replace(control, step_id=record.step_id)
-    also = [one for one in state.steps if one.step_id in state.also_settled and one.to_settle]
+    also = [
+        one for one in state.steps if one.step_id in state.escalation.also_settled and one.doubt.to_settle
+    ]
     indexes = tuple(one.index for one in (record, *also))
     order = SettleAsDone(indexes) if control.argument == DONE else None
     words = f"{record.step_id} was settled as {control.argument}"
@@ -87,7 +89,7 @@ def _effect(state: RunState, control: Control) -> Effect:
 
 
 def _page_words(state: RunState, control: Control) -> str:
-    names = ", ".join(state.page_question)
+    names = ", ".join(state.page.question)
     if control.argument == DONE:
         return f"the page is used as it is, without {names}"
     return f"{names} performed again to restore the page"
@@ -99,13 +101,13 @@ def _page_words(state: RunState, control: Control) -> str:
 def _settled(state: RunState, handled: ControlHandled) -> None:
     """Either way: as done it need not begin, as not done it may. Where events were lost, a step that was not done says
     that none after it was. About a lost page: the steps that were asked about are performed again, or not."""
-    if state.page_question:
-        state.page_as_is = handled.argument == DONE
-        state.page_repeats = () if state.page_as_is else state.page_question
-        state.page_question = ()
+    if state.page.question:
+        state.page.as_is = handled.argument == DONE
+        state.page.repeats = () if state.page.as_is else state.page.question
+        state.page.question = ()
         return
     for step in state.steps:
-        step.to_settle = step.to_settle and step.step_id not in state.also_settled
+        step.doubt.to_settle = step.doubt.to_settle and step.step_id not in state.escalation.also_settled
     named = next((step for step in state.steps if step.step_id == handled.step_id), None)
     settled = named or unsettled(state)
     if settled is not None:
@@ -114,13 +116,15 @@ def _settled(state: RunState, handled: ControlHandled) -> None:
 
 def _settle_step(state: RunState, settled: StepRecord, answer: str | None) -> None:
     if answer == DONE:
-        state.rebuild_pending = [index for index in state.rebuild_pending if index != settled.index]
-    was_lost = bool(settled.lost)
-    settled.to_settle, settled.lost = False, ""
+        state.progress.rebuild_pending = [
+            index for index in state.progress.rebuild_pending if index != settled.index
+        ]
+    was_lost = bool(settled.doubt.lost)
+    settled.doubt.to_settle, settled.doubt.lost = False, ""
     if was_lost and answer == NOT_DONE:
         for later in state.steps[settled.index + 1 :]:
-            if later.lost:
-                later.to_settle, later.lost = False, ""
+            if later.doubt.lost:
+                later.doubt.to_settle, later.doubt.lost = False, ""
 
 
 SETTLE = ControlKind(
