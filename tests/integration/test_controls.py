@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.altered import altered
 
 from recoup.kernel.documents import exit_code, run_document
 from recoup.model import events as ev
@@ -162,7 +163,7 @@ async def test_no_attempt_begins_once_a_pause_was_accepted(steered: Steered) -> 
     runtime.go.set()
     while not recorder._turn._waiters:  # the end of a, and the start of b, wait for the pen
         await asyncio.sleep(0.01)
-    recorder.state.hold.paused = True
+    recorder.state = altered(recorder.state, hold__paused=True)
     recorder._turn.release()
     state = await driving
     assert (state.status, [record.spent.attempts for record in state.steps]) == (RunStatus.WAITING, [1, 0])

@@ -282,7 +282,7 @@ async def test_going_back_before_the_always_of_a_step_leaves_it_to_the_next_time
     first = Step(id="a", action=RunAction("give"), outputs={"x": RegexOutput(r"x=(\d)")})
     uses = Step(id="b", action=RunAction("use ${{ steps.a.outputs.x }}"), always=handlers("clean"))
     state = await house.run(plan_of(first, uses))
-    assert state.hold.paused and state.progress.always_pending == [1]
+    assert state.hold.paused and state.progress.always_pending == (1,)
     runtime.perform = perform  # type: ignore[method-assign]
     _, outcome = await answered(house, control("resume_from_step", "a"))
     assert outcome == "accepted"

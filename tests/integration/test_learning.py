@@ -319,7 +319,7 @@ async def test_a_rollback_that_two_drivers_find_due_is_done_once(busy: tuple[Hou
     await ledger.append(Append(at=house.clock.now(), streams=(part,)))
     await house.submit(PLAN, "run-3")
     driver = await house.driver("run-3")
-    view = RunView(house.world, driver._desk.job, driver.state, driver._desk.lifeline)
+    view = RunView(house.world, driver._desk.job, driver._desk.recorder, driver._desk.lifeline)
     mine, theirs = (RunTargets(view, house.recalls) for _ in range(2))
     ledger.first = theirs.take_back
     await mine.take_back()

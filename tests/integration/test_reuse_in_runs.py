@@ -579,7 +579,7 @@ async def test_an_operators_change_that_a_checkpoint_holds_too_ends_the_prefix_b
     house.doing.during = {"a": lambda: house.ledger.send_control(wish)}
     plan = with_step(abc(source), 0, always=(Handler(action=RunAction("write tidy up")),))
     state = await house.go(plan)
-    assert (state.hold.takeover, state.progress.always_pending) == (True, [0])
+    assert (state.hold.takeover, state.progress.always_pending) == (True, (0,))
     (house.workspace("one") / "README").write_text("by hand\n")
     await house.ledger.send_control(msgspec.structs.replace(wish, id="r", action="resume"))
     house.doing.broken = {"c"}

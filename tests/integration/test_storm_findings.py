@@ -144,7 +144,7 @@ def test_a_step_that_must_not_be_repeated_is_not_rebuilt_either() -> None:
         ]
     facts.append(ev.CheckpointRestored(step_index=1, tree="t", workspace=2, reason="hard reset"))
     for seq, fact in enumerate(facts, 2):
-        advance(state, fact, at, seq)
+        state = advance(state, fact, at, seq)
     assert [steps[index].repeat for index in state.progress.rebuild_pending] == [Repeat.SAFE]
 
 

@@ -12,9 +12,11 @@ from recoup.documents.plan_file import parse_plan
 from recoup.gateway.bulk import _why_not
 from recoup.kernel.advice import Advice, advice, hint_of, retry_advice, settle_advice
 from recoup.kernel.documents import run_document
+from recoup.kernel.records import with_steps
 from recoup.model.failure import FailureKind
 from recoup.model.instant import Instant
 from recoup.model.run import RunState, RunStatus, StepRecord, Submission, Unreadable
+from recoup.model.vector import Vector
 
 PLAN = parse_plan(
     """
@@ -29,7 +31,7 @@ RESUME = "recoup resume r1"
 
 
 def standing(**facts: Any) -> RunState:
-    steps = [StepRecord(step.id, index, "run") for index, step in enumerate(PLAN.steps)]
+    steps = Vector.of(StepRecord(step.id, index, "run") for index, step in enumerate(PLAN.steps))
     submission = Submission(Instant(0, 0, "boot"), "sha256:1", False, "sha256:2")
     return altered(RunState("r1", "nightly", PLAN, submission, steps=steps), **facts)
 
@@ -109,7 +111,7 @@ def test_a_failed_run_of_a_queue_is_tried_again_by_a_worker_until_it_is_given_up
     again = standing(status=RunStatus.FAILED, failure__retryable=True, queueing__queue="default")
     assert advice(again)[0].text.startswith("Nothing to do")
     dead = standing(status=RunStatus.DEAD_LETTER, queueing__queue="default")
-    dead.steps[0].spent.attempts = 3
+    dead = with_steps(dead, altered(dead.steps[0], spent__attempts=3))
     assert commands(dead) == ["recoup logs r1 a", "recoup queue retry r1"]
 
 
@@ -128,7 +130,7 @@ def test_an_unknown_outcome_is_settled_one_way_or_the_other() -> None:
         "recoup control r1 settle --step a --as not-done --reason '...'",
     ]
     lost = standing(status=RunStatus.ESCALATED, escalation__step_index=1)
-    lost.steps[1].failure.kind = FailureKind.BROWSER_CRASHED
+    lost = with_steps(lost, altered(lost.steps[1], failure__kind=FailureKind.BROWSER_CRASHED))
     assert "cookies" in advice(lost)[0].text and "cookies" not in advice(asked)[0].text
 
 

@@ -43,6 +43,7 @@ from recoup.model.redacted import restored
 from recoup.model.run import RunEscalation, RunState, RunStatus, StepRecord, Submission
 from recoup.model.storage import Arrival, RunRow
 from recoup.model.target import Box
+from recoup.model.vector import Vector
 
 HOUR_US = 3_600_000_000
 OPERATOR = Principal("tok-1", "ada", Role.OPERATOR)
@@ -196,7 +197,7 @@ def test_a_step_to_be_settled_is_named_in_the_command() -> None:
         plan,
         Submission(at(0), "sha256:1", False, "sha256:2"),
         status=RunStatus.ESCALATED,
-        steps=[StepRecord("pay", 0, "run")],
+        steps=Vector.of([StepRecord("pay", 0, "run")]),
         escalation=RunEscalation(step_index=0),
     )
     asked = item(probe_id=None, run_id="r", event={"stepId": "pay"})

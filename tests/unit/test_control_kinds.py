@@ -191,7 +191,7 @@ handled = ev.ControlHandled(
 )
 buttons = [one for one in buttons_of("r", previews(state, Policy(), False), True) if one.action == "defer"]
 offered = possible(state, Policy())
-heed(state, handled)
+state = heed(state, handled)
 print(json.dumps({
     "help": control.get_help(Context(control)),
     "choices": [list(one.type.choices) for one in control.params if one.name in ("action", "answer")],

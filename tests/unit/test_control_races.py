@@ -69,7 +69,7 @@ class Races(RuleBasedStateMachine):
     def emit(self, *payloads: ev.Payload) -> None:
         self.us += 1_000
         for payload in payloads:
-            advance(self.state, payload, self.now(), self.state.seq + 1)
+            self.state = advance(self.state, payload, self.now(), self.state.seq + 1)
             self.events.append(Event("run:r", self.state.seq, self.now(), payload.TYPE, payload, b""))
 
     # The driver

@@ -50,8 +50,8 @@ def test_exactly_the_steps_that_must_not_be_repeated_and_have_not_passed_are_ask
 ) -> None:
     state = begun(rules)
     for index in range(min(passed, len(rules))):
-        tell(state, start(index), finish(index))
-    tell(state, LOST)
+        state = tell(state, start(index), finish(index))
+    state = tell(state, LOST)
     asked = [record.index for record in state.steps if record.doubt.to_settle]
     assert asked == [n for n, rule in enumerate(rules) if rule is Repeat.NEVER and n >= passed]
 

@@ -37,7 +37,7 @@ def told(*facts: tuple[float, ev.Payload]) -> RunState:
     )
     state = submitted("r", first, at(0))
     for seconds, fact in facts:
-        advance(state, fact, at(seconds), state.seq + 1)
+        state = advance(state, fact, at(seconds), state.seq + 1)
     return state
 
 

@@ -52,7 +52,6 @@ class Driver:
         mode_checked: bool = False,
     ) -> None:
         """`mode_checked`: the caller has just seen that the mode of the run's workflow lets runs go on."""
-        self.state = state
         self._mode_checked = mode_checked
         self._replaced = replaced
         self._desk = desk = Desk(world, job, state, lease)
@@ -61,6 +60,11 @@ class Driver:
         self._shared = SharedCommits(desk, self._surroundings)
         settlement = Settlement(desk, self._shared)
         self._turns = StepTurns(desk, self._interventions, self._surroundings, settlement)
+
+    @property
+    def state(self) -> RunState:
+        """After the last fact that was recorded."""
+        return self._desk.state
 
     @property
     def interrupting(self) -> bool:
@@ -201,7 +205,8 @@ class Driver:
         before, owner = self.state.driver.owner, self._desk.recorder.lease.owner
         rebooted = before is not None and before.host == owner.host and before.boot_id != owner.boot_id
         await resume(self._desk)
-        for record in self.state.steps:
+        for index in range(len(self.state.steps)):
+            record = self.state.steps[index]
             if record.open is not None and is_going(self._desk):
                 await self._take_up(record, why, told_to_stop)
         if is_going(self._desk):

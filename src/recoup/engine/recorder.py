@@ -38,7 +38,7 @@ from recoup.steps.hooks import Beside
 
 
 class Recorder:
-    """The only way a driver changes the state of its run."""
+    """The only place that holds the current state of a driver's run, and the only way to another one."""
 
     def __init__(self, world: World, job: Job, state: RunState, lease: Lease) -> None:
         self._world = world
@@ -128,7 +128,7 @@ class Recorder:
         stored = drafts + tail_drafts if appended.tail_appended else drafts
         for seq, draft in enumerate(stored, self.state.seq + 1):
             fact = draft.fact()
-            advance(self.state, fact, now, seq)
+            self.state = advance(self.state, fact, now, seq)
             self._job.watcher.event(Event(stream, seq, now, draft.type, fact, draft.payload.data))
         if appended.added:
             self._show_added(appended, len(drafts) + sum(len(part.drafts) for part in beside), now)

@@ -175,7 +175,7 @@ class _Looking:
         self._newly_named = outputs_named(job.plan) - outputs_named(earlier.known.plan)
         self._outputs: dict[str, dict[str, Any]] = {}
         """Of the steps that are the same, by step."""
-        self._recorded: dict[str, dict[str, Any]] = {}
+        self._recorded: dict[str, Mapping[str, Any]] = {}
         self._private_then = private_references(earlier.known.state)
 
     async def all(self, baseline: Baseline | None) -> list[Found]:

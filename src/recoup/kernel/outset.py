@@ -42,7 +42,7 @@ def outset_in_place(state: RunState, done: frozenset[int], *, resets: bool, goes
     """Of a run that goes on. `goes_back`: steps that are good by now are not, so that answers no longer count."""
     return Outset(
         steps=state.plan.steps,
-        records=state.steps,
+        records=state.steps[:],
         done=done,
         resets=resets,
         gate_reached=None if goes_back else state.progress.gate_reached,

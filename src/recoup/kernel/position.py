@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from recoup.model.plan import ApproveAction
-from recoup.model.run import RunState, RunStatus, StepRecord
+from recoup.model.run import RunState, RunStatus, SpentAttempts, StepRecord
 
 
 def waits_for_a_person(state: RunState) -> bool:
@@ -50,7 +52,10 @@ def unsettled(state: RunState) -> StepRecord | None:
     return state.steps[state.escalation.step_index]
 
 
-def begin_anew(step: StepRecord) -> None:
-    """A fresh budget of attempts."""
-    step.spent.attempts_in_delivery, step.spent.unknown_failures, step.spent.marks = 0, 0, ()
-    step.recovery.given_up, step.recovery.rescue_tried = None, False
+def with_fresh_budget(step: StepRecord) -> StepRecord:
+    """The step with all its attempts before it."""
+    return replace(
+        step,
+        spent=SpentAttempts(step.spent.attempts),
+        recovery=replace(step.recovery, given_up=None, rescue_tried=False),
+    )

@@ -183,7 +183,7 @@ def reused_fact(state: RunState, record: StepRecord) -> StepReused:
         args_digest=record.beginning.args_digest,
         pre_state=record.beginning.pre_state,
         evidence=record.results.evidence,
-        outputs=record.results.outputs,
+        outputs=dict(record.results.outputs),
         secret_outputs=record.results.secret_outputs,
         private_outputs=record.results.private_outputs,
         snapshot=record.results.checkpoint,
@@ -519,7 +519,7 @@ def _as_recorded(deed: Deed, now: Collection[str] | None) -> EarlierDeed:
 def _asked_step(there: RunState, reuse: StepReuse, deeds: tuple[EarlierDeed, ...], why: str) -> AskedStep:
     record = next((one for one in there.steps if one.step_id == reuse.step_id), None)
     is_whole = record is not None and is_good(record) and record.results.private_outputs == ()
-    outputs = record.results.outputs if record is not None and is_whole else {}
+    outputs = dict(record.results.outputs) if record is not None and is_whole else {}
     return AskedStep(
         step_id=reuse.step_id, step_index=reuse.step_index, reason=why, deeds=deeds, outputs=outputs
     )

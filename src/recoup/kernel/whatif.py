@@ -139,7 +139,7 @@ def decisions(
                 tokens = event.payload.retry_tokens
                 again = made(decided(state, event.payload, policy, event.at, tokens))
             yield event, recorded(event.payload, _consequences(events, index)), again
-        advance(state, event.payload, event.at, event.seq)
+        state = advance(state, event.payload, event.at, event.seq)
 
 
 def is_decision(payload: ev.Payload) -> TypeGuard[ev.AttemptFailed]:
@@ -250,7 +250,7 @@ class _Replay:
             difference, payload = self._again(index, payload)
         elif self._new is not None and self._old is not None:
             difference = self._otherwise(index, payload, self._new, self._old)
-        advance(self._state, payload, event.at, event.seq)
+        self._state = advance(self._state, payload, event.at, event.seq)
         return difference
 
     def _again(self, index: int, failed: ev.AttemptFailed) -> tuple[Difference | None, ev.AttemptFailed]:
@@ -267,15 +267,17 @@ class _Replay:
         tokens = failed.retry_tokens
         if tokens is not None:
             tokens += policy.retry_tokens - old.retry_tokens
-        # A wait that would have been longer has used more of the run's time.
-        before_s = self._state.clocks.active_s
-        self._state.clocks.active_s = max(0.0, before_s + self._spent_s)
-        decision = decided(self._state, failed, policy, event.at, tokens)
-        self._state.clocks.active_s = before_s
+        decision = decided(self._state_with_waits(), failed, policy, event.at, tokens)
         self.decisions += 1
         then, now = recorded(failed, _consequences(self._events, index)), made(decision)
         difference = self._compared(index, record, then, now, policy)
         return difference, msgspec.structs.replace(failed, failure_class=now.cls)
+
+    def _state_with_waits(self) -> RunState:
+        """With the time of the run that longer waits would have used."""
+        clocks = self._state.clocks
+        active_s = max(0.0, clocks.active_s + self._spent_s)
+        return msgspec.structs.replace(self._state, clocks=msgspec.structs.replace(clocks, active_s=active_s))
 
     def _compared(
         self, index: int, record: StepRecord, then: Made, now: Made, policy: Policy

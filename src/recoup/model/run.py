@@ -1,7 +1,8 @@
-"""The state of a run and of its steps, as folded from events."""
+"""The state of a run and of its steps, as folded from events: values that never change, one for each concern."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -14,6 +15,7 @@ from recoup.model.instant import Instant
 from recoup.model.mode import Health
 from recoup.model.plan import Plan
 from recoup.model.target import Fingerprint, HealMode
+from recoup.model.vector import Vector
 from recoup.model.workspace import Baseline, Snapshot
 
 
@@ -56,7 +58,7 @@ class Mark(msgspec.Struct, frozen=True):
     tolerance_level: int
 
 
-class OpenAttempt(msgspec.Struct):
+class OpenAttempt(msgspec.Struct, frozen=True):
     """An attempt that was started and has not ended in the ledger."""
 
     attempt: int
@@ -101,7 +103,7 @@ class Recovery(msgspec.Struct, frozen=True):
     updated_at: str
 
 
-class Beginning(msgspec.Struct):
+class Beginning(msgspec.Struct, frozen=True):
     """What the step began from."""
 
     args_digest: str | None = None
@@ -112,11 +114,11 @@ class Beginning(msgspec.Struct):
     prechecks: tuple[CheckResult, ...] | None = None
 
 
-class StepResults(msgspec.Struct):
+class StepResults(msgspec.Struct, frozen=True):
     """What the step left."""
 
     evidence: tuple[str, ...] = ()
-    outputs: dict[str, Any] = {}
+    outputs: Mapping[str, Any] = {}
     secret_outputs: tuple[str, ...] = ()
     private_outputs: tuple[str, ...] | None = None
     """Outputs whose originals are in the private store. None: recorded by a version that kept no originals."""
@@ -127,7 +129,7 @@ class StepResults(msgspec.Struct):
     """What the run's page was when the step had been done in the browser."""
 
 
-class SpentAttempts(msgspec.Struct):
+class SpentAttempts(msgspec.Struct, frozen=True):
     """What the step has used of its attempts, and how those ended that failed."""
 
     attempts: int = 0
@@ -137,7 +139,7 @@ class SpentAttempts(msgspec.Struct):
     marks: tuple[Mark, ...] = ()
 
 
-class StepFailure(msgspec.Struct):
+class StepFailure(msgspec.Struct, frozen=True):
     """How its last attempt failed. Empty once it has passed."""
 
     cls: FailureClass | None = None
@@ -146,7 +148,7 @@ class StepFailure(msgspec.Struct):
     summary: str | None = None
 
 
-class StepRecovery(msgspec.Struct):
+class StepRecovery(msgspec.Struct, frozen=True):
     """What was decided after its last failure."""
 
     strategy: str | None = None
@@ -158,7 +160,7 @@ class StepRecovery(msgspec.Struct):
     rescue_tried: bool = False
 
 
-class AgentTrace(msgspec.Struct):
+class AgentTrace(msgspec.Struct, frozen=True):
     """What is known of the step's agent."""
 
     last_command: str = ""
@@ -167,7 +169,7 @@ class AgentTrace(msgspec.Struct):
     """Its session, for an attempt that continues there."""
 
 
-class Doubt(msgspec.Struct):
+class Doubt(msgspec.Struct, frozen=True):
     """Why it is unknown whether the step was done, or whether it may be done."""
 
     outcome_unknown: bool = False
@@ -180,8 +182,8 @@ class Doubt(msgspec.Struct):
     """It was done in linked runs before this one began: a person says whether that counts."""
 
 
-class StepRecord(msgspec.Struct):
-    """One step of a run. Written by the fold only."""
+class StepRecord(msgspec.Struct, frozen=True):
+    """One step of a run."""
 
     step_id: str
     index: int
@@ -193,13 +195,13 @@ class StepRecord(msgspec.Struct):
     reused_from: str | None = None
     """The run in which it was proven."""
     open: OpenAttempt | None = None
-    beginning: Beginning = msgspec.field(default_factory=Beginning)
-    results: StepResults = msgspec.field(default_factory=StepResults)
-    spent: SpentAttempts = msgspec.field(default_factory=SpentAttempts)
-    failure: StepFailure = msgspec.field(default_factory=StepFailure)
-    recovery: StepRecovery = msgspec.field(default_factory=StepRecovery)
-    agent: AgentTrace = msgspec.field(default_factory=AgentTrace)
-    doubt: Doubt = msgspec.field(default_factory=Doubt)
+    beginning: Beginning = Beginning()
+    results: StepResults = StepResults()
+    spent: SpentAttempts = SpentAttempts()
+    failure: StepFailure = StepFailure()
+    recovery: StepRecovery = StepRecovery()
+    agent: AgentTrace = AgentTrace()
+    doubt: Doubt = Doubt()
 
     @property
     def is_done_elsewhere(self) -> bool:
@@ -215,14 +217,14 @@ class Unreadable(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Submission(msgspec.Struct):
+class Submission(msgspec.Struct, frozen=True):
     """What the run was submitted with, besides its plan."""
 
     at: Instant
     plan_digest: str
     plan_redacted: bool
     policy_digest: str
-    inputs: dict[str, str | None] = {}
+    inputs: Mapping[str, str | None] = {}
     private_inputs: tuple[str, ...] = ()
     """Inputs whose originals are in the private store."""
     plan_source: str | None = None
@@ -232,7 +234,7 @@ class Submission(msgspec.Struct):
     """For all its steps."""
 
 
-class Lineage(msgspec.Struct):
+class Lineage(msgspec.Struct, frozen=True):
     """The runs that it continues."""
 
     parent_run_id: str | None = None
@@ -241,7 +243,7 @@ class Lineage(msgspec.Struct):
     from_step: str | None = None
 
 
-class Queueing(msgspec.Struct):
+class Queueing(msgspec.Struct, frozen=True):
     """How workers find it."""
 
     queue: str | None = None
@@ -251,7 +253,7 @@ class Queueing(msgspec.Struct):
     not_before_us: int = 0
 
 
-class Clocks(msgspec.Struct):
+class Clocks(msgspec.Struct, frozen=True):
     """Where the time of a run went, up to its last event."""
 
     updated_at: Instant | None = None
@@ -264,7 +266,7 @@ class Clocks(msgspec.Struct):
     """Since when it waits for one: a gate, an escalation, a pause."""
 
 
-class DriverState(msgspec.Struct):
+class DriverState(msgspec.Struct, frozen=True):
     """Who drives the run, and for which time."""
 
     delivery: int = 0
@@ -279,7 +281,7 @@ class DriverState(msgspec.Struct):
     """How often that happened since a step last passed."""
 
 
-class RunFailure(msgspec.Struct):
+class RunFailure(msgspec.Struct, frozen=True):
     """Why it failed or was escalated."""
 
     cls: FailureClass | None = None
@@ -287,7 +289,7 @@ class RunFailure(msgspec.Struct):
     retryable: bool = False
 
 
-class RunWorkspaces(msgspec.Struct):
+class RunWorkspaces(msgspec.Struct, frozen=True):
     """Where its steps work, and what becomes of that next."""
 
     baseline: Baseline | None = None
@@ -307,14 +309,14 @@ class RunWorkspaces(msgspec.Struct):
         return self.trial if self.trial is not None else self.current
 
 
-class RunProgress(msgspec.Struct):
+class RunProgress(msgspec.Struct, frozen=True):
     """How far the run is, and what must be done before its next step."""
 
     prefix_length: int = 0
     """The leading steps that are known to be good."""
-    rebuild_pending: list[int] = []
+    rebuild_pending: tuple[int, ...] = ()
     """Steps to be performed again in the restored workspace before work goes on."""
-    always_pending: list[int] = []
+    always_pending: tuple[int, ...] = ()
     """Steps that have ended and whose `always` has not."""
     gate_reached: int | None = None
     """The gate at which an operator was asked, for as long as nothing before it has changed."""
@@ -322,7 +324,7 @@ class RunProgress(msgspec.Struct):
     """How often a step that was known to be good was not any more: what came after it stands on something else."""
 
 
-class RecoveryCounts(msgspec.Struct):
+class RecoveryCounts(msgspec.Struct, frozen=True):
     """How often the run was recovered."""
 
     resets: int = 0
@@ -331,7 +333,7 @@ class RecoveryCounts(msgspec.Struct):
     """Targets for which another element was taken."""
 
 
-class RunHold(msgspec.Struct):
+class RunHold(msgspec.Struct, frozen=True):
     """What keeps the run from going on."""
 
     paused: bool = False
@@ -341,7 +343,7 @@ class RunHold(msgspec.Struct):
     waiting_until: str | None = None
 
 
-class RunEscalation(msgspec.Struct):
+class RunEscalation(msgspec.Struct, frozen=True):
     """The question to a person that is open."""
 
     id: str | None = None
@@ -350,7 +352,7 @@ class RunEscalation(msgspec.Struct):
     """Steps that the answer settles too."""
 
 
-class PageConsent(msgspec.Struct):
+class PageConsent(msgspec.Struct, frozen=True):
     """What an operator was asked and said about a lost page."""
 
     question: tuple[str, ...] = ()
@@ -361,29 +363,29 @@ class PageConsent(msgspec.Struct):
     """An operator said to continue on the page without them, until a step finishes on the page."""
 
 
-class RunState(msgspec.Struct):
-    """A run. Written by the fold only."""
+class RunState(msgspec.Struct, frozen=True):
+    """A run after its event `seq`."""
 
     run_id: str
     workflow: str
     plan: Plan
     submission: Submission
-    lineage: Lineage = msgspec.field(default_factory=Lineage)
-    queueing: Queueing = msgspec.field(default_factory=Queueing)
+    lineage: Lineage = Lineage()
+    queueing: Queueing = Queueing()
     seq: int = 0
     status: RunStatus = RunStatus.QUEUED
     reason: str = ""
-    failure: RunFailure = msgspec.field(default_factory=RunFailure)
-    driver: DriverState = msgspec.field(default_factory=DriverState)
-    clocks: Clocks = msgspec.field(default_factory=Clocks)
-    workspaces: RunWorkspaces = msgspec.field(default_factory=RunWorkspaces)
-    progress: RunProgress = msgspec.field(default_factory=RunProgress)
-    counts: RecoveryCounts = msgspec.field(default_factory=RecoveryCounts)
-    hold: RunHold = msgspec.field(default_factory=RunHold)
-    escalation: RunEscalation = msgspec.field(default_factory=RunEscalation)
-    page: PageConsent = msgspec.field(default_factory=PageConsent)
+    failure: RunFailure = RunFailure()
+    driver: DriverState = DriverState()
+    clocks: Clocks = Clocks()
+    workspaces: RunWorkspaces = RunWorkspaces()
+    progress: RunProgress = RunProgress()
+    counts: RecoveryCounts = RecoveryCounts()
+    hold: RunHold = RunHold()
+    escalation: RunEscalation = RunEscalation()
+    page: PageConsent = PageConsent()
     recovery: Recovery | None = None
-    steps: list[StepRecord] = []
+    steps: Vector[StepRecord] = Vector()
     unreadable: Unreadable | None = None
     """Only in states that are shown: the event before which this state ends."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from recoup.kernel.controls.kind import ControlKind, Effect, HandOver, Hold, Pin, Then
 from recoup.kernel.controls.rules import in_flight, is_active, not_settled
 from recoup.kernel.controls.scope import (
@@ -15,6 +17,7 @@ from recoup.kernel.controls.scope import (
     under_way,
 )
 from recoup.kernel.position import current_step, is_over
+from recoup.kernel.records import with_steps
 from recoup.model.events import ControlHandled
 from recoup.model.policy import Policy
 from recoup.model.run import RunState, RunStatus
@@ -115,12 +118,14 @@ def _takeover(_state: RunState, control: Control) -> Effect:
     return Effect(control=control, order=HandOver(), cuts_off=True, then=Then.WAITS)
 
 
-def _taken_over(state: RunState, _handled: ControlHandled) -> None:
+def _taken_over(state: RunState, _handled: ControlHandled) -> RunState:
     """A person fixes the step: it is tried once more before the run ends."""
-    state.hold.takeover = True
+    state = replace(state, hold=replace(state.hold, takeover=True))
     step = current_step(state)
-    if step is not None:
-        step.recovery.given_up, step.recovery.rescue_tried = None, False
+    if step is None:
+        return state
+    recovery = replace(step.recovery, given_up=None, rescue_tried=False)
+    return with_steps(state, replace(step, recovery=recovery))
 
 
 TAKEOVER = ControlKind(

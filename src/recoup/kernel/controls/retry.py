@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from recoup.kernel.controls.kind import FORCE, ControlKind, Effect, Hold, StepUse, Takes, Then
 from recoup.kernel.controls.rules import current_step_name, in_flight, not_now
 from recoup.kernel.controls.scope import (
@@ -114,9 +116,13 @@ def _hard_reset(state: RunState, control: Control) -> Effect:
     return Effect(control=control, cuts_off=True, then=Then.WAITS if state.hold.paused else Then.GOES_ON)
 
 
-def _restores(state: RunState, handled: ControlHandled) -> None:
-    state.workspaces.restore_pending = True
-    state.counts.resets += handled.argument != FORCE
+def _restores(state: RunState, handled: ControlHandled) -> RunState:
+    resets = state.counts.resets + (handled.argument != FORCE)
+    return replace(
+        state,
+        workspaces=replace(state.workspaces, restore_pending=True),
+        counts=replace(state.counts, resets=resets),
+    )
 
 
 HARD_RESET_STEP = ControlKind(

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
+from msgspec.structs import replace
 
 from recoup.kernel.controls.kind import ControlKind, Effect, SettleAsDone, StepUse, Takes, Then
 from recoup.kernel.controls.scope import Scope, next_driver, sentences
 from recoup.kernel.deeds import lost_words
 from recoup.kernel.position import unsettled
 from recoup.kernel.prefix import is_good
+from recoup.kernel.records import with_steps, without
 from recoup.model.events import ControlHandled
 from recoup.model.policy import Policy
-from recoup.model.run import RunState, StepRecord
+from recoup.model.run import PageConsent, RunState, StepRecord
 from recoup.model.storage import Control
 
 DONE: Final = "done"
@@ -76,9 +77,9 @@ def _effect(state: RunState, control: Control) -> Effect:
     record = _in_question(state)
     if is_good(record):
         # It was done. The question is whether it is performed again for its page: no linked run may do so instead.
-        unnamed = msgspec.structs.replace(control, step_id=None)
+        unnamed = replace(control, step_id=None)
         return Effect(control=unnamed, words=_page_words(state, control), then=Then.GOES_ON)
-    named = msgspec.structs.replace(control, step_id=record.step_id)
+    named = replace(control, step_id=record.step_id)
     also = [
         one for one in state.steps if one.step_id in state.escalation.also_settled and one.doubt.to_settle
     ]
@@ -98,33 +99,30 @@ def _page_words(state: RunState, control: Control) -> str:
 # Fold
 
 
-def _settled(state: RunState, handled: ControlHandled) -> None:
+def _settled(state: RunState, handled: ControlHandled) -> RunState:
     """Either way: as done it need not begin, as not done it may. Where events were lost, a step that was not done says
     that none after it was. About a lost page: the steps that were asked about are performed again, or not."""
     if state.page.question:
-        state.page.as_is = handled.argument == DONE
-        state.page.repeats = () if state.page.as_is else state.page.question
-        state.page.question = ()
-        return
-    for step in state.steps:
-        step.doubt.to_settle = step.doubt.to_settle and step.step_id not in state.escalation.also_settled
+        as_is = handled.argument == DONE
+        page = PageConsent(repeats=() if as_is else state.page.question, as_is=as_is)
+        return replace(state, page=page)
     named = next((step for step in state.steps if step.step_id == handled.step_id), None)
     settled = named or unsettled(state)
-    if settled is not None:
-        _settle_step(state, settled, handled.argument)
+    also = [step for step in state.steps if step.step_id in state.escalation.also_settled]
+    state = with_steps(state, *[replace(step, doubt=replace(step.doubt, to_settle=False)) for step in also])
+    return state if settled is None else _step_settled(state, settled, handled.argument)
 
 
-def _settle_step(state: RunState, settled: StepRecord, answer: str | None) -> None:
+def _step_settled(state: RunState, settled: StepRecord, answer: str | None) -> RunState:
     if answer == DONE:
-        state.progress.rebuild_pending = [
-            index for index in state.progress.rebuild_pending if index != settled.index
-        ]
-    was_lost = bool(settled.doubt.lost)
-    settled.doubt.to_settle, settled.doubt.lost = False, ""
-    if was_lost and answer == NOT_DONE:
-        for later in state.steps[settled.index + 1 :]:
-            if later.doubt.lost:
-                later.doubt.to_settle, later.doubt.lost = False, ""
+        progress = state.progress
+        pending = without(progress.rebuild_pending, settled.index)
+        state = replace(state, progress=replace(progress, rebuild_pending=pending))
+    others = state.steps[settled.index + 1 :] if settled.doubt.lost and answer == NOT_DONE else ()
+    known = [state.steps[settled.index], *[step for step in others if step.doubt.lost]]
+    return with_steps(
+        state, *[replace(step, doubt=replace(step.doubt, to_settle=False, lost="")) for step in known]
+    )
 
 
 SETTLE = ControlKind(
