@@ -173,7 +173,7 @@ def test_runs_in_a_browser_are_the_same_under_the_policy_in_force(
             for _ in range(deliveries):
                 if (
                     state := await house.state("run-1")
-                ).status is not RunStatus.FAILED or not state.retryable:
+                ).status is not RunStatus.FAILED or not state.failure.retryable:
                     break
                 await (await house.driver("run-1")).drive()
             events = await house.ledger.read(run_stream("run-1"))

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.altered import altered
 
 from recoup.kernel.breaker import fold_health
 from recoup.kernel.fold import submitted
@@ -18,7 +19,7 @@ from recoup.model.instant import Instant
 from recoup.model.mode import Health, Mode
 from recoup.model.plan import ExitCheck, Plan, RunAction, Step
 from recoup.model.policy import Policy
-from recoup.model.run import RunStatus
+from recoup.model.run import DriverState, RunStatus
 from recoup.model.target import Element
 
 NOW = Instant(1_800_000_000_000_000, 5_000_000_000, "boot")
@@ -143,9 +144,8 @@ def test_a_report_is_written_for_what_a_person_will_want_to_know(
         inputs={},
         policy_digest="p",
     )
-    state = submitted("r", first, NOW)
-    state.status, state.delivery = status, delivery
-    state.started_at = NOW if delivery else None
+    driver = DriverState(delivery=delivery, started_at=NOW if delivery else None)
+    state = altered(submitted("r", first, NOW), status=status, driver=driver)
     assert calls_for_report(state, mode) is reported
 
 

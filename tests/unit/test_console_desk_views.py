@@ -40,9 +40,10 @@ from recoup.model.instant import Instant
 from recoup.model.mode import Health
 from recoup.model.policy import Policy
 from recoup.model.redacted import restored
-from recoup.model.run import RunState, RunStatus, StepRecord
+from recoup.model.run import RunEscalation, RunState, RunStatus, StepRecord, Submission
 from recoup.model.storage import Arrival, RunRow
 from recoup.model.target import Box
+from recoup.model.vector import Vector
 
 HOUR_US = 3_600_000_000
 OPERATOR = Principal("tok-1", "ada", Role.OPERATOR)
@@ -190,8 +191,15 @@ def test_a_probes_escalation_comes_with_commands_that_can_be_pasted() -> None:
 
 def test_a_step_to_be_settled_is_named_in_the_command() -> None:
     plan = parse_plan("{version: 1, name: w, steps: [{id: pay, run: 'true'}]}", "plan.yaml", "/")
-    state = RunState("r", "w", plan, "sha256:1", False, "sha256:2", at(0), status=RunStatus.ESCALATED)
-    state.steps, state.escalated_step = [StepRecord("pay", 0, "run")], 0
+    state = RunState(
+        "r",
+        "w",
+        plan,
+        Submission(at(0), "sha256:1", False, "sha256:2"),
+        status=RunStatus.ESCALATED,
+        steps=Vector.of([StepRecord("pay", 0, "run")]),
+        escalation=RunEscalation(step_index=0),
+    )
     asked = item(probe_id=None, run_id="r", event={"stepId": "pay"})
     lines = [one.command for one in advice_for(asked, state)]
     assert lines[1:3] == [

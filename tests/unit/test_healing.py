@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.altered import altered
 
 from recoup.kernel.fold import advance, fold
 from recoup.kernel.healing import (
@@ -189,12 +190,12 @@ def test_the_run_counts_its_heals_and_knows_what_it_was_told() -> None:
         heal=HealMode.REPORT,
     )
     state = fold("r", [Event("run:r", 1, START, submission.TYPE, submission, b"")])
-    assert (state.heal, state.heals) == (HealMode.REPORT, 0)
-    advance(state, healed(START).payload, START, 2)
-    assert state.heals == 1
+    assert (state.submission.heal, state.counts.heals) == (HealMode.REPORT, 0)
+    state = advance(state, healed(START).payload, START, 2)
+    assert state.counts.heals == 1
     for number, strategy in enumerate(("timing", "format")):
-        advance(state, adapted(strategy), START, state.seq + 1)
-        assert state.heals == 1 + number, "to wait is no heal"
+        state = advance(state, adapted(strategy), START, state.seq + 1)
+        assert state.counts.heals == 1 + number, "to wait is no heal"
 
 
 def test_the_end_of_an_attempt_says_what_it_saw() -> None:
@@ -343,9 +344,9 @@ def test_a_new_browser_ends_the_wait_for_a_restore_unless_a_workspace_is_to_come
         workflow="p", plan_digest="d", plan=plan(), plan_redacted=False, inputs={}, policy_digest="d"
     )
     state = fold("r", [Event("run:r", 1, START, submission.TYPE, submission, b"")])
-    state.restore_pending = True
-    advance(state, BrowserReset(step_id="s", step_index=0, attempt=None), START, 2)
-    assert not state.restore_pending
+    state = altered(state, workspaces__restore_pending=True)
+    state = advance(state, BrowserReset(step_id="s", step_index=0, attempt=None), START, 2)
+    assert not state.workspaces.restore_pending
 
 
 def test_what_was_found_as_it_was_written_was_not_healed() -> None:

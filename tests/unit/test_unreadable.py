@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from tests.altered import altered
 from tests.unit.test_fold import NOW
 
 from recoup.kernel.fold import submitted
@@ -62,8 +63,7 @@ def test_what_is_json_is_shown_as_it_is() -> None:
     ],
 )
 def test_who_waits_for_a_person(status: RunStatus, waiting_for: str | None, waits: bool) -> None:
-    state = new_state()
-    state.status, state.waiting_for = status, waiting_for
+    state = altered(new_state(), status=status, hold__waiting_for=waiting_for)
     assert waits_for_a_person(state) is waits
 
 

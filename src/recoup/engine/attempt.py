@@ -48,7 +48,7 @@ class Attempts:
             has_own_timeout=step.limits.timeout_s is not None,
             title=step.title,
             retry_context=context,
-            session_id=record.session_id,
+            session_id=record.agent.session_id,
         )
         kind = run.kinds.of(step)
         order = await kind.order(order, step, record, hides=arguments.hides)
@@ -165,7 +165,7 @@ class Attempts:
         """Where the open attempt runs, with the files it is given; and what a retry is told."""
         assert record.open is not None, f"step {step.id}: no attempt is open"
         attempt, files, context = record.open.attempt, dict[str, str](), None
-        if record.failure_summary is not None:
+        if record.failure.summary is not None:
             context = msgspec.to_builtins(retry_context(self._run.job.plan, step, record, attempt))
         if self._run.launches(step):
             files["RECOUP_OUTPUT"] = str(self._run.job.files.output_path(record.index, attempt))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from recoup.engine.arguments import expected_now, steps_behind
 from recoup.engine.breaking import stored_draft
+from recoup.engine.recorder import Recorder
 from recoup.engine.world import Job, World
 from recoup.model.events import Payload
 from recoup.model.plan import Check, Handler, Plan, Step, is_gate, kind_of
@@ -20,9 +21,9 @@ from recoup.steps.registry import actions_of
 class RunView:
     """The run in hand, as hooks see it."""
 
-    def __init__(self, world: World, job: Job, state: RunState, lifeline: Lifeline) -> None:
-        self._job = job
-        self.run_id, self.plan, self.secrets, self.state = job.run_id, job.plan, job.secrets, state
+    def __init__(self, world: World, job: Job, recorder: Recorder, lifeline: Lifeline) -> None:
+        self._job, self._recorder = job, recorder
+        self.run_id, self.plan, self.secrets = job.run_id, job.plan, job.secrets
         self.redactor, self.ledger, self.clock, self.lifeline = (
             *(world.redactor, world.ledger, world.clock),
             lifeline,
@@ -32,6 +33,10 @@ class RunView:
     @property
     def policy(self) -> Policy:
         return self._job.policy
+
+    @property
+    def state(self) -> RunState:
+        return self._recorder.state
 
     def expected(self, step: Step) -> tuple[Check, ...]:
         return expected_now(step, self._job, self.state)

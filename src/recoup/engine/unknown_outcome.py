@@ -72,7 +72,7 @@ class UnknownOutcomes:
         every output that later steps need is there. `outcome`: Recoup itself ended the attempt, so its output and
         changes are known, and must match `expect` as well."""
         checks = world_checks(step)
-        if not checks or not any(check.held is False for check in record.prechecks or ()):
+        if not checks or not any(check.held is False for check in record.beginning.prechecks or ()):
             return None
         scene = self._scene(record, policy, env)
         if not is_folder(scene.cwd):
@@ -116,7 +116,7 @@ class UnknownOutcomes:
 
     def _scene(self, record: StepRecord, policy: Policy, env: dict[str, str]) -> Scene:
         """What the attempt printed is gone; what it wrote may be there."""
-        attempt = record.open.attempt if record.open else record.attempts
+        attempt = record.open.attempt if record.open else record.spent.attempts
         written = self._run.job.files.written_output(record.index, attempt)
         return Scene(
             run_id=self._run.job.run_id,

@@ -95,7 +95,7 @@ class Verification:
         if record.open is None or record.open.phase != "rebuild":
             step = self._run.job.plan.steps[record.index]
             await self._run.kinds.of(step).keep(step, outcome)
-        secrets = await self._folder.secrets_in(record.pre_state, snapshot) if change.hash else ()
+        secrets = await self._folder.secrets_in(record.beginning.pre_state, snapshot) if change.hash else ()
         return Passed(
             verdict=verdict,
             duration_ms=outcome.duration_ms,
@@ -135,7 +135,7 @@ class Verification:
         if machine is None or words is None:
             return await self.failed(record, outcome, kind, outcome.detail, scene.policy)
         may_repeat = outcome.outcome_known or step.repeat is Repeat.SAFE
-        is_ours = machine.is_home_disk(scene.cwd) and self._run.state.troubles < TROUBLES_MAX
+        is_ours = machine.is_home_disk(scene.cwd) and self._run.state.driver.troubles < TROUBLES_MAX
         if is_ours and may_repeat:
             return Troubled(f"step {step.id} failed, and {words}", outcome.outcome_known)
         return await self.failed(record, outcome, FailureKind.DISK_FULL, words, scene.policy)
@@ -183,7 +183,7 @@ class Verification:
         document: dict[str, Any] = {
             "runId": self._run.job.run_id,
             "stepId": record.step_id,
-            "attempt": record.open.attempt if record.open else record.attempts,
+            "attempt": record.open.attempt if record.open else record.spent.attempts,
             "checks": msgspec.to_builtins(results),
         }
         if outcome is not None:

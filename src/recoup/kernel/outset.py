@@ -42,10 +42,10 @@ def outset_in_place(state: RunState, done: frozenset[int], *, resets: bool, goes
     """Of a run that goes on. `goes_back`: steps that are good by now are not, so that answers no longer count."""
     return Outset(
         steps=state.plan.steps,
-        records=state.steps,
+        records=state.steps[:],
         done=done,
         resets=resets,
-        gate_reached=None if goes_back else state.gate_reached,
-        repeats=() if goes_back else state.page_repeats,
-        as_is=state.page_as_is and not goes_back,
+        gate_reached=None if goes_back else state.progress.gate_reached,
+        repeats=() if goes_back else state.page.repeats,
+        as_is=state.page.as_is and not goes_back,
     )

@@ -40,7 +40,7 @@ def page_forecast(run: Outset) -> PageForecast | None:
         return None
     skipped = {record.index for record in run.records if record.skipped}
     made_by = page_made_by(run.steps, index, skipped)
-    if not made_by or all(record.page is None for record in run.records[:index]):
+    if not made_by or all(record.results.page is None for record in run.records[:index]):
         return None
     about = PageForecast(needed_by=run.steps[index].id, since=run.steps[made_by[0]].id)
     is_next = run.done.issuperset(range(index))

@@ -112,7 +112,7 @@ def replay(run_id: str, events: Sequence[Event], policies: Policies, new: Policy
     assert isinstance(first.payload, ev.RunSubmitted), f"run {run_id} does not begin with its submission"
     state = submitted(run_id, first.payload, first.at)
     found = Replayed(run_id=run_id, workflow=state.workflow)
-    one = _Replay(state, events, policies, new, policies(state.policy_digest))
+    one = _Replay(state, events, policies, new, policies(state.submission.policy_digest))
     for index in range(1, len(events)):
         difference = one.look(index)
         if difference is not None:
@@ -139,7 +139,7 @@ def decisions(
                 tokens = event.payload.retry_tokens
                 again = made(decided(state, event.payload, policy, event.at, tokens))
             yield event, recorded(event.payload, _consequences(events, index)), again
-        advance(state, event.payload, event.at, event.seq)
+        state = advance(state, event.payload, event.at, event.seq)
 
 
 def is_decision(payload: ev.Payload) -> TypeGuard[ev.AttemptFailed]:
@@ -250,7 +250,7 @@ class _Replay:
             difference, payload = self._again(index, payload)
         elif self._new is not None and self._old is not None:
             difference = self._otherwise(index, payload, self._new, self._old)
-        advance(self._state, payload, event.at, event.seq)
+        self._state = advance(self._state, payload, event.at, event.seq)
         return difference
 
     def _again(self, index: int, failed: ev.AttemptFailed) -> tuple[Difference | None, ev.AttemptFailed]:
@@ -267,15 +267,17 @@ class _Replay:
         tokens = failed.retry_tokens
         if tokens is not None:
             tokens += policy.retry_tokens - old.retry_tokens
-        # A wait that would have been longer has used more of the run's time.
-        before_s = self._state.active_s
-        self._state.active_s = max(0.0, before_s + self._spent_s)
-        decision = decided(self._state, failed, policy, event.at, tokens)
-        self._state.active_s = before_s
+        decision = decided(self._state_with_waits(), failed, policy, event.at, tokens)
         self.decisions += 1
         then, now = recorded(failed, _consequences(self._events, index)), made(decision)
         difference = self._compared(index, record, then, now, policy)
         return difference, msgspec.structs.replace(failed, failure_class=now.cls)
+
+    def _state_with_waits(self) -> RunState:
+        """With the time of the run that longer waits would have used."""
+        clocks = self._state.clocks
+        active_s = max(0.0, clocks.active_s + self._spent_s)
+        return msgspec.structs.replace(self._state, clocks=msgspec.structs.replace(clocks, active_s=active_s))
 
     def _compared(
         self, index: int, record: StepRecord, then: Made, now: Made, policy: Policy
@@ -295,8 +297,8 @@ class _Replay:
             )
         if now.goes_on:
             most = min(
-                policy.step_max_attempts - record.attempts_in_delivery - 1,
-                policy.run_retries_max - self._state.retries,
+                policy.step_max_attempts - record.spent.attempts_in_delivery - 1,
+                policy.run_retries_max - self._state.counts.retries,
             )
             return self._difference(
                 Kind.GOES_ON, index, _words(then), _words(now), more_attempts_max=max(1, most)
@@ -346,7 +348,7 @@ class _Replay:
                     Kind.GOES_ON, index, reason, f"run_timeout_seconds: {new.run_timeout_seconds:g}"
                 )
             case ev.RunTakenOver() if self._lost_too_often(index, new):
-                words = f"takeovers_max: {self._state.takeovers + 1} of {new.takeovers_max}"
+                words = f"takeovers_max: {self._state.driver.takeovers + 1} of {new.takeovers_max}"
                 return self._no_other_delivery(index, "taken over, and gone on", words)
             case _:
                 return None
@@ -354,18 +356,18 @@ class _Replay:
     def _lost_too_often(self, index: int, new: Policy) -> bool:
         ended = any(isinstance(one.payload, ev.RunDeadLettered) for one in self._events[index : index + 3])
         over = self._state.status.is_terminal
-        return self._state.takeovers + 1 > new.takeovers_max and not ended and not over
+        return self._state.driver.takeovers + 1 > new.takeovers_max and not ended and not over
 
     def _taken_over_once_more(
         self, index: int, payload: ev.RunDeadLettered, new: Policy
     ) -> Difference | None:
-        if self._state.takeovers > new.takeovers_max:
+        if self._state.driver.takeovers > new.takeovers_max:
             return None
         return self._difference(
             Kind.GOES_ON,
             index,
             payload.reason,
-            f"takeovers_max: {self._state.takeovers} of {new.takeovers_max}",
+            f"takeovers_max: {self._state.driver.takeovers} of {new.takeovers_max}",
         )
 
     def _run_time_used(self, index: int, new: Policy, old: Policy) -> Difference | None:
@@ -426,12 +428,12 @@ class _Replay:
         return None
 
     def _active_s(self, index: int, policy: Policy) -> float:
-        before_s = max(0.0, self._state.active_s + self._spent_s)
+        before_s = max(0.0, self._state.clocks.active_s + self._spent_s)
         at = self._events[index].at
-        return active_seconds(before_s, self._state.active_since, at, policy.run_timeout_seconds)
+        return active_seconds(before_s, self._state.clocks.active_since, at, policy.run_timeout_seconds)
 
     def _another_delivery(self, index: int, then: str, policy: Policy) -> Difference | None:
-        left = policy.delivery_max - self._state.delivery
+        left = policy.delivery_max - self._state.driver.delivery
         if left <= 0:
             words = "dead letter: every delivery was used"
             return self._difference(Kind.OTHER_END, index, then, words)

@@ -150,7 +150,7 @@ async def plan_of(app: App, request: SubmitRequest, access: PlanAccess) -> RunPl
     assert request.reuse is not None, "a request without a plan is refused before its plan is read"
     earlier = await app.runs.state(request.reuse)
     plan, inputs = await app.submitting.recorded(earlier)
-    return RunPlan(plan, {**inputs, **request.inputs}, earlier.plan_source)
+    return RunPlan(plan, {**inputs, **request.inputs}, earlier.submission.plan_source)
 
 
 async def _read(path: Path, access: PlanAccess, policy: Policy) -> Plan:

@@ -156,7 +156,7 @@ class Hiding:
         """The same, reading no more than can tell of a secret: the first event, unless outputs may be some, too."""
         state = await self._records.beginning(run_id)
         outputs = [spec for step in state.plan.steps for spec in step.outputs.values()]
-        if state.reuse_from is not None or any(spec.secret for spec in outputs):
+        if state.lineage.reuse_from is not None or any(spec.secret for spec in outputs):
             state = await self._records.state(run_id)
         return await self.of_run(state)
 
@@ -183,13 +183,13 @@ class Hiding:
         self._register_plan_secrets(redactor, plan)
         vault = self.vault(self._records.files(state.run_id))
         for name, spec in plan.inputs.items():
-            if spec.secret and state.inputs.get(name) is not None:
+            if spec.secret and state.submission.inputs.get(name) is not None:
                 register_secret(redactor, f"inputs.{name}", vault.get(f"inputs.{name}"))
         for name in plan.secrets:
             with contextlib.suppress(NotFound):  # it was not set when the run was submitted
                 register_secret(redactor, name, vault.get(f"secrets.{name}"))
         for record in state.steps:
-            for name in record.secret_outputs:
+            for name in record.results.secret_outputs:
                 key = f"steps.{record.step_id}.outputs.{name}"
                 redactor.register_unless_short(key, vault.get(key))
 

@@ -171,7 +171,7 @@ class Submitting:
             state = await self._records.state(run_id)
         except NotFound:  # the key outlives its run
             return Submitted(run_id, duplicate=True)
-        differs = ["plan"] if state.plan_digest != digest(msgspec.to_builtins(plan)) else []
+        differs = ["plan"] if state.submission.plan_digest != digest(msgspec.to_builtins(plan)) else []
         if await self._inputs_differ(state, plan, given):
             differs.append("inputs")
         note = None
@@ -187,9 +187,9 @@ class Submitting:
             return (await self.recorded(state))[1] != now
         except RecoupError:
             hidden = {name for name, spec in state.plan.inputs.items() if spec.secret} | {
-                *state.private_inputs
+                *state.submission.private_inputs
             }
-            shown = {name: value for name, value in state.inputs.items() if value is not None}
+            shown = {name: value for name, value in state.submission.inputs.items() if value is not None}
             return any(shown.get(name) != now.get(name) for name in (shown.keys() | now.keys()) - hidden)
 
     async def retry(
@@ -208,17 +208,19 @@ class Submitting:
                 hint=f"Do it again from a step: recoup resume {run_id} --from-step STEP",
             )
         plan, given = await self.recorded(state)
-        needs = tuple(sorted({*state.needs, *needs_of(plan)}))
+        needs = tuple(sorted({*state.queueing.needs, *needs_of(plan)}))
         queued = Queued(
-            queue=state.queue or DEFAULT_QUEUE,
-            priority=state.priority,
+            queue=state.queueing.queue or DEFAULT_QUEUE,
+            priority=state.queueing.priority,
             needs=needs,
             dedup_key=f"retry of {run_id}",
             submitted_by=submitted_by,
             submit_reason=reason,
         )
         reusing = Reusing(run_id)
-        return await self.submit_queued(plan, given, state.plan_source, queued, reusing, state.heal)
+        return await self.submit_queued(
+            plan, given, state.submission.plan_source, queued, reusing, state.submission.heal
+        )
 
     async def preview(
         self, plan: Plan, given: Mapping[str, str], source: str | None, reuse: Reusing
@@ -261,10 +263,10 @@ class Submitting:
         plan, vault = plan_of(state, files), self._hiding.vault(files)
         given = {
             name: vault.get(f"inputs.{name}") if plan.inputs[name].secret else value
-            for name, value in state.inputs.items()
+            for name, value in state.submission.inputs.items()
             if value is not None
         }
-        return plan, given | (Originals(vault).all(INPUTS) if state.private_inputs else {})
+        return plan, given | (Originals(vault).all(INPUTS) if state.submission.private_inputs else {})
 
     async def run_with_key(self, workflow: str, key: str | None) -> str | None:
         if key is None:

@@ -170,7 +170,7 @@ async def _replayed(ledger: Ledger, row: RunRow, bodies: Bodies, new: Policy) ->
     policies = await bodies.learn(events)
     keys: set[str] = set()
     for step in state.plan.steps:
-        old = policies(state.policy_digest)
+        old = policies(state.submission.policy_digest)
         if old is not None:
             old, now = step_policy(old, state.plan, step), step_policy(new, state.plan, step)
             keys |= differing_keys(now, old) - REPLAYED

@@ -96,11 +96,11 @@ def waiting_run(row: RunRow, state: RunState | None) -> Waiting | None:
         what = "escalation"
     elif state is None:
         return None
-    elif state.waiting_for == "approval":
+    elif state.hold.waiting_for == "approval":
         what = "approval"
-    elif state.waiting_for == "operator":
-        what = "taken over" if state.takeover else "paused"
-    elif state.waiting_for == "driver" and state.queue is None:
+    elif state.hold.waiting_for == "operator":
+        what = "taken over" if state.hold.takeover else "paused"
+    elif state.hold.waiting_for == "driver" and state.queueing.queue is None:
         what = "no driver"
     else:
         return None

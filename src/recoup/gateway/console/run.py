@@ -139,7 +139,7 @@ async def _steps(request: Request, app: App, state: RunState) -> dict[str, Any]:
         run_view.step_line(state, record, previews_of_step(state, record.index, policy, driven), may_change)
         for record in shown
     ]
-    return {"lines": lines, "first": first, "total": len(state.steps), "good": state.prefix_length}
+    return {"lines": lines, "first": first, "total": len(state.steps), "good": state.progress.prefix_length}
 
 
 def _is_drawn_again(request: Request, state: RunState) -> bool:
@@ -170,7 +170,7 @@ async def _log(request: Request, app: App, state: RunState) -> dict[str, Any]:
     files, names = app.runs.files(state.run_id), [record.step_id for record in state.steps]
     sizes = [_size(files.log_path(index)) for index in range(len(names))]
     index = _chosen(request, state, sizes)
-    attempts = state.steps[index].attempts + (state.steps[index].open is not None) if names else 0
+    attempts = state.steps[index].spent.attempts + (state.steps[index].open is not None) if names else 0
     first = max(1, attempts - _ATTEMPTS_SHOWN_MAX + 1)
     return {
         "log_steps": [(name, sizes[at]) for at, name in enumerate(names)],
@@ -200,7 +200,7 @@ async def _plain(app: App, run_id: str) -> Plain:
 
 
 async def _compare(request: Request, app: App, state: RunState) -> dict[str, Any]:
-    several = [record for record in state.steps if record.attempts + (record.open is not None) > 1]
+    several = [record for record in state.steps if record.spent.attempts + (record.open is not None) > 1]
     names = [record.step_id for record in several]
     said = request.query_params.get("step", "")
     record = next((one for one in several if one.step_id == said), several[-1] if several else None)
@@ -280,13 +280,16 @@ async def _events_of_step(app: App, run_id: str, index: int) -> list[Event]:
 
 async def _plan(_request: Request, app: App, state: RunState) -> dict[str, Any]:
     text = msgspec.json.format(msgspec.json.encode(state.plan), indent=2).decode()
-    handles = [(record.step_id, handle) for record in state.steps for handle in record.evidence]
+    handles = [(record.step_id, handle) for record in state.steps for handle in record.results.evidence]
     outputs = [
-        (record.step_id, {**record.outputs, **dict.fromkeys(record.secret_outputs, "[redacted]")})
+        (
+            record.step_id,
+            {**record.results.outputs, **dict.fromkeys(record.results.secret_outputs, "[redacted]")},
+        )
         for record in state.steps
-        if record.outputs or record.secret_outputs
+        if record.results.outputs or record.results.secret_outputs
     ]
-    inputs, source = dict(state.inputs), state.plan_source
+    inputs, source = dict(state.submission.inputs), state.submission.plan_source
     submitted = await read_leniently(app.ledger, run_stream(state.run_id), limit=1)
     by = [event.payload.submitted_by for event in submitted if isinstance(event.payload, ev.RunSubmitted)]
     pictures = [handle for _, handle in handles[-_PICTURES_MAX:] if await _is_picture(app, handle)]

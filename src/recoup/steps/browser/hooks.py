@@ -31,7 +31,7 @@ class BrowserHooks(KindHooks):
         self._targets = RunTargets(run, recalls)
 
     async def take_up(self) -> None:
-        await self._page.take_up(self._run.state.epoch)
+        await self._page.take_up(self._run.state.driver.epoch)
 
     async def release(self, *, stays: bool) -> None:
         await self._page.release(keeps=stays)
@@ -67,7 +67,7 @@ class BrowserHooks(KindHooks):
             hint=hint_of(page_advice(self._run.run_id, first.step_id, names)),
             step_id=first.step_id,
             step_index=first.index,
-            attempt=first.open.attempt if first.open else first.attempts,
+            attempt=first.open.attempt if first.open else first.spent.attempts,
             page_steps=names,
         )
 

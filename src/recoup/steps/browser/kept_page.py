@@ -29,7 +29,7 @@ def kept_page(pages: Pages, secrets: Secrets) -> KeptPage | None:
 def inherited(secrets: Secrets, reused: Sequence[StepRecord]) -> Mapping[str, str]:
     """The page of the earlier run, and what the steps that are reused have proven of it. What others have proven may be
     another question in this plan, and is proven anew when they are performed."""
-    if not any(record.page for record in reused):
+    if not any(record.results.page for record in reused):
         return {}
     values = {key: secrets.find(key) for key in (PAGE_KEY, LOADED_KEY, DOCUMENT_KEY, GATE_KEY)}
     if (proofs := secrets.find(PROOFS_KEY)) is not None:

@@ -203,7 +203,7 @@ class PageProofs:
         looks = [check for check in step.expect if isinstance(check, WORLD_CHECKS)]
         was_missing = any(
             isinstance(check, _LASTING) and before.held is False
-            for check, before in zip(looks, record.prechecks or (), strict=False)
+            for check, before in zip(looks, record.beginning.prechecks or (), strict=False)
         )
         return bool(proofs) and was_missing and await self.refuted(proofs) is None
 

@@ -170,9 +170,9 @@ class RunPage:
         """The driver is done with the run. `keeps`: this process stays, and may drive the run again."""
         state, policy = self._run.state, self._run.policy
         # Otherwise the next driver restores it from the beginning: what steps did in a restored page may be missing.
-        is_whole = not state.rebuild_pending and (self._is_kept or not self._to_prove)
+        is_whole = not state.progress.rebuild_pending and (self._is_kept or not self._to_prove)
         if keeps and is_whole and waits_for_a_person(state) and policy.waiting_browser_seconds > 0:
-            await self._pages.wait(self._run.run_id, state.epoch, policy)
+            await self._pages.wait(self._run.run_id, state.driver.epoch, policy)
         else:
             await self._pages.leave(self._run.run_id)
 
@@ -188,7 +188,7 @@ class RunPage:
     async def go_back(self, index: int) -> None:
         """Before good steps from this one on count as not done: what they did in the open page must not be taken for
         what the steps before have left."""
-        if any(record.page is not None for record in self._run.state.steps[index:]):
+        if any(record.results.page is not None for record in self._run.state.steps[index:]):
             await self.leave()
 
     async def bring_sign_in(self) -> None:
@@ -235,7 +235,7 @@ class RunPage:
 
     async def _quoted_otherwise(self, step: Step, record: StepRecord, state: RunState) -> PageProblem | None:
         """Read again once; what changes all the time is then shown as it was last read."""
-        if step.id in self._sent_back or state.page_as_is:
+        if step.id in self._sent_back or state.page.as_is:
             return None
 
         def since(proof: Proof) -> Since:
@@ -273,7 +273,9 @@ class RunPage:
         acting = [
             step for step, one in [*between][begins + 1 : record.index] if _acts(step) and not one.skipped
         ]
-        page = state.steps[begins].page or next(reversed(_pages_before(state.steps[begins], state)), None)
+        page = state.steps[begins].results.page or next(
+            reversed(_pages_before(state.steps[begins], state)), None
+        )
         return Since(
             has_acted=bool(acting),
             has_acted_once=any(step.repeat is Repeat.NEVER for step in acting),
@@ -314,7 +316,7 @@ class RunPage:
 
     def _is_due(self, proof: Proof, record: StepRecord, state: RunState) -> bool:
         """Not one from a document in which later steps had done something, nor one that a person has done without."""
-        if state.page_as_is and proof.touched:
+        if state.page.as_is and proof.touched:
             return False
         earlier = {one.step_id for one in state.steps[: record.index]}
         return earlier.issuperset(proof.traces)
@@ -346,7 +348,7 @@ class RunPage:
         if found is not None and self._is_of_no_use(found, last, state):
             await self.leave()
             found = None
-        outdated = "" if state.page_as_is else self._why_outdated(record, found)
+        outdated = "" if state.page.as_is else self._why_outdated(record, found)
         if outdated:
             await self.leave(made_again=True)
             return self._made_again(outdated, made_by, state)
@@ -359,7 +361,7 @@ class RunPage:
             if restored.page is None:
                 return self._made_again(f"its page is gone: {restored.why}", made_by, state)
             found = restored.page
-            if found.url != last.url and not state.page_as_is:
+            if found.url != last.url and not state.page.as_is:
                 return self._led_elsewhere("the page is at another address", found, record, state)
         return await self._missing_steps(record, made_by, state) or await self._proven(
             record, state, made_by, found, gate
@@ -368,9 +370,9 @@ class RunPage:
     def _is_of_no_use(self, found: Fingerprint, last: Fingerprint, state: RunState) -> bool:
         """A page that stayed open and shows something else, such as an error, is opened again; so is one on which steps
         are to be performed again, in their order."""
-        if state.page_repeats and not self._has_restored:
+        if state.page.repeats and not self._has_restored:
             return True
-        return self._is_kept and not state.page_as_is and bool(why_another_page(last, found))
+        return self._is_kept and not state.page.as_is and bool(why_another_page(last, found))
 
     def _why_outdated(self, record: StepRecord, found: Fingerprint | None) -> str:
         """In words, if the kept page is another document than the steps before this one have left."""
@@ -400,7 +402,7 @@ class RunPage:
             return self._made_again(why, made_by, state)  # steps of another plan
         once = [index for index in indices if not self._may_repeat(index, state)]
         unproven = [index for index in once if not await self._proofs.is_in_effect(state.steps[index])]
-        if unproven and not state.page_as_is:
+        if unproven and not state.page.as_is:
             return Question(why, tuple(unproven))
         again = tuple(index for index in indices if index not in once)
         return Replay(why, again) if again else None
@@ -414,7 +416,9 @@ class RunPage:
     def _made_by(self, found: Fingerprint, record: StepRecord, state: RunState) -> list[int]:
         """With the sign-in, if the address leads back to it."""
         skipped = {one.index for one in state.steps if one.skipped}
-        left = {one.index: one.page for one in state.steps[: record.index] if one.page is not None}
+        left = {
+            one.index: one.results.page for one in state.steps[: record.index] if one.results.page is not None
+        }
         return page_made_since_sign_out(self._run.plan.steps, record.index, left, found, skipped)
 
     def _made_again(self, why: str, made_by: Sequence[int], state: RunState) -> PageProblem:
@@ -433,7 +437,7 @@ class RunPage:
 
     def _may_repeat(self, index: int, state: RunState) -> bool:
         step = self._run.plan.steps[index]
-        return step.repeat is Repeat.SAFE or step.id in state.page_repeats
+        return step.repeat is Repeat.SAFE or step.id in state.page.repeats
 
     async def _proven(
         self,
@@ -444,13 +448,13 @@ class RunPage:
         gate: Approved | None,
     ) -> PageProblem | None:
         other = why_another_page(_pages_before(record, state)[-1], found)
-        if other and not state.page_as_is:
+        if other and not state.page.as_is:
             if len(made_by) > 1 and not self._has_replayed_all:  # the address alone does not lead there
                 return self._led_elsewhere(other, found, record, state)
             return Changed(other, made_by[0])
         refuted = await self._refuted(record, state, found, gate)
         if refuted is not None:
-            once = self._once(self._made_by(found, record, state), state) if state.page_as_is else ()
+            once = self._once(self._made_by(found, record, state), state) if state.page.as_is else ()
             if once:  # the answer was to use this page
                 return Question(f"the page cannot be used as it is: {refuted.why}", once)
             return Changed(refuted.why, self._index_of(refuted.step_id))
@@ -464,7 +468,7 @@ class RunPage:
         earlier = {one.step_id for one in state.steps[: record.index]}
         proofs = [proof for proof in self._proofs.all() if proof.step_id in earlier and not proof.doubted_by]
         if gate is not None:
-            if not state.page_as_is and (other := why_another_page(gate.page, found)):
+            if not state.page.as_is and (other := why_another_page(gate.page, found)):
                 return Refuted(other, gate.step_id)
             proofs += [proof for proof in gate.proofs if proof not in proofs]
         proofs = [proof for proof in proofs if self._is_due(proof, record, state)]
@@ -504,4 +508,4 @@ def _place(page: Fingerprint) -> tuple[str, str]:
 
 
 def _pages_before(record: StepRecord, state: RunState) -> list[Fingerprint]:
-    return [one.page for one in state.steps[: record.index] if one.page is not None]
+    return [one.results.page for one in state.steps[: record.index] if one.results.page is not None]
