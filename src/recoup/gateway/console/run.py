@@ -21,7 +21,7 @@ from recoup.gateway.artifacts import reporting
 from recoup.gateway.console import comparing, run_view
 from recoup.gateway.console.event_view import event_line
 from recoup.gateway.console.lists import driven_by
-from recoup.gateway.console.pages import new_pages, page
+from recoup.gateway.console.pages import Pages, page
 from recoup.gateway.console.patch_view import StepDiff, step_diff
 from recoup.gateway.house import house_of, principal_of
 from recoup.kernel.advice import advice
@@ -33,7 +33,7 @@ from recoup.model.run import RunState, RunStatus
 from recoup.reports.chart import chart
 from recoup.reports.plain import Plain
 
-router = new_pages()
+router = Pages()
 _LIVE_VIEWS: Final = ("steps", "events")
 _HEAD: Final = "run-head"
 _ALL: Final = "run-all"

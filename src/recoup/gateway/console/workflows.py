@@ -13,7 +13,8 @@ from recoup.app import App
 from recoup.damage import read_leniently
 from recoup.errors import NotFound
 from recoup.gateway.console.health_charts import heals_chart, recovery_chart, success_chart
-from recoup.gateway.console.pages import new_pages, page
+from recoup.gateway.console.menu import MenuEntry
+from recoup.gateway.console.pages import Pages, page
 from recoup.gateway.console.workflow_views import (
     DURATIONS,
     MODE_MEANS,
@@ -34,7 +35,7 @@ from recoup.model.storage import RunFilter, RunRow
 from recoup.operations import workflows as operations
 from recoup.operations.workflows import ALL
 
-router = new_pages()
+router = Pages(MenuEntry("/workflows", "Workflows"))
 WORKFLOWS_MAX: Final = 500
 EVENTS_MAX: Final = 2_000
 RUNS_MAX: Final = 500
