@@ -35,7 +35,7 @@ async def count_for_menu(request: Request) -> None:
     last = getattr(request.app.state, "counted", None)
     if not isinstance(last, _Counted) or time.monotonic() - last.at_s >= KEPT_S:
         last = request.app.state.counted = _Counted(time.monotonic(), await _counts(request))
-    request.state.counts = last.counts
+    request.state.menu_counts = last.counts
 
 
 def menu_of(request: Request) -> tuple[MenuEntry, ...]:

@@ -79,11 +79,11 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
         "me": principal,
         "may_change": principal.role is Role.OPERATOR,
         "menu": menu_of(request),
-        "counts": getattr(request.state, "counts", {}),
+        "menu_counts": getattr(request.state, "menu_counts", {}),
         "path": request.url.path,
         "here": request.url.path + (f"?{request.url.query}" if request.url.query else ""),
     }
-    return bare_page(template, status=status, **{**shared, **values})
+    return bare_page(template, status=status, **shared, **values)  # no value hides a shared one
 
 
 def bare_page(template: str, *, status: int = 200, **values: Any) -> Response:
