@@ -72,15 +72,16 @@ class Pages(APIRouter):
         self.menu = menu
 
 
-def page(request: Request, template: str, *, status: int = 200, **values: Any) -> Response:
-    """One template with what every page needs. `title` is what the window says."""
+def page(request: Request, template: str, *, status: int = 200, path: str = "", **values: Any) -> Response:
+    """One template with what every page needs. `title` is what the window says; `path` is the entry of the menu under
+    which the page stands, where its own address does not say so."""
     principal = principal_of(request)
     shared: dict[str, Any] = {
         "me": principal,
         "may_change": principal.role is Role.OPERATOR,
         "menu": menu_of(request),
         "menu_counts": getattr(request.state, "menu_counts", {}),
-        "path": request.url.path,
+        "path": path or request.url.path,
         "here": request.url.path + (f"?{request.url.query}" if request.url.query else ""),
     }
     return bare_page(template, status=status, **shared, **values)  # no value hides a shared one
