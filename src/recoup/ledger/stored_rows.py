@@ -38,8 +38,8 @@ def head_of(row: Sequence[Any]) -> Head:
 
 
 def run_row_of(row: Sequence[Any]) -> RunRow:
-    """The stored columns in the order of the fields, as far as they can be read: a damaged row must not keep others from
-    being listed, and the events say the truth. Its last event may be missing, or have no time."""
+    """The stored columns in the order of the fields, as far as they can be read: a damaged row must not keep others
+    from being listed, and the events say the truth. Its last event may be missing, or have no time."""
     return RunRow(*(read(stored) for read, stored in zip(_readers_of_a_run(), row, strict=True)))
 
 

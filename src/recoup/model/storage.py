@@ -184,7 +184,7 @@ OLDEST_US: Final = -(2**63)
 
 
 class RunRow(msgspec.Struct, frozen=True):
-    """The cached fold of a run, for lists. A field is a column of the query `rows_of_runs` of each database, in order."""
+    """The cached fold of a run, for lists. Each field is a column of the query `rows_of_runs`, in this order."""
 
     run_id: str
     workflow: str
