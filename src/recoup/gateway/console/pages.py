@@ -99,7 +99,7 @@ def bare_page(template: str, *, status: int = 200, **values: Any) -> Response:
 
 def refusal_page(request: Request, status: int, detail: str, hint: str) -> Response:
     title = http.HTTPStatus(status).phrase
-    said = {"title": title, "detail": detail, "hint": hint, "code": status}
+    said: dict[str, Any] = {"title": title, "detail": detail, "hint": hint, "code": status}
     if getattr(request.state, "principal", None) is None:
         return bare_page("refused_outside.html", status=status, **said)
     return page(request, "refused.html", status=status, **said)

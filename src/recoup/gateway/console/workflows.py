@@ -28,6 +28,7 @@ from recoup.gateway.console.workflow_views import (
 from recoup.gateway.house import house_of
 from recoup.gateway.workflows import known as known_workflow
 from recoup.memories import Change, Learnt, changes
+from recoup.model.answers.workflows import ModeDocument
 from recoup.model.events import Event, WorkflowModeChanged
 from recoup.model.ids import EVERY_WORKFLOW, targets_stream, workflow_stream
 from recoup.model.memory import State
@@ -146,10 +147,10 @@ async def _last(app: App, stream: str, limit: int) -> list[Event]:
     return await read_leniently(app.ledger, stream, max(0, await app.ledger.head(stream) - limit), limit)
 
 
-async def _causes(app: App, workflow: str, document: dict[str, Any]) -> list[Cause]:
+async def _causes(app: App, workflow: str, document: ModeDocument) -> list[Cause]:
     """The events that the last change of mode names, here or in the streams of others."""
-    places = [(workflow, seq) for seq in document["causes"]]
-    if document["unreadable"] is not None:
+    places = [(workflow, seq) for seq in document.causes]
+    if document.unreadable is not None:
         return []
     health = (await app.ledger.workflow_state(workflow)).health
     if not places and health.since is not None:
