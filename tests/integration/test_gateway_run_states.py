@@ -27,6 +27,7 @@ from recoup.kernel.fold import fold
 from recoup.ledger.sqlite import SqliteLedger
 from recoup.model.events import Event, RunCancelled
 from recoup.model.instant import Instant
+from recoup.model.policy import Policy
 from recoup.model.run import RunStatus
 from recoup.ports import Ledger
 from recoup.testing.ledger_suite import facts, into, submitted
@@ -116,10 +117,11 @@ async def test_reports_for_people_are_made_a_few_at_once_as_those_for_programs(t
         async with asyncio.timeout(20):
             for _ in range(REPORTS_MAX):
                 await house.reporting.acquire()
+            offered = pages.Offered(driven=True, policy=Policy(), may_change=False)
             waits = [
                 asyncio.create_task(pages.report(asking(house), "r")),
                 asyncio.create_task(
-                    pages._timeline(asking(house), app, await house.states.state("r")),
+                    pages._timeline(asking(house), app, await house.states.state("r"), offered),
                 ),
             ]
             done, _ = await asyncio.wait(waits, timeout=0.3)

@@ -253,8 +253,8 @@ async def test_an_operators_word_is_recorded_with_its_reason_and_whose_it_is(
     document = mode_document(
         "workflow", (await house.ledger.workflow_state("workflow")).health, house.policy, house.clock.now()
     )
-    assert (document["mode"], document["forced"], document["lastFailure"]) == (mode.value, True, None)
-    assert document["until"] == house.clock.now().plus_s(30).iso()
+    assert (document.mode, document.forced, document.last_failure) == (mode.value, True, None)
+    assert document.until == house.clock.now().plus_s(30).iso()
 
 
 async def test_letting_a_workflow_run_again_without_a_time_is_no_override(house: House) -> None:

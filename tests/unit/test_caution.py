@@ -90,7 +90,7 @@ def test_a_workflow_that_is_not_well_asks_for_more_and_learns_nothing(
     assert needs_proof(step, mode) is not proves and not needs_proof(step, Mode.RUNNING)
     assert not may_learn(heal, mode, policy, wanted=True)
     shown = mode_document("w", Health(mode=mode), policy, NOW)
-    assert (shown["confidenceFloor"], shown["learningEnabled"]) == (policy.min_confidence_degraded, False)
+    assert (shown.confidence_floor, shown.learning_enabled) == (policy.min_confidence_degraded, False)
     lenient = msgspec.structs.replace(policy, disable_learning_in_degraded=False)
     assert not may_learn(heal, mode, lenient, wanted=True) or mode is Mode.DEGRADED, (
         "only somebody's word allows it"
@@ -150,7 +150,7 @@ def test_a_report_is_written_for_what_a_person_will_want_to_know(
 
 
 def test_a_workflow_of_which_nothing_is_known_is_shown_as_running() -> None:
-    shown = mode_document("w", Health(), Policy(), NOW)
+    shown = msgspec.to_builtins(mode_document("w", Health(), Policy(), NOW))
     counters = shown.pop("counters")
     assert set(counters.values()) == {0}
     assert shown == {
@@ -182,14 +182,14 @@ def test_a_stopped_workflow_is_shown_with_its_causes_its_end_and_its_last_failur
     )
     health = fold_health(health, entered, NOW, 2)
     shown = mode_document("w", health, Policy(), NOW.plus_s(40))
-    assert shown["mode"] == "quarantined"
-    assert (shown["since"], shown["until"]) == (NOW.iso(), NOW.plus_s(100).iso())
-    assert (shown["reason"], shown["causes"], shown["forced"]) == ("why", [1], True)
-    assert shown["lastFailure"] == {
+    assert shown.mode == "quarantined"
+    assert (shown.since, shown.until) == (NOW.iso(), NOW.plus_s(100).iso())
+    assert (shown.reason, shown.causes, shown.forced) == ("why", [1], True)
+    assert msgspec.to_builtins(shown.last_failure) == {
         "at": NOW.iso(),
         "runId": "r1",
         "stepId": "build",
         "failureKind": "wall_timeout",
     }
     over = mode_document("w", health, Policy(), NOW.plus_s(100))
-    assert (over["mode"], over["until"], over["forced"], over["halfOpen"]) == ("degraded", None, False, True)
+    assert (over.mode, over.until, over.forced, over.half_open) == ("degraded", None, False, True)

@@ -17,12 +17,14 @@ from recoup.gateway.console.runs_query import RunsQuery, filter_of, form, moment
 from recoup.gateway.problems import Refused
 from recoup.kernel.elapsed import TimeSpent
 from recoup.kernel.fold import advance, submitted
+from recoup.kernel.modes import mode_document
 from recoup.kernel.preview import previews, previews_of_step
 from recoup.model import events as ev
 from recoup.model.events import Event, Payload
 from recoup.model.failure import Facts, FailureClass, FailureKind
 from recoup.model.ids import ProcessIdentity
 from recoup.model.instant import Instant
+from recoup.model.mode import Health, Mode
 from recoup.model.plan import Plan, RunAction, Step
 from recoup.model.policy import Policy
 from recoup.model.run import RunFailure, RunState
@@ -216,10 +218,11 @@ def test_only_what_needs_a_person_is_said_to_wait_for_one() -> None:
 
 
 def test_a_stopped_workflow_waits_for_a_person_and_a_running_one_does_not() -> None:
-    mode = {"workflow": "*", "mode": "paused", "reason": "night", "since": None}
+    now = Instant(10**15, 10**9, "boot")
+    mode = mode_document("*", Health(mode=Mode.PAUSED, reason="night"), Policy(), now)
     seen = overview_view.stopped_workflow(mode)
     assert seen is not None and (seen.workflow, seen.what) == ("", "workflow paused")
-    assert overview_view.stopped_workflow({**mode, "mode": "running"}) is None
+    assert overview_view.stopped_workflow(msgspec.structs.replace(mode, mode="running")) is None
 
 
 def test_what_runs_now_is_shown_with_its_step_and_for_how_long() -> None:

@@ -32,8 +32,8 @@ def test_the_words_name_the_event_where_its_place_is_known() -> None:
 
 def test_a_workflow_with_an_unreadable_event_has_a_mode_of_its_own() -> None:
     shown = unreadable_mode_document("sync", DAMAGED, Policy(), NOW)
-    assert (shown["workflow"], shown["mode"]) == ("sync", "unreadable")
-    assert "event 7 of the workflow cannot be read: invalid UTF-8" in shown["reason"]
+    assert (shown.workflow, shown.mode) == ("sync", "unreadable")
+    assert "event 7 of the workflow cannot be read: invalid UTF-8" in shown.reason
 
 
 @pytest.mark.parametrize("raw", [b"\xff", b"{", b"[" * 5000])

@@ -15,7 +15,7 @@ from recoup.gateway.answering import document
 from recoup.gateway.described import answers
 from recoup.gateway.house import house_of
 from recoup.gateway.routing import new_router
-from recoup.model.answers.workflows import WhatIfAnswer
+from recoup.model.answers.whatif import WhatIfAnswer
 
 router = new_router("policies")
 WHAT_IF_S_MAX: Final = 8.0

@@ -26,8 +26,9 @@ from recoup.gateway.console.heal_views import (
     said_facts,
     sketch,
 )
-from recoup.gateway.console.pages import new_pages, page
-from recoup.gateway.console.reviews import reviews_of
+from recoup.gateway.console.menu import MenuEntry
+from recoup.gateway.console.pages import Pages, page
+from recoup.gateway.console.reviews import reviews_of, waiting_count
 from recoup.gateway.heals import desk_of, found_heal, shown_patch, workflow_of
 from recoup.gateway.house import house_of
 from recoup.heals.desk import Heal
@@ -35,7 +36,7 @@ from recoup.kernel.reviewing import HealState
 from recoup.model.events import ResolutionDetails, TargetHealed
 from recoup.model.ids import run_stream
 
-router = new_pages()
+router = Pages(MenuEntry("/heals", "Heals", waiting_count))
 LISTED_MAX: Final = 25
 PICTURES_MAX: Final = 4
 _PAGE_EVENTS: Final = 1_000

@@ -6,9 +6,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 import msgspec
+from starlette.requests import Request
 
+from recoup.gateway.console.menu import SHOWN_MAX
 from recoup.gateway.hooks import hook_document
-from recoup.gateway.house import House
+from recoup.gateway.house import House, house_of
 from recoup.kernel import escalations as kernel
 from recoup.kernel.approvals import approval_document, urgent_first
 from recoup.model.answers.inbox import Webhook
@@ -69,8 +71,9 @@ async def item(house: House, escalation_id: str) -> Item:
     return _item(await house.inbox.find(escalation_id))
 
 
-async def open_count(house: House, limit: int) -> int:
-    return len(await house.app.ledger.inbox(state="open", limit=limit))
+async def open_count(request: Request) -> int:
+    """Open escalations, as far as the menu shows a number."""
+    return len(await house_of(request).app.ledger.inbox(state="open", limit=SHOWN_MAX + 1))
 
 
 async def approvals(house: House, limit: int) -> list[Approval]:

@@ -12,7 +12,8 @@ from recoup.damage import read_leniently
 from recoup.gateway.console import inbox
 from recoup.gateway.console import overview_view as view
 from recoup.gateway.console.lists import driven_by, progress_of
-from recoup.gateway.console.pages import new_pages, page
+from recoup.gateway.console.menu import MenuEntry
+from recoup.gateway.console.pages import Pages, page
 from recoup.gateway.house import House, house_of
 from recoup.kernel.description import describe
 from recoup.model.events import TargetHealed
@@ -21,7 +22,7 @@ from recoup.model.storage import RunFilter, RunRow, Span
 from recoup.operations.workflows import modes as modes_of
 from recoup.operations.workflows import workflows
 
-router = new_pages()
+router = Pages(MenuEntry("/", "Overview"))
 _RUNNING_MAX: Final = 10
 _FAILED_MAX: Final = 8
 _WAITING_MAX: Final = 20

@@ -11,7 +11,8 @@ from starlette.responses import Response
 from recoup.app import App
 from recoup.damage import read_leniently
 from recoup.errors import NotFound
-from recoup.gateway.console.pages import new_pages, page
+from recoup.gateway.console.menu import MenuEntry
+from recoup.gateway.console.pages import Pages, page
 from recoup.gateway.console.probe_views import (
     Resource,
     actions_for,
@@ -25,7 +26,7 @@ from recoup.gateway.house import house_of
 from recoup.model.events import Event
 from recoup.model.ids import probe_stream
 
-router = new_pages()
+router = Pages(MenuEntry("/probes", "Probes"))
 PROBES_MAX: Final = 50
 EVENTS_MAX: Final = 500
 SHOWN_MAX: Final = 50

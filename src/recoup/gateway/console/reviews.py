@@ -123,3 +123,10 @@ def reviews_of(request: Request) -> Reviews:
         found = request.app.state.reviews = Reviews(app.ledger, app.redactor_of, app.world.clock)
     assert isinstance(found, Reviews)
     return found
+
+
+async def waiting_count(request: Request) -> int:
+    """Heals that wait for a word, after a look at what is new."""
+    reviews = reviews_of(request)
+    await reviews.look()
+    return reviews.waiting

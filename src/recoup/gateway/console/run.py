@@ -21,7 +21,7 @@ from recoup.gateway.artifacts import reporting
 from recoup.gateway.console import comparing, run_view
 from recoup.gateway.console.event_view import event_line
 from recoup.gateway.console.lists import driven_by
-from recoup.gateway.console.pages import new_pages, page
+from recoup.gateway.console.pages import Pages, page
 from recoup.gateway.console.patch_view import StepDiff, step_diff
 from recoup.gateway.house import house_of, principal_of
 from recoup.kernel.advice import advice
@@ -29,11 +29,12 @@ from recoup.kernel.preview import previews, previews_of_step
 from recoup.model import events as ev
 from recoup.model.events import Event
 from recoup.model.ids import run_stream
+from recoup.model.policy import Policy
 from recoup.model.run import RunState, RunStatus
 from recoup.reports.chart import chart
 from recoup.reports.plain import Plain
 
-router = new_pages()
+router = Pages()
 _LIVE_VIEWS: Final = ("steps", "events")
 _HEAD: Final = "run-head"
 _ALL: Final = "run-all"
@@ -53,7 +54,7 @@ _PICTURES_MAX: Final = 12
 _PICTURE_SIGNS: Final = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff")
 _ATTEMPTS_SHOWN_MAX: Final = 30
 
-View = Callable[[Request, App, RunState], Awaitable[dict[str, Any]]]
+View = Callable[[Request, App, RunState, "Offered"], Awaitable[dict[str, Any]]]
 
 
 @router.get("/runs/{run_id}")
@@ -62,9 +63,10 @@ async def run(request: Request, run_id: str) -> Response:
     app, state = house.app, await house.states.shown(await house.run(run_id))
     name = request.query_params.get("view", "steps")
     name = name if name in _VIEWS else "steps"
-    head = await _head(request, app, state)
+    offered = await _offered(request, app, state)
+    head = await _head(app, state, offered)
     only_head = request.headers.get("HX-Target") == _HEAD
-    shown = {} if only_head else await _VIEWS[name](request, app, state)
+    shown = {} if only_head else await _VIEWS[name](request, app, state, offered)
     return page(
         request,
         "run.html",
@@ -93,21 +95,36 @@ async def report(request: Request, run_id: str) -> Response:
     return Response(body, 200, headers, "text/markdown" if as_text else "text/html")
 
 
-async def _head(request: Request, app: App, state: RunState) -> dict[str, Any]:
+class Offered(msgspec.Struct, frozen=True):
+    """What the reader may do about the run depends on these; asked once for a page, so that its parts agree."""
+
+    driven: bool
+    policy: Policy
+    may_change: bool
+
+
+async def _offered(request: Request, app: App, state: RunState) -> Offered:
+    return Offered(
+        driven=await app.driving.is_driven(state.run_id),
+        policy=await app.driving.shown_policy_of(state),
+        may_change=principal_of(request).role is Role.OPERATOR,
+    )
+
+
+async def _head(app: App, state: RunState, offered: Offered) -> dict[str, Any]:
     """What stands above every view."""
-    run_id = state.run_id
-    driven, policy = await app.driving.is_driven(run_id), await app.driving.shown_policy_of(state)
+    run_id, driven = state.run_id, offered.driven
     driver = await _driver(app, run_id) if driven else ""
     family = [one for one in await app.ledger.family(run_id) if one != run_id]
-    possible = previews(state, policy, driven) if state.unreadable is None else []
-    may_change, now = principal_of(request).role is Role.OPERATOR, app.world.clock.now()
+    possible = previews(state, offered.policy, driven) if state.unreadable is None else []
+    now = app.world.clock.now()
     return {
         "state": state,
         "run_status": state.status.value,
         "advice": advice(state, driven),
         "facts": run_view.facts_of(state, driver, now),
         "now": run_view.now_of(state, now),
-        "buttons": run_view.buttons_of(run_id, possible, may_change),
+        "buttons": run_view.buttons_of(run_id, possible, offered.may_change),
         "family": family[-_FAMILY_MAX:],
         "is_terminal": state.status.is_terminal or state.status is RunStatus.ESCALATED,
     }
@@ -127,9 +144,8 @@ async def _driver(app: App, run_id: str) -> str:
 # Views
 
 
-async def _steps(request: Request, app: App, state: RunState) -> dict[str, Any]:
-    driven, policy = await app.driving.is_driven(state.run_id), await app.driving.shown_policy_of(state)
-    may_change = principal_of(request).role is Role.OPERATOR
+async def _steps(request: Request, _app: App, state: RunState, offered: Offered) -> dict[str, Any]:
+    policy, driven, may_change = offered.policy, offered.driven, offered.may_change
     said = request.query_params.get("from", "")
     first = run_view.first_step(
         state, int(said) if said.isascii() and said.isdigit() and len(said) < 9 else None
@@ -148,11 +164,11 @@ def _is_drawn_again(request: Request, state: RunState) -> bool:
     return state.seq <= _TIMELINE_EVENTS_MAX or request.headers.get("HX-Target") == _ALL
 
 
-async def _timeline(request: Request, app: App, state: RunState) -> dict[str, Any]:
+async def _timeline(request: Request, app: App, state: RunState, offered: Offered) -> dict[str, Any]:
     if state.unreadable is not None and not state.steps:
         nothing = dict.fromkeys(("failures", "decisions", "controls"), ())
         return {**nothing, "drawn": "", "left_out": 0, "decisions_left_out": 0}
-    until = app.world.clock.now() if await app.driving.is_driven(state.run_id) else None
+    until = app.world.clock.now() if offered.driven else None
     async with reporting(house_of(request), state.run_id) as redactor:
         made = await app.reporter.report(state.run_id, until, redactor)
         drawn, left_out = await asyncio.to_thread(chart, made.timeline, _CHART_BYTES_MAX)
@@ -166,7 +182,7 @@ async def _timeline(request: Request, app: App, state: RunState) -> dict[str, An
     }
 
 
-async def _log(request: Request, app: App, state: RunState) -> dict[str, Any]:
+async def _log(request: Request, app: App, state: RunState, _: Offered) -> dict[str, Any]:
     files, names = app.runs.files(state.run_id), [record.step_id for record in state.steps]
     sizes = [_size(files.log_path(index)) for index in range(len(names))]
     index = _chosen(request, state, sizes)
@@ -181,7 +197,7 @@ async def _log(request: Request, app: App, state: RunState) -> dict[str, Any]:
     }
 
 
-async def _changes(request: Request, app: App, state: RunState) -> dict[str, Any]:
+async def _changes(request: Request, app: App, state: RunState, _: Offered) -> dict[str, Any]:
     files, wanted = app.runs.files(state.run_id), request.query_params.get("step", "")
     records = [record for record in state.steps if wanted in ("", record.step_id)]
     with_patch = [record for record in records if _size(files.patch_path(record.index))]
@@ -199,7 +215,7 @@ async def _plain(app: App, run_id: str) -> Plain:
     return Plain(lambda text: redactor.redact(text).text)
 
 
-async def _compare(request: Request, app: App, state: RunState) -> dict[str, Any]:
+async def _compare(request: Request, app: App, state: RunState, _: Offered) -> dict[str, Any]:
     several = [record for record in state.steps if record.spent.attempts + (record.open is not None) > 1]
     names = [record.step_id for record in several]
     said = request.query_params.get("step", "")
@@ -231,7 +247,7 @@ async def _compare(request: Request, app: App, state: RunState) -> dict[str, Any
     }
 
 
-async def _events(request: Request, app: App, state: RunState) -> dict[str, Any]:
+async def _events(request: Request, app: App, state: RunState, _: Offered) -> dict[str, Any]:
     kind = request.query_params.get("type", "").strip()[:100]
     said = request.query_params.get("before", "")
     before = int(said) if said.isascii() and said.isdigit() and len(said) < 12 else None
@@ -278,7 +294,7 @@ async def _events_of_step(app: App, run_id: str, index: int) -> list[Event]:
         await asyncio.sleep(0)
 
 
-async def _plan(_request: Request, app: App, state: RunState) -> dict[str, Any]:
+async def _plan(_request: Request, app: App, state: RunState, _: Offered) -> dict[str, Any]:
     text = msgspec.json.format(msgspec.json.encode(state.plan), indent=2).decode()
     handles = [(record.step_id, handle) for record in state.steps for handle in record.results.evidence]
     outputs = [

@@ -13,7 +13,8 @@ from recoup.app import App
 from recoup.damage import read_leniently
 from recoup.errors import NotFound
 from recoup.gateway.console.health_charts import heals_chart, recovery_chart, success_chart
-from recoup.gateway.console.pages import new_pages, page
+from recoup.gateway.console.menu import MenuEntry
+from recoup.gateway.console.pages import Pages, page
 from recoup.gateway.console.workflow_views import (
     DURATIONS,
     MODE_MEANS,
@@ -27,6 +28,7 @@ from recoup.gateway.console.workflow_views import (
 from recoup.gateway.house import house_of
 from recoup.gateway.workflows import known as known_workflow
 from recoup.memories import Change, Learnt, changes
+from recoup.model.answers.workflows import ModeDocument
 from recoup.model.events import Event, WorkflowModeChanged
 from recoup.model.ids import EVERY_WORKFLOW, targets_stream, workflow_stream
 from recoup.model.memory import State
@@ -34,7 +36,7 @@ from recoup.model.storage import RunFilter, RunRow
 from recoup.operations import workflows as operations
 from recoup.operations.workflows import ALL
 
-router = new_pages()
+router = Pages(MenuEntry("/workflows", "Workflows"))
 WORKFLOWS_MAX: Final = 500
 EVENTS_MAX: Final = 2_000
 RUNS_MAX: Final = 500
@@ -145,10 +147,10 @@ async def _last(app: App, stream: str, limit: int) -> list[Event]:
     return await read_leniently(app.ledger, stream, max(0, await app.ledger.head(stream) - limit), limit)
 
 
-async def _causes(app: App, workflow: str, document: dict[str, Any]) -> list[Cause]:
+async def _causes(app: App, workflow: str, document: ModeDocument) -> list[Cause]:
     """The events that the last change of mode names, here or in the streams of others."""
-    places = [(workflow, seq) for seq in document["causes"]]
-    if document["unreadable"] is not None:
+    places = [(workflow, seq) for seq in document.causes]
+    if document.unreadable is not None:
         return []
     health = (await app.ledger.workflow_state(workflow)).health
     if not places and health.since is not None:
