@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 STEPS: Final = "recoup.steps"
+CHECKS: Final = "recoup.checks"
 AGENTS: Final = "recoup.agents"
-GROUPS: Final = (STEPS, AGENTS)
 _WHY_CHARS_MAX: Final = 300
 
 

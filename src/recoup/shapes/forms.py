@@ -15,6 +15,7 @@ from recoup.shapes.shape import (
     Shape,
     Text,
     as_written,
+    at_most,
     branch,
     matching,
     said,
@@ -24,6 +25,7 @@ from recoup.shapes.shape import (
 
 WORDS_MAX = 1_000
 REGEX_CHARS_MAX = 10_000
+ADDRESS_CHARS_MAX = 20_000
 WORD_BYTES_MAX = 131_071
 """The longest argument or variable that Linux hands to a process."""
 
@@ -75,6 +77,10 @@ JsonPath = Annotated[
     matching(_JSON_PATH, "the way to a value, such as `count` or `items[0].name`"),
     scalar_schema(pattern=f"^{_JSON_PATH}$"),
 ]
+
+
+AddressPattern = Annotated[Text, at_most(ADDRESS_CHARS_MAX)]
+"""* stands for a part of the path, ** for anything."""
 
 
 def _compiled(pattern: str) -> str:
