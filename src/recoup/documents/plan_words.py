@@ -21,7 +21,7 @@ from recoup.shapes.forms import RegexShape
 from recoup.shapes.heal_shape import HealShape
 from recoup.shapes.shape import TAG, Shape
 from recoup.shapes.tree import clipped
-from recoup.shapes.wording import Detail, Vocabulary, described, listed, suggestion
+from recoup.shapes.wording import Detail, Vocabulary, described, if_a_plugin_brings, listed, suggestion
 from recoup.steps.kind import StepKind
 from recoup.steps.registry import all_kinds, kinds_in
 
@@ -95,11 +95,7 @@ def _of_a_plugin(given: Mapping[str, Any]) -> str:
     unknown = [key for key in given if key not in known]
     if len(unknown) != 1 or not unknown[0].isidentifier() or suggestion(unknown[0], known):
         return ""
-    return _if_a_plugin_brings(unknown[0])
-
-
-def _if_a_plugin_brings(key: str) -> str:
-    return f"; if a plugin brings `{clipped(key)}`, install it first: recoup doctor lists those that are here"
+    return if_a_plugin_brings(unknown[0])
 
 
 def _either(words: list[str]) -> str:
@@ -211,8 +207,8 @@ def _no_check(given: Mapping[str, Any]) -> str:
         if meant := suggestion(key, known):
             return f"unknown check `{clipped(key)}`: {meant}"
     words = f"must have one of {listed(known)}"
-    unknown = [key for key in given if key.isidentifier()]
-    return f"{words}{_if_a_plugin_brings(unknown[0])}" if len(unknown) == 1 else words
+    first = next(iter(given), "")
+    return f"{words}{if_a_plugin_brings(first)}" if first.isidentifier() else words
 
 
 def _which_output(given: Any) -> str:

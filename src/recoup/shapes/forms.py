@@ -129,7 +129,7 @@ def list_or_text(value: Any) -> str:
     return TAG + ("list" if isinstance(value, list) else "text")
 
 
-_Words = Annotated[
+Words = Annotated[
     list[Annotated[AnyText, AfterValidator(carried)]],
     Field(min_length=1, max_length=WORDS_MAX),
     AfterValidator(lambda w: first_said(w)),
@@ -143,7 +143,7 @@ def first_said(words: list[str]) -> list[str]:
 
 
 Command = Annotated[
-    Annotated[Text, AfterValidator(carried), Tag(TAG + "text")] | Annotated[_Words, Tag(TAG + "list")],
+    Annotated[Text, AfterValidator(carried), Tag(TAG + "text")] | Annotated[Words, Tag(TAG + "list")],
     branch(list_or_text),
 ]
 
