@@ -20,6 +20,7 @@ class ChatNotifier(CustomNotifier):
     keys = "recoup_http.keys:ChatShape"
 
     async def tell(self, notification: Notification, settings: Mapping[str, Any], site: NotifierSite) -> None:
+        del site
         event = loads(notification.body.data)
         text = f"{settings['prefix']}{notification.about}: {event['reason']} ({notification.id})"
         # In a thread: whatever blocks here would stop the probe.
