@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from recoup.checks.inspector import WorldInspector
 from recoup.clock import SharedClock, SystemClock
 from recoup.documents.policy_watch import WatchedPolicyFile
 from recoup.engine.generations import Generations
@@ -60,7 +61,6 @@ from recoup.runs.jobs import Jobs
 from recoup.runs.records import Records
 from recoup.runs.redactors import RunRedactors
 from recoup.runs.submitting import Submitting
-from recoup.runtimes.inspector import WorldInspector
 from recoup.runtimes.late_browser import LateBrowser
 from recoup.runtimes.step_log import StepLog
 from recoup.settings import DatabaseUrl, Settings, require_own_home, require_strong_key

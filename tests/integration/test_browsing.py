@@ -399,10 +399,10 @@ async def test_a_check_waits_for_a_page_only_as_long_as_pages_take(house: House)
     pages, waited = browser(house), list[float]()
     examine = pages.examine
 
-    async def noting(run_id: str, check: Any, scene: Any) -> tuple[bool | None, str]:
+    async def noting(run_id: str, question: Any, scene: Any) -> tuple[bool | None, str]:
         if scene.waits:
             waited.append(scene.check_timeout_s)
-        return await examine(run_id, check, scene)
+        return await examine(run_id, question, scene)
 
     pages.examine = noting  # type: ignore[method-assign]
     await house.run(PLAN)

@@ -13,15 +13,17 @@ import click
 import pytest
 from tools.policy_reference import TARGET, page
 
+from recoup.checks.registry import kind_of_key, own_keys
 from recoup.cli.main import _COMMANDS, recoup
 from recoup.documents.plan_file import parse_plan
 from recoup.documents.schemas import plan_schema
 from recoup.model.events import PAYLOADS
 from recoup.runtimes.agent.clis import DIALECTS
 from recoup.settings import ENVIRONMENT_ONLY, NAMES
-from recoup.shapes.page_keys import PAGE_CHECK_KEYS, VERBS
+from recoup.shapes.page_keys import VERBS
 from recoup.steps.registry import BUILT_IN
 
+PAGE_CHECK_KEYS = tuple(key for key in own_keys() if kind_of_key(key).looks_at_page)
 ROOT = Path(__file__).parents[2]
 
 

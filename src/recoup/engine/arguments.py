@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
+from recoup.checks.filling import Expected, expectation_texts, fill_in
 from recoup.engine.originals import INPUTS, Originals, outputs_of
 from recoup.engine.world import Job, World
 from recoup.kernel.canonical import digest, digest_of_texts
-from recoup.kernel.expectations import Expected, expectation_texts, fill_in
 from recoup.kernel.references import OPENING
 from recoup.kernel.template import TemplateError, references, substitute
 from recoup.model.plan import Action, Check, Handler, Plan, Step

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from recoup.checks.registry import why_missing
 from recoup.engine.arguments import expected_now, steps_behind
 from recoup.engine.breaking import stored_draft
 from recoup.engine.recorder import Recorder
 from recoup.engine.world import Job, World
 from recoup.model.events import Payload
+from recoup.model.failure import FailureKind
 from recoup.model.plan import Check, Handler, Plan, Step, is_gate, kind_of
 from recoup.model.policy import Policy
 from recoup.model.run import RunState, StepRecord
 from recoup.model.storage import Draft
 from recoup.ports import Lifeline
-from recoup.steps.hooks import NO_HOOKS, KindHooks, Obstacle, StatefulKind
-from recoup.steps.registry import actions_of
+from recoup.steps.hooks import NO_HOOKS, CannotBegin, KindHooks, Obstacle, StatefulKind
+from recoup.steps.registry import actions_of, works_of
 
 
 class RunView:
@@ -61,7 +63,10 @@ class RunKinds:
         yield from self._hooks.values()
 
     async def obstacle(self, step: Step, record: StepRecord) -> Obstacle | None:
-        """What comes before the step. A person at a gate is shown what the steps before it have left, of all kinds."""
+        """What comes before the step. A person at a gate is shown what the steps before it have left, of all kinds.
+        Nothing is done whose checks nobody here can examine."""
+        if why := why_missing([check for work in works_of(step) for check in work.expect]):
+            return CannotBegin(why, FailureKind.SPAWN_FAILED)
         for hooks in self.all() if is_gate(step.action) else (self.of(step),):
             if (obstacle := await hooks.obstacle(step, record)) is not None:
                 return obstacle

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from recoup.checks.registry import asks_machine
 from recoup.engine.arguments import (
     Arguments,
     Fresh,
@@ -43,7 +44,7 @@ from recoup.kernel.reuse import (
 from recoup.kernel.template import holds
 from recoup.model import events as ev
 from recoup.model.outcome import Scene
-from recoup.model.plan import MACHINE_CHECKS, Handler, Plan, Repeat, Step, is_gate
+from recoup.model.plan import Handler, Plan, Repeat, Step, is_gate
 from recoup.model.redacted import holds_mask
 from recoup.model.run import RunState, StepRecord, Verdict
 from recoup.model.workspace import Adopted, Baseline
@@ -304,7 +305,7 @@ class _Looking:
             policy=policy,
             check_timeout_s=policy.precheck_s,
         )
-        checks = [check for check in arguments.of(step).expect if isinstance(check, MACHINE_CHECKS)]
+        checks = [check for check in arguments.of(step).expect if asks_machine(check)]
         examined = await self._world.inspector.examine(checks, scene, self._lifeline, asyncio.Event())
         broken = [f"{result.check}: {result.detail}" for result in examined.results if not result.held]
         return f"{NOTHING_PROVES}: {'; '.join(broken)}" if broken else None

@@ -7,18 +7,19 @@ from typing import Any
 
 import msgspec
 
+from recoup.checks.registry import check_kind
 from recoup.engine.artifacts import stored_artifacts
 from recoup.engine.conclusion import NO_CHANGE, Conclusion, Failed, Interrupted, Passed, Troubled
 from recoup.engine.driven_run import DrivenRun
 from recoup.engine.excerpts import end_of
-from recoup.engine.handlers import exit_expected
+from recoup.engine.handlers import checks_to_examine, exit_expected
 from recoup.engine.outputs import Outputs
 from recoup.engine.work_folder import WorkFolder
 from recoup.errors import CheckpointBroken, WorkspaceRuined
 from recoup.model.events import CheckResult
 from recoup.model.failure import FailureKind
 from recoup.model.outcome import Collected, Examined, Outcome, Scene
-from recoup.model.plan import Check, DiffCheck, ExitCheck, Repeat, Step
+from recoup.model.plan import Check, Repeat, Step
 from recoup.model.policy import Policy
 from recoup.model.run import StepRecord, Verdict
 
@@ -46,8 +47,8 @@ class Verification:
 
     async def verify(self, step: Step, record: StepRecord, outcome: Outcome, scene: Scene) -> Conclusion:
         """It ended well: what the step expects must hold, and its outputs must be there."""
-        checks = [check for check in step.expect if not isinstance(check, ExitCheck)]
-        if any(isinstance(check, DiffCheck) for check in checks):
+        checks = checks_to_examine(step)
+        if any(check_kind(check).needs_changes for check in checks):
             change, _ = await self._folder.change(record)
             scene = msgspec.structs.replace(scene, changed_files=change.files)
         results: tuple[CheckResult, ...] = ()

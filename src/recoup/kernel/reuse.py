@@ -18,13 +18,10 @@ from recoup.kernel.prefix import Frontier, frontier, is_good
 from recoup.kernel.references import OPENING
 from recoup.model.events import AskedStep, EarlierDeed, StepReused
 from recoup.model.plan import (
-    WORLD_CHECKS,
     AgentAction,
     ApproveAction,
     BrowserAction,
-    FileCheck,
     Handler,
-    JsonCheck,
     Plan,
     Rebuild,
     Repeat,
@@ -385,7 +382,7 @@ def _not_proven(step: Step, record: StepRecord) -> str | None:
         isinstance(step.action, BrowserAction) and record.results.page is not None
     ):
         return None
-    looks = any(isinstance(check, WORLD_CHECKS) for check in step.expect)
+    looks = any(check.asks_world for check in step.expect)
     return None if looks and record.verdict is not Verdict.UNVERIFIED else NOTHING_PROVES
 
 
@@ -444,8 +441,7 @@ def _rebuilds(earlier: Earlier, index: int) -> bool:
 
 
 def _paths_left(step: Step) -> list[str]:
-    files = [check.path for check in step.expect if isinstance(check, FileCheck) and not check.absent]
-    return files + [check.file for check in step.expect if isinstance(check, JsonCheck)]
+    return [path for check in step.expect for path in check.files]
 
 
 def _differs_now(record: StepRecord, found: Found) -> str | None:

@@ -15,8 +15,8 @@ from playwright.async_api import Error, Page
 from recoup.errors import KeeperError, SettingsError
 from recoup.model.failure import FailureKind
 from recoup.model.memory import Screen
-from recoup.model.outcome import Artifact, Order, Outcome, PageClaim, Restored, Scene, Seen
-from recoup.model.plan import BrowserAction, BrowserVerb, PageCheck
+from recoup.model.outcome import Artifact, Order, Outcome, PageClaim, PageQuestion, Restored, Scene, Seen
+from recoup.model.plan import BrowserAction, BrowserVerb
 from recoup.model.policy import Policy
 from recoup.model.target import Element, Fingerprint, target_words
 from recoup.ports import Hooks, Lifeline
@@ -233,11 +233,11 @@ class BrowserRuntime:
         return await session.shows_error()
 
     async def _picture_regions(self, attempt: Attempt) -> None:
-        for check in attempt.order.regions:
+        for target in attempt.order.pictured:
             page = await attempt.session.current()
-            picture = await picture_of(check.target, page, attempt.seeker, attempt.pictures)
+            picture = await picture_of(target, page, attempt.seeker, attempt.pictures)
             if picture is not None:
-                attempt.session.before[region_key(check.target)] = picture
+                attempt.session.before[region_key(target)] = picture
 
     def _screen(self, attempt: Attempt) -> Screen | None:
         """The page as it was when the target was looked for."""
@@ -366,13 +366,13 @@ class BrowserRuntime:
 
     # For whoever looks at pages, or keeps them
 
-    async def examine(self, run_id: str, check: PageCheck, scene: Scene) -> tuple[bool | None, str]:
+    async def examine(self, run_id: str, question: PageQuestion, scene: Scene) -> tuple[bool | None, str]:
         session = self._sessions.get(run_id)
         if session is None or not session.usable:
             return None, NO_PAGE
         seeker = self._seeker(session)
         checks = PageChecks(session, seeker, Pictures(session, self._limits), self._limits)
-        return await checks.examine(check, scene)
+        return await checks.examine(question, scene)
 
     async def fingerprint(self, run_id: str) -> Fingerprint | None:
         session = self._sessions.get(run_id)

@@ -15,20 +15,15 @@ from typing import Any
 
 import msgspec
 
+from recoup.checks.registry import asks_page, question_of
 from recoup.kernel.canonical import digest
 from recoup.kernel.healing import why_another_page
 from recoup.kernel.references import TemplateError
 from recoup.model.outcome import Looking, PageClaim
 from recoup.model.plan import (
-    WORLD_CHECKS,
     BrowserAction,
     BrowserVerb,
-    PageTextCheck,
     Step,
-    TargetCheck,
-    TitleCheck,
-    UrlCheck,
-    ValueCheck,
 )
 from recoup.model.run import StepRecord
 from recoup.model.target import Fingerprint
@@ -39,7 +34,6 @@ PROOFS_KEY = "browser.proofs"
 DOCUMENT_KEY = "browser.document"
 """The document before any step did something in it, as a fingerprint."""
 GATE_KEY = "browser.gate"
-_LASTING = (UrlCheck, TitleCheck, PageTextCheck, TargetCheck, ValueCheck)
 CHANGES_NOTHING = (BrowserVerb.READ, BrowserVerb.WAIT, BrowserVerb.SCREENSHOT)
 
 
@@ -107,7 +101,7 @@ class PageProofs:
         standing += [
             Proof(step.id, number, touched=touched, traces=left)
             for number, check in enumerate(step.expect)
-            if isinstance(check, _LASTING)
+            if asks_page(check)
         ]
         if action.verb is BrowserVerb.READ:
             standing = [proof for proof in standing if not _is_reading(proof, action)]
@@ -197,12 +191,10 @@ class PageProofs:
         """Whether the page shows by itself that the step was done: all that it expects of the page holds, and some of
         it did not before its first attempt."""
         step = self._run.plan.steps[record.index]
-        proofs = [
-            Proof(step.id, number) for number, one in enumerate(step.expect) if isinstance(one, _LASTING)
-        ]
-        looks = [check for check in step.expect if isinstance(check, WORLD_CHECKS)]
+        proofs = [Proof(step.id, number) for number, check in enumerate(step.expect) if asks_page(check)]
+        looks = [check for check in step.expect if check.asks_world]
         was_missing = any(
-            isinstance(check, _LASTING) and before.held is False
+            asks_page(check) and before.held is False
             for check, before in zip(looks, record.beginning.prechecks or (), strict=False)
         )
         return bool(proofs) and was_missing and await self.refuted(proofs) is None
@@ -218,7 +210,7 @@ class PageProofs:
             check = self._run.expected(step)[proof.check]
         except TemplateError:
             return PageClaim()  # a value that it names is gone: it does not hold
-        return PageClaim(check=check) if isinstance(check, _LASTING) else None
+        return PageClaim(question=question_of(check)) if asks_page(check) else None
 
     async def _whys(
         self, proofs: Sequence[Proof], *, waits: bool = False, may_be_gone: bool = False
