@@ -9,17 +9,22 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_COLOUR: Final = rb"\[[0-9;:?]{0,32}[A-Za-z]"
-_NOISE: Final = re.compile(
-    rb"\\{1,8}(?:[nrt](?=\w)|(?:u001[bB]|x1[bB]|033|e)" + _COLOUR + rb")|\x1b" + _COLOUR
+_ESCAPED: Final = ((b"\\n", b" \n"), (b"\\t", b"  "), (b"\\r", b"  "))
+_COLOUR: Final = re.compile(
+    rb"(?:\x1b|\\(?:u001[bB]|x1[bB]|033|e))\[[0-9;:?]{0,32}[A-Za-z](?=[\w\s:=\"']|\Z)"
 )
 
 
 def blanked(data: bytes) -> bytes | None:
     """As long as the data, with blanks and line breaks for its noise. None: there is none in it."""
-    if b"\\" not in data and b"\x1b" not in data:
+    has_escapes = b"\\" in data
+    if not has_escapes and b"\x1b" not in data:
         return None
-    view = _NOISE.sub(_blank, data)
+    view = data
+    for escape, blank in _ESCAPED if has_escapes else ():
+        view = view.replace(escape, blank)
+    if b"[" in data:
+        view = _COLOUR.sub(lambda code: b" " * len(code[0]), view)
     return None if view == data else view
 
 
@@ -30,9 +35,3 @@ def without_noise(start: int, stop: int, data: bytes, view: bytes) -> tuple[int,
     while start < stop and data[stop - 1] != view[stop - 1]:
         stop -= 1
     return start, stop
-
-
-def _blank(noise: re.Match[bytes]) -> bytes:
-    text = noise[0]
-    end = b"\n" if text.endswith(b"n") and text.startswith(b"\\") else b" "
-    return b" " * (len(text) - 1) + end
