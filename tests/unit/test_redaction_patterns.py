@@ -54,6 +54,7 @@ HIDDEN = {
     "wandb": ("got {} back", "wandb" + "_v1_" + word(77)),
     "depot": ("got {} back", "depot" + "_project_" + word(64)),
     "honeycomb": ("got {} back", "hcaik" + "_01" + word(56, string.ascii_lowercase + string.digits)),
+    "chromatic": ("got {} back", "chpt" + "_" + "".join(CHANCE.choices(HEX, k=15))),
     "tencent": ("got {} back", "AK" + "ID" + word(32)),
     "backblaze": ("got {} back", "K0" + "05" + word(27)),
     "infisical": (
