@@ -164,7 +164,7 @@ TOKENS = (*VALUES[:2], "3f9a1c" * 5, "pK7-" * 9 + "x", "Tr0ub4dor&3/x+y%Z")
 
 @pytest.mark.parametrize("token", TOKENS)
 def test_the_first_and_the_last_60_percent_of_a_token_alone_are_masked(token: str) -> None:
-    size = -(-len(token) * 3 // 5)
+    size = len(token) * 3 // 5
     for part in (token[:size], token[-size:]):
         assert redactor(token).redact(f"before {part}… after").text == "before [redacted]… after"
         assert redactor(token).found_in(part.encode()) == ("TOKEN",)
@@ -183,6 +183,13 @@ def test_parts_of_an_address_or_a_sentence_are_ordinary_text() -> None:
     for value in ("https://shop.example/some/place?key=s3cr3t", "correct horse battery staple 42 times"):
         text = f"see {value[: len(value) * 3 // 5]} and so on"
         assert redactor(value).redact(text).text == text
+
+
+def test_a_value_with_other_letters_is_masked_byte_by_byte_in_an_address() -> None:
+    value = "Grüße-aus-München-42"
+    for spelling in ("%{:02X}", "%{:02x}"):
+        address = "https://shop.example/" + "".join(map(spelling.format, value.encode()))
+        assert redactor(value).redact(address).text == "https://shop.example/[redacted]"
 
 
 @pytest.mark.parametrize("order", ["utf-16-le", "utf-16-be"])

@@ -25,7 +25,7 @@ PIECE_CHARACTERS_MAX: Final = 128
 EDGE_CHARACTERS_MAX: Final = 16
 CASED_CHARACTERS_MIN: Final = 12
 """A shorter value without digits may be an ordinary word in another case."""
-PART_CHARACTERS_MIN: Final = 10
+PART_CHARACTERS_MIN: Final = 9
 """A shorter part of a value is too often ordinary text."""
 
 
@@ -219,6 +219,8 @@ def _other_forms(value: str) -> set[bytes]:
         forms.add(utf8("".join(spelling.format(ord(character)) for character in value)))
         signs = (c if c.isalnum() else spelling.format(ord(c)) for c in value)
         forms.add(utf8("".join(signs)))
+    for octet in ("%{:02X}", "%{:02x}"):
+        forms.add("".join(map(octet.format, utf8(value))).encode())
     if len(value) >= CASED_CHARACTERS_MIN or (len(value) >= LINE_CHARACTERS_MIN and _DIGIT.search(value)):
         forms |= {utf8(value.upper()), utf8(value.lower())}
     return forms
@@ -232,7 +234,7 @@ def _utf16_forms(value: str) -> set[bytes]:
 def _greater_parts(value: str) -> Iterator[str]:
     """The first and the last 60 % of a value, as a column that is too narrow and a cut line leave it: only of one that
     looks like a token, for those of an address or a sentence are ordinary text."""
-    size = -(-len(value) * 3 // 5)
+    size = len(value) * 3 // 5
     for part in (value[:size], value[-size:]):
         is_one_word = _DIGIT.search(part) and _LETTER.search(part) and not _BLANK.search(part)
         if is_one_word and size >= PART_CHARACTERS_MIN:
