@@ -661,8 +661,14 @@ class Pages(Protocol):
         nothing."""
         ...
 
-    async def restore(self, run_id: str, kept: bytes, policy: Policy, lifeline: Lifeline) -> Restored:
-        """Open a browser there again, and say what it shows."""
+    def touched_in_other_tabs(self, kept: bytes) -> tuple[str, ...]:
+        """The same of the tabs beside it."""
+        ...
+
+    async def restore(
+        self, run_id: str, kept: bytes, policy: Policy, lifeline: Lifeline, *, with_tabs: bool = False
+    ) -> Restored:
+        """Open a browser there again, and say what it shows. `with_tabs`: and the tabs beside it, in their order."""
         ...
 
     async def refuted(self, run_id: str, claims: Sequence[PageClaim], wait_s: float = 0) -> Sequence[str]:

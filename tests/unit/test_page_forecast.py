@@ -25,7 +25,7 @@ from recoup.kernel.reuse import (
 )
 from recoup.model import events as ev
 from recoup.model.ids import ProcessIdentity
-from recoup.model.plan import BrowserVerb, Rebuild, Repeat, RunAction, Step
+from recoup.model.plan import BrowserAction, BrowserVerb, Rebuild, Repeat, RunAction, Step
 from recoup.model.run import PageConsent, RunState
 
 NOTHING_TOUCHED = KeptPage(())
@@ -299,3 +299,16 @@ def test_a_run_that_goes_back_forgets_what_a_person_answered() -> None:
     assert (stays.gate_reached, stays.repeats, stays.as_is) == (1, ("s0",), True)
     back = outset_in_place(state, frozenset(), resets=True, goes_back=True)
     assert (back.gate_reached, back.repeats, back.as_is, back.resets) == (None, (), False, True)
+
+
+def test_what_was_done_in_another_tab_is_done_again_where_a_later_step_turns_to_it() -> None:
+    """Also before a `goto`, which leaves only the tab that is open."""
+    tabs = KeptPage((), touched_elsewhere=("s1",))
+    turn = Step(id="s3", action=BrowserAction(verb=BrowserVerb.TAB, value="1"))
+    looks, leaves = (after(2, browser(0), fill(1), step, turn) for step in (read(2), browser(2)))
+    for state in (looks, leaves):
+        page = forecast(state, kept=tabs)
+        assert (page.reason, page.repeated) == ("what was done in its other tabs is lost", ("s0", "s1"))
+    assert page_forecast(outset(leaves, kept=tabs, as_is=True)) is None
+    assert page_forecast(outset(leaves)) is None
+    assert forecast(after(2, browser(0), fill(1), read(2)), kept=tabs).repeated == ()

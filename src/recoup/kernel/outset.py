@@ -17,6 +17,8 @@ class KeptPage(msgspec.Struct, frozen=True):
     """The steps that did something in its document. None: this is not known."""
     loaded_by: str | None = None
     """The step that loaded its document. None: kept by a version that did not say so."""
+    touched_elsewhere: tuple[str, ...] = ()
+    """The steps that did something in the documents of other tabs."""
 
 
 class Outset(msgspec.Struct, frozen=True, kw_only=True):

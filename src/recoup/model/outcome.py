@@ -246,6 +246,8 @@ class Restored(msgspec.Struct, frozen=True):
     why: str = ""
     missing: tuple[str, ...] = ()
     """The steps whose traces in the document were lost with it, in their order: what they typed, opened or ticked."""
+    missing_in_other_tabs: tuple[str, ...] = ()
+    """The same of the tabs that were opened beside it."""
     unreachable: bool = False
     """Its address, or the browser, does not answer now: it may be had back later."""
 

@@ -52,9 +52,16 @@ class LateBrowser:
 
         return kept_pages.decode(kept).touched_by
 
-    async def restore(self, run_id: str, kept: bytes, policy: Policy, lifeline: Lifeline) -> Restored:
+    def touched_in_other_tabs(self, kept: bytes) -> tuple[str, ...]:
+        from recoup.runtimes.browser import kept_pages  # without the library
+
+        return kept_pages.decode(kept).touched_elsewhere
+
+    async def restore(
+        self, run_id: str, kept: bytes, policy: Policy, lifeline: Lifeline, *, with_tabs: bool = False
+    ) -> Restored:
         try:
-            return await (await self._browser()).restore(run_id, kept, policy, lifeline)
+            return await (await self._browser()).restore(run_id, kept, policy, lifeline, with_tabs=with_tabs)
         except ModuleNotFoundError as error:
             return Restored(None, _NO_LIBRARY.format(error.name))
 

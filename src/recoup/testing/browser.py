@@ -149,8 +149,14 @@ class ScriptedBrowser:
     def touched_in(self, kept: bytes) -> tuple[str, ...] | None:
         return tuple(json.loads(kept)[1])
 
-    async def restore(self, run_id: str, kept: bytes, policy: Policy, lifeline: Lifeline) -> Restored:
-        del policy, lifeline
+    def touched_in_other_tabs(self, kept: bytes) -> tuple[str, ...]:
+        del kept
+        return ()
+
+    async def restore(
+        self, run_id: str, kept: bytes, policy: Policy, lifeline: Lifeline, *, with_tabs: bool = False
+    ) -> Restored:
+        del policy, lifeline, with_tabs
         url, touched_by = json.loads(kept)
         if url not in self.site.pages:
             return Restored(None, "it could not be opened again")

@@ -29,6 +29,7 @@ from recoup.runtimes.browser.finding import needed_browser
 from recoup.runtimes.browser.fingerprints import fingerprint
 from recoup.runtimes.browser.going import load
 from recoup.runtimes.browser.guarding import MakeGuard
+from recoup.runtimes.browser.kept_pages import KeptPage
 from recoup.runtimes.browser.limits import BrowserLimits
 from recoup.runtimes.browser.matching import Resolver, Sketch
 from recoup.runtimes.browser.patience import Visit
@@ -396,20 +397,29 @@ class BrowserRuntime:
         if session is None or not session.usable or session.past.url is None:
             return None
         past, limit_bytes = session.past, self._limits.storage_bytes_max
-        return kept_pages.encode(session.past.url, past.touched_by, past.storage, limit_bytes)
+        assert past.url is not None
+        before, after = session.other_tabs()
+        page = KeptPage(past.url, tuple(past.touched_by), past.storage, tuple(before), tuple(after))
+        return kept_pages.encode(page, limit_bytes)
 
     def touched_in(self, kept: bytes) -> tuple[str, ...] | None:
         return kept_pages.decode(kept).touched_by
 
-    async def restore(self, run_id: str, kept: bytes, policy: Policy, lifeline: Lifeline) -> Restored:
-        url, touched_by, storage = kept_pages.decode(kept)
+    def touched_in_other_tabs(self, kept: bytes) -> tuple[str, ...]:
+        return kept_pages.decode(kept).touched_elsewhere
+
+    async def restore(
+        self, run_id: str, kept: bytes, policy: Policy, lifeline: Lifeline, *, with_tabs: bool = False
+    ) -> Restored:
+        shown = kept_pages.decode(kept)
+        url, touched_by = shown.url, shown.touched_by
         await self._drop(run_id)
-        past = self._pasts[run_id] = Past(storage=storage)
+        past = self._pasts[run_id] = Past(storage=shown.storage)
         if touched_by is None:
             return Restored(None, "what had been done in it since it was loaded is lost")
         try:
             session = await self._session(run_id, self._environ, lifeline)
-            page = await session.current()
+            page = await self._tabs_opened(session, shown) if with_tabs else await session.current()
             past.url = url
             response = await load(page, url, self._limits.restore_s)
             await settle(page, session.traffic, policy, self._limits.settle_s)
@@ -422,7 +432,19 @@ class BrowserRuntime:
         found = await self.fingerprint(run_id)
         if found is None:
             return Restored(None, "it could not be looked at", unreachable=True)
-        return Restored(found, missing=touched_by)
+        elsewhere = shown.touched_elsewhere if with_tabs else ()
+        return Restored(found, missing=touched_by, missing_in_other_tabs=elsewhere)
+
+    async def _tabs_opened(self, session: Session, kept: KeptPage) -> Page:
+        """All tabs in their order; the current one is still empty."""
+        opened = []
+        for tab in (*kept.before, None, *kept.after):
+            opened.append(page := await session.new_page())
+            if tab is not None:
+                with suppress(Error, TimeoutError, Trouble):
+                    await load(page, tab.url, self._limits.restore_s)
+        session.turn_to(opened[len(kept.before)])
+        return opened[len(kept.before)]
 
     async def refuted(self, run_id: str, claims: Sequence[PageClaim], wait_s: float = 0) -> Sequence[str]:
         session = self._sessions.get(run_id)

@@ -23,7 +23,8 @@ def kept_page(pages: Pages, secrets: Secrets) -> KeptPage | None:
     kept = secrets.find(PAGE_KEY)
     if kept is None:
         return None
-    return KeptPage(pages.touched_in(base64.b64decode(kept)), secrets.find(LOADED_KEY))
+    data = base64.b64decode(kept)
+    return KeptPage(pages.touched_in(data), secrets.find(LOADED_KEY), pages.touched_in_other_tabs(data))
 
 
 def inherited(secrets: Secrets, reused: Sequence[StepRecord]) -> Mapping[str, str]:

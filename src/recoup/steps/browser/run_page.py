@@ -18,14 +18,16 @@ import msgspec
 
 from recoup.kernel.healing import (
     goes_somewhere,
+    needs_tabs,
     page_made_by,
     page_made_since_sign_out,
+    turns,
     why_another_page,
 )
 from recoup.kernel.page_forecast import why_outdated
 from recoup.kernel.position import waits_for_a_person
 from recoup.model.outcome import Looking, PageClaim, Restored, Seen
-from recoup.model.plan import Action, ApproveAction, BrowserAction, BrowserVerb, Repeat, Step
+from recoup.model.plan import Action, ApproveAction, BrowserAction, Repeat, Step
 from recoup.model.run import RunState, StepRecord
 from recoup.model.target import Fingerprint
 from recoup.ports import Pages
@@ -110,6 +112,8 @@ class RunPage:
         """Gates that were about to quote what the page does not say any more: that was read again, once."""
         self._missing: tuple[str, ...] = ()
         """The steps whose traces a page that was loaded again lacks."""
+        self._has_lost_tabs = False
+        """A tab that a later step turns to was loaded again, and lacks what steps did in it."""
 
     # While a driver has the run
 
@@ -202,7 +206,7 @@ class RunPage:
         if goes_somewhere(step):
             return
         if _pages_before(record, self._run.state) and not await self.has_page():
-            await self._restored()
+            await self._restored(record)
 
     # Before a step acts on the page, or a person is asked about it
 
@@ -241,13 +245,17 @@ class RunPage:
         def since(proof: Proof) -> Since:
             return self._since(self._index_of(proof.step_id), record, state)
 
+        def is_elsewhere(proof: Proof) -> bool:
+            return since(proof).is_elsewhere
+
         def is_history(proof: Proof) -> bool:
             doubted_by = self._run.plan.steps[self._index_of(proof.doubted_by)] if proof.doubted_by else None
             by_once = doubted_by is not None and doubted_by.repeat is Repeat.NEVER
-            return by_once or since(proof).is_elsewhere
+            return by_once or is_elsewhere(proof)
 
         refuted = await self._proofs.settle(
             self._quoted(record, state),
+            is_elsewhere=is_elsewhere,
             is_history=is_history,
             may_be_gone=lambda proof: since(proof).has_acted_once,
         )
@@ -279,7 +287,7 @@ class RunPage:
         return Since(
             has_acted=bool(acting),
             has_acted_once=any(step.repeat is Repeat.NEVER for step in acting),
-            has_turned=any(_turns(step) for step in acting),
+            has_turned=any(turns(step) for step in acting),
             is_elsewhere=page is not None and _place(page) != _place(_pages_before(record, state)[-1]),
         )
 
@@ -341,7 +349,8 @@ class RunPage:
         found, gate = await self._pages.fingerprint(self._run.run_id), self._gate_before(record)
         if found is not None and not self._to_prove and gate is None:
             return None
-        if goes_somewhere(step):
+        tabs_needed = needs_tabs(self._run.plan.steps, record.index)
+        if goes_somewhere(step) and (found is not None or not tabs_needed):
             self._missing, self._to_prove = (), False
             await self.bring_sign_in()
             return None
@@ -351,18 +360,23 @@ class RunPage:
         outdated = "" if state.page.as_is else self._why_outdated(record, found)
         if outdated:
             await self.leave(made_again=True)
-            return self._made_again(outdated, made_by, state)
+            return await self._made_again(outdated, made_by, state)
         if found is None:
-            restored = await self._restored()
+            restored = await self._restored(record)
             if restored.unreachable:
                 # A person may be asked all the same: the step that acts after the gate proves the page.
                 is_gate = isinstance(step.action, ApproveAction)
                 return None if is_gate else Unreachable(restored.why)
             if restored.page is None:
-                return self._made_again(f"its page is gone: {restored.why}", made_by, state)
+                return await self._made_again(f"its page is gone: {restored.why}", made_by, state)
             found = restored.page
+            if self._has_lost_tabs and not state.page.as_is:
+                return await self._made_again("what was done in its other tabs is lost", made_by, state)
+            if goes_somewhere(step):
+                self._missing, self._to_prove = (), False
+                return None
             if found.url != last.url and not state.page.as_is:
-                return self._led_elsewhere("the page is at another address", found, record, state)
+                return await self._led_elsewhere("the page is at another address", found, record, state)
         return await self._missing_steps(record, made_by, state) or await self._proven(
             record, state, made_by, found, gate
         )
@@ -381,14 +395,16 @@ class RunPage:
         kept = kept_page(self._pages, self._run.secrets)
         return why_outdated(kept, self._run.plan.steps[: record.index]) if kept is not None else ""
 
-    async def _restored(self) -> Restored:
+    async def _restored(self, record: StepRecord) -> Restored:
         self._has_restored, self._is_kept, self._is_made_again = True, False, False
         kept = self._run.secrets.find(PAGE_KEY)
         if kept is None:
             return Restored(None, "nothing was kept of it")
         about = (self._run.run_id, base64.b64decode(kept), self._run.policy, self._run.lifeline)
-        restored = await self._pages.restore(*about)
+        tabs_needed = needs_tabs(self._run.plan.steps, record.index)
+        restored = await self._pages.restore(*about, with_tabs=tabs_needed)
         self._missing, self._to_prove = restored.missing, restored.page is not None
+        self._has_lost_tabs = bool(restored.missing_in_other_tabs)
         return restored
 
     async def _missing_steps(
@@ -399,7 +415,7 @@ class RunPage:
         indices = [one.index for one in state.steps[: record.index] if one.step_id in missing]
         why = "its page was loaded again, and what was done in it is lost"
         if not {*missing} <= {one.step_id for one in state.steps}:
-            return self._made_again(why, made_by, state)  # steps of another plan
+            return await self._made_again(why, made_by, state)  # steps of another plan
         once = [index for index in indices if not self._may_repeat(index, state)]
         unproven = [index for index in once if not await self._proofs.is_in_effect(state.steps[index])]
         if unproven and not state.page.as_is:
@@ -407,11 +423,11 @@ class RunPage:
         again = tuple(index for index in indices if index not in once)
         return Replay(why, again) if again else None
 
-    def _led_elsewhere(
+    async def _led_elsewhere(
         self, why: str, found: Fingerprint, record: StepRecord, state: RunState
     ) -> PageProblem:
         """The address shows another page than the steps before have left."""
-        return self._made_again(why, self._made_by(found, record, state), state)
+        return await self._made_again(why, self._made_by(found, record, state), state)
 
     def _made_by(self, found: Fingerprint, record: StepRecord, state: RunState) -> list[int]:
         """With the sign-in, if the address leads back to it."""
@@ -421,15 +437,17 @@ class RunPage:
         }
         return page_made_since_sign_out(self._run.plan.steps, record.index, left, found, skipped)
 
-    def _made_again(self, why: str, made_by: Sequence[int], state: RunState) -> PageProblem:
+    async def _made_again(self, why: str, made_by: Sequence[int], state: RunState) -> PageProblem:
         """By performing again everything since the last `goto`, once."""
         once = self._once(made_by, state)
         if once:
             return Question(why, once)
         if self._has_replayed_all:
             return Changed(why, made_by[0])
+        if needs_tabs(self._run.plan.steps, made_by[0]):  # these steps open them, and count from one
+            await self.leave(made_again=True)
         self._has_replayed_all = self._to_prove = True
-        self._missing = ()  # these steps leave their traces again
+        self._missing, self._has_lost_tabs = (), False  # these steps leave their traces again
         return Replay(why, tuple(made_by))
 
     def _once(self, made_by: Sequence[int], state: RunState) -> tuple[int, ...]:
@@ -450,7 +468,7 @@ class RunPage:
         other = why_another_page(_pages_before(record, state)[-1], found)
         if other and not state.page.as_is:
             if len(made_by) > 1 and not self._has_replayed_all:  # the address alone does not lead there
-                return self._led_elsewhere(other, found, record, state)
+                return await self._led_elsewhere(other, found, record, state)
             return Changed(other, made_by[0])
         refuted = await self._refuted(record, state, found, gate)
         if refuted is not None:
@@ -494,11 +512,6 @@ class RunPage:
 
 def _acts(step: Step) -> bool:
     return isinstance(step.action, BrowserAction) and step.action.verb not in CHANGES_NOTHING
-
-
-def _turns(step: Step) -> bool:
-    """To another tab."""
-    return isinstance(step.action, BrowserAction) and step.action.verb is BrowserVerb.TAB
 
 
 def _place(page: Fingerprint) -> tuple[str, str]:
