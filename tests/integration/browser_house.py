@@ -48,7 +48,7 @@ needs_browser = pytest.mark.skipif(
     reason="there is no Chromium: recoup browser install",
 )
 _numbers = itertools.count(1)
-_OF_THE_ORDER = ("regions", "claims", "secret_values", "env", "has_own_timeout")
+_OF_THE_ORDER = ("pictured", "claims", "secret_values", "env", "has_own_timeout")
 
 
 class TestHooks(SuiteHooks):

@@ -383,6 +383,9 @@ def test_a_check_of_a_plugin_is_a_check_like_any_other(
     assert machine("run", plan(ANSWERS.replace("CONTAINS", "absent"))).code == 1
     shown = machine("show", "last").out
     assert f"answers: {service.address}/health: the answer does not contain" in shown
+    assert (
+        f"answers: {service.address}/health" in machine("report", "last", "--markdown", "--output", "-").out
+    )
     assert "AnswersKeys" in machine("schema", "plan").out
 
 

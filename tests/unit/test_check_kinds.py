@@ -33,7 +33,17 @@ from recoup.kernel.fold import fold
 from recoup.model.events import AttemptFailed, AttemptFinished
 from recoup.model.ids import run_stream
 from recoup.model.outcome import Captured, Outcome, Scene
-from recoup.model.plan import AnyOutput, CustomCheck, FileCheck, Plan
+from recoup.model.plan import (
+    AnyOutput,
+    Check,
+    CustomCheck,
+    ExitCheck,
+    FileCheck,
+    JsonCheck,
+    Plan,
+    RegionCheck,
+    RunCheck,
+)
 from recoup.model.policy import Policy
 from recoup.model.run import RunStatus, Verdict
 from recoup.notifiers import registry as notifiers
@@ -125,6 +135,25 @@ def test_examining_loads_nothing_for_files() -> None:
     )
     told = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize(
+    ("check", "asks_world", "files"),
+    [
+        (ExitCheck((0,)), False, ()),
+        (FileCheck("a"), True, ("a",)),
+        (FileCheck("a", absent=True), True, ()),
+        (JsonCheck("b", "c"), True, ("b",)),
+        (RunCheck("true"), True, ()),
+        (RegionCheck(), False, ()),
+        (CustomCheck("even"), False, ()),
+        (CustomCheck("even", world=True), True, ()),
+    ],
+)
+def test_the_kernel_reads_off_a_stored_check_what_it_decides_with(
+    check: Check, asks_world: bool, files: tuple[str, ...]
+) -> None:
+    assert (check.asks_world, check.files) == (asks_world, files)
 
 
 # A check that exists nowhere else

@@ -149,3 +149,9 @@ def test_a_recorded_element_is_looked_up_nowhere() -> None:
 def test_a_check_without_texts_stays_as_it_is() -> None:
     checks = (ExitCheck((0, 3)), RegionCheck())
     assert fill_in(checks, VALUES).checks == checks
+
+
+def test_a_key_of_a_compared_value_is_no_key_of_a_check() -> None:
+    (check,) = checks_of('{json: a, path: b, equals: {regex: "${{ inputs.s }}", url: "${{ inputs.s }}"}}')
+    (filled,) = fill_in((check,), VALUES, SECRET).checks
+    assert filled.equals == {"regex": SAID, "url": SAID}  # type: ignore[union-attr]

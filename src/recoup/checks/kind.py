@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+import msgspec
 
 from recoup.checks.spots import Fill, Spot
 from recoup.model.outcome import PageQuestion, Scene
@@ -35,8 +36,7 @@ class NotAsked(Exception):
     """The check did not come to an end, so nothing is known."""
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(msgspec.Struct, frozen=True):
     """What a check may look at, and with what."""
 
     scene: Scene
@@ -46,13 +46,12 @@ class Surroundings:
     stop: asyncio.Event
 
 
-@dataclass(frozen=True)
-class Shapes:
+class Shapes(msgspec.Struct, frozen=True):
     """How people write checks of one kind."""
 
     by_key: Mapping[str, type[CheckShape]]
     """The whole mapping under `expect`, by its main key."""
-    parts: Mapping[str, type[Shape]] = field(default_factory=dict)
+    parts: Mapping[str, type[Shape]] = {}
     """The shapes inside, by the key or the branch under which each stands."""
 
 

@@ -10,12 +10,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pkgutil import resolve_name
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from recoup.checks.kind import AnyKind
 from recoup.model.outcome import PageQuestion
 from recoup.model.plan import Check, CustomCheck
 from recoup.plugins import CHECKS, PluginBroken, plugins
+
+if TYPE_CHECKING:
+    from recoup.checks.kind import AnyKind
 
 BUILT_IN: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "exit": ("recoup.checks.exit:CHECK", ("exit",)),

@@ -4,7 +4,6 @@
     registry.py     which there are
     file.py         JSON lines in a file
     command.py      a command of the user's
-    webhook.py      a signed request over HTTP
     custom.py       those that other packages bring
 
 To add one: a module with a `NotifierKind` and a line in registry.py. A probe file can then name it under `hand_over`.

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pkgutil import resolve_name
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from recoup.checks.sources.kind import AnySource
 from recoup.model.plan import Output
+
+if TYPE_CHECKING:
+    from recoup.checks.sources.kind import AnySource
 
 BUILT_IN: Final = {
     "json": "recoup.checks.sources.json:SOURCE",
