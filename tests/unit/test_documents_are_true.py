@@ -17,6 +17,7 @@ from recoup.cli.main import _COMMANDS, recoup
 from recoup.documents.plan_file import parse_plan
 from recoup.documents.schemas import plan_schema
 from recoup.model.events import PAYLOADS
+from recoup.runtimes.agent.clis import DIALECTS
 from recoup.settings import ENVIRONMENT_ONLY, NAMES
 from recoup.shapes.page_keys import PAGE_CHECK_KEYS, VERBS
 from recoup.steps.registry import BUILT_IN
@@ -126,6 +127,18 @@ def test_the_walk_of_one_failure_names_files_that_are_there() -> None:
     walk = text_of("ARCHITECTURE.md").partition("## The walk of one failure")[2].partition("\n## ")[0]
     named = re.findall(r"`(\w+/\w+\.py)`", walk)
     assert named and all((ROOT / "src" / "recoup" / name).exists() for name in named)
+
+
+def test_the_routes_of_changes_name_files_that_are_there() -> None:
+    named = re.findall(r"`((?:\w+/)+\w+\.\w+)`", text_of("docs/contributing/changes.md"))
+    assert len(named) > 30
+    for name in (name for name in named if not re.search("NAME|KIND", name)):
+        assert (ROOT / name).exists() or (ROOT / "src" / "recoup" / name).exists(), name
+
+
+def test_the_page_about_agents_names_every_command_line() -> None:
+    said = text_of("docs/howto/agent-steps.md")
+    assert [name for name in DIALECTS if f"| `{name}` |" not in said] == []
 
 
 def test_every_decision_gives_context_choice_and_cost() -> None:
