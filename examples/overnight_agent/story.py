@@ -127,7 +127,7 @@ async def _taken_over(stage: Stage, run_id: str, camera: Camera) -> list[Event]:
         )
         stage.chapter("Six o'clock: Ada is awake, and sees the agent read the same file again and again")
         await _seen_to_wander(stage, run_id)
-        answer = await stage.recoup("control", run_id, "takeover", "--reason", "I am fixing the sharing by hand")
+        answer = await stage.recoup("control", run_id, "takeover", "--reason", "Fixing the sharing by hand")
         document = (await heard(driver, _is_document, _told(stage)))[-1]
         code = await driver.wait()
     finally:
