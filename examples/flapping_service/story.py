@@ -104,7 +104,7 @@ async def _mended(stage: Stage, probe: "Probe", gateway: Gateway, escalation: Ev
     )
     stage.say("   $ git checkout api.json")
     shutil.copy(HERE / "api.json", stage.folder)
-    reason = "the configuration is mended"
+    reason = "the configuration is fixed"
     await stage.recoup("--home", "laptop", "probe", "reset-budget", "api", "--reason", reason)
     accepted = await _ordered(stage, probe, gateway, reason)
     await probe.until(_entered("api", "running"))

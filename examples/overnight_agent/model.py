@@ -51,7 +51,7 @@ def reply(script: Script, asked: Asked, turn: int) -> Reply:
         return Hang()
     if wanted == "wander":
         return _bash("cat till.py; sleep 0.5")
-    return Say("It is mended.") if turn else _bash(wanted)
+    return Say("It is fixed.") if turn else _bash(wanted)
 
 
 def _bash(command: str) -> Use:

@@ -24,7 +24,7 @@ def main() -> None:
         wander()
     else:
         use(wanted)
-    tell(type="result", subtype="success", is_error=False, num_turns=2, result="It is mended.")
+    tell(type="result", subtype="success", is_error=False, num_turns=2, result="It is fixed.")
 
 
 def wander() -> None:

@@ -73,7 +73,7 @@ async def _alone(stage: Stage) -> list[Event]:
 def _hang_and_loop(stage: Stage, facts: list[Event]) -> None:
     hung, looped = _failures(facts, "cents"), _failures(facts, "leap")
     stage.promise(
-        "the hang was noticed, and a soft reset mended it: a fresh process, the same workspace",
+        "the hang was noticed, and a soft reset fixed it: a fresh process, the same workspace",
         [(one["failureKind"], one["strategy"]) for one in hung] == [("idle_timeout", "soft_reset")],
     )
     alike = {(one["failureSignature"], one["diffHash"]) for one in looped}
@@ -127,7 +127,7 @@ async def _taken_over(stage: Stage, run_id: str, camera: Camera) -> list[Event]:
         )
         stage.chapter("Six o'clock: Ada is awake, and sees the agent read the same file again and again")
         await _seen_to_wander(stage, run_id)
-        answer = await stage.recoup("control", run_id, "takeover", "--reason", "I mend the sharing by hand")
+        answer = await stage.recoup("control", run_id, "takeover", "--reason", "Fixing the sharing by hand")
         document = (await heard(driver, _is_document, _told(stage)))[-1]
         code = await driver.wait()
     finally:
@@ -147,7 +147,7 @@ async def _by_hand(stage: Stage, run_id: str, answer: str) -> None:
     workspace = (stage.home / "runs" / run_id / "workspace").resolve()
     mended = (workspace / "till.py").read_text()
     stage.promise(
-        "she is told where the workspace is, and what the night has mended is in it",
+        "she is told where the workspace is, and the fixes of the night are in it",
         str(workspace) in answer and "round(amount" in mended and "% 400" in mended,
     )
     stage.say("   $ git apply by-hand.patch")

@@ -125,9 +125,9 @@ def test_the_architecture_has_a_line_for_every_room() -> None:
         assert name.startswith("_") or name == "py.typed" or f"`{name}`" in rooms, name
 
 
-@pytest.mark.parametrize("of", ["one failure", "a submitted run"])
-def test_the_walks_name_files_that_are_there(of: str) -> None:
-    walk = text_of("ARCHITECTURE.md").partition(f"## The walk of {of}")[2].partition("\n## ")[0]
+@pytest.mark.parametrize("walk", ["a failed attempt is handled", "a submitted run is executed"])
+def test_the_walks_name_files_that_are_there(walk: str) -> None:
+    walk = text_of("ARCHITECTURE.md").partition(f"## How {walk}")[2].partition("\n## ")[0]
     named = re.findall(r"`(\w+/\w+\.py)`", walk)
     assert named and all((ROOT / "src" / "recoup" / name).exists() for name in named)
 
