@@ -46,12 +46,17 @@ EXHAUSTED = Measure("task.self_heal.exhausted_total", Kind.COUNT, (), "Steps tha
 DURATION = Measure("task.step.duration_seconds", Kind.TIME, (), "Duration of an attempt.")
 IDLE = Measure("task.step.idle_timeout_total", Kind.COUNT, (), "Attempts ended by the idle timeout.")
 WALL = Measure("task.step.wall_timeout_total", Kind.COUNT, (), "Attempts ended by the wall timeout.")
-NO_PROGRESS = Measure("task.step.no_progress_total", Kind.COUNT, (), "Attempts that failed like earlier ones.")
+NO_PROGRESS = Measure(
+    "task.step.no_progress_total", Kind.COUNT, (), "Attempts that failed like earlier ones."
+)
 RUNS = Measure(
     "task.run.status_total", Kind.COUNT, ("workflow", "status"), "Number of times a run entered a status."
 )
 MODES = Measure(
-    "workflow.mode.changes_total", Kind.COUNT, ("workflow", "mode"), "Number of times a workflow entered a mode."
+    "workflow.mode.changes_total",
+    Kind.COUNT,
+    ("workflow", "mode"),
+    "Number of times a workflow entered a mode.",
 )
 RESOLVED = Measure(
     "target.resolutions_total",
@@ -73,9 +78,7 @@ STRATEGIES = Measure(
     "Strategies used for targets that were not found, or could not be filled, as written.",
 )
 REJECTED = Measure("target.rejected_total", Kind.COUNT, (), "Targets for which no element was chosen.")
-DROPPED = Measure(
-    "task.metrics.dropped_total", Kind.COUNT, ("where",), "Dropped events and measurements."
-)
+DROPPED = Measure("task.metrics.dropped_total", Kind.COUNT, ("where",), "Dropped events and measurements.")
 MEASURES = (
     *(ATTEMPTS, RECOVERED, EXHAUSTED, DURATION, IDLE, WALL, NO_PROGRESS),
     *(RUNS, MODES, RESOLVED, RESOLVING, HEALED, STRATEGIES, REJECTED, DROPPED),
