@@ -1,4 +1,4 @@
-"""How long the breaker thinks, and how much it remembers: neither depends on how much has failed."""
+"""Cost and memory of the circuit breaker: neither may depend on the number of failures."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""The gateway with 100,000 runs: lists, counts and histories, submissions, and how soon an event is in a browser.
+"""The gateway with 100,000 runs: lists, counts and histories, submissions, and latency of an event to a browser.
 
-Everything goes over HTTP on loopback, to a server in a process of its own. Lists are asked for one after the other,
+Everything goes over HTTP on loopback, to a server in a separate process. Lists are requested one after the other,
 each filter many times; the bar is for the slowest in a hundred. Submissions come from eight clients in one other
-process. For the way of an event a third process appends, and a real Chromium (where there is one; a plain client
-besides) listens with `EventSource`: counted from when the append was durable until the page has it. Beside them what
-the bare database does in the same minute: the same page of rows without HTTP, and durable commits of one row.
+process. For the latency of events a third process appends, and a real Chromium (if there is one; a plain client
+besides) listens with `EventSource`: the time from the durable append until the page has it. For comparison, the
+bare database in the same minute: the same page of rows without HTTP, and durable commits of one row.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What looking for a recorded element costs an attempt, against resolving a target to the letter."""
+"""Cost of matching a recorded element for an attempt, compared with an exact match of a target."""
 
 from __future__ import annotations
 

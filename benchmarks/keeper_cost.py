@@ -1,4 +1,4 @@
-"""What keeping a process tree costs over starting the process plainly."""
+"""Cost of supervising a process tree, compared with starting the process plainly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What remembering costs: a hit in the memory, a version stored and loaded, the nearest vectors, known screens."""
+"""Cost of the target memory: a hit, storing and loading a version, the nearest vectors, known screens."""
 
 from __future__ import annotations
 

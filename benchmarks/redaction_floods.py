@@ -1,4 +1,4 @@
-"""The worst that registered secrets and a text can do together to the redactor: milliseconds for a megabyte."""
+"""Worst case of registered secrets and text for the redactor: milliseconds per megabyte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The resolver on recorded changes of real web sites, each asked of weights that never saw the site (takes minutes)."""
+"""The matcher on recorded changes of real web sites, each with weights that never saw the site (takes minutes)."""
 
 from __future__ import annotations
 
