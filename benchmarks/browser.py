@@ -51,7 +51,7 @@ async def measure(executable: str) -> list[Row]:
             page = await browser.new_page()
             await page.set_content(table(count))
             look = partial(look_at, page)
-            figures.append(Figure(f"the first look at {count:,} elements", await once_ms(look), "ms"))
+            figures.append(Figure(f"the first snapshot of {count:,} elements", await once_ms(look), "ms"))
             looks = await rounds_ms(look)
             snapshots = await rounds_ms(page.locator("body").aria_snapshot, 3)
             other = against("Playwright's own snapshot, with fewer facts", looks, snapshots, at_most=True)
@@ -64,7 +64,7 @@ async def measure(executable: str) -> list[Row]:
         assert node is not None
         figures.append(
             of_rounds(
-                "looking once more at one element",
+                "checking one element again",
                 await rounds_ms(lambda: recollect(node)),
                 "ms",
                 at_most=True,

@@ -110,8 +110,8 @@ def figures(
         for other in others
     ]
     return [
-        wait_figure(f"{name}: handed over to the start, p50", 0.5, ours, others, keeps, soon_bar_ms),
-        wait_figure(f"{name}: handed over to the start, p99", 0.99, ours, others, keeps),
+        wait_figure(f"{name}: from submission to the start, p50", 0.5, ours, others, keeps, soon_bar_ms),
+        wait_figure(f"{name}: from submission to the start, p99", 0.99, ours, others, keeps),
         of_rounds(f"{name}: with {TAKERS} workers", ours.rates, "/s", rate_bar, peers=rates, keeps=keeps),
     ]
 

@@ -173,7 +173,7 @@ def start_ups(ours_s: list[float], others: Sequence[Contestant]) -> Figure:
         if other.starts_s
     ]
     return of_rounds(
-        "from nothing to the end of the first run",
+        "from an empty disk to the end of the first run",
         ours_s,
         "s",
         at_most=True,

@@ -55,7 +55,7 @@ async def deaths() -> list[Figure]:
                 taken_ms.append(1000 * (time.perf_counter() - began))
         await house.ledger.close()
     return [
-        of_rounds("a dead process is noticed and recorded, median", taken_ms, "ms", at_most=True),
+        of_rounds("a dead process is detected and recorded, median", taken_ms, "ms", at_most=True),
         Figure(f"the same, slowest of {DEATHS}", max(taken_ms), "ms", bar=100, at_most=True),
     ]
 

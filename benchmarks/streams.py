@@ -32,7 +32,7 @@ def run() -> Iterator[Figure]:
         yield of_rounds(f"an event, until half of {WATCH:,} have it", half, "ms", 150, at_most=True)
         yield of_rounds(f"an event, until the last of {WATCH:,} has it", last, "s", 1, at_most=True)
         # Later ones find the room that the first have left.
-        yield Figure("memory for one who watches", told[0][0] / 1_000, "KB", 60, at_most=True)
+        yield Figure("memory per watcher", told[0][0] / 1_000, "KB", 60, at_most=True)
         doing("nothing happens")
         share = asyncio.run(_quiet_share(served))
         yield Figure(f"{WATCH:,} watch and nothing happens, of one core", share, "%", 10, at_most=True)

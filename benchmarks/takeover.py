@@ -51,7 +51,7 @@ def run() -> Iterator[Row]:
 
         yield of_rounds("killed, on PostgreSQL", several(kill, url), "s", SAME_HOST_MAX_S, at_most=True)
         yield frozen("frozen, on PostgreSQL", several(freeze, url))
-        what = "killed, the other one on another host, on PostgreSQL"
+        what = "killed, the other worker on another host, on PostgreSQL"
         if subprocess.run([*ELSEWHERE, "true"], capture_output=True, check=False).returncode:
             yield LeftOut(what, "process ids of its own need root, or user namespaces")
             return

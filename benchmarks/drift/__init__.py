@@ -49,10 +49,10 @@ def run() -> Iterator[Row]:
 def figures(nights: Mapping[str, Sequence[Night]], learning: str, forgetting: str) -> Iterator[Figure]:
     for name, some in nights.items():
         bar = right(nights[forgetting]) if name == learning else None
-        yield Figure(f"nights that were right, {name}", right(some), f"of {len(some)}", bar)
+        yield Figure(f"correct nights, {name}", right(some), f"of {len(some)}", bar)
     for name, some in nights.items():
         bar = repairs(nights[forgetting]) if name == learning else None
-        yield Figure(f"repairs by hand, {name}", repairs(some), "", bar, at_most=True)
+        yield Figure(f"manual repairs, {name}", repairs(some), "", bar, at_most=True)
     for name, some in nights.items():
         yield Figure(f"false heals, {name}", sum(len(night.wrong) for night in some), "", 0, at_most=True)
     for name in (learning, forgetting):
