@@ -365,10 +365,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     heal: Annotated[
         HealMode,
         PolicyKey(
-
-                "When a target is not found as written: fail (off), report what would be chosen "
-                "(report), or use it (apply)."
-
+            "When a target is not found as written: fail (off), report what would be chosen "
+            "(report), or use it (apply)."
         ),
     ] = HealMode.APPLY
     heal_level_max: Annotated[
