@@ -1,4 +1,4 @@
-"""The audit: exporting and verifying 100,000 events, and what an export costs at the end of a run."""
+"""The audit: exporting and verifying 100,000 events, and the cost of an export at the end of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long the breaker thinks, and how much it remembers: neither depends on how much has failed."""
+"""Cost and memory of the circuit breaker: neither may depend on the number of failures."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def run() -> list[Figure]:
     micros = [1e6 * seconds for seconds in decision_seconds()]
     seconds, growth, stored = many_failures()
     return [
-        Figure("a result and its ruling, median", median(micros), "µs"),
+        Figure("a result and its decision, median", median(micros), "µs"),
         Figure(
-            "a result and its ruling, 99th percentile", percentile(micros, 0.99), "µs", bar=50, at_most=True
+            "a result and its decision, 99th percentile", percentile(micros, 0.99), "µs", bar=50, at_most=True
         ),
         Figure(f"{FAILURES:,} failures folded", seconds, "s"),
         Figure(f"memory after {FAILURES:,} over 1,000", growth, "times", bar=1.2, at_most=True),

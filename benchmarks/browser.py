@@ -1,7 +1,7 @@
-"""What it costs to look at a page and to act in it, in a real browser.
+"""Cost of reading a page and acting on it, in a real browser.
 
-The bars are for a machine that does nothing else: each figure is the median of several looks, after a warm-up. The very
-first look at a page is told apart: the browser has not translated the collector then, and has just laid out the page.
+The bars are for an idle machine: each figure is the median of several reads, after a warm-up. The first read of a page
+is listed separately: the browser has not compiled the collector then, and has just laid out the page.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ async def measure(executable: str) -> list[Row]:
             page = await browser.new_page()
             await page.set_content(table(count))
             look = partial(look_at, page)
-            figures.append(Figure(f"the first look at {count:,} elements", await once_ms(look), "ms"))
+            figures.append(Figure(f"the first snapshot of {count:,} elements", await once_ms(look), "ms"))
             looks = await rounds_ms(look)
             snapshots = await rounds_ms(page.locator("body").aria_snapshot, 3)
             other = against("Playwright's own snapshot, with fewer facts", looks, snapshots, at_most=True)

@@ -1,4 +1,4 @@
-"""How long an operator's control takes from another process: sent, acted on, and answered, during a long step."""
+"""Latency of an operator's control from another process during a long step: sent, acted on, answered."""
 
 from __future__ import annotations
 

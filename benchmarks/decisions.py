@@ -1,4 +1,4 @@
-"""How long the kernel thinks: `decide` must not depend on the run's length."""
+"""Cost of a decision: `decide` must not depend on the length of the run."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""One-step durable runs: how long one takes, how many per second, what a step costs over a bare call, and the start-up.
+"""Durable one-step runs: duration, throughput, cost of a step over a bare call, and start-up time.
 
-The same work for all: a run of one step that does nothing, from submitting it until its end is known, one after the
-other and fifty at once; a run of a hundred such steps; and how long it is from nothing to the end of the
-first run, on an empty disk. Each system in the way it is quickest: Recoup and DBOS in one process, flows of Prefect in
-one process beside its server, Restate as a server, a service and a client. Jobs of pgqueuer and procrastinate, given
-and taken in one process, are done when their function has run. Recoup's start-up is that of `recoup run`, with a real
-process as its step. All on one disk; the systems take turns. What each keeps is told beside it.
-There are no bars here: those against DBOS are in `durable_steps` and `dispatch`. PostgreSQL runs before anybody starts.
+All systems do the same work: a run of one no-op step, from submission until its end is known, one at a time and fifty
+at once; a run of a hundred such steps; and the time from an empty disk to the end of the first run. Each system runs in
+its fastest form: Recoup and DBOS in one process, Prefect flows in one process beside its server, Restate as a server, a
+service and a client. Jobs of pgqueuer and procrastinate, submitted and taken in one process, are done when their
+function has run. Recoup's start-up is that of `recoup run`, with a real process as its step. All use one disk and
+alternate. The table says what each makes durable.
+There are no bars here: those against DBOS are in `durable_steps` and `dispatch`. PostgreSQL is started beforehand.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def start_ups(ours_s: list[float], others: Sequence[Contestant]) -> Figure:
         if other.starts_s
     ]
     return of_rounds(
-        "from nothing to the end of the first run",
+        "from an empty disk to the end of the first run",
         ours_s,
         "s",
         at_most=True,

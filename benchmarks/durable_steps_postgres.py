@@ -1,8 +1,8 @@
-"""Durable trivial steps per second on PostgreSQL: Recoup beside one bare insert and commit per step, medians.
+"""Durable trivial steps per second on PostgreSQL: Recoup and one bare insert and commit per step, medians.
 
-Recoup runs its real engine, ledger and redaction with a no-op runtime inside the process. The bare insert is one
-statement in autocommit, prepared, through the same driver, of as many bytes as Recoup stores for a step; the server is
-the same one, with fsync, and the two take turns. Bar: one run of 100 steps at 0.4 of bare.
+Recoup runs its real engine, ledger and redaction with a no-op runtime in the same process. The bare insert is one
+prepared statement in autocommit, through the same driver, with as many bytes as Recoup stores for a step. Both use the
+same server, with fsync, and alternate. Bar: one run of 100 steps at 0.4 of bare PostgreSQL.
 """
 
 from __future__ import annotations

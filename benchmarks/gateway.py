@@ -1,10 +1,10 @@
-"""The gateway with 100,000 runs: lists, counts and histories, submissions, and how soon an event is in a browser.
+"""The gateway with 100,000 runs: lists, counts and histories, submissions, and latency of an event to a browser.
 
-Everything goes over HTTP on loopback, to a server in a process of its own. Lists are asked for one after the other,
+Everything goes over HTTP on loopback, to a server in a separate process. Lists are requested one after the other,
 each filter many times; the bar is for the slowest in a hundred. Submissions come from eight clients in one other
-process. For the way of an event a third process appends, and a real Chromium (where there is one; a plain client
-besides) listens with `EventSource`: counted from when the append was durable until the page has it. Beside them what
-the bare database does in the same minute: the same page of rows without HTTP, and durable commits of one row.
+process. For the latency of events a third process appends, and a real Chromium (if there is one; a plain client
+besides) listens with `EventSource`: the time from the durable append until the page has it. For comparison, the
+bare database in the same minute: the same page of rows without HTTP, and durable commits of one row.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def measured(folder: Path) -> list[Row]:
     home, began_s = folder / "home", time.perf_counter()
     asyncio.run(fill(home / "ledger.db"))
     made_s = time.perf_counter() - began_s
-    figures: list[Row] = [Figure(f"{RUNS:,} runs made in", made_s, "s", bar=120, at_most=True)]
+    figures: list[Row] = [Figure(f"{RUNS:,} runs created in", made_s, "s", bar=120, at_most=True)]
     with served(home) as gateway:
         doing("lists")
         figures += lists(gateway, home)
@@ -166,8 +166,8 @@ def questions() -> dict[str, Mapping[str, Any]]:
         "a worker": {"worker": "box-7"},
         "since yesterday": {"since": day},
         "until yesterday": {"until": day},
-        "text that is there": {"text": "PASSED"},
-        "text that is nowhere": {"text": "no such words"},
+        "text with a match": {"text": "PASSED"},
+        "text without a match": {"text": "no such words"},
     }
     pairs: dict[str, Mapping[str, Any]] = {
         "a workflow and a status": {"workflow": "workflow-7", "status": "failed"},
@@ -358,7 +358,7 @@ async def log_search(gateway: Gateway, home: Path) -> list[Row]:
                 "word => document.querySelector('.log-lines .found mark')?.textContent === word", arg=word
             )
             took.append(1000 * (time.perf_counter() - began_s))
-    name = f"a word found in a log of {LOG_LINES:,} lines: p50 of {PAINTS}"
+    name = f"finding a word in a log of {LOG_LINES:,} lines: p50 of {PAINTS}"
     return [of_rounds(name, took, "ms", SEARCH_BAR_MS, at_most=True)]
 
 

@@ -1,4 +1,4 @@
-"""What looking for a recorded element costs an attempt, against resolving a target to the letter."""
+"""Cost of matching a recorded element for an attempt, compared with an exact match of a target."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run() -> Iterator[Figure]:
     healed = [Target(recorded=chance.choice(asked)) for _ in range(ROUNDS)]
     exact = [Target(role=e.role, name=e.name) for e in chance.choices(now, k=ROUNDS)]
     yield Figure("healing, 200 elements", _ms(healed, page) - _ms(exact, page), "ms", bar=1, at_most=True)
-    yield Figure("to the letter, 200 elements", _ms(exact, page), "ms")
+    yield Figure("exact match, 200 elements", _ms(exact, page), "ms")
     yield Figure("the index of a page, 200 elements", _index_ms(now, healed[0]), "ms")
 
 

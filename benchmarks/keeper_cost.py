@@ -1,4 +1,4 @@
-"""What keeping a process tree costs over starting the process plainly."""
+"""Cost of supervising a process tree, compared with starting the process plainly."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def measure() -> list[Figure]:
     costs = [k - p for k, p in zip(kept, plain, strict=True)]
     bare = against("a plain subprocess", kept, plain, at_most=True, bare=True)
     return [
-        of_rounds("a kept process that does nothing", kept, "ms", at_most=True, peers=[bare]),
+        of_rounds("a supervised process that does nothing", kept, "ms", at_most=True, peers=[bare]),
         of_rounds("the keeper's cost", costs, "ms", bar=60, at_most=True),
     ]
 

@@ -1,4 +1,4 @@
-"""What remembering costs: a hit in the memory, a version stored and loaded, the nearest vectors, known screens."""
+"""Cost of the target memory: a hit, storing and loading a version, the nearest vectors, known screens."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def versions(state: State, chance: random.Random) -> Iterator[Figure]:
 
         yield Figure("a snapshot of 10,000 entries", seconds(snapshot), "s", bar=0.5, at_most=True)
         yield Figure("loading it, every byte checked", seconds(load), "s")
-        yield Figure("going back", seconds(lambda: store.rollback_to_previous(WORKFLOW), 3), "s")
+        yield Figure("rollback", seconds(lambda: store.rollback_to_previous(WORKFLOW), 3), "s")
 
 
 def nearest(state: State) -> Iterator[Figure]:
@@ -92,7 +92,7 @@ def nearest(state: State) -> Iterator[Figure]:
     yield Figure("the vector of an element", 1e3 * each_ms(of_element, elements), "µs")
     for index in (ExactIndex.from_bytes(data), FaissIndex.from_bytes(data)):
         took = each_ms(partial(proposed, index), elements)
-        yield Figure(f"the nearest 5 of 10,000, {type(index).__name__}", took, "ms")
+        yield Figure(f"nearest 5 of 10,000, {type(index).__name__}", took, "ms")
 
 
 def known_screens(chance: random.Random) -> Iterator[Figure]:
@@ -102,13 +102,13 @@ def known_screens(chance: random.Random) -> Iterator[Figure]:
         known.learn(str(number), looked_at([element for _, element in before]))
     again = [looked_at([element for _, element in after]) for _, after in pairs]
     unknown = [looked_at(page(chance)) for _ in range(SCREENS)]
-    yield Figure("which screen is this, of 200", each_ms(known.which, again), "ms")
+    yield Figure("identifying a screen among 200", each_ms(known.which, again), "ms")
     for floor in FLOORS:
         yield Figure(
-            f"screens known again after a change, at {floor}", share(known, again, floor, right=True), ""
+            f"screens recognised after a change, at {floor}", share(known, again, floor, right=True), ""
         )
         yield Figure(
-            f"unknown ones taken for known, at {floor}", share(known, unknown, floor, right=False), ""
+            f"unknown ones mistaken for known, at {floor}", share(known, unknown, floor, right=False), ""
         )
 
 

@@ -1,8 +1,8 @@
-"""What an append costs beside a bare SQLite commit of the same bytes, and how much many appends at once gain.
+"""Cost of an append compared with a bare SQLite commit of the same bytes, and the gain from many concurrent appends.
 
-Both run in one process, in turns, on files in the same folder; the figures are medians of the rounds.
-"Fresh" begins each round with a new file, as a short run does; "lasting" goes on with one, as a worker does. Beside a
-greedy writer, another process that appends without a pause, the longest append counts: everybody must get a turn.
+Both run in one process, alternating, on files in the same folder; figures are medians of the rounds. "Fresh" starts
+each round with a new file, as a short run does; "lasting" keeps one, as a worker does. Next to a greedy writer,
+another process that appends without a pause, the longest append counts: no writer may starve.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What metrics cost for each event: with no sink, with one that takes nothing, and with one that takes all."""
+"""Cost of metrics per event: without a sink, with a sink that accepts nothing, and with one that accepts all."""
 
 from __future__ import annotations
 

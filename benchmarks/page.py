@@ -1,4 +1,4 @@
-"""The page about everything that was measured, from what is kept of it. Values in, text out."""
+"""The benchmarks page, built from the stored results. Values in, text out."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from benchmarks.report import Figure, Peer, bar_words, number, span
 from benchmarks.results import Results, Section
 
 HEAD = """# Benchmarks
-Written by `make bench`, from `docs/benchmarks.json`; not by hand. `python -m benchmarks NAME` measures one table again
-and writes the page anew. Figures are medians; *spread* is the lowest and the highest of the repetitions. A *bar* is
-what we hold ourselves to, on a machine that does nothing else. *Ahead* is a ratio, turned so that below 1 we lose.
-*Pace* is how long the same small piece of work took just before a benchmark and just after it: where it is higher, the
-machine was slower, by its neighbours on the same host, and so are all figures in seconds; ratios are not.
+`make bench` writes this page from `docs/benchmarks.json`; do not edit it. `python -m benchmarks NAME` measures one
+table again and updates the page.
+
+- Figures are medians. *Spread* is the lowest and highest of the repetitions.
+- *Bar*: the limit that Recoup must meet on an idle machine.
+- *Ahead*: the ratio to the peer; below 1 Recoup loses.
+- *Pace*: how long the same small piece of work took right before and after a benchmark. A higher pace means that other
+  guests slowed the machine down, and with it all figures in seconds, but not the ratios.
 """
 
 
@@ -43,7 +46,7 @@ def _where(sections: Sequence[Section]) -> Iterator[str]:
         latest = _latest(sections)
         rows = [(name, version, KEEPS.get(name, "")) for name, version in latest.versions.items()]
         yield f"## The machine\n{_machine_words(latest.machine)}\n"
-        yield "## Versions\n" + _table(("", "version", "what is sure to outlive a loss of power"), rows)
+        yield "## Versions\n" + _table(("", "version", "durable after a power loss"), rows)
 
 
 def _machine_words(machine: Machine) -> str:
@@ -60,13 +63,13 @@ def _summary(sections: Sequence[Section], names: Sequence[str]) -> str:
     known = {section.name: section for section in sections}
     rows = [_summary_row(name, known.get(name)) for name in names]
     took_s = sum(section.took_s for section in sections)
-    end = f"\nAll of it took {took_s / 60:.0f} minutes.\n" if sections else ""
-    return "## In short\n" + _table(("benchmark", "bars met", "took", "pace"), rows) + end
+    end = f"\nTotal time: {took_s / 60:.0f} minutes.\n" if sections else ""
+    return "## Summary\n" + _table(("benchmark", "bars met", "took", "pace"), rows) + end
 
 
 def _summary_row(name: str, section: Section | None) -> tuple[str, str, str, str]:
     if section is None:
-        return name, "not run: not yet", "", ""
+        return name, "not run yet", "", ""
     link, took = f"[{name}](#{name})", f"{section.took_s:.0f} s"
     if section.failed or not section.figures:
         return link, f"not run: {_reason(section)}", took, ""
@@ -76,7 +79,7 @@ def _summary_row(name: str, section: Section | None) -> tuple[str, str, str, str
 
 
 def _reason(section: Section) -> str:
-    return section.failed or "; ".join(left.why for left in section.left_out) or "it told nothing"
+    return section.failed or "; ".join(left.why for left in section.left_out) or "no result"
 
 
 def _verdicts(figure: Figure) -> list[bool]:
@@ -88,19 +91,20 @@ def _verdicts(figure: Figure) -> list[bool]:
 
 
 def where_we_lose(sections: Sequence[Section]) -> str:
-    """By the numbers alone: nobody chooses what stands here."""
+    """Every figure below a peer or its bar; selected by the numbers alone."""
     if not any(section.figures for section in sections):
-        return "## Where we lose\nNobody knows: nothing was measured.\n"
+        return "## Where we lose\nUnknown: nothing was measured.\n"
     behind = [loss for loss in _all(sections) if loss.peer.ratio < 1]
     others = sorted((loss for loss in behind if not loss.peer.bare), key=lambda loss: loss.peer.ratio)
     price = sorted((loss for loss in behind if loss.peer.bare), key=lambda loss: loss.peer.ratio)
     parts = ["## Where we lose"]
     parts.append(
-        _losses("Behind another system", others)
-        or "Nowhere that was measured are we behind another system.\n"
+        _losses("Behind another system", others) or "Recoup is not behind another system in any benchmark.\n"
     )
     parts.append(_missed(sections) or "No bar was missed.\n")
-    parts.append(_losses("Behind the bare work, which keeps no promises: the price of ours", price))
+    parts.append(
+        _losses("Behind the bare work, which guarantees nothing: the price of Recoup's guarantees", price)
+    )
     return "\n".join(part for part in parts if part)
 
 
@@ -124,7 +128,7 @@ def _losses(title: str, losses: Sequence[Loss]) -> str:
         )
         for section, figure, peer in losses
     ]
-    return f"{title}:\n\n" + _table(("", "Recoup", "the other", "", "ahead", "what it keeps"), rows)
+    return f"{title}:\n\n" + _table(("", "Recoup", "peer", "", "ahead", "durability of the peer"), rows)
 
 
 def _missed(sections: Sequence[Section]) -> str:
@@ -164,14 +168,16 @@ def _how(section: Section, latest: Section) -> str:
     if ours != latest.versions.get("Recoup", ""):
         told += f" With Recoup {ours}."
     if section.busy_cores > BUSY_SHARE * section.machine.cores:
-        told += f" **The machine was busy ({section.busy_cores:g} cores in use): these figures are no good.**"
+        told += (
+            f" **The machine was busy ({section.busy_cores:g} cores in use): do not trust these figures.**"
+        )
     return told + "\n"
 
 
 def _figures(figures: Sequence[Figure]) -> str:
     if any(figure.peers for figure in figures):
         rows = [row for figure in figures for row in _with_peers(figure)]
-        return _table(("", "who", "value", "spread", "ahead", "bar", "met", "what it keeps"), rows) + _notes(
+        return _table(("", "who", "value", "spread", "ahead", "bar", "met", "durability"), rows) + _notes(
             figures
         )
     rows = [(figure.name, *_own(figure)) for figure in figures]

@@ -1,7 +1,7 @@
-"""What a probe costs: how soon it sees a death, and what five hundred resources take of a core and of memory.
+"""Cost of a probe: how soon it detects a dead process, and what five hundred resources take of a core and of memory.
 
-The resources are processes, the dearest kind. What is there so that nothing outlives the probe counts as well: its
-keeper, and the anchor of each process. The processes themselves do not: they are somebody's work.
+The resources are processes, the most expensive kind. The keeper and the anchor of each process, which ensure that
+nothing outlives the probe, count as well. The processes themselves do not.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ async def deaths() -> list[Figure]:
                 taken_ms.append(1000 * (time.perf_counter() - began))
         await house.ledger.close()
     return [
-        of_rounds("a dead process is noticed and recorded, median", taken_ms, "ms", at_most=True),
+        of_rounds("a dead process is detected and recorded, median", taken_ms, "ms", at_most=True),
         Figure(f"the same, slowest of {DEATHS}", max(taken_ms), "ms", bar=100, at_most=True),
     ]
 

@@ -1,4 +1,4 @@
-"""The worst that registered secrets and a text can do together to the redactor: milliseconds for a megabyte."""
+"""Worst case of registered secrets and text for the redactor: milliseconds per megabyte."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ def run() -> Iterator[Figure]:
         worst = max(taken_ms(redactor, text, chunk_bytes) for chunk_bytes in CHUNKS_BYTES)
         slowest = max(slowest, min(asked_ms(redactor, text) for _ in range(ROUNDS)))
         yield Figure(name, worst, "ms/MB", bar=BAR_MS, at_most=True)
-    yield Figure("which secrets it holds, the slowest of all", slowest, "ms/MB", bar=BAR_MS, at_most=True)
+    yield Figure(
+        "finding which secrets it contains, slowest case", slowest, "ms/MB", bar=BAR_MS, at_most=True
+    )
     yield from registrations()
 
 
@@ -92,13 +94,13 @@ def floods() -> Iterator[tuple[str, list[str], bytes]]:
         random_text[WORD][:1_024].encode(),
     )
     yield (
-        "beginnings of secrets in one text",
+        "prefixes of secrets in one text",
         [random_text[WORD][n : n + 16] + "!" for n in range(1_000)],
         random_text[WORD][:1_016].encode(),
     )
-    yield "the beginning of a long secret", ["ab" * 20_000 + "c"], b"ab"
+    yield "the prefix of a long secret", ["ab" * 20_000 + "c"], b"ab"
     yield "a long secret that never comes", ["a" * 255 + "b" + "a" * 255 + "c"], b"a"
-    yield "a long symbolic secret, its beginning", ["'\"\\" * 200 + "c"], b"'\"\\"
+    yield "a long symbolic secret, its prefix", ["'\"\\" * 200 + "c"], b"'\"\\"
     yield "pictures, their beginning in numbers", ["\U0001f600" * 500 + "c"], rb"\ud83d\ude00"
     yield (
         "pictures with secrets inside",
@@ -106,7 +108,7 @@ def floods() -> Iterator[tuple[str, list[str], bytes]]:
         rb"\ud83d\ude00",
     )
     yield (
-        "a long beginning with secrets inside",
+        "a long prefix with secrets inside",
         [_faces(), "ud83e\\ud"],
         _faces().encode("utf-16-be").hex(" ", 2).replace(" ", "\\u").join(("\\u", "")).encode()[:1_500],
     )
@@ -114,7 +116,7 @@ def floods() -> Iterator[tuple[str, list[str], bytes]]:
     yield "percent signs", ["%%%%%%%%", "%25%25%25"], b"%25"
     yield "backslashes", ["\\" * 16, "\\" * 31 + "n"], b"\\"
     yield (
-        "almost the beginnings of sixty secrets",
+        "near-prefixes of sixty secrets",
         _scattered(60),
         b"".join(secret[:15].encode() + b"!" for secret in _scattered(60)),
     )
@@ -124,7 +126,7 @@ def floods() -> Iterator[tuple[str, list[str], bytes]]:
         (b"hunter-two" + b"clean text\n" * 1_200),
     )
     yield (
-        "many secrets, half of a beginning each",
+        "many secrets, half a prefix each",
         _scattered(2_000),
         b"".join(secret[:8].encode() for secret in _scattered(2_000)),
     )

@@ -1,4 +1,4 @@
-"""Secrets that nobody registered: the slowest flood of every pattern, what is found, and what is masked in vain."""
+"""Undeclared secrets: the slowest flood for every pattern, what is found, and false positives."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What a million runs that ended long ago cost those that go on: a full database beside an empty one, as ratios.
+"""Cost of a million old runs for new ones: a full database compared with an empty one, as ratios.
 
-The rows are made as the ledger would have left them: a stream, three events, a row, an attempt and a released lease for
-each run, and one result for each in the streams of fifty workflows. The same work and the same questions are then put
-to the full database and to an empty one in turn, in one process; each figure is the median of the ratios of the turns.
-Bar: 1.2 for each. At the end some of the runs are forgotten, as `recoup prune` does it.
+The rows are what the ledger would have left: a stream, three events, a row, an attempt and a released lease for each
+run, and one result for each in the streams of fifty workflows. The same work and the same queries then run on the full
+and the empty database, alternating, in one process; each figure is the median of the ratios. Bar: 1.2 for each. At the
+end some of the runs are deleted, as `recoup prune` does it.
 """
 
 from __future__ import annotations
@@ -109,13 +109,13 @@ async def side_by_side(
         for what, seconds in found[True].items():
             if number >= 0:
                 ratios.setdefault(what, []).append(seconds / found[False][what])
-    figures = [Figure(f"{name}: {RUNS:,} finished runs were made in", took_s, "s")]
+    figures = [Figure(f"{name}: {RUNS:,} finished runs created in", took_s, "s")]
     figures += [
         of_rounds(f"{name}: {what}, full / empty", many, "times", bar=BAR, at_most=True)
         for what, many in ratios.items()
     ]
     ledger = await opened(True)
-    figures += [Figure(f"{name}: runs forgotten", await forgotten_per_s(ledger), "runs/s")]
+    figures += [Figure(f"{name}: runs pruned", await forgotten_per_s(ledger), "runs/s")]
     await ledger.close()
     return figures
 
@@ -178,7 +178,7 @@ async def measured(ledger: Ledger, folder: Path, number: int) -> dict[str, float
     await house.submit(plan_of(*[f"s{step}" for step in range(STEPS)]), run_id)
     driver = await house.driver(run_id)
     found = {"one run of 100 steps": await timed(driver.drive)}
-    found["state of a workflow, read anew"] = await timed(states)
+    found["state of a workflow, reloaded"] = await timed(states)
     for what, work, times in (
         ("claim and release", claim_and_release, 1),
         ("wanting, 50 open runs", wanting, 20),

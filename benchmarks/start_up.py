@@ -1,4 +1,4 @@
-"""What the command line costs: `--help`, and a one-step run over its step."""
+"""Start-up time of the command line: `--help`, and a one-step run over its step."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The short forms of the stories in `examples/`: what they cost `make test`.
+"""The short forms of the stories in `examples/`: their cost in `make test`.
 
-Four at a time, as the tests are run: every `recoup` is a fork of one process that has everything loaded, files are in
-memory where there is room, and the PostgreSQL server is the one that other tests have too. Bar: all of them in 15 s.
-Told one after the other they wait for leases and idle limits with nothing else to do: no bar holds that sum.
+Four at a time, as in the tests: every `recoup` is a fork of one process that has everything loaded, files are in memory
+if there is room, and the PostgreSQL server is shared with other tests. Bar: all of them in 15 s. One after the other
+they would mostly wait for leases and idle limits: there is no bar for that sum.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A thousand who watch one gateway: how soon an event reaches them, and what they cost while nothing happens.
+"""A thousand watchers of one gateway: how soon an event reaches them, and their cost while nothing happens.
 
-A quarter of them follows one run, the others all events, the console's stream and the list of runs, each over a
-connection of its own to a server in a process of its own. An event is counted from before it is appended until half
-of them, and the last of them, have it. They are played by this one process, which takes its part of that time.
+A quarter of them follows one run, the others all events, the console's stream and the list of runs, each over its own
+connection to a server in a separate process. The time runs from before the append until half of them, and the last of
+them, have the event. This one process plays all of them and takes its part of that time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def run() -> Iterator[Figure]:
         yield of_rounds(f"an event, until half of {WATCH:,} have it", half, "ms", 150, at_most=True)
         yield of_rounds(f"an event, until the last of {WATCH:,} has it", last, "s", 1, at_most=True)
         # Later ones find the room that the first have left.
-        yield Figure("memory for one who watches", told[0][0] / 1_000, "KB", 60, at_most=True)
+        yield Figure("memory per watcher", told[0][0] / 1_000, "KB", 60, at_most=True)
         doing("nothing happens")
         share = asyncio.run(_quiet_share(served))
         yield Figure(f"{WATCH:,} watch and nothing happens, of one core", share, "%", 10, at_most=True)

@@ -1,10 +1,10 @@
-"""A worker is lost in the middle of a step: how long until another one runs that step again.
+"""A worker is lost in the middle of a step: the time until another one runs that step again.
 
-Two real workers on the command line, one run whose first step is done and whose second one is under way. The worker
-that drives it is killed with SIGKILL, or frozen with SIGSTOP; counted from that signal until the step's own first
-command runs again under the other worker. "On another host" the other one has process ids of its own, so that it cannot
-see that the first is dead: the lease must run out. Bars: a second on the same host, a lease and a second otherwise. In
-no round may the step that was done be repeated.
+Two real workers on the command line, and one run whose first step is done and whose second one is active. Its
+worker is killed with SIGKILL, or frozen with SIGSTOP; the time runs from that signal until the step's own first
+command runs again under the other worker. "On another host" the other worker has a separate pid namespace and
+cannot see that the first is dead: the lease must expire. Bars: a second on the same host, a lease plus a second
+otherwise. In no round may the finished step be repeated.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def run() -> Iterator[Row]:
 
         yield of_rounds("killed, on PostgreSQL", several(kill, url), "s", SAME_HOST_MAX_S, at_most=True)
         yield frozen("frozen, on PostgreSQL", several(freeze, url))
-        what = "killed, the other one on another host, on PostgreSQL"
+        what = "killed, the other worker on another host, on PostgreSQL"
         if subprocess.run([*ELSEWHERE, "true"], capture_output=True, check=False).returncode:
             yield LeftOut(what, "process ids of its own need root, or user namespaces")
             return

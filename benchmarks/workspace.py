@@ -1,7 +1,7 @@
-"""What a workspace costs: made, looked at after a step, restored; beside git's own commands on the same files.
+"""Cost of a workspace: creating it, checking it after a step, restoring it; compared with git's own commands.
 
-A repository of 5,000 small files, made up. The bare commands promise less: they turn line endings, forget empty folders
-and modes, and verify nothing that they wrote. Bar: to find that a step has changed nothing takes at most two seconds.
+A generated repository of 5,000 small files. The bare commands promise less: they convert line endings, ignore empty
+folders and modes, and do not verify what they wrote. Bar: at most two seconds to find that a step has changed nothing.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ async def measured(folder: Path) -> list[Figure]:
         doing(f"workspaces and bare git by turns: round {number + 1} of {ROUNDS}")
         await one_turn(folder / str(number), repository, turns)
     return [
-        turns.figure(f"a workspace of {FILES:,} files made", "git clone"),
-        turns.figure("a step that changed nothing, looked at", "git add and write-tree", UNCHANGED_MAX_S),
+        turns.figure(f"a workspace of {FILES:,} files created", "git clone"),
+        turns.figure("a step that changed nothing, checked", "git add and write-tree", UNCHANGED_MAX_S),
         turns.figure("a step that changed ten files, stored", "git add and write-tree"),
-        turns.figure("restored aside and verified", "git read-tree and checkout-index"),
+        turns.figure("restored and verified", "git read-tree and checkout-index"),
     ]
 
 
@@ -76,12 +76,12 @@ async def one_turn(folder: Path, repository: Path, turns: Turns) -> None:
 
     source = GitSource(str(repository))
     await both(
-        f"a workspace of {FILES:,} files made",
+        f"a workspace of {FILES:,} files created",
         lambda: workspaces.create(source),
         ("clone", "-q", "--no-hardlinks", str(repository), str(clone)),
     )
     look = (("add", "-A"), ("write-tree",))
-    await both("a step that changed nothing, looked at", lambda: workspaces.snapshot(1), *look)
+    await both("a step that changed nothing, checked", lambda: workspaces.snapshot(1), *look)
     for place in (workspaces.path(1), clone):
         for number in range(10):
             (place / "0" / f"{number * FOLDERS}.txt").write_text(f"changed {number}\n" * 40)
@@ -89,7 +89,7 @@ async def one_turn(folder: Path, repository: Path, turns: Turns) -> None:
     aside = folder / "aside"
     aside.mkdir()
     await both(
-        "restored aside and verified",
+        "restored and verified",
         lambda: workspaces.restore(changed),
         ("read-tree", "HEAD"),
         ("checkout-index", "-a", f"--prefix={aside}/"),

@@ -1,4 +1,4 @@
-"""Writes docs/reference/policy.md from the policy itself; a test keeps the two equal."""
+"""Writes docs/reference/policy.md from the policy itself; a test keeps them equal."""
 
 from __future__ import annotations
 
@@ -11,25 +11,38 @@ from recoup.model.policy_key import PolicyKey
 
 TARGET = Path(__file__).parents[1] / "docs" / "reference" / "policy.md"
 HEAD = """\
-# The policy
-How Recoup behaves: every limit, its default, its range. Point `RECOUP_POLICY` at a YAML or JSON file with
-the keys that should differ; unknown keys are errors. `recoup policy show` prints what is in force (`--explain`:
-with the meaning of each key), `recoup policy check FILE` explains what is wrong. A plan's `defaults:` and a
-step's own keys beat the file. Every decision event names the digest of the policy it was made under, and the
-ledger keeps the whole policy under that digest.
+# Policy reference
+The policy says how Recoup behaves: every limit with its default and range.
 
+```bash
+RECOUP_POLICY=policy.yaml recoup run plan.yaml   # a YAML or JSON file with the keys to change
+recoup policy show --explain                     # the values in force, and what each key means
+recoup policy check policy.yaml                  # what is wrong with a file
+```
+
+A plan's `defaults:` override the file, and a step's own keys override both. Unknown keys are errors. Every decision
+event carries the digest of the policy that applied; the ledger keeps the whole policy under that digest.
+"""
+TABLE = """
 | key | default | range | meaning |
 |---|---|---|---|
 """
 
 
 def page() -> str:
-    defaults = msgspec.to_builtins(Policy(), str_keys=True)
-    rows = [
-        f"| `{key}` | {shown(value)} | {span(POLICY_KEYS[key])} | {POLICY_KEYS[key].description} |\n"
-        for key, value in defaults.items()
-    ]
-    return HEAD + "".join(rows)
+    return HEAD + "".join(rows_of(key, value) for key, value in defaults().items())
+
+
+def defaults() -> dict[str, object]:
+    values: dict[str, object] = msgspec.to_builtins(Policy(), str_keys=True)
+    return values
+
+
+def rows_of(name: str, value: object) -> str:
+    """One row; for the first key of a group also its heading and the head of its table."""
+    key = POLICY_KEYS[name]
+    head = f"\n## {key.opens}\n{TABLE.lstrip()}" if key.opens else ""
+    return f"{head}| `{name}` | {shown(value)} | {span(key)} | {key.description} |\n"
 
 
 def shown(value: object) -> str:

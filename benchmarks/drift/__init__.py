@@ -1,8 +1,8 @@
-"""A plan of eight targets, night after night on a shop that drifts over thirty releases: with learning and without.
+"""A plan of eight targets, night after night on a shop that drifts over thirty releases: with and without learning.
 
-The shop is the judge: a false heal is what it saw done to another element than the one that was meant, whatever the
-ledger says. A night is right when the whole flow was done, or when a part was missing and nothing was taken for it.
-After any other night somebody records the step that it failed at anew: that is a repair.
+The shop is the judge: a false heal is an action that it received on another element than the intended one, whatever the
+ledger says. A night is right if the whole flow was done, or if a part was missing and nothing was chosen for it. After
+any other night the failed step is recorded again: that is a repair.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ def run() -> Iterator[Row]:
 def figures(nights: Mapping[str, Sequence[Night]], learning: str, forgetting: str) -> Iterator[Figure]:
     for name, some in nights.items():
         bar = right(nights[forgetting]) if name == learning else None
-        yield Figure(f"nights that were right, {name}", right(some), f"of {len(some)}", bar)
+        yield Figure(f"correct nights, {name}", right(some), f"of {len(some)}", bar)
     for name, some in nights.items():
         bar = repairs(nights[forgetting]) if name == learning else None
-        yield Figure(f"repairs by hand, {name}", repairs(some), "", bar, at_most=True)
+        yield Figure(f"manual repairs, {name}", repairs(some), "", bar, at_most=True)
     for name, some in nights.items():
         yield Figure(f"false heals, {name}", sum(len(night.wrong) for night in some), "", 0, at_most=True)
     for name in (learning, forgetting):

@@ -1,4 +1,4 @@
-"""The resolver on recorded changes of real web sites, each asked of weights that never saw the site (takes minutes)."""
+"""The matcher on recorded changes of real web sites, each with weights that never saw the site (takes minutes)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def _quality(found: dict[str, Any]) -> Iterator[Figure]:
     floor = found["floor_0.82"]
     yield Figure("answered at 0.82", floor["answered"], "", bar=0.79)
     yield Figure("wrong at 0.82", floor["wrong"], "", bar=0, at_most=True)
-    yield Figure("healed though gone, at 0.82", floor["false_heals_when_gone"], "", bar=0.008, at_most=True)
+    yield Figure(
+        "healed although removed, at 0.82", floor["false_heals_when_gone"], "", bar=0.008, at_most=True
+    )
     yield Figure("calibration error", found["calibration_error"], "", bar=0.03, at_most=True)
 
 

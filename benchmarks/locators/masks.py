@@ -67,7 +67,7 @@ def _figures(name: str, told: Sequence[Told]) -> Iterator[Figure]:
     yield Figure(f"{name}: calibration error", _calibration_error(told), "")
     yield Figure("  answered at 0.82", len(answered) / len(there), "")
     yield Figure("  of these wrong", sum(not each[1] for each in answered), "")
-    yield Figure("  healed though gone", len(healed) / len(there), "")
+    yield Figure("  healed although removed", len(healed) / len(there), "")
 
 
 def _calibration_error(told: Sequence[Told]) -> float:

@@ -1,4 +1,4 @@
-"""Signatures of failures on the logs of other systems: same for the same event, different for another."""
+"""Failure signatures on logs of other systems: same for the same event, different for another."""
 
 from __future__ import annotations
 

@@ -422,7 +422,9 @@ def test_the_audit_is_filtered_and_its_chain_checked(desk: Console) -> None:
 
 def test_the_policy_says_what_was_changed_and_what_another_would_have_decided(desk: Console) -> None:
     page = desk.open("/policy")
-    expect(page.locator("tr.changed", has_text="delivery_max")).to_contain_text("Deliveries of one run.")
+    expect(page.locator("tr.changed", has_text="delivery_max")).to_contain_text(
+        "Maximum deliveries of one run."
+    )
     expect(page.locator(".entries")).to_contain_text("delivery_max: 3 → 1")
     page.fill("#what-if-policy", "step_max_attempts: 1\nstep_max_attemps: 2\n")
     page.click("text=Try it")

@@ -125,14 +125,14 @@ def test_an_explained_policy_says_what_each_key_means_and_is_still_a_policy_file
     (cli.folder / "policy.yaml").write_text("step_max_attempts: 5\n")
     explained = cli("policy", "show", "--explain", env=env).out
     assert (
-        "# Tries of a step in one delivery, the first included.\n# (1 … 100; `max_attempts` in a plan"
+        "# Maximum attempts of a step in one delivery, including the first.\n# (1 … 100; `max_attempts` in a plan"
         in explained
     )
     assert "# == One run, over all deliveries ==" in explained
     shown = cli("policy", "show", "--explain", "--json", env=env).json
     assert shown["keys"].keys() == shown["policy"].keys()
     assert shown["keys"]["step_max_attempts"] == {
-        "description": "Tries of a step in one delivery, the first included.",
+        "description": "Maximum attempts of a step in one delivery, including the first.",
         "default": 3,
         "range": [1, 100],
         "stepKey": "max_attempts",

@@ -1,4 +1,4 @@
-"""The page about what goes wrong names every fault, and only tests that are there."""
+"""The page of failure modes covers every failure, and names only tests that exist."""
 
 from __future__ import annotations
 
@@ -69,8 +69,9 @@ def test_the_faults_are_numbered_in_order() -> None:
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.split()[0])
 def test_every_fault_has_its_promise_its_means_and_tests_that_are_there(part: str) -> None:
-    for word in ("What happens", "Then", "How", "Proof"):
-        assert f"- **{word}.** " in part
+    for word in ("What happens", "Guarantee", "How"):
+        assert re.search(rf"^- \*\*{word}\.\*\*(?: \S|\n  - \S)", part, re.M), word
+    assert "<summary>Tests</summary>" in part
     named = TEST.findall(part)
     assert named, "nothing proves it"
     assert part.count("`tests/") == len(named), "a test is named in another form"

@@ -39,43 +39,46 @@ ATTEMPTS = Measure(
     "task.self_heal.attempts_total",
     Kind.COUNT,
     ("class", "strategy", "outcome"),
-    "Attempts that failed, and attempts that passed after a failure.",
+    "Failed attempts, and attempts that passed after a failure.",
 )
 RECOVERED = Measure("task.self_heal.recovered_total", Kind.COUNT, (), "Steps that passed after a failure.")
-EXHAUSTED = Measure("task.self_heal.exhausted_total", Kind.COUNT, (), "Steps whose budget was spent.")
-DURATION = Measure("task.step.duration_seconds", Kind.TIME, (), "How long an attempt of a step took.")
-IDLE = Measure("task.step.idle_timeout_total", Kind.COUNT, (), "Attempts that were silent for too long.")
-WALL = Measure("task.step.wall_timeout_total", Kind.COUNT, (), "Attempts that took too long.")
-NO_PROGRESS = Measure("task.step.no_progress_total", Kind.COUNT, (), "Attempts that ended like earlier ones.")
+EXHAUSTED = Measure("task.self_heal.exhausted_total", Kind.COUNT, (), "Steps that exhausted their budget.")
+DURATION = Measure("task.step.duration_seconds", Kind.TIME, (), "Duration of an attempt.")
+IDLE = Measure("task.step.idle_timeout_total", Kind.COUNT, (), "Attempts ended by the idle timeout.")
+WALL = Measure("task.step.wall_timeout_total", Kind.COUNT, (), "Attempts ended by the wall timeout.")
+NO_PROGRESS = Measure(
+    "task.step.no_progress_total", Kind.COUNT, (), "Attempts that failed like earlier ones."
+)
 RUNS = Measure(
-    "task.run.status_total", Kind.COUNT, ("workflow", "status"), "Times that a run came into a status."
+    "task.run.status_total", Kind.COUNT, ("workflow", "status"), "Number of times a run entered a status."
 )
 MODES = Measure(
-    "workflow.mode.changes_total", Kind.COUNT, ("workflow", "mode"), "Times that a workflow came into a mode."
+    "workflow.mode.changes_total",
+    Kind.COUNT,
+    ("workflow", "mode"),
+    "Number of times a workflow entered a mode.",
 )
 RESOLVED = Measure(
     "target.resolutions_total",
     Kind.COUNT,
     ("level", "found_by", "outcome"),
-    "Targets that were looked for in a browser, by how tolerantly, and what became of the attempt.",
+    "Browser target lookups, by tolerance level and outcome of the attempt.",
 )
-RESOLVING = Measure("target.resolution_seconds", Kind.TIME, (), "How long it took to find a target.")
+RESOLVING = Measure("target.resolution_seconds", Kind.TIME, (), "Time to find a target.")
 HEALED = Measure(
     "target.healed_total",
     Kind.COUNT,
     ("verified",),
-    "Elements that were taken for a target that had changed.",
+    "Healed targets.",
 )
 STRATEGIES = Measure(
     "target.strategies_total",
     Kind.COUNT,
     ("strategy", "verified"),
-    "What was needed where a target was not there, or not filled, as it was written.",
+    "Strategies used for targets that were not found, or could not be filled, as written.",
 )
-REJECTED = Measure("target.rejected_total", Kind.COUNT, (), "Targets for which no element was taken.")
-DROPPED = Measure(
-    "task.metrics.dropped_total", Kind.COUNT, ("where",), "Events and measurements that were not passed on."
-)
+REJECTED = Measure("target.rejected_total", Kind.COUNT, (), "Targets for which no element was chosen.")
+DROPPED = Measure("task.metrics.dropped_total", Kind.COUNT, ("where",), "Dropped events and measurements.")
 MEASURES = (
     *(ATTEMPTS, RECOVERED, EXHAUSTED, DURATION, IDLE, WALL, NO_PROGRESS),
     *(RUNS, MODES, RESOLVED, RESOLVING, HEALED, STRATEGIES, REJECTED, DROPPED),
