@@ -40,8 +40,6 @@ def run() -> list[Row]:
 async def measure(executable: str) -> list[Row]:
     from playwright.async_api import async_playwright
 
-    from recoup.runtimes.browser.collector import collect, recollect
-
     figures: list[Row] = []
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(
@@ -57,19 +55,6 @@ async def measure(executable: str) -> list[Row]:
             other = against("Playwright's own snapshot, with fewer facts", looks, snapshots, at_most=True)
             name = f"collecting {count:,} elements"
             figures.append(of_rounds(name, looks, "ms", bar_ms, at_most=True, peers=[other]))
-        page = browser.contexts[-1].pages[0]
-        seen = await collect(page.main_frame)
-        place = next(at for at, one in enumerate(seen.elements) if one.role == "button")
-        node = await seen.node(place)
-        assert node is not None
-        figures.append(
-            of_rounds(
-                "looking once more at one element",
-                await rounds_ms(lambda: recollect(node)),
-                "ms",
-                at_most=True,
-            )
-        )
         await browser.close()
     return figures
 

@@ -84,5 +84,5 @@ def fold_seconds() -> float:
         facts.append(ev.AttemptFinished(**about, verdict="passed", duration_ms=1))  # type: ignore[arg-type]
     began = time.perf_counter()
     for seq, fact in enumerate(facts, 2):
-        advance(state, fact, now, seq)
+        state = advance(state, fact, now, seq)
     return time.perf_counter() - began

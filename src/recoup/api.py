@@ -388,6 +388,6 @@ def _result(state: RunState) -> RunResult:
         status=state.status,
         exit_code=1 if code is None else code,
         reason=state.reason,
-        outputs={record.step_id: dict(record.outputs) for record in state.steps},
+        outputs={record.step_id: dict(record.results.outputs) for record in state.steps},
         document=msgspec.to_builtins(run_document(state, driven=False)),
     )

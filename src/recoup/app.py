@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import urlsplit
 
 from recoup.audit.home import HomeAudit
+from recoup.checks.inspector import WorldInspector
 from recoup.clock import SharedClock, SystemClock
 from recoup.dispatch.hints import Hints
 from recoup.documents.policy_watch import WatchedPolicyFile
@@ -46,7 +47,6 @@ from recoup.processes.census import HostCensus
 from recoup.processes.keeper import LinuxKeeper
 from recoup.redaction.registration import environment_redactor
 from recoup.reports.late import LateReports
-from recoup.runtimes.inspector import WorldInspector
 from recoup.runtimes.late_browser import LateBrowser
 from recoup.runtimes.step_log import StepLog
 from recoup.runtimes.tool_server import tool_server

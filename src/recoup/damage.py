@@ -1,9 +1,9 @@
 """Histories that cannot be read as a whole: what acts on them stops, what only shows them reads on.
 
-must_be_understood  no event of a type that this version does not know
-state_after, go_on  no event that cannot follow those before it
-read_leniently      to be shown: what cannot be decoded is in its place, marked
-readable_part       to be shown: the events before the first that cannot be read or cannot follow those before it
+must_be_understood      no event of a type that this version does not know
+state_after, following  no event that cannot follow those before it
+read_leniently          to be shown: what cannot be decoded is in its place, marked
+readable_part           to be shown: the events before the first that cannot be read or cannot follow those before it
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ def state_after(run_id: str, events: Sequence[Event]) -> RunState:
     except _MISFIT as error:
         raise _misfit(first, error) from error
     for event in others:
-        go_on(state, event)
+        state = following(state, event)
     return state
 
 
-def go_on(state: RunState, event: Event) -> None:
-    """One event further. Raises EventUnreadable; then the state is of no use any more."""
+def following(state: RunState, event: Event) -> RunState:
+    """The state one event later. Raises EventUnreadable."""
     if event.seq > state.seq + 1:
         raise _behind_a_gap(event, state.seq)
     try:
-        advance(state, event.payload, event.at, event.seq)
+        return advance(state, event.payload, event.at, event.seq)
     except _MISFIT as error:
         raise _misfit(event, error) from error
 
@@ -109,7 +109,7 @@ def readable_part(run_id: str, events: Sequence[Event]) -> tuple[Sequence[Event]
             if state is None:
                 state = state_after(run_id, (event,))
             else:
-                go_on(state, event)
+                state = following(state, event)
         except EventUnreadable as error:
             return events[:place], error
     return events, None

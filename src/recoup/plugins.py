@@ -3,7 +3,7 @@ does not have itself, and loaded only when they are used."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 STEPS: Final = "recoup.steps"
+CHECKS: Final = "recoup.checks"
 AGENTS: Final = "recoup.agents"
-GROUPS: Final = (STEPS, AGENTS)
+NOTIFIERS: Final = "recoup.notifiers"
 _WHY_CHARS_MAX: Final = 300
 
 
@@ -56,6 +57,16 @@ class Plugin:
     def _words(self, why: str) -> str:
         short = " ".join(why.split())[:_WHY_CHARS_MAX]
         return f"the plugin {self.package}, which brings `{self.name}`, cannot be loaded: {short}"
+
+
+async def guarded_call(use: Callable[[], Awaitable[T]], *expected: type[Exception]) -> T:
+    """What a package does whenever it is used. Raises what is expected of it, and PluginBroken for anything else."""
+    try:
+        return await use()
+    except expected:
+        raise
+    except Exception as error:
+        raise PluginBroken(f"{type(error).__name__}: {error}"[:_WHY_CHARS_MAX]) from error
 
 
 @cache

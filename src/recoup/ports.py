@@ -14,8 +14,18 @@ from recoup.model.failure import Failure
 from recoup.model.ids import Lease, ProcessIdentity
 from recoup.model.instant import Instant
 from recoup.model.memory import Kept, Screen, State, WhichScreen
-from recoup.model.outcome import Collected, Examined, Order, Outcome, PageClaim, Progress, Restored, Scene
-from recoup.model.plan import Check, Output, PageCheck
+from recoup.model.outcome import (
+    Collected,
+    Examined,
+    Order,
+    Outcome,
+    PageClaim,
+    PageQuestion,
+    Progress,
+    Restored,
+    Scene,
+)
+from recoup.model.plan import Check, Output
 from recoup.model.policy import Policy, WrittenPolicy
 from recoup.model.process import Ended, ProcessSpec
 from recoup.model.redacted import DocumentPath, Redacted
@@ -633,7 +643,7 @@ class Inspector(Protocol):
 class Pages(Protocol):
     """The browsers of runs, beside the attempts in them: one for each run, as long as its driver lives."""
 
-    async def examine(self, run_id: str, check: PageCheck, scene: Scene) -> tuple[bool | None, str]:
+    async def examine(self, run_id: str, question: PageQuestion, scene: Scene) -> tuple[bool | None, str]:
         """Whether it holds, waiting for it as long as the scene's time for checks lasts, and words. None: it cannot be
         said, because there is no page."""
         ...
@@ -651,8 +661,14 @@ class Pages(Protocol):
         nothing."""
         ...
 
-    async def restore(self, run_id: str, kept: bytes, policy: Policy, lifeline: Lifeline) -> Restored:
-        """Open a browser there again, and say what it shows."""
+    def touched_in_other_tabs(self, kept: bytes) -> tuple[str, ...]:
+        """The same of the tabs beside it."""
+        ...
+
+    async def restore(
+        self, run_id: str, kept: bytes, policy: Policy, lifeline: Lifeline, *, with_tabs: bool = False
+    ) -> Restored:
+        """Open a browser there again, and say what it shows. `with_tabs`: and the tabs beside it, in their order."""
         ...
 
     async def refuted(self, run_id: str, claims: Sequence[PageClaim], wait_s: float = 0) -> Sequence[str]:

@@ -15,8 +15,9 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Error
 
+from recoup.checks.registry import question_of
 from recoup.model.outcome import Looking, Order, Outcome, Progress, Scene
-from recoup.model.plan import BrowserAction, BrowserVerb, PageCheck
+from recoup.model.plan import BrowserAction, BrowserVerb, Check
 from recoup.model.policy import Policy
 from recoup.model.redacted import Redacted
 from recoup.model.target import Element, Floors, Resolution, Target
@@ -141,11 +142,13 @@ class BrowserHouse:
         assert outcome.kind is None and outcome.exit_code == 0, f"{outcome.kind}: {outcome.detail}"
         return outcome
 
-    async def examine(self, check: PageCheck, check_timeout_s: float = 2) -> tuple[bool | None, str]:
+    async def examine(self, check: Check, check_timeout_s: float = 2) -> tuple[bool | None, str]:
         scene = Scene(
             run_id=self.run_id, cwd=str(self.folder), env={}, policy=POLICY, check_timeout_s=check_timeout_s
         )
-        return await self.runtime.examine(self.run_id, check, scene)
+        question = question_of(check)
+        assert question is not None, "this check does not look at the page"
+        return await self.runtime.examine(self.run_id, question, scene)
 
     async def words(self, css: str) -> str:
         """What is to be read there now."""

@@ -22,7 +22,7 @@ from tests.integration.console_reader import Reader, browsing, signed_in
 from tests.integration.gateway_house import Gateway, gateway
 from tests.integration.heal_house import Shop, plan_file
 
-from recoup.gateway.access import MAY
+from recoup.gateway.service import served
 from recoup.model.events import Escalated, TargetHealed
 from recoup.model.ids import run_stream, targets_stream
 from recoup.model.storage import Append, Draft, Escalation, StreamAppend
@@ -54,7 +54,7 @@ OF_ONE = {
 """Which one of many a page is looked at with. Other pages get a run, a step and its first attempt."""
 OTHERWISE = ("/api/", "/static/", "/metrics", "/healthz", "/runs/{run_id}/report")
 """For programs, or a file to keep."""
-PAGES = sorted(path for method, path in MAY if method == "GET" and not path.startswith(OTHERWISE))
+PAGES = sorted(path for method, path in served() if method == "GET" and not path.startswith(OTHERWISE))
 """Every page of the console, whoever made it."""
 
 

@@ -78,7 +78,7 @@ async def test_an_attempt_of_a_probe_that_is_tried_again_is_no_failed_probe(hous
     house.clock.advance(house.policy.quarantine_duration_s)
     house.world.runtimes["run"] = ScriptedRuntime({"a": [FLAKY, SUCCESS]})  # type: ignore[index]
     state = await house.run(plan_of("a"), "probe")
-    assert (state.status, state.steps[0].attempts) == (RunStatus.SUCCEEDED, 2)
+    assert (state.status, state.steps[0].spent.attempts) == (RunStatus.SUCCEEDED, 2)
     assert await mode(house) is Mode.DEGRADED
 
 
@@ -92,10 +92,10 @@ async def test_a_run_that_was_interrupted_before_it_began_is_blocked_and_not_int
     await house.submit(msgspec.structs.replace(plan_of("a"), workspace=FolderSource(".")))
     with pytest.raises(StateError):
         await (await house.driver("run-1", FullDisk())).drive()  # type: ignore[arg-type]
-    assert (await house.state("run-1")).interrupted
+    assert (await house.state("run-1")).driver.interrupted
     await force(house, Mode.PAUSED)
     state = await (await house.driver("run-1")).drive()
-    assert (state.status, state.delivery, exit_code(state)) == (RunStatus.BLOCKED, 0, 4)
+    assert (state.status, state.driver.delivery, exit_code(state)) == (RunStatus.BLOCKED, 0, 4)
 
 
 async def test_cleaning_up_after_a_quarantine_is_no_probe(house: House) -> None:
@@ -114,7 +114,7 @@ async def test_cleaning_up_after_a_quarantine_is_no_probe(house: House) -> None:
     house.world.runtimes["run"] = Performed(fails_then_cleans)  # type: ignore[index]
     state = await house.run(plan_of(step))
     assert state.status is RunStatus.BLOCKED
-    assert state.always_pending
+    assert state.progress.always_pending
     assert isinstance(house.clock, FakeClock)
     house.clock.advance(house.policy.quarantine_duration_s)
     state = await (await house.driver("run-1")).drive()

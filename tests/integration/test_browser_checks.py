@@ -26,7 +26,7 @@ from tests.integration.browser_house import (
 from recoup.model.failure import FailureKind
 from recoup.model.outcome import Artifact, Looking, Outcome
 from recoup.model.plan import (
-    PageCheck,
+    Check,
     PageTextCheck,
     RegionCheck,
     ResponseCheck,
@@ -48,7 +48,7 @@ pytestmark = [needs_browser, pytest.mark.asyncio(loop_scope="module")]
 __all__ = ["house", "shared", "site"]
 
 
-ON_THE_INVOICES: list[tuple[PageCheck, bool]] = [
+ON_THE_INVOICES: list[tuple[Check, bool]] = [
     (UrlCheck("**/invoices"), True),
     (UrlCheck("http://*/invoices"), True),
     (UrlCheck("*/invoices"), False),
@@ -127,7 +127,7 @@ async def test_a_region_looks_as_it_did_or_not(house: BrowserHouse, site: Site) 
     await house.done("goto", value=site.show("/regions", html))
     one, other = RegionCheck(Target(css="#a")), RegionCheck(Target(css="#b"))
     assert (await house.examine(one, 0.1))[0] is None
-    await house.done("click", button("Change"), regions=(one, other))
+    await house.done("click", button("Change"), pictured=(one.target, other.target))
     assert (await house.examine(one, 0.5))[0] is True
     held, detail = await house.examine(other, 0.1)
     assert held is False and "100.00 %" in detail

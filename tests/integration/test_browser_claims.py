@@ -7,13 +7,14 @@ import time
 import pytest
 from tests.integration.browser_house import BrowserHouse, button, house, needs_browser, shared, site
 
+from recoup.checks.registry import question_of
 from recoup.kernel.canonical import digest
 from recoup.model.failure import FailureKind
 from recoup.model.outcome import PageClaim
 from recoup.model.plan import (
     BrowserAction,
     BrowserVerb,
-    PageCheck,
+    Check,
     PageTextCheck,
     TargetCheck,
     TargetState,
@@ -42,7 +43,7 @@ def reading(css: str, said: str, *, may_be_gone: bool = False) -> PageClaim:
 async def test_of_any_number_of_claims_each_is_told_whether_it_holds(house: BrowserHouse, site: Site) -> None:
     await house.done("goto", value=site.show("/claims", PAGE))
     note, deep = Target(label="Note"), Target(css="#deep", frame="inner")
-    checks: list[tuple[PageCheck, bool]] = [
+    checks: list[tuple[Check, bool]] = [
         (UrlCheck("**/claims"), True),
         (UrlCheck("**/other"), False),
         (TitleCheck(TextMatch(text="Invoice")), True),
@@ -69,7 +70,7 @@ async def test_of_any_number_of_claims_each_is_told_whether_it_holds(house: Brow
         (reading("#gone", "anything", may_be_gone=True), True),
         (reading("#total", "99 EUR", may_be_gone=True), False),
     ]
-    many = [*((PageClaim(check=check), held) for check, held in checks), *reads] * 20
+    many = [*((PageClaim(question=question_of(check)), held) for check, held in checks), *reads] * 20
     whys = await house.runtime.refuted(house.run_id, [claim for claim, _ in many])
     assert [not why for why in whys] == [held for _, held in many]
 

@@ -22,7 +22,6 @@ from recoup.runtimes.browser.collector import (
     Collection,
     collect,
     is_same,
-    recollect,
 )
 from recoup.runtimes.browser.finding import needed_browser
 from recoup.testing.pages import Site
@@ -183,23 +182,16 @@ def test_hidden_and_disabled_are_told(eye: Eye) -> None:
 
 def test_an_element_is_known_again_until_it_changes(eye: Eye) -> None:
     seen = eye.see("<main><button id=x>Go</button></main>")
-    place = next(at for at, one in enumerate(seen.elements) if one.tag == "button")
-    node = eye.runner.run(seen.node(place))
-    assert node is not None
 
-    def now() -> Element | None:
-        return eye.runner.run(recollect(node))
+    def button(collection: Collection) -> Element:
+        return next(one for one in collection.elements if one.tag == "button")
 
-    first = now()
-    assert first is not None and is_same(first, seen.elements[place])
-    eye.runner.run(eye.page.evaluate("x.style.marginLeft = '40px'"))
-    moved = now()
-    assert moved is not None and is_same(moved, seen.elements[place])
-    eye.runner.run(eye.page.evaluate("x.textContent = 'Delete'"))
-    changed = now()
-    assert changed is not None and not is_same(changed, seen.elements[place])
-    eye.runner.run(eye.page.evaluate("x.remove()"))
-    assert now() is None
+    def after(change: str) -> Element:
+        eye.runner.run(eye.page.evaluate(change))
+        return button(eye.runner.run(collect(eye.page.main_frame)))
+
+    assert is_same(after("x.style.marginLeft = '40px'"), button(seen))
+    assert not is_same(after("x.textContent = 'Delete'"), button(seen))
 
 
 def test_a_page_without_end_is_looked_at_in_part(eye: Eye) -> None:

@@ -26,6 +26,7 @@ from recoup.errors import LeaseLost
 from recoup.kernel.classify import classify
 from recoup.model.failure import Facts, FailureClass, FailureKind
 from recoup.model.outcome import Outcome, Restored
+from recoup.model.plan import UrlCheck
 from recoup.model.policy import Policy
 from recoup.model.target import Target
 from recoup.processes.process_table import descendants, process_table
@@ -132,6 +133,20 @@ async def test_a_crashed_page_is_loaded_anew_by_the_next_attempt(house: BrowserH
     assert outcome.kind is FailureKind.BROWSER_CRASHED or outcome.kind is None, outcome.detail
     await house.done("click", button("Approve", near="INV-1001"), attempt=2)
     assert await house.words("#state") == "Approved 1001"
+
+
+async def test_tabs_keep_their_numbers_when_one_crashes(house: BrowserHouse, site: Site) -> None:
+    await house.done("goto", value=site.url + "/invoices")
+    await house.done("tab", value="new")
+    await house.done("goto", value=site.url + "/form")
+    await house.done("tab", value="1")
+    kill_renderers(house)
+    for which, address in (("1", "**/invoices"), ("2", "**/form"), ("1", "**/invoices")):
+        for attempt in range(1, 5):
+            if (await house.do("tab", value=which, attempt=attempt)).kind is None:
+                break
+        held, words = await house.examine(UrlCheck(address))
+        assert held, words
 
 
 async def test_a_browser_that_was_killed_is_opened_again_with_its_cookies(

@@ -13,7 +13,7 @@ from recoup.model.failure import FailureKind
 from recoup.model.plan import Dialog, PageTextCheck, TargetCheck, TextMatch, TitleCheck, ValueCheck
 from recoup.model.policy import Policy
 from recoup.model.target import Target
-from recoup.testing.pages import Site
+from recoup.testing.pages import Answer, Site
 
 pytestmark = [needs_browser, pytest.mark.asyncio(loop_scope="module")]
 __all__ = ["house", "shared", "site"]
@@ -88,6 +88,35 @@ async def test_a_page_that_draws_itself_anew_is_acted_on_as_it_is_then(
     for _ in range(3):
         await house.done("click", button("Add"))
     assert await house.words("output") == "3 items"
+
+
+ROWS_THAT_CHANGE = """<!doctype html><html lang=en><title>Rows</title><table>
+<tr><td>INV-10</td><td><input aria-label=Note disabled><button disabled>Pay</button></td></tr>
+<tr><td>INV-11</td><td><input aria-label=Note disabled><button disabled>Pay</button></td></tr></table><p id=said></p>
+<script>
+  const row = (node) => node.closest('tr').cells[0];
+  for (const node of document.querySelectorAll('button')) node.onclick = () => { said.textContent = row(node).textContent };
+  for (const node of document.querySelectorAll('input')) node.oninput = () => { said.textContent = row(node).textContent };
+  setTimeout(() => {
+    const [first, second] = document.querySelectorAll('td:first-child');
+    [first.textContent, second.textContent] = [second.textContent, first.textContent];
+    for (const node of document.querySelectorAll('input, button')) node.disabled = false;
+  }, 1200);
+</script>"""
+
+
+@pytest.mark.parametrize("verb", ["click", "fill"])
+@pytest.mark.parametrize("key", ["inside", "near"])
+async def test_a_row_whose_nodes_become_another_row_is_looked_for_again(
+    house: BrowserHouse, site: Site, verb: str, key: str
+) -> None:
+    """As lists are drawn that reuse the nodes of their rows: what is ready to be acted on belongs to another row."""
+    site.pages["/rows"] = lambda _site, _asked: Answer(ROWS_THAT_CHANGE)
+    await house.done("goto", value=site.url + "/rows")
+    target = button("Pay") if verb == "click" else Target(label="Note")
+    target = msgspec.structs.replace(target, **{key: "INV-10"})
+    await house.done(verb, target, value="mine" if verb == "fill" else None)
+    assert await house.words("#said") == "INV-10"
 
 
 async def test_a_page_that_never_rests_is_taken_as_it_is(house: BrowserHouse, site: Site) -> None:

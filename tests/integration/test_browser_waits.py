@@ -218,7 +218,7 @@ async def test_a_second_look_at_the_same_page_is_no_lack_of_progress(
     click = BrowserAction(verb=BrowserVerb.CLICK, target=button("Never"))
     never = Step(id="never", action=click, heal=Heal(max_level=0), limits=Limits(max_attempts=3))
     state = await home.run(plan_of(Step(id="go", action=go), never))
-    assert state.status is RunStatus.FAILED and state.resets == 0, state.reason
+    assert state.status is RunStatus.FAILED and state.counts.resets == 0, state.reason
     failed = [one.payload for one in home.seen if isinstance(one.payload, ev.AttemptFailed)]
     assert [one.facts.kind for one in failed] == [FailureKind.TARGET_NOT_FOUND] * 3
     assert loads(site, "/form") == 2

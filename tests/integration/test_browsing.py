@@ -96,7 +96,7 @@ async def test_a_flow_ends_and_what_was_found_exactly_is_remembered_once_it_is_p
         Verdict.UNVERIFIED,
         Verdict.PASSED,
     ]
-    assert state.steps[1].outputs == {"total": "42"}
+    assert state.steps[1].results.outputs == {"total": "42"}
     assert browser(house).done == [("goto", HOME), ("read", "total"), ("click", "Approve")]
     (observed,) = await facts(house, ev.TargetObserved, targets_stream("workflow"))
     assert (observed.step_id, observed.element) == ("approve", APPROVE), "reading proves nothing"
@@ -126,7 +126,7 @@ async def test_a_target_that_changed_is_healed_proven_and_told(house: House) -> 
     browser(house).site.pages = site(CONFIRM, TOTAL).pages
     browser(house).guesses = {"Approve": Guess("Confirm", 0.9)}
     state = await house.run(PLAN)
-    assert (state.status, state.heals) == (RunStatus.SUCCEEDED, 1)
+    assert (state.status, state.counts.heals) == (RunStatus.SUCCEEDED, 1)
     (healed,) = await facts(house, ev.TargetHealed)
     assert (healed.verified, healed.confidence, healed.found_by) == (True, 0.9, "model")
     assert (healed.after, healed.target) == (CONFIRM, "role 'button', name 'Approve'")
@@ -170,11 +170,11 @@ async def test_how_long_a_slow_target_takes_is_kept_and_waited_for_the_next_time
     assert [looking.wait_s for looking in browser(house).looked] == [0, 0, 0, 9]
     (adapted,) = await facts(house, ev.TargetAdapted, run_stream("run-2"))
     assert (adapted.strategy, adapted.verified, adapted.took_ms) == ("timing", True, 6000)
-    assert (await house.state("run-2")).heals == 0, "to wait is no heal"
+    assert (await house.state("run-2")).counts.heals == 0, "to wait is no heal"
     browser(house).site.pages = site(CONFIRM, TOTAL).pages
     browser(house).guesses = {"Approve": Guess("Confirm", 0.9)}
     for run_id in ("run-3", "run-4"):
-        assert (await house.run(PLAN, run_id)).heals == 1
+        assert (await house.run(PLAN, run_id)).counts.heals == 1
     assert [looking.wait_s for looking in browser(house).looked[-3:]] == [9, 0, 0], "it looks otherwise now"
 
 
@@ -187,14 +187,14 @@ async def test_a_target_that_is_there_at_once_is_not_told_of(house: House) -> No
 async def test_a_value_in_another_form_is_a_heal_and_counts_as_one_proven_or_not(house: House) -> None:
     browser(house).rewrites = {"Approve": Rewritten("date", "9999-99-99", "99.99.9999")}
     house.policy = Policy(max_heals_per_run=1, max_heals_per_day=2)
-    assert (await house.run(PLAN)).heals == 1
+    assert (await house.run(PLAN)).counts.heals == 1
     (adapted,) = await facts(house, ev.TargetAdapted)
     assert (adapted.strategy, adapted.verified, adapted.value_kind) == ("format", True, "date")
     assert (adapted.before, adapted.after) == ("9999-99-99", "99.99.9999")
     browser(house).site.clicks = {}
     plan = plan_of(GO, msgspec.structs.replace(CLICK, repeat=Repeat.SAFE))
     state = await house.run(plan, "run-2")
-    assert state.status is RunStatus.FAILED and state.heals >= 1
+    assert state.status is RunStatus.FAILED and state.counts.heals >= 1
     unproven = await facts(house, ev.TargetAdapted, run_stream("run-2"))
     assert unproven and not any(one.verified for one in unproven)
     assert (
@@ -207,7 +207,7 @@ async def test_a_value_in_another_form_is_a_heal_and_counts_as_one_proven_or_not
 async def test_an_ambiguous_target_fails_at_once_and_for_good(house: House) -> None:
     browser(house).site.pages = site(APPROVE, msgspec.structs.replace(APPROVE, id="a2"), TOTAL).pages
     state = await house.run(PLAN)
-    assert (state.status, state.retryable) == (RunStatus.FAILED, False)
+    assert (state.status, state.failure.retryable) == (RunStatus.FAILED, False)
     (failed,) = await facts(house, ev.AttemptFailed)
     assert failed.failure_kind is FailureKind.TARGET_AMBIGUOUS
     assert failed.failure_class is FailureClass.DETERMINISTIC_CONTRACT
@@ -250,7 +250,7 @@ async def test_a_heal_that_is_not_sure_enough_is_none(house: House) -> None:
     browser(house).guesses = {"Approve": Guess("Confirm", 0.71)}
     state = await house.run(PLAN)
     assert state.status is RunStatus.FAILED
-    assert state.steps[2].failure_kind is FailureKind.LOW_CONFIDENCE
+    assert state.steps[2].failure.kind is FailureKind.LOW_CONFIDENCE
     (*_, last) = await facts(house, ev.TargetRejected)
     assert (last.best, last.confidence) == (CONFIRM, 0.71)
     assert ("click", "Confirm") not in browser(house).done
@@ -276,7 +276,7 @@ async def test_heals_are_limited_in_a_run_and_in_a_day(tmp_path: Path) -> None:
     again = msgspec.structs.replace(CLICK, id="again")
     plan = plan_of(GO, CLICK, msgspec.structs.replace(GO, id="back"), again)
     state = await house.run(plan)
-    assert (state.status, state.heals) == (RunStatus.FAILED, 1)
+    assert (state.status, state.counts.heals) == (RunStatus.FAILED, 1)
     (first, *_) = await facts(house, ev.TargetRejected)
     assert "max_heals_per_run (1)" in first.reason
     assert (await house.run(plan_of(GO, CLICK), "run-2")).status is RunStatus.SUCCEEDED
@@ -399,10 +399,10 @@ async def test_a_check_waits_for_a_page_only_as_long_as_pages_take(house: House)
     pages, waited = browser(house), list[float]()
     examine = pages.examine
 
-    async def noting(run_id: str, check: Any, scene: Any) -> tuple[bool | None, str]:
+    async def noting(run_id: str, question: Any, scene: Any) -> tuple[bool | None, str]:
         if scene.waits:
             waited.append(scene.check_timeout_s)
-        return await examine(run_id, check, scene)
+        return await examine(run_id, question, scene)
 
     pages.examine = noting  # type: ignore[method-assign]
     await house.run(PLAN)
@@ -444,13 +444,13 @@ async def test_a_hard_reset_makes_the_page_anew_where_that_may_be_repeated(house
 
     pages.perform = stuck_at_first  # type: ignore[method-assign]
     state = await (await house.driver("run-1")).drive()
-    assert (state.status, state.resets) == (RunStatus.SUCCEEDED, 1)
+    assert (state.status, state.counts.resets) == (RunStatus.SUCCEEDED, 1)
     first = [("goto", HOME), ("read", "total")]
     assert pages.done == [*first, ("remember", HOME), ("goto", HOME), ("click", "Approve")]
     assert len(await facts(house, ev.BrowserReset)) == 1
     assert [one.steps for one in await facts(house, ev.PageLost)] == [("go",)]
     assert await facts(house, ev.StepInvalidated) == [], "what was done stays done"
-    assert state.steps[2].attempts == 3
+    assert state.steps[2].spent.attempts == 3
 
 
 async def test_no_hard_reset_repeats_what_must_not_be(house: House) -> None:
@@ -468,7 +468,7 @@ async def test_no_hard_reset_repeats_what_must_not_be(house: House) -> None:
 
     pages.perform = stuck  # type: ignore[method-assign]
     state = await (await house.driver("run-1")).drive()
-    assert (state.status, state.resets) == (RunStatus.FAILED, 0)
+    assert (state.status, state.counts.resets) == (RunStatus.FAILED, 0)
     assert pages.done == [("goto", HOME), ("click", "Approve")]
 
 

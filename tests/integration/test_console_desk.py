@@ -14,7 +14,8 @@ from tests.integration.browser_house import needs_browser
 from tests.integration.console_house import HOSTILE, PAGES, PLANS, Console, console, sign_in
 
 from recoup.model.answers.inbox import ProbeActed
-from recoup.model.answers.workflows import MemoryDiff, WhatIfAnswer
+from recoup.model.answers.whatif import WhatIfAnswer
+from recoup.model.answers.workflows import MemoryDiff
 
 pytestmark = needs_browser
 PHONE: ViewportSize = {"width": 390, "height": 844}

@@ -16,7 +16,7 @@ from tests.integration.browser_house import needs_browser
 from tests.integration.console_reader import browsing
 from tests.integration.gateway_house import Gateway, gateway
 
-from recoup.gateway.access import MAY
+from recoup.gateway.service import served
 
 PLAN = "{version: 1, name: forged, steps: [{id: a, run: 'true'}]}"
 WAITING = "{version: 1, name: waiting, steps: [{id: a, run: 'true'}]}"
@@ -119,7 +119,7 @@ def test_a_service_on_another_port_cannot_change_anything_with_the_cookie_that_i
 
 def everything(client: httpx2.Client) -> Iterator[httpx2.Response]:
     """All that can be got by an address alone."""
-    for method, path in MAY:
+    for method, path in served():
         if method == "GET" and "{" not in path and not path.endswith("/stream"):
             yield client.get(path)
 

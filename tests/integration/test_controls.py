@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.altered import altered
 
 from recoup.kernel.documents import exit_code, run_document
 from recoup.model import events as ev
@@ -133,7 +134,7 @@ async def test_a_pause_lets_the_attempt_end_and_stops_before_the_next(steered: S
     assert not runtime.stopped
     runtime.go.set()
     state = await driving
-    assert (state.status, state.waiting_for, exit_code(state)) == (RunStatus.WAITING, "operator", 5)
+    assert (state.status, state.hold.waiting_for, exit_code(state)) == (RunStatus.WAITING, "operator", 5)
     assert state.reason.startswith("paused by ")
     assert [record.verdict for record in state.steps] == ["unverified", "unverified", "not_run"]
     assert msgspec.to_builtins(run_document(state).live_control) == {
@@ -144,7 +145,7 @@ async def test_a_pause_lets_the_attempt_end_and_stops_before_the_next(steered: S
     lease = await steered.house.ledger.lease("run-1")
     assert lease is not None and lease.owner is None
     outcome, state = await steered.alone("resume")
-    assert (outcome, state.paused, state.waiting_for) == ("accepted", False, "driver")
+    assert (outcome, state.hold.paused, state.hold.waiting_for) == ("accepted", False, "driver")
     state = await steered.resume()
     assert (state.status, runtime.performed) == (RunStatus.SUCCEEDED, [("a", 1), ("b", 1), ("c", 1)])
 
@@ -162,10 +163,10 @@ async def test_no_attempt_begins_once_a_pause_was_accepted(steered: Steered) -> 
     runtime.go.set()
     while not recorder._turn._waiters:  # the end of a, and the start of b, wait for the pen
         await asyncio.sleep(0.01)
-    recorder.state.paused = True
+    recorder.state = altered(recorder.state, hold__paused=True)
     recorder._turn.release()
     state = await driving
-    assert (state.status, [record.attempts for record in state.steps]) == (RunStatus.WAITING, [1, 0])
+    assert (state.status, [record.spent.attempts for record in state.steps]) == (RunStatus.WAITING, [1, 0])
 
 
 async def test_a_pause_during_the_last_step_does_not_keep_the_run_from_succeeding(steered: Steered) -> None:
@@ -195,11 +196,15 @@ async def test_a_pause_or_a_takeover_ends_a_backoff_wait_at_once(tmp_path: Path,
     await house.submit(plan_of("a"))
     driving = await steered.start()
     await waiting.wait()
-    while (await house.state("run-1")).steps[0].healing_since is None:
+    while (await house.state("run-1")).steps[0].recovery.since is None:
         await asyncio.sleep(0.01)
     await steered.send(action)
     state = await asyncio.wait_for(driving, 60)
-    assert (state.status, state.waiting_for, state.steps[0].attempts) == (RunStatus.WAITING, "operator", 1)
+    assert (state.status, state.hold.waiting_for, state.steps[0].spent.attempts) == (
+        RunStatus.WAITING,
+        "operator",
+        1,
+    )
     await house.ledger.close()
 
 
@@ -275,7 +280,7 @@ async def test_the_same_id_twice_is_one_control(steered: Steered) -> None:
     runtime.go.set()
     state = await driving
     handled = [e.payload for e in steered.house.seen if isinstance(e.payload, ev.ControlHandled)]
-    assert (len(handled), handled[0].epoch, state.paused) == (1, 1, True)
+    assert (len(handled), handled[0].epoch, state.hold.paused) == (1, 1, True)
 
 
 async def test_a_paused_run_goes_back_to_a_step(steered: Steered) -> None:
@@ -283,10 +288,15 @@ async def test_a_paused_run_goes_back_to_a_step(steered: Steered) -> None:
     driving = await steered.begin(runtime, "a", "b", "c")
     await steered.outcome(await steered.send("takeover"))
     state = await driving
-    assert (state.paused, state.takeover, runtime.stopped) == (True, True, 1)
+    assert (state.hold.paused, state.hold.takeover, runtime.stopped) == (True, True, 1)
     assert state.steps[2].verdict is Verdict.FAILED
     outcome, state = await steered.alone("resume_from_step", "b")
-    assert (outcome, state.paused, state.takeover, state.prefix_length) == ("accepted", False, False, 1)
+    assert (outcome, state.hold.paused, state.hold.takeover, state.progress.prefix_length) == (
+        "accepted",
+        False,
+        False,
+        1,
+    )
     assert "eve went back to b" in (state.steps[1].invalidation_reason or "")
     runtime.go.set()
     runtime.performed.clear()
@@ -313,7 +323,7 @@ async def test_a_run_does_not_go_back_over_a_step_that_must_not_be_repeated(stee
     await steered.outcome(await steered.send("takeover"))
     await driving
     outcome, state = await steered.alone("resume_from_step", "a")
-    assert (outcome, state.prefix_length) == ("refused", 2)
+    assert (outcome, state.progress.prefix_length) == ("refused", 2)
 
 
 async def test_an_exhausted_step_gets_a_fresh_budget_by_retry_step(tmp_path: Path) -> None:
@@ -321,7 +331,7 @@ async def test_an_exhausted_step_gets_a_fresh_budget_by_retry_step(tmp_path: Pat
     steered = Steered(house)
     steered.runtime(ScriptedRuntime({"a": [hangs(FailureKind.WALL_TIMEOUT)]}))
     state = await house.run(plan_of("a"))
-    assert (state.status, state.retryable) == (RunStatus.FAILED, True)
+    assert (state.status, state.failure.retryable) == (RunStatus.FAILED, True)
     outcome, state = await steered.alone("retry_step", "a")
     assert (outcome, state.status) == ("accepted", RunStatus.WAITING)
     assert (await steered.resume()).status is RunStatus.SUCCEEDED
@@ -335,7 +345,7 @@ async def test_a_run_that_is_not_under_way_is_neither_paused_nor_taken_over(tmp_
     assert (await steered.alone("takeover"))[0] == "refused"
     steered.runtime(ScriptedRuntime({"a": [hangs(FailureKind.WALL_TIMEOUT)]}))
     state = await steered.resume()
-    assert (state.status, state.retryable) == (RunStatus.FAILED, True)
+    assert (state.status, state.failure.retryable) == (RunStatus.FAILED, True)
     for action in ("pause", "takeover"):
         assert (await steered.alone(action))[0] == "refused"
     await house.ledger.close()
@@ -403,7 +413,9 @@ async def test_what_an_operator_changes_is_recorded_and_kept(with_workspace: Ste
     assert changed.changed_files == ("file.txt", "new.txt")
     assert b"+two" in await steered.house.world.evidence.get(changed.evidence[0])
     assert (current(steered) / "new.txt").read_text() == "by hand\n"
-    assert state.steps[1].pre_state == changed.snapshot.tree, "the change is the operator's, not the step's"
+    assert state.steps[1].beginning.pre_state == changed.snapshot.tree, (
+        "the change is the operator's, not the step's"
+    )
 
 
 async def changed_by_hand(steered: Steered, runtime: Gated, tmp_path: Path) -> asyncio.Task[RunState]:
@@ -428,7 +440,7 @@ async def test_a_hard_reset_after_a_takeover_keeps_what_the_operator_made(
     assert await steered.outcome(await steered.send("hard_reset_step")) == "accepted"
     runtime.go.set()
     state = await driving
-    assert (state.status, state.resets) == (RunStatus.SUCCEEDED, 1)
+    assert (state.status, state.counts.resets) == (RunStatus.SUCCEEDED, 1)
     assert (current(steered) / "file.txt").read_text() == "by hand\n"
 
 
@@ -441,15 +453,15 @@ async def test_a_hard_reset_works_while_paused_and_counts_unless_forced(
     await steered.outcome(await steered.send("pause"))
     await steered.outcome(await steered.send("hard_reset_step"))
     state = await driving
-    assert (state.paused, state.restore_pending, state.resets) == (True, True, 1)
+    assert (state.hold.paused, state.workspaces.restore_pending, state.counts.resets) == (True, True, 1)
     outcome, _ = await steered.alone("hard_reset_step")
     assert outcome == "refused"
     outcome, state = await steered.alone("hard_reset_step", argument="force")
-    assert (outcome, state.resets, state.paused) == ("accepted", 1, True)
+    assert (outcome, state.counts.resets, state.hold.paused) == ("accepted", 1, True)
     await steered.send("resume")
     runtime.go.set()
     state = await steered.resume()
-    assert (state.status, state.steps[1].attempts) == (RunStatus.SUCCEEDED, 2)
+    assert (state.status, state.steps[1].spent.attempts) == (RunStatus.SUCCEEDED, 2)
     assert (current(steered) / "file.txt").read_text() == "one\n"
 
 
@@ -485,13 +497,13 @@ async def test_what_an_operator_changed_before_a_gate_is_where_the_next_step_beg
     plan = replace(plan_of("a", gate, "c"), workspace=FolderSource(str(tmp_path / "source")))
     await steered.house.submit(plan)
     state = await (await steered.start())
-    assert state.waiting_for == "approval"
+    assert state.hold.waiting_for == "approval"
     outcome, _ = await steered.alone("takeover")
     assert outcome == "accepted"
     (current(steered) / "file.txt").write_text("by hand\n")
     await steered.send("resume")
     state = await steered.resume()
-    assert state.waiting_for == "approval"
+    assert state.hold.waiting_for == "approval"
     (changed,) = [e.payload for e in steered.house.seen if isinstance(e.payload, ev.WorkspaceChanged)]
     await steered.alone("approve")
     driving = await steered.start()
@@ -500,7 +512,7 @@ async def test_what_an_operator_changed_before_a_gate_is_where_the_next_step_beg
     assert await steered.outcome(await steered.send("hard_reset_step")) == "accepted"
     runtime.go.set()
     state = await driving
-    assert (state.status, state.steps[2].pre_state) == (RunStatus.SUCCEEDED, changed.snapshot.tree)
+    assert (state.status, state.steps[2].beginning.pre_state) == (RunStatus.SUCCEEDED, changed.snapshot.tree)
     assert (current(steered) / "file.txt").read_text() == "by hand\n"
 
 
@@ -555,11 +567,11 @@ async def test_a_hard_reset_after_a_takeover_keeps_what_a_pending_always_made(
     assert await steered.outcome(await steered.send("hard_reset_step")) == "accepted"
     runtime.go.set()
     state = await driving
-    assert (state.status, state.resets) == (RunStatus.SUCCEEDED, 1)
+    assert (state.status, state.counts.resets) == (RunStatus.SUCCEEDED, 1)
     assert (current(steered) / "file.txt").read_text() == "by hand\n"
     assert (current(steered) / "tidy.txt").read_text() == "tidy\n"
-    checkpoint = state.steps[0].checkpoint
-    assert checkpoint is not None and state.steps[1].pre_state == checkpoint.tree
+    checkpoint = state.steps[0].results.checkpoint
+    assert checkpoint is not None and state.steps[1].beginning.pre_state == checkpoint.tree
 
 
 async def test_going_back_before_what_an_operator_changed_leaves_it_behind_for_good(
@@ -574,7 +586,7 @@ async def test_going_back_before_what_an_operator_changed_leaves_it_behind_for_g
     assert await steered.outcome(await steered.send("hard_reset_step")) == "accepted"
     runtime.go.set()
     state = await driving
-    assert (state.status, state.base) == (RunStatus.SUCCEEDED, None)
+    assert (state.status, state.workspaces.base) == (RunStatus.SUCCEEDED, None)
     assert (current(steered) / "file.txt").read_text() == "one\n"
 
 
@@ -643,12 +655,12 @@ async def test_a_paused_run_with_an_unknown_outcome_does_not_go_on_before_it_is_
     await steered.outcome(await steered.send("pause"))
     runtime.go.set()
     state = await driving
-    assert (state.status, state.paused) == (RunStatus.ESCALATED, True)
+    assert (state.status, state.hold.paused) == (RunStatus.ESCALATED, True)
     outcome, state = await steered.alone(action, "pay" if action == "resume_from_step" else None)
     assert (outcome, state.status) == ("refused", RunStatus.ESCALATED)
     assert "settle it first" in steered.detail()
     outcome, state = await steered.alone("settle", "pay", "done")
-    assert (outcome, state.paused) == ("accepted", True)
+    assert (outcome, state.hold.paused) == ("accepted", True)
     steered.runtime(Gated())
     await steered.alone("resume")
     assert runtime.performed == [("pay", 1)]

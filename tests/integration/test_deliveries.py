@@ -142,7 +142,11 @@ async def test_an_exhausted_run_is_delivered_again_after_its_backoff_and_goes_on
     await house.queue("r")
     first = await house.deliver()
     assert first.state is not None
-    assert (first.state.status, first.state.retryable, first.state.delivery) == (RunStatus.FAILED, True, 1)
+    assert (first.state.status, first.state.failure.retryable, first.state.driver.delivery) == (
+        RunStatus.FAILED,
+        True,
+        1,
+    )
     assert first.again_in_s == pytest.approx(15, abs=1)
 
     early = await house.deliver()
@@ -152,7 +156,7 @@ async def test_an_exhausted_run_is_delivered_again_after_its_backoff_and_goes_on
     house.time.advance(15)
     second = await house.deliver()
     assert second.state is not None
-    assert (second.state.status, second.state.delivery) == (RunStatus.SUCCEEDED, 2)
+    assert (second.state.status, second.state.driver.delivery) == (RunStatus.SUCCEEDED, 2)
     assert isinstance(house.runtime, ScriptedRuntime)
     assert house.runtime.performed == [("a", 1), ("b", 1), ("b", 2), ("b", 3)], (
         "numbers go on, a is not repeated"
@@ -168,7 +172,7 @@ async def test_after_the_last_delivery_a_run_is_a_dead_letter_with_an_escalation
         waits.append(round(left.again_in_s))
         house.time.advance(left.again_in_s)
     assert left.state is not None
-    assert (left.state.status, left.state.delivery, waits) == (RunStatus.DEAD_LETTER, 2, [15])
+    assert (left.state.status, left.state.driver.delivery, waits) == (RunStatus.DEAD_LETTER, 2, [15])
     assert len(await house.ledger.inbox()) == 1
     await house.ledger.close()
 
@@ -178,7 +182,11 @@ async def test_what_is_not_retryable_fails_at_once(tmp_path: Path) -> None:
     await house.queue("r")
     left = await house.deliver()
     assert left.state is not None
-    assert (left.state.status, left.state.retryable, left.again_in_s) == (RunStatus.FAILED, False, None)
+    assert (left.state.status, left.state.failure.retryable, left.again_in_s) == (
+        RunStatus.FAILED,
+        False,
+        None,
+    )
     await house.ledger.close()
 
 
@@ -222,7 +230,7 @@ async def test_a_run_of_a_stopped_workflow_is_not_claimed_and_spends_nothing(
     await force_mode(*force, Mode.RUNNING, for_s=None, **at)  # type: ignore[arg-type]
     left = await house.deliver()
     assert left.state is not None
-    assert (left.state.status, left.state.delivery) == (RunStatus.SUCCEEDED, 1)
+    assert (left.state.status, left.state.driver.delivery) == (RunStatus.SUCCEEDED, 1)
 
 
 async def test_a_run_that_finds_no_room_comes_again_soon(tmp_path: Path) -> None:
@@ -295,7 +303,11 @@ async def test_a_delivery_that_could_not_begin_is_followed_by_one_that_does(hous
     assert first.again_in_s == 0, "another worker may take it at once"
     second = await house.deliveries(once).deliver("r", lambda _driver: None)
     assert second.state is not None
-    assert (second.state.status, second.state.delivery, second.state.begun) == (RunStatus.SUCCEEDED, 1, True)
+    assert (second.state.status, second.state.driver.delivery, second.state.begun) == (
+        RunStatus.SUCCEEDED,
+        1,
+        True,
+    )
 
 
 class FullDisk(ScriptedRuntime):
@@ -308,8 +320,8 @@ async def test_trouble_in_the_middle_spends_nothing_and_frees_the_run(tmp_path: 
     await house.queue("r")
     left = await house.deliver()
     assert left.state is not None and "no space left" in left.trouble
-    assert (left.state.status, left.state.delivery) == (RunStatus.RUNNING, 1)
-    assert (left.state.in_trouble, left.state.troubles, left.again_in_s) == (True, 1, 0)
+    assert (left.state.status, left.state.driver.delivery) == (RunStatus.RUNNING, 1)
+    assert (left.state.driver.in_trouble, left.state.driver.troubles, left.again_in_s) == (True, 1, 0)
     row = await house.ledger.lease("r")
     assert row is not None and row.owner is None
     await house.ledger.close()
@@ -338,7 +350,7 @@ async def test_a_run_never_pays_while_the_machine_is_known_to_be_in_trouble(tmp_
     await house.queue("r")
     for _ in range(3 * TROUBLES_MAX):
         left = await house.deliver()
-        assert left.trouble and left.state is not None and left.state.delivery == 1
+        assert left.trouble and left.state is not None and left.state.driver.delivery == 1
     await house.ledger.close()
 
 
@@ -464,7 +476,7 @@ async def test_a_worker_that_is_told_to_stop_costs_no_attempt(tmp_path: Path) ->
         assert left.again_in_s == 0
     left = await house.deliver()
     assert left.state is not None
-    assert (left.state.status, left.state.delivery) == (RunStatus.SUCCEEDED, 1)
+    assert (left.state.status, left.state.driver.delivery) == (RunStatus.SUCCEEDED, 1)
     assert runtime.performed == [("a", number) for number in range(1, 7)], "the numbers go on"
     await house.ledger.close()
 
@@ -501,7 +513,7 @@ async def test_a_worker_that_is_not_set_up_for_a_run_leaves_it_to_others_first(h
     assert waits == [2, 4, 8, 16, 32]
     spent = await deliveries.deliver("r", lambda _driver: None)
     assert spent.state is not None
-    assert (spent.state.delivery, spent.state.status) == (1, RunStatus.FAILED)
+    assert (spent.state.driver.delivery, spent.state.status) == (1, RunStatus.FAILED)
     house.time.advance(15)
     left = await house.deliver()
     assert left.state is not None
@@ -563,7 +575,7 @@ async def test_a_driver_that_could_not_renew_in_time_was_not_lost(tmp_path: Path
     house.time.advance(11)
     left = await house.deliver()
     assert left.state is not None
-    assert (left.state.status, left.state.takeovers) == (RunStatus.SUCCEEDED, 0)
+    assert (left.state.status, left.state.driver.takeovers) == (RunStatus.SUCCEEDED, 0)
     await house.ledger.close()
 
 
@@ -644,9 +656,14 @@ async def answered(house: Crew) -> RunState:
     await house.queue("r")
     state = await house.deliveries().runs.known_state("r")
     assert state is not None
-    page = Fingerprint("https://shop.test/", "Shop")
-    steps = [msgspec.structs.replace(state.steps[0], page=page), *state.steps[1:]]
-    return msgspec.structs.replace(state, waiting_for="driver", updated_at=house.clock.now(), steps=steps)
+    replace = msgspec.structs.replace
+    results = replace(state.steps[0].results, page=Fingerprint("https://shop.test/", "Shop"))
+    return replace(
+        state,
+        hold=replace(state.hold, waiting_for="driver"),
+        clocks=replace(state.clocks, updated_at=house.clock.now()),
+        steps=state.steps.replaced(0, replace(state.steps[0], results=results)),
+    )
 
 
 async def left_for_s(house: Crew, state: RunState, row: WorkerRow, *, answers: bool = True) -> int:

@@ -171,7 +171,7 @@ async def test_a_run_is_gone_on_with_elsewhere_and_restored_to_the_byte(
     assert state.status == "succeeded"
     assert restored == [before]
     assert (b.workspace(run_id) / "log").read_text() == "second\nfirst\n"
-    assert [step.attempts for step in state.steps] == [1, 1, 1]
+    assert [step.spent.attempts for step in state.steps] == [1, 1, 1]
     status = subprocess.run(
         ["git", "-C", str(b.workspace(run_id)), "fsck", "--strict"], capture_output=True, text=True
     )
@@ -261,12 +261,12 @@ async def test_a_parcel_that_was_lost_moves_the_frontier_back(
     run_id = await a.submit(small(tmp_path))
     state = await a.drive(run_id, stop_after("one"))
     a.vanish()
-    assert state.steps[0].checkpoint is not None
-    (lost,) = (tmp_path / "shared" / "depot").rglob(f"{state.steps[0].checkpoint.tree}-*")
+    assert state.steps[0].results.checkpoint is not None
+    (lost,) = (tmp_path / "shared" / "depot").rglob(f"{state.steps[0].results.checkpoint.tree}-*")
     lost.unlink()
     state = await b.drive(run_id)
     assert state.status == "succeeded"
-    assert [step.attempts for step in state.steps] == [2, 1]
+    assert [step.spent.attempts for step in state.steps] == [2, 1]
     assert (b.workspace(run_id) / "log").read_text() == "one\ntwo\n"
 
 
@@ -309,7 +309,7 @@ async def test_a_plan_that_holds_a_secret_moves_too(
 async def test_evidence_is_found_on_every_machine(machines: tuple[Machine, Machine], tmp_path: Path) -> None:
     a, b = machines
     run_id = await a.submit(plan_at(tmp_path, "{id: say, run: 'echo proof', expect: [{exit: 0}]}"))
-    (handle,) = (await a.drive(run_id)).steps[0].evidence
+    (handle,) = (await a.drive(run_id)).steps[0].results.evidence
     a.vanish()
     async with b.open() as app:
         assert b"proof" in await app.evidence.get(handle)

@@ -178,11 +178,11 @@ def compare(said: Reuse, state: RunState, events: list[ev.Event]) -> None:
     to_do = [one.step_id for one in said.steps if one.expected == PERFORMED]
     reached = to_do if state.status is RunStatus.SUCCEEDED else to_do[: len(performed)]
     if state.status is RunStatus.WAITING:
-        assert state.steps[state.prefix_length].step_id in to_do, told
+        assert state.steps[state.progress.prefix_length].step_id in to_do, told
     gates = {one.id for one in state.plan.steps if isinstance(one.action, ApproveAction)}
     assert performed == set(reached) - gates, told
     assert repeated == {one for one in repeated if expected[one].repeated_for}, told
-    needed = said.page is not None and state.prefix_length > _index(state, said.page.needed_by)
+    needed = said.page is not None and state.progress.prefix_length > _index(state, said.page.needed_by)
     wanted = {one.step_id for one in said.steps if one.repeated_for == "page"} if needed else set()
     assert wanted <= repeated, told
 
@@ -199,7 +199,9 @@ def _index(state: RunState, step_id: str) -> int:
 async def approved(flow: Flow, run_id: str) -> RunState:
     """As far as gates let it."""
     state = await flow.drive(run_id)
-    while state.status is RunStatus.WAITING and state.waiting_for == "approval" and not state.paused:
+    while (
+        state.status is RunStatus.WAITING and state.hold.waiting_for == "approval" and not state.hold.paused
+    ):
         await flow.control(run_id, "approve")
         state = await flow.drive(run_id)
     return state
@@ -252,14 +254,14 @@ def test_a_run_that_goes_on_does_what_its_dry_run_says(kinds: list[str], workspa
         flow.doing.during[pausing] = lambda: flow.control("one", "pause")
         await flow.order(plan, "one", None, None, {})
         state = await approved(flow, "one")
-        assume(state.paused)  # else a person is asked about a click
-        done = [record.step_id for record in state.steps[: state.prefix_length]]
+        assume(state.hold.paused)  # else a person is asked about a click
+        done = [record.step_id for record in state.steps[: state.progress.prefix_length]]
         from_step = data.draw(st.sampled_from([None, *done]))
         said = foresee_in_place(flow.world, flow.secrets("one"), state, from_step)
         await flow.control("one", "resume" if from_step is None else "resume_from_step", from_step)
         before = len(await flow.events("one"))
         state = await flow.drive("one")
-        assume(not state.paused)  # it was refused: what must not be repeated is done
+        assume(not state.hold.paused)  # it was refused: what must not be repeated is done
         compare(said, state, (await flow.events("one"))[before:])
 
     tell(story)
@@ -310,11 +312,13 @@ def test_a_page_is_what_browser_steps_begin_from_and_a_tree_what_others_do(works
         flow.doing.broken = {"s5"}
         await flow.order(plan, "one", None, None, {})
         first = await approved(flow, "one")
-        home, form = page_digest(first.steps[0].page), page_digest(first.steps[2].page)
+        home, form = page_digest(first.steps[0].results.page), page_digest(first.steps[2].results.page)
         opened, written, left, asked, looked, failed = pre_states(first)
         assert (opened, left, asked, looked) == ("page:none", home, form, form)
         if workspace:
-            trees = [record.checkpoint.tree for record in first.steps[:3] if record.checkpoint]
+            trees = [
+                record.results.checkpoint.tree for record in first.steps[:3] if record.results.checkpoint
+            ]
             assert (written, failed) == (trees[0], trees[2])
         else:
             assert all(str(found).startswith("checks:") for found in (written, failed))

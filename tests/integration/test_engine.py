@@ -108,7 +108,7 @@ async def test_a_hang_is_followed_by_a_soft_reset_and_success(house: House) -> N
     assert [(h.strategy, h.failure_class, h.failure_kind) for h in healed] == [
         ("soft_reset", FailureClass.STUCK_NO_PROGRESS, FailureKind.IDLE_TIMEOUT)
     ]
-    assert state.steps[1].attempts == 2
+    assert state.steps[1].spent.attempts == 2
 
 
 async def test_the_wait_before_each_attempt_doubles(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ async def test_over_a_reboot_a_backoff_goes_on_by_the_wall_clock_and_for_no_long
     with_script(house, a=[exits(1, RESET)])
     await house.submit(plan_of("a"))
     driving = asyncio.create_task((await house.driver("run-1")).drive())
-    while (await house.state("run-1")).steps[0].healing_since is None:
+    while (await house.state("run-1")).steps[0].recovery.since is None:
         await asyncio.sleep(0.01)
     driving.cancel()
     await asyncio.gather(driving, return_exceptions=True)
@@ -187,7 +187,7 @@ async def test_a_deterministic_failure_is_not_tried_again(house: House) -> None:
     runtime = with_script(house, b=[exits(127, "bash: nosuchtool: command not found")])
     state = await house.run(plan_of("a", "b", "c"))
     assert (state.status, exit_code(state)) == (RunStatus.FAILED, 1)
-    assert state.failure_class is FailureClass.DETERMINISTIC_CONTRACT
+    assert state.failure.cls is FailureClass.DETERMINISTIC_CONTRACT
     assert runtime.performed == [("a", 1), ("b", 1)]
     edge = frontier(state)
     assert edge is not None
@@ -200,9 +200,9 @@ async def test_a_deterministic_failure_is_not_tried_again(house: House) -> None:
 async def test_an_exhausted_run_is_retryable_and_goes_on_with_higher_attempt_numbers(house: House) -> None:
     runtime = with_script(house, b=[exits(1, f"{RESET} {n}") for n in "wxyz"])
     state = await house.run(plan_of("a", "b"))
-    assert (state.status, state.retryable, exit_code(state)) == (RunStatus.FAILED, True, 75)
+    assert (state.status, state.failure.retryable, exit_code(state)) == (RunStatus.FAILED, True, 75)
     state = await (await house.driver("run-1")).drive()
-    assert (state.status, state.delivery) == (RunStatus.SUCCEEDED, 2)
+    assert (state.status, state.driver.delivery) == (RunStatus.SUCCEEDED, 2)
     assert runtime.performed == [("a", 1), ("b", 1), ("b", 2), ("b", 3), ("b", 4), ("b", 5)]
 
 
@@ -218,7 +218,7 @@ async def test_the_last_delivery_ends_as_a_dead_letter_with_one_escalation(tmp_p
 async def test_equal_failures_without_a_workspace_end_the_delivery_early(house: House) -> None:
     runtime = with_script(house, a=[exits(3, "boom")] * 5)
     state = await house.run(plan_of("a"))
-    assert state.failure_class is FailureClass.STUCK_NO_PROGRESS
+    assert state.failure.cls is FailureClass.STUCK_NO_PROGRESS
     assert runtime.performed == [("a", 1), ("a", 2)]
 
 
@@ -241,7 +241,7 @@ async def test_a_workflow_that_retries_too_much_stops_retrying(tmp_path: Path) -
         state = await house.run(plan_of("a"), f"run-{number}")
     assert state is not None
     assert "retry_tokens" in state.reason
-    assert state.steps[0].attempts == 1
+    assert state.steps[0].spent.attempts == 1
     await house.ledger.close()
 
 
@@ -262,14 +262,14 @@ async def test_outputs_reach_later_steps_and_change_their_digest(house: House) -
 
     replace_runtime(house, Recording())
     state = await house.run(plan_of(count, use))
-    assert state.steps[0].outputs == {"rows": "42"}
+    assert state.steps[0].results.outputs == {"rows": "42"}
     assert orders[1].action == RunAction("use '42'")
 
 
 async def test_an_output_that_cannot_be_had_fails_the_step(house: House) -> None:
     step = Step(id="a", action=RunAction("a"), outputs={"rows": RegexOutput("nothing like it")})
     state = await house.run(plan_of(step))
-    assert (state.status, state.failure_kind) == (RunStatus.FAILED, FailureKind.OUTPUT_INVALID)
+    assert (state.status, state.failure.kind) == (RunStatus.FAILED, FailureKind.OUTPUT_INVALID)
 
 
 async def test_a_step_whose_condition_does_not_hold_is_skipped_and_the_prefix_goes_on(house: House) -> None:
@@ -329,7 +329,7 @@ async def test_a_waiting_control_keeps_the_next_step_from_starting(house: House)
     state = await house.run(plan_of("a", "b"))
     assert state.status is RunStatus.CANCELLED
     assert state.steps[0].verdict is Verdict.UNVERIFIED
-    assert state.steps[1].attempts == 0
+    assert state.steps[1].spent.attempts == 0
 
 
 async def test_an_interrupted_run_goes_on_where_it_was(house: House) -> None:
@@ -343,7 +343,7 @@ async def test_an_interrupted_run_goes_on_where_it_was(house: House) -> None:
     assert (state.status, exit_code(state)) == (RunStatus.RUNNING, 130)
     replace_runtime(house, ScriptedRuntime())
     state = await (await house.driver("run-1")).drive()
-    assert (state.status, state.takeovers) == (RunStatus.SUCCEEDED, 0)
+    assert (state.status, state.driver.takeovers) == (RunStatus.SUCCEEDED, 0)
 
 
 async def test_a_lost_driver_costs_one_attempt_and_no_finished_step(house: House) -> None:
@@ -351,7 +351,7 @@ async def test_a_lost_driver_costs_one_attempt_and_no_finished_step(house: House
     await abandon(house, replace_runtime(house, Frozen(KEEPER)))
     runtime = replace_runtime(house, ScriptedRuntime())
     state = await (await house.driver("run-1")).drive()
-    assert (state.status, state.takeovers) == (RunStatus.SUCCEEDED, 1)
+    assert (state.status, state.driver.takeovers) == (RunStatus.SUCCEEDED, 1)
     assert runtime.performed == [("a", 2), ("b", 1)]
     assert KEEPER in house.census.dead
 
@@ -531,7 +531,7 @@ async def test_no_wait_ends_after_the_runs_own_time(tmp_path: Path) -> None:
     house = House(tmp_path, policy=Policy(run_timeout_seconds=100))
     runtime = with_script(house, a=[exits(1, "429 too many requests, retry after 600 seconds")])
     state = await house.run(plan_of("a"))
-    assert (state.status, state.retryable, exit_code(state)) == (RunStatus.FAILED, False, 1)
+    assert (state.status, state.failure.retryable, exit_code(state)) == (RunStatus.FAILED, False, 1)
     assert "run_timeout" in state.reason
     assert runtime.performed == [("a", 1)]
     await house.ledger.close()
@@ -559,7 +559,7 @@ async def test_every_lost_driver_is_counted_also_before_the_run_began(tmp_path: 
         await house.driver("run-1")
         house.census.restart()
     state = await (await house.driver("run-1")).drive()
-    assert state.takeovers == 1
+    assert state.driver.takeovers == 1
     assert ev.RunTakenOver.TYPE in await house.types()
     await house.ledger.close()
 
@@ -615,7 +615,7 @@ async def test_an_agent_that_was_denied_a_tool_and_found_another_way_is_done(
     state = await house.run(plan_of(step))
     assert (state.status, state.steps[0].verdict) == (RunStatus.SUCCEEDED, Verdict.PASSED)
     state = await house.run(plan_of(msgspec.structs.replace(step, expect=(FileCheck("absent"),))), "run-2")
-    assert (state.status, state.failure_class) == (RunStatus.FAILED, FailureClass.DETERMINISTIC_POLICY)
+    assert (state.status, state.failure.cls) == (RunStatus.FAILED, FailureClass.DETERMINISTIC_POLICY)
 
 
 async def test_an_agent_that_fails_alike_in_other_words_is_stuck(house: House) -> None:
@@ -628,7 +628,7 @@ async def test_an_agent_that_fails_alike_in_other_words_is_stuck(house: House) -
     state = await house.run(plan_of(step))
     failed = [e.payload for e in house.seen if isinstance(e.payload, ev.AttemptFailed)]
     assert [one.failure_class for one in failed] == [FailureClass.UNKNOWN, FailureClass.STUCK_NO_PROGRESS]
-    assert state.steps[0].last_command == "pytest"
+    assert state.steps[0].agent.last_command == "pytest"
 
 
 async def test_a_step_that_must_not_be_repeated_and_ended_well_without_its_traces_goes_to_a_person(
@@ -645,5 +645,5 @@ async def test_a_step_that_says_that_a_disk_is_full_fails_as_that(tmp_path: Path
     said = exits(1, "write /var/lib/images/tmp: no space left on device")
     house = House(tmp_path, ScriptedRuntime({"a": [said] * 3}))
     state = await house.run(plan_of("a"))
-    assert state.failure_kind is FailureKind.DISK_FULL
+    assert state.failure.kind is FailureKind.DISK_FULL
     await house.ledger.close()

@@ -177,7 +177,7 @@ async def test_a_page_that_waits_for_a_slow_server_is_not_taken_for_a_frozen_one
     )
     state = await home.run(plan_of(*(Step(id=one.verb.value, action=one) for one in actions)))
     assert state.status is RunStatus.SUCCEEDED, state.reason
-    assert state.steps[2].outputs == {"words": "At last"}
+    assert state.steps[2].results.outputs == {"words": "At last"}
     launched = [one.payload for one in home.seen if isinstance(one.payload, ev.AttemptLaunched)]
     assert [one.step_id for one in launched] == ["goto", "click", "read"]
     assert len({one.keeper for one in launched}) == 1, "all in one browser"

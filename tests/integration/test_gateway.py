@@ -30,10 +30,10 @@ from tests.integration.heal_house import Shop, plan_file
 from tests.keys import KEY, TOKEN
 
 from recoup.gateway import shapes
-from recoup.gateway.access import LOOKING, MAY, Role
+from recoup.gateway.access import ANYBODY, LOOKING, MAY, Role, roles_for
 from recoup.gateway.described import AnswerType
 from recoup.gateway.limits import BODY_BYTES_MAX
-from recoup.gateway.service import described, routes_of
+from recoup.gateway.service import described, served
 from recoup.model.answers.controls import Controlled
 from recoup.model.answers.runs import AttemptList, EventPage, LedgerDocument, Log, RunDocument, RunPage
 from recoup.model.answers.system import (
@@ -92,14 +92,29 @@ def a_path(template: str, run_id: str) -> str:
 # Who may
 
 
-def test_every_route_is_in_the_table_and_the_table_has_no_other() -> None:
-    declared = {(method, route.path) for route in routes_of() for method in route.methods or ()}
-    assert declared | {("GET", "/api/openapi.json")} == set(MAY)
+def test_every_route_of_the_api_is_in_the_table_and_the_table_has_no_other() -> None:
+    assert set(MAY) <= set(served())
+    assert {key for key in served() if key[1].startswith("/api/")} <= set(MAY)
+
+
+def test_pages_are_for_those_who_may_look_and_only_the_door_is_open() -> None:
+    pages = {key: may for key, may in served().items() if not key[1].startswith("/api/")}
+    machines = {("GET", "/healthz"), ("GET", "/metrics")}
+    doors = {("GET", "/sign-in"), ("GET", "/static/{version}/{name}")}
+    assert {key for key, may in pages.items() if may != LOOKING} == machines | doors
+    assert {key for key, may in pages.items() if may == ANYBODY} == {("GET", "/healthz")} | doors
+
+
+def test_nothing_outside_of_the_table_changes_anything() -> None:
+    with pytest.raises(KeyError):
+        roles_for("POST", "/runs/new")
+    with pytest.raises(KeyError):
+        roles_for("GET", "/api/made-up")
 
 
 def test_each_role_may_what_the_table_says_and_nothing_else(house: Gateway, done: str) -> None:
     """A request that is let in fails for another reason, or is answered: it is never 401 or 403."""
-    asked = [(key, may, role) for key, may in MAY.items() for role in [*Role, None]]
+    asked = [(key, may, role) for key, may in served().items() for role in [*Role, None]]
     with house.client(None) as client:
         for (method, template), may, role in asked:
             if template.endswith("/stream"):
@@ -117,7 +132,7 @@ def test_a_session_may_what_its_role_may_and_nothing_else(house: Gateway, done: 
         with house.client(None) as browser:
             csrf = browser.post("/api/session", json={"token": house.tokens[role.value]}).json()["csrf"]
             said = {"X-CSRF-Token": csrf}
-            for (method, template), may in MAY.items():
+            for (method, template), may in served().items():
                 if template.startswith("/api/session"):
                     continue
                 path = a_path(template, done)

@@ -276,9 +276,11 @@ async def test_what_was_done_before_it_was_noted_is_not_refused_for_what_it_chan
         approval = await house.approvals.approve(ref, "t-bob", "bob", "agreed")
         sent = shapes.ControlRequest.model_validate(wish)
         await operations.control(app, runs.control_request(made.run_id, sent, "ada", ref), runs.PATIENCE_S)
-        assert (await app.driving.drive(made.run_id, Watcher())).prefix_length == 1
+        assert (await app.driving.drive(made.run_id, Watcher())).progress.prefix_length == 1
         assert (await carry_out(house, approval)).said == "done"
-        assert (await app.runs.state(made.run_id)).prefix_length == 1, "and the next gate still waits"
+        assert (await app.runs.state(made.run_id)).progress.prefix_length == 1, (
+            "and the next gate still waits"
+        )
 
 
 async def test_who_agrees_to_pass_a_gate_does_not_agree_to_what_was_done_anew_before_it(
@@ -296,10 +298,14 @@ async def test_who_agrees_to_pass_a_gate_does_not_agree_to_what_was_done_anew_be
             request = runs.control_request(made.run_id, back, "ada", None)
             assert (await operations.control(app, request, runs.PATIENCE_S)).outcome == "accepted"
         again = await app.driving.drive(made.run_id, Watcher())
-        assert (again.prefix_length, again.delivery, again.waiting_for) == (1, state.delivery, "approval")
+        assert (again.progress.prefix_length, again.driver.delivery, again.hold.waiting_for) == (
+            1,
+            state.driver.delivery,
+            "approval",
+        )
         approval = await carry_out(house, await house.approvals.approve(ref, "t-bob", "bob", "agreed"))
         assert approval.said == "refused" and "steps invalidated by then: 1" in approval.detail
-        assert (await app.runs.state(made.run_id)).prefix_length == 1, "it still waits"
+        assert (await app.runs.state(made.run_id)).progress.prefix_length == 1, "it still waits"
 
 
 @pytest.mark.parametrize("action", ["approve", "reject"])
@@ -322,14 +328,14 @@ async def test_an_answer_to_a_gate_counts_at_no_later_visit_however_late_it_is_s
                 body = shapes.ControlRequest.model_validate({"action": back, "reason": "x", "stepId": step})
                 request = runs.control_request(made.run_id, body, "ada", None)
                 assert (await operations.control(app, request, runs.PATIENCE_S)).outcome == "accepted"
-            assert (await app.driving.drive(made.run_id, Watcher())).waiting_for == "approval"
+            assert (await app.driving.drive(made.run_id, Watcher())).hold.waiting_for == "approval"
             return await send(control)
 
         app.ledger.send_control = late  # type: ignore[method-assign]
         approval = await carry_out(house, await house.approvals.approve(ref, "t-bob", "bob", "agreed"))
         assert approval.said == "refused" and "came to gate again" in approval.detail
         again = await app.runs.state(made.run_id)
-        assert (again.prefix_length, again.waiting_for) == (1, "approval"), "it still waits"
+        assert (again.progress.prefix_length, again.hold.waiting_for) == (1, "approval"), "it still waits"
 
 
 async def test_the_page_of_gates_reads_so_much_and_says_if_that_was_not_all(tmp_path: Path) -> None:

@@ -27,10 +27,11 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 from tests.integration.gateway_house import Gateway, gateway
 from tests.integration.impatient_gateway_child import PATIENCE
 
-from recoup.gateway.access import MAY, Role
+from recoup.gateway.access import Role
 from recoup.gateway.book import Book
 from recoup.gateway.hosts import OwnHosts
 from recoup.gateway.limits import BODY_BYTES_MAX, HEADER_BYTES_MAX, HEADERS_MAX
+from recoup.gateway.service import served
 from recoup.serving.brake import WRONG_TOKENS_MAX, Brake
 
 SCRIPT = "<script>alert(document.cookie)</script>"
@@ -136,7 +137,9 @@ def conforms(house: Gateway, known: dict[str, str], examples: int) -> None:
     del told["components"]["securitySchemes"]
     schema = schemathesis.openapi.from_dict(told)
     operations: list[Any] = [found.ok() for found in schema.get_all_operations()]  # type: ignore[union-attr]
-    assert len(operations) == len([path for _, path in MAY if path in OPEN or path.startswith("/api/")]) - 1
+    assert (
+        len(operations) == len([path for _, path in served() if path in OPEN or path.startswith("/api/")]) - 1
+    )
     for operation in operations:
         if operation.path.endswith("/stream") or operation.path == "/api/session":
             continue
@@ -208,7 +211,7 @@ def test_another_site_can_make_a_browser_change_nothing(
     browser, csrf = signed_in
     body = json.dumps({"plan": "{version: 1, name: forged, steps: [{id: a, run: 'true'}]}"}).encode()
     as_json, right = {"Content-Type": "application/json"}, {"X-CSRF-Token": csrf}
-    theirs = [path for (method, path), may in MAY.items() if method == "POST" and Role.OPERATOR in may]
+    theirs = [path for (method, path), may in served().items() if method == "POST" and Role.OPERATOR in may]
     changing = [path for path in theirs if path != "/api/session"]
     for template in changing:
         path = re.sub(r"\{\w+\}", "x", template)
@@ -266,12 +269,12 @@ def spellings(place: str) -> Iterator[str]:
     yield quote(place, safe="/")
 
 
-NAMES = {name for _, template in MAY for name in re.findall(r"\{(\w+)\}", template)}
+NAMES = {name for _, template in served() for name in re.findall(r"\{(\w+)\}", template)}
 
 
 def elsewhere(known: dict[str, str]) -> Iterator[str]:
     """Every path with each of its parameters led astray in every spelling, and the others right."""
-    for method, template in MAY:
+    for method, template in served():
         if method != "GET" or template.endswith("/stream"):
             continue
         for name in re.findall(r"\{(\w+)\}", template):

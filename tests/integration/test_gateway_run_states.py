@@ -22,13 +22,12 @@ from recoup.errors import NotFound
 from recoup.gateway.console import run as pages
 from recoup.gateway.house import House
 from recoup.gateway.limits import REPORTS_MAX
-from recoup.kernel.copies import copied
 from recoup.kernel.fold import fold
 from recoup.ledger.sqlite import SqliteLedger
 from recoup.model.events import Event, RunCancelled
 from recoup.model.instant import Instant
-from recoup.model.plan import Plan
-from recoup.model.run import OpenAttempt, RunState, RunStatus, StepRecord
+from recoup.model.policy import Policy
+from recoup.model.run import RunStatus
 from recoup.ports import Ledger
 from recoup.testing.ledger_suite import facts, into, submitted
 
@@ -117,10 +116,11 @@ async def test_reports_for_people_are_made_a_few_at_once_as_those_for_programs(t
         async with asyncio.timeout(20):
             for _ in range(REPORTS_MAX):
                 await house.reporting.acquire()
+            offered = pages.Offered(driven=True, policy=Policy(), may_change=False)
             waits = [
                 asyncio.create_task(pages.report(asking(house), "r")),
                 asyncio.create_task(
-                    pages._timeline(asking(house), app, await house.states.state("r")),
+                    pages._timeline(asking(house), app, await house.states.state("r"), offered),
                 ),
             ]
             done, _ = await asyncio.wait(waits, timeout=0.3)
@@ -170,18 +170,3 @@ async def test_a_page_that_waits_between_its_parts_shows_one_moment_of_the_run(
         go.set()
         html = (await page).text
         assert 'badge plain">cancelled' not in html, "the page is of the moment before"
-
-
-def test_a_copy_shares_nothing_that_the_fold_changes() -> None:
-    steps = [StepRecord(f"s{n}", n, "shell", outputs={"a": [n]}) for n in range(3)]
-    steps[1].open = OpenAttempt(1, 1, None, False, AT)
-    plan = Plan(name="w", steps=())
-    state = RunState("r", "w", plan, "p", False, "q", AT, steps=steps, rebuild_pending=[1])
-    made, before = copied(state), msgspec.json.encode(state)
-    assert made == state and made.plan is plan
-    made.steps[0].outputs["a"].append(9)
-    made.steps[2].attempts += 1
-    made.rebuild_pending.append(2)
-    assert made.steps[1].open is not None
-    made.steps[1].open.phase = "always"
-    assert msgspec.json.encode(state) == before

@@ -109,13 +109,13 @@ async def test_a_step_is_not_recovered_when_every_handler_failed(house: House) -
     working(house, work=BROKEN, mend=said("no", 1))
     state = await house.run(plan_of(step(rescue=handlers("mend")), "b"))
     assert (state.status, exit_code(state)) == (RunStatus.FAILED, 1)
-    assert (state.failure_class, state.failure_kind) == (
+    assert (state.failure.cls, state.failure.kind) == (
         FailureClass.DETERMINISTIC_CONTRACT,
         FailureKind.EXIT_NONZERO,
     )
     assert state.steps[0].verdict is Verdict.FAILED
     assert "invalid configuration" in state.reason
-    assert state.steps[1].attempts == 0
+    assert state.steps[1].spent.attempts == 0
 
 
 async def test_a_rescue_counts_only_if_the_postconditions_hold(house: House, tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ async def test_a_step_that_must_not_be_repeated_is_not_for_the_sake_of_its_handl
     runtime = working(house, work=said(""), fill=said("no", 1))
     state = await house.run(plan_of(step(on_empty=handlers("fill"), repeat=Repeat.NEVER)))
     assert (state.status, runtime.done) == (RunStatus.ESCALATED, ["work", "fill"])
-    assert state.escalated_step == 0
+    assert state.escalation.step_index == 0
     (end,) = [e.payload for e in house.seen if isinstance(e.payload, ev.AttemptFailed)]
     assert [(told.number, told.passed) for told in end.handlers] == [(1, False)]
 
@@ -172,7 +172,7 @@ async def test_a_step_that_must_not_be_repeated_is_not_for_the_sake_of_its_handl
 async def test_an_unhandled_empty_result_is_a_success_without_output(house: House) -> None:
     working(house, work=said(""))
     state = await house.run(plan_of(step()))
-    assert (state.status, state.steps[0].outputs) == (RunStatus.SUCCEEDED, {})
+    assert (state.status, state.steps[0].results.outputs) == (RunStatus.SUCCEEDED, {})
 
 
 async def test_a_result_that_is_not_empty_needs_no_handler(house: House) -> None:
@@ -232,7 +232,7 @@ async def test_handlers_that_a_takeover_cut_off_are_done_when_the_run_goes_on(ho
     runtime = CutOff()
     house.world.runtimes["run"] = runtime  # type: ignore[index]
     state = await house.run(plan_of(step(always=handlers("clean")), "b"))
-    assert (state.status, state.takeover) == (RunStatus.WAITING, True)
+    assert (state.status, state.hold.takeover) == (RunStatus.WAITING, True)
     await answered(house, control("resume"))
     state = await (await house.driver("run-1")).drive()
     assert (state.status, runtime.done) == (RunStatus.SUCCEEDED, ["work", "clean", "clean", "true"])
@@ -249,7 +249,7 @@ async def test_a_step_that_was_given_up_is_tried_again_after_a_person_had_the_wo
     runtime = working(house, work=BROKEN)
     runtime.perform, perform = _but(runtime, "mend", mended), runtime.perform  # type: ignore[method-assign, assignment]
     state = await house.run(plan_of(step(rescue=handlers("mend"))))
-    assert state.takeover
+    assert state.hold.takeover
     runtime.perform = perform  # type: ignore[method-assign]
     runtime.answers["work"] = said("done")
     await answered(house, control("resume"))
@@ -282,7 +282,7 @@ async def test_going_back_before_the_always_of_a_step_leaves_it_to_the_next_time
     first = Step(id="a", action=RunAction("give"), outputs={"x": RegexOutput(r"x=(\d)")})
     uses = Step(id="b", action=RunAction("use ${{ steps.a.outputs.x }}"), always=handlers("clean"))
     state = await house.run(plan_of(first, uses))
-    assert state.paused and state.always_pending == [1]
+    assert state.hold.paused and state.progress.always_pending == (1,)
     runtime.perform = perform  # type: ignore[method-assign]
     _, outcome = await answered(house, control("resume_from_step", "a"))
     assert outcome == "accepted"
@@ -301,10 +301,10 @@ async def test_a_secret_output_that_a_handler_gives_is_known_before_anything_is_
     options: dict[str, Any] = {kind: handlers("give"), "outputs": out, "expect": (ExitCheck((0,)),)}
     state = await house.run(plan_of(step(**options)))
     stored = "".join(str(e.raw) for e in house.seen)
-    kept = b"".join([await house.world.evidence.get(handle) for handle in state.steps[0].evidence])
+    kept = b"".join([await house.world.evidence.get(handle) for handle in state.steps[0].results.evidence])
     assert token not in stored and token.encode() not in kept
     if not code:
-        assert (state.status, state.steps[0].secret_outputs) == (RunStatus.SUCCEEDED, ("token",))
+        assert (state.status, state.steps[0].results.secret_outputs) == (RunStatus.SUCCEEDED, ("token",))
         assert house.redactor.found_in(token.encode())
 
 
@@ -343,7 +343,7 @@ async def test_a_run_that_is_out_of_time_before_the_rescue_of_a_step_still_does_
     await house.ledger.close()
     assert runtime.done == ["work", "first", "second"]
     assert given_s == [30, 10], "all that an `always` gets when the run has no time left"
-    assert (state.status, state.failure_kind) == (RunStatus.FAILED, FailureKind.WALL_TIMEOUT)
+    assert (state.status, state.failure.kind) == (RunStatus.FAILED, FailureKind.WALL_TIMEOUT)
     assert state.reason.startswith("run_timeout: the run has used its 100 s; step a had failed: ")
     assert "invalid configuration" in state.reason
 
@@ -361,7 +361,7 @@ async def test_a_run_that_is_out_of_time_between_two_attempts_still_does_the_alw
     runtime = working(house, work=said("error: connection reset by peer", 1))
     state = await house.run(plan_of(step(always=handlers("clean")), "b"))
     assert runtime.done == ["work", "clean"]
-    assert (state.status, state.failure_kind) == (RunStatus.FAILED, FailureKind.WALL_TIMEOUT)
+    assert (state.status, state.failure.kind) == (RunStatus.FAILED, FailureKind.WALL_TIMEOUT)
     assert await house.state("run-1") == state
     await house.ledger.close()
 
@@ -379,7 +379,7 @@ async def test_an_always_is_done_once_when_the_run_is_out_of_time_after_it(tmp_p
     runtime = working(house, work=slow)
     state = await house.run(plan_of("a", step("b", always=handlers("clean")), step("c")), "run-2")
     assert runtime.done == ["true", "work", "clean"]
-    assert (state.status, state.steps[2].attempts) == (RunStatus.FAILED, 0)
+    assert (state.status, state.steps[2].spent.attempts) == (RunStatus.FAILED, 0)
     await house.ledger.close()
 
 
@@ -433,13 +433,13 @@ async def answered(house: House, wish: Control) -> tuple[RunState, str | None]:
 async def test_a_gate_waits_in_nobodys_hands_until_it_is_approved(house: House) -> None:
     runtime = working(house)
     state = await house.run(plan_of("a", GATE, "b"))
-    assert (state.status, state.waiting_for, exit_code(state)) == (RunStatus.WAITING, "approval", 5)
+    assert (state.status, state.hold.waiting_for, exit_code(state)) == (RunStatus.WAITING, "approval", 5)
     assert "Release to the bank?" in state.reason
     lease = await house.ledger.lease("run-1")
     assert lease is not None and lease.owner is None
     state, outcome = await answered(house, control("approve"))
     assert (outcome, state.status, state.steps[1].verdict) == ("accepted", RunStatus.WAITING, Verdict.PASSED)
-    (handle,) = state.steps[1].evidence
+    (handle,) = state.steps[1].results.evidence
     assert b'"approvedBy":"eve"' in await house.world.evidence.get(handle)
     state = await (await house.driver("run-1")).drive()
     assert (state.status, runtime.done) == (RunStatus.SUCCEEDED, ["true", "true"])
@@ -450,7 +450,7 @@ async def test_a_rejected_gate_ends_the_run(house: House) -> None:
     await house.run(plan_of("a", GATE, "b"))
     state, outcome = await answered(house, control("reject"))
     assert (outcome, state.status, exit_code(state)) == ("accepted", RunStatus.FAILED, 1)
-    assert (state.failure_class, state.failure_kind) == (
+    assert (state.failure.cls, state.failure.kind) == (
         FailureClass.DETERMINISTIC_POLICY,
         FailureKind.REJECTED,
     )
@@ -468,7 +468,7 @@ async def test_resuming_a_run_at_its_gate_changes_nothing(house: House) -> None:
     working(house)
     await house.run(plan_of("a", GATE))
     state = await (await house.driver("run-1")).drive()
-    assert (state.status, state.waiting_for) == (RunStatus.WAITING, "approval")
+    assert (state.status, state.hold.waiting_for) == (RunStatus.WAITING, "approval")
 
 
 @pytest.mark.parametrize("wishes", [["pause"], ["takeover"], ["pause", "resume"], ["pause", "takeover"]])
@@ -481,8 +481,8 @@ async def test_a_gate_that_was_reached_can_be_answered_whoever_paused_the_run_si
         assert (await answered(house, control(wish)))[1] == "accepted"
     state, outcome = await answered(house, control("approve"))
     paused = wishes[-1] != "resume"
-    assert (outcome, state.paused, state.steps[1].verdict) == ("accepted", paused, Verdict.PASSED)
-    assert (state.status, state.waiting_for) == (RunStatus.WAITING, "operator" if paused else "driver")
+    assert (outcome, state.hold.paused, state.steps[1].verdict) == ("accepted", paused, Verdict.PASSED)
+    assert (state.status, state.hold.waiting_for) == (RunStatus.WAITING, "operator" if paused else "driver")
     if paused:
         state = await (await house.driver("run-1")).drive()
         assert (state.status, runtime.done) == (RunStatus.WAITING, ["true"]), "an approval is not a resume"
@@ -497,7 +497,7 @@ async def test_a_gate_can_be_rejected_while_the_run_is_paused(house: House) -> N
     await house.run(plan_of("a", GATE, "b"))
     await answered(house, control("pause"))
     state, outcome = await answered(house, control("reject"))
-    assert (outcome, state.status, state.failure_kind) == ("accepted", RunStatus.FAILED, FailureKind.REJECTED)
+    assert (outcome, state.status, state.failure.kind) == ("accepted", RunStatus.FAILED, FailureKind.REJECTED)
 
 
 async def test_a_gate_that_nobody_was_asked_at_cannot_be_approved_and_says_what_to_do(house: House) -> None:
@@ -511,7 +511,7 @@ async def test_a_gate_that_nobody_was_asked_at_cannot_be_approved_and_says_what_
     runtime = working(house)
     runtime.perform = _but(runtime, "true", pauses)  # type: ignore[method-assign, assignment]
     state = await house.run(plan_of("a", GATE, "b"))
-    assert (state.paused, state.prefix_length) == (True, 1)
+    assert (state.hold.paused, state.progress.prefix_length) == (True, 1)
     state, outcome = await answered(house, control("approve"))
     assert outcome == "refused"
     (refused,) = [
@@ -528,7 +528,7 @@ async def test_an_answer_is_not_taken_for_a_gate_before_which_something_changed(
     await answered(house, control("pause"))
     _, outcome = await answered(house, control("resume_from_step", "a"))
     assert outcome == "accepted"
-    assert (await house.state("run-1")).gate_reached is None
+    assert (await house.state("run-1")).progress.gate_reached is None
     assert (await answered(house, control("approve")))[1] == "refused"
 
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from recoup.checks.inspector import WorldInspector
+from recoup.checks.registry import check_kind
 from recoup.clock import SystemClock
 from recoup.engine.lease import LeaseLifeline
 from recoup.model.outcome import Captured, Collected, Outcome, Scene
@@ -32,7 +34,6 @@ from recoup.model.plan import (
 from recoup.model.policy import Policy
 from recoup.processes.keeper import LinuxKeeper
 from recoup.redaction.redactor import SecretRedactor
-from recoup.runtimes.inspector import WorldInspector, describe
 
 INSPECTOR = WorldInspector(LinuxKeeper(), SecretRedactor())
 SAID = Outcome(exit_code=3, stdout=Captured(b"got 42 rows\n", b"", 12), stderr=Captured(b"careful\n", b"", 8))
@@ -99,7 +100,7 @@ async def test_a_folder_is_no_file_and_nothing_of_it_stays_open(tmp_path: Path) 
         (JsonCheck("f.json", "zero", equals=0.0), True),
         (JsonCheck("f.json", "zero", equals=False), False),
     ],
-    ids=lambda value: describe(value) if isinstance(value, Check) else "",
+    ids=lambda value: check_kind(value).words(value) if isinstance(value, Check) else "",
 )
 async def test_a_check_finds_what_is_there(tmp_path: Path, check: Check, wanted: bool | None) -> None:
     (tmp_path / "f.json").write_text(json.dumps({"a": {"b": [0, {"c": None}]}, "zero": 0}))

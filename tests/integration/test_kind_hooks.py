@@ -222,4 +222,4 @@ async def test_an_outcome_that_stays_refuted_costs_nothing(house: House, desk: D
     state = await house.run(plan_of(WORK))
     (failed,) = await _events(house, ev.AttemptFailed)
     assert failed.spared and failed.reason == "the desk says something else"
-    assert state.status is RunStatus.SUCCEEDED and state.steps[0].attempts_in_delivery == 1
+    assert state.status is RunStatus.SUCCEEDED and state.steps[0].spent.attempts_in_delivery == 1

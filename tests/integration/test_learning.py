@@ -78,15 +78,15 @@ async def test_nothing_is_learned_from_what_was_not_sure_or_not_proven(house: Ho
     await house.run(PLAN)
     browser(house).guesses = {"Approve": Guess("Confirm", 0.95)}
     bare = msgspec.structs.replace(CLICK, expect=())
-    assert (await house.run(plan_of(GO, bare), "run-2")).heals == 1
+    assert (await house.run(plan_of(GO, bare), "run-2")).counts.heals == 1
     silent = msgspec.structs.replace(PLAN, heal=Heal(learn=False))
-    assert (await house.run(silent, "run-3")).heals == 1
+    assert (await house.run(silent, "run-3")).counts.heals == 1
     assert not await facts(house, ev.TargetLearned, LEARNED)
 
 
 async def test_a_degraded_workflow_learns_nothing(house: House) -> None:
     await make_degraded(house)
-    assert (await house.run(PLAN)).heals == 1
+    assert (await house.run(PLAN)).counts.heals == 1
     assert not await facts(house, ev.TargetLearned, LEARNED)
 
 
@@ -319,7 +319,7 @@ async def test_a_rollback_that_two_drivers_find_due_is_done_once(busy: tuple[Hou
     await ledger.append(Append(at=house.clock.now(), streams=(part,)))
     await house.submit(PLAN, "run-3")
     driver = await house.driver("run-3")
-    view = RunView(house.world, driver._desk.job, driver.state, driver._desk.lifeline)
+    view = RunView(house.world, driver._desk.job, driver._desk.recorder, driver._desk.lifeline)
     mine, theirs = (RunTargets(view, house.recalls) for _ in range(2))
     ledger.first = theirs.take_back
     await mine.take_back()

@@ -152,7 +152,7 @@ async def test_a_step_that_asks_for_a_hard_reset_goes_on_in_a_fresh_workspace(tm
     events = [event.payload for event in await house.ledger.read(run_stream("run-1"))]
     (failed,) = [one for one in events if isinstance(one, ev.AttemptFailed)]
     await house.ledger.close()
-    assert (state.status, state.workspace) == (RunStatus.SUCCEEDED, 2)
+    assert (state.status, state.workspaces.current) == (RunStatus.SUCCEEDED, 2)
     assert (failed.strategy, failed.outcome_known) == ("hard_reset", False)
     assert failed.facts.kind is FailureKind.HARD_RESET_REQUESTED
     assert failed.summary == "the step asked for a hard reset: the build folder is torn: [redacted]"

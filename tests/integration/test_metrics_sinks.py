@@ -143,7 +143,7 @@ async def test_a_new_driver_knows_what_failed_under_the_last_one(house: House) -
     """Its process has seen none of the earlier events."""
     script = ScriptedRuntime({"a": DIFFERENT})
     first = Metrics()
-    assert (await drive(house, first, script, "a")).retryable
+    assert (await drive(house, first, script, "a")).failure.retryable
     first.close()
     second = Metrics()
     state = await go_on(house, second)

@@ -81,10 +81,10 @@ async def test_simulation_of_10_failures_in_10_minutes_gives_quarantined(house: 
     await runs.ends(BROKEN, 10)
     assert await runs.mode() is Mode.QUARANTINED
     state = await runs.ends(SUCCESS)
-    assert (state.status, exit_code(state), state.delivery) == (RunStatus.BLOCKED, 4, 0)
+    assert (state.status, exit_code(state), state.driver.delivery) == (RunStatus.BLOCKED, 4, 0)
     assert "quarantined until" in state.reason
     assert "recoup mode workflow running" in state.reason
-    assert state.waiting_until is not None
+    assert state.hold.waiting_until is not None
     assert await house.types(state.run_id) == ["task.run.submitted", "task.run.blocked"]
 
 
@@ -94,7 +94,7 @@ async def test_recovery_after_quarantine(house: House) -> None:
     blocked = await runs.ends(SUCCESS)
     later(house, 1800)
     state = await (await house.driver(blocked.run_id)).drive()
-    assert (state.status, state.delivery) == (RunStatus.SUCCEEDED, 1)
+    assert (state.status, state.driver.delivery) == (RunStatus.SUCCEEDED, 1)
     assert await runs.mode() is Mode.DEGRADED
     await runs.ends(SUCCESS, 9)
     assert await runs.mode() is Mode.RUNNING
@@ -120,7 +120,7 @@ async def test_a_run_that_is_under_way_stops_before_its_next_step_and_goes_on_la
     house.world.runtimes["run"] = Waits()  # type: ignore[index]
     state = await driver.drive()
     assert entered.is_set()
-    assert (state.status, state.steps[0].verdict, state.steps[1].attempts) == (
+    assert (state.status, state.steps[0].verdict, state.steps[1].spent.attempts) == (
         RunStatus.BLOCKED,
         "unverified",
         0,
@@ -128,7 +128,7 @@ async def test_a_run_that_is_under_way_stops_before_its_next_step_and_goes_on_la
     await force(house, Mode.RUNNING)
     house.world.runtimes["run"] = ScriptedRuntime({"b": [SUCCESS]})  # type: ignore[index]
     state = await (await house.driver("run-1")).drive()
-    assert (state.status, state.delivery, state.steps[0].attempts) == (RunStatus.SUCCEEDED, 1, 1)
+    assert (state.status, state.driver.delivery, state.steps[0].spent.attempts) == (RunStatus.SUCCEEDED, 1, 1)
 
 
 async def force(house: House, mode: Mode, for_s: float | None = None, workflow: str = "workflow") -> None:
@@ -253,8 +253,8 @@ async def test_an_operators_word_is_recorded_with_its_reason_and_whose_it_is(
     document = mode_document(
         "workflow", (await house.ledger.workflow_state("workflow")).health, house.policy, house.clock.now()
     )
-    assert (document["mode"], document["forced"], document["lastFailure"]) == (mode.value, True, None)
-    assert document["until"] == house.clock.now().plus_s(30).iso()
+    assert (document.mode, document.forced, document.last_failure) == (mode.value, True, None)
+    assert document.until == house.clock.now().plus_s(30).iso()
 
 
 async def test_letting_a_workflow_run_again_without_a_time_is_no_override(house: House) -> None:

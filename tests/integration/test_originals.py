@@ -160,7 +160,7 @@ def test_a_step_sees_every_text_as_it_was_written_and_records_do_not_show_it(tex
         for name in ("script", "listed", "env", "python", "input", "output"):
             assert (folder / name).read_bytes() == text.encode(), name
         assert (folder / "agent").read_bytes() == f"x{text}x".encode()
-        assert state.plan_redacted or not masked
+        assert state.submission.plan_redacted or not masked
         if masked:
             forms = {text.encode(), msgspec.json.encode(text)[1:-1], json.dumps(text)[1:-1].encode()}
             leaks = [
@@ -310,7 +310,7 @@ async def test_reused_originals_belong_to_the_new_run(tmp_path: Path) -> None:
         one = await carried_out(app, plan, url=URL)
         again = await carried_out(app, plan, Reusing(one.run_id, "second"), url=URL)
         assert again.steps[0].reused_from == one.run_id
-        assert again.steps[0].private_outputs == ("conn",)
+        assert again.steps[0].results.private_outputs == ("conn",)
         vault = app.hiding.vault(app.runs.files(again.run_id))
     assert Originals(vault).get("steps.first.outputs", "conn") == URL
     assert (tmp_path / "second.seen").read_text() == URL
@@ -355,7 +355,7 @@ async def test_a_step_that_an_older_version_ran_with_masked_text_is_not_repeated
     plan, masked = parse_plan(NEVER, "plan", tmp_path), environment_redactor({}).redact(URL).text
     async with opened(tmp_path / "home") as app:
         old = await carried_out(app, plan, url=masked)
-        assert old.private_inputs == ()
+        assert old.submission.private_inputs == ()
         again = await carried_out(app, plan, Reusing(old.run_id), url=URL)
     assert "must not be repeated" in again.reason
     assert times(tmp_path, "pay") == 1
@@ -371,7 +371,7 @@ async def test_outputs_that_an_older_version_stored_masked_are_not_reused(tmp_pa
         with patch.context() as older:
             older.setattr(passing, "private_names", lambda *_: None)
             one = await carried_out(app, parse_plan(ONCE, "plan", tmp_path), url=URL)
-        assert one.steps[0].private_outputs is None
+        assert one.steps[0].results.private_outputs is None
         reuse = await preview(app, plan, {"url": URL}, None, Reusing(one.run_id))
     assert reuse.count == 0
     assert "its original was not kept" in reuse.steps[0].reason
@@ -389,7 +389,7 @@ steps:
     word = "Tr0ub4dor" + "3xyz99"
     async with opened(tmp_path / "home") as app:
         waiting = await carried_out(app, parse_plan(text, "plan", tmp_path), password=word)
-        assert waiting.waiting_for == "approval"
+        assert waiting.hold.waiting_for == "approval"
         assert "[redacted]?" in waiting.reason and word not in waiting.reason
 
 
@@ -488,7 +488,7 @@ async def test_a_private_value_cannot_be_guessed_from_a_recorded_digest(tmp_path
         async with opened(tmp_path / home) as app:
             value = URL if name == "private" else "ordinary"
             state = await carried_out(app, parse_plan(ONCE, "plan", tmp_path), url=value)
-            digests[name].add(state.steps[0].args_digest)
+            digests[name].add(state.steps[0].beginning.args_digest)
     assert len(digests["private"]) == 2
     assert len(digests["plain"]) == 1
 

@@ -194,13 +194,13 @@ async def test_a_run_follows_at_its_next_step_and_its_decisions_name_the_policy(
     failing = exits(1, RESET)
     house.world.runtimes["run"] = ScriptedRuntime({"a": [failing] * 5})  # type: ignore[index]
     state = await house.run(plan_of("a"))
-    assert state.steps[0].attempts == 1, "the run was submitted with three, the generation says one"
+    assert state.steps[0].spent.attempts == 1, "the run was submitted with three, the generation says one"
     first = [e.payload for e in house.seen if isinstance(e.payload, ev.AttemptFailed)][-1]
     mine.write("step_max_attempts: 2\nbackoff_ms: 0")
     await mine.attempts()
     house.world.runtimes["run"] = ScriptedRuntime({"a": [failing, exits(1, RESET + " again")] * 5})  # type: ignore[index]
     state = await house.run(plan_of("a"), "run-2")
-    assert state.steps[0].attempts == 2
+    assert state.steps[0].spent.attempts == 2
     second = [e.payload for e in house.seen if isinstance(e.payload, ev.AttemptFailed)][-1]
     assert first.policy_digest != second.policy_digest
     digests = [one.policy_digest for one in await told(house) if isinstance(one, ev.PolicyGeneration)]
@@ -231,7 +231,7 @@ async def test_a_change_that_could_not_be_told_at_once_is_told_later_and_costs_n
     ledger.refusals = 1
     house.world = msgspec.structs.replace(house.world, generations=generations)
     state = await house.run(plan_of("a"))
-    assert (state.status, state.steps[0].attempts) == ("succeeded", 1)
+    assert (state.status, state.steps[0].spent.attempts) == ("succeeded", 1)
     newest = await generations.current()
     assert newest is not None and newest.step_max_attempts == 5
     assert len(await told(house)) == 2

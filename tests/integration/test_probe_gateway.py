@@ -10,7 +10,8 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -22,9 +23,10 @@ from recoup.kernel.probe_gateway import pause_s
 from recoup.model import events as ev
 from recoup.model.probe import Budget, ChannelKind, Command, Phase, ProbeConfig, Resource
 from recoup.model.probe_wire import BODY_BYTES_MAX, EVENTS_PATH
+from recoup.notifiers.file import NOTIFIER as FILE
+from recoup.notifiers.kind import NotifierSite, OpenNotifier
 from recoup.probe.gateway.cursor import CURSOR_FILE, read_cursor
 from recoup.probe.operators import Operators
-from recoup.probe.outboxes.file import FileOutbox
 from recoup.probe.outboxes.opening import link_of
 from recoup.probe.supervisor import probe_folder
 from recoup.testing.clock import HandClock
@@ -301,12 +303,16 @@ async def _trouble_of_some_kind(chance: random.Random, gateway: GatewayStandIn, 
 # Escalations
 
 
+def told(letters: Path) -> OpenNotifier:
+    return OpenNotifier(FILE, str(letters), cast(NotifierSite, SimpleNamespace(folder=letters.parent)))
+
+
 async def test_one_exhaustion_is_one_escalation_at_the_gateway_and_in_the_file(
     tmp_path: Path, gateway: GatewayStandIn
 ) -> None:
     await gateway.close()
     letters = tmp_path / "letters.jsonl"
-    house = housed(tmp_path, gateway, process("api", budget=QUICK), outboxes=[FileOutbox(letters)])
+    house = housed(tmp_path, gateway, process("api", budget=QUICK), outboxes=[told(letters)])
     async with house.running():
         await house.until(lambda: house.phase("api") == Phase.RUNNING)
         house.holders["api"].fail()

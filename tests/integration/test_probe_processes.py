@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import secrets
 import signal
@@ -20,7 +21,6 @@ from recoup.model import events as ev
 from recoup.model.probe import (
     Budget,
     CommandCheck,
-    HandOver,
     HeartbeatCheck,
     HttpCheck,
     OutputCheck,
@@ -29,12 +29,12 @@ from recoup.model.probe import (
     TcpCheck,
 )
 from recoup.model.process import Ended, EndedBy
+from recoup.notifiers.command import NOTIFIER as COMMAND
+from recoup.notifiers.command import CommandSettings
+from recoup.notifiers.file import NOTIFIER as FILE
+from recoup.notifiers.kind import DELIVERY_S, NotDelivered, Notification, NotifierSite, OpenNotifier
 from recoup.probe.kinds.process import fault_of
-from recoup.probe.outboxes.command import CommandOutbox
-from recoup.probe.outboxes.courier import DELIVERY_S, delivery_s
-from recoup.probe.outboxes.file import FileOutbox
 from recoup.probe.output import Lines, OutputLog, Sluice
-from recoup.probe.ports import Letter, NotDelivered
 from recoup.redaction.redactor import SecretRedactor
 from recoup.testing.probe import ProbeHouse, process
 
@@ -305,18 +305,23 @@ def test_half_of_a_secret_before_a_gap_does_not_leak(tmp_path: Path) -> None:
 
 
 def test_a_command_has_the_time_that_its_file_gives_it() -> None:
-    assert delivery_s(30) == DELIVERY_S
-    assert delivery_s(300) > 300
+    assert COMMAND.timeout_s(CommandSettings(("page",), 30)) == DELIVERY_S
+    assert COMMAND.timeout_s(CommandSettings(("page",), 300)) > 300
 
 
-def letter(number: int) -> Letter:
+def letter(number: int) -> Notification:
     body = SecretRedactor().seal({"escalation_id": f"p:api:{number}"})
-    return Letter(f"p:api:{number}", "api", body)
+    return Notification(f"p:api:{number}", "api", body)
+
+
+def site(house: ProbeHouse) -> NotifierSite:
+    world = house.world
+    return NotifierSite(Path(house.config.folder), world.environ, world.keeper, _Forever())
 
 
 async def test_a_file_is_told_once_also_after_a_torn_line(tmp_path: Path) -> None:
     file = tmp_path / "deep" / "escalations.jsonl"
-    outbox = FileOutbox(file)
+    outbox = OpenNotifier(FILE, str(file), site(ProbeHouse(tmp_path, process("api"), clock=SystemClock())))
     await outbox.deliver(letter(1))
     with file.open("ab") as torn:
         torn.write(b'{"escalation_id": "p:a')
@@ -326,7 +331,7 @@ async def test_a_file_is_told_once_also_after_a_torn_line(tmp_path: Path) -> Non
     lines = file.read_bytes().splitlines()
     assert len(lines) == 3
     assert [msgspec.json.decode(lines[n])["escalation_id"] for n in (0, 2)] == ["p:api:1", "p:api:2"]
-    broken = FileOutbox(file / "below a file")
+    broken = dataclasses.replace(outbox, settings=str(file / "below a file"))
     with pytest.raises(NotDelivered, match="below a file"):
         await broken.deliver(letter(1))
 
@@ -334,8 +339,7 @@ async def test_a_file_is_told_once_also_after_a_torn_line(tmp_path: Path) -> Non
 async def test_a_command_is_told_on_its_standard_input_until_it_says_that_it_worked(tmp_path: Path) -> None:
     house = ProbeHouse(tmp_path, process("api"), clock=SystemClock())
     script = "test -e ready || exit 3; cat > told; echo $RECOUP_ESCALATION_ID >> told"
-    hand_over = HandOver(command=("sh", "-c", script))
-    outbox = CommandOutbox(house.world, hand_over, str(tmp_path), _Forever())
+    outbox = OpenNotifier(COMMAND, CommandSettings(("sh", "-c", script)), site(house))
     with pytest.raises(NotDelivered, match="exit 3"):
         await outbox.deliver(letter(1))
     (tmp_path / "ready").touch()

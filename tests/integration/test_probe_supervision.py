@@ -18,8 +18,9 @@ from recoup.model.probe import (
     Phase,
     Resource,
 )
+from recoup.notifiers.kind import NotDelivered, Notification
 from recoup.probe.minder import FAULTS_MAX
-from recoup.probe.ports import Done, Letter, NotDelivered
+from recoup.probe.ports import Done
 from recoup.probe.supervisor import read_probe
 from recoup.testing.probe import ProbeHouse, process
 
@@ -197,13 +198,14 @@ async def test_what_was_handed_over_stays_so_after_a_restart_and_is_told_once(tm
 
     class Outbox:
         name = "test"
+        timeout_s = 60.0
         refusals = 2
 
-        async def deliver(self, letter: Letter) -> None:
+        async def deliver(self, notification: Notification) -> None:
             if self.refusals:
                 self.refusals -= 1
                 raise NotDelivered("nobody there")
-            taken.append(letter.escalation_id)
+            taken.append(notification.id)
 
     no_retries = process("api", budget=Budget(max_retries=0))
     first = scripted(tmp_path, no_retries, outboxes=[Outbox()])

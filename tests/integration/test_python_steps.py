@@ -579,7 +579,7 @@ async def test_outputs_keep_their_types_from_step_to_step(tmp_path: Path) -> Non
     steps = (python_step("first", "give"), python_step("second", "take", arguments=arguments))
     state = await house.run(Plan(name="typed", steps=steps, folder=str(tmp_path / "plan")))
     assert state.status is RunStatus.SUCCEEDED, state.reason
-    assert state.steps[1].outputs == {"got": [3, ["a", "b"], "n=3"]}
+    assert state.steps[1].results.outputs == {"got": [3, ["a", "b"], "n=3"]}
 
 
 async def test_a_second_attempt_is_told_what_went_wrong(tmp_path: Path) -> None:
@@ -602,10 +602,10 @@ async def test_a_second_attempt_is_told_what_went_wrong(tmp_path: Path) -> None:
     )
     plan = Plan(name="again", steps=(python_step("one", "give"),), folder=str(tmp_path / "plan"))
     state = await house.run(plan)
-    assert (state.status, state.steps[0].attempts) == (RunStatus.SUCCEEDED, 2)
-    assert state.steps[0].outputs["ids"] == ["run-1", "one", "run-1.one", str(tmp_path / "plan")]
-    assert "the shop is closed" in state.steps[0].outputs["told"]
-    assert "recoup.Transient" in state.steps[0].outputs["told"]
+    assert (state.status, state.steps[0].spent.attempts) == (RunStatus.SUCCEEDED, 2)
+    assert state.steps[0].results.outputs["ids"] == ["run-1", "one", "run-1.one", str(tmp_path / "plan")]
+    assert "the shop is closed" in state.steps[0].results.outputs["told"]
+    assert "recoup.Transient" in state.steps[0].results.outputs["told"]
 
 
 async def test_a_deterministic_failure_is_not_tried_again(tmp_path: Path) -> None:
@@ -615,8 +615,8 @@ async def test_a_deterministic_failure_is_not_tried_again(tmp_path: Path) -> Non
     )
     plan = Plan(name="once", steps=(python_step("one", "give"),), folder=str(tmp_path / "plan"))
     state = await house.run(plan)
-    assert (state.status, state.steps[0].attempts) == (RunStatus.FAILED, 1)
-    assert state.failure_class is FailureClass.DETERMINISTIC_CONTRACT
+    assert (state.status, state.steps[0].spent.attempts) == (RunStatus.FAILED, 1)
+    assert state.failure.cls is FailureClass.DETERMINISTIC_CONTRACT
 
 
 async def test_a_secret_in_an_exception_reaches_no_record(tmp_path: Path) -> None:
@@ -649,7 +649,7 @@ async def test_a_secret_output_must_be_declared_as_one(tmp_path: Path) -> None:
     )
     undeclared = python_step("one", "give")
     state = await house.run(Plan(name="undeclared", steps=(undeclared,), folder=str(tmp_path / "plan")))
-    assert state.failure_kind is FailureKind.SECRET_UNDECLARED
+    assert state.failure.kind is FailureKind.SECRET_UNDECLARED
     declared = python_step("one", "give", outputs={"token": DeclaredOutput(secret=True)})
     plan = Plan(name="declared", steps=(declared,), folder=str(tmp_path / "plan"))
     state = await house.run(plan, "run-2")

@@ -173,7 +173,7 @@ async def test_another_window_is_runtime_drift(house: House) -> None:
     await teach(house, "run-1")
     browser(house).guesses, browser(house).viewport = {}, (400.0, 720.0)
     state = await house.run(PLAN, "run-2")
-    assert state.steps[2].failure_kind is FailureKind.RUNTIME_DRIFT
+    assert state.steps[2].failure.kind is FailureKind.RUNTIME_DRIFT
     assert "the window is 400x720 and was 1280x720" in await words(house)
 
 
@@ -185,7 +185,7 @@ async def test_a_page_that_nobody_knows_is_low_confidence(house: House) -> None:
     )
     browser(house).site.pages[HOME] = ScriptedPage("Sign in", (TOTAL, *sign_in))
     state = await house.run(PLAN, "run-2")
-    assert state.steps[2].failure_kind is FailureKind.LOW_CONFIDENCE
+    assert state.steps[2].failure.kind is FailureKind.LOW_CONFIDENCE
     assert "the page is unlike every known page" in await words(house)
 
 

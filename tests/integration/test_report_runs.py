@@ -12,6 +12,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from tests.altered import altered
 
 from recoup.errors import LedgerError
 from recoup.evidence.folder import FolderEvidence
@@ -95,10 +96,9 @@ async def test_a_report_is_called_for_when_somebody_must_look(tmp_path: Path) ->
     assert not calls_for_report(state, Mode.RUNNING)
     assert not calls_for_report(state, Mode.DEGRADED)
     assert calls_for_report(state, Mode.QUARANTINED)
-    state.status = RunStatus.DEAD_LETTER
-    assert calls_for_report(state, Mode.RUNNING)
-    state.status, state.started_at = RunStatus.BLOCKED, None
-    assert not calls_for_report(state, Mode.QUARANTINED)
+    assert calls_for_report(altered(state, status=RunStatus.DEAD_LETTER), Mode.RUNNING)
+    blocked = altered(state, status=RunStatus.BLOCKED, driver__started_at=None)
+    assert not calls_for_report(blocked, Mode.QUARANTINED)
 
 
 async def test_a_report_that_cannot_be_written_is_words_and_not_an_error(tmp_path: Path) -> None:

@@ -222,7 +222,7 @@ class Linked(House):
         taken = await claim(self.world, run_id)
         assert isinstance(taken, Claimed)
         state = await self.state(run_id)
-        source = state.reuse_from if state.delivery == 0 else None
+        source = state.lineage.reuse_from if state.driver.delivery == 0 else None
         job = self.job(run_id, state.plan, await self.earlier(source) if source else None)
         return Driver(self.world, job, state, taken.lease, taken.replaced)
 
@@ -327,7 +327,7 @@ async def test_after_a_middle_failure_only_the_frontier_and_what_follows_runs(
     assert (ledger_document(before).frontier or {})["stepId"] == "b"
     state = await house.go(abc(source), "two", reuse="one")
     assert house.doing.done == ["b", "c"]
-    assert (state.status, reused(state), state.parent_run_id) == (RunStatus.SUCCEEDED, ["a"], "one")
+    assert (state.status, reused(state), state.lineage.parent_run_id) == (RunStatus.SUCCEEDED, ["a"], "one")
     assert ledger_document(state).status == "succeeded"
     assert sorted(path.name for path in house.workspace("two").iterdir()) == ["README", "a", "b", "c"]
     assert "failed" in await reason_of_end(house)
@@ -340,9 +340,9 @@ async def test_a_run_whose_every_step_is_reused_succeeds_at_once_with_the_final_
     await house.go(abc(source))
     house.doing.done = []
     state = await house.go(abc(source), "two", reuse="one")
-    assert (state.status, house.doing.done, state.trial_workspace) == (RunStatus.SUCCEEDED, [], None)
+    assert (state.status, house.doing.done, state.workspaces.trial) == (RunStatus.SUCCEEDED, [], None)
     assert sorted(path.name for path in house.workspace("two").iterdir()) == ["README", "a", "b", "c"]
-    assert house.workspace("two").name == f"{state.workspace:04d}"
+    assert house.workspace("two").name == f"{state.workspaces.current:04d}"
 
 
 async def test_an_appended_step_runs_only_itself(house: Linked, source: Path) -> None:
@@ -425,7 +425,7 @@ async def test_an_approval_is_reused_while_its_question_is_the_same(house: Linke
     state = await house.go(plan, "two", reuse="one")
     assert (state.status, reused(state)) == (RunStatus.SUCCEEDED, ["a", "gate"])
     state = await house.go(plan, "three", reuse="one", inputs={"what": "v2"})
-    assert (state.status, state.waiting_for) == (RunStatus.WAITING, "approval")
+    assert (state.status, state.hold.waiting_for) == (RunStatus.WAITING, "approval")
     assert await reason_of_end(house, "three") == "its arguments are not what they were: inputs.what"
 
 
@@ -482,7 +482,7 @@ async def test_a_step_that_was_inserted_runs_and_so_does_all_after_it(house: Lin
 
 async def test_evidence_that_was_altered_or_is_gone_proves_nothing(house: Linked, source: Path) -> None:
     before = await failed_at(house, abc(source), "c")
-    (handle,) = before.steps[1].evidence
+    (handle,) = before.steps[1].results.evidence
     path = next((house.root / "evidence").rglob(handle.removeprefix("sha256:")))
     path.chmod(0o600)
     path.write_bytes(path.read_bytes() + b" ")
@@ -530,8 +530,8 @@ async def test_a_damaged_store_is_not_reused(
 async def test_only_the_checkpoints_from_the_broken_one_on_are_lost(git_house: Linked, source: Path) -> None:
     house = git_house
     before = await failed_at(house, abc(source), "c")
-    assert before.steps[1].checkpoint is not None
-    name = before.steps[1].checkpoint.manifest.removeprefix("sha256:")
+    assert before.steps[1].results.checkpoint is not None
+    name = before.steps[1].results.checkpoint.manifest.removeprefix("sha256:")
     (house.files("one").private / "manifests" / f"{name}.json").unlink()
     state = await house.go(abc(source), "two", reuse="one")
     assert (reused(state), house.doing.done) == (["a"], ["b", "c"])
@@ -542,8 +542,8 @@ async def test_a_tampered_object_never_takes_the_place_of_another(git_house: Lin
     house = git_house
     before = await failed_at(house, abc(source), "c")
     store = house.files("one").private / "store.git"
-    assert before.steps[0].checkpoint is not None
-    listed = git(store, "ls-tree", before.steps[0].checkpoint.tree, "a").split()[2]
+    assert before.steps[0].results.checkpoint is not None
+    listed = git(store, "ls-tree", before.steps[0].results.checkpoint.tree, "a").split()[2]
     for path in (store / "objects" / "pack").iterdir():
         path.rename(store / path.name)
     for path in store.glob("*.pack"):
@@ -560,7 +560,7 @@ async def test_a_tampered_object_never_takes_the_place_of_another(git_house: Lin
 async def test_an_operators_change_in_between_ends_the_prefix(house: Linked, source: Path) -> None:
     wish = Control(id="t", run_id="one", action="takeover", reason="r", actor="me", at=house.clock.now())
     house.doing.during = {"a": lambda: house.ledger.send_control(wish)}
-    assert (await house.go(abc(source))).takeover
+    assert (await house.go(abc(source))).hold.takeover
     (house.workspace("one") / "README").write_text("by hand\n")
     await house.ledger.send_control(msgspec.structs.replace(wish, id="r", action="resume"))
     house.doing.broken = {"c"}
@@ -579,7 +579,7 @@ async def test_an_operators_change_that_a_checkpoint_holds_too_ends_the_prefix_b
     house.doing.during = {"a": lambda: house.ledger.send_control(wish)}
     plan = with_step(abc(source), 0, always=(Handler(action=RunAction("write tidy up")),))
     state = await house.go(plan)
-    assert (state.takeover, state.always_pending) == (True, [0])
+    assert (state.hold.takeover, state.progress.always_pending) == (True, (0,))
     (house.workspace("one") / "README").write_text("by hand\n")
     await house.ledger.send_control(msgspec.structs.replace(wish, id="r", action="resume"))
     house.doing.broken = {"c"}
@@ -706,7 +706,7 @@ async def test_a_run_that_cannot_begin_where_it_was_told_to_fails_and_says_why(
     await failed_at(house, abc(source), "c")
     (source / "README").write_text("changed\n")
     state = await house.go(abc(source), "two", reuse="one", from_step="c")
-    assert (state.status, state.delivery, house.doing.done) == (RunStatus.FAILED, 1, [])
+    assert (state.status, state.driver.delivery, house.doing.done) == (RunStatus.FAILED, 1, [])
     assert "a comes before it and cannot be reused" in state.reason
 
 
@@ -725,7 +725,7 @@ async def test_a_step_whose_outputs_were_lost_was_done_all_the_same(house: Linke
     output = {"receipt": RegexOutput(r"receipt=(\d+)")}
     plan = plan_of(source, step("pay", "say paid", repeat=Repeat.NEVER, outputs=output), step("b"))
     state = await house.go(plan)
-    assert (state.status, state.failure_kind) == (RunStatus.FAILED, "output_invalid")
+    assert (state.status, state.failure.kind) == (RunStatus.FAILED, "output_invalid")
     state = await house.go(plan, "two", reuse="one")
     assert (state.status, house.doing.done) == (RunStatus.ESCALATED, ["pay"])
     assert "pay may have been done in run one" in state.reason
@@ -794,13 +794,17 @@ async def test_of_two_linked_runs_that_are_driven_at_the_same_time_one_does_what
 
     house.doing.during["a"] = another
     state = await house.go(paying(source), "two", reuse="one")
-    assert (rival[0].status, state.status, state.retryable) == (RunStatus.SUCCEEDED, RunStatus.FAILED, False)
+    assert (rival[0].status, state.status, state.failure.retryable) == (
+        RunStatus.SUCCEEDED,
+        RunStatus.FAILED,
+        False,
+    )
     assert house.doing.done == ["a", "a", "pay", "b"]
     assert (
         "step pay must not be repeated, and run three, which is linked to this one, has begun it"
         in state.reason
     )
-    assert (state.steps[0].verdict, state.steps[1].attempts) == ("unverified", 0)
+    assert (state.steps[0].verdict, state.steps[1].spent.attempts) == ("unverified", 0)
     assert fold("two", await house.ledger.read(run_stream("two"))) == state
 
 
@@ -813,7 +817,7 @@ async def test_nobody_is_asked_about_what_the_other_run_is_doing(house: Linked, 
 
     house.doing.during["pay"] = another
     assert (await house.go(paying(source))).status is RunStatus.SUCCEEDED
-    assert (begun[0].status, begun[0].retryable) == (RunStatus.FAILED, False)
+    assert (begun[0].status, begun[0].failure.retryable) == (RunStatus.FAILED, False)
     assert begun[0].reason == (
         "step pay must not be repeated, and run one, which is linked to this one, has begun it: "
         "go on there (recoup show one)"

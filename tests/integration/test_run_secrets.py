@@ -112,7 +112,7 @@ async def test_a_secret_output_that_cannot_be_hidden_fails_the_attempt_and_is_no
         state = await carried_out(app, plan_of(folder, {**step, "max_attempts": 1}))
     assert state.status is RunStatus.FAILED
     assert "the secret output token cannot be kept out of the records" in (
-        state.steps[0].failure_summary or ""
+        state.steps[0].failure.summary or ""
     )
     pieces = [value[at : at + 40].encode() for at in range(0, len(value), 4_000)]
     files = kept(tmp_path / "home")

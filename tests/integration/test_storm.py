@@ -298,8 +298,8 @@ def test_an_engine_that_repeats_what_is_done_is_found_out(
     """After a failure it goes back one step too far."""
 
     def one_too_few(state: Any) -> int:
-        length = int(state.prefix_length)
-        failed = length < len(state.steps) and state.steps[length].attempts > 0
+        length = int(state.progress.prefix_length)
+        failed = length < len(state.steps) and state.steps[length].spent.attempts > 0
         return length - 1 if failed and length and state.steps[length - 1].open is None else length
 
     monkeypatch.setattr(driver, "known_good_prefix_length", one_too_few)

@@ -144,8 +144,8 @@ def test_a_step_that_must_not_be_repeated_is_not_rebuilt_either() -> None:
         ]
     facts.append(ev.CheckpointRestored(step_index=1, tree="t", workspace=2, reason="hard reset"))
     for seq, fact in enumerate(facts, 2):
-        advance(state, fact, at, seq)
-    assert [steps[index].repeat for index in state.rebuild_pending] == [Repeat.SAFE]
+        state = advance(state, fact, at, seq)
+    assert [steps[index].repeat for index in state.progress.rebuild_pending] == [Repeat.SAFE]
 
 
 class Spoiled:
@@ -272,7 +272,7 @@ async def test_no_control_but_a_settlement_lets_it_begin_again(house: House, act
         await story.say("pause")
     await story.say(action, "s1", "force" if action == "hard_reset_step" else None)
     state = await story.drive()
-    assert (state.status, state.escalated_step, story.times()) == (RunStatus.ESCALATED, 1, [1, 1])
+    assert (state.status, state.escalation.step_index, story.times()) == (RunStatus.ESCALATED, 1, [1, 1])
 
 
 async def test_a_step_is_to_be_settled_however_those_before_it_end(house: House) -> None:
@@ -283,5 +283,5 @@ async def test_a_step_is_to_be_settled_however_those_before_it_end(house: House)
     house.world.runtimes["run"] = story.runtime  # type: ignore[index]
     state = await story.drive()
     assert state.status is RunStatus.FAILED
-    assert [record.to_settle for record in state.steps] == [False, True, False]
+    assert [record.doubt.to_settle for record in state.steps] == [False, True, False]
     assert "s1" not in [step_id for step_id, _ in story.runtime.performed]

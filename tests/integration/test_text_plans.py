@@ -47,7 +47,7 @@ async def test_a_run_of_a_text_finds_nothing_that_another_one_left(tmp_path: Pat
         assert [list(folder.iterdir()) for folder in folders] == [[folder / "secret"] for folder in folders]
         assert [folder.stat().st_mode & 0o077 for folder in folders] == [0, 0]
         assert list((tmp_path / "home" / "plans").iterdir()) == []
-        assert len({state.plan_digest for state in states}) == 1
+        assert len({state.submission.plan_digest for state in states}) == 1
         await retention(app).prune(2**62, 100)
     assert not any(folder.exists() for folder in folders)
 

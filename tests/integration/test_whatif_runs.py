@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from recoup.engine.forcing import force_mode
 from recoup.kernel.policies import policy_digest
-from recoup.kernel.whatif import Kind, Replayed, decisions, is_decision, replay
+from recoup.kernel.whatif import Replayed, decisions, is_decision, replay
 from recoup.ledger.sqlite import SqliteLedger
+from recoup.model.answers.whatif import DifferenceKind
 from recoup.model.events import AttemptFailed, Event
 from recoup.model.failure import FailureClass, FailureKind
 from recoup.model.ids import run_stream
@@ -173,7 +174,7 @@ def test_runs_in_a_browser_are_the_same_under_the_policy_in_force(
             for _ in range(deliveries):
                 if (
                     state := await house.state("run-1")
-                ).status is not RunStatus.FAILED or not state.retryable:
+                ).status is not RunStatus.FAILED or not state.failure.retryable:
                     break
                 await (await house.driver("run-1")).drive()
             events = await house.ledger.read(run_stream("run-1"))
@@ -233,7 +234,11 @@ async def test_fewer_attempts_save_some_and_lose_the_recovery(house: House) -> N
     events = await recorded(house, {"a": [RESET, exits(56, "connection reset by peer again")]})
     found = await under(house, events, step_max_attempts=2)
     (difference,) = found.differences
-    assert (found.verdict, difference.kind, difference.attempt) == ("stops_earlier", Kind.STOPS_EARLIER, 2)
+    assert (found.verdict, difference.kind, difference.attempt) == (
+        "stops_earlier",
+        DifferenceKind.STOPS_EARLIER,
+        2,
+    )
     assert (difference.attempts_saved, difference.recovery_lost) == (1, True)
     assert difference.seconds_saved == pytest.approx(1.0, abs=0.1)
     assert "step_max_attempts: 2 of 2" in difference.instead
@@ -244,14 +249,18 @@ async def test_more_attempts_lead_into_an_unknown_future_with_a_bound(house: Hou
     events = await recorded(house, {"a": failures})
     found = await under(house, events, step_max_attempts=7, run_retries_max=4)
     (difference,) = found.differences
-    assert (found.verdict, difference.kind, difference.more_attempts_max) == ("goes_on", Kind.GOES_ON, 2)
+    assert (found.verdict, difference.kind, difference.more_attempts_max) == (
+        "goes_on",
+        DifferenceKind.GOES_ON,
+        2,
+    )
     assert found.unknown_from == difference.seq + 1
 
 
 async def test_another_wait_changes_nothing_else(house: House) -> None:
     events = await recorded(house, {"a": [RESET, exits(56, "connection reset by peer again")]})
     found = await under(house, events, backoff_ms=1_500)
-    assert [one.kind for one in found.differences] == [Kind.OTHER_WAIT] * 2
+    assert [one.kind for one in found.differences] == [DifferenceKind.OTHER_WAIT] * 2
     assert [one.seconds_saved for one in found.differences] == [-1.0, -2.0]
     assert (found.verdict, found.unknown_from) == ("other_wait", None)
 
@@ -264,7 +273,7 @@ async def test_a_class_of_the_users_own_is_looked_back_at_by_later_decisions(hou
         "unknown"
     ] * 2
     found = await under(house, events, exit_codes={3: FailureClass.TRANSIENT_RUNTIME})
-    assert [one.kind for one in found.differences] == [Kind.GOES_ON]
+    assert [one.kind for one in found.differences] == [DifferenceKind.GOES_ON]
     assert found.decisions == 2
 
 
@@ -277,13 +286,13 @@ async def test_a_deterministic_class_stops_at_once(house: House) -> None:
 @pytest.mark.parametrize(
     ("kind", "key", "limit", "told"),
     [
-        (FailureKind.WALL_TIMEOUT, "step_timeout_seconds", 2_000.0, Kind.NOT_CUT_OFF),
-        (FailureKind.IDLE_TIMEOUT, "step_idle_timeout_seconds", 2_000.0, Kind.NOT_CUT_OFF),
-        (FailureKind.WALL_TIMEOUT, "step_timeout_seconds", 10.0, Kind.CUT_OFF),
+        (FailureKind.WALL_TIMEOUT, "step_timeout_seconds", 2_000.0, DifferenceKind.NOT_CUT_OFF),
+        (FailureKind.IDLE_TIMEOUT, "step_idle_timeout_seconds", 2_000.0, DifferenceKind.NOT_CUT_OFF),
+        (FailureKind.WALL_TIMEOUT, "step_timeout_seconds", 10.0, DifferenceKind.CUT_OFF),
     ],
 )
 async def test_a_timeout_under_another_limit_leads_into_the_unknown(
-    house: House, kind: FailureKind, key: str, limit: float, told: Kind
+    house: House, kind: FailureKind, key: str, limit: float, told: DifferenceKind
 ) -> None:
     stopped = Outcome(kind=kind, outcome_known=False, duration_ms=900_000, idle_ms=300_000)
     events = await recorded(house, {"a": [stopped]})
@@ -296,7 +305,10 @@ async def test_an_attempt_that_passed_too_late_for_the_new_limit(house: House) -
     events = await recorded(house, {"a": [exits(0, duration_ms=60_000)]})
     assert (await under(house, events, step_timeout_seconds=61)).verdict == "same"
     (found,) = (await under(house, events, step_timeout_seconds=30)).differences
-    assert (found.kind, found.instead) == (Kind.CUT_OFF, "step_timeout_seconds: 30: would have been stopped")
+    assert (found.kind, found.instead) == (
+        DifferenceKind.CUT_OFF,
+        "step_timeout_seconds: 30: would have been stopped",
+    )
     (silent,) = (await under(house, events, step_idle_timeout_seconds=30)).differences
     assert "may have been stopped" in silent.instead
 
@@ -305,12 +317,14 @@ async def test_another_delivery_and_none(house: House) -> None:
     failures = [exits(56, f"connection reset by peer {word}") for word in ("one", "two", "three")]
     events = await recorded(house, {"a": failures})
     fewer = await under(house, events, delivery_max=1)
-    assert [one.kind for one in fewer.differences] == [Kind.OTHER_END], "no other delivery was recorded"
+    assert [one.kind for one in fewer.differences] == [DifferenceKind.OTHER_END], (
+        "no other delivery was recorded"
+    )
     await (await house.driver("run-1")).drive()
     events = await house.ledger.read(run_stream("run-1"))
     (fewer_now,) = (await under(house, events, delivery_max=1)).differences
     assert (fewer_now.kind, fewer_now.attempts_saved, fewer_now.recovery_lost) == (
-        Kind.STOPS_EARLIER,
+        DifferenceKind.STOPS_EARLIER,
         1,
         True,
     )
@@ -320,14 +334,14 @@ async def test_a_dead_letter_might_have_been_delivered_again(tmp_path: Path) -> 
     house = House(tmp_path, policy=Policy(delivery_max=1, step_max_attempts=1))
     events = await recorded(house, {"a": [RESET]})
     (found,) = (await under(house, events, delivery_max=3)).differences
-    assert (found.kind, found.more_attempts_max) == (Kind.GOES_ON, 2)
+    assert (found.kind, found.more_attempts_max) == (DifferenceKind.GOES_ON, 2)
     await house.ledger.close()
 
 
 async def test_a_run_that_had_less_time_would_have_stopped_before_its_next_attempt(house: House) -> None:
     events = await recorded(house, {"a": [LIMITED]})
     (found,) = (await under(house, events, run_timeout_seconds=20)).differences
-    assert (found.kind, found.recovery_lost) == (Kind.STOPS_EARLIER, True)
+    assert (found.kind, found.recovery_lost) == (DifferenceKind.STOPS_EARLIER, True)
     assert "run_timeout" in found.instead
 
 
@@ -356,14 +370,12 @@ async def test_a_quarantine_would_have_begun_earlier_and_blocked_runs(house: Hou
     await failing_runs(house, 6)
     found = await ask(house, workflow_fail_max_in_window=4, workflow_count_min=200, workflow_count_window=200)
     (mode,) = modes_that_differ(found)
-    assert [change["mode"] for change in mode["wouldHaveBegun"]] == ["quarantined"]
-    assert (mode["attemptsBlocked"], [one["runId"] for one in mode["blocked"]]) == (
+    assert [change.mode for change in mode.would_have_begun] == ["quarantined"]
+    assert (mode.attempts_blocked, [one.run_id for one in mode.blocked]) == (
         2,
         ["workflow-4", "workflow-5"],
     )
-    assert mode["results"] == 12, (
-        "two attempts and a step of each of four runs; the blocked ones count no more"
-    )
+    assert mode.results == 12, "two attempts and a step of each of four runs; the blocked ones count no more"
     assert found.different == [], "no decision about an attempt differs"
     assert not found.same
 
@@ -374,8 +386,8 @@ async def test_a_quarantine_would_not_have_begun(house: House) -> None:
         house, workflow_fail_max_in_window=100, workflow_count_min=100, workflow_count_window=100
     )
     (mode,) = modes_that_differ(found)
-    assert [change["mode"] for change in mode["wouldNotHaveBegun"]] == ["quarantined"]
-    assert (mode["runsNotBlocked"], mode["attemptsBlocked"]) == (2, 0)
+    assert [change.mode for change in mode.would_not_have_begun] == ["quarantined"]
+    assert (mode.runs_not_blocked, mode.attempts_blocked) == (2, 0)
 
 
 async def test_what_operators_said_stays_said(house: House) -> None:

@@ -168,6 +168,26 @@ def test_a_price_that_changes_while_the_click_waits_for_its_button_is_asked_abou
     assert "Pay 99999?" in asked.document["reason"]
 
 
+def test_a_gate_does_not_wait_for_what_the_page_before_said(cli: Cli, site: Site) -> None:
+    """As after a sign-in. The command would not end in time if it waited."""
+    cli.obey(page_check_s=600)
+    site.show(
+        "/start",
+        "<!doctype html><html lang=en><title>Start</title><p>Who are you?</p><a href=/invoice>Sign in</a>",
+    )
+    site.show("/invoice", f"{PAGE}</script>")
+    written = cli.plan(f"""
+        version: 1
+        name: invoice
+        steps:
+          - {{id: open, browser: {{goto: "{site.url}/start"}}, expect: [{{text: Who are you?}}]}}
+          - {{id: sign-in, browser: {{click: Sign in}}, expect: [{{url: "**/invoice"}}]}}
+          - {READ}
+          - {ASK}
+    """)
+    assert cli("run", written).code == 5
+
+
 def test_of_many_proofs_the_oldest_is_not_forgotten(cli: Cli, site: Site) -> None:
     cli.obey(page_check_s=0.5, backoff_ms=10)
     reads = [f"{{id: r{number}, browser: {{read: {{css: '#state', into: v}}}}}}" for number in range(22)]

@@ -31,7 +31,7 @@ def plan(cli: Cli) -> Path:
         shop = Shop(cli.home)
         state = await shop.run_file(path, "run-1")
         await shop.ledger.close()
-        assert state.heals == 2, state.reason
+        assert state.counts.heals == 2, state.reason
 
     path = plan_file(cli.folder)
     asyncio.run(run())

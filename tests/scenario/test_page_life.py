@@ -674,3 +674,99 @@ def test_a_dry_run_says_what_is_typed_again_for_a_step_behind_a_shell_step(cli: 
     resumed = cli("resume", first, "--json")
     assert resumed.code == 0, resumed.out
     assert said == done(resumed) == (["check", "note"], ["words"])
+
+
+# Tabs
+
+
+def tab_page(name: str) -> str:
+    return (
+        f"<!doctype html><html lang=en><title>{name}</title><h1>{name}</h1><a href=/second target=_blank>More</a>"
+        "<label>Note <input id=note></label>"
+        f"<button onclick=\"fetch('/paid/{name}/' + note.value, {{method: 'POST'}}).then(() => "
+        "{ said.textContent = 'paid' })\">Pay</button><p id=said></p>"
+    )
+
+
+@pytest.fixture
+def two_tabs(site: Site) -> Site:
+    site.pages["/first"] = lambda _site, _asked: Answer(tab_page("first"))
+    site.pages["/second"] = lambda _site, _asked: Answer(tab_page("second"))
+    for name in ("first", "second"):
+        for note in ("", "mine"):
+            site.pages[f"/paid/{name}/{note}"] = lambda _site, _asked: Answer("ok")
+    return site
+
+
+def paid(site: Site) -> list[str]:
+    return [
+        name for name in ("first", "second") for note in ("", "mine") if site.posts(f"/paid/{name}/{note}")
+    ]
+
+
+def tabs_plan(site: Site, *steps: str) -> str:
+    lines = "".join(f"\n          - {step}" for step in steps)
+    return f"""
+        version: 1
+        name: tabs
+        steps:
+          - {{id: open, browser: {{goto: "{site.url}/first"}}}}{lines}
+          - {{id: back, browser: {{tab: 1}}, expect: [{{title: first}}]}}
+          - {{id: pay, browser: {{click: {{role: button, name: Pay}}}}, expect: [{{text: paid}}]}}
+    """
+
+
+OPENED_BY_PLAN = ("{id: tab, browser: {tab: new}}", '{id: there, browser: {goto: "URL/second"}}')
+OPENED_BY_PAGE = ("{id: more, browser: {click: More}REPEAT}", "{id: turn, browser: {tab: last}}")
+ASK = "{id: ask, approve: Pay?}"
+
+
+def test_tabs_are_opened_again_in_their_order(cli: Cli, two_tabs: Site) -> None:
+    """`tab: 1` must not be the only tab that a new browser has."""
+    steps = [step.replace("URL", two_tabs.url) for step in OPENED_BY_PLAN]
+    assert cli("run", cli.plan(tabs_plan(two_tabs, *steps, ASK))).code == 5
+    approve(cli)
+    said = foretold(cli("resume", "last", "--dry-run", "--json"))
+    resumed = cli("resume", "last", "--json")
+    assert resumed.code == 0, resumed.out
+    assert paid(two_tabs) == ["first"]
+    assert said == done(resumed) == (["back", "pay"], [])
+
+
+def test_what_was_typed_in_another_tab_is_typed_again(cli: Cli, two_tabs: Site) -> None:
+    steps = [step.replace("URL", two_tabs.url) for step in OPENED_BY_PLAN]
+    note = "{id: note, browser: {fill: {label: Note, value: mine}}}"
+    assert cli("run", cli.plan(tabs_plan(two_tabs, note, *steps, ASK))).code == 5
+    approve(cli)
+    said = foretold(cli("resume", "last", "--dry-run", "--json"))
+    resumed = cli("resume", "last", "--json")
+    assert resumed.code == 0, resumed.out
+    assert len(two_tabs.posts("/paid/first/mine")) == 1
+    assert said == done(resumed) == (["back", "pay"], ["open", "note", "tab", "there"])
+
+
+@pytest.mark.parametrize("answer", ["done", "not-done"])
+def test_a_click_that_opened_a_tab_is_asked_about_once(cli: Cli, two_tabs: Site, answer: str) -> None:
+    steps = [step.replace("REPEAT", "") for step in OPENED_BY_PAGE]
+    assert cli("run", cli.plan(tabs_plan(two_tabs, *steps, ASK))).code == 5
+    approve(cli)
+    asked = cli("resume", "last", "--json")
+    assert asked.code == 5 and "only step more can restore it" in asked.document["reason"]
+    assert cli("control", "last", "settle", "--step", "more", "--as", answer, "--reason", "yes").code == 0
+    resumed = cli("resume", "last", "--json")
+    assert resumed.code == 0, resumed.out
+    assert paid(two_tabs) == ["first"]
+    assert len(two_tabs.posts("/paid/first/")) == 1
+
+
+def test_a_run_that_was_killed_before_a_goto_has_its_tabs_again(cli: Cli, two_tabs: Site) -> None:
+    steps = [step.replace("REPEAT", ", repeat: safe") for step in OPENED_BY_PAGE]
+    waiting = "{id: wait, run: 'touch waiting; until test -e go; do sleep 0.02; done'}"
+    again = f'{{id: again, browser: {{goto: "{two_tabs.url}/second"}}}}'
+    driver = cli.start("run", cli.plan(tabs_plan(two_tabs, *steps, waiting, again)))
+    wait_for(cli.folder / "waiting")
+    kill(driver)
+    (cli.folder / "go").touch()
+    resumed = cli("resume", "last", "--json")
+    assert resumed.code == 0, resumed.out
+    assert paid(two_tabs) == ["first"]

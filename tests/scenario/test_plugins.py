@@ -1,7 +1,9 @@
-"""A package that brings a kind of step: `examples/plugin_http`, built, installed and used like any other."""
+"""A package that brings a kind of step, a check and a notifier: `examples/plugin_http`, built, installed and used like any
+other."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
 import subprocess
@@ -49,6 +51,8 @@ class Service:
     address: str = ""
     calls: list[tuple[str, str]] = field(default_factory=list)
     """Path and token of each."""
+    bodies: list[bytes] = field(default_factory=list)
+    """What was posted."""
     asked: threading.Event = field(default_factory=threading.Event)
     answers: threading.Event = field(default_factory=threading.Event)
 
@@ -63,6 +67,7 @@ def service() -> Iterator[Service]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             told.calls.append((self.path, self.headers.get("X-Token", "")))
+            told.bodies.append(self.rfile.read(int(self.headers.get("Content-Length", 0))))
             told.asked.set()
             if self.path.startswith("/slow"):
                 told.answers.wait(60)
@@ -362,10 +367,126 @@ def test_a_package_can_bring_the_command_line_of_an_agent(cli: Cli, tmp_path: Pa
     assert "`agent:` steps with quill, by quills" in machine("doctor").out
 
 
+ANSWERS = "  - {id: deploy, run: 'true', max_attempts: 1, expect: [{answers: {url: SERVICE/health, contains: CONTAINS}}]}\n"
+
+
+def test_a_check_of_a_plugin_is_a_check_like_any_other(
+    machine: Machine, plan: Write, service: Service
+) -> None:
+    path = plan(ANSWERS.replace("CONTAINS", "count"))
+    checked = machine("check", path)
+    assert (checked.code, "1 check" in checked.out) == (0, True)
+    assert machine("run", path).code == 0
+    # Before the attempt, so that a later look means something, and after it.
+    assert service.paths() == ["/health", "/health"]
+    assert machine.status() == "succeeded"
+    assert machine("run", plan(ANSWERS.replace("CONTAINS", "absent"))).code == 1
+    shown = machine("show", "last").out
+    assert f"answers: {service.address}/health: the answer does not contain" in shown
+    assert "AnswersKeys" in machine("schema", "plan").out
+
+
+def test_a_secret_in_a_check_of_a_plugin_is_in_no_record(
+    machine: Machine, plan: Write, service: Service, cli: Cli
+) -> None:
+    head = "inputs: {pin: {secret: true, required: true}}\n"
+    steps = "  - {id: a, run: 'true', max_attempts: 1, expect: [{answers: {url: 'SERVICE/?${{ inputs.pin }}'}}]}\n"
+    assert machine("run", plan(steps, head), "--input", f"pin={PIN}").code == 0
+    assert {*service.paths()} == {f"/?{PIN}"}
+    kept = [file for file in cli.home.rglob("*") if file.is_file() and "private" not in file.parts]
+    assert not [file for file in kept if PIN.encode() in file.read_bytes()]
+
+
+def test_a_check_that_hangs_says_nothing_and_is_ended(
+    machine: Machine, plan: Write, service: Service, cli: Cli
+) -> None:
+    (cli.folder / "policy.yaml").write_text("version: 1\ncheck_s: 1\nprecheck_s: 1\n")
+    path = plan(ANSWERS.replace("health", "slow").replace("CONTAINS", "count"))
+    cli.env["RECOUP_POLICY"] = str(cli.folder / "policy.yaml")
+    assert machine("run", path).code == 1
+    assert "took over 1 s" in machine("show", "last").out
+
+
+def test_a_worker_without_the_check_leaves_the_run(
+    machine: Machine, other: Machine, plan: Write, service: Service
+) -> None:
+    path = plan(ANSWERS.replace("CONTAINS", "count"))
+    assert machine("submit", path).code == 0
+    left = other("worker", "--until-idle")
+    assert "it needs check.answers, which this worker does not have" in left.out + left.err
+    assert other.status() == "queued"
+    checked = other("check", path)
+    assert checked.code == 3
+    assert "if a plugin brings `answers`, install it first" in checked.out + checked.err
+    assert other("worker", "--until-idle", "--capabilities", "check.answers").code in (0, 1)
+    assert "pip install recoup-http" in other("show", "last").out
+    assert service.calls == []
+
+
+PROBE = """\
+version: 1
+hand_over: {chat: {url: SERVICE/hooks, prefix: "devbox: "}}
+budget: {max_retries: 0}
+resources:
+  - {id: api, process: {command: [sh, -c, exit 1]}}
+"""
+
+
+def test_a_notifier_of_a_plugin_is_told_of_an_escalation(
+    machine: Machine, other: Machine, service: Service, cli: Cli
+) -> None:
+    file = cli.folder / "dev.yaml"
+    file.write_text(PROBE.replace("SERVICE", service.address))
+    assert machine("probe", "check", str(file)).code == 0
+    checked = other("probe", "check", str(file))
+    assert checked.code == 3
+    assert "if a plugin brings `chat`, install it first" in checked.out + checked.err
+    probe = machine.start("probe", "run", str(file))
+    try:
+        assert service.asked.wait(60)
+    finally:
+        probe.terminate()
+        probe.wait(60)
+    assert service.paths() == ["/hooks"]
+    (said,) = service.bodies
+    assert b"devbox: api: " in said
+
+
+def test_a_broken_check_and_a_broken_notifier_are_named_and_stop_no_other_run(
+    cli: Cli, tmp_path: Path, plan: Write
+) -> None:
+    points = "[recoup.checks]\neven = torn:CHECK\n[recoup.notifiers]\nmail = torn:NOTIFIER\n"
+    installed(tmp_path / "site", "torn", points, "import not_there\n")
+    machine = Machine(cli, tmp_path / "site")
+    findings = machine("doctor", "--json").json["findings"]
+    told = [finding for finding in findings if finding["name"] == "plugin"]
+    assert [finding["ok"] for finding in told] == [False, False]
+    assert all("torn" in finding["detail"] and "not_there" in finding["detail"] for finding in told)
+    assert machine("run", plan("  - {id: a, run: 'true', expect: [{exit: 0}]}\n")).code == 0
+    checked = machine("check", plan("  - {id: a, run: 'true', expect: [{even: x}]}\n"))
+    assert checked.code == 3
+    assert "the plugin torn, which brings `even`, cannot be loaded" in checked.out + checked.err
+
+
+def test_the_doctor_lists_what_a_package_brings(machine: Machine) -> None:
+    said = machine("doctor").out
+    for words in ("`http:` steps", "`answers:` checks", "the notifier `chat`"):
+        assert f"{words}, by recoup-http" in said
+
+
 def test_the_guide_shows_the_example() -> None:
     guide = GUIDE.read_text()
-    assert 'http = "recoup_http:STEP"' in guide
-    assert 'http = "recoup_http:STEP"' in (EXAMPLE / "pyproject.toml").read_text()
+    points = re.findall(r'^\w+ = "recoup_http.*"$', (EXAMPLE / "pyproject.toml").read_text(), re.MULTILINE)
+    assert len(points) == 3
+    assert [point for point in points if point not in guide] == []
+    for name, lines in (
+        ("answers", ('key = "answers"', 'keys = "recoup_http.keys:AnswersKeys"', "world = True")),
+        ("chat", ('key = "chat"', 'keys = "recoup_http.keys:ChatShape"', "asyncio.to_thread")),
+    ):
+        written = (EXAMPLE / "src" / "recoup_http" / f"{name}.py").read_text()
+        for line in lines:
+            assert line in guide
+            assert line in written
     said = (EXAMPLE / "src" / "recoup_http" / "__init__.py").read_text()
     for line in ('key = "http"', 'keys = "recoup_http.keys:HttpKeys"', 'target = "recoup_http.call:call"'):
         assert line in guide

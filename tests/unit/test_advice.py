@@ -6,13 +6,16 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.altered import altered
 
 from recoup.documents.plan_file import parse_plan
 from recoup.kernel.advice import Advice, advice, hint_of, retry_advice, settle_advice
 from recoup.kernel.documents import run_document
+from recoup.kernel.records import with_steps
 from recoup.model.failure import FailureKind
 from recoup.model.instant import Instant
-from recoup.model.run import RunState, RunStatus, StepRecord, Unreadable
+from recoup.model.run import RunState, RunStatus, StepRecord, Submission, Unreadable
+from recoup.model.vector import Vector
 from recoup.operations.bulk import _why_not
 
 PLAN = parse_plan(
@@ -28,10 +31,9 @@ RESUME = "recoup resume r1"
 
 
 def standing(**facts: Any) -> RunState:
-    steps = [StepRecord(step.id, index, "run") for index, step in enumerate(PLAN.steps)]
-    return RunState(
-        "r1", "nightly", PLAN, "sha256:1", False, "sha256:2", Instant(0, 0, "boot"), steps=steps, **facts
-    )
+    steps = Vector.of(StepRecord(step.id, index, "run") for index, step in enumerate(PLAN.steps))
+    submission = Submission(Instant(0, 0, "boot"), "sha256:1", False, "sha256:2")
+    return altered(RunState("r1", "nightly", PLAN, submission, steps=steps), **facts)
 
 
 def commands(state: RunState, driven: bool | None = False) -> list[str | None]:
@@ -39,7 +41,7 @@ def commands(state: RunState, driven: bool | None = False) -> list[str | None]:
 
 
 def waiting(what: str, **facts: Any) -> RunState:
-    return standing(status=RunStatus.WAITING, waiting_for=what, **facts)
+    return standing(status=RunStatus.WAITING, hold__waiting_for=what, **facts)
 
 
 def test_who_comes_to_a_gate_is_told_to_answer_and_not_to_resume() -> None:
@@ -50,19 +52,22 @@ def test_who_comes_to_a_gate_is_told_to_answer_and_not_to_resume() -> None:
 
 
 def test_of_a_run_that_no_worker_has_taken_it_says_who_could_and_where_to_look() -> None:
-    run = standing(queue="special", needs=("gpu",))
+    run = standing(queueing__queue="special", queueing__needs=("gpu",))
     assert "a worker of the queue special that has gpu takes it" in advice(run)[0].text
     assert commands(run) == [None, "recoup workers", "recoup mode nightly", RESUME]
 
 
 @pytest.mark.parametrize("what", ["driver", "time"])
 def test_a_run_of_a_queue_that_only_waits_for_a_driver_is_taken_by_a_worker(what: str) -> None:
-    assert "a worker of the queue special takes it" in advice(waiting(what, queue="special"), False)[0].text
+    assert (
+        "a worker of the queue special takes it"
+        in advice(waiting(what, queueing__queue="special"), False)[0].text
+    )
 
 
 def test_a_run_that_was_paused_is_resumed_where_it_is_driven() -> None:
     assert commands(waiting("operator")) == [RESUME]
-    queued = waiting("operator", queue="default", takeover=True)
+    queued = waiting("operator", queueing__queue="default", hold__takeover=True)
     assert commands(queued) == ["recoup control r1 resume --reason '...'"]
     assert "was taken over" in advice(queued)[0].text
 
@@ -71,14 +76,21 @@ def test_a_run_that_was_paused_is_resumed_where_it_is_driven() -> None:
     ("facts", "first"),
     [
         ({}, "Start it"),
-        ({"status": RunStatus.RUNNING, "interrupted": True}, "Resume it where it stopped"),
-        ({"status": RunStatus.RUNNING, "interrupted": True, "in_trouble": True}, "fix that first"),
-        ({"status": RunStatus.WAITING, "waiting_for": "driver"}, "Resume it"),
+        ({"status": RunStatus.RUNNING, "driver__interrupted": True}, "Resume it where it stopped"),
         (
-            {"status": RunStatus.WAITING, "waiting_for": "time", "waiting_until": "2026-01-01T00:00:00Z"},
+            {"status": RunStatus.RUNNING, "driver__interrupted": True, "driver__in_trouble": True},
+            "fix that first",
+        ),
+        ({"status": RunStatus.WAITING, "hold__waiting_for": "driver"}, "Resume it"),
+        (
+            {
+                "status": RunStatus.WAITING,
+                "hold__waiting_for": "time",
+                "hold__waiting_until": "2026-01-01T00:00:00Z",
+            },
             "before 2026-01-01T00:00:00Z",
         ),
-        ({"status": RunStatus.FAILED, "retryable": True}, "worth another try"),
+        ({"status": RunStatus.FAILED, "failure__retryable": True}, "worth another try"),
         ({"status": RunStatus.CANCELLED}, "continue it in a new run"),
         ({"status": RunStatus.FAILED}, "Fix the cause"),
     ],
@@ -96,35 +108,34 @@ def test_a_run_that_is_driven_is_watched_and_where_nobody_knows_both_are_said() 
 
 
 def test_a_failed_run_of_a_queue_is_tried_again_by_a_worker_until_it_is_given_up() -> None:
-    again = standing(status=RunStatus.FAILED, retryable=True, queue="default")
+    again = standing(status=RunStatus.FAILED, failure__retryable=True, queueing__queue="default")
     assert advice(again)[0].text.startswith("Nothing to do")
-    dead = standing(status=RunStatus.DEAD_LETTER, queue="default")
-    dead.steps[0].attempts = 3
+    dead = standing(status=RunStatus.DEAD_LETTER, queueing__queue="default")
+    dead = with_steps(dead, altered(dead.steps[0], spent__attempts=3))
     assert commands(dead) == ["recoup logs r1 a", "recoup queue retry r1"]
 
 
 def test_a_blocked_run_waits_for_its_workflow() -> None:
     blocked = standing(status=RunStatus.BLOCKED)
     assert commands(blocked) == ["recoup mode nightly", RESUME]
-    blocked.queue = "default"
-    assert commands(blocked) == ["recoup mode nightly", None]
+    assert commands(altered(blocked, queueing__queue="default")) == ["recoup mode nightly", None]
 
 
 def test_an_unknown_outcome_is_settled_one_way_or_the_other() -> None:
-    asked = standing(status=RunStatus.ESCALATED, escalated_step=0)
+    asked = standing(status=RunStatus.ESCALATED, escalation__step_index=0)
     assert advice(asked) == settle_advice("r1", "a")
     assert commands(asked) == [
         None,
         "recoup control r1 settle --step a --as done --reason '...'",
         "recoup control r1 settle --step a --as not-done --reason '...'",
     ]
-    lost = standing(status=RunStatus.ESCALATED, escalated_step=1)
-    lost.steps[1].failure_kind = FailureKind.BROWSER_CRASHED
+    lost = standing(status=RunStatus.ESCALATED, escalation__step_index=1)
+    lost = with_steps(lost, altered(lost.steps[1], failure__kind=FailureKind.BROWSER_CRASHED))
     assert "cookies" in advice(lost)[0].text and "cookies" not in advice(asked)[0].text
 
 
 def test_a_lost_page_is_restored_by_performing_steps_again_or_not_at_all() -> None:
-    asked = standing(status=RunStatus.ESCALATED, escalated_step=0, page_question=("a", "sign_in"))
+    asked = standing(status=RunStatus.ESCALATED, escalation__step_index=0, page__question=("a", "sign_in"))
     again, as_it_is = advice(asked)
     assert again.text == "To perform a, sign_in again, with all effects" and "not-done" in str(again)
     assert "as it is" in as_it_is.text and "--as done" in str(as_it_is)

@@ -138,6 +138,10 @@ def test_codexs_story() -> None:
     assert (story.trouble, story.waiting, story.ended) == (None, None, True)
 
 
+def test_every_command_line_has_a_story_to_be_tried_with() -> None:
+    assert set(STREAMS) == set(DIALECTS)
+
+
 def test_geminis_story() -> None:
     story = heard("gemini", STREAMS["gemini"]).story
     assert (story.session_id, story.last_command, story.message) == (SESSION, "pytest -q", "done")

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from playwright.async_api import Error
 
+from recoup.checks.page.kind import glob
 from recoup.errors import SettingsError
 from recoup.kernel.classify import classify
 from recoup.model.failure import Facts, FailureClass, FailureKind
@@ -17,7 +18,6 @@ from recoup.model.outcome import Looking
 from recoup.model.policy import Policy
 from recoup.model.target import Box, Element, Floors, Target
 from recoup.runtimes.browser import finding
-from recoup.runtimes.browser.checks import glob
 from recoup.runtimes.browser.finding import driver_hint, driver_trouble, find_browser, needed_browser
 from recoup.runtimes.browser.fingerprints import NAMES_MAX, fingerprint, normalised
 from recoup.runtimes.browser.trouble import of_error, of_status, was_performed, why_not_ready

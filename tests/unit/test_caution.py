@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.altered import altered
 
 from recoup.kernel.breaker import fold_health
 from recoup.kernel.fold import submitted
@@ -18,7 +19,7 @@ from recoup.model.instant import Instant
 from recoup.model.mode import Health, Mode
 from recoup.model.plan import ExitCheck, Plan, RunAction, Step
 from recoup.model.policy import Policy
-from recoup.model.run import RunStatus
+from recoup.model.run import DriverState, RunStatus
 from recoup.model.target import Element
 
 NOW = Instant(1_800_000_000_000_000, 5_000_000_000, "boot")
@@ -89,7 +90,7 @@ def test_a_workflow_that_is_not_well_asks_for_more_and_learns_nothing(
     assert needs_proof(step, mode) is not proves and not needs_proof(step, Mode.RUNNING)
     assert not may_learn(heal, mode, policy, wanted=True)
     shown = mode_document("w", Health(mode=mode), policy, NOW)
-    assert (shown["confidenceFloor"], shown["learningEnabled"]) == (policy.min_confidence_degraded, False)
+    assert (shown.confidence_floor, shown.learning_enabled) == (policy.min_confidence_degraded, False)
     lenient = msgspec.structs.replace(policy, disable_learning_in_degraded=False)
     assert not may_learn(heal, mode, lenient, wanted=True) or mode is Mode.DEGRADED, (
         "only somebody's word allows it"
@@ -143,14 +144,13 @@ def test_a_report_is_written_for_what_a_person_will_want_to_know(
         inputs={},
         policy_digest="p",
     )
-    state = submitted("r", first, NOW)
-    state.status, state.delivery = status, delivery
-    state.started_at = NOW if delivery else None
+    driver = DriverState(delivery=delivery, started_at=NOW if delivery else None)
+    state = altered(submitted("r", first, NOW), status=status, driver=driver)
     assert calls_for_report(state, mode) is reported
 
 
 def test_a_workflow_of_which_nothing_is_known_is_shown_as_running() -> None:
-    shown = mode_document("w", Health(), Policy(), NOW)
+    shown = msgspec.to_builtins(mode_document("w", Health(), Policy(), NOW))
     counters = shown.pop("counters")
     assert set(counters.values()) == {0}
     assert shown == {
@@ -182,14 +182,14 @@ def test_a_stopped_workflow_is_shown_with_its_causes_its_end_and_its_last_failur
     )
     health = fold_health(health, entered, NOW, 2)
     shown = mode_document("w", health, Policy(), NOW.plus_s(40))
-    assert shown["mode"] == "quarantined"
-    assert (shown["since"], shown["until"]) == (NOW.iso(), NOW.plus_s(100).iso())
-    assert (shown["reason"], shown["causes"], shown["forced"]) == ("why", [1], True)
-    assert shown["lastFailure"] == {
+    assert shown.mode == "quarantined"
+    assert (shown.since, shown.until) == (NOW.iso(), NOW.plus_s(100).iso())
+    assert (shown.reason, shown.causes, shown.forced) == ("why", [1], True)
+    assert msgspec.to_builtins(shown.last_failure) == {
         "at": NOW.iso(),
         "runId": "r1",
         "stepId": "build",
         "failureKind": "wall_timeout",
     }
     over = mode_document("w", health, Policy(), NOW.plus_s(100))
-    assert (over["mode"], over["until"], over["forced"], over["halfOpen"]) == ("degraded", None, False, True)
+    assert (over.mode, over.until, over.forced, over.half_open) == ("degraded", None, False, True)

@@ -48,6 +48,11 @@ def test_every_kind_but_cancelled_has_a_class() -> None:
         of_kind(FailureKind.CANCELLED)
 
 
+@pytest.mark.parametrize("kind", FailureKind)
+def test_every_kind_has_words(kind: FailureKind) -> None:
+    assert summarise(Facts(kind=kind))
+
+
 @pytest.mark.parametrize(
     ("kind", "cls"),
     [

@@ -37,12 +37,13 @@ from recoup.model.events import (
     decode_payload,
 )
 from recoup.model.instant import Instant
-from recoup.model.mode import Health
+from recoup.model.mode import Health, Mode
 from recoup.model.policy import Policy
 from recoup.model.redacted import restored
-from recoup.model.run import RunState, RunStatus, StepRecord
+from recoup.model.run import RunEscalation, RunState, RunStatus, StepRecord, Submission
 from recoup.model.storage import Arrival, RunRow
 from recoup.model.target import Box
+from recoup.model.vector import Vector
 
 HOUR_US = 3_600_000_000
 OPERATOR = Principal("tok-1", "ada", Role.OPERATOR)
@@ -137,11 +138,12 @@ def test_a_cause_leads_to_its_run_or_says_that_it_was_forgotten() -> None:
 
 
 def test_workflows_that_need_somebody_come_first() -> None:
-    told = [
-        {"workflow": name, "mode": mode}
-        for name, mode in (("a", "running"), ("c", "degraded"), ("b", "paused"))
+    now = Instant(10**15, 10**9, "boot")
+    modes = [
+        mode_document(name, Health(mode=mode), Policy(), now)
+        for name, mode in (("a", Mode.RUNNING), ("c", Mode.DEGRADED), ("b", Mode.PAUSED))
     ]
-    assert [one["workflow"] for one in by_care(told)] == ["b", "c", "a"]
+    assert [document.workflow for document in by_care(modes)] == ["b", "c", "a"]
 
 
 # Escalations
@@ -190,8 +192,15 @@ def test_a_probes_escalation_comes_with_commands_that_can_be_pasted() -> None:
 
 def test_a_step_to_be_settled_is_named_in_the_command() -> None:
     plan = parse_plan("{version: 1, name: w, steps: [{id: pay, run: 'true'}]}", "plan.yaml", "/")
-    state = RunState("r", "w", plan, "sha256:1", False, "sha256:2", at(0), status=RunStatus.ESCALATED)
-    state.steps, state.escalated_step = [StepRecord("pay", 0, "run")], 0
+    state = RunState(
+        "r",
+        "w",
+        plan,
+        Submission(at(0), "sha256:1", False, "sha256:2"),
+        status=RunStatus.ESCALATED,
+        steps=Vector.of([StepRecord("pay", 0, "run")]),
+        escalation=RunEscalation(step_index=0),
+    )
     asked = item(probe_id=None, run_id="r", event={"stepId": "pay"})
     lines = [one.command for one in advice_for(asked, state)]
     assert lines[1:3] == [
@@ -300,9 +309,9 @@ def test_a_stopped_workflow_shows_how_near_the_limits_it_was() -> None:
         for payload in rule(health, Policy(), now, seq, ended=True).payloads:
             health = fold_health(health, payload, now, seq)
     document = mode_document("w", health, Policy(), now)
-    assert (document["mode"], document["counters"]["failuresInWindow"]) == ("quarantined", 0)
+    assert (document.mode, document.counters.failures_in_window) == ("quarantined", 0)
     _, in_window, _ = counters(document, Policy())
     assert (in_window.used, in_window.limit) == (10, 10)
     assert in_window.words.endswith("(when it was quarantined)")
-    older = {**document, "countersAtChange": None}
+    older = msgspec.structs.replace(document, counters_at_change=None)
     assert counters(older, Policy())[1].used == 0, "a version before did not record it"

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.altered import altered
 
 from recoup.gateway.console import comparing, overview_view, run_view
 from recoup.gateway.console.event_view import PAYLOAD_CHARS_MAX, event_line
@@ -16,15 +17,17 @@ from recoup.gateway.console.runs_query import RunsQuery, filter_of, form, moment
 from recoup.gateway.problems import Refused
 from recoup.kernel.elapsed import TimeSpent
 from recoup.kernel.fold import advance, submitted
+from recoup.kernel.modes import mode_document
 from recoup.kernel.preview import previews, previews_of_step
 from recoup.model import events as ev
 from recoup.model.events import Event, Payload
 from recoup.model.failure import Facts, FailureClass, FailureKind
 from recoup.model.ids import ProcessIdentity
 from recoup.model.instant import Instant
+from recoup.model.mode import Health, Mode
 from recoup.model.plan import Plan, RunAction, Step
 from recoup.model.policy import Policy
-from recoup.model.run import RunState
+from recoup.model.run import RunFailure, RunState
 from recoup.model.storage import AttemptRow, RunFilter, RunRow
 from recoup.reports.plain import Plain
 
@@ -56,7 +59,7 @@ def begun(*names: str) -> RunState:
 
 def told(state: RunState, *facts: Payload, at: Instant = NOW) -> RunState:
     for fact in facts:
-        advance(state, fact, at, state.seq + 1)
+        state = advance(state, fact, at, state.seq + 1)
     return state
 
 
@@ -203,10 +206,10 @@ def test_only_what_needs_a_person_is_said_to_wait_for_one() -> None:
         "time": None,
     }
     for waiting_for, what in cases.items():
-        told(state, ev.RunWaiting(reason="x", waiting_for=waiting_for))
+        state = told(state, ev.RunWaiting(reason="x", waiting_for=waiting_for))
         seen = overview_view.waiting_run(row(status="waiting"), state)
         assert (None if seen is None else seen.what) == what
-    state.queue, state.waiting_for = None, "driver"
+    state = altered(state, queueing__queue=None, hold__waiting_for="driver")
     alone = overview_view.waiting_run(row(status="waiting"), state)
     assert alone is not None and [one.command for one in alone.advice] == ["recoup resume r-1"]
     assert overview_view.waiting_run(row(status="waiting"), None) is None
@@ -215,10 +218,11 @@ def test_only_what_needs_a_person_is_said_to_wait_for_one() -> None:
 
 
 def test_a_stopped_workflow_waits_for_a_person_and_a_running_one_does_not() -> None:
-    mode = {"workflow": "*", "mode": "paused", "reason": "night", "since": None}
+    now = Instant(10**15, 10**9, "boot")
+    mode = mode_document("*", Health(mode=Mode.PAUSED, reason="night"), Policy(), now)
     seen = overview_view.stopped_workflow(mode)
     assert seen is not None and (seen.workflow, seen.what) == ("", "workflow paused")
-    assert overview_view.stopped_workflow({**mode, "mode": "running"}) is None
+    assert overview_view.stopped_workflow(msgspec.structs.replace(mode, mode="running")) is None
 
 
 def test_what_runs_now_is_shown_with_its_step_and_for_how_long() -> None:
@@ -235,17 +239,17 @@ def test_where_a_run_stands_is_said_with_its_attempt_or_what_it_waits_for() -> N
     state = begun("a", "b")
     seen = run_view.now_of(state, NOW)
     assert seen is not None and seen.words == "comes next"
-    told(state, started())
+    state = told(state, started())
     seen = run_view.now_of(state, NOW.plus_s(3))
     assert seen is not None and (seen.step_id, seen.words) == ("a", "attempt 1, for 3.0 s")
-    told(state, failed(strategy="soft_reset"))
+    state = told(state, failed(strategy="soft_reset"))
     heal = ev.SelfHealTriggered(
         step_id="a", step_index=0, attempt=1, delay_ms=500, strategy="soft_reset", reason="again"
     )
-    told(state, heal)
+    state = told(state, heal)
     seen = run_view.now_of(state, NOW)
     assert seen is not None and seen.words == "soft reset in 500 ms"
-    told(state, ev.RunCancelled(reason="no", actor="ann"))
+    state = told(state, ev.RunCancelled(reason="no", actor="ann"))
     assert run_view.now_of(state, NOW) is None
 
 
@@ -281,17 +285,21 @@ def test_the_frontier_says_why_it_is_there() -> None:
 def test_a_long_plan_is_shown_where_its_frontier_is() -> None:
     state = begun(*[f"s{number}" for number in range(250)])
     assert run_view.first_step(state, None) == 0
-    state.prefix_length = 130
+    state = altered(state, progress__prefix_length=130)
     assert run_view.first_step(state, None) == 100
     assert run_view.first_step(state, 999) == 200
-    state.prefix_length = 250
+    state = altered(state, progress__prefix_length=250)
     assert run_view.first_step(state, None) == 200
 
 
 def test_what_is_known_of_a_run_names_its_failure_its_origin_and_its_escalation() -> None:
-    state = told(begun("a"), started(), failed())
-    state.failure_class, state.failure_kind = FailureClass.TRANSIENT_RUNTIME, FailureKind.EXIT_NONZERO
-    state.parent_run_id, state.escalation_id, state.takeovers = "r-0", "esc-1", 2
+    state = altered(
+        told(begun("a"), started(), failed()),
+        failure=RunFailure(FailureClass.TRANSIENT_RUNTIME, FailureKind.EXIT_NONZERO),
+        lineage__parent_run_id="r-0",
+        escalation__id="esc-1",
+        driver__takeovers=2,
+    )
     facts = {fact.label: fact for fact in run_view.facts_of(state, "", NOW.plus_s(2))}
     assert facts["failure"].value == "transient runtime, exit nonzero"
     assert (

@@ -32,7 +32,7 @@ def run(*facts: ev.Payload) -> RunState:
     )  # fmt: skip
     state = submitted("r", first, NOW)
     for fact in (ev.RunStarted(delivery=1, epoch=1, owner=OWNER, policy_digest="p"), *facts):
-        advance(state, fact, NOW, state.seq + 1)
+        state = advance(state, fact, NOW, state.seq + 1)
     return state
 
 
@@ -131,7 +131,7 @@ def test_a_settlement_of_a_lost_page_names_no_step() -> None:
 
 def test_a_stored_control_of_which_nothing_is_known_changes_nothing() -> None:
     state, other = run(), run()
-    heed(state, handled("of another version"))
+    state = heed(state, handled("of another version"))
     assert state == other
 
 

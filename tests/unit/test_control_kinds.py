@@ -193,7 +193,7 @@ handled = ev.ControlHandled(
 )
 buttons = [one for one in buttons_of("r", previews(state, Policy(), False), True) if one.action == "defer"]
 offered = possible(state, Policy())
-heed(state, handled)
+state = heed(state, handled)
 print(json.dumps({
     "help": control.get_help(Context(control)),
     "choices": [list(one.type.choices) for one in control.params if one.name in ("action", "answer")],
@@ -203,7 +203,7 @@ print(json.dumps({
     "mistakes": [[one.message, one.hint] for one in mistakes],
     "buttons": [[one.label, one.danger, one.why_not, one.scope, one.body, one.command] for one in buttons],
     "possible": offered,
-    "paused": state.paused,
+    "paused": state.hold.paused,
 }))
 """
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.altered import altered
 
 from recoup.kernel.approvals import standing
 from recoup.kernel.controls import CONTROLS
@@ -27,6 +28,7 @@ from recoup.model.plan import (
 from recoup.model.policy import Policy
 from recoup.model.run import Base, RunState, Unreadable
 from recoup.model.storage import Control
+from recoup.model.vector import Vector
 from recoup.model.workspace import Baseline, GitSource, Snapshot
 
 NOW = Instant(1_800_000_000_000_000, 5_000_000_000, "boot")
@@ -53,7 +55,7 @@ def run(*steps: Step, queue: str | None = "default", workspace: bool = False) ->
 
 def told(state: RunState, *facts: ev.Payload) -> RunState:
     for fact in facts:
-        advance(state, fact, NOW, state.seq + 1)
+        state = advance(state, fact, NOW, state.seq + 1)
     return state
 
 
@@ -151,14 +153,14 @@ def test_a_step_is_tried_again_without_a_new_workspace_and_a_pause_is_taken_back
 def test_a_hard_reset_says_what_the_workspace_is_brought_back_to() -> None:
     state = begun(*THREE, workspace=True)
     assert of(state, "hard_reset_step").scope.restores == "the beginning"
-    told(state, *passed("a", 0, checkpoint=True), *passed("b", 1))
+    state = told(state, *passed("a", 0, checkpoint=True), *passed("b", 1))
     assert of(state, "hard_reset_step").scope.restores == "the end of a"
     assert "counts as one of the run's resets" in words(of(state, "hard_reset_step"))
-    state.base = Base(2, TREE)
+    state = altered(state, workspaces__base=Base(2, TREE))
     assert of(state, "hard_reset_step").scope.restores == "what an operator left before c"
-    state.base = Base(3, TREE)
+    state = altered(state, workspaces__base=Base(3, TREE))
     assert of(state, "hard_reset_step").scope.restores == "the end of a"
-    told(state, handled("pause"), paused())
+    state = told(state, handled("pause"), paused())
     assert "The run stays paused" in words(of(state, "hard_reset_step"))
 
 
@@ -180,7 +182,7 @@ def test_a_hard_reset_with_a_workspace_and_a_page_makes_both_again() -> None:
         Step(id="click", action=BrowserAction(verb=BrowserVerb.CLICK)),
     )
     state = begun(*pages, workspace=True)
-    told(state, *passed("a", 0, checkpoint=True), *passed("go", 1, checkpoint=True))
+    state = told(state, *passed("a", 0, checkpoint=True), *passed("go", 1, checkpoint=True))
     seen = of(state, "hard_reset_step")
     assert seen.scope.again == ("go",) and seen.scope.restores == "the end of a"
     assert "A new browser; go is performed there once more" in words(seen)
@@ -188,7 +190,7 @@ def test_a_hard_reset_with_a_workspace_and_a_page_makes_both_again() -> None:
 
 def test_beyond_the_budget_only_a_forced_reset_is_offered() -> None:
     state = begun(*THREE, workspace=True)
-    told(state, *[handled("hard_reset_step") for _ in range(Policy().job_self_heal_max_resets)])
+    state = told(state, *[handled("hard_reset_step") for _ in range(Policy().job_self_heal_max_resets)])
     plain, forced = (
         of(state, "hard_reset_step"),
         of(state, "hard_reset_step", argument="force"),
@@ -203,8 +205,8 @@ def test_going_back_names_the_steps_that_are_performed_again_and_those_that_stay
     names = "abcdefg"
     state = begun(*[step(name) for name in names], workspace=True)
     for index, name in enumerate(names[:6]):
-        told(state, *passed(name, index, checkpoint=True))
-    told(state, handled("pause"), paused())
+        state = told(state, *passed(name, index, checkpoint=True))
+    state = told(state, handled("pause"), paused())
     seen = of(state, "resume_from_step", "b")
     assert seen.scope.again == ("b", "c", "d", "e", "f") and seen.scope.again_count == 5
     assert seen.scope.restores == "the end of a"
@@ -278,7 +280,7 @@ def test_settling_a_click_as_done_says_what_was_lost_with_its_browser(
 
 def asked_about(**question: Any) -> RunState:
     state = begun(step("pay", repeat=Repeat.NEVER), step("b"))
-    told(state, *passed("pay", 0))
+    state = told(state, *passed("pay", 0))
     about = ev.Escalated(escalation_id="e", reason="lost", hint="", step_id="pay", step_index=0, **question)
     return told(state, about)
 
@@ -302,7 +304,7 @@ def test_one_answer_about_several_steps_names_all_of_them() -> None:
 def test_a_cancelled_run_keeps_what_is_proven() -> None:
     state = begun(*THREE)
     assert "proven" not in words(of(state, "cancel"))
-    told(state, *passed("a", 0))
+    state = told(state, *passed("a", 0))
     seen = of(state, "cancel")
     assert seen.scope.ends_run and "The first of 3 steps stays proven" in words(seen)
 
@@ -366,17 +368,16 @@ def test_what_the_api_tells_of_an_answer_is_called_as() -> None:
 
 def test_a_control_that_waits_for_somebody_is_held_to_where_the_run_stood() -> None:
     state = begun(step("small"), step("big"))
-    assert standing(state, "approve") == ev.Pinned(step_id="small", delivery=state.delivery)
+    assert standing(state, "approve") == ev.Pinned(step_id="small", delivery=state.driver.delivery)
     assert standing(state, "retry_step", "big").step_id == "big"
     assert standing(state, "resume_from_step", "big").step_id == "small", "that is where it stands"
     assert standing(state, "cancel") == ev.Pinned(), "what stops a run stops it wherever it is"
-    state.steps.clear()
-    assert standing(state, "resume").step_id is None
+    assert standing(altered(state, steps=Vector()), "resume").step_id is None
 
 
 def test_nothing_is_possible_for_a_run_with_an_event_that_cannot_be_read() -> None:
-    state = begun(step("a"), step("b"))
-    state.unreadable = Unreadable(7, "task.run.started", "invalid UTF-8")
+    unreadable = Unreadable(7, "task.run.started", "invalid UTF-8")
+    state = altered(begun(step("a"), step("b")), unreadable=unreadable)
     made = [*previews_of_step(state, 0, Policy(), driven=False), *previews_of_unknown_step(state, "x")]
     assert [one.allowed for one in made] == [False] * 4
     assert all("event 7" in one.why for one in made)

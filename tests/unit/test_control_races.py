@@ -69,7 +69,7 @@ class Races(RuleBasedStateMachine):
     def emit(self, *payloads: ev.Payload) -> None:
         self.us += 1_000
         for payload in payloads:
-            advance(self.state, payload, self.now(), self.state.seq + 1)
+            self.state = advance(self.state, payload, self.now(), self.state.seq + 1)
             self.events.append(Event("run:r", self.state.seq, self.now(), payload.TYPE, payload, b""))
 
     # The driver
@@ -78,17 +78,17 @@ class Races(RuleBasedStateMachine):
     @rule()
     def start(self) -> None:
         record = current_step(self.state)
-        assert record is not None and not self.state.paused
+        assert record is not None and not self.state.hold.paused
         self.emit(
             ev.AttemptStarted(
                 step_id=record.step_id,
                 step_index=record.index,
-                attempt=record.attempts + 1,
+                attempt=record.spent.attempts + 1,
                 delivery=1,
                 kind="run",
                 args_digest="d",
                 pre_state=None,
-                workspace=self.state.workspace,
+                workspace=self.state.workspaces.current,
                 inline=True,
             )
         )
@@ -112,7 +112,7 @@ class Races(RuleBasedStateMachine):
         assert record is not None and record.open is not None
         self.emit(self.ended(FailureKind.EXIT_NONZERO, FailureClass.UNKNOWN))
 
-    @precondition(lambda self: self.drives() and self.state.paused and self.open() is None)
+    @precondition(lambda self: self.drives() and self.state.hold.paused and self.open() is None)
     @rule()
     def stand_by(self) -> None:
         self.emit(ev.RunWaiting(reason="paused", waiting_for="operator"))
@@ -122,7 +122,7 @@ class Races(RuleBasedStateMachine):
     def reach_gate(self) -> None:
         self.emit(ev.RunWaiting(reason="gate", waiting_for="approval"))
 
-    @precondition(lambda self: self.state.status is RunStatus.WAITING and not self.state.paused)
+    @precondition(lambda self: self.state.status is RunStatus.WAITING and not self.state.hold.paused)
     @rule()
     def resume_driving(self) -> None:
         self.emit(ev.RunResumed(delivery=1, epoch=1, owner=OWNER, reason="again"))
@@ -198,13 +198,13 @@ class Races(RuleBasedStateMachine):
         about: dict[str, Any] = {
             "step_id": record.step_id,
             "step_index": record.index,
-            "attempt": record.attempts + 1,
+            "attempt": record.spent.attempts + 1,
         }
         return [ev.AttemptFinished(**about, verdict="passed", duration_ms=0)]
 
     def back_to(self, step_id: str) -> list[ev.Payload]:
         index = [step.id for step in PLAN.steps].index(step_id)
-        records = self.state.steps[index : self.state.prefix_length]
+        records = self.state.steps[index : self.state.progress.prefix_length]
         assert not [r for r in records if PLAN.steps[r.index].repeat is Repeat.NEVER]
         return [
             ev.StepInvalidated(step_id=r.step_id, step_index=r.index, attempt=None, reason="back")
@@ -237,7 +237,7 @@ class Races(RuleBasedStateMachine):
         return self.state.status is RunStatus.RUNNING
 
     def step_to_do(self) -> Any:
-        return None if self.state.paused or self.at_gate() else current_step(self.state)
+        return None if self.state.hold.paused or self.at_gate() else current_step(self.state)
 
     def at_gate(self) -> bool:
         record = current_step(self.state)
@@ -260,9 +260,9 @@ class Races(RuleBasedStateMachine):
     @invariant()
     def documents_can_always_be_made(self) -> None:
         live = run_document(self.state).live_control
-        assert (live.paused, live.takeover) == (self.state.paused, self.state.takeover)
+        assert (live.paused, live.takeover) == (self.state.hold.paused, self.state.hold.takeover)
         assert not live.takeover or live.paused
-        assert ledger_document(self.state).known_good_prefix_length == self.state.prefix_length
+        assert ledger_document(self.state).known_good_prefix_length == self.state.progress.prefix_length
         assert exit_code(self.state) in (None, 0, 1, 5, 6)
 
 

@@ -39,7 +39,7 @@ def escalated() -> RunState:
     begun = ev.RunStarted(delivery=1, epoch=1, owner=ProcessIdentity("host", "boot", 1, 1), policy_digest="p")
     asked = ev.Escalated(escalation_id="e", reason="unknown outcome", hint="", step_id="pay", step_index=0)
     for fact in (begun, asked):
-        advance(state, fact, NOW, state.seq + 1)
+        state = advance(state, fact, NOW, state.seq + 1)
     return state
 
 
@@ -51,13 +51,12 @@ def at_gate() -> RunState:
     )
     state = submitted("r", first, NOW)
     begun = ev.RunStarted(delivery=1, epoch=1, owner=ProcessIdentity("host", "boot", 1, 1), policy_digest="p")
-    advance(state, begun, NOW, state.seq + 1)
-    perform_a(state)
-    return state
+    state = advance(state, begun, NOW, state.seq + 1)
+    return perform_a(state)
 
 
-def perform_a(state: RunState) -> None:
-    about: dict[str, Any] = {"step_id": "a", "step_index": 0, "attempt": state.steps[0].attempts + 1}
+def perform_a(state: RunState) -> RunState:
+    about: dict[str, Any] = {"step_id": "a", "step_index": 0, "attempt": state.steps[0].spent.attempts + 1}
     for fact in (
         ev.AttemptStarted(
             **about, delivery=1, kind="run", args_digest="d", pre_state=None, workspace=None, inline=False
@@ -65,7 +64,8 @@ def perform_a(state: RunState) -> None:
         ev.AttemptFinished(**about, verdict="passed", duration_ms=1),
         ev.RunWaiting(reason="Go on?", waiting_for="approval"),
     ):
-        advance(state, fact, NOW, state.seq + 1)
+        state = advance(state, fact, NOW, state.seq + 1)
+    return state
 
 
 def asked(state: RunState, action: str, **more: Any) -> str | None:
@@ -118,8 +118,8 @@ def test_an_answer_that_names_a_visit_of_a_gate_counts_at_no_other(action: str) 
     assert held == visit(1, 0)
     assert asked(state, action) is None and asked(state, action, argument=held) is None
     back = ev.StepInvalidated(step_id="a", step_index=0, attempt=None, reason="ann went back")
-    advance(state, back, NOW, state.seq + 1)
-    perform_a(state)
+    state = advance(state, back, NOW, state.seq + 1)
+    state = perform_a(state)
     assert asked(state, action) is None, "who names none answers where the run waits now"
     words = asked(state, action, argument=held)
     assert words is not None and words.startswith("the run came to go again since this was asked for")
@@ -137,6 +137,6 @@ def test_a_run_goes_back_to_no_step_that_it_does_not_have(step_id: str | None) -
         command_id="p", action="pause", outcome="accepted", reason="lunch", actor="ann", epoch=1
     )
     for fact in (begun, pause):
-        advance(state, fact, NOW, state.seq + 1)
+        state = advance(state, fact, NOW, state.seq + 1)
     words = asked(state, "resume_from_step", step_id=step_id)
     assert words is not None and words.startswith(f"the run has no step {step_id}")

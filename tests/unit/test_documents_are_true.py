@@ -13,14 +13,17 @@ import click
 import pytest
 from tools.policy_reference import TARGET, page
 
+from recoup.checks.registry import kind_of_key, own_keys
 from recoup.cli.main import _COMMANDS, recoup
 from recoup.documents.plan_file import parse_plan
 from recoup.documents.schemas import plan_schema
 from recoup.model.events import PAYLOADS
+from recoup.runtimes.agent.clis import DIALECTS
 from recoup.settings import ENVIRONMENT_ONLY, NAMES
-from recoup.shapes.page_keys import PAGE_CHECK_KEYS, VERBS
+from recoup.shapes.page_keys import VERBS
 from recoup.steps.registry import BUILT_IN
 
+PAGE_CHECK_KEYS = tuple(key for key in own_keys() if kind_of_key(key).looks_at_page)
 ROOT = Path(__file__).parents[2]
 
 
@@ -127,6 +130,18 @@ def test_the_walks_name_files_that_are_there(of: str) -> None:
     walk = text_of("ARCHITECTURE.md").partition(f"## The walk of {of}")[2].partition("\n## ")[0]
     named = re.findall(r"`(\w+/\w+\.py)`", walk)
     assert named and all((ROOT / "src" / "recoup" / name).exists() for name in named)
+
+
+def test_the_routes_of_changes_name_files_that_are_there() -> None:
+    named = re.findall(r"`((?:\w+/)+\w+\.\w+)`", text_of("docs/contributing/changes.md"))
+    assert len(named) > 30
+    for name in (name for name in named if not re.search("NAME|KIND", name)):
+        assert (ROOT / name).exists() or (ROOT / "src" / "recoup" / name).exists(), name
+
+
+def test_the_page_about_agents_names_every_command_line() -> None:
+    said = text_of("docs/howto/agent-steps.md")
+    assert [name for name in DIALECTS if f"| `{name}` |" not in said] == []
 
 
 def test_every_decision_gives_context_choice_and_cost() -> None:

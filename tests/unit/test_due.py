@@ -79,7 +79,7 @@ def test_what_cannot_be_tried_again_is_not_waited_for() -> None:
 
 def test_a_delivery_that_could_not_begin_leaves_a_run_that_has_not_begun() -> None:
     state = told(submitted(), failed(delivery=1))
-    assert (state.begun, state.delivery) == (False, 1)
+    assert (state.begun, state.driver.delivery) == (False, 1)
 
 
 def test_agents_need_a_worker_that_has_them() -> None:

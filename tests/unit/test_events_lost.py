@@ -50,9 +50,9 @@ def test_exactly_the_steps_that_must_not_be_repeated_and_have_not_passed_are_ask
 ) -> None:
     state = begun(rules)
     for index in range(min(passed, len(rules))):
-        tell(state, start(index), finish(index))
-    tell(state, LOST)
-    asked = [record.index for record in state.steps if record.to_settle]
+        state = tell(state, start(index), finish(index))
+    state = tell(state, LOST)
+    asked = [record.index for record in state.steps if record.doubt.to_settle]
     assert asked == [n for n, rule in enumerate(rules) if rule is Repeat.NEVER and n >= passed]
 
 
@@ -62,17 +62,17 @@ def test_a_step_that_was_not_done_says_that_none_after_it_was(
 ) -> None:
     index = data.draw(st.integers(0, len(rules) - 1))
     state = tell(begun(rules), LOST, settled(index, "not-done"))
-    assert [record.to_settle for record in state.steps] == [n < index for n in range(len(rules))]
+    assert [record.doubt.to_settle for record in state.steps] == [n < index for n in range(len(rules))]
 
 
 def test_a_step_that_was_not_done_says_nothing_about_safe_ones() -> None:
     state = tell(begun([Repeat.NEVER, Repeat.SAFE, Repeat.NEVER]), LOST, settled(0, "not-done"))
-    assert not any(record.to_settle for record in state.steps)
+    assert not any(record.doubt.to_settle for record in state.steps)
 
 
 def test_a_step_that_was_done_says_nothing_about_those_after_it() -> None:
     state = tell(begun([Repeat.NEVER, Repeat.NEVER]), LOST, settled(0, "done"))
-    assert [record.to_settle for record in state.steps] == [False, True]
+    assert [record.doubt.to_settle for record in state.steps] == [False, True]
 
 
 def test_a_linked_run_does_not_repeat_what_may_have_been_done() -> None:

@@ -12,12 +12,12 @@ import re2
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recoup.checks.filling import expectation_texts, fill_in
+from recoup.checks.page.kind import glob
 from recoup.documents.plan_file import parse_plan
 from recoup.errors import InvalidPlan
-from recoup.kernel.expectations import expectation_texts, fill_in
 from recoup.kernel.references import TemplateError
 from recoup.model.plan import Check, DiffCheck, ExitCheck, OutputCheck, RegionCheck, RunCheck, UrlCheck
-from recoup.runtimes.browser.checks import glob
 from recoup.runtimes.shell import shell_argv
 
 SAID = "hush-hush-hush"

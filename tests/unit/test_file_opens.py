@@ -53,7 +53,7 @@ OPENS = {
         ),
         *("workspace/disk.py", "workspace/manifest.py", "workspace/workspaces.py"),
     ),
-    "asks first whether the file is a database in use": ("aside.py", "probe/outboxes/file.py"),
+    "asks first whether the file is a database in use": ("aside.py", "notifiers/file.py"),
     "makes a database that does not exist yet": (
         *("dispatch/local_file.py", "gateway/database.py", "ledger/connection.py"),
     ),

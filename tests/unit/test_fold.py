@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
+from tests.altered import altered
 
 from recoup.kernel.documents import exit_code, run_document
 from recoup.kernel.fold import advance, submitted
 from recoup.kernel.policies import policy_digest, step_policy, with_limits
 from recoup.kernel.prefix import frontier, known_good_prefix_length, ledger_document
+from recoup.kernel.records import with_steps
 from recoup.model import events as ev
 from recoup.model.failure import Facts, FailureClass, FailureKind
 from recoup.model.ids import ProcessIdentity
@@ -32,13 +34,12 @@ def fresh(steps: int = 3) -> RunState:
         workflow="w", plan_digest="d", plan=plan, plan_redacted=False, inputs={}, policy_digest="p"
     )
     state = submitted("r", first, NOW)
-    tell(state, ev.RunStarted(delivery=1, epoch=1, owner=OWNER, policy_digest="p"))
-    return state
+    return tell(state, ev.RunStarted(delivery=1, epoch=1, owner=OWNER, policy_digest="p"))
 
 
 def tell(state: RunState, *facts: ev.Payload) -> RunState:
     for fact in facts:
-        advance(state, fact, NOW, state.seq + 1)
+        state = advance(state, fact, NOW, state.seq + 1)
     return state
 
 
@@ -70,7 +71,7 @@ def test_when_every_step_passed_there_is_no_frontier() -> None:
     state = tell(fresh(), *[fact for n in range(3) for fact in (start(n), finish(n))])
     assert known_good_prefix_length(state) == 3
     assert frontier(state) is None
-    tell(state, ev.RunSucceeded(known_good_prefix_length=3, reason="done"))
+    state = tell(state, ev.RunSucceeded(known_good_prefix_length=3, reason="done"))
     assert ledger_document(state).status == "succeeded"
 
 
@@ -84,12 +85,12 @@ def test_a_failure_in_the_middle_is_the_frontier_and_all_after_it_say_why() -> N
 
 def test_an_invalidated_step_ends_the_prefix_although_later_ones_passed() -> None:
     state = tell(fresh(), start(0), finish(0), start(1), finish(1))
-    tell(state, ev.StepInvalidated(**about(0, None), reason="its checkpoint is broken"))
+    state = tell(state, ev.StepInvalidated(**about(0, None), reason="its checkpoint is broken"))
     assert known_good_prefix_length(state) == 0
     edge = frontier(state)
     assert edge is not None
     assert edge.reason == "its checkpoint is broken"
-    tell(state, start(0, 2), finish(0, 2))
+    state = tell(state, start(0, 2), finish(0, 2))
     assert known_good_prefix_length(state) == 2
 
 
@@ -103,37 +104,41 @@ def test_an_attempt_that_never_began_is_not_spent() -> None:
         not_begun=True,
     )  # fmt: skip
     state = tell(fresh(), start(0), lost)
-    assert (state.steps[0].attempts, state.steps[0].open) == (0, None)
-    tell(state, start(0, 1))
+    assert (state.steps[0].spent.attempts, state.steps[0].open) == (0, None)
+    state = tell(state, start(0, 1))
 
 
 def test_a_new_delivery_has_fresh_attempts_but_numbers_go_on() -> None:
     state = tell(fresh(), start(0), fail(0), start(0, 2), fail(0, 2))
-    assert (state.steps[0].attempts, state.steps[0].attempts_in_delivery) == (2, 2)
-    tell(state, ev.RunResumed(delivery=2, epoch=2, owner=OWNER, reason="next delivery"))
-    assert (state.steps[0].attempts, state.steps[0].attempts_in_delivery, state.steps[0].marks) == (2, 0, ())
+    assert (state.steps[0].spent.attempts, state.steps[0].spent.attempts_in_delivery) == (2, 2)
+    state = tell(state, ev.RunResumed(delivery=2, epoch=2, owner=OWNER, reason="next delivery"))
+    assert (
+        state.steps[0].spent.attempts,
+        state.steps[0].spent.attempts_in_delivery,
+        state.steps[0].spent.marks,
+    ) == (2, 0, ())
 
 
 def test_resets_and_retries_are_counted_for_the_run() -> None:
     state = tell(fresh(), start(0), fail(0))
-    tell(state, ev.SelfHealTriggered(**about(0), strategy="soft_reset", delay_ms=500))
-    tell(state, start(0, 2), fail(0, 2))
-    tell(state, ev.SelfHealEscalated(**about(0, 2), strategy="hard_reset", delay_ms=500))
-    assert (state.retries, state.resets, state.restore_pending) == (2, 1, True)
-    tell(state, ev.CheckpointRestored(step_index=None, tree="t", workspace=2, reason="hard reset"))
-    assert (state.restore_pending, state.trial_workspace) == (False, 2)
+    state = tell(state, ev.SelfHealTriggered(**about(0), strategy="soft_reset", delay_ms=500))
+    state = tell(state, start(0, 2), fail(0, 2))
+    state = tell(state, ev.SelfHealEscalated(**about(0, 2), strategy="hard_reset", delay_ms=500))
+    assert (state.counts.retries, state.counts.resets, state.workspaces.restore_pending) == (2, 1, True)
+    state = tell(state, ev.CheckpointRestored(step_index=None, tree="t", workspace=2, reason="hard reset"))
+    assert (state.workspaces.restore_pending, state.workspaces.trial) == (False, 2)
 
 
 def test_a_gap_in_the_sequence_is_a_bug() -> None:
     state = fresh()
     with pytest.raises(AssertionError, match="follows"):
-        advance(state, start(0), NOW, state.seq + 2)
+        state = advance(state, start(0), NOW, state.seq + 2)
 
 
 def test_two_attempts_at_once_are_a_bug() -> None:
     state = tell(fresh(), start(0))
     with pytest.raises(AssertionError):
-        tell(state, finish(0, 2))
+        state = tell(state, finish(0, 2))
 
 
 @pytest.mark.parametrize(
@@ -195,13 +200,13 @@ def test_the_prefix_ends_before_the_first_step_that_is_not_good(wanted: list[str
     state = fresh(len(wanted))
     for index, verdict in enumerate(wanted):
         if verdict != "none":
-            tell(state, start(index))
+            state = tell(state, start(index))
         if verdict in ("pass", "invalid"):
-            tell(state, finish(index))
+            state = tell(state, finish(index))
         if verdict == "fail":
-            tell(state, fail(index))
+            state = tell(state, fail(index))
         if verdict == "invalid":
-            tell(state, ev.StepInvalidated(**about(index, None), reason="because"))
+            state = tell(state, ev.StepInvalidated(**about(index, None), reason="because"))
     length = next((i for i, verdict in enumerate(wanted) if verdict != "pass"), len(wanted))
     document = ledger_document(state)
     assert document.known_good_prefix_length == length
@@ -235,9 +240,9 @@ def test_a_policy_digest_names_its_content() -> None:
 def test_an_agents_session_ends_with_the_workspace_it_knows() -> None:
     told = ev.AgentReport(cli="claude", session_id="0b0e5a3e-8f3f-4a39-9d4b-0d6f5a1c2b3d")
     state = tell(fresh(), start(0), structs.replace(fail(0), agent=told))
-    assert state.steps[0].session_id == told.session_id
-    tell(state, ev.CheckpointRestored(step_index=None, tree="t", workspace=2, reason="gone back"))
-    assert state.steps[0].session_id is None
+    assert state.steps[0].agent.session_id == told.session_id
+    state = tell(state, ev.CheckpointRestored(step_index=None, tree="t", workspace=2, reason="gone back"))
+    assert state.steps[0].agent.session_id is None
 
 
 SESSION = "5f0e5a3e-8f3f-4a39-9d4b-0d6f5a1c2b3d"
@@ -249,22 +254,22 @@ def session_known(session_id: str = SESSION) -> ev.AgentSessionKnown:
 
 def test_the_session_of_an_agent_whose_driver_was_lost_is_known() -> None:
     state = tell(fresh(), start(0), session_known("6" + SESSION[1:]), session_known(), fail(0))
-    assert state.steps[0].session_id == SESSION
+    assert state.steps[0].agent.session_id == SESSION
 
 
 def test_what_an_agent_reports_at_its_end_beats_the_session_that_it_named_before() -> None:
     told = ev.AgentReport(cli="claude")
     state = tell(fresh(), start(0), session_known(), structs.replace(fail(0), agent=told))
-    assert state.steps[0].session_id is None
+    assert state.steps[0].agent.session_id is None
 
 
 def test_the_session_of_an_attempt_that_passed_is_not_resumed() -> None:
-    assert tell(fresh(), start(0), session_known(), finish(0)).steps[0].session_id is None
+    assert tell(fresh(), start(0), session_known(), finish(0)).steps[0].agent.session_id is None
 
 
 def test_the_session_of_an_open_attempt_ends_with_the_workspace_it_knows() -> None:
     restored = ev.CheckpointRestored(step_index=None, tree="t", workspace=2, reason="gone back")
-    assert tell(fresh(), start(0), session_known(), restored, fail(0)).steps[0].session_id is None
+    assert tell(fresh(), start(0), session_known(), restored, fail(0)).steps[0].agent.session_id is None
 
 
 def test_no_session_is_named_without_an_attempt() -> None:
@@ -274,16 +279,15 @@ def test_no_session_is_named_without_an_attempt() -> None:
 
 def test_steps_that_get_a_lost_page_back_stay_good_and_are_performed_again() -> None:
     state = tell(fresh(), start(0), finish(0), start(1), finish(1))
-    for record in state.steps[:2]:
-        record.kind = "browser"
-    state.rebuild_pending = [1]
+    state = with_steps(state, *[altered(record, kind="browser") for record in state.steps[:2]])
+    state = altered(state, progress__rebuild_pending=(1,))
     lost = ev.PageLost(**about(2, None), reason="its page is gone", steps=("s0", "s1"))
-    tell(state, lost)
-    assert (state.rebuild_pending, known_good_prefix_length(state)) == ([0, 1], 2)
-    tell(state, start(0, 2, phase="rebuild"), finish(0, 2))
-    assert (state.rebuild_pending, known_good_prefix_length(state)) == ([1], 2)
-    tell(state, ev.StepInvalidated(**about(1, None), reason="the page says something else"))
-    assert (state.rebuild_pending, known_good_prefix_length(state)) == ([], 1)
+    state = tell(state, lost)
+    assert (state.progress.rebuild_pending, known_good_prefix_length(state)) == ((0, 1), 2)
+    state = tell(state, start(0, 2, phase="rebuild"), finish(0, 2))
+    assert (state.progress.rebuild_pending, known_good_prefix_length(state)) == ((1,), 2)
+    state = tell(state, ev.StepInvalidated(**about(1, None), reason="the page says something else"))
+    assert (state.progress.rebuild_pending, known_good_prefix_length(state)) == ((), 1)
 
 
 @pytest.mark.parametrize("index", [-1, 3, 9999])
@@ -292,3 +296,18 @@ def test_a_step_that_the_plan_does_not_have_cannot_be_told_of(index: int) -> Non
         tell(fresh(), ev.StepSkipped(step_id="s0", step_index=index, attempt=None, reason="no"))
     with pytest.raises(AssertionError, match="step 1 is s1"):
         tell(fresh(), ev.StepSkipped(step_id="s0", step_index=1, attempt=None, reason="no"))
+
+
+def test_a_run_can_be_resumed_in_another_workspace() -> None:
+    resumed = ev.RunResumed(delivery=1, epoch=2, owner=OWNER, reason="by another driver", workspace=4)
+    state = tell(fresh(), resumed)
+    assert state.begun and (state.workspaces.current, state.workspaces.in_use) == (4, 4)
+    again = ev.RunResumed(delivery=1, epoch=3, owner=OWNER, reason="by another driver")
+    assert tell(state, again).workspaces.current == 4
+
+
+def test_a_step_that_passes_ends_the_trouble_with_its_machine() -> None:
+    trouble = ev.RunInterrupted(reason="the disk is full", epoch=1, machine_trouble=True)
+    state = tell(fresh(), trouble, trouble)
+    assert (state.driver.in_trouble, state.driver.troubles) == (True, 2)
+    assert tell(state, start(0), finish(0)).driver.troubles == 0

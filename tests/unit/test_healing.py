@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.altered import altered
 
 from recoup.kernel.fold import advance, fold
 from recoup.kernel.healing import (
@@ -24,6 +25,7 @@ from recoup.kernel.healing import (
     healed_words,
     level,
     needs_proof,
+    needs_tabs,
     page_can_be_made_again,
     page_comes_from,
     page_made_by,
@@ -48,7 +50,7 @@ from recoup.model.ids import targets_stream
 from recoup.model.instant import Instant
 from recoup.model.mode import Mode
 from recoup.model.outcome import Seen
-from recoup.model.plan import BrowserAction, BrowserVerb, ExitCheck, Plan, Repeat, RunAction, Step
+from recoup.model.plan import BrowserAction, BrowserVerb, ExitCheck, Handler, Plan, Repeat, RunAction, Step
 from recoup.model.policy import Policy
 from recoup.model.target import (
     Element,
@@ -75,6 +77,10 @@ def click(id: str = "s", **said: Any) -> Step:
 
 def go(id: str) -> Step:
     return Step(id=id, action=BrowserAction(verb=BrowserVerb.GOTO, value="http://localhost/"))
+
+
+def tab(id: str, which: str) -> Step:
+    return Step(id=id, action=BrowserAction(verb=BrowserVerb.TAB, value=which))
 
 
 def shell(id: str) -> Step:
@@ -189,12 +195,12 @@ def test_the_run_counts_its_heals_and_knows_what_it_was_told() -> None:
         heal=HealMode.REPORT,
     )
     state = fold("r", [Event("run:r", 1, START, submission.TYPE, submission, b"")])
-    assert (state.heal, state.heals) == (HealMode.REPORT, 0)
-    advance(state, healed(START).payload, START, 2)
-    assert state.heals == 1
+    assert (state.submission.heal, state.counts.heals) == (HealMode.REPORT, 0)
+    state = advance(state, healed(START).payload, START, 2)
+    assert state.counts.heals == 1
     for number, strategy in enumerate(("timing", "format")):
-        advance(state, adapted(strategy), START, state.seq + 1)
-        assert state.heals == 1 + number, "to wait is no heal"
+        state = advance(state, adapted(strategy), START, state.seq + 1)
+        assert state.counts.heals == 1 + number, "to wait is no heal"
 
 
 def test_the_end_of_an_attempt_says_what_it_saw() -> None:
@@ -256,6 +262,16 @@ def test_a_page_comes_from_the_last_step_that_went_somewhere() -> None:
     steps = [shell("a"), go("b"), click("c"), go("d"), shell("e"), click("f")]
     assert [page_comes_from(steps, frontier) for frontier in range(7)] == [None, None, 1, 1, 3, 3, 3]
     assert page_comes_from([click("a"), click("b")], 2) == 0
+
+
+def test_a_page_that_later_steps_leave_for_another_tab_comes_from_before_the_first_turn() -> None:
+    new, turn = tab("n", "new"), tab("t", "1")
+    steps = [go("a"), click("b"), go("c"), new, go("d"), click("e"), turn, go("f"), click("g")]
+    assert [page_comes_from(steps, frontier) for frontier in range(1, 10)] == [0, 0, 2, 2, 2, 2, 2, 7, 7]
+    assert page_comes_from([new, go("a"), turn], 2) == 0
+    handled = click("h", rescue=(Handler(action=BrowserAction(verb=BrowserVerb.TAB, value="1")),))
+    assert page_comes_from([go("a"), new, go("b"), handled], 3) == 0
+    assert not needs_tabs([new, click("a")], 0)
 
 
 def test_a_target_is_named_as_a_person_would() -> None:
@@ -343,9 +359,9 @@ def test_a_new_browser_ends_the_wait_for_a_restore_unless_a_workspace_is_to_come
         workflow="p", plan_digest="d", plan=plan(), plan_redacted=False, inputs={}, policy_digest="d"
     )
     state = fold("r", [Event("run:r", 1, START, submission.TYPE, submission, b"")])
-    state.restore_pending = True
-    advance(state, BrowserReset(step_id="s", step_index=0, attempt=None), START, 2)
-    assert not state.restore_pending
+    state = altered(state, workspaces__restore_pending=True)
+    state = advance(state, BrowserReset(step_id="s", step_index=0, attempt=None), START, 2)
+    assert not state.workspaces.restore_pending
 
 
 def test_what_was_found_as_it_was_written_was_not_healed() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 from msgspec import structs
+from tests.altered import altered
 from tests.unit.test_fold import fail, finish, fresh, start, tell
 
 from recoup.cli.live import _Plain
@@ -41,8 +42,8 @@ def test_a_step_is_not_called_failed_when_nobody_knows_whether_it_was_done(
 ) -> None:
     state = fresh()
     pay = structs.replace(state.plan.steps[0], repeat=Repeat.NEVER)
-    state.plan = structs.replace(state.plan, steps=(pay, *state.plan.steps[1:]))
-    tell(state, start(0), structs.replace(fail(0), outcome_known=False))
+    state = altered(state, plan__steps=(pay, *state.plan.steps[1:]))
+    state = tell(state, start(0), structs.replace(fail(0), outcome_known=False))
     document = msgspec.to_builtins(ledger_document(state))
     assert (document["steps"][0]["verdict"], document["steps"][0]["outcomeKnown"]) == ("failed", False)
     lines = printed(state, capsys)

@@ -17,7 +17,8 @@ from recoup.gateway.shapes import RunRequest
 from recoup.mcp.outside import Tools
 from recoup.model.instant import Instant
 from recoup.model.plan import Plan, RunAction, Step
-from recoup.model.run import RunState, StepRecord
+from recoup.model.run import RunState, StepRecord, Submission
+from recoup.model.vector import Vector
 from recoup.operations.cursor import cursor_of, read_cursor, read_run_cursor
 from recoup.operations.lookup import step_index
 from recoup.operations.submission import PlanAccess, SubmitRequest, mistake_in
@@ -285,8 +286,8 @@ def test_a_plan_in_an_allowed_folder_a_relative_one_and_an_earlier_one_are_taken
 
 def test_a_step_is_named_by_its_id_or_its_index() -> None:
     plan = Plan(name="w", steps=tuple(Step(id=name, action=RunAction("x")) for name in ("a", "b")))
-    state = RunState("r", "w", plan, "", False, "", Instant(0, 0, ""))
-    state.steps = [StepRecord("a", 0, "run"), StepRecord("b", 1, "run")]
+    steps = Vector.of([StepRecord("a", 0, "run"), StepRecord("b", 1, "run")])
+    state = RunState("r", "w", plan, Submission(Instant(0, 0, ""), "", False, ""), steps=steps)
     assert (step_index(state, "b"), step_index(state, "0")) == (1, 0)
     with pytest.raises(NotFound, match="no step 'c'"):
         step_index(state, "c")

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.altered import altered
 from tests.unit.test_fold_handlers import OWNER, about, finish, run_of, start, tell
 from tests.unit.test_pre_states import HOME, browser, gate, invalidated, shell
 
@@ -24,8 +25,8 @@ from recoup.kernel.reuse import (
 )
 from recoup.model import events as ev
 from recoup.model.ids import ProcessIdentity
-from recoup.model.plan import BrowserVerb, Rebuild, Repeat, RunAction, Step
-from recoup.model.run import RunState
+from recoup.model.plan import BrowserAction, BrowserVerb, Rebuild, Repeat, RunAction, Step
+from recoup.model.run import PageConsent, RunState
 
 NOTHING_TOUCHED = KeptPage(())
 
@@ -40,7 +41,7 @@ def read(number: int) -> Step:
 
 def outset(state: RunState, **more: Any) -> Outset:
     known: dict[str, Any] = {"done": done_in_place(state), "kept": NOTHING_TOUCHED} | more
-    return Outset(steps=state.plan.steps, records=state.steps, **known)
+    return Outset(steps=state.plan.steps, records=state.steps[:], **known)
 
 
 def forecast(state: RunState, **more: Any) -> PageForecast:
@@ -54,7 +55,7 @@ def after(count: int, *steps: Step) -> RunState:
     state = run_of(*steps)
     for index in range(count):
         page = HOME if state.steps[index].kind == "browser" else None
-        tell(state, start(index, kind=state.steps[index].kind), finish(index, page=page))
+        state = tell(state, start(index, kind=state.steps[index].kind), finish(index, page=page))
     return state
 
 
@@ -132,7 +133,7 @@ def test_the_answer_of_a_person_is_foreseen_too() -> None:
 def test_what_was_skipped_has_not_made_the_page() -> None:
     state = after(1, browser(0), browser(1), fill(2, Repeat.NEVER), fill(3))
     for index in (1, 2):
-        tell(state, ev.StepSkipped(**about(index, None), reason="when"))
+        state = tell(state, ev.StepSkipped(**about(index, None), reason="when"))
     page = forecast(state, kept=None)
     assert (page.since, page.repeated) == ("s0", ("s0",))
     assert forecast(state, resets=True).repeated == ("s0",)
@@ -159,28 +160,34 @@ def resumed(epoch: int) -> ev.RunResumed:
 
 def test_what_was_skipped_is_not_performed_to_get_a_page_back() -> None:
     state = after(1, browser(0), fill(1), fill(2))
-    tell(state, ev.StepSkipped(**about(1, None), reason="when"), page_lost("s0", "s1"))
-    assert state.rebuild_pending == [0]
+    state = tell(state, ev.StepSkipped(**about(1, None), reason="when"), page_lost("s0", "s1"))
+    assert state.progress.rebuild_pending == (0,)
 
 
 def test_a_restored_workspace_takes_nothing_back_of_what_a_page_needs() -> None:
     rerun = Step(id="s1", action=RunAction("x"), rebuild=Rebuild.RERUN)
     state = tell(after(2, browser(0), rerun, fill(2)), page_lost("s0"))
-    tell(state, ev.CheckpointRestored(step_index=1, tree="t2", workspace=2, reason="hard reset"))
-    assert state.rebuild_pending == [0, 1]
+    state = tell(state, ev.CheckpointRestored(step_index=1, tree="t2", workspace=2, reason="hard reset"))
+    assert state.progress.rebuild_pending == (0, 1)
 
 
 def test_another_driver_finds_out_by_itself_how_to_get_the_page_back() -> None:
     rerun = msgspec.structs.replace(fill(1), rebuild=Rebuild.RERUN)
     state = after(2, browser(0), rerun, fill(2))
-    tell(state, ev.CheckpointRestored(step_index=1, tree="t2", workspace=2, reason=""), page_lost("s0", "s1"))
-    assert tell(state, resumed(state.epoch)).rebuild_pending == [0, 1], "the same driver, after a cooldown"
-    assert tell(state, resumed(state.epoch + 1)).rebuild_pending == [1], "it belongs to the workspace, too"
-    tell(state, page_lost("s0"))
+    state = tell(
+        state, ev.CheckpointRestored(step_index=1, tree="t2", workspace=2, reason=""), page_lost("s0", "s1")
+    )
+    assert tell(state, resumed(state.driver.epoch)).progress.rebuild_pending == (0, 1), (
+        "the same driver, after a cooldown"
+    )
+    assert tell(state, resumed(state.driver.epoch + 1)).progress.rebuild_pending == (1,), (
+        "it belongs to the workspace, too"
+    )
+    state = tell(state, page_lost("s0"))
     over = ev.RunTakenOver(
         epoch=9, previous_epoch=2, previous_owner=ProcessIdentity("h", "b", 2, 2), reason=""
     )
-    assert tell(state, over).rebuild_pending == []
+    assert tell(state, over).progress.rebuild_pending == ()
 
 
 # What is said of each step
@@ -221,7 +228,7 @@ def test_without_a_page_nothing_is_uncertain() -> None:
     said = foreseen(in_place(state), outset(state), rebuilt=[0])
     assert expected(said.steps) == [(REUSED, "workspace"), (PERFORMED, None)]
     assert (said.page, said.document()["page"]) == (None, None)
-    assert after(1, shell(0)).prefix_length == 1 and in_place(after(1, shell(0))).frontier is None
+    assert after(1, shell(0)).progress.prefix_length == 1 and in_place(after(1, shell(0))).frontier is None
 
 
 def test_what_stays_done_behind_the_frontier_is_not_said_to_be_performed() -> None:
@@ -242,7 +249,7 @@ def test_what_stays_done_behind_the_frontier_is_not_said_to_be_performed() -> No
 def test_an_attempt_without_an_end_may_turn_out_to_be_done(checks: Any, wanted: str) -> None:
     state = tell(run_of(shell(0)), start(0, prechecks=checks))
     assert in_place(state).steps[0].expected == PERFORMED, "it was not launched"
-    tell(state, ev.AttemptLaunched(**about(0), keeper=OWNER))
+    state = tell(state, ev.AttemptLaunched(**about(0), keeper=OWNER))
     step = in_place(state).steps[0]
     assert (step.expected, "counts as done" in step.reason) == (wanted, wanted == UNLESS_DONE)
     beside = tell(after(1, shell(0)), start(0, 2, phase="always", prechecks=checks))
@@ -252,7 +259,7 @@ def test_an_attempt_without_an_end_may_turn_out_to_be_done(checks: Any, wanted: 
 def test_about_an_unknown_outcome_that_must_not_be_repeated_a_person_is_asked() -> None:
     state = tell(run_of(msgspec.structs.replace(shell(0), repeat=Repeat.NEVER)), start(0))
     assert in_place(state).steps[0].expected == PERFORMED, "it was not launched"
-    tell(state, ev.AttemptLaunched(**about(0), keeper=OWNER))
+    state = tell(state, ev.AttemptLaunched(**about(0), keeper=OWNER))
     said = in_place(state).steps[0]
     assert (said.expected, OUTCOME_UNKNOWN in said.reason) == (ASKED, True)
 
@@ -281,14 +288,27 @@ def test_about_all_that_an_escalation_names_a_person_is_asked() -> None:
     )
     assert [step.expected for step in in_place(tell(state, asked)).steps] == [ASKED, ASKED]
     unknown = tell(run_of(shell(0)), start(0), ev.AttemptLaunched(**about(0), keeper=OWNER))
-    tell(unknown, msgspec.structs.replace(asked, also_steps=()))
+    unknown = tell(unknown, msgspec.structs.replace(asked, also_steps=()))
     assert in_place(unknown).steps[0].expected == ASKED
 
 
 def test_a_run_that_goes_back_forgets_what_a_person_answered() -> None:
-    state = after(1, browser(0), gate(1))
-    state.gate_reached, state.page_repeats, state.page_as_is = 1, ("s0",), True
+    page = PageConsent(repeats=("s0",), as_is=True)
+    state = altered(after(1, browser(0), gate(1)), progress__gate_reached=1, page=page)
     stays = outset_in_place(state, frozenset({0}), resets=False, goes_back=False)
     assert (stays.gate_reached, stays.repeats, stays.as_is) == (1, ("s0",), True)
     back = outset_in_place(state, frozenset(), resets=True, goes_back=True)
     assert (back.gate_reached, back.repeats, back.as_is, back.resets) == (None, (), False, True)
+
+
+def test_what_was_done_in_another_tab_is_done_again_where_a_later_step_turns_to_it() -> None:
+    """Also before a `goto`, which leaves only the tab that is open."""
+    tabs = KeptPage((), touched_elsewhere=("s1",))
+    turn = Step(id="s3", action=BrowserAction(verb=BrowserVerb.TAB, value="1"))
+    looks, leaves = (after(2, browser(0), fill(1), step, turn) for step in (read(2), browser(2)))
+    for state in (looks, leaves):
+        page = forecast(state, kept=tabs)
+        assert (page.reason, page.repeated) == ("what was done in its other tabs is lost", ("s0", "s1"))
+    assert page_forecast(outset(leaves, kept=tabs, as_is=True)) is None
+    assert page_forecast(outset(leaves)) is None
+    assert forecast(after(2, browser(0), fill(1), read(2)), kept=tabs).repeated == ()

@@ -90,7 +90,7 @@ def test_without_a_workspace_a_step_begins_from_what_its_checks_say() -> None:
 
 def test_what_a_failed_attempt_left_is_not_what_the_step_began_from() -> None:
     state = tell(run_of(browser(0), browser(1, BrowserVerb.CLICK)), *browsed(0, HOME))
-    tell(state, began(1, "page:a"), fail(1))
+    state = tell(state, began(1, "page:a"), fail(1))
     assert of_step(state, 1, page=DONE) == "page:a"
 
 
@@ -99,16 +99,16 @@ def test_what_a_failed_attempt_left_is_not_what_the_step_began_from() -> None:
 
 def test_the_ledger_shows_the_page_of_browser_steps_and_the_tree_of_all_others() -> None:
     state = run_of(browser(0), shell(1), browser(2), gate(3), shell(4))
-    tell(state, began(0, NO_PAGE, pre_state="t0"), finish(0, page=HOME))
-    tell(state, start(1, pre_fingerprint="checks:a"), finish(1))
-    tell(state, start(2, kind="browser", pre_state="t2"), finish(2))
-    tell(state, began(3, "page:b", kind="approve"), finish(3))
+    state = tell(state, began(0, NO_PAGE, pre_state="t0"), finish(0, page=HOME))
+    state = tell(state, start(1, pre_fingerprint="checks:a"), finish(1))
+    state = tell(state, start(2, kind="browser", pre_state="t2"), finish(2))
+    state = tell(state, began(3, "page:b", kind="approve"), finish(3))
     assert pre_states(state) == ["page:none", "t1", "t2", "page:b", None]
 
 
 def test_a_page_is_never_taken_for_a_tree() -> None:
     state = tell(run_of(browser(0)), began(0, "page:a", pre_state="t0"), finish(0))
-    assert (state.steps[0].pre_state, state.steps[0].pre_fingerprint) == ("t0", "page:a")
+    assert (state.steps[0].beginning.pre_state, state.steps[0].beginning.pre_fingerprint) == ("t0", "page:a")
 
 
 # What becomes of it
@@ -126,7 +126,7 @@ def test_a_reused_step_began_from_what_it_began_from_there() -> None:
 
 def test_a_rebuild_changes_nothing_about_what_a_step_began_from() -> None:
     state = tell(run_of(browser(0), browser(1)), *browsed(0, HOME), *browsed(1, DONE, "page:a"))
-    tell(state, start(1, 2, phase="rebuild", pre_fingerprint="page:b"), finish(1, 2, phase="rebuild"))
+    state = tell(state, start(1, 2, phase="rebuild", pre_fingerprint="page:b"), finish(1, 2, phase="rebuild"))
     assert pre_states(state) == [NO_PAGE, "page:a"]
 
 
@@ -136,12 +136,12 @@ def invalidated(index: int) -> ev.StepInvalidated:
 
 def test_a_step_that_stays_done_keeps_what_it_began_from_when_pages_are_lost() -> None:
     state = tell(run_of(browser(0), shell(1), browser(2), shell(3)), *browsed(0, HOME), *performed(1))
-    tell(state, *browsed(2, DONE, "page:a"), start(3), fail(3))
-    tell(state, invalidated(0), invalidated(2))
+    state = tell(state, *browsed(2, DONE, "page:a"), start(3), fail(3))
+    state = tell(state, invalidated(0), invalidated(2))
     assert pre_states(state) == [NO_PAGE, "t1", None, None], (
         "what failed behind them begins from something else"
     )
-    assert state.steps[3].marks == ()
+    assert state.steps[3].spent.marks == ()
 
 
 @given(st.integers(2, 6), st.data())
@@ -149,8 +149,8 @@ def test_from_the_second_step_that_is_invalidated_on_no_beginning_is_left(count:
     first = data.draw(st.integers(0, count - 1))
     state = run_of(*(browser(index) for index in range(count)))
     for index in range(count):
-        tell(state, *browsed(index, HOME, f"page:{index}"))
-    tell(state, *(invalidated(index) for index in range(first, count)))
+        state = tell(state, *browsed(index, HOME, f"page:{index}"))
+    state = tell(state, *(invalidated(index) for index in range(first, count)))
     kept = [f"page:{index}" for index in range(first + 1)]
     assert pre_states(state) == [*kept, *[None] * (count - first - 1)]
 

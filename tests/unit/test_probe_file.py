@@ -17,7 +17,6 @@ from recoup.model.probe import (
     CommandCheck,
     EndpointKind,
     ExitCheck,
-    HandOver,
     HeartbeatCheck,
     HttpCheck,
     MountKind,
@@ -25,6 +24,7 @@ from recoup.model.probe import (
     ProcessKind,
     TcpCheck,
 )
+from recoup.notifiers.command import CommandSettings
 
 WHOLE = """
 version: 1
@@ -62,7 +62,7 @@ def test_every_key_becomes_a_value() -> None:
     config = parse_probe(WHOLE, folder="/srv")
     assert (config.id, config.gateway, config.folder) == ("devbox", "http://127.0.0.1:8620", "/srv")
     assert config.secrets == ("API_TOKEN",)
-    assert config.hand_over == HandOver(file="e.jsonl", command=("./page",), command_timeout_s=5)
+    assert config.hand_over == {"file": "e.jsonl", "command": CommandSettings(("./page",), 5)}
     api, tcp, _, _, unix, tunnel, dialog, scratch, port, env = config.resources
     assert api.kind == ProcessKind(
         command=("uvicorn", "app:app", "1"),

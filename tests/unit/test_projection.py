@@ -138,12 +138,12 @@ def test_an_interrupted_run_stays_running_with_a_reason() -> None:
 def test_a_run_row_says_what_the_fold_says(payloads: list[Payload]) -> None:
     state = fold("r", events([SUBMITTED, *payloads]))
     row = run_row(*payloads)
-    assert (row.status, row.reason, row.delivery) == (state.status.value, state.reason, state.delivery)
+    assert (row.status, row.reason, row.delivery) == (state.status.value, state.reason, state.driver.delivery)
     assert (row.seq, row.workflow) == (state.seq, state.workflow)
-    assert row.failure_class == state.failure_class
+    assert row.failure_class == state.failure.cls
     assert (row.ended_at_us is not None) is is_over(state)
-    assert state.updated_at
-    assert row.updated_at_us == state.updated_at.wall_us
+    assert state.clocks.updated_at
+    assert row.updated_at_us == state.clocks.updated_at.wall_us
 
 
 def test_an_attempt_is_followed_to_its_end() -> None:

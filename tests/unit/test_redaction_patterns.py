@@ -54,6 +54,7 @@ HIDDEN = {
     "wandb": ("got {} back", "wandb" + "_v1_" + word(77)),
     "depot": ("got {} back", "depot" + "_project_" + word(64)),
     "honeycomb": ("got {} back", "hcaik" + "_01" + word(56, string.ascii_lowercase + string.digits)),
+    "chromatic": ("got {} back", "chpt" + "_" + "".join(CHANCE.choices(HEX, k=15))),
     "tencent": ("got {} back", "AK" + "ID" + word(32)),
     "backblaze": ("got {} back", "K0" + "05" + word(27)),
     "infisical": (
@@ -104,6 +105,35 @@ def test_a_secret_that_nobody_registered_is_masked_and_the_text_around_it_kept(s
     assert after[-4:] in out
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (r'{"log":"the line before\n', r'\nafter"}'),
+        (r'{"log":"the line before\r\n\t', r'\r\n\tafter"}'),
+        (r'"{\"log\":\"the line before\\n', r'\\nafter\"}"'),
+        (r'{"log":"in red: \u001b[31m', r'\u001b[0m"}'),
+        ("in red: \x1b[1;31m", "\x1b[0m"),
+    ],
+)
+@pytest.mark.parametrize("shape", HIDDEN)
+def test_neither_an_escaped_line_break_nor_a_colour_hides_a_secret_that_follows(
+    shape: str, before: str, after: str
+) -> None:
+    text, secret = HIDDEN[shape]
+    line = before + text.format(secret) + after
+    out = masked(f"{line}\n")
+    assert secret not in out and secret[1:] not in out
+    assert out.startswith(before[:16]) and out.endswith(f"{after[-2:]}\n"), out
+    document = SecretRedactor(patterns()).seal({"said": line}).text
+    assert secret not in document and secret[1:] not in document
+
+
+@pytest.mark.parametrize("text", ["\x1b[32mpassword\x1b[0m: %s", "password: \x1b[31m%s\x1b[0m"])
+def test_a_colour_does_not_part_a_password_from_its_name(text: str) -> None:
+    out = masked(text % "Tr0ub4dor3xyz")
+    assert "Tr0ub4" not in out and out == text % "[redacted]"
+
+
 CLEAN = (
     "password=${DB_PASSWORD}",
     'token = os.environ["TOKEN"]',
@@ -121,6 +151,8 @@ CLEAN = (
     "/usr/lib/python3.11/site-packages/key_manager/token_store.py:120",
     "session 0x14ede63a5a70002 closed",
     "public_key_fingerprint=ab:cd:ef:01:23:45:67:89",
+    r'{"log":"Enter your password:\nUsername: bob\nsession 0x14ede63a5a70002 closed"}',
+    "\x1b[1mtoken_type\x1b[0m: bearer",
 )
 
 

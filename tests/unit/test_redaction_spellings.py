@@ -157,3 +157,43 @@ def test_lines_that_only_end_and_begin_like_a_short_value_are_left_alone() -> No
 def test_secrets_on_lines_of_their_own_keep_their_lines() -> None:
     value = VALUES[0]
     assert redactor(value).redact(f"{value}\n{value}\n").text == "[redacted]\n[redacted]\n"
+
+
+TOKENS = (*VALUES[:2], "3f9a1c" * 5, "pK7-" * 9 + "x", "Tr0ub4dor&3/x+y%Z")
+
+
+@pytest.mark.parametrize("token", TOKENS)
+def test_the_first_and_the_last_60_percent_of_a_token_alone_are_masked(token: str) -> None:
+    size = len(token) * 3 // 5
+    for part in (token[:size], token[-size:]):
+        assert redactor(token).redact(f"before {part}… after").text == "before [redacted]… after"
+        assert redactor(token).found_in(part.encode()) == ("TOKEN",)
+
+
+@pytest.mark.parametrize("token", TOKENS)
+def test_a_whole_token_is_one_mask_wherever_a_stream_is_cut(token: str) -> None:
+    text = f"before {token} after".encode()
+    for at in range(1, len(text)):
+        stream = redactor(token).stream()
+        shown = stream.feed(text[:at]).data + stream.feed(text[at:]).data + stream.flush().data
+        assert shown == b"before [redacted] after"
+
+
+def test_parts_of_an_address_or_a_sentence_are_ordinary_text() -> None:
+    for value in ("https://shop.example/some/place?key=s3cr3t", "correct horse battery staple 42 times"):
+        text = f"see {value[: len(value) * 3 // 5]} and so on"
+        assert redactor(value).redact(text).text == text
+
+
+def test_a_value_with_other_letters_is_masked_byte_by_byte_in_an_address() -> None:
+    value = "Grüße-aus-München-42"
+    for spelling in ("%{:02X}", "%{:02x}"):
+        address = "https://shop.example/" + "".join(map(spelling.format, value.encode()))
+        assert redactor(value).redact(address).text == "https://shop.example/[redacted]"
+
+
+@pytest.mark.parametrize("order", ["utf-16-le", "utf-16-be"])
+def test_a_long_value_is_masked_in_utf_16(order: str) -> None:
+    value = "".join(f"line {n} of a key: {n * n * n:x}\n" for n in range(60)).strip()
+    shown = redactor(value).redact(b"<" + value.encode(order) + b">").data
+    assert shown == b"<[redacted]>"

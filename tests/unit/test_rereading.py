@@ -43,6 +43,14 @@ def found(script: str, env: dict[str, str] | None = None, safe: bool = False) ->
         (f"bash <<END\necho {REF}\nEND", "a heredoc for a shell"),
         (f"n={REF}\nbash -s <<END\necho $n\nEND", "a heredoc for a shell"),
         (f"for n in {REF}; do (( n )); done", "`((…))`"),
+        (f'n={REF}; echo "${{!n}}"', "`${!…}`"),
+        (f"declare -i n; n={REF}", "`declare -i`"),
+        (f'echo "{REF}" | bash', "`| bash`"),
+        (f'n={REF}; printf %s "$n" | sh -s', "`| bash`"),
+        (f'bash -s <<< "{REF}"', "`| bash`"),
+        (f'python3 -c "print({REF})"', "`python -c`"),
+        (f"python3 -c 'print({REF})'", "`python -c`"),
+        (f'n={REF}; perl -ne "print $n"', "`python -c`"),
     ],
 )
 def test_each_place_where_bash_reads_a_value_again_is_named(script: str, what: str) -> None:
@@ -64,6 +72,9 @@ def test_each_place_where_bash_reads_a_value_again_is_named(script: str, what: s
         f"echo {REF} > out 2>&1",
         f"python3 - <<END\nprint(1)\nEND\necho {REF}",
         'n=3; (( n > 1 )); eval "$n"',
+        f'n={REF}; python3 -c "import sys; print(sys.argv[1])" "$n"',
+        f"echo {REF} | ./check.sh",
+        f'echo "${{#n}} ${{!list@}}"; n={REF}',
     ],
 )
 def test_values_that_stay_data_get_no_note(script: str) -> None:

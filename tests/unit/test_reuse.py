@@ -479,7 +479,7 @@ def test_for_any_edit_what_is_reused_is_a_prefix_of_equal_steps(data: st.DataObj
     assert count <= done
     for index in range(count):
         assert essence(edited.steps[index]) == essence(plan.steps[index])
-        assert earlier.state.steps[index].args_digest == args(edited.steps[index])
+        assert earlier.state.steps[index].beginning.args_digest == args(edited.steps[index])
     assert all(one.reason for one in answer.steps)
     longest = 0
     for old, new in zip(plan.steps[:done], edited.steps, strict=False):
@@ -535,7 +535,7 @@ def test_a_short_ledger_is_shown_whole_and_names_only_what_is_reused() -> None:
     first, second, _ = msgspec.to_builtins(ledger_document(state))["steps"]
     assert first["argsDigest"] == "sha256:" + "a" * 64
     assert (first["reusedFrom"], "reusedFrom" in second) == ("20261115-031240-7f3a2c", False)
-    assert state.restore_pending, "a driver that is lost now leaves the restore to the next one"
+    assert state.workspaces.restore_pending, "a driver that is lost now leaves the restore to the next one"
 
 
 # What is told, and what is not claimed
@@ -647,7 +647,7 @@ def test_a_reused_step_names_the_run_that_performed_it() -> None:
     assert (fact.verdict, fact.args_digest, fact.snapshot) == (
         state.steps[0].verdict,
         args(ABC.steps[0]),
-        state.steps[0].checkpoint,
+        state.steps[0].results.checkpoint,
     )
     again = msgspec.structs.replace(state.steps[0], reused_from="oldest")
     assert reused_fact(state, again).from_run_id == "oldest"

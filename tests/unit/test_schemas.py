@@ -12,12 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from recoup.checks.registry import kind_of_key, own_keys
 from recoup.documents.plan_file import plan_from_data
 from recoup.documents.schemas import DIALECT, plan_schema, policy_schema
 from recoup.errors import InvalidPlan, Problem
 from recoup.model.policy import POLICY_KEYS, Policy
-from recoup.shapes.page_keys import PAGE_CHECK_KEYS, VERBS
+from recoup.shapes.page_keys import VERBS
 
+PAGE_CHECK_KEYS = tuple(key for key in own_keys() if kind_of_key(key).looks_at_page)
 BROWSER_ACTIONS: list[dict[str, Any]] = [
     {"click": "Approve", "dialog": {"accept": True, "text": "yes"}},
     {"fill": {"label": "Amount", "value": 12}},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.altered import altered
 
 from recoup.kernel.fold import submitted
 from recoup.kernel.step_state import step_state, tokens_left
@@ -11,7 +12,7 @@ from recoup.model.failure import FailureClass
 from recoup.model.instant import Instant
 from recoup.model.plan import Plan, Repeat, RunAction, Step
 from recoup.model.policy import Policy
-from recoup.model.run import Mark, OpenAttempt, RunState, StepState
+from recoup.model.run import Clocks, Mark, OpenAttempt, RecoveryCounts, RunState, SpentAttempts, StepState
 from recoup.model.workspace import Baseline
 
 NOW = Instant(1_800_000_000_000_000, 5_000_000_000, "boot")
@@ -26,17 +27,22 @@ def run_of(repeat: Repeat) -> RunState:
 
 
 def test_the_attempt_that_has_just_failed_is_counted_in() -> None:
-    run = run_of(Repeat.SAFE)
-    run.resets, run.retries, run.active_s, run.active_since = 1, 4, 7.5, NOW
-    run.baseline = Baseline("t", "m")
-    record = run.steps[0]
-    record.attempts, record.attempts_in_delivery, record.unknown_failures = 5, 2, 1
-    record.open = OpenAttempt(6, 1, None, False, NOW)
-    record.marks = tuple(Mark(f"v1:{n}", None, None, 0) for n in range(6))
+    marks = tuple(Mark(f"v1:{n}", None, None, 0) for n in range(6))
+    run = altered(
+        run_of(Repeat.SAFE),
+        counts=RecoveryCounts(resets=1, retries=4),
+        clocks=Clocks(active_s=7.5, active_since=NOW),
+        workspaces__baseline=Baseline("t", "m"),
+    )
+    record = altered(
+        run.steps[0],
+        spent=SpentAttempts(attempts=5, attempts_in_delivery=2, unknown_failures=1, marks=marks),
+        open=OpenAttempt(6, 1, None, False, NOW),
+    )
     assert step_state(run, record, FailureClass.UNKNOWN, Policy(no_progress_window=4), 12.5) == StepState(
         attempt=6,
         attempts_in_delivery=3,
-        earlier=record.marks[2:],
+        earlier=marks[2:],
         unknown_failures=2,
         resets=1,
         retries=4,
@@ -50,8 +56,8 @@ def test_the_attempt_that_has_just_failed_is_counted_in() -> None:
 
 def test_an_attempt_that_is_not_open_has_the_next_number() -> None:
     run = run_of(Repeat.NEVER)
-    run.steps[0].attempts = 2
-    state = step_state(run, run.steps[0], FailureClass.TRANSIENT_RUNTIME, Policy(), None)
+    record = altered(run.steps[0], spent__attempts=2)
+    state = step_state(run, record, FailureClass.TRANSIENT_RUNTIME, Policy(), None)
     assert state == StepState(attempt=3, attempts_in_delivery=1, may_repeat=False)
 
 

@@ -103,6 +103,17 @@ def test_aliases_are_for_relaxed_levels_only() -> None:
     assert "no element" in strict.reason
 
 
+def test_no_alias_is_said_to_be_used_where_roles_are_not_expanded() -> None:
+    was = element("button", "Pay now", id="pay", path="/form[1]/button[1]")
+    page = [element("a", "Pay now", id="pay", path="/form[1]/a[1]"), element("p", "else", path="/p[1]")]
+    used = {}
+    for level in (0, 1):
+        made = look_for(Target(recorded=was), page, level)
+        assert made.best is not None and made.best.element.tag == "a"
+        used[level] = made.role_aliases_used
+    assert used == {0: (), 1: ("link",)}
+
+
 def test_two_aliases_are_one_too_many() -> None:
     page = [element("a", "Pay now", path="/a[1]"), element("a", "Pay now", path="/a[2]")]
     made = look_for(Target(role="button", name="Pay now"), page, 2)

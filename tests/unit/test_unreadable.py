@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from tests.altered import altered
 from tests.unit.test_fold import NOW
 
 from recoup.kernel.fold import submitted
@@ -31,8 +32,8 @@ def test_the_words_name_the_event_where_its_place_is_known() -> None:
 
 def test_a_workflow_with_an_unreadable_event_has_a_mode_of_its_own() -> None:
     shown = unreadable_mode_document("sync", DAMAGED, Policy(), NOW)
-    assert (shown["workflow"], shown["mode"]) == ("sync", "unreadable")
-    assert "event 7 of the workflow cannot be read: invalid UTF-8" in shown["reason"]
+    assert (shown.workflow, shown.mode) == ("sync", "unreadable")
+    assert "event 7 of the workflow cannot be read: invalid UTF-8" in shown.reason
 
 
 @pytest.mark.parametrize("raw", [b"\xff", b"{", b"[" * 5000])
@@ -62,8 +63,7 @@ def test_what_is_json_is_shown_as_it_is() -> None:
     ],
 )
 def test_who_waits_for_a_person(status: RunStatus, waiting_for: str | None, waits: bool) -> None:
-    state = new_state()
-    state.status, state.waiting_for = status, waiting_for
+    state = altered(new_state(), status=status, hold__waiting_for=waiting_for)
     assert waits_for_a_person(state) is waits
 
 

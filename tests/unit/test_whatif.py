@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 
 from recoup.kernel.whatif import (
-    Difference,
-    Kind,
     Replayed,
     decisions,
     differing_keys,
@@ -18,6 +16,7 @@ from recoup.kernel.whatif import (
 )
 from recoup.kernel.whatif_modes import KEPT_MAX, WorkflowReplay, as_it_was, begins, blocked, heard, judge
 from recoup.model import events as ev
+from recoup.model.answers.whatif import Difference, DifferenceKind
 from recoup.model.events import Event
 from recoup.model.failure import Facts, FailureClass, FailureKind
 from recoup.model.ids import ProcessIdentity
@@ -133,7 +132,7 @@ def test_a_hard_reset_in_place_of_a_soft_one_is_unknown_from_there() -> None:
     story.policy = Policy(step_max_attempts=9, step_no_progress_limit=3)
     story.starts().passes()
     found = story.under(step_no_progress_limit=2)
-    assert [one.kind for one in found.differences] == [Kind.OTHER_RESET]
+    assert [one.kind for one in found.differences] == [DifferenceKind.OTHER_RESET]
     assert (found.verdict, found.decisions) == ("unknown", 2)
 
 
@@ -141,7 +140,7 @@ def test_an_end_of_another_kind_is_unknown() -> None:
     story = Story(Policy(), repeat=Repeat.NEVER).starts()
     escalated = ev.Escalated(escalation_id="e", reason="why", hint="", step_id="a", step_index=0)
     story.fails(escalated, facts=Facts(kind=FailureKind.EXIT_NONZERO, exit_code=9), outcome_known=False)
-    assert story.difference(exit_codes={9: FailureClass.DETERMINISTIC_REPO}).kind is Kind.OTHER_END
+    assert story.difference(exit_codes={9: FailureClass.DETERMINISTIC_REPO}).kind is DifferenceKind.OTHER_END
     assert story.under().verdict == "same"
 
 
@@ -149,16 +148,16 @@ def test_classes_that_are_delivered_again() -> None:
     story = Story(Policy(step_max_attempts=1, redeliver_classes=()))
     story.starts().fails(story.ended())
     more = story.difference(redeliver_classes=(TRANSIENT,))
-    assert (more.kind, more.more_attempts_max) == (Kind.GOES_ON, 2)
+    assert (more.kind, more.more_attempts_max) == (DifferenceKind.GOES_ON, 2)
     last = story.difference(redeliver_classes=(TRANSIENT,), delivery_max=1)
-    assert (last.kind, last.instead) == (Kind.OTHER_END, "dead letter: every delivery was used")
+    assert (last.kind, last.instead) == (DifferenceKind.OTHER_END, "dead letter: every delivery was used")
     story = Story(Policy(step_max_attempts=1)).starts()
     story.fails(story.ended(retryable=True), redeliver=True)
     story.tell(ev.RunResumed(delivery=2, epoch=2, owner=OWNER, reason="next delivery"), after_s=60)
     story.starts().passes(after_s=9)
     fewer = story.difference(redeliver_classes=())
     assert (fewer.kind, fewer.attempts_saved, fewer.seconds_saved, fewer.recovery_lost) == (
-        Kind.STOPS_EARLIER,
+        DifferenceKind.STOPS_EARLIER,
         1,
         9,
         True,
@@ -168,11 +167,11 @@ def test_classes_that_are_delivered_again() -> None:
 def test_drivers_that_were_lost_too_often() -> None:
     lost = ev.RunTakenOver(epoch=2, previous_epoch=1, previous_owner=OWNER, reason="lost")
     story = Story(Policy()).tell(lost).starts().passes()
-    assert story.difference(takeovers_max=0).kind is Kind.STOPS_EARLIER
+    assert story.difference(takeovers_max=0).kind is DifferenceKind.STOPS_EARLIER
     assert story.under(takeovers_max=1).verdict == "same"
     story = Story(Policy(takeovers_max=0)).tell(lost)
     story.tell(ev.Escalated(escalation_id="e", reason="x", hint=""), dead("takeovers_max: lost 1 times"))
-    assert story.difference(takeovers_max=1).kind is Kind.GOES_ON
+    assert story.difference(takeovers_max=1).kind is DifferenceKind.GOES_ON
     assert story.under().verdict == "same"
     over = Story(Policy()).starts().passes().tell(lost)
     assert over.under(takeovers_max=0).verdict == "same", "a run that has ended cannot end once more"
@@ -181,15 +180,15 @@ def test_drivers_that_were_lost_too_often() -> None:
 def test_the_time_of_the_run() -> None:
     story = Story(Policy(run_timeout_seconds=100)).starts()
     story.tell(story.ended(reason="run_timeout: the run has used its 100 s"), after_s=100)
-    assert story.difference(run_timeout_seconds=500).kind is Kind.GOES_ON
+    assert story.difference(run_timeout_seconds=500).kind is DifferenceKind.GOES_ON
     assert story.under().verdict == "same"
     late = Story(Policy(run_timeout_seconds=100)).starts().retried().starts(after_s=50).passes()
     never_begun = late.difference(run_timeout_seconds=20)
-    assert (never_begun.kind, never_begun.attempts_saved) == (Kind.STOPS_EARLIER, 1)
+    assert (never_begun.kind, never_begun.attempts_saved) == (DifferenceKind.STOPS_EARLIER, 1)
     assert never_begun.instead == "run_timeout: 52 s of 20 s are used"
     story = Story(Policy(run_timeout_seconds=100)).starts().passes(after_s=50)
     cut = story.difference(run_timeout_seconds=20)
-    assert (cut.kind, cut.recorded) == (Kind.CUT_OFF, "ended 51.0 s into the run")
+    assert (cut.kind, cut.recorded) == (DifferenceKind.CUT_OFF, "ended 51.0 s into the run")
     assert story.under(run_timeout_seconds=60).verdict == "same"
 
 
@@ -198,7 +197,7 @@ def test_a_timeout_that_was_the_runs_and_not_the_steps() -> None:
     story = Story(Policy(run_timeout_seconds=50, step_max_attempts=1)).starts()
     story.fails(story.ended(retryable=True), facts=stopped, redeliver=True, after_s=49)
     assert story.under(step_timeout_seconds=2_000).verdict == "same"
-    assert story.difference(run_timeout_seconds=500).kind is Kind.NOT_CUT_OFF
+    assert story.difference(run_timeout_seconds=500).kind is DifferenceKind.NOT_CUT_OFF
 
 
 def test_the_wait_that_was_spent_more_is_missing_later() -> None:
@@ -206,7 +205,10 @@ def test_the_wait_that_was_spent_more_is_missing_later() -> None:
     story.starts().retried(500, after_s=10).starts(after_s=2).retried(1_000, after_s=10)
     story.starts(after_s=2).passes()
     found = story.under(backoff_ms=40_000)
-    assert [one.kind for one in found.differences] == [Kind.OTHER_WAIT, Kind.STOPS_EARLIER]
+    assert [one.kind for one in found.differences] == [
+        DifferenceKind.OTHER_WAIT,
+        DifferenceKind.STOPS_EARLIER,
+    ]
     assert "run_timeout" in found.differences[-1].instead
 
 

@@ -193,7 +193,7 @@ def _check_scripts(plan: Plan, source: str) -> None:
 
 def _scripts(plan: Plan) -> Iterator[tuple[str, str]]:
     """Of steps, their handlers and their checks, each with its path in the plan."""
-    from recoup.model.plan import RunCheck
+    from recoup.checks.registry import check_kind
     from recoup.steps.registry import step_kind
 
     for where, work in _works(plan):
@@ -201,8 +201,9 @@ def _scripts(plan: Plan) -> Iterator[tuple[str, str]]:
         if (script := kind.script(work.action)) is not None:
             yield f"{where}.{kind.key}", script
         for number, check in enumerate(work.expect):
-            if isinstance(check, RunCheck) and isinstance(check.command, str):
-                yield f"{where}.expect[{number}].run", check.command
+            if (checked := check_kind(check).script(check)) is not None:
+                script, key = checked
+                yield f"{where}.expect[{number}].{key}", script
 
 
 def _works(plan: Plan) -> Iterator[tuple[str, Step | Handler]]:

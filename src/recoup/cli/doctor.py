@@ -195,13 +195,23 @@ def _agents(_home: str | None) -> Iterator[Finding]:
 
 def _plugins(_home: str | None) -> Iterator[Finding]:
     """What other packages bring. Nothing is said where there is nothing."""
-    from recoup.plugins import AGENTS, STEPS, plugins
+    from recoup.checks import registry as checks
+    from recoup.notifiers import registry as notifiers
+    from recoup.plugins import AGENTS, CHECKS, NOTIFIERS, STEPS, plugins
     from recoup.runtimes.agent.clis import trouble_with_dialect
     from recoup.steps.registry import BUILT_IN, trouble_with
 
     for key, plugin in plugins(STEPS).items():
         trouble = f"`{key}` is a kind of step of Recoup itself" if key in BUILT_IN else trouble_with(key)
         yield _of_plugin(plugin, f"`{key}:` steps", trouble)
+    for key, plugin in plugins(CHECKS).items():
+        trouble = (
+            f"`{key}` is a check of Recoup itself" if key in checks.own_keys() else checks.trouble_with(key)
+        )
+        yield _of_plugin(plugin, f"`{key}:` checks", trouble)
+    for key, plugin in plugins(NOTIFIERS).items():
+        ours = f"`{key}` is a notifier of Recoup itself" if key in notifiers.own_keys() else None
+        yield _of_plugin(plugin, f"the notifier `{key}`", ours or notifiers.trouble_with(key))
     for name, plugin in plugins(AGENTS).items():
         yield _of_plugin(plugin, f"`agent:` steps with {name}", trouble_with_dialect(name))
 

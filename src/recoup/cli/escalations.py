@@ -73,14 +73,16 @@ def list_escalations(
     for one in found:
         say(_line(one))
     for gate in gates:
-        say(f"{minute((gate.updated_at or gate.submitted_at).iso())}  gate  run {gate.run_id}: {gate.reason}")
+        say(
+            f"{minute((gate.clocks.updated_at or gate.submission.at).iso())}  gate  run {gate.run_id}: {gate.reason}"
+        )
     if not found and not gates:
         note("nothing waits for anybody")
 
 
 def _gate_document(gate: RunState) -> dict[str, Any]:
     """It has no id: `recoup control` answers it, and nothing else."""
-    raised = gate.updated_at or gate.submitted_at
+    raised = gate.clocks.updated_at or gate.submission.at
     return {
         **{"id": None, "source": "gate", "state": "open", "assignee": None, "reason": gate.reason},
         **{"raisedAt": raised.iso(), "runId": gate.run_id, "probe_id": None, "escalation_id": None},

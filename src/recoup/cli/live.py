@@ -144,7 +144,7 @@ class _Row:
         self.state, self.tone, self.sign = "waits", "dim", "·"
         if is_good(record):
             self.state, self.tone, self.sign = record.verdict.value, "green", "✓"
-        self.attempts = record.attempts
+        self.attempts = record.spent.attempts
         self.last_line = ""
         self._began: float | None = None
         self._took = 0.0

@@ -77,7 +77,7 @@ def runs(ctx: click.Context, /, limit: int, as_json: bool, **filters: Any) -> No
 async def _row_line(app: App, row: RunRow) -> str:
     state, stands = await app.runs.shown(row.run_id, row), await _status_words(app, row)
     lost = stands == "stopped"
-    stands = "interrupted" if lost and state.interrupted else stands
+    stands = "interrupted" if lost and state.driver.interrupted else stands
     resume = f"go on: recoup resume {row.run_id}" if lost and state.unreadable is None else ""
     told = (_spent_words(app, state, driven=not lost), await _reason_words(app, row), resume)
     begins = f"{row.run_id}  {stands:<11} {minute(row.submitted_at_us)}  {row.workflow:<20}"
@@ -88,7 +88,7 @@ def _spent_words(app: App, state: RunState, *, driven: bool) -> str:
     """Nothing for a run that has not begun or cannot be read."""
     if not state.begun or state.unreadable is not None:
         return ""
-    return spent_words(time_spent(state, app.world.clock.now(), driven=driven), duration)
+    return spent_words(time_spent(state.clocks, app.world.clock.now(), driven=driven), duration)
 
 
 async def _reason_words(app: App, row: RunRow) -> str:
@@ -336,23 +336,23 @@ def _print_run(
 
     say(f"run       {state.run_id}")
     say(f"workflow  {state.workflow}")
-    interrupted = state.interrupted and not driven and not state.status.is_terminal
+    interrupted = state.driver.interrupted and not driven and not state.status.is_terminal
     say(
         f"status    {f'interrupted: continue with recoup resume {state.run_id}' if interrupted else state.status}"
     )
-    if state.parent_run_id:
-        say(f"parent    {state.parent_run_id}")
+    if state.lineage.parent_run_id:
+        say(f"parent    {state.lineage.parent_run_id}")
     if state.reason:
         say_below("reason    ", state.reason.splitlines())
     if state.unreadable is not None:
         say(f"trouble   {unreadable_words(state.unreadable)}; what follows ends before it")
-    if state.failure_class:
-        say(f"failure   {state.failure_kind} ({state.failure_class})")
-    retries = "1 retry" if state.retries == 1 else f"{state.retries} retries"
-    resets = "1 hard reset" if state.resets == 1 else f"{state.resets} hard resets"
-    say(f"delivery  {state.delivery}, {retries}, {resets}")
+    if state.failure.cls:
+        say(f"failure   {state.failure.kind} ({state.failure.cls})")
+    retries = "1 retry" if state.counts.retries == 1 else f"{state.counts.retries} retries"
+    resets = "1 hard reset" if state.counts.resets == 1 else f"{state.counts.resets} hard resets"
+    say(f"delivery  {state.driver.delivery}, {retries}, {resets}")
     if state.begun:
-        spent = time_spent(state, app.world.clock.now(), driven=driven)
+        spent = time_spent(state.clocks, app.world.clock.now(), driven=driven)
         say(f"time      {spent_words(spent, duration)}")
     if lease is not None and lease.owner is not None:
         alive = app.world.census.is_alive(lease.owner)
@@ -365,7 +365,7 @@ def _print_run(
     say("")
     print_ledger(ledger_document(state))
     for step in state.steps:
-        for handle in step.evidence:
+        for handle in step.results.evidence:
             say(f"evidence  {step.step_id}: recoup show {state.run_id} --evidence {handle[:19]}")
     lines = advice_lines(advice(state, driven)) if trouble is None else [trouble.hint]
     say_below("next      ", lines)

@@ -11,6 +11,8 @@ import msgspec
 
 from recoup.documents.text_file import read_text
 from recoup.documents.yaml_tree import parse_tree
+from recoup.errors import InvalidPlan
+from recoup.fleet.hiding import refused_names, words_redacted
 from recoup.model.plan import Plan
 from recoup.model.policy import Policy
 from recoup.redaction.registration import environment_redactor, register_secret
@@ -35,13 +37,17 @@ class MaskedValue(msgspec.Struct, frozen=True):
 
 
 class MaskedValues:
-    """The redactor that records of a plan go through, and what it changes in the plan."""
+    """The redactor that records of a plan go through, and what it changes in the plan. Raises InvalidPlan for a name
+    that a submission would refuse."""
 
     def __init__(self, plan: Plan, path: Path, policy: Policy) -> None:
         self._redactor = environment_redactor(os.environ)
         for name in plan.secrets:
             if os.environ.get(name):
                 register_secret(self._redactor, name, os.environ[name])
+        with words_redacted(self._redactor):
+            if problems := refused_names(self._redactor, plan):
+                raise InvalidPlan(str(path), problems)
         paths = self._redactor.masked_in(plan)
         self.values = self._values(plan, paths[:_SHOWN_MAX], path, policy)
         self._more = len(paths) - len(self.values)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,6 +16,7 @@ from recoup.tokens import local_user
 
 if TYPE_CHECKING:
     from recoup.app import App
+    from recoup.model.answers.workflows import ModeDocument
     from recoup.model.mode import Mode
 
 _MODES = ("running", "degraded", "quarantined", "paused")
@@ -123,46 +125,47 @@ async def _list(app: App, as_json: bool) -> int:
         print_json(documents)
         return 0
     for document in documents:
-        until = f" until {minute(document['until'])}" if document["until"] else ""
-        row = f"{document['mode']:<12} {_name(document)}{until}  {document['reason']}"
+        until = f" until {minute(document.until)}" if document.until else ""
+        row = f"{document.mode:<12} {_name(document)}{until}  {document.reason}"
         say(one_line(row).rstrip())
     if not documents:
         note("no workflow has run here yet")
     return 0
 
 
-def _print(document: dict[str, Any]) -> None:
-    say(f"{_name(document)}: {document['mode']}" + (" (an operator's word)" if document["forced"] else ""))
+def _print(document: ModeDocument) -> None:
+    import msgspec
+
+    say(f"{_name(document)}: {document.mode}" + (" (an operator's word)" if document.forced else ""))
     for label, value in (
-        ("why", document["reason"]),
-        ("since", document["since"] and second(document["since"])),
-        ("until", document["until"] and second(document["until"])),
+        ("why", document.reason),
+        ("since", document.since and second(document.since)),
+        ("until", document.until and second(document.until)),
     ):
         if value:
             say(one_line(f"  {label:<10} {value}"))
-    if document["halfOpen"]:
+    if document.half_open:
         say("  probing    the quarantine ends when a step passes and restarts when one fails")
-    rests = document["mode"] == "quarantined" and not document["halfOpen"]
-    counted = (
-        "nothing: counting starts again when the quarantine ends" if rests else _counted(document["counters"])
-    )
+    rests = document.mode == "quarantined" and not document.half_open
+    counters = msgspec.to_builtins(document.counters)
+    counted = "nothing: counting starts again when the quarantine ends" if rests else _counted(counters)
     say(f"  counted    {counted}")
-    if document["countersAtChange"]:
-        say(f"  at change  {_counted(document['countersAtChange'])}")
-    if failure := document["lastFailure"]:
-        say(f"  last       {failure['stepId']} in {failure['runId']} at {second(failure['at'])}")
-    learning = "on" if document["learningEnabled"] else "off"
-    say(f"  caution    confidence {document['confidenceFloor']:g}, learning {learning}")
+    if document.counters_at_change:
+        say(f"  at change  {_counted(document.counters_at_change)}")
+    if failure := document.last_failure:
+        say(f"  last       {failure.step_id} in {failure.run_id} at {second(failure.at)}")
+    learning = "on" if document.learning_enabled else "off"
+    say(f"  caution    confidence {document.confidence_floor:g}, learning {learning}")
 
 
-def _counted(counts: dict[str, int]) -> str:
+def _counted(counts: Mapping[str, int]) -> str:
     return (
         f"{counts['stepStreak']} in a row of one step, {counts['failuresInWindow']} in the window, "
         f"{counts['failuresInCount']} of the last {counts['resultsCounted']} step results"
     )
 
 
-def _name(document: dict[str, Any]) -> str:
+def _name(document: ModeDocument) -> str:
     from recoup.model.ids import EVERY_WORKFLOW
 
-    return "all workflows" if document["workflow"] == EVERY_WORKFLOW else str(document["workflow"])
+    return "all workflows" if document.workflow == EVERY_WORKFLOW else document.workflow

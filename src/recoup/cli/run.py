@@ -144,7 +144,7 @@ def resume(
             )
         plan, given = await recording.recorded(app, state)
         read_policy_of(app.settings)  # what is wrong with it is said while somebody is here
-        order = Ordered(plan, given, state.plan_source, state.heal)
+        order = Ordered(plan, given, state.submission.plan_source, state.submission.heal)
         return await run_linked(app, order, state, from_step, dry_run, as_json=as_json, quiet=quiet)
 
     ctx.exit(with_app(ctx, work, makes_home=False))
@@ -218,12 +218,12 @@ async def _resume_in_place(
     if dry_run:
         print_preview(await preview_in_place(app, state, from_step), as_json=as_json)
         return 0
-    if from_step is not None or (state.paused and state.status != "escalated"):
+    if from_step is not None or (state.hold.paused and state.status != "escalated"):
         await app.driving.must_not_be_blocked(state)
     if from_step is not None:
         say_preview(await preview_in_place(app, state, from_step), quiet=quiet)
         await _send(app, state, RESUME_FROM_STEP, "recoup resume --from-step", from_step)
-    elif state.paused and state.status != "escalated":
+    elif state.hold.paused and state.status != "escalated":
         await _send(app, state, RESUME, "recoup resume")
     return await drive(app, state, as_json=as_json, quiet=quiet)
 
@@ -268,7 +268,7 @@ async def drive(app: App, before: RunState, *, as_json: bool, quiet: bool) -> in
         try:
             state = await app.driving.drive(before.run_id, watcher, drivers.append)
         except RecoupError as error:
-            if not drivers or not drivers[0].state.interrupted:
+            if not drivers or not drivers[0].state.driver.interrupted:
                 raise
             print_error(error)
             state = drivers[0].state
@@ -319,7 +319,9 @@ def _print_result(app: App, state: RunState) -> None:
 
     if is_terminal() and not is_in_front(sys.stdout):
         say()  # not behind what the user is typing
-    status = "interrupted" if state.interrupted and not state.status.is_terminal else state.status.value
+    status = (
+        "interrupted" if state.driver.interrupted and not state.status.is_terminal else state.status.value
+    )
     say(f"run {state.run_id} {status}: {state.reason}")
     if state.status == "succeeded":
         say(f"  ledger: recoup ledger {state.run_id}")

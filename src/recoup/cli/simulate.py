@@ -14,7 +14,8 @@ from recoup.terminal.moments import second
 from recoup.terminal.writer import note, print_json, say
 
 if TYPE_CHECKING:
-    from recoup.kernel.whatif import Difference, Replayed
+    from recoup.kernel.whatif import Replayed
+    from recoup.model.answers.whatif import Difference
     from recoup.simulation.replaying import WhatIf
     from recoup.simulation.storm import Ended
 
@@ -156,23 +157,22 @@ def _print_modes(found: WhatIf) -> None:
 
     for mode in modes_that_differ(found):
         say()
-        say(f"modes of {mode['workflow']}, from its recorded step results:")
-        for key, words in (
-            ("wouldHaveBegun", "would have been"),
-            ("wouldNotHaveBegun", "would not have been"),
+        say(f"modes of {mode.workflow}, from its recorded step results:")
+        for changes, words in (
+            (mode.would_have_begun, "would have been"),
+            (mode.would_not_have_begun, "would not have been"),
         ):
-            for change in mode[key][:_LISTED_MAX]:
-                line = f"  {words} {change['mode']} at {second(change['at'])}: {change['reason']}"
-                say(one_line(line))
-            if len(mode[key]) > _LISTED_MAX:
-                say(f"  and {len(mode[key]) - _LISTED_MAX} more")
-        if mode["attemptsBlocked"]:
+            for change in changes[:_LISTED_MAX]:
+                say(one_line(f"  {words} {change.mode} at {second(change.at)}: {change.reason}"))
+            if len(changes) > _LISTED_MAX:
+                say(f"  and {len(changes) - _LISTED_MAX} more")
+        if mode.attempts_blocked:
             say(
-                f"  {_count(mode['attemptsBlocked'], 'run')} would have been blocked; from there on they are unknown"
+                f"  {_count(mode.attempts_blocked, 'run')} would have been blocked; from there on they are unknown"
             )
-        if mode["runsNotBlocked"]:
+        if mode.runs_not_blocked:
             say(
-                f"  blocked {_count(mode['runsNotBlocked'], 'time')} when it would not have been: what would have "
+                f"  blocked {_count(mode.runs_not_blocked, 'time')} when it would not have been: what would have "
                 "followed is unknown"
             )
 

@@ -81,14 +81,14 @@ class Shipping:
         private = kept_private(state.plan, _private_now(state))
         if private is None:
             return
-        is_stale = state.epoch not in _driven(files, state)
+        is_stale = state.driver.epoch not in _driven(files, state)
         if is_stale:
             _must_not_be_handed_over(state)
             self._must_have_key(state, private)
             if inner is not None:
                 await inner.forsake()
             await self._replace(state.run_id, files)
-        _note(files, [epoch] if is_stale else [state.epoch, epoch])
+        _note(files, [epoch] if is_stale else [state.driver.epoch, epoch])
 
     async def fetch_missing(self, run_id: str, files: RunFolder) -> None:
         """For somebody who looks: the plan and the secret values, as far as they are not here."""
@@ -169,9 +169,9 @@ class _ShippedSecrets:
 
 def _private_now(state: RunState) -> str | None:
     """What records of the run show redacted, in words."""
-    if state.plan_redacted or state.private_inputs:
+    if state.submission.plan_redacted or state.submission.private_inputs:
         return "text that records show redacted"
-    steps = [record.step_id for record in state.steps if record.private_outputs]
+    steps = [record.step_id for record in state.steps if record.results.private_outputs]
     return f"an output of {steps[0]} that records show redacted" if steps else None
 
 
@@ -190,7 +190,7 @@ def kept_private(plan: Plan, private: str | None) -> str | None:
 
 
 def _must_not_be_handed_over(state: RunState) -> None:
-    if state.handed_over is not None and not state.restore_pending:
+    if state.workspaces.handed_over is not None and not state.workspaces.restore_pending:
         raise UsageError(
             f"the workspace of run {state.run_id} was handed over to an operator on another machine",
             hint="Resume it there; or give up what was changed: "
@@ -211,7 +211,7 @@ def _driven(files: RunFolder, state: RunState) -> list[int]:
         return []
     except FileNotFoundError:
         # Begun by a version, or with settings, that knew of one machine only.
-        return [state.epoch] if files.plan_path.exists() else []
+        return [state.driver.epoch] if files.plan_path.exists() else []
 
 
 def _note(files: RunFolder, epochs: list[int]) -> None:

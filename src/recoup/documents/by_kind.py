@@ -35,7 +35,7 @@ class ByKind:
     def __get_pydantic_json_schema__(
         self, _schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        return handler(TypeAdapter[Any](Annotated[Any, _Branches(self.shapes())]).core_schema)
+        return handler(TypeAdapter[Any](Annotated[Any, Branches(self.shapes())]).core_schema)
 
     def _read(self, value: Any) -> Any:
         return self._adapter(self._kind(value)).validate_python(value)
@@ -52,13 +52,13 @@ class ByKind:
     def _made(self, kind: StepKind[Any]) -> TypeAdapter[Any]:
         shape = self._shape_of(kind)
         assert shape is not None, f"there is no {self._part} of the kind {kind.key}"
-        return TypeAdapter(Annotated[Any, _Branches({self._branch(kind): shape})])
+        return TypeAdapter(Annotated[Any, Branches({self._branch(kind): shape})])
 
     def _branch(self, kind: StepKind[Any]) -> str:
         return f"{TAG}{self._part}-{kind.key}"
 
 
-class _Branches:
+class Branches:
     """A union of these, the first of which is taken: what is wrong inside is told together with the branch."""
 
     def __init__(self, shapes: Mapping[str, type[Shape]]) -> None:

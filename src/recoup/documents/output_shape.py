@@ -1,70 +1,47 @@
-"""Outputs as people write them: found in a file, in what was printed, or written by the step itself."""
+"""Outputs as people write them: the key says where each is found, or that the step itself writes it."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any
 
-from pydantic import Field, Tag, model_validator
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from recoup.model.plan import DeclaredOutput, JsonOutput, RegexOutput, StreamName
-from recoup.shapes.forms import JsonPath, Regex
-from recoup.shapes.shape import TAG, Shape, Text, branch
-
-_SECRET = Field(False, description="Keep the value encrypted and show it nowhere.", examples=[True])
-
-
-class JsonOutputShape(Shape):
-    file: Text = Field(
-        alias="json", description="A JSON file, relative to the workspace.", examples=["out.json"]
-    )
-    path: JsonPath = Field(description="The way to the value in it.", examples=["count", "items[0].name"])
-    secret: bool = _SECRET
-
-    def value(self) -> JsonOutput:
-        return JsonOutput(self.file, self.path, self.secret)
+from recoup.checks.sources.kind import AnySource
+from recoup.checks.sources.registry import all_sources, sources_in
+from recoup.documents.by_kind import Branches
+from recoup.shapes.shape import TAG, Shape
 
 
-class RegexOutputShape(Shape):
-    regex: Regex = Field(
-        description="A regular expression (RE2 syntax); its first group, or the whole match, is the value.",
-        examples=["id: ([0-9]+)"],
-    )
-    stream: Literal["stdout", "stderr"] | None = Field(
-        None, alias="in", description="Where to look. Default: stdout.", examples=["stderr"]
-    )
-    file: Text | None = Field(None, description="Look in this file instead.", examples=["out/report.txt"])
-    secret: bool = _SECRET
+class _BySource:
+    """Stands in an annotation for the shape of the source that an output names."""
 
-    @model_validator(mode="after")
-    def _looks_in_one_place(self) -> RegexOutputShape:
-        if self.stream is not None and self.file is not None:
-            raise ValueError("looks in two places: keep `in` or `file`")
-        return self
+    def __get_pydantic_core_schema__(self, _source: Any, _handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(_read)
 
-    def value(self) -> RegexOutput:
-        return RegexOutput(self.regex, StreamName(self.stream or "stdout"), self.file, self.secret)
+    def __get_pydantic_json_schema__(
+        self, _schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        return handler(TypeAdapter[Any](Annotated[Any, Branches(output_shapes())]).core_schema)
 
 
-class DeclaredOutputShape(Shape):
-    """A name that the step itself writes into the file RECOUP_OUTPUT."""
-
-    secret: bool = _SECRET
-
-    def value(self) -> DeclaredOutput:
-        return DeclaredOutput(self.secret)
+OutputShape = Annotated[Any, _BySource()]
 
 
-def _which_output(value: Any) -> str | None:
-    if not isinstance(value, dict) or ("json" in value and "regex" in value):
-        return None
-    return TAG + (
-        "output-json" if "json" in value else "output-regex" if "regex" in value else "output-declared"
-    )
+def _read(value: Any) -> Any:
+    named = sources_in(value) if isinstance(value, dict) else []
+    if len(named) != 1:
+        raise PydanticCustomError("which_output", "which_output")
+    shape = Branches({_branch(named[0]): named[0].shape})
+    return TypeAdapter[Any](Annotated[Any, shape]).validate_python(value)
 
 
-OutputShape = Annotated[
-    Annotated[JsonOutputShape, Tag(TAG + "output-json")]
-    | Annotated[RegexOutputShape, Tag(TAG + "output-regex")]
-    | Annotated[DeclaredOutputShape, Tag(TAG + "output-declared")],
-    branch(_which_output, "which_output"),
-]
+def output_shapes() -> Mapping[str, type[Shape]]:
+    """Of all sources, by the branches under which validators name them."""
+    return {_branch(source): source.shape for source in all_sources()}
+
+
+def _branch(source: AnySource) -> str:
+    return f"{TAG}output-{source.key or 'declared'}"

@@ -6,11 +6,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from recoup.kernel.expectations import NO_SECRETS, Spot
+from recoup.checks.kind import CheckKind
+from recoup.checks.registry import kinds_in as check_kinds_in
+from recoup.checks.spots import NO_SECRETS
 from recoup.kernel.references import OPENING, Reference, TemplateError, references
 from recoup.kernel.template import check_condition, shell_script
 from recoup.shapes.forms import WORD_BYTES_MAX
-from recoup.shapes.plan_written import Part, Written, way_in_part
+from recoup.shapes.plan_written import Part, Written, listing, mapping, way_in_part
 from recoup.shapes.shape import as_written
 from recoup.shapes.tree import Place, clipped
 from recoup.shapes.wording import Finding, listed, suggestion
@@ -33,17 +35,6 @@ def _not_filled_in() -> str:
     return f"`${{{{ … }}}}` is not filled in here: write the text itself, or use it in {words} or `when`"
 
 
-NO_SECRETS_IN_CHECKS = {
-    "regex": Spot.REGEX,
-    "matches": Spot.REGEX,
-    "url": Spot.ADDRESS,
-    "response": Spot.ADDRESS,
-    "paths": Spot.PATHS,
-    "run": Spot.WORD,
-}
-"""The keys of a check under which no secret may stand; under `run` only in a list of words."""
-
-
 def bad_references(plan: Written, kinds_of: KindsOf) -> Iterator[Finding]:
     for part in plan.parts:
         kinds = list(kinds_of(part.data))
@@ -51,12 +42,21 @@ def bad_references(plan: Written, kinds_of: KindsOf) -> Iterator[Finding]:
         for way in (*_FILLED_IN, *(way for kind in kinds for way in kind.filled_in(part.data))):
             for place, text in _texts(*part.at(way)):
                 within = way_in_part(place)
-                in_script = within in scripts or _is_script_of_check(within)
+                in_script = within in scripts or _is_script_of_check(part, within)
                 yield from (Finding(place, words) for words in _wrong_in(text, in_script, part, plan))
 
 
-def _is_script_of_check(way: Place) -> bool:
-    return len(way) == 3 and way[0] == "expect" and way[2] == "run"
+def _is_script_of_check(part: Part, way: Place) -> bool:
+    return len(way) == 3 and any(way[2] in kind.scripts for kind in _kinds_at(part, way))
+
+
+def _kinds_at(part: Part, way: Place) -> list[CheckKind[Any]]:
+    """The kinds that the check around this place names."""
+    match way:
+        case ("expect", int(n), *_):
+            return list(check_kinds_in(mapping(listing(part.data.get("expect"))[n])))
+        case _:
+            return []
 
 
 def _texts(place: Place, value: Any) -> Iterator[tuple[Place, str]]:
@@ -129,8 +129,10 @@ def secrets_in_the_open(plan: Written, kinds_of: KindsOf) -> Iterator[Finding]:
 
 def _secrets_in_checks(part: Part, plan: Written) -> Iterator[Finding]:
     for place, text in _texts(*part.at(("expect",))):
-        spots = [NO_SECRETS_IN_CHECKS[key] for key in place if key in NO_SECRETS_IN_CHECKS]
-        if not spots or _is_script_of_check(way_in_part(place)):
+        way = way_in_part(place)
+        known = {key: spot for kind in _kinds_at(part, way) for key, spot in kind.spots.items()}
+        spots = [known[key] for key in way if key in known]
+        if not spots or _is_script_of_check(part, way):
             continue
         for name in sorted(_names(text) & plan.secrets):
             words = f"`{clipped(name)}` is a secret and must not stand here"
@@ -180,12 +182,12 @@ def _in_keys(plan: Written, kinds_of: KindsOf) -> Iterator[Place]:
         for way in (*(way for kind in kinds_of(part.data) for way in kind.any_json), ("expect",)):
             yield from _keys(*part.at(way))
         texts = _texts(*part.at(("expect",)))
-        yield from (place for place, _ in texts if _is_literal(way_in_part(place)))
+        yield from (place for place, _ in texts if _is_literal(part, way_in_part(place)))
 
 
-def _is_literal(way: Place) -> bool:
+def _is_literal(part: Part, way: Place) -> bool:
     """Of what was recorded nothing is looked up."""
-    return "recorded" in way[2:] and "equals" not in way[2:3]
+    return "recorded" in way[2:] and not any(way[2] in kind.any_json for kind in _kinds_at(part, way))
 
 
 def _keys(place: Place, value: Any) -> Iterator[Place]:

@@ -6,20 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from recoup.documents.check_shape import (
-    MAIN_CHECK_KEYS,
-    DiffShape,
-    ExitShape,
-    FileShape,
-    JsonShape,
-    RunShape,
-    StderrShape,
-    StdoutShape,
-)
+from recoup.checks import registry as checks
+from recoup.checks.sources.registry import all_sources, sources_in
+from recoup.documents.check_shape import check_shapes
 from recoup.documents.handler_shape import HandlerShape, handler_shape
 from recoup.documents.input_shape import InputShape
 from recoup.documents.limits_shape import LimitsShape
-from recoup.documents.output_shape import DeclaredOutputShape, JsonOutputShape, RegexOutputShape
+from recoup.documents.output_shape import output_shapes
 from recoup.documents.plan_shape import PlanShape
 from recoup.documents.retry_shape import RetryShape
 from recoup.documents.step_shape import HANDLERS, STEPS, StepKeys, step_shape
@@ -28,7 +21,7 @@ from recoup.shapes.forms import RegexShape
 from recoup.shapes.heal_shape import HealShape
 from recoup.shapes.shape import TAG, Shape
 from recoup.shapes.tree import clipped
-from recoup.shapes.wording import Detail, Vocabulary, described, listed, suggestion
+from recoup.shapes.wording import Detail, Vocabulary, described, if_a_plugin_brings, listed, suggestion
 from recoup.steps.kind import StepKind
 from recoup.steps.registry import all_kinds, kinds_in
 
@@ -37,16 +30,6 @@ _SHAPES: dict[str, type[Shape]] = {
     "retry": RetryShape,
     TAG + "heal": HealShape,
     TAG + "mapping": RegexShape,
-    TAG + "exit": ExitShape,
-    TAG + "file": FileShape,
-    TAG + "stdout": StdoutShape,
-    TAG + "stderr": StderrShape,
-    TAG + "json": JsonShape,
-    TAG + "run": RunShape,
-    TAG + "diff": DiffShape,
-    TAG + "output-json": JsonOutputShape,
-    TAG + "output-regex": RegexOutputShape,
-    TAG + "output-declared": DeclaredOutputShape,
     TAG + "input": InputShape,
     TAG + "git": GitShape,
     TAG + "folder": FolderShape,
@@ -56,7 +39,9 @@ _SHAPES: dict[str, type[Shape]] = {
 
 def plan_vocabulary() -> Vocabulary:
     of_kinds = {key: shape for kind in all_kinds() for key, shape in kind.shape.shapes().items()}
-    return Vocabulary(PlanShape, {**_SHAPES, **of_kinds, **STEPS.shapes(), **HANDLERS.shapes()}, own_words)
+    of_checks = {key: shape for kind in checks.all_kinds() for key, shape in kind.shapes.parts.items()}
+    of_parts = {**STEPS.shapes(), **HANDLERS.shapes(), **check_shapes(), **output_shapes()}
+    return Vocabulary(PlanShape, {**_SHAPES, **of_kinds, **of_checks, **of_parts}, own_words)
 
 
 def own_words(detail: Detail, shape: type[Shape]) -> str | None:
@@ -64,7 +49,7 @@ def own_words(detail: Detail, shape: type[Shape]) -> str | None:
     match detail["type"]:
         case "missing" if issubclass(shape, StepKeys | HandlerShape) and key == shape.kind.key:
             return _nothing_to_do(given, shape)
-        case "extra_forbidden" if shape is DeclaredOutputShape and _is_key(key):
+        case "extra_forbidden" if key.isidentifier() and _is_usual_source(shape):
             return _not_in_output(key)
         case "extra_forbidden" if issubclass(shape, StepKeys):
             return _not_in_step(key, shape)
@@ -110,7 +95,7 @@ def _of_a_plugin(given: Mapping[str, Any]) -> str:
     unknown = [key for key in given if key not in known]
     if len(unknown) != 1 or not unknown[0].isidentifier() or suggestion(unknown[0], known):
         return ""
-    return f"; if a plugin brings `{clipped(unknown[0])}`, install it first: recoup doctor lists those that are here"
+    return if_a_plugin_brings(unknown[0])
 
 
 def _either(words: list[str]) -> str:
@@ -160,18 +145,17 @@ def _all_keys(shapes: Iterable[type[Shape]]) -> frozenset[str]:
     return frozenset[str]().union(*(shape.keys() for shape in shapes))
 
 
-_OUTPUT_KEYS = sorted({*JsonOutputShape.keys(), *RegexOutputShape.keys(), *DeclaredOutputShape.keys()})
-
-
-def _is_key(key: str) -> bool:
-    return key.isidentifier()
+def _is_usual_source(shape: type[Shape]) -> bool:
+    """Of an output that names none."""
+    return any(shape is source.shape for source in all_sources() if not source.key)
 
 
 def _not_in_output(key: str) -> str:
-    if key in _OUTPUT_KEYS:
-        return "does not say what to take: add `path` beside `json: FILE`, or a `regex`"
-    meant = suggestion(key, _OUTPUT_KEYS)
-    return f"unknown key: {meant or 'the keys here are ' + listed(_OUTPUT_KEYS)}"
+    known = sorted(set[str]().union(*(source.shape.keys() for source in all_sources())))
+    if key in known:
+        return f"does not say what to take: add {', or '.join(source.how for source in all_sources() if source.how)}"
+    meant = suggestion(key, known)
+    return f"unknown key: {meant or 'the keys here are ' + listed(known)}"
 
 
 _ELSEWHERE = {
@@ -211,22 +195,27 @@ def _misread(key: str, known: Iterable[str]) -> str | None:
 def _which_check(given: Any) -> str:
     if not isinstance(given, dict):
         return f"must be a mapping such as {{file: out.txt}}, not {described(given)}"
-    several = [key for key in MAIN_CHECK_KEYS if key in given]
+    several = [key for key in checks.check_keys() if key in given]
     if several:
         return f"holds {len(several)} checks ({listed(several)}): make each an item of the list"
     return _no_check(given)
 
 
 def _no_check(given: Mapping[str, Any]) -> str:
-    for key in list(given)[: len(MAIN_CHECK_KEYS)]:
-        if meant := suggestion(key, MAIN_CHECK_KEYS):
+    known = checks.check_keys()
+    for key in list(given)[: len(known)]:
+        if meant := suggestion(key, known):
             return f"unknown check `{clipped(key)}`: {meant}"
-    return f"must have one of {listed(MAIN_CHECK_KEYS)}"
+    words = f"must have one of {listed(known)}"
+    first = next(iter(given), "")
+    return f"{words}{if_a_plugin_brings(first)}" if first.isidentifier() else words
 
 
 def _which_output(given: Any) -> str:
     if isinstance(given, dict):
-        return "is found in two ways: keep `json` or `regex`"
+        named = [f"`{source.key}`" for source in sources_in(given)]
+        how_often = "two" if len(named) == 2 else len(named)
+        return f"is found in {how_often} ways: keep {' or '.join(named)}"
     return f"must be a mapping such as {{json: out.json, path: count}}, not {described(given)}"
 
 

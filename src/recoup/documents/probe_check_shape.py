@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from recoup.documents.probe_forms import HostAndPort, HttpUrl, Words, host_and_port
+from recoup.documents.probe_forms import HostAndPort, HttpUrl, host_and_port
 from recoup.model.probe import (
     AnyCheck,
     CommandCheck,
@@ -17,7 +17,7 @@ from recoup.model.probe import (
     TcpCheck,
 )
 from recoup.shapes.duration_shape import Duration
-from recoup.shapes.forms import Regex
+from recoup.shapes.forms import Regex, Words
 from recoup.shapes.shape import Shape, Text
 
 

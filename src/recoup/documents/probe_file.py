@@ -14,17 +14,41 @@ from typing import Any
 import msgspec
 from pydantic import ValidationError
 
+from recoup.documents.hand_over_shape import HandOverShape, hand_over_shapes
 from recoup.documents.probe_shape import KIND_KEYS, SHAPES, ProbeShape
 from recoup.documents.text_file import decoded, read_text
 from recoup.documents.yaml_tree import parse_tree
 from recoup.errors import InvalidProbe, Refusal
 from recoup.kernel.probe_rules import FORBIDDEN_KEYS, is_name, refusal_words, rule_against
 from recoup.model.probe import Budget, ProbeConfig, Rule
+from recoup.shapes.shape import Shape
 from recoup.shapes.tree import Place, Tree, Unreadable, clipped
-from recoup.shapes.wording import Finding, Vocabulary, findings, problems_of, said_beside, suggestion
+from recoup.shapes.wording import (
+    Detail,
+    Finding,
+    Vocabulary,
+    findings,
+    if_a_plugin_brings,
+    listed,
+    problems_of,
+    said_beside,
+    suggestion,
+)
 
 PROBE_BYTES_MAX = 4 << 20
-_PROBE = Vocabulary(ProbeShape, SHAPES)
+
+
+def _own_words(detail: Detail, shape: type[Shape]) -> str | None:
+    """Under `hand_over` an unknown key may be that of a notifier whose package is not installed here."""
+    key = str(detail["loc"][-1])
+    if detail["type"] != "extra_forbidden" or not issubclass(shape, HandOverShape) or not key.isidentifier():
+        return None
+    meant = suggestion(key, shape.keys())
+    return f"unknown key: {meant or f'the keys here are {listed(sorted(shape.keys()))}{if_a_plugin_brings(key)}'}"
+
+
+def _vocabulary() -> Vocabulary:
+    return Vocabulary(ProbeShape, {**SHAPES, **hand_over_shapes()}, _own_words)
 
 
 def read_probe_file(path: str | Path) -> ProbeConfig:
@@ -79,7 +103,7 @@ def _shape(tree: Tree) -> tuple[ProbeShape | None, list[Finding], int]:
     try:
         return ProbeShape.model_validate(tree.data), [], 0
     except ValidationError as error:
-        return None, *findings(error, _PROBE)
+        return None, *findings(error, _vocabulary())
 
 
 def _value(shape: ProbeShape, folder: Path, probe_id: str) -> ProbeConfig:

@@ -10,14 +10,8 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field
 
 from recoup.kernel.probe_gateway import refuse_address
-from recoup.shapes.forms import carried, first_said
-from recoup.shapes.shape import AnyText, Text
+from recoup.shapes.shape import Text
 
-Words = Annotated[
-    list[Annotated[AnyText, AfterValidator(carried)]],
-    Field(min_length=1, max_length=1_000),
-    AfterValidator(first_said),
-]
 Port = Annotated[int, Field(ge=1, le=65_535)]
 
 

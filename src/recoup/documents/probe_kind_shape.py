@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from recoup.documents.probe_forms import HostAndPort, HttpUrl, Port, WebsocketUrl, Words, host_and_port
+from recoup.documents.probe_forms import HostAndPort, HttpUrl, Port, WebsocketUrl, host_and_port
 from recoup.model.probe import (
     HOST_AND_PORT,
     BindingKind,
@@ -17,7 +17,7 @@ from recoup.model.probe import (
     ProcessKind,
 )
 from recoup.shapes.duration_shape import Duration
-from recoup.shapes.forms import VariableName, WorkflowName
+from recoup.shapes.forms import VariableName, Words, WorkflowName
 from recoup.shapes.shape import AnyText, Shape, Text
 
 

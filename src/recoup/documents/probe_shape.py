@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from recoup.documents.hand_over_shape import AnyHandOver
 from recoup.documents.probe_check_shape import CheckShape, HeartbeatShape, OutputShape
-from recoup.documents.probe_forms import GatewayUrl, Words
+from recoup.documents.probe_forms import GatewayUrl
 from recoup.documents.probe_kind_shape import (
     BindingShape,
     ChannelShape,
@@ -17,10 +18,10 @@ from recoup.documents.probe_kind_shape import (
     ProcessShape,
     SshRemoteShape,
 )
-from recoup.model.probe import Action, AnyKind, Budget, HandOver, Resource
+from recoup.model.probe import Action, AnyKind, Budget, Resource
 from recoup.shapes.duration_shape import Duration
 from recoup.shapes.forms import FieldName, VariableName, WorkflowName
-from recoup.shapes.shape import Shape, Text, Version
+from recoup.shapes.shape import Shape, Version
 
 RESOURCES_MAX = 5_000
 CHECKS_MAX = 20
@@ -146,21 +147,6 @@ class ResourceShape(Shape):
         )
 
 
-class HandOverShape(Shape):
-    file: Text | None = Field(
-        None,
-        description="JSON lines are added to it. Default: one in the probe's folder.",
-        examples=["./escalations.jsonl"],
-    )
-    command: Words | None = Field(
-        None, description="Given each escalation as JSON on standard input.", examples=[["./page-me.sh"]]
-    )
-    timeout: Duration = Field(30, description="The longest that the command may take.", examples=["30s"])
-
-    def value(self) -> HandOver:
-        return HandOver(file=self.file, command=tuple(self.command or ()), command_timeout_s=self.timeout)
-
-
 class ProbeShape(Shape):
     """What a probe looks after on this machine, and how far it may go."""
 
@@ -176,7 +162,7 @@ class ProbeShape(Shape):
         description="Who is told everything, and decides when the budget is spent. Its token: RECOUP_TOKEN.",
         examples=["http://127.0.0.1:8620"],
     )
-    hand_over: HandOverShape | None = Field(
+    hand_over: AnyHandOver | None = Field(
         None, description="Who is told besides.", examples=[{"command": ["./page-me.sh"]}]
     )
     secrets: Annotated[list[VariableName], Field(max_length=1_000)] = Field(
@@ -192,7 +178,6 @@ class ProbeShape(Shape):
 
 SHAPES: dict[str, type[Shape]] = {
     "budget": BudgetShape,
-    "hand_over": HandOverShape,
     "resources": ResourceShape,
     "process": ProcessShape,
     "channel": ChannelShape,

@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
+from recoup.checks.filling import Expected, expectation_texts, fill_in
 from recoup.engine.originals import INPUTS, Originals, outputs_of
 from recoup.engine.world import Job, World
 from recoup.kernel.canonical import digest, digest_of_texts
-from recoup.kernel.expectations import Expected, expectation_texts, fill_in
 from recoup.kernel.references import OPENING
 from recoup.kernel.template import TemplateError, references, substitute
 from recoup.model.plan import Action, Check, Handler, Plan, Step
@@ -110,7 +110,11 @@ class Scope(Mapping[str, Any]):
         yield from ("run.id", "run.workflow")
         yield from (f"inputs.{name}" for name in self._job.plan.inputs)
         for record in self._state.steps:
-            names = (*record.outputs, *record.secret_outputs, *self._fresh.values.get(record.step_id, ()))
+            names = (
+                *record.results.outputs,
+                *record.results.secret_outputs,
+                *self._fresh.values.get(record.step_id, ()),
+            )
             yield from (f"steps.{record.step_id}.outputs.{name}" for name in names)
 
     def __len__(self) -> int:
@@ -124,18 +128,18 @@ class Scope(Mapping[str, Any]):
             return True
         step_id, _, key = name.removeprefix("steps.").rpartition(".outputs.")
         if not step_id:
-            return name.removeprefix("inputs.") in self._state.private_inputs
+            return name.removeprefix("inputs.") in self._state.submission.private_inputs
         record = self._record(step_id)
-        return record is not None and key in (record.private_outputs or ())
+        return record is not None and key in (record.results.private_outputs or ())
 
     def _record(self, step_id: str) -> StepRecord | None:
         return next((record for record in self._state.steps if record.step_id == step_id), None)
 
     def _input(self, key: str, name: str) -> Any:
-        spec, value = self._job.plan.inputs[key], self._state.inputs.get(key)
+        spec, value = self._job.plan.inputs[key], self._state.submission.inputs.get(key)
         if spec.secret:
             return self._secret(self._job.secrets.get(name) if value is not None else "")
-        if key in self._state.private_inputs:
+        if key in self._state.submission.private_inputs:
             return self._private(lambda: Originals(self._job.secrets).get(INPUTS, key), lambda: value)
         return self._plain(name, value or "")
 
@@ -148,12 +152,16 @@ class Scope(Mapping[str, Any]):
         secret = declared is not None and declared.secret
         if key in self._fresh.values.get(step_id, {}):
             return self._fresh_output(name, step_id, key, secret)
-        if key in record.secret_outputs:
+        if key in record.results.secret_outputs:
             return self._secret(self._job.secrets.get(name))
-        if key in (record.private_outputs or ()):
-            entry, recorded = outputs_of(step_id), record.outputs[key]
+        if key in (record.results.private_outputs or ()):
+            entry, recorded = outputs_of(step_id), record.results.outputs[key]
             return self._private(lambda: Originals(self._job.secrets).get(entry, key), lambda: recorded)
-        return self._secret(record.outputs[key]) if secret else self._plain(name, record.outputs[key])
+        return (
+            self._secret(record.results.outputs[key])
+            if secret
+            else self._plain(name, record.results.outputs[key])
+        )
 
     def _fresh_output(self, name: str, step_id: str, key: str, secret: bool) -> Any:
         value = self._fresh.values[step_id][key]

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from recoup.checks.registry import check_kind
 from recoup.engine.arguments import Arguments, environment_of
 from recoup.engine.attempt_hooks import AttemptHooks
 from recoup.engine.conclusion import ApprovalRefuted, Conclusion, Failed, Interrupted, Passed
@@ -20,7 +21,7 @@ from recoup.engine.witness import witness
 from recoup.engine.work_folder import WorkFolder, is_folder
 from recoup.model.failure import FailureKind
 from recoup.model.outcome import Order, Outcome, Scene
-from recoup.model.plan import WORLD_CHECKS, DiffCheck, Handler, Repeat, Step, kind_of, resumes_session
+from recoup.model.plan import Handler, Repeat, Step, kind_of, resumes_session
 from recoup.model.policy import Policy
 from recoup.model.run import StepRecord, Verdict
 from recoup.steps.hooks import CannotBegin
@@ -48,7 +49,7 @@ class Attempts:
             has_own_timeout=step.limits.timeout_s is not None,
             title=step.title,
             retry_context=context,
-            session_id=record.session_id,
+            session_id=record.agent.session_id,
         )
         kind = run.kinds.of(step)
         order = await kind.order(order, step, record, hides=arguments.hides)
@@ -165,7 +166,7 @@ class Attempts:
         """Where the open attempt runs, with the files it is given; and what a retry is told."""
         assert record.open is not None, f"step {step.id}: no attempt is open"
         attempt, files, context = record.open.attempt, dict[str, str](), None
-        if record.failure_summary is not None:
+        if record.failure.summary is not None:
             context = msgspec.to_builtins(retry_context(self._run.job.plan, step, record, attempt))
         if self._run.launches(step):
             files["RECOUP_OUTPUT"] = str(self._run.job.files.output_path(record.index, attempt))
@@ -191,14 +192,14 @@ def _recovered(conclusion: Conclusion, handled: Handled) -> Conclusion:
     return conclusion
 
 
-_EVIDENCE = (*WORLD_CHECKS, DiffCheck)
-"""Checks of what was done, not of what was said."""
-
-
 def _may_be_done(step: Step, outcome: Outcome) -> bool:
     """A step is done when its postconditions hold: an agent that was denied a tool may have found another way, and one
     that did not say how it ended may have done its work."""
     if outcome.kind is FailureKind.TOOL_DENIED:
         return bool(step.expect)
     silent = outcome.kind is FailureKind.AGENT_ERROR and (outcome.agent_event or "").endswith(":no_result")
-    return silent and outcome.exit_code == 0 and any(isinstance(check, _EVIDENCE) for check in step.expect)
+    return (
+        silent
+        and outcome.exit_code == 0
+        and any(check_kind(check).proves_work(check) for check in step.expect)
+    )

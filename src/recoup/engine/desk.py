@@ -40,13 +40,11 @@ class Desk:
     def __init__(self, world: World, job: Job, state: RunState, lease: Lease) -> None:
         self.world = world = world.of(job)
         self.job = job
-        self.state = state
-        """One value for as long as the run is in hand: the recorder advances it."""
         self.recorder = Recorder(world, job, state, lease)
         self.lifeline = LeaseLifeline(lease.deadline_boot_s)
         self.halt = asyncio.Event()
         """Set when the current attempt or wait must end: a control, an interruption, a lost lease."""
-        self.kinds = RunKinds(world, RunView(world, job, state, self.lifeline))
+        self.kinds = RunKinds(world, RunView(world, job, self.recorder, self.lifeline))
         run = DrivenRun(world, job, self.recorder, self.kinds, self.lifeline, self.halt)
         self.folder = WorkFolder(run)
         self.attempts = Attempts(run, self.folder)
@@ -58,8 +56,13 @@ class Desk:
         self._secret = secret_names(job.plan)
 
     @property
+    def state(self) -> RunState:
+        """After the last fact that was recorded."""
+        return self.recorder.state
+
+    @property
     def workspace(self) -> int | None:
-        return self.state.workspace_in_use
+        return self.state.workspaces.in_use
 
     def now(self) -> Instant:
         return self.world.clock.now()
@@ -67,12 +70,16 @@ class Desk:
     def step(self, record: StepRecord) -> Step:
         return self.job.plan.steps[record.index]
 
+    def current(self, record: StepRecord) -> StepRecord:
+        """The record of the same step after the last fact that was recorded."""
+        return self.state.steps[record.index]
+
     def pre_state(self, record: StepRecord) -> str | None:
         """The tree from which an attempt of this step begins. None: the run has no workspace."""
         if self.job.workspaces is None:
             return None
-        if record.pre_state is not None and record.verdict is Verdict.FAILED:
-            return record.pre_state
+        if record.beginning.pre_state is not None and record.verdict is Verdict.FAILED:
+            return record.beginning.pre_state
         return last_checkpoint(self.state)[1].tree
 
     def policy(self, step: Step) -> Policy:

@@ -52,7 +52,6 @@ class Driver:
         mode_checked: bool = False,
     ) -> None:
         """`mode_checked`: the caller has just seen that the mode of the run's workflow lets runs go on."""
-        self.state = state
         self._mode_checked = mode_checked
         self._replaced = replaced
         self._desk = desk = Desk(world, job, state, lease)
@@ -61,6 +60,11 @@ class Driver:
         self._shared = SharedCommits(desk, self._surroundings)
         settlement = Settlement(desk, self._shared)
         self._turns = StepTurns(desk, self._interventions, self._surroundings, settlement)
+
+    @property
+    def state(self) -> RunState:
+        """After the last fact that was recorded."""
+        return self._desk.state
 
     @property
     def interrupting(self) -> bool:
@@ -164,10 +168,12 @@ class Driver:
                 await self._interventions.heed()
                 continue
             index = known_good_prefix_length(self.state)
-            if self.state.paused and (index < len(self.state.steps) or self.state.always_pending):
+            if self.state.hold.paused and (
+                index < len(self.state.steps) or self.state.progress.always_pending
+            ):
                 await self._stand_by()
-            elif self.state.always_pending:
-                record = self.state.steps[self.state.always_pending[0]]
+            elif self.state.progress.always_pending:
+                record = self.state.steps[self.state.progress.always_pending[0]]
                 await self._turns.always(self._desk.step(record), record)
             elif index == len(self.state.steps):
                 await self._succeed()
@@ -194,12 +200,13 @@ class Driver:
     async def _enter(self) -> None:
         if not self.state.begun:
             return await begin(self._desk, self._shared.very_first)
-        told_to_stop = self.state.interrupted
+        told_to_stop = self.state.driver.interrupted
         why = self.state.reason if told_to_stop else "the driver was lost"
-        before, owner = self.state.owner, self._desk.recorder.lease.owner
+        before, owner = self.state.driver.owner, self._desk.recorder.lease.owner
         rebooted = before is not None and before.host == owner.host and before.boot_id != owner.boot_id
         await resume(self._desk)
-        for record in self.state.steps:
+        for index in range(len(self.state.steps)):
+            record = self.state.steps[index]
             if record.open is not None and is_going(self._desk):
                 await self._take_up(record, why, told_to_stop)
         if is_going(self._desk):
@@ -227,20 +234,20 @@ class Driver:
         left_s = desk.run_seconds_left()
         if left_s <= 0:
             await out_of_time(desk, step, record)
-        elif record.to_settle and record.open is None and await settle_first(desk, step, record):
+        elif record.doubt.to_settle and record.open is None and await settle_first(desk, step, record):
             return
-        elif self.state.restore_pending:
+        elif self.state.workspaces.restore_pending:
             await hard_reset(desk, step, record)
-        elif self.state.rebuild_pending:
-            lost = self.state.steps[self.state.rebuild_pending[0]]
+        elif self.state.progress.rebuild_pending:
+            lost = self.state.steps[self.state.progress.rebuild_pending[0]]
             again = desk.step(lost)
             if await desk.kinds.of(again).is_ready(again) or not await self._held_up(step, record):
                 await self._turns.rebuild(again, lost, left_s)
-        elif record.given_up is not None:
+        elif record.recovery.given_up is not None:
             await self._after_giving_up(step, record, left_s)
         elif is_gate(step.action) and record.open is None:
             # Nobody is asked about what is not as the steps before have proven it.
-            if self.state.gate_reached == record.index or not await self._held_up(step, record):
+            if self.state.progress.gate_reached == record.index or not await self._held_up(step, record):
                 await self._at_gate(step, record)
         elif record.open is not None or not await self._held_up(step, record):
             await self._turns.attempt(step, record, left_s)
@@ -262,11 +269,11 @@ class Driver:
         return True
 
     async def _after_giving_up(self, step: Step, record: StepRecord, left_s: float) -> None:
-        if step.rescue and not record.rescue_tried:
+        if step.rescue and not record.recovery.rescue_tried:
             return await self._turns.rescue(step, record, left_s)
-        desk, given_up = self._desk, record.given_up
+        desk, given_up = self._desk, record.recovery.given_up
         assert given_up is not None
-        reason = f"step {step.id}: {record.failure_summary} ({given_up.reason})"
+        reason = f"step {step.id}: {record.failure.summary} ({given_up.reason})"
         ends = run_ends(desk, record, msgspec.structs.replace(given_up, reason=reason))
         await desk.recorder.record(*ends, results=[given_up_result(desk, record)], release=True)
         return None
@@ -284,7 +291,7 @@ class Driver:
         how = " or: ".join(gate_commands(desk.job.run_id))
         reason = f"{step.id} waits for an approval: {action.message} (run: {how})"
         waiting = ev.RunWaiting(reason=reason, step_id=step.id, waiting_for="approval")
-        if self.state.gate_reached != record.index:
+        if self.state.progress.gate_reached != record.index:
             for hooks in desk.kinds.all():
                 await hooks.gate_reached(step, record)
         await desk.recorder.record(waiting, release=True)

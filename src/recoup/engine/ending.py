@@ -34,7 +34,7 @@ async def settle_first(desk: Desk, step: Step, record: StepRecord) -> bool:
 
 def _was_done(desk: Desk, step: Step, record: StepRecord) -> bool:
     """In a linked run: with the arguments that it has now, or as far as is known."""
-    asks = record.asks
+    asks = record.doubt.asks
     if asks is None or not record.is_done_elsewhere:
         return True
     private = frozenset(asks.private)
@@ -45,19 +45,19 @@ def _was_done(desk: Desk, step: Step, record: StepRecord) -> bool:
 def _also_asked(desk: Desk, step: Step, record: StepRecord) -> list[StepRecord]:
     """Steps right after it that were lost with it: one answer serves them all."""
     also: list[StepRecord] = []
-    if record.asks is None:
+    if record.doubt.asks is None:
         return also
     hooks = desk.kinds.of(step)
     behind = zip(desk.job.plan.steps, desk.state.steps, strict=True)
     for following, one in [*behind][record.index + 1 :]:
         if (
             not hooks.is_lost_too(following)
-            or not one.to_settle
-            or one.asks is None
+            or not one.doubt.to_settle
+            or one.doubt.asks is None
             or following.when is not None
         ):
             break
-        if deed_words(one.asks) != deed_words(record.asks) or not _was_done(desk, following, one):
+        if deed_words(one.doubt.asks) != deed_words(record.doubt.asks) or not _was_done(desk, following, one):
             break
         also.append(one)
     return also
@@ -104,6 +104,6 @@ async def _end_early(
     if owes_always(step, record):
         await desk.recorder.record(*facts, no_more_tried(desk, record, reason, cls, kind))
         return
-    failed = f"; step {step.id} had failed: {record.failure_summary}" if record.failure_summary else ""
+    failed = f"; step {step.id} had failed: {record.failure.summary}" if record.failure.summary else ""
     end = run_failed(desk, reason + failed, cls, kind, record)
     await desk.recorder.record(*facts, end, release=True)

@@ -32,7 +32,7 @@ def is_going(desk: Desk) -> bool:
 
 def is_redelivery(state: RunState) -> bool:
     """A failed delivery may be followed by another."""
-    return state.status is RunStatus.FAILED and state.retryable
+    return state.status is RunStatus.FAILED and state.failure.retryable
 
 
 async def begin(desk: Desk, first: Callable[[], Sequence[ev.AttemptStarted]]) -> None:
@@ -48,7 +48,7 @@ async def begin(desk: Desk, first: Callable[[], Sequence[ev.AttemptStarted]]) ->
         except WorkspaceError as error:
             return await workspace_broken(desk, error.message)
     start = ev.RunStarted(
-        delivery=desk.state.delivery + 1,
+        delivery=desk.state.driver.delivery + 1,
         epoch=desk.epoch,
         owner=desk.recorder.lease.owner,
         policy_digest=desk.recorder.digest_of(desk.job.policy),
@@ -56,7 +56,7 @@ async def begin(desk: Desk, first: Callable[[], Sequence[ev.AttemptStarted]]) ->
         workspace=1 if baseline else None,
         worker=desk.world.worker,
     )
-    if desk.state.reuse_from is not None:
+    if desk.state.lineage.reuse_from is not None:
         return await _begin_with_reuse(desk, start)
     tail = () if baseline is not None else first()
     await desk.recorder.record(
@@ -81,7 +81,7 @@ async def _begin_with_reuse(desk: Desk, start: ev.RunStarted) -> None:
 async def decline(desk: Desk, words: str) -> None:
     """The delivery fails before anything is done in it."""
     state, policy = desk.state, desk.job.policy
-    delivery = state.delivery + (not state.begun or is_redelivery(state))
+    delivery = state.driver.delivery + (not state.begun or is_redelivery(state))
     about: dict[str, Any] = {
         "reason": f"delivery {delivery} could not be made: {words}",
         "failure_class": FailureClass.TRANSIENT_RUNTIME,
@@ -98,7 +98,7 @@ async def resume(desk: Desk) -> None:
     """Take the run up where the ledger says it is."""
     again = is_redelivery(desk.state)
     resumed = ev.RunResumed(
-        delivery=desk.state.delivery + again,
+        delivery=desk.state.driver.delivery + again,
         epoch=desk.epoch,
         owner=desk.recorder.lease.owner,
         reason=_why_resumed(desk.state),
@@ -112,7 +112,7 @@ async def resume(desk: Desk) -> None:
 def _why_resumed(state: RunState) -> str:
     if is_redelivery(state):
         return "next delivery"
-    if state.interrupted:
+    if state.driver.interrupted:
         return "after an interruption"
     if state.status is RunStatus.BLOCKED:
         return "its workflow may run again"
@@ -121,7 +121,7 @@ def _why_resumed(state: RunState) -> str:
 
 async def _see_what_changed(desk: Desk) -> None:
     """An operator had the workspace: what they left is recorded, and work goes on from there."""
-    before, number, workspaces = desk.state.handed_over, desk.workspace, desk.job.workspaces
+    before, number, workspaces = desk.state.workspaces.handed_over, desk.workspace, desk.job.workspaces
     if before is None or number is None or workspaces is None or not workspaces.path(number).is_dir():
         return None
     try:
@@ -143,7 +143,7 @@ async def _see_what_changed(desk: Desk) -> None:
             changed_files=change.files,
             changed_files_count=change.files_count,
             evidence=evidence,
-            kept=not desk.state.restore_pending,
+            kept=not desk.state.workspaces.restore_pending,
         )
     )
     return None
@@ -155,7 +155,7 @@ def _from_step(desk: Desk) -> list[ev.Payload]:
     if edge is None:
         return []
     record = desk.state.steps[edge.step_index]
-    return [resumed_from(record, edge.reason, record.strategy)]
+    return [resumed_from(record, edge.reason, record.recovery.strategy)]
 
 
 async def lost_attempt(desk: Desk, record: StepRecord, why: str) -> Conclusion | None:
@@ -186,18 +186,18 @@ async def take_over(desk: Desk, replaced: ProcessIdentity) -> None:
     await desk.recorder.record(
         ev.RunTakenOver(
             epoch=desk.epoch,
-            previous_epoch=desk.state.epoch,
+            previous_epoch=desk.state.driver.epoch,
             previous_owner=replaced,
             reason="the driver was lost",
         )
     )
-    if desk.state.takeovers <= desk.job.policy.takeovers_max or desk.state.status.is_terminal:
+    if desk.state.driver.takeovers <= desk.job.policy.takeovers_max or desk.state.status.is_terminal:
         return
-    reason = f"takeovers_max: the driver was lost {desk.state.takeovers} times"
+    reason = f"takeovers_max: the driver was lost {desk.state.driver.takeovers} times"
     dead = ev.RunDeadLettered(
         reason=reason,
         failure_class=FailureClass.TRANSIENT_RUNTIME,
         failure_kind=FailureKind.DRIVER_LOST,
-        delivery=desk.state.delivery,
+        delivery=desk.state.driver.delivery,
     )
     await desk.recorder.record(given_up_for_good(desk, reason), dead, release=True)

@@ -39,14 +39,14 @@ def started(
 ) -> ev.AttemptStarted:
     """`seen`: by the step before, where the ledger does not say so yet."""
     kind = kind_of(step.action)
-    checks = record.prechecks if prechecks is None else prechecks
+    checks = record.beginning.prechecks if prechecks is None else prechecks
     return ev.AttemptStarted(
         step_id=step.id,
         step_index=record.index,
-        attempt=record.attempts + 1,
-        strategy=record.strategy,
+        attempt=record.spent.attempts + 1,
+        strategy=record.recovery.strategy,
         policy_digest=desk.recorder.digest_of(desk.policy(step)),
-        delivery=desk.state.delivery,
+        delivery=desk.state.driver.delivery,
         kind=kind,
         args_digest=arguments.digest,
         pre_state=pre_state,
@@ -55,7 +55,7 @@ def started(
         prechecks=prechecks,
         phase=phase,
         once=step.repeat is Repeat.NEVER and phase in ENDS_THE_STEP,
-        again_after=record.asks.deeds if record.asks and phase in ENDS_THE_STEP else (),
+        again_after=record.doubt.asks.deeds if record.doubt.asks and phase in ENDS_THE_STEP else (),
         pre_fingerprint=pre_fingerprint(desk.state, step, record, seen, checks if pre_state is None else ()),
     )
 
@@ -64,14 +64,14 @@ def passed_facts(
     desk: Desk, step: Step, record: StepRecord, passed: Passed, phase: str = "main"
 ) -> list[ev.Payload]:
     """The step is done: its end, its checkpoint, and what the checkpoint lacks or should not hold."""
-    attempt = record.open.attempt if record.open else record.attempts
+    attempt = record.open.attempt if record.open else record.spent.attempts
     facts: list[ev.Payload] = [
         ev.AttemptFinished(
             step_id=step.id,
             step_index=record.index,
             attempt=attempt,
             diff_hash=passed.change.hash,
-            strategy=record.strategy,
+            strategy=record.recovery.strategy,
             policy_digest=desk.recorder.digest_of(desk.policy(step)),
             verdict=passed.verdict,
             duration_ms=passed.duration_ms,
@@ -123,7 +123,7 @@ def resumed_from(
     record: StepRecord, reason: str, strategy: str | None = None, *, restores: bool = False
 ) -> ev.ResumeFromStep:
     """With the step's last attempt, if it had one; `strategy`: of its next one."""
-    last = record.open.attempt if record.open else record.attempts
+    last = record.open.attempt if record.open else record.spent.attempts
     return ev.ResumeFromStep(
         step_id=record.step_id,
         step_index=record.index,
@@ -136,8 +136,8 @@ def resumed_from(
 
 def passed_result(desk: Desk, step: Step, record: StepRecord) -> ev.WorkflowStepResult:
     result, attempts = (
-        "recovered" if record.attempts_in_delivery else "passed",
-        record.attempts_in_delivery + 1,
+        "recovered" if record.spent.attempts_in_delivery else "passed",
+        record.spent.attempts_in_delivery + 1,
     )
     return ev.WorkflowStepResult(
         run_id=desk.job.run_id,
@@ -191,8 +191,8 @@ def _phase(record: StepRecord) -> str:
 
 def owes_always(step: Step, record: StepRecord) -> bool:
     """It was begun in this delivery and has not come to its end, after which its `always` would follow by itself."""
-    ended = record.given_up is not None and (record.rescue_tried or not step.rescue)
-    return bool(step.always and record.attempts_in_delivery) and not ended
+    ended = record.recovery.given_up is not None and (record.recovery.rescue_tried or not step.rescue)
+    return bool(step.always and record.spent.attempts_in_delivery) and not ended
 
 
 def _postponed(step: Step, record: StepRecord, decision: Decision) -> bool:
@@ -236,25 +236,25 @@ def run_ends(desk: Desk, record: StepRecord, given_up: GivenUp) -> list[ev.Paylo
         "reason": given_up.reason,
         "failure_class": given_up.cls,
         "failure_kind": given_up.kind,
-        "delivery": desk.state.delivery,
+        "delivery": desk.state.driver.delivery,
         "step_id": record.step_id,
         "step_index": record.index,
     }
-    if given_up.redeliver and desk.state.delivery >= desk.job.policy.delivery_max:
+    if given_up.redeliver and desk.state.driver.delivery >= desk.job.policy.delivery_max:
         return [given_up_for_good(desk, given_up.reason), ev.RunDeadLettered(**about)]
     return [ev.RunFailed(**about, retryable=given_up.redeliver)]
 
 
 def given_up_result(desk: Desk, record: StepRecord) -> ev.WorkflowStepResult:
     """What the workflow counts when handlers could not recover the step."""
-    assert record.given_up is not None
+    assert record.recovery.given_up is not None
     return ev.WorkflowStepResult(
         run_id=desk.job.run_id,
         step_id=record.step_id,
         result="failed",
-        attempts=record.attempts_in_delivery,
-        failure_kind=record.given_up.kind,
-        failure_class=record.given_up.cls,
+        attempts=record.spent.attempts_in_delivery,
+        failure_kind=record.recovery.given_up.kind,
+        failure_class=record.recovery.given_up.cls,
     )
 
 
@@ -265,11 +265,11 @@ def failed_results(
     about: dict[str, Any] = {
         "run_id": desk.job.run_id,
         "step_id": step.id,
-        "attempts": record.attempts_in_delivery + 1,
+        "attempts": record.spent.attempts_in_delivery + 1,
         "failure_kind": failed.failure.kind,
         "failure_class": decision.cls,
     }
-    cost = token_cost("attempt_failed", record.attempts_in_delivery + 1, desk.policy(step))
+    cost = token_cost("attempt_failed", record.spent.attempts_in_delivery + 1, desk.policy(step))
     results = [ev.WorkflowStepResult(**about, result="attempt_failed", tokens=cost)]
     if isinstance(decision, GiveUp | Escalate) and not _postponed(step, record, decision):
         results.append(ev.WorkflowStepResult(**about, result="failed"))
@@ -326,7 +326,7 @@ def always_facts(
 
 def invalidated(state: RunState, index: int, reason: str) -> list[ev.StepInvalidated]:
     """This step and the good ones after it must be performed again."""
-    records = state.steps[index : state.prefix_length]
+    records = state.steps[index : state.progress.prefix_length]
     return [
         ev.StepInvalidated(
             step_id=record.step_id,
@@ -373,7 +373,7 @@ def no_more_tried(
     return ev.SelfHealExhausted(
         step_id=record.step_id,
         step_index=record.index,
-        attempt=record.attempts,
+        attempt=record.spent.attempts,
         failure_class=cls,
         failure_kind=kind,
         strategy="none",
@@ -400,7 +400,7 @@ def run_failed(
         failure_class=cls,
         failure_kind=kind,
         retryable=False,
-        delivery=desk.state.delivery,
+        delivery=desk.state.driver.delivery,
         step_id=record.step_id if record else None,
         step_index=record.index if record else None,
     )
@@ -415,7 +415,7 @@ def escalated(
         hint=hint,
         step_id=record.step_id if record else None,
         step_index=record.index if record else None,
-        attempt=(record.open.attempt if record.open else record.attempts) if record else None,
+        attempt=(record.open.attempt if record.open else record.spent.attempts) if record else None,
         failure_class=failure.cls if failure else None,
         failure_kind=failure.kind if failure else None,
     )
@@ -423,7 +423,7 @@ def escalated(
 
 def given_up_for_good(desk: Desk, reason: str) -> ev.Escalated:
     """What goes with a dead letter: a person fixes the cause, or nobody does."""
-    return escalated(desk, reason, hint_of((retry_advice(desk.job.run_id, desk.state.queue),)))
+    return escalated(desk, reason, hint_of((retry_advice(desk.job.run_id, desk.state.queueing.queue),)))
 
 
 def to_be_settled(
@@ -439,10 +439,10 @@ def to_be_settled(
 
 def _why_asked(record: StepRecord, names: str, reason: str) -> str:
     words = f"{names} must not be repeated, and what was left behind is lost: {reason}"
-    if record.lost:
-        return f"step {record.step_id} must not be repeated, and it is unknown whether it was done: {record.lost}"
-    if record.asks is not None and record.is_done_elsewhere:
-        return f"{names} {deed_words(record.asks)}; it cannot be reused: {record.asks.reason}"
+    if record.doubt.lost:
+        return f"step {record.step_id} must not be repeated, and it is unknown whether it was done: {record.doubt.lost}"
+    if record.doubt.asks is not None and record.is_done_elsewhere:
+        return f"{names} {deed_words(record.doubt.asks)}; it cannot be reused: {record.doubt.asks.reason}"
     return words
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from recoup.checks.registry import check_kind
 from recoup.engine.arguments import Arguments, arguments_of, environment_of, refuse_unmaskable, secret_names
 from recoup.engine.driven_run import DrivenRun
 from recoup.engine.world import Job
@@ -13,7 +14,7 @@ from recoup.kernel.elapsed import elapsed_s, run_seconds_left
 from recoup.kernel.template import TemplateError
 from recoup.model.events import HandlerResult
 from recoup.model.outcome import Collected, Order, Outcome, Scene
-from recoup.model.plan import ExitCheck, Handler, Step, kind_of
+from recoup.model.plan import Check, Handler, Step, kind_of
 from recoup.model.policy import Policy
 from recoup.ports import Hooks
 from recoup.steps.registry import step_kind
@@ -136,7 +137,7 @@ class Handlers:
             return f"{outcome.kind}: {outcome.detail}".strip(" :")
         if not exit_expected(handler, outcome):
             return f"exit {outcome.exit_code}"
-        checks = [check for check in arguments.expected.checks if not isinstance(check, ExitCheck)]
+        checks = [check for check in arguments.expected.checks if not exit_codes(check)]
         if not checks:
             return None
         run = self._run
@@ -147,8 +148,17 @@ class Handlers:
 
 def exit_expected(work: Step | Handler, outcome: Outcome) -> bool:
     """Where an attempt has no exit code it went well without a kind of failure."""
-    codes = {code for check in work.expect if isinstance(check, ExitCheck) for code in check.codes}
+    codes = {code for check in work.expect for code in exit_codes(check)}
     return not step_kind(work.action).exits or outcome.exit_code in (codes or {0})
+
+
+def exit_codes(check: Check) -> tuple[int, ...]:
+    return check_kind(check).exit_codes(check)
+
+
+def checks_to_examine(step: Step) -> list[Check]:
+    """Those that ask for more than the exit code."""
+    return [check for check in step.expect if not exit_codes(check)]
 
 
 def is_empty(step: Step, outcome: Outcome, collected: Collected) -> bool:

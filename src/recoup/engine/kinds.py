@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from recoup.checks.registry import why_missing
 from recoup.engine.arguments import expected_now, steps_behind
 from recoup.engine.breaking import stored_draft
+from recoup.engine.recorder import Recorder
 from recoup.engine.world import Job, World
 from recoup.model.events import Payload
+from recoup.model.failure import FailureKind
 from recoup.model.plan import Check, Handler, Plan, Step, is_gate, kind_of
 from recoup.model.policy import Policy
 from recoup.model.run import RunState, StepRecord
 from recoup.model.storage import Draft
 from recoup.ports import Lifeline
-from recoup.steps.hooks import NO_HOOKS, KindHooks, Obstacle, StatefulKind
-from recoup.steps.registry import actions_of
+from recoup.steps.hooks import NO_HOOKS, CannotBegin, KindHooks, Obstacle, StatefulKind
+from recoup.steps.registry import actions_of, works_of
 
 
 class RunView:
     """The run in hand, as hooks see it."""
 
-    def __init__(self, world: World, job: Job, state: RunState, lifeline: Lifeline) -> None:
-        self._job = job
-        self.run_id, self.plan, self.secrets, self.state = job.run_id, job.plan, job.secrets, state
+    def __init__(self, world: World, job: Job, recorder: Recorder, lifeline: Lifeline) -> None:
+        self._job, self._recorder = job, recorder
+        self.run_id, self.plan, self.secrets = job.run_id, job.plan, job.secrets
         self.redactor, self.ledger, self.clock, self.lifeline = (
             *(world.redactor, world.ledger, world.clock),
             lifeline,
@@ -32,6 +35,10 @@ class RunView:
     @property
     def policy(self) -> Policy:
         return self._job.policy
+
+    @property
+    def state(self) -> RunState:
+        return self._recorder.state
 
     def expected(self, step: Step) -> tuple[Check, ...]:
         return expected_now(step, self._job, self.state)
@@ -56,7 +63,10 @@ class RunKinds:
         yield from self._hooks.values()
 
     async def obstacle(self, step: Step, record: StepRecord) -> Obstacle | None:
-        """What comes before the step. A person at a gate is shown what the steps before it have left, of all kinds."""
+        """What comes before the step. A person at a gate is shown what the steps before it have left, of all kinds.
+        Nothing is done whose checks nobody here can examine."""
+        if why := why_missing([check for work in works_of(step) for check in work.expect]):
+            return CannotBegin(why, FailureKind.SPAWN_FAILED)
         for hooks in self.all() if is_gate(step.action) else (self.of(step),):
             if (obstacle := await hooks.obstacle(step, record)) is not None:
                 return obstacle

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from recoup.engine.arguments import environment_of
 from recoup.engine.checkpoints import last_checkpoint
@@ -113,7 +114,7 @@ def _waiting(desk: Desk, effect: Effect, note: str) -> ev.RunWaiting:
     control = effect.control
     if effect.then is not Then.GOES_ON:
         return held_by(control)
-    paused = desk.state.paused and CONTROLS[control.action].hold is not Hold.LIFTS
+    paused = desk.state.hold.paused and CONTROLS[control.action].hold is not Hold.LIFTS
     stands = "still paused" if paused else "waits for a driver"
     words = f"{effect.words or control.action}{note}"
     return ev.RunWaiting(
@@ -166,7 +167,7 @@ async def _hand_over(desk: Desk, control: Control) -> _Performed:
     try:
         if desk.job.workspaces is not None and number is not None:
             # Taken over once more before a driver came: what was changed since the first time is still to be recorded.
-            tree = desk.state.handed_over or (await desk.job.workspaces.snapshot(number)).tree
+            tree = desk.state.workspaces.handed_over or (await desk.job.workspaces.snapshot(number)).tree
     except WorkspaceError as error:
         raise _CannotBeDone(f"the workspace cannot be handed over: {error.message}") from None
     handed = ev.WorkspaceHandedOver(actor=control.actor, workspace=number, tree=tree)
@@ -195,7 +196,7 @@ async def _passed_gate(desk: Desk, control: Control, record: StepRecord) -> list
     end = ev.AttemptFinished(
         step_id=record.step_id,
         step_index=record.index,
-        attempt=record.attempts + 1,
+        attempt=record.spent.attempts + 1,
         verdict="passed",
         duration_ms=0,
         evidence=(evidence,),
@@ -210,7 +211,7 @@ def _failed_gate(desk: Desk, control: Control, record: StepRecord) -> list[ev.Pa
     failed = ev.AttemptFailed(
         step_id=record.step_id,
         step_index=record.index,
-        attempt=record.attempts + 1,
+        attempt=record.spent.attempts + 1,
         failure_class=_REJECTED,
         failure_kind=kind,
         strategy="none",
@@ -238,7 +239,7 @@ async def _passed_as_told(desk: Desk, record: StepRecord, actor: str) -> tuple[l
     step = desk.job.plan.steps[record.index]
     try:
         record, facts = _lost_attempt(desk, step, record)
-        env = environment_of(desk.world, desk.job, step, desk.arguments(step), record.attempts, {})
+        env = environment_of(desk.world, desk.job, step, desk.arguments(step), record.spent.attempts, {})
         passed = await desk.attempts.unknown.settled(step, record, desk.policy(step), env)
     except TemplateError as error:
         raise _CannotBeDone(str(error)) from None
@@ -246,17 +247,22 @@ async def _passed_as_told(desk: Desk, record: StepRecord, actor: str) -> tuple[l
         raise _CannotBeDone(f"an output of {step.id} that another step needs cannot be had")
     passed = await write_papers(desk, step, record, passed)
     end, *more = passed_facts(desk, step, record, passed)
-    return [*facts, msgspec.structs.replace(end, actor=actor), *more], passed.files_lost
+    return [*facts, replace(end, actor=actor), *more], passed.files_lost
 
 
 def _lost_attempt(desk: Desk, step: Step, record: StepRecord) -> tuple[StepRecord, list[ev.Payload]]:
     """Where events of the run were lost, the start of the attempt may be among them: it is recorded with its end. What
     was done in a linked run has no start here, and stays claimed there."""
     was_elsewhere = record.is_done_elsewhere
-    if not record.lost and not was_elsewhere:
+    if not record.doubt.lost and not was_elsewhere:
         return record, []
     pre_state = None if desk.job.workspaces is None else last_checkpoint(desk.state)[1].tree
     start = started(desk, step, record, desk.arguments(step), pre_state)
     if was_elsewhere:
-        start = msgspec.structs.replace(start, once=False, again_after=())
-    return msgspec.structs.replace(record, attempts=record.attempts + 1, pre_state=pre_state), [start]
+        start = replace(start, once=False, again_after=())
+    begun = replace(
+        record,
+        spent=replace(record.spent, attempts=record.spent.attempts + 1),
+        beginning=replace(record.beginning, pre_state=pre_state),
+    )
+    return begun, [start]

@@ -62,18 +62,18 @@ def private_references(state: RunState) -> frozenset[str]:
     outputs = {
         f"{outputs_of(record.step_id)}.{name}"
         for record in state.steps
-        for name in record.private_outputs or ()
+        for name in record.results.private_outputs or ()
     }
-    return frozenset({f"{INPUTS}.{name}" for name in state.private_inputs} | outputs)
+    return frozenset({f"{INPUTS}.{name}" for name in state.submission.private_inputs} | outputs)
 
 
 def must_be_here(secrets: Secrets, state: RunState) -> None:
     """Raises NotFound unless every original that a record names can be read on this machine."""
     originals = Originals(secrets)
-    if state.private_inputs:
+    if state.submission.private_inputs:
         originals.all(INPUTS)
     for record in state.steps:
-        if record.private_outputs:
+        if record.results.private_outputs:
             originals.all(outputs_of(record.step_id))
 
 

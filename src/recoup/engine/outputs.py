@@ -68,9 +68,9 @@ class Outputs:
 
     def given_elsewhere(self, step: Step, record: StepRecord) -> Collected | None:
         """Of a step that was done in a linked run: what it gave there, if that is all that others need."""
-        if record.asks is None or record.attempts > 1:
+        if record.doubt.asks is None or record.spent.attempts > 1:
             return None
-        outputs = record.asks.outputs
+        outputs = record.doubt.asks.outputs
         is_enough = outputs_wanted(self._run.job.plan, step) <= outputs.keys()
         return Collected(plain=dict(outputs)) if is_enough else None
 

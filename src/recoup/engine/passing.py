@@ -23,13 +23,13 @@ async def write_papers(desk: Desk, step: Step, record: StepRecord, passed: Passe
 
 async def _write_state(desk: Desk, step: Step, record: StepRecord, passed: Passed) -> None:
     redactor, now = desk.world.redactor, desk.world.clock.now()
-    attempt = record.open.attempt if record.open else record.attempts
+    attempt = record.open.attempt if record.open else record.spent.attempts
     document = step_state(record, attempt, passed.change.hash, passed.change.files, now)
     desk.job.files.write_step_state(record.index, redactor.seal(document))
-    if passed.snapshot is None or desk.job.workspaces is None or record.pre_state is None:
+    if passed.snapshot is None or desk.job.workspaces is None or record.beginning.pre_state is None:
         return
     limit = desk.policy(step).patch_bytes_max
-    patch = await desk.job.workspaces.patch(record.pre_state, passed.snapshot.tree, limit)
+    patch = await desk.job.workspaces.patch(record.beginning.pre_state, passed.snapshot.tree, limit)
     desk.job.files.write_patch(record.index, redactor.redact(patch))
 
 

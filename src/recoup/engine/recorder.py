@@ -38,7 +38,7 @@ from recoup.steps.hooks import Beside
 
 
 class Recorder:
-    """The only way a driver changes the state of its run."""
+    """The only place that holds the current state of a driver's run, and the only way to another one."""
 
     def __init__(self, world: World, job: Job, state: RunState, lease: Lease) -> None:
         self._world = world
@@ -85,7 +85,7 @@ class Recorder:
         if known is None:
             known = (policy, policy_digest(policy))
             self._digests[id(policy)] = known
-            if known[1] != self.state.policy_digest:  # which was stored with the submission
+            if known[1] != self.state.submission.policy_digest:  # which was stored with the submission
                 self._policies[known[1]] = PolicyBody(known[1], self._world.redactor.seal(policy))
         return known[1]
 
@@ -101,7 +101,7 @@ class Recorder:
     ) -> bool:
         stream = run_stream(self._job.run_id)
         # A pause that was accepted while the tail was being made: no attempt begins any more.
-        drafts, tail_drafts = self._drafts(facts), () if self.state.paused else self._drafts(tail)
+        drafts, tail_drafts = self._drafts(facts), () if self.state.hold.paused else self._drafts(tail)
         streams = [StreamAppend(stream, drafts, self.state.seq)] if drafts else []
         streams += beside
         judge = self._judging(results, tail) if results or tail_drafts else None
@@ -128,7 +128,7 @@ class Recorder:
         stored = drafts + tail_drafts if appended.tail_appended else drafts
         for seq, draft in enumerate(stored, self.state.seq + 1):
             fact = draft.fact()
-            advance(self.state, fact, now, seq)
+            self.state = advance(self.state, fact, now, seq)
             self._job.watcher.event(Event(stream, seq, now, draft.type, fact, draft.payload.data))
         if appended.added:
             self._show_added(appended, len(drafts) + sum(len(part.drafts) for part in beside), now)

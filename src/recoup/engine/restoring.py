@@ -49,7 +49,7 @@ async def hard_reset(desk: Desk, step: Step, record: StepRecord) -> None:
     """Replaces everything that the step works with: what its kind keeps, and its workspace."""
     if facts := await desk.kinds.of(step).reset(step, record):
         await desk.recorder.record(*facts)
-    if desk.state.restore_pending:
+    if desk.state.workspaces.restore_pending:
         await restore(desk, "hard reset")
 
 
@@ -64,7 +64,7 @@ async def adopt(desk: Desk, *, rebooted: bool = False) -> None:
     path = workspaces.path(number)
     if not path.is_dir() or path.is_symlink():
         return await restore(desk, "the workspace is gone")
-    if desk.state.trial_workspace is None and _pointed_at(workspaces) != number:
+    if desk.state.workspaces.trial is None and _pointed_at(workspaces) != number:
         # The swap follows its event; a driver that died between the two left it to us.
         await workspaces.swap(number, desk.job.policy.workspaces_kept)
     if _should_be_clean(desk.state):
@@ -100,22 +100,22 @@ def _should_be_clean(state: RunState) -> bool:
     """No attempt of this delivery has touched the workspace since its last checkpoint, and nobody is still to look in
     it for what a step has left there."""
     index = known_good_prefix_length(state)
-    if index == len(state.steps) or state.restore_pending:
+    if index == len(state.steps) or state.workspaces.restore_pending:
         return False
     record = state.steps[index]
-    if record.attempts_in_delivery or record.to_settle:
+    if record.spent.attempts_in_delivery or record.doubt.to_settle:
         return False
-    return record.verdict in (Verdict.NOT_RUN, Verdict.INVALIDATED) or state.delivery > 1
+    return record.verdict in (Verdict.NOT_RUN, Verdict.INVALIDATED) or state.driver.delivery > 1
 
 
 def _is_looked_for(state: RunState) -> bool:
     """A person is asked about a step, and what it left in the workspace belongs to the answer; or a workspace is to be
     made anyway; or no step is left that would need it."""
     index = known_good_prefix_length(state)
-    if index == len(state.steps) or state.restore_pending:
+    if index == len(state.steps) or state.workspaces.restore_pending:
         return True
     record = state.steps[index]
-    return record.to_settle and record.asks is None
+    return record.doubt.to_settle and record.doubt.asks is None
 
 
 async def _move_frontier_back(desk: Desk, index: int | None, words: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from recoup.checks.registry import asks_machine
 from recoup.engine.arguments import (
     Arguments,
     Fresh,
@@ -43,7 +44,7 @@ from recoup.kernel.reuse import (
 from recoup.kernel.template import holds
 from recoup.model import events as ev
 from recoup.model.outcome import Scene
-from recoup.model.plan import MACHINE_CHECKS, Handler, Plan, Repeat, Step, is_gate
+from recoup.model.plan import Handler, Plan, Repeat, Step, is_gate
 from recoup.model.redacted import holds_mask
 from recoup.model.run import RunState, StepRecord, Verdict
 from recoup.model.workspace import Adopted, Baseline
@@ -60,10 +61,10 @@ async def find_reuse(
     world: World, job: Job, state: RunState, baseline: Baseline | None, lifeline: Lifeline
 ) -> Reuse:
     """What of the earlier run holds for this one. With a workspace, its checkpoints are in this run's store now."""
-    assert state.reuse_from is not None, "asked only of a run that may reuse another"
+    assert state.lineage.reuse_from is not None, "asked only of a run that may reuse another"
     if job.earlier is None:
-        gone = f"run {state.reuse_from}, which was to be reused, is gone"
-        return Reuse(state.reuse_from, (), gone, "Run the plan without reuse.")
+        gone = f"run {state.lineage.reuse_from}, which was to be reused, is gone"
+        return Reuse(state.lineage.reuse_from, (), gone, "Run the plan without reuse.")
     looking = _Looking(world, job, state, job.earlier, lifeline)
     found = await looking.all(baseline)
     found = await _with_checkpoints(job, job.earlier, baseline, found)
@@ -72,7 +73,7 @@ async def find_reuse(
         job.plan,
         baseline,
         found,
-        from_step=state.from_step,
+        from_step=state.lineage.from_step,
         later_digests=looking.digests_of_unrepeatable(),
     )
 
@@ -85,7 +86,7 @@ def foresee(world: World, job: Job, reuse: Reuse) -> Reuse:
     records, steps = earlier.steps[:count], job.plan.steps
     outset = Outset(steps=steps, records=records, done=frozenset(range(count)))
     run = _foreseen(world, job.plan, outset, job.earlier.job.secrets)
-    restores = any(record.checkpoint is not None for record in records)
+    restores = any(record.results.checkpoint is not None for record in records)
     rebuilt = [record.index for record in records if is_rebuilt(steps[record.index], record)]
     return foreseen(reuse, run, rebuilt if restores else ())
 
@@ -94,12 +95,12 @@ def foresee_in_place(world: World, secrets: Secrets, state: RunState, from_step:
     """What a run that goes on performs and what it does not. Nothing is opened."""
     done = done_in_place(state, from_step)
     goes_back = any(is_good(record) and record.index not in done for record in state.steps)
-    restores = state.restore_pending or (goes_back and state.workspace_in_use is not None)
+    restores = state.workspaces.restore_pending or (goes_back and state.workspaces.in_use is not None)
     outset = outset_in_place(state, done, resets=restores, goes_back=goes_back)
     run = _foreseen(world, state.plan, outset, secrets)
     rebuilt = {index for index in done if is_rebuilt(state.plan.steps[index], state.steps[index])}
     return foreseen(
-        in_place(state, from_step), run, rebuilt if restores else rebuilt & {*state.rebuild_pending}
+        in_place(state, from_step), run, rebuilt if restores else rebuilt & {*state.progress.rebuild_pending}
     )
 
 
@@ -139,8 +140,8 @@ async def keep_private_values(world: World, job: Job, reuse: Reuse) -> None:
     """Before the ledger says that they are there."""
     assert job.earlier is not None
     reused = job.earlier.known.state.steps[: reuse.count]
-    keys = [_output_key(record.step_id, name) for record in reused for name in record.secret_outputs]
-    keys += [key_of(outputs_of(record.step_id)) for record in reused if record.private_outputs]
+    keys = [_output_key(record.step_id, name) for record in reused for name in record.results.secret_outputs]
+    keys += [key_of(outputs_of(record.step_id)) for record in reused if record.results.private_outputs]
     kept = {key: job.earlier.job.secrets.get(key) for key in keys}
     for _, kind in kinds_in(job.plan, world):
         kept |= kind.inherited(job.earlier.job.secrets, reused)
@@ -153,11 +154,11 @@ async def keep_private_values(world: World, job: Job, reuse: Reuse) -> None:
 async def go_on_from_reused(desk: Desk) -> None:
     """The workspace as the last reused step left it. Also after a driver that was lost before it could do this."""
     state = desk.state
-    untouched = state.workspace == _FIRST_WORKSPACE and all(
-        not step.attempts and step.open is None for step in state.steps
+    untouched = state.workspaces.current == _FIRST_WORKSPACE and all(
+        not step.spent.attempts and step.open is None for step in state.steps
     )
-    if state.restore_pending and state.reuse_from is not None and untouched:
-        await restore(desk, f"reuse of {state.reuse_from}", current=True)
+    if state.workspaces.restore_pending and state.lineage.reuse_from is not None and untouched:
+        await restore(desk, f"reuse of {state.lineage.reuse_from}", current=True)
 
 
 class _Looking:
@@ -175,13 +176,13 @@ class _Looking:
         self._newly_named = outputs_named(job.plan) - outputs_named(earlier.known.plan)
         self._outputs: dict[str, dict[str, Any]] = {}
         """Of the steps that are the same, by step."""
-        self._recorded: dict[str, dict[str, Any]] = {}
+        self._recorded: dict[str, Mapping[str, Any]] = {}
         self._private_then = private_references(earlier.known.state)
 
     async def all(self, baseline: Baseline | None) -> list[Found]:
         known, plan, found = self._earlier.known, self._job.plan, list[Found]()
         for index, step in enumerate(plan.steps):
-            if step.id == self._state.from_step or why_not(known, plan, baseline, index):
+            if step.id == self._state.lineage.from_step or why_not(known, plan, baseline, index):
                 break
             found.append(await self._found(step, known.state.steps[index]))
             if why_not(known, plan, baseline, index, found[index]):
@@ -209,9 +210,9 @@ class _Looking:
         if record.skipped or not wanted:
             return Found(wanted=wanted)
         arguments = self._arguments(step)
-        if record.args_digest not in (arguments.digest, arguments.plain_digest):
+        if record.beginning.args_digest not in (arguments.digest, arguments.plain_digest):
             return Found(args_digest=arguments.digest, changed=self._changed(step))
-        values = {**record.outputs, **self._secret_outputs(record), **self._private_outputs(record)}
+        values = {**record.results.outputs, **self._secret_outputs(record), **self._private_outputs(record)}
         problem = (
             await self._evidence_problem(record)
             or self._output_problem(step, record, values)
@@ -219,8 +220,8 @@ class _Looking:
             or await self._world_problem(step, arguments)
         )
         if problem is None:
-            self._outputs[step.id], self._recorded[step.id] = values, record.outputs
-        return Found(args_digest=record.args_digest, problem=problem)
+            self._outputs[step.id], self._recorded[step.id] = values, record.results.outputs
+        return Found(args_digest=record.beginning.args_digest, problem=problem)
 
     def _fresh(self, **more: Mapping[str, Any]) -> Fresh:
         """The outputs of the steps that are the same, and `more`, by step."""
@@ -246,17 +247,19 @@ class _Looking:
     def _secret_outputs(self, record: StepRecord) -> dict[str, str]:
         """Registered before anything is recorded that might hold one."""
         secrets = self._earlier.job.secrets
-        values = {name: secrets.get(_output_key(record.step_id, name)) for name in record.secret_outputs}
+        values = {
+            name: secrets.get(_output_key(record.step_id, name)) for name in record.results.secret_outputs
+        }
         for name, value in values.items():
             self._job.redactor.register_unless_short(_output_key(record.step_id, name), value)
         return values
 
     def _private_outputs(self, record: StepRecord) -> dict[str, Any]:
         originals = Originals(self._earlier.job.secrets)
-        return originals.all(outputs_of(record.step_id)) if record.private_outputs else {}
+        return originals.all(outputs_of(record.step_id)) if record.results.private_outputs else {}
 
     async def _evidence_problem(self, record: StepRecord) -> str | None:
-        for handle in record.evidence:
+        for handle in record.results.evidence:
             try:
                 await self._world.evidence.get(handle)
             except (RecoupError, OSError) as error:
@@ -264,19 +267,21 @@ class _Looking:
         return None
 
     def _output_problem(self, step: Step, record: StepRecord, values: Mapping[str, Any]) -> str | None:
-        plain = {name: value for name, value in values.items() if name not in record.secret_outputs}
+        plain = {name: value for name, value in values.items() if name not in record.results.secret_outputs}
         if self._world.redactor.found_in(msgspec.json.encode(plain)) or self._masked_now(record):
             return "an output of it holds what is a secret now"
-        if record.private_outputs is None and holds_mask(msgspec.json.encode(record.outputs).decode()):
+        if record.results.private_outputs is None and holds_mask(
+            msgspec.json.encode(record.results.outputs).decode()
+        ):
             return "an output of it was masked in the records, and its original was not kept"
         new = {name for step_id, name in self._newly_named if step_id == step.id}
-        missing = sorted(new - record.outputs.keys() - set(record.secret_outputs))
+        missing = sorted(new - record.results.outputs.keys() - set(record.results.secret_outputs))
         return f"an output that is wanted now was not kept: {', '.join(missing)}" if missing else None
 
     def _masked_now(self, record: StepRecord) -> bool:
         """Redaction hides more than it did when these were recorded."""
-        shown = msgspec.json.decode(msgspec.json.encode(record.outputs))
-        return bool(msgspec.json.decode(self._world.redactor.seal(record.outputs).data) != shown)
+        shown = msgspec.json.decode(msgspec.json.encode(record.results.outputs))
+        return bool(msgspec.json.decode(self._world.redactor.seal(record.results.outputs).data) != shown)
 
     def _handler_problem(self, step: Step, record: StepRecord, values: Mapping[str, Any]) -> str | None:
         """What its handlers left is part of what it left."""
@@ -300,7 +305,7 @@ class _Looking:
             policy=policy,
             check_timeout_s=policy.precheck_s,
         )
-        checks = [check for check in arguments.of(step).expect if isinstance(check, MACHINE_CHECKS)]
+        checks = [check for check in arguments.of(step).expect if asks_machine(check)]
         examined = await self._world.inspector.examine(checks, scene, self._lifeline, asyncio.Event())
         broken = [f"{result.check}: {result.detail}" for result in examined.results if not result.held]
         return f"{NOTHING_PROVES}: {'; '.join(broken)}" if broken else None
@@ -315,10 +320,10 @@ async def _with_checkpoints(
     records = [
         record
         for record, one in zip(earlier.known.state.steps, found, strict=False)
-        if record.checkpoint is not None
+        if record.results.checkpoint is not None
         and why_not(earlier.known, job.plan, baseline, record.index, one) is None
     ]
-    snapshots = [record.checkpoint for record in records if record.checkpoint is not None]
+    snapshots = [record.results.checkpoint for record in records if record.results.checkpoint is not None]
     adopted = await job.workspaces.adopt(earlier.job.files.root, snapshots)
     return _without_broken(found, records, adopted)
 

@@ -54,8 +54,8 @@ class Settlement:
     async def _pass(self, step: Step, record: StepRecord, passed: Passed) -> None:
         desk = self._desk
         passed = await write_papers(desk, step, record, passed)
-        attempt = record.open.attempt if record.open else record.attempts
-        on_trial = desk.state.trial_workspace is not None
+        attempt = record.open.attempt if record.open else record.spent.attempts
+        on_trial = desk.state.workspaces.trial is not None
         facts = passed_facts(desk, step, record, passed, "rescue" if passed.handlers else "main")
         success = self._shared.success(step, record, facts)
         hooks = desk.kinds.of(step)
@@ -71,8 +71,8 @@ class Settlement:
         if desk.outside(step):
             desk.job.files.forget_output(record.index, attempt)
         if on_trial:
-            assert desk.job.workspaces is not None and desk.state.workspace is not None
-            await desk.job.workspaces.swap(desk.state.workspace, desk.job.policy.workspaces_kept)
+            assert desk.job.workspaces is not None and desk.state.workspaces.current is not None
+            await desk.job.workspaces.swap(desk.state.workspaces.current, desk.job.policy.workspaces_kept)
 
     async def _fail(self, step: Step, record: StepRecord, failed: Failed) -> None:
         desk, policy, now = self._desk, self._desk.policy(step), self._desk.now()

@@ -32,18 +32,18 @@ class SharedCommits:
         step, record = desk.job.plan.steps[0], desk.state.steps[0]
         if desk.halt.is_set() or not self._surroundings.seen or not self._may_launch_at_once(step):
             return ()
-        arguments = None if record.to_settle else self._arguments(step)
+        arguments = None if record.doubt.to_settle else self._arguments(step)
         return () if arguments is None else (started(desk, step, record, arguments, None),)
 
     def next_start(self, record: StepRecord, passed: Passed) -> Sequence[ev.Payload]:
         """The start of the next step, with the end of this one."""
         desk, index = self._desk, record.index + 1
-        if index == len(desk.state.steps) or desk.halt.is_set() or desk.state.paused:
+        if index == len(desk.state.steps) or desk.halt.is_set() or desk.state.hold.paused:
             return ()
         if self._surroundings.refusal is not None or not self._surroundings.seen or desk.step(record).always:
             return ()
         step, following = desk.job.plan.steps[index], desk.state.steps[index]
-        if is_good(following) or following.healing_since or following.to_settle:
+        if is_good(following) or following.recovery.since or following.doubt.to_settle:
             return ()
         if not self._may_launch_at_once(step) or not desk.kinds.of(step).may_follow_at_once(passed.seen):
             return ()
@@ -56,11 +56,16 @@ class SharedCommits:
     def success(self, step: Step, record: StepRecord, facts: Sequence[ev.Payload]) -> Sequence[ev.Payload]:
         """The end of the run, with the end of its last step."""
         state = self._desk.state
-        if state.prefix_length != record.index or record.index + 1 != len(state.steps):
+        if state.progress.prefix_length != record.index or record.index + 1 != len(state.steps):
             return ()
-        if self._desk.halt.is_set() or state.paused or state.trial_workspace is not None:
+        if self._desk.halt.is_set() or state.hold.paused or state.workspaces.trial is not None:
             return ()
-        if step.always or state.always_pending or state.rebuild_pending or state.restore_pending:
+        if (
+            step.always
+            or state.progress.always_pending
+            or state.progress.rebuild_pending
+            or state.workspaces.restore_pending
+        ):
             return ()
         ended = [fact.verdict for fact in facts if isinstance(fact, ev.AttemptFinished)]
         verdicts = [*(one.verdict for one in state.steps[:-1]), *(Verdict(verdict) for verdict in ended)]

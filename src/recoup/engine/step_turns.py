@@ -48,6 +48,7 @@ class StepTurns:
             start = await self._first(step, record, arguments)
             if desk.halt.is_set() or not await self._begin(step, record, start) or desk.halt.is_set():
                 return None  # a control that came just now is heard first: it may be a pause
+            record = desk.current(record)
         policy = desk.capped(desk.policy(step), left_s)
         performed = desk.attempts.perform(step, record, arguments, policy)
         return await self.settle(step, record, await self._interventions.during(performed))
@@ -59,7 +60,8 @@ class StepTurns:
         except TemplateError as error:
             return await cannot_start(desk, record, str(error))
         if await self._begin(step, record, await self._first(step, record, arguments)):
-            await self.settle(step, record, await desk.attempts.not_begun(record, why, desk.policy(step)))
+            failed = await desk.attempts.not_begun(desk.current(record), why, desk.policy(step))
+            await self.settle(step, record, failed)
         return None
 
     async def rebuild(self, step: Step, record: StepRecord, left_s: float) -> None:
@@ -69,6 +71,7 @@ class StepTurns:
             return
         if not await self._begin_phase(step, record, arguments, "rebuild"):
             return
+        record = desk.current(record)
         policy = desk.capped(desk.policy(step), left_s)
         performed = desk.attempts.perform(step, record, arguments, policy)
         conclusion = await self._interventions.during(performed)
@@ -83,6 +86,7 @@ class StepTurns:
         arguments = desk.arguments(step)
         if not await self._begin_phase(step, record, arguments, "rescue"):
             return
+        record = desk.current(record)
         policy = desk.capped(desk.policy(step), left_s)
         rescued = desk.attempts.rescue(step, record, arguments, policy)
         conclusion = await self._interventions.during(rescued)
@@ -99,6 +103,7 @@ class StepTurns:
         arguments = desk.arguments(step)
         if record.open is None and not await self._begin_phase(step, record, arguments, "always"):
             return None
+        record = desk.current(record)
         performed = desk.attempts.always(step, record, desk.policy(step))
         handled = await self._interventions.during(performed)
         if handled is None:
@@ -123,8 +128,9 @@ class StepTurns:
     async def settle(self, step: Step, record: StepRecord, conclusion: Conclusion) -> None:
         await self._surroundings.look()
         if not isinstance(conclusion, Interrupted):
-            return await self._settlement.settle(step, record, conclusion)
+            return await self._settlement.settle(step, self._desk.current(record), conclusion)
         await self._interventions.heed()
+        record = self._desk.current(record)
         if record.open is None or not record.open.launched or not is_going(self._desk):
             return None
         # What the attempt was ended for was refused in the end. It had begun, so it is not simply performed again.
@@ -151,8 +157,8 @@ class StepTurns:
     async def _first(self, step: Step, record: StepRecord, arguments: Arguments) -> ev.AttemptStarted:
         """Before the first attempt the world checks are looked at, so that a later look means something."""
         desk, prechecks = self._desk, None
-        if record.prechecks is None and world_checks(step):
-            env = environment_of(desk.world, desk.job, step, arguments, record.attempts + 1, {})
+        if record.beginning.prechecks is None and world_checks(step):
+            env = environment_of(desk.world, desk.job, step, arguments, record.spent.attempts + 1, {})
             asked_in = env | arguments.expected.env
             prechecks = await desk.attempts.unknown.precheck(
                 arguments.of(step), desk.workspace, asked_in, desk.policy(step)

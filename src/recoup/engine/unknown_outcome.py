@@ -8,6 +8,7 @@ import msgspec
 
 from recoup.engine.conclusion import NO_CHANGE, Conclusion, Interrupted, Passed
 from recoup.engine.driven_run import DrivenRun
+from recoup.engine.handlers import exit_codes
 from recoup.engine.outputs import Outputs
 from recoup.engine.verification import Verification
 from recoup.engine.work_folder import WorkFolder, is_folder
@@ -15,7 +16,7 @@ from recoup.errors import CheckpointBroken, WorkspaceRuined
 from recoup.model.events import CheckResult
 from recoup.model.failure import FailureKind
 from recoup.model.outcome import Outcome, Scene
-from recoup.model.plan import WORLD_CHECKS, Check, ExitCheck, Step
+from recoup.model.plan import Check, Step
 from recoup.model.policy import Policy
 from recoup.model.run import StepRecord, Verdict
 
@@ -72,13 +73,13 @@ class UnknownOutcomes:
         every output that later steps need is there. `outcome`: Recoup itself ended the attempt, so its output and
         changes are known, and must match `expect` as well."""
         checks = world_checks(step)
-        if not checks or not any(check.held is False for check in record.prechecks or ()):
+        if not checks or not any(check.held is False for check in record.beginning.prechecks or ()):
             return None
         scene = self._scene(record, policy, env)
         if not is_folder(scene.cwd):
             return None
         if outcome is not None:
-            if any(isinstance(check, ExitCheck) for check in step.expect):
+            if any(map(exit_codes, step.expect)):
                 return None  # it did not exit by itself
             change, _ = await self._folder.change(record)
             scene = msgspec.structs.replace(scene, outcome=outcome, changed_files=change.files)
@@ -116,7 +117,7 @@ class UnknownOutcomes:
 
     def _scene(self, record: StepRecord, policy: Policy, env: dict[str, str]) -> Scene:
         """What the attempt printed is gone; what it wrote may be there."""
-        attempt = record.open.attempt if record.open else record.attempts
+        attempt = record.open.attempt if record.open else record.spent.attempts
         written = self._run.job.files.written_output(record.index, attempt)
         return Scene(
             run_id=self._run.job.run_id,
@@ -130,4 +131,4 @@ class UnknownOutcomes:
 
 
 def world_checks(step: Step) -> list[Check]:
-    return [check for check in step.expect if isinstance(check, WORLD_CHECKS)]
+    return [check for check in step.expect if check.asks_world]

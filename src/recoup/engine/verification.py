@@ -7,18 +7,19 @@ from typing import Any
 
 import msgspec
 
+from recoup.checks.registry import check_kind
 from recoup.engine.artifacts import stored_artifacts
 from recoup.engine.conclusion import NO_CHANGE, Conclusion, Failed, Interrupted, Passed, Troubled
 from recoup.engine.driven_run import DrivenRun
 from recoup.engine.excerpts import end_of
-from recoup.engine.handlers import exit_expected
+from recoup.engine.handlers import checks_to_examine, exit_expected
 from recoup.engine.outputs import Outputs
 from recoup.engine.work_folder import WorkFolder
 from recoup.errors import CheckpointBroken, WorkspaceRuined
 from recoup.model.events import CheckResult
 from recoup.model.failure import FailureKind
 from recoup.model.outcome import Collected, Examined, Outcome, Scene
-from recoup.model.plan import Check, DiffCheck, ExitCheck, Repeat, Step
+from recoup.model.plan import Check, Repeat, Step
 from recoup.model.policy import Policy
 from recoup.model.run import StepRecord, Verdict
 
@@ -46,8 +47,8 @@ class Verification:
 
     async def verify(self, step: Step, record: StepRecord, outcome: Outcome, scene: Scene) -> Conclusion:
         """It ended well: what the step expects must hold, and its outputs must be there."""
-        checks = [check for check in step.expect if not isinstance(check, ExitCheck)]
-        if any(isinstance(check, DiffCheck) for check in checks):
+        checks = checks_to_examine(step)
+        if any(check_kind(check).needs_changes for check in checks):
             change, _ = await self._folder.change(record)
             scene = msgspec.structs.replace(scene, changed_files=change.files)
         results: tuple[CheckResult, ...] = ()
@@ -95,7 +96,7 @@ class Verification:
         if record.open is None or record.open.phase != "rebuild":
             step = self._run.job.plan.steps[record.index]
             await self._run.kinds.of(step).keep(step, outcome)
-        secrets = await self._folder.secrets_in(record.pre_state, snapshot) if change.hash else ()
+        secrets = await self._folder.secrets_in(record.beginning.pre_state, snapshot) if change.hash else ()
         return Passed(
             verdict=verdict,
             duration_ms=outcome.duration_ms,
@@ -135,7 +136,7 @@ class Verification:
         if machine is None or words is None:
             return await self.failed(record, outcome, kind, outcome.detail, scene.policy)
         may_repeat = outcome.outcome_known or step.repeat is Repeat.SAFE
-        is_ours = machine.is_home_disk(scene.cwd) and self._run.state.troubles < TROUBLES_MAX
+        is_ours = machine.is_home_disk(scene.cwd) and self._run.state.driver.troubles < TROUBLES_MAX
         if is_ours and may_repeat:
             return Troubled(f"step {step.id} failed, and {words}", outcome.outcome_known)
         return await self.failed(record, outcome, FailureKind.DISK_FULL, words, scene.policy)
@@ -183,7 +184,7 @@ class Verification:
         document: dict[str, Any] = {
             "runId": self._run.job.run_id,
             "stepId": record.step_id,
-            "attempt": record.open.attempt if record.open else record.attempts,
+            "attempt": record.open.attempt if record.open else record.spent.attempts,
             "checks": msgspec.to_builtins(results),
         }
         if outcome is not None:

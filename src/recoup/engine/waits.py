@@ -17,7 +17,7 @@ _SHOWN_WAIT_S = 2
 async def waited(desk: Desk, record: StepRecord) -> bool:
     """False: something came between."""
     left_s, settling_s = _left_to_wait_s(desk, record), _settling_s(desk, record)
-    is_cooldown = record.strategy == Strategy.RETRY and left_s >= _SHOWN_WAIT_S
+    is_cooldown = record.recovery.strategy == Strategy.RETRY and left_s >= _SHOWN_WAIT_S
     if (is_cooldown or settling_s >= _SHOWN_WAIT_S) and not _is_shown(desk):
         await _show(desk, record, max(left_s, settling_s), settling=settling_s > left_s)
     left_s = max(left_s, settling_s)
@@ -29,10 +29,10 @@ async def waited(desk: Desk, record: StepRecord) -> bool:
 
 
 def _left_to_wait_s(desk: Desk, record: StepRecord) -> float:
-    if record.healing_since is None:
+    if record.recovery.since is None:
         return 0.0
-    delay_s = record.delay_ms / 1000
-    return delay_s - elapsed_s(record.healing_since, desk.now(), delay_s)
+    delay_s = record.recovery.delay_ms / 1000
+    return delay_s - elapsed_s(record.recovery.since, desk.now(), delay_s)
 
 
 def _settling_s(desk: Desk, record: StepRecord) -> float:
@@ -62,7 +62,7 @@ async def _show(desk: Desk, record: StepRecord, left_s: float, *, settling: bool
 async def _show_the_end(desk: Desk) -> None:
     await desk.recorder.record(
         ev.RunResumed(
-            delivery=desk.state.delivery,
+            delivery=desk.state.driver.delivery,
             epoch=desk.epoch,
             owner=desk.recorder.lease.owner,
             reason="the wait is over",

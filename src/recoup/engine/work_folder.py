@@ -29,21 +29,21 @@ class WorkFolder:
     @property
     def current(self) -> str:
         """Where work goes on."""
-        return self.path(self._run.state.workspace_in_use)
+        return self.path(self._run.state.workspaces.in_use)
 
     def workspace_of(self, record: StepRecord) -> int | None:
         """The one in which the step was attempted."""
-        return record.open.workspace if record.open else self._run.state.workspace_in_use
+        return record.open.workspace if record.open else self._run.state.workspaces.in_use
 
     async def change(self, record: StepRecord) -> tuple[Change, Snapshot | None]:
         """What the step has changed, and its workspace as it is now."""
         workspace = self.workspace_of(record)
-        if self._workspaces is None or workspace is None or record.pre_state is None:
+        if self._workspaces is None or workspace is None or record.beginning.pre_state is None:
             return NO_CHANGE, None
         if not is_folder(str(self._workspaces.path(workspace))):
             return NO_CHANGE, None
         snapshot = await self._workspaces.snapshot(workspace)
-        return await self._workspaces.change(record.pre_state, snapshot.tree), snapshot
+        return await self._workspaces.change(record.beginning.pre_state, snapshot.tree), snapshot
 
     async def damage(self, record: StepRecord) -> str | None:
         """Why git cannot use the workspace any more; None if it can."""
@@ -55,11 +55,11 @@ class WorkFolder:
 
     async def kept(self, record: StepRecord) -> Kept | None:
         """Of the workspace in which work goes on, after handlers of a step that is done."""
-        workspace = self._run.state.workspace_in_use
+        workspace = self._run.state.workspaces.in_use
         if self._workspaces is None or workspace is None or not is_folder(self.current):
             return None
         snapshot = await self._workspaces.snapshot(workspace)
-        before = record.checkpoint.tree if record.checkpoint else record.pre_state
+        before = record.results.checkpoint.tree if record.results.checkpoint else record.beginning.pre_state
         changed = before is not None and before != snapshot.tree
         return Kept(snapshot, await self.secrets_in(before, snapshot) if changed else ())
 

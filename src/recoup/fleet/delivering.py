@@ -159,14 +159,14 @@ class Deliveries(msgspec.Struct, frozen=True):
 
     async def _not_begun(self, state: RunState, policy: Policy, taken: Claimed, error: Exception) -> Left:
         """No driver could be made for it here."""
-        if not await self._is_the_machine(state.troubles + 1, error):
+        if not await self._is_the_machine(state.driver.troubles + 1, error):
             return await self._declined(state, policy, taken, error)
         state = await self.runs.decliner_of(state, policy, taken).give_back(_words(error))
         return Left(0.0, f"not driven here: {_words(error)}", state, trouble=_words(error))
 
     async def _stopped(self, state: RunState, policy: Policy, error: Exception) -> Left:
         """Its driver raised an error, and has given the run back if it could."""
-        if await self._is_the_machine(state.troubles, error):
+        if await self._is_the_machine(state.driver.troubles, error):
             return Left(0.0, f"{state.status}: {_words(error)}", state, trouble=_words(error))
         return await self._in_trouble(state.run_id, policy, error)
 
@@ -224,10 +224,12 @@ class Deliveries(msgspec.Struct, frozen=True):
 
     async def _page_elsewhere(self, state: RunState) -> Left | None:
         """A worker that keeps the browser of the run open is first to continue it, after a person has answered."""
-        released, now = state.updated_at, self.world.clock.now()
-        if state.waiting_for != "driver" or released is None or not any(one.page for one in state.steps):
+        released, now = state.clocks.updated_at, self.world.clock.now()
+        if state.hold.waiting_for != "driver" or released is None:
             return None
-        if state.owner == self.world.census.own_identity():
+        if not any(record.results.page for record in state.steps):
+            return None
+        if state.driver.owner == self.world.census.own_identity():
             return None
         waited_s = elapsed_s(released, now, PAGE_FREE_S)
         if waited_s >= PAGE_FREE_S:
@@ -254,11 +256,11 @@ class Deliveries(msgspec.Struct, frozen=True):
             kind = make()
             for run_id, epoch in kind.waiting().items():
                 state = await self.runs.known_state(run_id)
-                if state is None or is_over(state) or state.epoch != epoch:
+                if state is None or is_over(state) or state.driver.epoch != epoch:
                     await kind.leave(run_id)
 
     async def _kept_out(self, state: RunState, policy: Policy) -> Left | None:
-        now, key = self.world.clock.now(), (state.workflow, state.policy_digest)
+        now, key = self.world.clock.now(), (state.workflow, state.submission.policy_digest)
         if key in self._open and elapsed_s(self._open[key], now, OPEN_S) < OPEN_S:
             return None  # what has changed since is seen by the transaction that begins a step
         about = (state.workflow, state.run_id, policy, now)
@@ -282,8 +284,8 @@ def crowds_of(state: RunState, policy: Policy) -> tuple[Crowd, ...]:
     crowds = []
     if policy.workflow_concurrency_max:
         crowds.append(Crowd("workflow", state.workflow, policy.workflow_concurrency_max))
-    if policy.queue_concurrency_max and state.queue:
-        crowds.append(Crowd("queue", state.queue, policy.queue_concurrency_max))
+    if policy.queue_concurrency_max and state.queueing.queue:
+        crowds.append(Crowd("queue", state.queueing.queue, policy.queue_concurrency_max))
     return tuple(crowds)
 
 

@@ -127,7 +127,7 @@ class Driving:
     async def policy_of(self, state: RunState) -> Policy:
         """The one that everybody follows, as the run will from its next step on."""
         newest = await self._generations.current_within(_POLICY_LOOK_S)
-        return newest or await self._records.policy(state.policy_digest)
+        return newest or await self._records.policy(state.submission.policy_digest)
 
     async def shown_policy_of(self, state: RunState) -> Policy:
         """The same for people who look: where it cannot be read, the last one that could."""
@@ -163,7 +163,7 @@ class Driving:
 
     async def must_not_be_blocked(self, state: RunState) -> None:
         """The mode of its workflow lets it go on. Raises WorkflowBlocked."""
-        await self._must_not_be_blocked(state, await self._records.policy(state.policy_digest))
+        await self._must_not_be_blocked(state, await self._records.policy(state.submission.policy_digest))
 
     async def _holding(self, run_id: str) -> LeaseRow | None:
         lease = await self._lease_of_the_living(run_id)

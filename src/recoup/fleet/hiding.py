@@ -73,21 +73,7 @@ class Hiding:
         return inputs
 
     def refuse_names(self, redactor: SecretRedactor, plan: Plan, source: str) -> None:
-        """Names stand in the ledger as they are, so none of them may hold a secret."""
-        names = [("name", plan.name), *((f"inputs.{name}", name) for name in plan.inputs)]
-        for index, step in enumerate(plan.steps):
-            names += [(f"steps[{index}].{key}", key) for key in (*step.outputs, *step.env)]
-            names.append((f"steps[{index}].id", step.id))
-        problems = [
-            Problem(
-                where,
-                f"holds the value of {', '.join(held)}, which is a registered secret: call it otherwise",
-            )
-            for where, name in names
-            if (held := redactor.found_in(name.encode()))
-        ]
-        problems += _masked_names(redactor, plan)
-        if problems:
+        if problems := refused_names(redactor, plan):
             raise InvalidPlan(source, problems)
 
     def marked(self, redactor: SecretRedactor, payload: RunSubmitted) -> RunSubmitted:
@@ -157,7 +143,7 @@ class Hiding:
         """The same, reading no more than can tell of a secret: the first event, unless outputs may be some, too."""
         state = await self._records.beginning(run_id)
         outputs = [spec for step in state.plan.steps for spec in step.outputs.values()]
-        if state.reuse_from is not None or any(spec.secret for spec in outputs):
+        if state.lineage.reuse_from is not None or any(spec.secret for spec in outputs):
             state = await self._records.state(run_id)
         return await self.of_run(state)
 
@@ -184,13 +170,13 @@ class Hiding:
         self._register_plan_secrets(redactor, plan)
         vault = self.vault(self._records.files(state.run_id))
         for name, spec in plan.inputs.items():
-            if spec.secret and state.inputs.get(name) is not None:
+            if spec.secret and state.submission.inputs.get(name) is not None:
                 register_secret(redactor, f"inputs.{name}", vault.get(f"inputs.{name}"))
         for name in plan.secrets:
             with contextlib.suppress(NotFound):  # it was not set when the run was submitted
                 register_secret(redactor, name, vault.get(f"secrets.{name}"))
         for record in state.steps:
-            for name in record.secret_outputs:
+            for name in record.results.secret_outputs:
                 key = f"steps.{record.step_id}.outputs.{name}"
                 redactor.register_unless_short(key, vault.get(key))
 
@@ -209,13 +195,23 @@ def words_redacted(redactor: SecretRedactor) -> Iterator[None]:
         raise
 
 
-def _masked_names(redactor: SecretRedactor, plan: Plan) -> list[Problem]:
-    """Values are looked up by these names, so records must show them as they are."""
-    names = [(f"inputs.{name}", name) for name in plan.inputs]
+def refused_names(redactor: SecretRedactor, plan: Plan) -> list[Problem]:
+    """Records show names as they are, and look values up by them: none may hold a secret, or look like one."""
+    shown = [("name", plan.name), *((f"inputs.{name}", name) for name in plan.inputs)]
+    variables = []
     for index, step in enumerate(plan.steps):
-        names += [(f"steps[{index}].outputs.{name}", name) for name in step.outputs]
-    words = "the name looks like a secret and would be masked in records: rename it"
-    return [Problem(where, words) for where, name in names if redactor.masked_in(name)]
+        shown += [(f"steps[{index}].outputs.{name}", name) for name in step.outputs]
+        shown.append((f"steps[{index}].id", step.id))
+        variables += [(f"steps[{index}].env.{name}", name) for name in step.env]
+    looks = "the name looks like a secret and would be masked in records: rename it"
+    problems = [
+        Problem(
+            where, f"holds the value of {', '.join(held)}, which is a registered secret: call it otherwise"
+        )
+        for where, name in (*shown, *variables)
+        if (held := redactor.found_in(name.encode()))
+    ]
+    return problems or [Problem(where, looks) for where, name in shown if redactor.masked_in(name)]
 
 
 def _must_be_typed(plan: Plan, inputs: Mapping[str, str | None], source: str) -> None:

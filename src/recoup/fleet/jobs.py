@@ -49,16 +49,16 @@ class Jobs(msgspec.Struct, frozen=True):
             await self.shipping.enter(state, files, inner, lease.epoch)
         plan, redactor = await self.hiding.plan_to_run(state)
         watcher = self._measured(state, watcher)
-        policy = await self.records.policy(state.policy_digest)
-        reuse_from = None if state.begun else state.reuse_from
+        policy = await self.records.policy(state.submission.policy_digest)
+        reuse_from = None if state.begun else state.lineage.reuse_from
         job = await self.made(state.run_id, plan, policy, files, redactor, reuse_from, watcher, lease.epoch)
-        if state.own_folder:
+        if state.submission.own_folder:
             job.own_folder = str(self._own_folder(state, files))
         return job
 
     async def bare(self, state: RunState) -> Job:
         """For whoever needs nothing but the ledger."""
-        return self.without_secrets(state, await self.records.policy(state.policy_digest))
+        return self.without_secrets(state, await self.records.policy(state.submission.policy_digest))
 
     def without_secrets(self, state: RunState, policy: Policy) -> Job:
         files, redactor = self.records.files(state.run_id), self.hiding.redactors.of(state.run_id)
@@ -100,7 +100,9 @@ class Jobs(msgspec.Struct, frozen=True):
     def _own_folder(self, state: RunState, files: RunFolder) -> Path:
         """A run that continues another one works in the same folder: what its steps left is there. Raises
         StateError."""
-        earlier = None if state.reuse_from is None else self.records.files(state.reuse_from).work
+        earlier = (
+            None if state.lineage.reuse_from is None else self.records.files(state.lineage.reuse_from).work
+        )
         try:
             return files.make_work(earlier)
         except OSError as error:

@@ -84,7 +84,7 @@ class Leftovers:
                 state = await self._state(row.run_id)
             except EventUnreadable:
                 continue
-            if state is not None and state.queue in self._queues and waits_for_a_person(state):
+            if state is not None and state.queueing.queue in self._queues and waits_for_a_person(state):
                 yield Leftover(row.run_id, row.workflow, f"it waits for a person: {state.reason}")
 
     def _is_mine(self, run: Wanting) -> bool:

@@ -85,7 +85,7 @@ class LinkedRuns(msgspec.Struct, frozen=True):
         that nothing is done for nothing; what is begun later by another is seen when the step is."""
         steps = zip(job.plan.steps, state.steps, strict=True)
         left = [
-            (step, record.asks.deeds if record.asks else ())
+            (step, record.doubt.asks.deeds if record.doubt.asks else ())
             for step, record in steps
             if step.repeat is Repeat.NEVER and not is_good(record)
         ]
@@ -130,7 +130,9 @@ def throwaway(home: Path) -> Iterator[RunFolder]:
 
 def plan_of(state: RunState, files: RunFolder) -> Plan:
     """As it is to be run; the ledger's may be redacted."""
-    return msgspec.json.decode(_private_plan(files), type=Plan) if state.plan_redacted else state.plan
+    return (
+        msgspec.json.decode(_private_plan(files), type=Plan) if state.submission.plan_redacted else state.plan
+    )
 
 
 def _private_plan(files: RunFolder) -> bytes:

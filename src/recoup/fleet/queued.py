@@ -63,4 +63,8 @@ def stream_of_key(workflow: str, key: str) -> str:
 
 def hint_of(state: RunState) -> Hint | None:
     """None: no worker looks for it."""
-    return None if state.queue is None else Hint(state.run_id, state.queue, state.priority, state.needs)
+    return (
+        None
+        if state.queueing.queue is None
+        else Hint(state.run_id, state.queueing.queue, state.queueing.priority, state.queueing.needs)
+    )

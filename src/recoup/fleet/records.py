@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
-from recoup.damage import go_on, must_be_understood, read_leniently, readable_part, state_after
+from recoup.damage import following, must_be_understood, read_leniently, readable_part, state_after
 from recoup.errors import EventUnreadable, LedgerError, NotFound
 from recoup.evidence.run_folder import RunFolder
 from recoup.kernel.policies import stored_policy
@@ -20,7 +21,7 @@ from recoup.model.ids import run_stream
 from recoup.model.instant import Instant
 from recoup.model.plan import Plan
 from recoup.model.policy import Policy
-from recoup.model.run import RunState, RunStatus, Unreadable
+from recoup.model.run import RunState, RunStatus, Submission, Unreadable
 from recoup.model.storage import RunFilter, RunRow
 from recoup.ports import Ledger
 from recoup.streams import pages
@@ -73,9 +74,8 @@ class Records:
                 raise
             whole, unreadable = (), _NO_EVENTS
         state = state_after(run_id, whole) if whole else _bare_state(run_id)
-        _take_from(state, row or await self._row(run_id))
-        state.unreadable = unreadable
-        return state
+        state = _as_listed(state, row or await self._row(run_id))
+        return replace(state, unreadable=unreadable)
 
     async def unreadable(self, row: RunRow) -> Unreadable | None:
         """The first event of a listed run that cannot be read. Each event is looked at once."""
@@ -91,7 +91,7 @@ class Records:
                     state = state_after(row.run_id, page)
                 elif state is not None:
                     for event in page:
-                        go_on(state, event)
+                        state = following(state, event)
             except EventUnreadable as error:
                 known = (await self._before(row.run_id, error))[1]
                 break
@@ -186,19 +186,24 @@ def _unknown_run(run_id: str) -> NotFound:
 def _bare_state(run_id: str) -> RunState:
     """Of a run whose first event cannot be read."""
     unknown = Instant(0, 0, "")
-    return RunState(run_id, "", Plan(name="unreadable", steps=()), "", False, "", unknown)
+    return RunState(run_id, "", Plan(name="unreadable", steps=()), Submission(unknown, "", False, ""))
 
 
-def _take_from(state: RunState, row: RunRow | None) -> None:
-    """What the row of the run says, which was written with its events."""
+def _as_listed(state: RunState, row: RunRow | None) -> RunState:
+    """With what the row of the run says, which was written with its events."""
     if row is None:
-        return
-    state.workflow, state.reason = row.workflow, row.reason
-    state.status = RunStatus(row.status) if row.status in _STATUSES else state.status
-    state.delivery, state.interrupted = row.delivery, False
-    state.failure_class = FailureClass(row.failure_class) if row.failure_class in _CLASSES else None
-    state.submitted_at = Instant(row.submitted_at_us, 0, "")
-    state.updated_at = Instant(row.updated_at_us, 0, "")
+        return state
+    cls = FailureClass(row.failure_class) if row.failure_class in _CLASSES else None
+    return replace(
+        state,
+        workflow=row.workflow,
+        reason=row.reason,
+        status=RunStatus(row.status) if row.status in _STATUSES else state.status,
+        driver=replace(state.driver, delivery=row.delivery, interrupted=False),
+        failure=replace(state.failure, cls=cls),
+        submission=replace(state.submission, at=Instant(row.submitted_at_us, 0, "")),
+        clocks=replace(state.clocks, updated_at=Instant(row.updated_at_us, 0, "")),
+    )
 
 
 def _bad_policy(digest: str, error: Exception) -> LedgerError:

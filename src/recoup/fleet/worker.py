@@ -338,7 +338,7 @@ class Worker:
     def _attach(self, run_id: str, driver: Driver) -> None:
         self._drivers[run_id] = driver
         state = driver.state
-        delivery = state.delivery + (not state.begun or is_redelivery(state))
+        delivery = state.driver.delivery + (not state.begun or is_redelivery(state))
         self._tell("taken", f"delivery {delivery}", run_id=run_id, state=state)
         if self._hurry.is_set():
             driver.interrupt(_DRAINED)

@@ -20,7 +20,7 @@ from recoup.gateway.house import house_of
 from recoup.gateway.problems import Refused
 from recoup.gateway.routing import new_router
 from recoup.kernel.listing import FILTERS
-from recoup.model.answers.lists import HistoryDocument, RunCounted, Tallies
+from recoup.model.answers.lists import HistoryBucket, HistoryDocument, RunCounted, Tallies
 from recoup.model.run_filter import NAME_CHARS_MAX, FilterKind, RunFilterField
 from recoup.model.storage import BUCKETS_MAX, Bucket, RunFilter, Span
 from recoup.operations import runs
@@ -116,11 +116,14 @@ async def show_history(
     since_us = now_us - _DAY_S * 1_000_000 if since is None else max(0, wall_us(since))
     span = _span(since_us - since_us % bucket_us, now_us - now_us % bucket_us + bucket_us, bucket_us)
     found = await runs.history(app, span, workflow)
-    told = {
-        **{"since": iso(span.since_us), "until": iso(span.until_us), "bucketS": bucket_s},
-        **{"wholeSince": iso(found.whole_since_us), "items": [_told(one) for one in found.buckets]},
-    }
-    return document(request, told)
+    answer = HistoryDocument(
+        since=iso(span.since_us),
+        until=iso(span.until_us),
+        bucket_s=bucket_s,
+        whole_since=iso(found.whole_since_us),
+        items=[_bucket(one) for one in found.buckets],
+    )
+    return document(request, answer)
 
 
 def wall_us(moment: datetime) -> int:
@@ -142,9 +145,12 @@ def _span(since_us: int, until_us: int, bucket_us: int) -> Span:
         ) from None
 
 
-def _told(bucket: Bucket) -> dict[str, Any]:
-    return {
-        **{"start": iso(bucket.start_us), "ended": bucket.ended, "heals": bucket.heals},
-        "recoveries": bucket.recoveries,
-        **{"recoveryP50S": bucket.recovery_p50_s, "recoveryP95S": bucket.recovery_p95_s},
-    }
+def _bucket(bucket: Bucket) -> HistoryBucket:
+    return HistoryBucket(
+        start=iso(bucket.start_us),
+        ended=bucket.ended,
+        heals=bucket.heals,
+        recoveries=bucket.recoveries,
+        recovery_p50_s=bucket.recovery_p50_s,
+        recovery_p95_s=bucket.recovery_p95_s,
+    )

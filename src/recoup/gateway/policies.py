@@ -15,7 +15,7 @@ from recoup.gateway.answering import document
 from recoup.gateway.described import answers
 from recoup.gateway.house import house_of
 from recoup.gateway.routing import new_router
-from recoup.model.answers.workflows import WhatIfAnswer
+from recoup.model.answers.whatif import WhatIfAnswer
 from recoup.operations import policies
 from recoup.operations.policies import WhatIfRequest
 

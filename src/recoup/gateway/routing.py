@@ -14,7 +14,7 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
 
-from recoup.gateway.access import MAY, Principal
+from recoup.gateway.access import Principal, roles_for
 from recoup.gateway.answering import JSON
 from recoup.gateway.book import answer_key
 from recoup.gateway.cookies import must_be_asked_for, must_be_own_page, session_secret
@@ -86,7 +86,7 @@ def _must_be_parameters(request: Request, parameters: frozenset[str] | None) -> 
 
 
 def _admitted(house: House, request: Request, path: str) -> Principal | None:
-    may = MAY[request.method if request.method != "HEAD" else "GET", path]
+    may = roles_for(request.method if request.method != "HEAD" else "GET", path)
     is_open_change = None in may and request.method not in _READING
     principal = _principal(house, request, by_cookie=not is_open_change)
     if principal is None and None not in may:

@@ -30,9 +30,9 @@ from recoup.gateway import (
     webhooks,
     workflows,
 )
-from recoup.gateway.access import MAY
+from recoup.gateway.access import Role, roles_for
 from recoup.gateway.answering import document
-from recoup.gateway.console.routers import CONSOLE
+from recoup.gateway.console.routers import CONSOLE, MENU
 from recoup.gateway.described import components
 from recoup.gateway.hosts import OwnHosts
 from recoup.gateway.house import House
@@ -46,7 +46,7 @@ ROUTERS: Final = (
     *(probes.router, escalations.router, approvals.router, webhooks.router),
     *(policies.router, probe_acts.router, run_controls.router),
 )
-"""One for each subject; who adds one adds its routes to the table of access. Tried one after the other: streams and
+"""One for each subject; its routes are in the table of `access.py`. Tried one after the other: streams and
 lists before runs, as `/api/runs/count` is no run, and all of them before what is asked less often."""
 _NO_TELEMETRY: Final = dict.fromkeys(
     ("tracing", "metrics", "logs", "operation_spans", "auto_configure"), False
@@ -70,6 +70,7 @@ def build(house: House) -> FastAPI:
         **_quiet(),
     )
     api.state.house = house
+    api.state.menu = MENU
     for router in (*ROUTERS, _own_description(), *CONSOLE):
         api.include_router(router)
     api.add_middleware(OwnHosts, names=house.hosts)
@@ -89,6 +90,12 @@ def routes_of() -> list[APIRoute]:
     return [route for router in served for route in router.routes if isinstance(route, APIRoute)]
 
 
+def served() -> dict[tuple[str, str], frozenset[Role | None]]:
+    """Everything that can be asked for, by method and path, and who may."""
+    declared = [(method, route.path) for route in routes_of() for method in route.methods or ()]
+    return {key: roles_for(*key) for key in [*declared, ("GET", "/api/openapi.json")]}
+
+
 def described() -> dict[str, Any]:
     """The OpenAPI document."""
     made = get_openapi(title="Recoup", version=__version__, description=_ABOUT, routes=routes_of())
@@ -102,7 +109,7 @@ def described() -> dict[str, Any]:
 
 
 def _complete(operation: dict[str, Any], method: str, path: str) -> None:
-    may = MAY[method, path]
+    may = roles_for(method, path)
     operation["x-roles"] = sorted(role.value for role in may if role)
     operation["security"] = [] if None in may else [{"token": []}]
     if method == "POST":

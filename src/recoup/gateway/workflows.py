@@ -11,14 +11,23 @@ from starlette.responses import Response
 
 from recoup.app import App
 from recoup.gateway import shapes
-from recoup.gateway.answering import cut, document, page, read_cursor
+from recoup.gateway.answering import cut, document, read_cursor
 from recoup.gateway.asking import ask_first, may_wait
 from recoup.gateway.described import answers
 from recoup.gateway.house import house_of, principal_of
 from recoup.gateway.routing import new_router
 from recoup.gateway.runs import Cursor, Limit
 from recoup.kernel.approvals import MODE, ROLLBACK
-from recoup.model.answers.workflows import MemoryDiff, ModeDocument, ModeList, Rollback, Snapshot, VersionList
+from recoup.model.answers.workflows import (
+    MemoryChange,
+    MemoryDiff,
+    ModeDocument,
+    ModeList,
+    Rollback,
+    Snapshot,
+    Version,
+    VersionList,
+)
 from recoup.model.ids import EVERY_WORKFLOW
 from recoup.model.mode import Mode
 from recoup.operations import memory, workflows
@@ -34,7 +43,8 @@ async def list_workflows(request: Request, limit: Limit = 100, cursor: Cursor = 
     app = house_of(request).app
     after = None if cursor is None else read_cursor(cursor, tuple[str])[0]
     names, more = cut(sorted(await workflows.workflows(app)), str, after, limit)
-    return page(request, await workflows.modes(app, names), cursor_of(names[-1]) if more else None)
+    modes = await workflows.modes(app, names)
+    return document(request, ModeList(items=modes, next_cursor=cursor_of(names[-1]) if more else None))
 
 
 @router.get("/api/workflows/{name}/mode", responses=answers(ModeDocument))
@@ -68,7 +78,8 @@ async def list_versions(request: Request, name: str) -> Response:
     """The versions of what it has learned, newest first."""
     app = house_of(request).app
     versions = await memory.versions(app, await known(app, name))
-    return page(request, [msgspec.to_builtins(one) for one in versions], None)
+    items = [msgspec.convert(one, Version, from_attributes=True) for one in versions]
+    return document(request, VersionList(items=items, next_cursor=None))
 
 
 @router.get("/api/workflows/{name}/memory/diff", responses=answers(MemoryDiff))
@@ -81,7 +92,8 @@ async def diff_versions(
     """What was learned between two versions."""
     app = house_of(request).app
     found = await memory.diff(app, await known(app, name), old, new)
-    return page(request, [msgspec.to_builtins(one) for one in found], None)
+    items = [msgspec.convert(one, MemoryChange, from_attributes=True) for one in found]
+    return document(request, MemoryDiff(items=items, next_cursor=None))
 
 
 @router.post("/api/workflows/{name}/memory/snapshot", responses=answers(Snapshot))
@@ -91,7 +103,7 @@ async def snapshot(
     """Keep what is known now as a version."""
     app, actor = house_of(request).app, principal_of(request).actor
     made = await memory.snapshot(app, await known(app, name), actor, wanted.reason)
-    return document(request, {"version": made})
+    return document(request, Snapshot(version=made))
 
 
 @router.post("/api/workflows/{name}/memory/rollback", responses=may_wait(answers(Rollback)))
@@ -105,7 +117,7 @@ async def rollback(
     if waits is not None:
         return waits
     back = await memory.rollback(app, workflow, wanted.version, actor, wanted.reason)
-    return document(request, msgspec.to_builtins(back))
+    return document(request, msgspec.convert(back, Rollback, from_attributes=True))
 
 
 async def known(app: App, name: str) -> str:

@@ -35,11 +35,11 @@ def advice(state: RunState, driven: bool | None = None) -> tuple[Advice, ...]:
         return _ended(state)
     if driven:
         return (_watch(state),)
-    if state.status is RunStatus.WAITING and state.waiting_for in ("approval", "operator"):
-        return _at_gate(state) if state.waiting_for == "approval" else _stopped(state)
+    if state.status is RunStatus.WAITING and state.hold.waiting_for in ("approval", "operator"):
+        return _at_gate(state) if state.hold.waiting_for == "approval" else _stopped(state)
     if state.status is RunStatus.BLOCKED:
         return _blocked(state)
-    if driven is None and state.status is RunStatus.RUNNING and not state.interrupted:
+    if driven is None and state.status is RunStatus.RUNNING and not state.driver.interrupted:
         return (_watch(state), Advice("If nobody drives it", _resume(state)))
     return _undriven(state)
 
@@ -88,14 +88,14 @@ def _unreadable(state: RunState) -> tuple[Advice, ...]:
 
 def _escalated(state: RunState) -> tuple[Advice, ...]:
     run_id = state.run_id
-    record = next((one for one in state.steps if one.index == state.escalated_step), None)
+    record = next((one for one in state.steps if one.index == state.escalation.step_index), None)
     if record is None:
         return (
             Advice("See why it was handed over", f"recoup events {run_id}"),
             Advice("To end it", control_command(run_id, CANCEL.name)),
         )
-    if state.page_question:
-        return page_advice(run_id, record.step_id, state.page_question)
+    if state.page.question:
+        return page_advice(run_id, record.step_id, state.page.question)
     return settle_advice(run_id, record.step_id, lost_words(state.plan.steps[record.index], record))
 
 
@@ -104,16 +104,16 @@ def _ended(state: RunState) -> tuple[Advice, ...]:
         return ()
     if state.status is RunStatus.CANCELLED:
         return (Advice("To continue it in a new run; passed steps are not repeated", _resume(state)),)
-    if state.retryable:
+    if state.failure.retryable:
         return _redelivered(state)
-    begun = [step for step in state.steps[state.prefix_length :][:1] if step.attempts]
+    begun = [step for step in state.steps[state.progress.prefix_length :][:1] if step.spent.attempts]
     logs = [f"recoup logs {state.run_id} {shlex.quote(step.step_id)}" for step in begun]
     printed = (Advice("See what it printed", command) for command in logs)
-    return (*printed, retry_advice(state.run_id, state.queue))
+    return (*printed, retry_advice(state.run_id, state.queueing.queue))
 
 
 def _redelivered(state: RunState) -> tuple[Advice, ...]:
-    if state.queue is None:
+    if state.queueing.queue is None:
         return (Advice("It is worth another try: resume it", _resume(state)),)
     return (
         Advice("Nothing to do: a worker tries it again, as often as delivery_max allows"),
@@ -128,32 +128,36 @@ def _at_gate(state: RunState) -> tuple[Advice, ...]:
 
 def _stopped(state: RunState) -> tuple[Advice, ...]:
     taken = "It was taken over. When the work by hand is done, resume it"
-    resume = _resume(state) if state.queue is None else control_command(state.run_id, RESUME.name)
-    return (Advice(taken if state.takeover else "It is paused. When the reason is gone, resume it", resume),)
+    resume = _resume(state) if state.queueing.queue is None else control_command(state.run_id, RESUME.name)
+    return (
+        Advice(taken if state.hold.takeover else "It is paused. When the reason is gone, resume it", resume),
+    )
 
 
 def _blocked(state: RunState) -> tuple[Advice, ...]:
     why = Advice("Its workflow is stopped. See why, and until when", _mode(state))
-    if state.queue is not None:
+    if state.queueing.queue is not None:
         return why, Advice("When the workflow may run again, a worker continues the run")
     return why, Advice("When the workflow may run again, resume the run", _resume(state))
 
 
 def _undriven(state: RunState) -> tuple[Advice, ...]:
-    if state.queue is not None:
-        return _by_worker(state, state.queue)
+    if state.queueing.queue is not None:
+        return _by_worker(state, state.queueing.queue)
     if state.status is RunStatus.QUEUED:
         return (Advice("Start it", _resume(state)),)
-    if state.waiting_for == "time" and state.waiting_until is not None:
+    if state.hold.waiting_for == "time" and state.hold.waiting_until is not None:
         return (
-            Advice(f"Nothing to do before {state.waiting_until}. Then, if nobody drives it", _resume(state)),
+            Advice(
+                f"Nothing to do before {state.hold.waiting_until}. Then, if nobody drives it", _resume(state)
+            ),
         )
-    trouble = "The machine was in trouble: fix that first, then resume it" if state.in_trouble else ""
+    trouble = "The machine was in trouble: fix that first, then resume it" if state.driver.in_trouble else ""
     return (Advice(trouble or "Resume it where it stopped", _resume(state)),)
 
 
 def _by_worker(state: RunState, queue: str) -> tuple[Advice, ...]:
-    able = f" that has {', '.join(state.needs)}" if state.needs else ""
+    able = f" that has {', '.join(state.queueing.needs)}" if state.queueing.needs else ""
     return (
         Advice(f"Nothing to do: a worker of the queue {queue}{able} takes it"),
         Advice("If none does, see which workers there are", "recoup workers"),

@@ -79,7 +79,7 @@ def standing(state: RunState, action: str, named: str | None = None) -> Pinned:
     step = current_step(state)
     here = None if step is None else step.step_id
     about = named if named is not None and is_about_the_current_step(action) else here
-    return Pinned(step_id=about, delivery=state.delivery, invalidations=state.invalidations)
+    return Pinned(step_id=about, delivery=state.driver.delivery, invalidations=state.progress.invalidations)
 
 
 def held_to(pinned: Pinned, action: str) -> str | None:

@@ -26,11 +26,11 @@ def cooldown_ms(told_s: float | None, policy: Policy) -> int:
 
 def due_in_s(state: RunState, now: Instant) -> float:
     """How long until a worker may take the run up; 0: it may."""
-    if state.status is RunStatus.FAILED and state.retryable:
-        waits_s = float(delivery_backoff_s(max(1, state.delivery)))
-        return max(0.0, waits_s - elapsed_s(state.updated_at or state.submitted_at, now, waits_s))
-    if not state.begun and state.not_before_us:
-        return max(0.0, (state.not_before_us - now.wall_us) / 1e6)
+    if state.status is RunStatus.FAILED and state.failure.retryable:
+        waits_s = float(delivery_backoff_s(max(1, state.driver.delivery)))
+        return max(0.0, waits_s - elapsed_s(state.clocks.updated_at or state.submission.at, now, waits_s))
+    if not state.begun and state.queueing.not_before_us:
+        return max(0.0, (state.queueing.not_before_us - now.wall_us) / 1e6)
     return 0.0
 
 

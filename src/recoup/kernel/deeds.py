@@ -95,11 +95,11 @@ _ENDS_THE_BROWSER = (FailureKind.DRIVER_LOST, FailureKind.BROWSER_CRASHED)
 def lost_words(step: Step, record: StepRecord, failure: FailureKind | None = None) -> str:
     """For the person who settles the step: what is gone whatever they answer. "" if nothing is. `failure`: that of an
     attempt that ends now."""
-    return LOST_WITH_BROWSER if _is_lost_with_browser(step, record, failure or record.failure_kind) else ""
+    return LOST_WITH_BROWSER if _is_lost_with_browser(step, record, failure or record.failure.kind) else ""
 
 
 def _is_lost_with_browser(step: Step, record: StepRecord, failure: FailureKind | None) -> bool:
     """What it may have left in its browser is gone."""
     if not isinstance(step.action, BrowserAction):
         return False
-    return record.is_done_elsewhere or bool(record.lost) or failure in _ENDS_THE_BROWSER
+    return record.is_done_elsewhere or bool(record.doubt.lost) or failure in _ENDS_THE_BROWSER

@@ -64,15 +64,15 @@ def look_back(state: RunState, plan: Plan, events: Iterable[Event]) -> Earlier:
     for record in state.steps:
         if record.open is not None and record.open.launched and record.open.phase in ENDS_THE_STEP:
             words[record.step_id] = _MAYBE_DONE
-        if record.lost and not is_good(record):
+        if record.doubt.lost and not is_good(record):
             words[record.step_id] = _MAYBE_DONE
     performed = {
         record.step_id: (
             Deed(
                 state.run_id,
                 words[record.step_id],
-                record.args_digest,
-                starts.get((record.step_id, record.args_digest or ""), ""),
+                record.beginning.args_digest,
+                starts.get((record.step_id, record.beginning.args_digest or ""), ""),
                 under_way=words[record.step_id] == _MAYBE_DONE and _goes_on_unasked(state, record),
             ),
         )
@@ -85,7 +85,7 @@ def look_back(state: RunState, plan: Plan, events: Iterable[Event]) -> Earlier:
 def _goes_on_unasked(state: RunState, record: StepRecord) -> bool:
     """With that step. Also a run whose driver was lost: another may take it up at any time."""
     asks = state.status is RunStatus.ESCALATED or (
-        record.open is None and (record.outcome_unknown or bool(record.lost))
+        record.open is None and (record.doubt.outcome_unknown or bool(record.doubt.lost))
     )
     return not is_over(state) and not asks
 

@@ -8,7 +8,7 @@ import msgspec
 
 from recoup.model.instant import Instant
 from recoup.model.policy import Policy
-from recoup.model.run import RunState
+from recoup.model.run import Clocks, RunState
 
 _LONGEST_S = 366 * 86_400.0
 
@@ -34,26 +34,12 @@ class TimeSpent(msgspec.Struct, frozen=True):
     """It waited for a person."""
 
 
-class Clocks(msgspec.Struct, frozen=True):
-    """What is kept of a run to tell its time without its state."""
-
-    active_s: float
-    active_since: Instant | None
-    waited_s: float
-    waiting_since: Instant | None
-    updated_at: Instant | None
-
-
-def clocks_of(state: RunState) -> Clocks:
-    return Clocks(state.active_s, state.active_since, state.waited_s, state.waiting_since, state.updated_at)
-
-
-def time_spent(state: RunState | Clocks, now: Instant, *, driven: bool = True) -> TimeSpent:
+def time_spent(clocks: Clocks, now: Instant, *, driven: bool = True) -> TimeSpent:
     """Up to now. Not driven: nobody has worked on it since its last event."""
-    until = now if driven else state.updated_at or now
+    until = now if driven else clocks.updated_at or now
     return TimeSpent(
-        active_seconds(state.active_s, state.active_since, until, _LONGEST_S),
-        active_seconds(state.waited_s, state.waiting_since, now, _LONGEST_S),
+        active_seconds(clocks.active_s, clocks.active_since, until, _LONGEST_S),
+        active_seconds(clocks.waited_s, clocks.waiting_since, now, _LONGEST_S),
     )
 
 
@@ -66,4 +52,4 @@ def spent_words(spent: TimeSpent, words: Callable[[float], str]) -> str:
 def run_seconds_left(run: RunState, policy: Policy, now: Instant) -> float:
     """Of the run's own time; less than nothing: it was exceeded."""
     limit_s = policy.run_timeout_seconds
-    return limit_s - active_seconds(run.active_s, run.active_since, now, limit_s)
+    return limit_s - active_seconds(run.clocks.active_s, run.clocks.active_since, now, limit_s)

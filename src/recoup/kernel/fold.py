@@ -1,35 +1,38 @@
-"""From events to the state of a run: `fold` is the pure function, `advance` its step and the only writer."""
+"""From events to the state of a run: `fold` over all of them, `advance` by one. A state never changes: each event gives
+another one, which shares with the one before whatever the event is not about."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from recoup.kernel.controls import heed
-from recoup.kernel.deeds import BESIDE, is_done_for_good
 from recoup.kernel.elapsed import elapsed_s
-from recoup.kernel.position import begin_anew
+from recoup.kernel.position import with_fresh_budget
 from recoup.kernel.prefix import is_good, is_rebuilt, prefix_after
-from recoup.kernel.progress import remember, says_something
+from recoup.kernel.records import with_steps
+from recoup.kernel.step_fold import after_step_event
 from recoup.model import events as ev
 from recoup.model.events import Event
-from recoup.model.failure import FailureClass
 from recoup.model.instant import Instant
 from recoup.model.plan import ApproveAction, Repeat, kind_of
 from recoup.model.run import (
     Base,
-    GivenUp,
-    Mark,
-    OpenAttempt,
+    Clocks,
+    Lineage,
+    Queueing,
+    RunEscalation,
+    RunFailure,
     RunState,
     RunStatus,
     StepRecord,
-    Verdict,
+    Submission,
 )
+from recoup.model.vector import Vector
 
 _ACTIVE_PERIOD_S = 86_400
 _WAIT_MAX_S = 366 * 86_400
-_MARKS_KEPT = 100
-"""As far back as a policy may look (`no_progress_window`)."""
 
 
 def fold(run_id: str, events: Iterable[Event]) -> RunState:
@@ -37,55 +40,50 @@ def fold(run_id: str, events: Iterable[Event]) -> RunState:
     iterator = iter(events)
     first = next(iterator)
     assert isinstance(first.payload, ev.RunSubmitted), f"run {run_id} does not begin with its submission"
-    state = submitted(run_id, first.payload, first.at)
-    state.seq = first.seq
+    state = submitted(run_id, first.payload, first.at, first.seq)
     for event in iterator:
-        advance(state, event.payload, event.at, event.seq)
+        state = advance(state, event.payload, event.at, event.seq)
     return state
 
 
-def submitted(run_id: str, payload: ev.RunSubmitted, at: Instant) -> RunState:
+def submitted(run_id: str, payload: ev.RunSubmitted, at: Instant, seq: int = 1) -> RunState:
     plan = payload.plan
     return RunState(
-        run_id=run_id,
-        workflow=payload.workflow,
-        plan=plan,
-        plan_digest=payload.plan_digest,
-        plan_redacted=payload.plan_redacted,
-        policy_digest=payload.policy_digest,
-        submitted_at=at,
-        inputs=payload.inputs,
-        private_inputs=payload.private_inputs,
-        plan_source=payload.plan_source,
-        parent_run_id=payload.parent_run_id,
-        reuse_from=payload.reuse_from,
-        own_folder=payload.own_folder,
-        from_step=payload.from_step,
-        queue=payload.queue,
-        priority=payload.priority,
-        needs=payload.needs,
-        not_before_us=payload.not_before_us,
-        heal=payload.heal,
-        updated_at=at,
-        seq=1,
-        steps=[StepRecord(step.id, index, kind_of(step.action)) for index, step in enumerate(plan.steps)],
+        run_id,
+        payload.workflow,
+        plan,
+        Submission(
+            at=at,
+            plan_digest=payload.plan_digest,
+            plan_redacted=payload.plan_redacted,
+            policy_digest=payload.policy_digest,
+            inputs=payload.inputs,
+            private_inputs=payload.private_inputs,
+            plan_source=payload.plan_source,
+            own_folder=payload.own_folder,
+            heal=payload.heal,
+        ),
+        Lineage(payload.parent_run_id, payload.reuse_from, payload.from_step),
+        Queueing(payload.queue, payload.priority, payload.needs, payload.not_before_us),
+        seq=seq,
+        clocks=Clocks(updated_at=at),
+        steps=Vector.of(
+            StepRecord(step.id, index, kind_of(step.action)) for index, step in enumerate(plan.steps)
+        ),
     )
 
 
-def advance(state: RunState, payload: ev.Payload, at: Instant, seq: int) -> None:
-    """One event further."""
+def advance(state: RunState, payload: ev.Payload, at: Instant, seq: int) -> RunState:
+    """The state one event later."""
     assert seq == state.seq + 1, f"run {state.run_id}: event {seq} follows {state.seq}"
-    state.seq = seq
-    if isinstance(payload, _STOPS_THE_CLOCK) and not (isinstance(payload, ev.RunWaiting) and payload.until):
-        _stop_clock(state, state.updated_at if isinstance(payload, ev.RunTakenOver) else at)
-    state.updated_at = at
-    if isinstance(payload, ev.StepPayload):
-        step = _step_of(state, payload)
-        _advance_step(state, step, payload, at)
-        state.prefix_length = prefix_after(state, step)
-    else:
-        _advance_run(state, payload, at)
-        _clock_the_wait(state, at)
+    state = replace(state, seq=seq, clocks=_clocks_at(state.clocks, payload, at))
+    if not isinstance(payload, ev.StepPayload):
+        return _wait_clocked(_after_run_event(state, payload, at), at)
+    state = after_step_event(state, _step_of(state, payload), payload, at)
+    length = prefix_after(state, state.steps[payload.step_index])
+    if length == state.progress.prefix_length:
+        return state
+    return replace(state, progress=replace(state.progress, prefix_length=length))
 
 
 def _step_of(state: RunState, payload: ev.StepPayload) -> StepRecord:
@@ -94,6 +92,8 @@ def _step_of(state: RunState, payload: ev.StepPayload) -> StepRecord:
     assert step.step_id == payload.step_id, f"step {payload.step_index} is {step.step_id}"
     return step
 
+
+# Clocks
 
 _STOPS_THE_CLOCK = (
     ev.RunInterrupted,
@@ -109,382 +109,232 @@ _STOPS_THE_CLOCK = (
 """Nobody works on the run from then on (of a lost driver: since its last fact)."""
 
 
-def _stop_clock(state: RunState, at: Instant | None) -> None:
-    if state.active_since is not None and at is not None:
-        state.active_s += elapsed_s(state.active_since, at, _ACTIVE_PERIOD_S)
-        state.active_since = None
+def _clocks_at(clocks: Clocks, payload: ev.Payload, at: Instant) -> Clocks:
+    if isinstance(payload, _STOPS_THE_CLOCK) and not (isinstance(payload, ev.RunWaiting) and payload.until):
+        clocks = _stopped(clocks, clocks.updated_at if isinstance(payload, ev.RunTakenOver) else at)
+    return replace(clocks, updated_at=at)
 
 
-def _clock_the_wait(state: RunState, at: Instant) -> None:
+def _stopped(clocks: Clocks, at: Instant | None) -> Clocks:
+    if clocks.active_since is None or at is None:
+        return clocks
+    active_s = clocks.active_s + elapsed_s(clocks.active_since, at, _ACTIVE_PERIOD_S)
+    return replace(clocks, active_s=active_s, active_since=None)
+
+
+def _wait_clocked(state: RunState, at: Instant) -> RunState:
     """For a person; whatever else it waits for is no question to anybody."""
+    clocks = state.clocks
     asks = state.status is RunStatus.ESCALATED or (
-        state.status is RunStatus.WAITING and state.waiting_for in ("approval", "operator")
+        state.status is RunStatus.WAITING and state.hold.waiting_for in ("approval", "operator")
     )
-    if asks and state.waiting_since is None:
-        state.waiting_since = at
-    elif not asks and state.waiting_since is not None:
-        state.waited_s += elapsed_s(state.waiting_since, at, _WAIT_MAX_S)
-        state.waiting_since = None
+    if asks and clocks.waiting_since is None:
+        return replace(state, clocks=replace(clocks, waiting_since=at))
+    if asks or clocks.waiting_since is None:
+        return state
+    waited_s = clocks.waited_s + elapsed_s(clocks.waiting_since, at, _WAIT_MAX_S)
+    return replace(state, clocks=replace(clocks, waited_s=waited_s, waiting_since=None))
 
 
-def _advance_run(state: RunState, payload: ev.Payload, at: Instant) -> None:
+# Events of the run
+
+
+def _after_run_event(state: RunState, payload: ev.Payload, at: Instant) -> RunState:
     match payload:
         case ev.RunStarted():
-            _begin_delivery(state, payload.delivery, payload.epoch)
-            state.owner, state.started_at, state.active_since = payload.owner, at, at
-            state.baseline, state.workspace = payload.baseline, payload.workspace
+            return _started(state, payload, at)
         case ev.RunResumed():
-            _enter(state, payload.epoch)
-            _begin_delivery(state, payload.delivery, payload.epoch)
-            state.owner, state.active_since = payload.owner, state.active_since or at
-            state.workspace = payload.workspace if payload.workspace is not None else state.workspace
+            return _resumed(state, payload, at)
         case ev.RunTakenOver():
-            _enter(state, payload.epoch)
-            state.epoch = payload.epoch
-            state.takeovers += 1
+            state = _entered(state, payload.epoch)
+            driver = replace(state.driver, epoch=payload.epoch, takeovers=state.driver.takeovers + 1)
+            return replace(state, driver=driver)
         case ev.RunInterrupted():
-            state.interrupted = True
-            state.in_trouble = payload.machine_trouble
-            state.troubles += payload.machine_trouble
-            state.reason = payload.reason
+            driver = replace(
+                state.driver,
+                interrupted=True,
+                in_trouble=payload.machine_trouble,
+                troubles=state.driver.troubles + payload.machine_trouble,
+            )
+            return replace(state, driver=driver, reason=payload.reason)
         case ev.RunEventsLost():
-            _lose_events(state, payload)
+            return _events_lost(state, payload)
         case ev.RunWaiting():
-            state.status, state.reason = RunStatus.WAITING, payload.reason
-            state.waiting_until, state.waiting_for = payload.until, payload.waiting_for
-            state.escalation_id, state.escalated_step = None, None
-            if payload.waiting_for == "approval":
-                state.gate_reached = state.prefix_length
+            return _waiting(state, payload)
         case ev.RunBlocked():
-            state.status, state.reason = RunStatus.BLOCKED, payload.reason
-            state.waiting_until, state.interrupted = payload.until, False
+            return replace(
+                state,
+                status=RunStatus.BLOCKED,
+                reason=payload.reason,
+                hold=replace(state.hold, waiting_until=payload.until),
+                driver=replace(state.driver, interrupted=False),
+            )
         case ev.Escalated():
-            state.status, state.reason = RunStatus.ESCALATED, payload.reason
-            state.escalation_id, state.escalated_step = payload.escalation_id, payload.step_index
-            state.failure_class, state.failure_kind = payload.failure_class, payload.failure_kind
-            state.page_question, state.also_settled = payload.page_steps, payload.also_steps
+            return _escalated(state, payload)
         case ev.CheckpointRestored():
-            _restore(state, payload)
+            return _restored(state, payload)
         case ev.ControlHandled():
-            if payload.outcome == "accepted":
-                heed(state, payload)
+            return heed(state, payload) if payload.outcome == "accepted" else state
         case ev.WorkspaceHandedOver():
-            state.handed_over = payload.tree
+            return replace(state, workspaces=replace(state.workspaces, handed_over=payload.tree))
         case ev.WorkspaceChanged():
-            _build_on(state, payload)
+            return _built_on(state, payload)
         case _:
-            _end_run(state, payload)
+            return _ended(state, payload)
 
 
-def _lose_events(state: RunState, payload: ev.RunEventsLost) -> None:
+def _started(state: RunState, payload: ev.RunStarted, at: Instant) -> RunState:
+    state = _delivered(state, payload.delivery, payload.epoch)
+    return replace(
+        state,
+        driver=replace(state.driver, owner=payload.owner, started_at=at),
+        clocks=replace(state.clocks, active_since=at),
+        workspaces=replace(state.workspaces, baseline=payload.baseline, current=payload.workspace),
+    )
+
+
+def _resumed(state: RunState, payload: ev.RunResumed, at: Instant) -> RunState:
+    state = _delivered(_entered(state, payload.epoch), payload.delivery, payload.epoch)
+    workspaces = state.workspaces
+    if payload.workspace is not None:
+        workspaces = replace(workspaces, current=payload.workspace)
+    return replace(
+        state,
+        driver=replace(state.driver, owner=payload.owner),
+        clocks=replace(state.clocks, active_since=state.clocks.active_since or at),
+        workspaces=workspaces,
+    )
+
+
+def _entered(state: RunState, epoch: int) -> RunState:
+    """Another driver has no page: it finds out again what must be performed to get one back, and proves that page."""
+    if epoch == state.driver.epoch:
+        return state
+    pending = [(state.plan.steps[index], state.steps[index]) for index in state.progress.rebuild_pending]
+    still = tuple(
+        record.index for step, record in pending if record.kind != "browser" or is_rebuilt(step, record)
+    )
+    return replace(state, progress=replace(state.progress, rebuild_pending=still))
+
+
+def _delivered(state: RunState, delivery: int, epoch: int) -> RunState:
+    steps = state.steps
+    if delivery != state.driver.delivery:
+        steps = Vector.of(map(with_fresh_budget, steps))
+    return replace(
+        state,
+        status=RunStatus.RUNNING,
+        reason="",
+        failure=RunFailure(),
+        driver=replace(state.driver, delivery=delivery, epoch=epoch, interrupted=False, in_trouble=False),
+        hold=replace(state.hold, waiting_for=None, waiting_until=None),
+        escalation=_without_question(state.escalation),
+        steps=steps,
+    )
+
+
+def _without_question(escalation: RunEscalation) -> RunEscalation:
+    return replace(escalation, id=None, step_index=None)
+
+
+def _events_lost(state: RunState, payload: ev.RunEventsLost) -> RunState:
     """Whatever is not known to have passed may have been begun, and done, in what was lost."""
-    for step, record in zip(state.plan.steps, state.steps, strict=True):
-        if step.repeat is Repeat.NEVER and not is_good(record) and not isinstance(step.action, ApproveAction):
-            record.to_settle, record.lost = True, payload.reason
+    lost = [
+        replace(record, doubt=replace(record.doubt, to_settle=True, lost=payload.reason))
+        for step, record in zip(state.plan.steps, state.steps, strict=True)
+        if step.repeat is Repeat.NEVER and not is_good(record) and not isinstance(step.action, ApproveAction)
+    ]
+    return with_steps(state, *lost)
 
 
-def _restore(state: RunState, payload: ev.CheckpointRestored) -> None:
+def _waiting(state: RunState, payload: ev.RunWaiting) -> RunState:
+    progress = state.progress
+    if payload.waiting_for == "approval":
+        progress = replace(progress, gate_reached=progress.prefix_length)
+    return replace(
+        state,
+        status=RunStatus.WAITING,
+        reason=payload.reason,
+        hold=replace(state.hold, waiting_for=payload.waiting_for, waiting_until=payload.until),
+        escalation=_without_question(state.escalation),
+        progress=progress,
+    )
+
+
+def _escalated(state: RunState, payload: ev.Escalated) -> RunState:
+    return replace(
+        state,
+        status=RunStatus.ESCALATED,
+        reason=payload.reason,
+        failure=replace(state.failure, cls=payload.failure_class, kind=payload.failure_kind),
+        escalation=RunEscalation(payload.escalation_id, payload.step_index, payload.also_steps),
+        page=replace(state.page, question=payload.page_steps),
+    )
+
+
+def _restored(state: RunState, payload: ev.CheckpointRestored) -> RunState:
+    # Nobody had this workspace.
+    workspaces = replace(state.workspaces, restore_pending=False, handed_over=None)
     if payload.current:
-        state.workspace, state.trial_workspace = payload.workspace, None
+        workspaces = replace(workspaces, current=payload.workspace, trial=None)
     else:
-        state.trial_workspace = payload.workspace
-    state.restore_pending, state.rebuild_pending = False, _to_rebuild(state)
-    state.handed_over = None  # nobody had this one
-    for step in state.steps[state.prefix_length :]:
-        step.session_id = None  # what an agent's session knows is about another workspace
-        if step.open is not None:
-            step.open.session_id = None
+        workspaces = replace(workspaces, trial=payload.workspace)
+    behind = state.steps[state.progress.prefix_length :]
+    state = with_steps(state, *[_without_session(step) for step in behind if _has_session(step)])
+    progress = replace(state.progress, rebuild_pending=_to_rebuild(state))
+    return replace(state, workspaces=workspaces, progress=progress)
 
 
-def _to_rebuild(state: RunState) -> list[int]:
+def _has_session(step: StepRecord) -> bool:
+    return step.agent.session_id is not None or (step.open is not None and step.open.session_id is not None)
+
+
+def _without_session(step: StepRecord) -> StepRecord:
+    """What an agent's session knows is about another workspace."""
+    attempt = None if step.open is None else replace(step.open, session_id=None)
+    return replace(step, open=attempt, agent=replace(step.agent, session_id=None))
+
+
+def _to_rebuild(state: RunState) -> tuple[int, ...]:
     """In the restored workspace; and in the browser, what was to be performed again to get its page back."""
     pairs = zip(state.plan.steps, state.steps, strict=True)
     rebuilt = {record.index for step, record in pairs if is_rebuilt(step, record)}
-    return sorted(
-        rebuilt | {index for index in state.rebuild_pending if state.steps[index].kind == "browser"}
-    )
+    pending = state.progress.rebuild_pending
+    return tuple(sorted(rebuilt | {index for index in pending if state.steps[index].kind == "browser"}))
 
 
-def _enter(state: RunState, epoch: int) -> None:
-    """Another driver has no page: it finds out anew what must be performed to get one back, and proves that page."""
-    if epoch == state.epoch:
-        return
-    pending = [(state.plan.steps[index], state.steps[index]) for index in state.rebuild_pending]
-    state.rebuild_pending = [
-        record.index for step, record in pending if record.kind != "browser" or is_rebuilt(step, record)
-    ]
-
-
-def _begin_delivery(state: RunState, delivery: int, epoch: int) -> None:
-    if delivery != state.delivery:
-        for step in state.steps:
-            begin_anew(step)
-    state.delivery, state.epoch = delivery, epoch
-    state.status, state.reason = RunStatus.RUNNING, ""
-    state.interrupted, state.retryable, state.waiting_until = False, False, None
-    state.in_trouble = False
-    state.failure_class, state.failure_kind = None, None
-    state.escalation_id, state.escalated_step = None, None
-    state.waiting_for = None
-
-
-def _build_on(state: RunState, payload: ev.WorkspaceChanged) -> None:
+def _built_on(state: RunState, payload: ev.WorkspaceChanged) -> RunState:
     """The next step begins from what the operator left, and what failed before began from something else."""
-    state.handed_over = None
+    workspaces, length = replace(state.workspaces, handed_over=None), state.progress.prefix_length
     if not payload.kept:
-        return
-    state.base = Base(state.prefix_length, payload.snapshot)
-    for step in state.steps[state.prefix_length :]:
-        step.pre_state, step.marks = None, ()
+        return replace(state, workspaces=workspaces)
+    again = [
+        replace(step, beginning=replace(step.beginning, pre_state=None), spent=replace(step.spent, marks=()))
+        for step in state.steps[length:]
+        if step.beginning.pre_state is not None or step.spent.marks
+    ]
+    workspaces = replace(workspaces, base=Base(length, payload.snapshot))
+    return with_steps(replace(state, workspaces=workspaces), *again)
 
 
-def _forget_beginnings(state: RunState, step: StepRecord) -> None:
-    """After this step was invalidated: what is performed behind it will begin from something else. Steps that stay done
-    have begun from what they have begun from."""
-    again = [later for later in state.steps[step.index + 1 :] if not is_good(later)]
-    if state.prefix_length < step.index:
-        again.append(step)
-    for record in again:
-        record.pre_state, record.pre_fingerprint, record.marks = None, None, ()
-
-
-def _end_run(state: RunState, payload: ev.Payload) -> None:
+def _ended(state: RunState, payload: ev.Payload) -> RunState:
     match payload:
         case ev.RunSucceeded():
-            state.status, state.reason = RunStatus.SUCCEEDED, payload.reason
+            return replace(state, status=RunStatus.SUCCEEDED, reason=payload.reason)
         case ev.RunCancelled():
-            state.status, state.reason = RunStatus.CANCELLED, payload.reason
+            return replace(state, status=RunStatus.CANCELLED, reason=payload.reason)
         case ev.RunFailed():
-            state.status, state.reason, state.retryable = RunStatus.FAILED, payload.reason, payload.retryable
-            state.failure_class, state.failure_kind = payload.failure_class, payload.failure_kind
-            state.delivery = payload.delivery
+            failure = RunFailure(payload.failure_class, payload.failure_kind, payload.retryable)
+            return _failed(state, RunStatus.FAILED, payload, failure)
         case ev.RunDeadLettered():
-            state.status, state.reason = RunStatus.DEAD_LETTER, payload.reason
-            state.delivery = payload.delivery
-            state.failure_class, state.failure_kind = payload.failure_class, payload.failure_kind
+            failure = replace(state.failure, cls=payload.failure_class, kind=payload.failure_kind)
+            return _failed(state, RunStatus.DEAD_LETTER, payload, failure)
         case _:
-            pass  # facts that change no state: controls, secrets found, and those of newer versions
+            return state  # facts that change no state: controls, secrets found, and those of newer versions
 
 
-def _advance_step(state: RunState, step: StepRecord, payload: ev.StepPayload, at: Instant) -> None:
-    match payload:
-        case ev.AttemptStarted():
-            _start(step, payload, at)
-        case ev.AttemptLaunched():
-            assert step.open is not None, f"step {step.step_id}: launched without a start"
-            step.open.keeper = payload.keeper
-        case ev.AgentSessionKnown():
-            assert step.open is not None, f"step {step.step_id}: an agent's session without a start"
-            step.open.session_id = payload.session_id
-        case ev.AttemptFinished():
-            _finish(state, step, payload)
-        case ev.AttemptFailed():
-            _fail(state, step, payload)
-        case ev.CheckpointStored():
-            step.checkpoint = payload.snapshot
-            if state.base is not None and state.base.index == step.index + 1:
-                state.base = Base(state.base.index, payload.snapshot, in_checkpoint=True)
-        case ev.StepInvalidated():
-            _invalidate(state, step, payload)
-            # It follows when the step has been performed again.
-            state.always_pending = [index for index in state.always_pending if index != step.index]
-            state.rebuild_pending = [index for index in state.rebuild_pending if index != step.index]
-            state.gate_reached = None
-            state.page_repeats, state.page_as_is = (), False
-            state.invalidations += 1
-            if state.base is not None and step.index < state.base.index:
-                state.base = None  # what the operator left was built on what this step left
-            _forget_beginnings(state, step)
-        case ev.StepSkipped():
-            step.skipped, step.invalidation_reason = True, payload.reason
-        case ev.StepReused():
-            _reuse(step, payload)
-            state.restore_pending = state.restore_pending or payload.snapshot is not None
-        case ev.SelfHealTriggered() | ev.SelfHealEscalated():
-            state.retries += 1
-            step.strategy, step.healing_since, step.delay_ms = payload.strategy, at, payload.delay_ms
-            if isinstance(payload, ev.SelfHealEscalated):
-                state.resets += 1
-                state.restore_pending = True
-        case ev.SelfHealExhausted():
-            step.strategy = None
-            if payload.gives_up:
-                _end_early(state, step, payload)
-        case ev.TargetHealed() | ev.TargetAdapted(strategy="format"):
-            state.heals += 1
-        case ev.BrowserReset():
-            # With a workspace there is more to bring back.
-            state.restore_pending = state.baseline is not None
-        case ev.PageLost():
-            browser = {record.index for record in state.steps if record.kind == "browser"}
-            done = [record for record in state.steps if not record.skipped]
-            again = [record.index for record in done if record.step_id in payload.steps]
-            state.rebuild_pending = sorted({*state.rebuild_pending} - browser | {*again})
-        case ev.ResumeFromStep():
-            state.restore_pending = state.restore_pending or payload.restores
-            for asked in payload.asks:
-                record = state.steps[asked.step_index]
-                record.asks, record.to_settle = asked, True
-        case _:
-            pass
-
-
-def _start(step: StepRecord, payload: ev.AttemptStarted, at: Instant) -> None:
-    assert payload.attempt is not None and payload.attempt == step.attempts + 1, (
-        f"step {step.step_id}: attempt {payload.attempt} follows {step.attempts}"
-    )
-    step.open = OpenAttempt(
-        payload.attempt,
-        payload.delivery,
-        payload.workspace,
-        payload.inline,
-        at,
-        phase=payload.phase,
-    )
-    step.healing_since = None
-    if payload.phase in BESIDE:
-        return
-    step.kind, step.phase = payload.kind, payload.phase
-    step.args_digest, step.pre_state = payload.args_digest, payload.pre_state
-    step.pre_fingerprint = payload.pre_fingerprint
-    if payload.prechecks is not None:
-        step.prechecks = payload.prechecks
-    step.invalidation_reason = None
-    step.to_settle = step.to_settle and step.asks is None  # it began: it was another deed
-
-
-def _finish(state: RunState, step: StepRecord, payload: ev.AttemptFinished) -> None:
-    assert payload.attempt is not None
-    phase = step.open.phase if step.open is not None else payload.phase
-    _spend(step, payload.attempt)
-    if phase in BESIDE:
-        _done_beside(state, step, phase)
-        return
-    state.troubles = 0
-    step.verdict, step.outcome_unknown = Verdict(payload.verdict), False
-    step.outputs, step.secret_outputs = payload.outputs, payload.secret_outputs
-    step.private_outputs = payload.private_outputs
-    step.evidence, step.changed_files = payload.evidence, payload.changed_files
-    step.diff_hash, step.strategy = payload.diff_hash, None
-    step.failure_class = step.failure_kind = step.failure_signature = step.failure_summary = None
-    step.marks, step.unknown_failures, step.given_up = (), 0, None
-    step.phase, step.page = payload.phase, payload.page
-    if payload.page is not None:
-        state.page_repeats, state.page_as_is = (), False
-    _always_next(state, step)
-    if payload.workspace is not None:
-        state.workspace, state.trial_workspace = payload.workspace, None
-
-
-def _fail(state: RunState, step: StepRecord, payload: ev.AttemptFailed) -> None:
-    assert payload.attempt is not None
-    if payload.not_begun:
-        _not_repeated_unasked(state, step)
-        step.open = None
-        if step.attempts == 0:
-            step.prechecks = None  # they were asked too long ago, or not to the end
-        return
-    phase = step.open.phase if step.open is not None else payload.phase
-    if step.open is not None and step.open.session_id is not None:
-        step.session_id = step.open.session_id  # all that is known of an agent whose driver was lost
-    _spend(step, payload.attempt, counts=not payload.spared)
-    if payload.agent is not None:
-        step.last_command, step.session_id = payload.agent.last_command, payload.agent.session_id
-    if phase == "rescue":
-        step.rescue_tried = True
-        _always_next(state, step)
-    if phase == "always":
-        _done_beside(state, step, phase)
-    if phase != "main":
-        return  # how the step ended stands; a rebuild is still to be done
-    once = state.plan.steps[step.index].repeat is Repeat.NEVER
-    step.verdict, step.outcome_unknown = Verdict.FAILED, once and not payload.outcome_known
-    step.failure_class, step.failure_kind = payload.failure_class, payload.facts.kind
-    step.failure_signature, step.failure_summary = payload.failure_signature, payload.summary
-    step.diff_hash, step.changed_files = payload.diff_hash, payload.changed_files
-    step.evidence = payload.evidence
-    step.unknown_failures += payload.failure_class is FailureClass.UNKNOWN
-    if payload.failure_class is not None and says_something(payload.facts.kind, payload.failure_class):
-        mark = Mark(
-            payload.failure_signature or "",
-            payload.diff_hash,
-            payload.facts.output_hash,
-            payload.tolerance_level,
-        )
-        step.marks = remember(step.marks, mark, _MARKS_KEPT)
-    if payload.gives_up:
-        _give_up(state, step, payload)
-
-
-def _not_repeated_unasked(state: RunState, step: StepRecord) -> None:
-    """A driver was lost while it performed the step again for its page. If the step must not be repeated, an operator
-    allowed that once."""
-    repeated = step.open is not None and step.open.launched and step.open.phase == "rebuild"
-    if repeated and state.plan.steps[step.index].repeat is Repeat.NEVER:
-        state.page_repeats = tuple(name for name in state.page_repeats if name != step.step_id)
-        state.rebuild_pending = [index for index in state.rebuild_pending if index != step.index]
-
-
-def _done_beside(state: RunState, step: StepRecord, phase: str) -> None:
-    if phase == "rebuild":
-        # Consent counts for one performance.
-        state.page_repeats = tuple(name for name in state.page_repeats if name != step.step_id)
-        state.rebuild_pending = [index for index in state.rebuild_pending if index != step.index]
-        step.strategy = None
-    else:
-        state.always_pending = [index for index in state.always_pending if index != step.index]
-
-
-def _always_next(state: RunState, step: StepRecord) -> None:
-    if state.plan.steps[step.index].always:
-        state.always_pending = [*state.always_pending, step.index]
-
-
-def _give_up(state: RunState, step: StepRecord, payload: ev.AttemptFailed) -> None:
-    """The run goes on only as long as handlers of the step are left."""
-    assert payload.failure_class is not None, f"step {step.step_id}: given up without a class"
-    step.given_up = GivenUp(
-        payload.reason or "", payload.failure_class, payload.failure_kind, payload.redeliver
-    )
-    if not state.plan.steps[step.index].rescue:
-        _always_next(state, step)
-
-
-def _end_early(state: RunState, step: StepRecord, payload: ev.SelfHealExhausted) -> None:
-    assert payload.failure_class is not None, f"step {step.step_id}: given up without a class"
-    step.given_up = GivenUp(
-        payload.reason or "", payload.failure_class, payload.failure_kind, redeliver=False
-    )
-    step.rescue_tried = True
-    _always_next(state, step)
-
-
-def _reuse(step: StepRecord, payload: ev.StepReused) -> None:
-    step.verdict, step.skipped, step.kind = Verdict(payload.verdict), payload.skipped, payload.kind
-    step.phase, step.reused_from = payload.phase, payload.from_run_id
-    step.args_digest, step.pre_state = payload.args_digest, payload.pre_state
-    step.pre_fingerprint = payload.pre_fingerprint
-    step.evidence, step.checkpoint = payload.evidence, payload.snapshot
-    step.outputs, step.secret_outputs = payload.outputs, payload.secret_outputs
-    step.private_outputs = payload.private_outputs
-    step.invalidation_reason, step.page = payload.reason if payload.skipped else None, payload.page
-
-
-def _spend(step: StepRecord, attempt: int, *, counts: bool = True) -> None:
-    assert step.open is None or step.open.attempt == attempt, (
-        f"step {step.step_id}: attempt {attempt} is not open"
-    )
-    step.open = None
-    step.attempts = attempt
-    step.attempts_in_delivery += counts
-
-
-def _invalidate(state: RunState, step: StepRecord, payload: ev.StepInvalidated) -> None:
-    step.to_settle = step.to_settle or is_done_for_good(state.plan.steps[step.index], step)
-    step.verdict, step.invalidation_reason = Verdict.INVALIDATED, payload.reason
-    step.checkpoint, step.evidence = None, ()
-    step.outputs, step.secret_outputs, step.private_outputs = {}, (), None
-    begin_anew(step)
-    step.healing_since, step.delay_ms = None, 0
-    step.prechecks, step.skipped, step.strategy, step.reused_from = None, False, None, None
-    step.page = None
+def _failed(
+    state: RunState, status: RunStatus, payload: ev.RunFailed | ev.RunDeadLettered, failure: RunFailure
+) -> RunState:
+    driver = replace(state.driver, delivery=payload.delivery)
+    return replace(state, status=status, reason=payload.reason, failure=failure, driver=driver)

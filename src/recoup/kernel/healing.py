@@ -24,7 +24,7 @@ from recoup.model.instant import Instant
 from recoup.model.memory import Found, Key
 from recoup.model.mode import Mode
 from recoup.model.outcome import Seen
-from recoup.model.plan import BrowserAction, BrowserVerb, Plan, Repeat, Step
+from recoup.model.plan import Action, BrowserAction, BrowserVerb, Plan, Repeat, Step
 from recoup.model.policy import Policy
 from recoup.model.target import (
     FORMAT,
@@ -192,13 +192,30 @@ def why_another_page(recorded: Fingerprint, found: Fingerprint) -> str:
     return ""
 
 
+def needs_tabs(steps: Sequence[Step], frontier: int) -> bool:
+    """A step from `frontier` on turns to a tab that is open by then."""
+    return any(_turns_to_tab(action) for step in steps[frontier:] for action in _actions(step))
+
+
+def _actions(step: Step) -> list[Action]:
+    return [step.action, *(one.action for one in (*step.rescue, *step.on_empty, *step.always))]
+
+
+def _turns_to_tab(action: Action) -> bool:
+    return isinstance(action, BrowserAction) and action.verb is BrowserVerb.TAB and action.value != "new"
+
+
 def page_comes_from(steps: Sequence[Step], frontier: int, skipped: Collection[int] = ()) -> int | None:
-    """The step from which on the page before `frontier` was made: the last one that went somewhere. None: no step
-    before it has a page."""
+    """The step from which on the page before `frontier` was made: the last one that went somewhere; if a step after
+    that turns to another tab, the last one before any step did so. None: no step before it has a page."""
     done = [index for index in range(frontier) if index not in skipped]
     before = [index for index in done if isinstance(steps[index].action, BrowserAction)]
     went = [index for index in before if goes_somewhere(steps[index])]
-    return went[-1] if went else next(iter(before), None)
+    begins = went[-1] if went else next(iter(before), None)
+    if begins is None or not needs_tabs(steps, begins):
+        return begins
+    turned = next((index for index in before if turns(steps[index])), frontier)
+    return next((index for index in reversed(went) if index < turned), before[0])
 
 
 def page_made_by(steps: Sequence[Step], frontier: int, skipped: Collection[int] = ()) -> list[int]:
@@ -249,6 +266,11 @@ def _makes_pages(step: Step) -> bool:
     """Whether the page may be another one after it."""
     looks = (BrowserVerb.READ, BrowserVerb.SCREENSHOT)
     return isinstance(step.action, BrowserAction) and step.action.verb not in looks
+
+
+def turns(step: Step) -> bool:
+    """To another tab."""
+    return isinstance(step.action, BrowserAction) and step.action.verb is BrowserVerb.TAB
 
 
 def goes_somewhere(step: Step) -> bool:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from recoup.kernel.breaker import failure_counts, standing
 from recoup.kernel.unreadable import unreadable_document
+from recoup.model.answers.workflows import FailureCounters, LastFailure, ModeDocument
 from recoup.model.events import WorkflowModeChanged
 from recoup.model.instant import Instant
-from recoup.model.mode import Health, Mode
+from recoup.model.mode import FailedResult, Health, Mode
 from recoup.model.policy import Policy
 from recoup.model.run import RunState, RunStatus, Unreadable
 
@@ -67,44 +66,45 @@ def calls_for_report(state: RunState, mode: Mode) -> bool:
 
 def unreadable_mode_document(
     workflow: str, unreadable: Unreadable, policy: Policy, now: Instant
-) -> dict[str, Any]:
+) -> ModeDocument:
     """Of a workflow whose stream cannot be folded: its mode is not known, and nothing of it begins."""
     which = f"event {unreadable.seq}" if unreadable.seq else "an event"
-    return {
-        **mode_document(workflow, Health(), policy, now),
-        "mode": "unreadable",
-        "reason": f"{which} of the workflow cannot be read: {unreadable.reason}; nothing of it begins",
-        "learningEnabled": False,
-        "unreadable": unreadable_document(unreadable),
-    }
+    return msgspec.structs.replace(
+        mode_document(workflow, Health(), policy, now),
+        mode="unreadable",
+        reason=f"{which} of the workflow cannot be read: {unreadable.reason}; nothing of it begins",
+        learning_enabled=False,
+        unreadable=unreadable_document(unreadable),
+    )
 
 
-def mode_document(workflow: str, health: Health, policy: Policy, now: Instant) -> dict[str, Any]:
-    """`recoup mode --json`, the API."""
+def mode_document(workflow: str, health: Health, policy: Policy, now: Instant) -> ModeDocument:
     at = standing(health, now)
     cautious = caution(at.mode, policy)
     failure = health.failures[-1] if health.failures else None
-    return {
-        "workflow": workflow,
-        "mode": at.mode.value,
-        "since": health.since.at.iso() if health.since else None,
-        "until": now.plus_s(at.left_s).iso() if at.left_s is not None else None,
-        "reason": health.reason,
-        "causes": list(health.causes),
-        "forced": health.forced and not at.over,
-        "halfOpen": at.half_open,
-        "counters": failure_counts(health, policy, now),
-        "countersAtChange": health.counters,
-        "lastFailure": failure
-        and {
-            "at": failure.moment.at.iso(),
-            "runId": failure.run_id,
-            "stepId": failure.step_id,
-            "failureKind": failure.kind,
-        },
-        "confidenceFloor": cautious.confidence_floor,
-        "marginMin": cautious.margin_min,
-        "toleranceLevelMax": cautious.tolerance_level_max,
-        "learningEnabled": cautious.learning,
-        "unreadable": None,
-    }
+    return ModeDocument(
+        workflow=workflow,
+        mode=at.mode.value,
+        since=health.since.at.iso() if health.since else None,
+        until=now.plus_s(at.left_s).iso() if at.left_s is not None else None,
+        reason=health.reason,
+        causes=list(health.causes),
+        forced=health.forced and not at.over,
+        half_open=at.half_open,
+        counters=msgspec.convert(failure_counts(health, policy, now), FailureCounters),
+        counters_at_change=health.counters,
+        last_failure=None if failure is None else _last_failure(failure),
+        confidence_floor=cautious.confidence_floor,
+        margin_min=cautious.margin_min,
+        tolerance_level_max=cautious.tolerance_level_max,
+        learning_enabled=cautious.learning,
+    )
+
+
+def _last_failure(failure: FailedResult) -> LastFailure:
+    return LastFailure(
+        at=failure.moment.at.iso(),
+        run_id=failure.run_id,
+        step_id=failure.step_id,
+        failure_kind=failure.kind,
+    )

@@ -17,6 +17,8 @@ class KeptPage(msgspec.Struct, frozen=True):
     """The steps that did something in its document. None: this is not known."""
     loaded_by: str | None = None
     """The step that loaded its document. None: kept by a version that did not say so."""
+    touched_elsewhere: tuple[str, ...] = ()
+    """The steps that did something in the documents of other tabs."""
 
 
 class Outset(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,10 +44,10 @@ def outset_in_place(state: RunState, done: frozenset[int], *, resets: bool, goes
     """Of a run that goes on. `goes_back`: steps that are good by now are not, so that answers no longer count."""
     return Outset(
         steps=state.plan.steps,
-        records=state.steps,
+        records=state.steps[:],
         done=done,
         resets=resets,
-        gate_reached=None if goes_back else state.gate_reached,
-        repeats=() if goes_back else state.page_repeats,
-        as_is=state.page_as_is and not goes_back,
+        gate_reached=None if goes_back else state.progress.gate_reached,
+        repeats=() if goes_back else state.page.repeats,
+        as_is=state.page.as_is and not goes_back,
     )

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from recoup.kernel.healing import goes_somewhere, page_can_be_made_again, page_made_by
+from recoup.kernel.healing import goes_somewhere, needs_tabs, page_can_be_made_again, page_made_by
 from recoup.kernel.outset import KeptPage, Outset
 from recoup.model.plan import ApproveAction, BrowserAction, Repeat, Step
 
@@ -40,7 +40,7 @@ def page_forecast(run: Outset) -> PageForecast | None:
         return None
     skipped = {record.index for record in run.records if record.skipped}
     made_by = page_made_by(run.steps, index, skipped)
-    if not made_by or all(record.page is None for record in run.records[:index]):
+    if not made_by or all(record.results.page is None for record in run.records[:index]):
         return None
     about = PageForecast(needed_by=run.steps[index].id, since=run.steps[made_by[0]].id)
     is_next = run.done.issuperset(range(index))
@@ -62,8 +62,15 @@ def _needed_by(run: Outset) -> int | None:
     for index, step in enumerate(run.steps):
         if index in run.done or not isinstance(step.action, BrowserAction | ApproveAction):
             continue
-        return None if goes_somewhere(step) or index == run.gate_reached else index
+        is_left = goes_somewhere(step) and not _lost_in_tabs(run, index)
+        return None if is_left or index == run.gate_reached else index
     return None
+
+
+def _lost_in_tabs(run: Outset, index: int) -> bool:
+    """Something was done in the document of another tab that a later step turns to."""
+    has_traces = run.kept is not None and bool(run.kept.touched_elsewhere)
+    return has_traces and not run.as_is and needs_tabs(run.steps, index)
 
 
 def _why_made_again(run: Outset, index: int) -> str:
@@ -76,6 +83,8 @@ def _why_made_again(run: Outset, index: int) -> str:
         return "what was done in it is not known"
     if not {*run.kept.touched_by} <= {step.id for step in run.steps}:
         return "steps of another plan did something in it"
+    if _lost_in_tabs(run, index):
+        return "what was done in its other tabs is lost"
     return ""
 
 

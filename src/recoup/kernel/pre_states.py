@@ -28,8 +28,10 @@ def pre_fingerprint(
 ) -> str | None:
     """None: nothing was looked at. `seen`: by the step before, if that is not in `state` yet; `checks`: what the step's
     checks of the world said before its first attempt."""
-    if record.verdict is Verdict.FAILED and record.pre_fingerprint is not None:
-        return record.pre_fingerprint  # what a failed attempt has changed is not what the step began from
+    if record.verdict is Verdict.FAILED and record.beginning.pre_fingerprint is not None:
+        return (
+            record.beginning.pre_fingerprint
+        )  # what a failed attempt has changed is not what the step began from
     if isinstance(step.action, BrowserAction):
         left = seen.page if seen is not None else None
         return page_digest(left or page_before(state, record.index)) or NO_PAGE
@@ -40,7 +42,9 @@ def pre_fingerprint(
 
 def page_before(state: RunState, index: int) -> Fingerprint | None:
     """The page as the last step in the browser before this one has left it."""
-    return next((one.page for one in reversed(state.steps[:index]) if one.page is not None), None)
+    return next(
+        (one.results.page for one in reversed(state.steps[:index]) if one.results.page is not None), None
+    )
 
 
 def page_digest(page: Fingerprint | None) -> str | None:

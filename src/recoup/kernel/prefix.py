@@ -53,12 +53,12 @@ def is_rebuilt(step: Step, record: StepRecord) -> bool:
 
 def known_good_prefix_length(state: RunState) -> int:
     """How many leading steps need not be run again. Kept by the fold: it is asked before every attempt."""
-    return state.prefix_length
+    return state.progress.prefix_length
 
 
 def prefix_after(state: RunState, changed: StepRecord) -> int:
     """The length after this step's record has changed."""
-    length = state.prefix_length
+    length = state.progress.prefix_length
     if changed.index < length and not is_good(changed):
         return changed.index
     while length < len(state.steps) and is_good(state.steps[length]):
@@ -99,7 +99,7 @@ def _document(state: RunState, detail: _Detail) -> LedgerDocument:
 
 def outcome_unknown(step: StepRecord) -> bool:
     """Whether a person has to find out if it was done: to call it failed would say that it was not."""
-    return step.verdict is Verdict.FAILED and step.outcome_unknown
+    return step.verdict is Verdict.FAILED and step.doubt.outcome_unknown
 
 
 def _step_document(step: StepRecord, edge: Frontier | None, detail: _Detail) -> StepDocument:
@@ -109,13 +109,13 @@ def _step_document(step: StepRecord, edge: Frontier | None, detail: _Detail) -> 
         step_index=step.index,
         kind=step.kind,
         phase=step.phase,
-        args_digest=_beginning(step.args_digest, detail),
+        args_digest=_beginning(step.beginning.args_digest, detail),
         pre_state=_beginning(_pre_state(step), detail),
         verdict=step.verdict.value,
-        evidence=[_beginning(handle, detail) for handle in step.evidence[: detail.evidence_max]],
+        evidence=[_beginning(handle, detail) for handle in step.results.evidence[: detail.evidence_max]],
         outputs=_outputs(step, detail),
-        attempts=step.attempts,
-        checkpoint=_beginning(step.checkpoint.tree, detail) if step.checkpoint else None,
+        attempts=step.spent.attempts,
+        checkpoint=_beginning(step.results.checkpoint.tree, detail) if step.results.checkpoint else None,
         invalidation_reason=reason and reason[: detail.reason_chars_max],
         reused_from=step.reused_from,
         outcome_known=not outcome_unknown(step),
@@ -126,8 +126,8 @@ def _pre_state(step: StepRecord) -> str | None:
     """The page is what a step in the browser begins from, and the workspace what all others do. Ledgers of earlier
     versions have nothing but workspaces."""
     if step.kind == "browser":
-        return step.pre_fingerprint or step.pre_state
-    return step.pre_state or step.pre_fingerprint
+        return step.beginning.pre_fingerprint or step.beginning.pre_state
+    return step.beginning.pre_state or step.beginning.pre_fingerprint
 
 
 @overload
@@ -145,7 +145,10 @@ def _outputs(step: StepRecord, detail: _Detail) -> dict[str, Any]:
     """Small values whole; of a large one its size and digest. Where there are too many, the first of them."""
     shown: dict[str, Any] = {}
     left_bytes = detail.outputs_bytes_max
-    for name, value in {**step.outputs, **dict.fromkeys(step.secret_outputs, "[redacted]")}.items():
+    for name, value in {
+        **step.results.outputs,
+        **dict.fromkeys(step.results.secret_outputs, "[redacted]"),
+    }.items():
         size = len(msgspec.json.encode(value))
         one = value if size <= _VALUE_BYTES_MAX else {"bytes": size, "digest": _hash(value)}
         left_bytes -= len(msgspec.json.encode({name: one}))
@@ -171,8 +174,8 @@ def _why(state: RunState, step: StepRecord) -> str:
     if step.open is not None:
         return f"attempt {step.open.attempt} has not ended"
     if step.verdict is Verdict.FAILED:
-        how = "outcome unknown" if step.outcome_unknown else "failed"
-        return f"{how}: {step.failure_summary or step.failure_class}"
+        how = "outcome unknown" if step.doubt.outcome_unknown else "failed"
+        return f"{how}: {step.failure.summary or step.failure.cls}"
     if state.status.is_terminal or state.status is RunStatus.ESCALATED:
         return f"not run: the run is {state.status}: {state.reason}"
     return "not run yet"

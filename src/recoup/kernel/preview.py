@@ -112,6 +112,6 @@ def _why_no_new_run(state: RunState, index: int, driven: bool) -> str:
         return "somebody drives this run: pause or cancel it first"
     if state.status is RunStatus.QUEUED:
         return "the run has not begun"
-    if index > state.prefix_length:
-        return f"{state.steps[state.prefix_length].step_id} comes before it and is not done"
+    if index > state.progress.prefix_length:
+        return f"{state.steps[state.progress.prefix_length].step_id} comes before it and is not done"
     return ""

@@ -80,11 +80,13 @@ def _expands(value: str, names: set[str]) -> bool:
 _EVALUATES: Final = "bash reads it again as a command"
 _CALCULATES: Final = "bash calculates with it, and a calculation can run commands"
 _NAMES: Final = "bash takes it for the name of a variable, and a subscript in it can run commands"
+_PIPED: Final = "`| bash`: the value becomes part of another script"
 
 
 _COMMAND: Final = r"(?:^|[\s;&|({`])"
 _DECLARE: Final = r"(?:declare|local|typeset)"
 _COMPARES: Final = r"-(?:eq|ne|lt|le|gt|ge)\s"
+_SHELL: Final = "(?:ba|da|z|k)?sh"
 _INSIDE: Final = r"(?:[^)\n]|\)(?!\))){0,500}?"
 """Of `((…))`."""
 _RULES: Final = (
@@ -94,6 +96,11 @@ _RULES: Final = (
     (rf"\[\[[^\n]{{0,300}}?NAMED[^\n]{{0,200}}?\s{_COMPARES}", f"`[[ … -eq … ]]`: {_CALCULATES}"),
     (rf"\[\[[^\n]{{0,300}}?\s{_COMPARES}[^\n]{{0,200}}?NAMED", f"`[[ … -eq … ]]`: {_CALCULATES}"),
     (r"[\w\]]\[[^\]\n=]{0,200}?NAMED", f"a subscript: {_CALCULATES}"),
+    (
+        rf"{_COMMAND}{_DECLARE}\s[^\n;]{{0,100}}?-\w{{0,8}}i\w{{0,8}}\s[^\n;]{{0,300}}?NAMED",
+        f"`declare -i`: {_CALCULATES}",
+    ),
+    (r"\$\{!NAMED", f"`${{!…}}`: {_NAMES}"),
     (rf"(?:{_COMMAND}test|\[\[?)\s[^\n;]{{0,200}}?-[vR]\s[^\n;]{{0,200}}?VALUE", f"`-v`: {_NAMES}"),
     (rf"{_COMMAND}{_DECLARE}\s[^\n;]{{0,100}}?-\w{{0,8}}n\w{{0,8}}\s[^\n;]{{0,300}}?VALUE", f"`declare -n`: {_NAMES}"),
     (rf"{_COMMAND}(?:{_DECLARE}|export|readonly)\s[^\n;=]{{0,300}}?VALUE", f"`declare`: {_NAMES}"),
@@ -106,6 +113,13 @@ _RULES: Final = (
     (
         r"\b(?:ba|da|z|k)?sh\s+(?:-\w+\s+){0,5}-\w*c\s[^\n]{0,500}?VALUE",
         "`bash -c`: the value becomes part of another script",
+    ),
+    (rf"VALUE[^\n;]{{0,300}}?\|\s{{0,9}}{_SHELL}\b", _PIPED),
+    (rf"\b{_SHELL}\s[^\n;]{{0,200}}?<<<[^\n;]{{0,300}}?VALUE", _PIPED),
+    (
+        r"\b(?:python3?|perl|ruby|node)\s+(?:-\w+\s+){0,5}-\w{0,8}[ce]\s"
+        rf"(?:\"[^\"\n]{{0,500}}?VALUE|'[^'\n]{{0,500}}?{_VALUE})",
+        "`python -c`: the value becomes part of another program",
     ),
 )  # fmt: skip
 """VALUE: where the value itself stands. NAMED: where a variable that holds it is named; a reference that stands there

@@ -18,13 +18,10 @@ from recoup.kernel.prefix import Frontier, frontier, is_good
 from recoup.kernel.references import OPENING
 from recoup.model.events import AskedStep, EarlierDeed, StepReused
 from recoup.model.plan import (
-    WORLD_CHECKS,
     AgentAction,
     ApproveAction,
     BrowserAction,
-    FileCheck,
     Handler,
-    JsonCheck,
     Plan,
     Rebuild,
     Repeat,
@@ -158,7 +155,7 @@ def done_in_place(state: RunState, from_step: str | None = None) -> frozenset[in
     """The steps that are not performed again when the run goes on. Some may stand behind the frontier: they stay done
     when the steps in the browser before them are lost."""
     ids = [record.step_id for record in state.steps]
-    again = range(ids.index(from_step) if from_step in ids else len(ids), state.prefix_length)
+    again = range(ids.index(from_step) if from_step in ids else len(ids), state.progress.prefix_length)
     return frozenset(record.index for record in state.steps if is_good(record) and record.index not in again)
 
 
@@ -176,21 +173,21 @@ def reused_fact(state: RunState, record: StepRecord) -> StepReused:
         step_index=record.index,
         attempt=None,
         reason=record.invalidation_reason if record.skipped else None,
-        diff_hash=record.diff_hash,
+        diff_hash=record.results.diff_hash,
         from_run_id=record.reused_from or state.run_id,
         verdict=record.verdict,
         kind=record.kind,
-        args_digest=record.args_digest,
-        pre_state=record.pre_state,
-        evidence=record.evidence,
-        outputs=record.outputs,
-        secret_outputs=record.secret_outputs,
-        private_outputs=record.private_outputs,
-        snapshot=record.checkpoint,
+        args_digest=record.beginning.args_digest,
+        pre_state=record.beginning.pre_state,
+        evidence=record.results.evidence,
+        outputs=dict(record.results.outputs),
+        secret_outputs=record.results.secret_outputs,
+        private_outputs=record.results.private_outputs,
+        snapshot=record.results.checkpoint,
         phase=record.phase,
         skipped=record.skipped,
-        page=record.page,
-        pre_fingerprint=record.pre_fingerprint,
+        page=record.results.page,
+        pre_fingerprint=record.beginning.pre_fingerprint,
     )
 
 
@@ -259,14 +256,14 @@ def _goes_on(state: RunState, record: StepRecord, reason: str) -> StepReuse:
     is_open = record.open is not None and record.open.launched and record.open.phase == "main"
     once = state.plan.steps[record.index].repeat is Repeat.NEVER
     about = (record.step_id, record.index, False)
-    if is_open and any(check.held is False for check in record.prechecks or ()):
+    if is_open and any(check.held is False for check in record.beginning.prechecks or ()):
         words = f"{_MAY_BE_DONE}; otherwise a person is asked" if once else _MAY_BE_DONE
         return StepReuse(*about, f"{reason}; {words}", UNLESS_DONE)
-    if record.asks is not None and record.to_settle and record.is_done_elsewhere:
-        return StepReuse(*about, f"{deed_words(record.asks)}: a person is asked", ASKED)
-    if record.to_settle and not record.lost:
+    if record.doubt.asks is not None and record.doubt.to_settle and record.is_done_elsewhere:
+        return StepReuse(*about, f"{deed_words(record.doubt.asks)}: a person is asked", ASKED)
+    if record.doubt.to_settle and not record.doubt.lost:
         return StepReuse(*about, f"{reason}; it was done and must not be repeated: a person is asked", ASKED)
-    if record.to_settle or (is_open and once) or _is_asked_about(state, record):
+    if record.doubt.to_settle or (is_open and once) or _is_asked_about(state, record):
         return StepReuse(*about, f"{reason}; {OUTCOME_UNKNOWN}", ASKED)
     return StepReuse(*about, reason, PERFORMED)
 
@@ -275,7 +272,7 @@ def _is_asked_about(state: RunState, record: StepRecord) -> bool:
     """By the escalation that waits for an answer."""
     if state.status is not RunStatus.ESCALATED:
         return False
-    return record.index == state.escalated_step or record.step_id in state.also_settled
+    return record.index == state.escalation.step_index or record.step_id in state.escalation.also_settled
 
 
 def _with_forecast(
@@ -322,9 +319,9 @@ def _not_good_there(earlier: Earlier, step: Step, index: int) -> str | None:
         return (
             "was not in that run" if there is None else f"stood at another place in that run: {there.index}"
         )
-    if index in state.always_pending:
+    if index in state.progress.always_pending:
         return "its `always` was not done there"
-    if index < state.prefix_length:
+    if index < state.progress.prefix_length:
         return None
     edge = frontier(state)
     assert edge is not None, "a step beyond the prefix has a frontier before it"
@@ -358,7 +355,7 @@ def _has_agent(step: Step) -> bool:
 
 
 def _begins_elsewhere(earlier: Earlier, plan: Plan, baseline: Baseline | None) -> str | None:
-    there = earlier.state.baseline
+    there = earlier.state.workspaces.baseline
     if (there is None) != (baseline is None):
         return "that run had no workspace" if there is None else "that run worked in a workspace"
     if there is None or baseline is None:
@@ -381,25 +378,27 @@ def _short(commit: str | None) -> str:
 
 def _not_proven(step: Step, record: StepRecord) -> str | None:
     """Without a workspace only the world itself can tell; of a step in the browser, the page that is come back to."""
-    if _left_nothing(step, record) or (isinstance(step.action, BrowserAction) and record.page is not None):
+    if _left_nothing(step, record) or (
+        isinstance(step.action, BrowserAction) and record.results.page is not None
+    ):
         return None
-    looks = any(isinstance(check, WORLD_CHECKS) for check in step.expect)
+    looks = any(check.asks_world for check in step.expect)
     return None if looks and record.verdict is not Verdict.UNVERIFIED else NOTHING_PROVES
 
 
 def _no_way_back(earlier: Earlier, step: Step, record: StepRecord) -> str | None:
     """With a workspace: what it began from and what it left must both be known."""
     state = earlier.state
-    base, before = state.base, _tree_before(state, record.index)
+    base, before = state.workspaces.base, _tree_before(state, record.index)
     if base is not None and base.index == record.index and base.snapshot.tree != before:
         return "an operator changed the workspace before it"
     if base is not None and base.in_checkpoint and base.index == record.index + 1:
         return "an operator changed the workspace before its `always` was done"
     if _left_nothing(step, record):
         return None
-    if record.pre_state != before:
+    if record.beginning.pre_state != before:
         return "it began from another state of the workspace than the steps before it left"
-    if record.checkpoint is None:
+    if record.results.checkpoint is None:
         return "it left no checkpoint"
     return _gone_from_checkpoint(earlier, step, record.index)
 
@@ -410,9 +409,9 @@ def _left_nothing(step: Step, record: StepRecord) -> bool:
 
 def _tree_before(state: RunState, index: int) -> str | None:
     for record in reversed(state.steps[:index]):
-        if record.checkpoint is not None:
-            return record.checkpoint.tree
-    return state.baseline.tree if state.baseline else None
+        if record.results.checkpoint is not None:
+            return record.results.checkpoint.tree
+    return state.workspaces.baseline.tree if state.workspaces.baseline else None
 
 
 def _gone_from_checkpoint(earlier: Earlier, step: Step, index: int) -> str | None:
@@ -442,8 +441,7 @@ def _rebuilds(earlier: Earlier, index: int) -> bool:
 
 
 def _paths_left(step: Step) -> list[str]:
-    files = [check.path for check in step.expect if isinstance(check, FileCheck) and not check.absent]
-    return files + [check.file for check in step.expect if isinstance(check, JsonCheck)]
+    return [path for check in step.expect for path in check.files]
 
 
 def _differs_now(record: StepRecord, found: Found) -> str | None:
@@ -451,7 +449,7 @@ def _differs_now(record: StepRecord, found: Found) -> str | None:
         return found.problem
     if found.wanted is record.skipped:
         return "its `when` gives another answer now"
-    if not record.skipped and found.args_digest != record.args_digest:
+    if not record.skipped and found.args_digest != record.beginning.args_digest:
         names = f": {', '.join(found.changed)}" if found.changed else ""
         return f"its arguments are not what they were{names}"
     return None
@@ -516,8 +514,8 @@ def _as_recorded(deed: Deed, now: Collection[str] | None) -> EarlierDeed:
 
 def _asked_step(there: RunState, reuse: StepReuse, deeds: tuple[EarlierDeed, ...], why: str) -> AskedStep:
     record = next((one for one in there.steps if one.step_id == reuse.step_id), None)
-    is_whole = record is not None and is_good(record) and record.private_outputs == ()
-    outputs = record.outputs if record is not None and is_whole else {}
+    is_whole = record is not None and is_good(record) and record.results.private_outputs == ()
+    outputs = dict(record.results.outputs) if record is not None and is_whole else {}
     return AskedStep(
         step_id=reuse.step_id, step_index=reuse.step_index, reason=why, deeds=deeds, outputs=outputs
     )

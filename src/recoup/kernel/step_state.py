@@ -15,15 +15,16 @@ def step_state(
 ) -> StepState:
     """`record` has just failed with this class; `policy` is the step's own."""
     return StepState(
-        attempt=record.open.attempt if record.open else record.attempts + 1,
-        attempts_in_delivery=record.attempts_in_delivery + 1,
-        earlier=record.marks[-policy.no_progress_window :],
-        unknown_failures=record.unknown_failures + (cls is FailureClass.UNKNOWN),
-        resets=run.resets,
-        retries=run.retries,
-        active_s=run.active_s,
-        active_since=run.active_since,
-        can_hard_reset=run.baseline is not None or page_can_be_made_again(run.plan.steps, record.index),
+        attempt=record.open.attempt if record.open else record.spent.attempts + 1,
+        attempts_in_delivery=record.spent.attempts_in_delivery + 1,
+        earlier=record.spent.marks[-policy.no_progress_window :],
+        unknown_failures=record.spent.unknown_failures + (cls is FailureClass.UNKNOWN),
+        resets=run.counts.resets,
+        retries=run.counts.retries,
+        active_s=run.clocks.active_s,
+        active_since=run.clocks.active_since,
+        can_hard_reset=run.workspaces.baseline is not None
+        or page_can_be_made_again(run.plan.steps, record.index),
         may_repeat=run.plan.steps[record.index].repeat is Repeat.SAFE,
         retry_tokens=retry_tokens,
     )

@@ -7,7 +7,6 @@ claimed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from enum import StrEnum
 from typing import TypeGuard
 
 import msgspec
@@ -19,6 +18,7 @@ from recoup.kernel.fold import advance, submitted
 from recoup.kernel.policies import step_policy
 from recoup.kernel.step_state import step_state
 from recoup.model import events as ev
+from recoup.model.answers.whatif import Difference, DifferenceKind
 from recoup.model.decision import Decision, Escalate, GiveUp, Strategy, strategy
 from recoup.model.events import Event
 from recoup.model.failure import Failure, FailureClass, FailureKind
@@ -37,21 +37,6 @@ REPLAYED = frozenset(name for name, key in POLICY_KEYS.items() if key.replayed)
 """What a change of these keys means can be seen in what was recorded; of all others it cannot."""
 
 
-class Kind(StrEnum):
-    """How a decision made again differs from the recorded one."""
-
-    OTHER_WAIT = "other_wait"
-    """The only one after which the rest of the run can still be compared."""
-    STOPS_EARLIER = "stops_earlier"
-    GOES_ON = "goes_on"
-    OTHER_RESET = "other_reset"
-    OTHER_END = "other_end"
-    CUT_OFF = "cut_off"
-    """An attempt took longer than it would have been given."""
-    NOT_CUT_OFF = "not_cut_off"
-    """An attempt was stopped that would have been given longer."""
-
-
 class Made(msgspec.Struct, frozen=True):
     """A decision about a failed attempt, as recorded or as made again."""
 
@@ -67,26 +52,11 @@ class Made(msgspec.Struct, frozen=True):
         return self.strategy is not Strategy.NONE
 
 
-class Difference(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Where a run would have gone another way."""
-
-    kind: Kind
-    seq: int
-    at: str
-    recorded: str
-    instead: str
-    step_id: str | None = None
-    attempt: int | None = None
-    attempts_saved: int = 0
-    seconds_saved: float = 0
-    """Less than nothing: spent."""
-    recovery_lost: bool = False
-    """What was stopped for had passed in the end."""
-    more_attempts_max: int | None = None
-    """The bound of an unknown future."""
+_VERDICTS = (DifferenceKind.OTHER_WAIT, DifferenceKind.STOPS_EARLIER, DifferenceKind.GOES_ON)
+"""The other differences leave the rest of a run unknown."""
 
 
-class Replayed(msgspec.Struct, kw_only=True, rename="camel"):
+class Replayed(msgspec.Struct, kw_only=True):
     """One recorded run under another policy."""
 
     run_id: str
@@ -103,7 +73,7 @@ class Replayed(msgspec.Struct, kw_only=True, rename="camel"):
         if not self.differences:
             return "same"
         last = self.differences[-1].kind
-        return last.value if last in (Kind.OTHER_WAIT, Kind.STOPS_EARLIER, Kind.GOES_ON) else "unknown"
+        return last.value if last in _VERDICTS else "unknown"
 
 
 def replay(run_id: str, events: Sequence[Event], policies: Policies, new: Policy | None) -> Replayed:
@@ -112,12 +82,12 @@ def replay(run_id: str, events: Sequence[Event], policies: Policies, new: Policy
     assert isinstance(first.payload, ev.RunSubmitted), f"run {run_id} does not begin with its submission"
     state = submitted(run_id, first.payload, first.at)
     found = Replayed(run_id=run_id, workflow=state.workflow)
-    one = _Replay(state, events, policies, new, policies(state.policy_digest))
+    one = _Replay(state, events, policies, new, policies(state.submission.policy_digest))
     for index in range(1, len(events)):
         difference = one.look(index)
         if difference is not None:
             found.differences.append(difference)
-            if difference.kind is not Kind.OTHER_WAIT:
+            if difference.kind is not DifferenceKind.OTHER_WAIT:
                 found.unknown_from = difference.seq + 1
                 break
     found.decisions = one.decisions
@@ -139,7 +109,7 @@ def decisions(
                 tokens = event.payload.retry_tokens
                 again = made(decided(state, event.payload, policy, event.at, tokens))
             yield event, recorded(event.payload, _consequences(events, index)), again
-        advance(state, event.payload, event.at, event.seq)
+        state = advance(state, event.payload, event.at, event.seq)
 
 
 def is_decision(payload: ev.Payload) -> TypeGuard[ev.AttemptFailed]:
@@ -250,7 +220,7 @@ class _Replay:
             difference, payload = self._again(index, payload)
         elif self._new is not None and self._old is not None:
             difference = self._otherwise(index, payload, self._new, self._old)
-        advance(self._state, payload, event.at, event.seq)
+        self._state = advance(self._state, payload, event.at, event.seq)
         return difference
 
     def _again(self, index: int, failed: ev.AttemptFailed) -> tuple[Difference | None, ev.AttemptFailed]:
@@ -258,7 +228,7 @@ class _Replay:
         event, old = self._events[index], self._old
         if old is None:
             words = f"the policy {failed.policy_digest} is not in the ledger"
-            return self._difference(Kind.OTHER_END, index, "decided", f"unknown: {words}"), failed
+            return self._difference(DifferenceKind.OTHER_END, index, "decided", f"unknown: {words}"), failed
         plan, record = self._state.plan, self._state.steps[failed.step_index]
         policy = old if self._new is None else step_policy(self._new, plan, plan.steps[failed.step_index])
         timed = self._timed(index, failed.facts.kind, failed.facts.duration_ms, record, policy, old)
@@ -267,15 +237,17 @@ class _Replay:
         tokens = failed.retry_tokens
         if tokens is not None:
             tokens += policy.retry_tokens - old.retry_tokens
-        # A wait that would have been longer has used more of the run's time.
-        before_s = self._state.active_s
-        self._state.active_s = max(0.0, before_s + self._spent_s)
-        decision = decided(self._state, failed, policy, event.at, tokens)
-        self._state.active_s = before_s
+        decision = decided(self._state_with_waits(), failed, policy, event.at, tokens)
         self.decisions += 1
         then, now = recorded(failed, _consequences(self._events, index)), made(decision)
         difference = self._compared(index, record, then, now, policy)
         return difference, msgspec.structs.replace(failed, failure_class=now.cls)
+
+    def _state_with_waits(self) -> RunState:
+        """With the time of the run that longer waits would have used."""
+        clocks = self._state.clocks
+        active_s = max(0.0, clocks.active_s + self._spent_s)
+        return msgspec.structs.replace(self._state, clocks=msgspec.structs.replace(clocks, active_s=active_s))
 
     def _compared(
         self, index: int, record: StepRecord, then: Made, now: Made, policy: Policy
@@ -285,7 +257,7 @@ class _Replay:
         if then.goes_on:
             end, attempts, lost = self._to_the_end_of_the_step(index, record.index)
             return self._difference(
-                Kind.STOPS_EARLIER,
+                DifferenceKind.STOPS_EARLIER,
                 index,
                 _words(then),
                 _words(now),
@@ -295,28 +267,28 @@ class _Replay:
             )
         if now.goes_on:
             most = min(
-                policy.step_max_attempts - record.attempts_in_delivery - 1,
-                policy.run_retries_max - self._state.retries,
+                policy.step_max_attempts - record.spent.attempts_in_delivery - 1,
+                policy.run_retries_max - self._state.counts.retries,
             )
             return self._difference(
-                Kind.GOES_ON, index, _words(then), _words(now), more_attempts_max=max(1, most)
+                DifferenceKind.GOES_ON, index, _words(then), _words(now), more_attempts_max=max(1, most)
             )
         return self._ends_otherwise(index, then, now, policy)
 
     def _goes_on_otherwise(self, index: int, then: Made, now: Made) -> Difference | None:
         if (then.strategy is Strategy.HARD_RESET) != (now.strategy is Strategy.HARD_RESET):
-            return self._difference(Kind.OTHER_RESET, index, _words(then), _words(now))
+            return self._difference(DifferenceKind.OTHER_RESET, index, _words(then), _words(now))
         if (then.strategy, then.delay_ms) == (now.strategy, now.delay_ms):
             return None
         longer_s = (now.delay_ms - then.delay_ms) / 1000
         self._spent_s += longer_s
         return self._difference(
-            Kind.OTHER_WAIT, index, _words(then), _words(now), seconds_saved=-longer_s or 0.0
+            DifferenceKind.OTHER_WAIT, index, _words(then), _words(now), seconds_saved=-longer_s or 0.0
         )
 
     def _ends_otherwise(self, index: int, then: Made, now: Made, policy: Policy) -> Difference | None:
         if then.escalates != now.escalates:
-            return self._difference(Kind.OTHER_END, index, _words(then), _words(now))
+            return self._difference(DifferenceKind.OTHER_END, index, _words(then), _words(now))
         if then.redeliver == now.redeliver:
             return None
         if now.redeliver:
@@ -343,10 +315,10 @@ class _Replay:
                 ev.RunFailed(reason=reason) | ev.SelfHealExhausted(reason=str() as reason, gives_up=True)
             ) if reason.startswith("run_timeout") and new.run_timeout_seconds > old.run_timeout_seconds:
                 return self._difference(
-                    Kind.GOES_ON, index, reason, f"run_timeout_seconds: {new.run_timeout_seconds:g}"
+                    DifferenceKind.GOES_ON, index, reason, f"run_timeout_seconds: {new.run_timeout_seconds:g}"
                 )
             case ev.RunTakenOver() if self._lost_too_often(index, new):
-                words = f"takeovers_max: {self._state.takeovers + 1} of {new.takeovers_max}"
+                words = f"takeovers_max: {self._state.driver.takeovers + 1} of {new.takeovers_max}"
                 return self._no_other_delivery(index, "taken over, and gone on", words)
             case _:
                 return None
@@ -354,18 +326,18 @@ class _Replay:
     def _lost_too_often(self, index: int, new: Policy) -> bool:
         ended = any(isinstance(one.payload, ev.RunDeadLettered) for one in self._events[index : index + 3])
         over = self._state.status.is_terminal
-        return self._state.takeovers + 1 > new.takeovers_max and not ended and not over
+        return self._state.driver.takeovers + 1 > new.takeovers_max and not ended and not over
 
     def _taken_over_once_more(
         self, index: int, payload: ev.RunDeadLettered, new: Policy
     ) -> Difference | None:
-        if self._state.takeovers > new.takeovers_max:
+        if self._state.driver.takeovers > new.takeovers_max:
             return None
         return self._difference(
-            Kind.GOES_ON,
+            DifferenceKind.GOES_ON,
             index,
             payload.reason,
-            f"takeovers_max: {self._state.takeovers} of {new.takeovers_max}",
+            f"takeovers_max: {self._state.driver.takeovers} of {new.takeovers_max}",
         )
 
     def _run_time_used(self, index: int, new: Policy, old: Policy) -> Difference | None:
@@ -399,13 +371,15 @@ class _Replay:
                 may = "may have been stopped: how long it was silent is not recorded"
                 instead = "would have been stopped" if name == "step_timeout_seconds" else may
                 return self._difference(
-                    Kind.CUT_OFF, index, f"took {took_s:.1f} s", f"{name}: {limit_s:g}: {instead}"
+                    DifferenceKind.CUT_OFF, index, f"took {took_s:.1f} s", f"{name}: {limit_s:g}: {instead}"
                 )
         if new.run_timeout_seconds < old.run_timeout_seconds:
             used_s = self._active_s(index, new)
             if used_s > new.run_timeout_seconds:
                 words = f"run_timeout_seconds: {new.run_timeout_seconds:g}: would have been stopped"
-                return self._difference(Kind.CUT_OFF, index, f"ended {used_s:.1f} s into the run", words)
+                return self._difference(
+                    DifferenceKind.CUT_OFF, index, f"ended {used_s:.1f} s into the run", words
+                )
         return self._longer(index, kind, took_s, new, old)
 
     def _longer(
@@ -422,22 +396,24 @@ class _Replay:
         for name in limits:
             if getattr(new, name) > getattr(old, name):
                 words = f"{name}: {getattr(new, name):g}: would have been let alone for longer"
-                return self._difference(Kind.NOT_CUT_OFF, index, f"{kind} after {took_s:.1f} s", words)
+                return self._difference(
+                    DifferenceKind.NOT_CUT_OFF, index, f"{kind} after {took_s:.1f} s", words
+                )
         return None
 
     def _active_s(self, index: int, policy: Policy) -> float:
-        before_s = max(0.0, self._state.active_s + self._spent_s)
+        before_s = max(0.0, self._state.clocks.active_s + self._spent_s)
         at = self._events[index].at
-        return active_seconds(before_s, self._state.active_since, at, policy.run_timeout_seconds)
+        return active_seconds(before_s, self._state.clocks.active_since, at, policy.run_timeout_seconds)
 
     def _another_delivery(self, index: int, then: str, policy: Policy) -> Difference | None:
-        left = policy.delivery_max - self._state.delivery
+        left = policy.delivery_max - self._state.driver.delivery
         if left <= 0:
             words = "dead letter: every delivery was used"
-            return self._difference(Kind.OTHER_END, index, then, words)
+            return self._difference(DifferenceKind.OTHER_END, index, then, words)
         words = f"may be delivered {left} more times"
         return self._difference(
-            Kind.GOES_ON, index, then, words, more_attempts_max=left * policy.step_max_attempts
+            DifferenceKind.GOES_ON, index, then, words, more_attempts_max=left * policy.step_max_attempts
         )
 
     def _no_other_delivery(
@@ -447,9 +423,9 @@ class _Replay:
         after = self._events[index + 1 if first is None else first :]
         starts = [event for event in after if isinstance(event.payload, ev.AttemptStarted)]
         if not starts:
-            return self._difference(Kind.OTHER_END, index, then, now)
+            return self._difference(DifferenceKind.OTHER_END, index, then, now)
         return self._difference(
-            Kind.STOPS_EARLIER,
+            DifferenceKind.STOPS_EARLIER,
             index,
             then,
             now,
@@ -479,7 +455,7 @@ class _Replay:
 
     def _difference(
         self,
-        kind: Kind,
+        kind: DifferenceKind,
         index: int,
         then: str,
         now: str,

@@ -9,35 +9,13 @@ import msgspec
 
 from recoup.kernel.breaker import ends_a_step, fold_health, refused, rule
 from recoup.model import events as ev
+from recoup.model.answers.whatif import LetGo, ModeChange, Withheld
 from recoup.model.instant import Instant
 from recoup.model.mode import Health, Mode
 from recoup.model.policy import Policy
 
 KEPT_MAX = 1_000
 """Of each list; what is beyond is counted only."""
-
-
-class ModeChange(msgspec.Struct, frozen=True, rename="camel"):
-    at: str
-    mode: Mode
-    reason: str
-
-
-class Withheld(msgspec.Struct, frozen=True, rename="camel"):
-    """A recorded attempt that would not have begun: what its run would have done instead is unknown."""
-
-    at: str
-    run_id: str
-    step_id: str
-    attempt: int | None
-    mode: Mode
-
-
-class LetGo(msgspec.Struct, frozen=True, rename="camel"):
-    """A run was blocked that would not have been: what it would have done is unknown."""
-
-    at: str
-    run_id: str
 
 
 class WorkflowReplay(msgspec.Struct, kw_only=True):

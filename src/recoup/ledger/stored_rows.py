@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, get_type_hints
 
 import msgspec
 
@@ -37,24 +38,21 @@ def head_of(row: Sequence[Any]) -> Head:
 
 
 def run_row_of(row: Sequence[Any]) -> RunRow:
-    """What can be read of it: a damaged row must not keep others from being listed, and the events say the truth. Its
-    last event may be missing, or have no time."""
-    run_id, workflow, status, delivery, submitted_us, updated_us, reason, seq, *more = row
-    failure_class, worker, step_count, ended_us = more
-    return RunRow(
-        run_id=sound_text(run_id),
-        workflow=sound_text(workflow),
-        status=sound_text(status),
-        delivery=sound_count(delivery),
-        submitted_at_us=sound_us(submitted_us),
-        updated_at_us=sound_us(updated_us),
-        reason=sound_text(reason),
-        seq=sound_count(seq),
-        failure_class=_text_or_none(failure_class),
-        worker=_text_or_none(worker),
-        step_count=sound_count(step_count),
-        ended_at_us=None if ended_us is None else sound_us(ended_us),
-    )
+    """The stored columns in the order of the fields, as far as they can be read: a damaged row must not keep others
+    from being listed, and the events say the truth. Its last event may be missing, or have no time."""
+    return RunRow(*(read(stored) for read, stored in zip(_readers_of_a_run(), row, strict=True)))
+
+
+@cache
+def _readers_of_a_run() -> tuple[Callable[[object], Any], ...]:
+    return tuple(_reader(name, kind) for name, kind in get_type_hints(RunRow).items())
+
+
+def _reader(name: str, kind: object) -> Callable[[object], Any]:
+    if kind in (str, str | None):
+        return sound_text if kind is str else _text_or_none
+    sound = sound_us if name.endswith("_us") else sound_count
+    return sound if kind is int else lambda stored: None if stored is None else sound(stored)
 
 
 def place_of(submitted_us: object, run_id: object) -> Place:

@@ -91,7 +91,7 @@ class LedgerDesk:
         return _page(await workflows.modes(self._app, await workflows.workflows(self._app)), None)
 
     async def mode(self, workflow: str) -> Document:
-        return await workflows.mode(self._app, await self._known(workflow))
+        return _plain(await workflows.mode(self._app, await self._known(workflow)))
 
     async def heals(
         self, workflow: str | None, run_id: str | None, state: HealWord | None, limit: int

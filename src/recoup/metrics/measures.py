@@ -125,7 +125,8 @@ def context_of(state: RunState, workflow: str) -> RunContext:
     """What is remembered of a run whose earlier events nobody here has seen."""
     failed = [record for record in state.steps if record.verdict is Verdict.FAILED]
     failing = [
-        Failing(record.index, _class(record.failure_class), _strategy(record.strategy)) for record in failed
+        Failing(record.index, _class(record.failure.cls), _strategy(record.recovery.strategy))
+        for record in failed
     ]
     return RunContext(workflow, tuple(failing[-FAILING_MAX:]))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -9,10 +10,10 @@ import msgspec
 from recoup.model.events import AgentReport, CheckResult
 from recoup.model.failure import FailureKind
 from recoup.model.memory import Remembered, Screen
-from recoup.model.plan import Action, BrowserAction, PageCheck, RegionCheck
+from recoup.model.plan import Action, BrowserAction
 from recoup.model.policy import Policy
 from recoup.model.redacted import Redacted
-from recoup.model.target import Element, Fingerprint, Floors, HealMode, Resolution
+from recoup.model.target import Element, Fingerprint, Floors, HealMode, Resolution, Target
 
 
 class Captured(msgspec.Struct, frozen=True):
@@ -108,10 +109,46 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     rewritten: Rewritten | None = None
 
 
+class PageSight(msgspec.Struct, frozen=True, kw_only=True):
+    """What was seen of a page for one question, and no more than it asked for."""
+
+    url: str = ""
+    title: str = ""
+    texts: Sequence[str] = ()
+    """The words to be read, frame by frame."""
+    elements: Sequence[Element] = ()
+    """Those that the target matches."""
+    field: Mapping[str, Any] | None = None
+    """What the only element holds, and whether it is checked."""
+    responses: Sequence[tuple[str, int]] = ()
+    """Address and status of those that came during the attempt."""
+    was_pictured: bool = False
+    """There is a picture from before the attempt."""
+    difference: float | None = None
+    """The share of its pixels that differ now. None: it is no longer there."""
+
+
+class PageQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """What a check must see of a page, and what follows from that."""
+
+    answer: Callable[[PageSight], tuple[bool | None, str]]
+    """Whether it holds (None: that cannot be said), and words."""
+    target: Target | None = None
+    title: bool = False
+    texts: bool = False
+    field: bool = False
+    """What the target holds."""
+    responses: bool = False
+    difference: bool = False
+    """How the target, or what is in view, differs from before the attempt."""
+    is_negative: bool = False
+    """About what must not be there: right after an action nothing has changed yet."""
+
+
 class PageClaim(msgspec.Struct, frozen=True, kw_only=True):
     """Something that was true of a page: a check that held, or what a `read` gave, by its digest."""
 
-    check: PageCheck | None = None
+    question: PageQuestion | None = None
     read: BrowserAction | None = None
     said: str = ""
     looking: Looking | None = None
@@ -142,8 +179,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """Of an agent's earlier attempt, when it is to go on there."""
     looking: Looking | None = None
     """In the browser: how its target may be found. None: it has none."""
-    regions: tuple[RegionCheck, ...] = ()
-    """In the browser: parts of the page that the step expects to look afterwards as they did before."""
+    pictured: tuple[Target | None, ...] = ()
+    """In the browser: what the step expects to look afterwards as it did before. None: what is in view."""
     claims: tuple[PageClaim, ...] = ()
     """In the browser: what a person has approved. It must hold right before the action is carried out."""
     secret_values: tuple[str, ...] = ()
@@ -209,6 +246,8 @@ class Restored(msgspec.Struct, frozen=True):
     why: str = ""
     missing: tuple[str, ...] = ()
     """The steps whose traces in the document were lost with it, in their order: what they typed, opened or ticked."""
+    missing_in_other_tabs: tuple[str, ...] = ()
+    """The same of the tabs that were opened beside it."""
     unreachable: bool = False
     """Its address, or the browser, does not answer now: it may be had back later."""
 

@@ -40,40 +40,70 @@ class TextMatch(msgspec.Struct, frozen=True, omit_defaults=True):
     regex: str | None = None
 
 
-class ExitCheck(msgspec.Struct, frozen=True, tag="exit"):
+class AnyCheck(msgspec.Struct, frozen=True):
+    """Something that must hold after an attempt. Its kind in `recoup.checks` says everything else about it."""
+
+    @property
+    def asks_world(self) -> bool:
+        """It looks at the world, so it can be asked before and without an attempt."""
+        return False
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files, relative to the workspace, that must be there for it to hold."""
+        return ()
+
+
+class WorldCheck(AnyCheck, frozen=True):
+    """Looks at the world, and at nothing that an attempt said."""
+
+    @property
+    def asks_world(self) -> bool:
+        return True
+
+
+class ExitCheck(AnyCheck, frozen=True, tag="exit"):
     codes: tuple[int, ...]
 
 
-class FileCheck(msgspec.Struct, frozen=True, tag="file", omit_defaults=True):
+class FileCheck(WorldCheck, frozen=True, tag="file", omit_defaults=True):
     """A path, relative to the workspace, that must exist (or not), perhaps with this in it."""
 
     path: str
     absent: bool = False
     contains: TextMatch | None = None
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        return () if self.absent else (self.path,)
 
-class OutputCheck(msgspec.Struct, frozen=True, tag="output"):
+
+class OutputCheck(AnyCheck, frozen=True, tag="output"):
     """What the attempt printed."""
 
     stream: StreamName
     match: TextMatch
 
 
-class JsonCheck(msgspec.Struct, frozen=True, tag="json", omit_defaults=True):
+class JsonCheck(WorldCheck, frozen=True, tag="json", omit_defaults=True):
     """A value inside a JSON file: it must exist, or equal `equals`."""
 
     file: str
     path: str
     equals: Any = msgspec.UNSET
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        return (self.file,)
 
-class RunCheck(msgspec.Struct, frozen=True, tag="run"):
+
+class RunCheck(WorldCheck, frozen=True, tag="run"):
     """A command that must exit with 0."""
 
     command: str | tuple[str, ...]
 
 
-class DiffCheck(msgspec.Struct, frozen=True, tag="diff", omit_defaults=True):
+class DiffCheck(AnyCheck, frozen=True, tag="diff", omit_defaults=True):
     """What the step must have changed in the workspace."""
 
     want: str = "nonempty"
@@ -81,17 +111,17 @@ class DiffCheck(msgspec.Struct, frozen=True, tag="diff", omit_defaults=True):
     """Patterns; every changed file must match one of them."""
 
 
-class UrlCheck(msgspec.Struct, frozen=True, tag="url"):
+class UrlCheck(WorldCheck, frozen=True, tag="url"):
     """Where the page is: a pattern with * (within a part of the path) and ** (anything)."""
 
     pattern: str
 
 
-class TitleCheck(msgspec.Struct, frozen=True, tag="title"):
+class TitleCheck(WorldCheck, frozen=True, tag="title"):
     match: TextMatch
 
 
-class PageTextCheck(msgspec.Struct, frozen=True, tag="text", omit_defaults=True):
+class PageTextCheck(WorldCheck, frozen=True, tag="text", omit_defaults=True):
     """Words to be read on the page, in any frame; or not."""
 
     match: TextMatch
@@ -105,7 +135,7 @@ class TargetState(StrEnum):
     COUNT = "count"
 
 
-class TargetCheck(msgspec.Struct, frozen=True, tag="target", omit_defaults=True):
+class TargetCheck(WorldCheck, frozen=True, tag="target", omit_defaults=True):
     """How an element is, as it was written: checks are never healed."""
 
     target: Target
@@ -113,7 +143,7 @@ class TargetCheck(msgspec.Struct, frozen=True, tag="target", omit_defaults=True)
     count: int | None = None
 
 
-class ValueCheck(msgspec.Struct, frozen=True, tag="value", omit_defaults=True):
+class ValueCheck(WorldCheck, frozen=True, tag="value", omit_defaults=True):
     """What a form field holds; `checked` for boxes."""
 
     target: Target
@@ -123,7 +153,7 @@ class ValueCheck(msgspec.Struct, frozen=True, tag="value", omit_defaults=True):
     """The whole value, to the letter."""
 
 
-class ResponseCheck(msgspec.Struct, frozen=True, tag="response", omit_defaults=True):
+class ResponseCheck(AnyCheck, frozen=True, tag="response", omit_defaults=True):
     """A response that came during the attempt."""
 
     pattern: str
@@ -131,7 +161,7 @@ class ResponseCheck(msgspec.Struct, frozen=True, tag="response", omit_defaults=T
     """Any of these; empty: any below 400."""
 
 
-class RegionCheck(msgspec.Struct, frozen=True, tag="region", omit_defaults=True):
+class RegionCheck(AnyCheck, frozen=True, tag="region", omit_defaults=True):
     """A part of the page looks as it did before the attempt."""
 
     target: Target | None = None
@@ -140,23 +170,49 @@ class RegionCheck(msgspec.Struct, frozen=True, tag="region", omit_defaults=True)
     """The share of pixels that may differ."""
 
 
-PageCheck = UrlCheck | TitleCheck | PageTextCheck | TargetCheck | ValueCheck | ResponseCheck | RegionCheck
-PAGE_CHECKS = (UrlCheck, TitleCheck, PageTextCheck, TargetCheck, ValueCheck, ResponseCheck, RegionCheck)
-"""Checks that look at the page of the run's browser."""
-Check = ExitCheck | FileCheck | OutputCheck | JsonCheck | RunCheck | DiffCheck | PageCheck
-MACHINE_CHECKS = (FileCheck, JsonCheck, RunCheck)
-"""Checks that look at what outlives every process: nothing has to be opened for them."""
-WORLD_CHECKS = (*MACHINE_CHECKS, UrlCheck, TitleCheck, PageTextCheck, TargetCheck, ValueCheck)
-"""Checks that look at the world and so can be made before and without an attempt."""
+class CustomCheck(AnyCheck, frozen=True, tag="custom", omit_defaults=True):
+    """A check of a kind that another package brings. Every process can read it; the package examines it."""
+
+    kind: Ident
+    arguments: dict[str, Any] = {}
+    package: Ident = ""
+    """The distribution that brings the kind."""
+    world: bool = False
+
+    @property
+    def asks_world(self) -> bool:
+        return self.world
 
 
-class JsonOutput(msgspec.Struct, frozen=True, tag="json", omit_defaults=True):
+Check = (
+    ExitCheck
+    | FileCheck
+    | OutputCheck
+    | JsonCheck
+    | RunCheck
+    | DiffCheck
+    | UrlCheck
+    | TitleCheck
+    | PageTextCheck
+    | TargetCheck
+    | ValueCheck
+    | ResponseCheck
+    | RegionCheck
+    | CustomCheck
+)
+
+
+class AnyOutput(msgspec.Struct, frozen=True):
+    """Where an output is found. Its source in `recoup.checks.sources` says everything else about it."""
+
+
+class JsonOutput(AnyOutput, frozen=True, tag="json", omit_defaults=True):
     file: str
     path: str
     secret: bool = False
 
 
-class RegexOutput(msgspec.Struct, frozen=True, tag="regex", omit_defaults=True):
+class RegexOutput(AnyOutput, frozen=True, tag="regex", omit_defaults=True):
     """The first group (or the whole match) of an expression in what was printed or in a file."""
 
     regex: str
@@ -165,7 +221,7 @@ class RegexOutput(msgspec.Struct, frozen=True, tag="regex", omit_defaults=True):
     secret: bool = False
 
 
-class DeclaredOutput(msgspec.Struct, frozen=True, tag="declared", omit_defaults=True):
+class DeclaredOutput(AnyOutput, frozen=True, tag="declared", omit_defaults=True):
     """A name that the step writes into RECOUP_OUTPUT."""
 
     secret: bool = False

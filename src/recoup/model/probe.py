@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -289,16 +289,6 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True):
     """How long it may take to become healthy after it was started or acted on."""
 
 
-class HandOver(msgspec.Struct, frozen=True, kw_only=True):
-    """Where escalations go besides the ledger."""
-
-    file: str | None = None
-    """JSON lines are added to it."""
-    command: tuple[str, ...] = ()
-    """Given one escalation as JSON on its standard input."""
-    command_timeout_s: float = 30
-
-
 class ProbeConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that one probe looks after."""
 
@@ -307,7 +297,8 @@ class ProbeConfig(msgspec.Struct, frozen=True, kw_only=True):
     folder: str
     """Relative paths and commands start here."""
     gateway: str | None = None
-    hand_over: HandOver = HandOver()
+    hand_over: dict[str, Any] = {}
+    """Whom escalations are told besides: the settings of each notifier, by its key."""
     secrets: tuple[Ident, ...] = ()
     """Names of variables whose values are never stored."""
 

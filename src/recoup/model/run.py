@@ -1,7 +1,8 @@
-"""The state of a run and of its steps, as folded from events."""
+"""The state of a run and of its steps, as folded from events: values that never change, one for each concern."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -14,6 +15,7 @@ from recoup.model.instant import Instant
 from recoup.model.mode import Health
 from recoup.model.plan import Plan
 from recoup.model.target import Fingerprint, HealMode
+from recoup.model.vector import Vector
 from recoup.model.workspace import Baseline, Snapshot
 
 
@@ -56,7 +58,7 @@ class Mark(msgspec.Struct, frozen=True):
     tolerance_level: int
 
 
-class OpenAttempt(msgspec.Struct):
+class OpenAttempt(msgspec.Struct, frozen=True):
     """An attempt that was started and has not ended in the ledger."""
 
     attempt: int
@@ -101,57 +103,77 @@ class Recovery(msgspec.Struct, frozen=True):
     updated_at: str
 
 
-class StepRecord(msgspec.Struct):
-    """One step of a run. Written by the fold only."""
+class Beginning(msgspec.Struct, frozen=True):
+    """What the step began from."""
 
-    step_id: str
-    index: int
-    kind: str
-    verdict: Verdict = Verdict.NOT_RUN
-    phase: str = "main"
-    skipped: bool = False
     args_digest: str | None = None
     pre_state: str | None = None
     """The tree that the workspace held when the step began."""
     pre_fingerprint: str | None = None
     """What it began from outside of a workspace: the page, or what its checks said."""
+    prechecks: tuple[CheckResult, ...] | None = None
+
+
+class StepResults(msgspec.Struct, frozen=True):
+    """What the step left."""
+
     evidence: tuple[str, ...] = ()
-    outputs: dict[str, Any] = {}
+    outputs: Mapping[str, Any] = {}
     secret_outputs: tuple[str, ...] = ()
     private_outputs: tuple[str, ...] | None = None
     """Outputs whose originals are in the private store. None: recorded by a version that kept no originals."""
+    diff_hash: str | None = None
+    changed_files: tuple[str, ...] = ()
+    checkpoint: Snapshot | None = None
+    page: Fingerprint | None = None
+    """What the run's page was when the step had been done in the browser."""
+
+
+class SpentAttempts(msgspec.Struct, frozen=True):
+    """What the step has used of its attempts, and how those ended that failed."""
+
     attempts: int = 0
     """The highest attempt number that was used up."""
     attempts_in_delivery: int = 0
     unknown_failures: int = 0
     marks: tuple[Mark, ...] = ()
-    prechecks: tuple[CheckResult, ...] | None = None
-    checkpoint: Snapshot | None = None
-    open: OpenAttempt | None = None
-    failure_class: FailureClass | None = None
-    failure_kind: FailureKind | None = None
-    failure_signature: str | None = None
-    failure_summary: str | None = None
-    outcome_unknown: bool = False
-    """It must not be repeated, its last attempt failed, and its outcome is unknown."""
-    last_command: str = ""
-    """What an agent did last, in its own words."""
-    session_id: str | None = None
-    """The agent's session, for an attempt that is to go on there."""
-    diff_hash: str | None = None
-    changed_files: tuple[str, ...] = ()
-    invalidation_reason: str | None = None
+
+
+class StepFailure(msgspec.Struct, frozen=True):
+    """How its last attempt failed. Empty once it has passed."""
+
+    cls: FailureClass | None = None
+    kind: FailureKind | None = None
+    signature: str | None = None
+    summary: str | None = None
+
+
+class StepRecovery(msgspec.Struct, frozen=True):
+    """What was decided after its last failure."""
+
     strategy: str | None = None
     """The strategy that the next attempt is to use."""
-    healing_since: Instant | None = None
+    since: Instant | None = None
     """When that was decided: the next attempt waits `delay_ms` from here."""
     delay_ms: int = 0
     given_up: GivenUp | None = None
     rescue_tried: bool = False
-    reused_from: str | None = None
-    """The run in which it was proven."""
-    page: Fingerprint | None = None
-    """What the run's page was when the step had been done in the browser."""
+
+
+class AgentTrace(msgspec.Struct, frozen=True):
+    """What is known of the step's agent."""
+
+    last_command: str = ""
+    """What it did last, in its own words."""
+    session_id: str | None = None
+    """Its session, for an attempt that continues there."""
+
+
+class Doubt(msgspec.Struct, frozen=True):
+    """Why it is unknown whether the step was done, or whether it may be done."""
+
+    outcome_unknown: bool = False
+    """It must not be repeated, its last attempt failed, and its outcome is unknown."""
     to_settle: bool = False
     """It was done, must not be done twice, and was invalidated: it may not begin before an operator has settled it."""
     lost: str = ""
@@ -159,10 +181,32 @@ class StepRecord(msgspec.Struct):
     asks: AskedStep | None = None
     """It was done in linked runs before this one began: a person says whether that counts."""
 
+
+class StepRecord(msgspec.Struct, frozen=True):
+    """One step of a run."""
+
+    step_id: str
+    index: int
+    kind: str
+    verdict: Verdict = Verdict.NOT_RUN
+    phase: str = "main"
+    skipped: bool = False
+    invalidation_reason: str | None = None
+    reused_from: str | None = None
+    """The run in which it was proven."""
+    open: OpenAttempt | None = None
+    beginning: Beginning = Beginning()
+    results: StepResults = StepResults()
+    spent: SpentAttempts = SpentAttempts()
+    failure: StepFailure = StepFailure()
+    recovery: StepRecovery = StepRecovery()
+    agent: AgentTrace = AgentTrace()
+    doubt: Doubt = Doubt()
+
     @property
     def is_done_elsewhere(self) -> bool:
         """All that is known of it was done in linked runs."""
-        return self.asks is not None and not self.attempts and not self.lost
+        return self.doubt.asks is not None and not self.spent.attempts and not self.doubt.lost
 
 
 class Unreadable(msgspec.Struct, frozen=True):
@@ -173,36 +217,46 @@ class Unreadable(msgspec.Struct, frozen=True):
     reason: str
 
 
-class RunState(msgspec.Struct):
-    """A run. Written by the fold only."""
+class Submission(msgspec.Struct, frozen=True):
+    """What the run was submitted with, besides its plan."""
 
-    run_id: str
-    workflow: str
-    plan: Plan
+    at: Instant
     plan_digest: str
     plan_redacted: bool
     policy_digest: str
-    submitted_at: Instant
-    inputs: dict[str, str | None] = {}
+    inputs: Mapping[str, str | None] = {}
     private_inputs: tuple[str, ...] = ()
     """Inputs whose originals are in the private store."""
     plan_source: str | None = None
+    own_folder: bool = False
+    """Its steps work in a folder of its own."""
+    heal: HealMode | None = None
+    """For all its steps."""
+
+
+class Lineage(msgspec.Struct, frozen=True):
+    """The runs that it continues."""
+
     parent_run_id: str | None = None
     reuse_from: str | None = None
     """The run whose proven steps need not be performed again."""
-    own_folder: bool = False
-    """Its steps work in a folder of its own."""
     from_step: str | None = None
+
+
+class Queueing(msgspec.Struct, frozen=True):
+    """How workers find it."""
+
     queue: str | None = None
     """Where workers look for it. None: only people drive it."""
     priority: int = 0
     needs: tuple[str, ...] = ()
     not_before_us: int = 0
-    status: RunStatus = RunStatus.QUEUED
-    seq: int = 0
+
+
+class Clocks(msgspec.Struct, frozen=True):
+    """Where the time of a run went, up to its last event."""
+
     updated_at: Instant | None = None
-    delivery: int = 0
-    started_at: Instant | None = None
     active_s: float = 0
     """How long drivers have worked on it, up to `active_since`."""
     active_since: Instant | None = None
@@ -210,73 +264,135 @@ class RunState(msgspec.Struct):
     """How long it has waited for a person, up to `waiting_since`."""
     waiting_since: Instant | None = None
     """Since when it waits for one: a gate, an escalation, a pause."""
+
+
+class DriverState(msgspec.Struct, frozen=True):
+    """Who drives the run, and for which time."""
+
+    delivery: int = 0
+    started_at: Instant | None = None
     epoch: int = 0
     owner: ProcessIdentity | None = None
-    baseline: Baseline | None = None
-    workspace: int | None = None
-    """The workspace that the pointer names."""
-    trial_workspace: int | None = None
-    """A restored workspace in which the failing step is tried; becomes `workspace` when that step passes."""
-    restore_pending: bool = False
-    """A hard reset was decided, or steps were reused, and the workspace not restored yet."""
-    rebuild_pending: list[int] = []
-    """Steps to be performed again in the restored workspace before work goes on."""
-    steps: list[StepRecord] = []
-    prefix_length: int = 0
-    """The leading steps that are known to be good."""
-    resets: int = 0
-    retries: int = 0
-    heals: int = 0
-    """Targets for which another element was taken."""
-    heal: HealMode | None = None
-    """What the run was told for all its steps."""
     takeovers: int = 0
     interrupted: bool = False
     in_trouble: bool = False
     """Interrupted because the machine of its driver was in trouble."""
     troubles: int = 0
     """How often that happened since a step last passed."""
-    reason: str = ""
-    failure_class: FailureClass | None = None
-    failure_kind: FailureKind | None = None
+
+
+class RunFailure(msgspec.Struct, frozen=True):
+    """Why it failed or was escalated."""
+
+    cls: FailureClass | None = None
+    kind: FailureKind | None = None
     retryable: bool = False
-    waiting_until: str | None = None
-    escalation_id: str | None = None
-    escalated_step: int | None = None
-    paused: bool = False
-    takeover: bool = False
+
+
+class RunWorkspaces(msgspec.Struct, frozen=True):
+    """Where its steps work, and what becomes of that next."""
+
+    baseline: Baseline | None = None
+    current: int | None = None
+    """The workspace that the pointer names."""
+    trial: int | None = None
+    """A restored workspace in which the failing step is tried; becomes `current` when that step passes."""
+    restore_pending: bool = False
+    """A hard reset was decided, or steps were reused, and the workspace not restored yet."""
+    base: Base | None = None
     handed_over: str | None = None
     """The tree that an operator found in the workspace they took over."""
-    base: Base | None = None
-    recovery: Recovery | None = None
-    waiting_for: str | None = None
-    """time | operator | approval | driver."""
+
+    @property
+    def in_use(self) -> int | None:
+        """Where work continues: a restored one on trial, or the one that the pointer names."""
+        return self.trial if self.trial is not None else self.current
+
+
+class RunProgress(msgspec.Struct, frozen=True):
+    """How far the run is, and what must be done before its next step."""
+
+    prefix_length: int = 0
+    """The leading steps that are known to be good."""
+    rebuild_pending: tuple[int, ...] = ()
+    """Steps to be performed again in the restored workspace before work goes on."""
+    always_pending: tuple[int, ...] = ()
+    """Steps that have ended and whose `always` has not."""
     gate_reached: int | None = None
     """The gate at which an operator was asked, for as long as nothing before it has changed."""
-    page_question: tuple[str, ...] = ()
-    """Finished steps that would have to be performed again to restore a lost page: an operator was asked."""
-    page_repeats: tuple[str, ...] = ()
-    """Those of them that an operator let be performed again, until a step finishes on the page."""
-    page_as_is: bool = False
-    """An operator said to continue on the page without them, until a step finishes on the page."""
-    also_settled: tuple[str, ...] = ()
-    """Steps that the answer to the escalation settles too."""
     invalidations: int = 0
     """How often a step that was known to be good was not any more: what came after it stands on something else."""
-    always_pending: list[int] = []
-    """Steps that have ended and whose `always` has not."""
+
+
+class RecoveryCounts(msgspec.Struct, frozen=True):
+    """How often the run was recovered."""
+
+    resets: int = 0
+    retries: int = 0
+    heals: int = 0
+    """Targets for which another element was taken."""
+
+
+class RunHold(msgspec.Struct, frozen=True):
+    """What keeps the run from going on."""
+
+    paused: bool = False
+    takeover: bool = False
+    waiting_for: str | None = None
+    """time | operator | approval | driver."""
+    waiting_until: str | None = None
+
+
+class RunEscalation(msgspec.Struct, frozen=True):
+    """The question to a person that is open."""
+
+    id: str | None = None
+    step_index: int | None = None
+    also_settled: tuple[str, ...] = ()
+    """Steps that the answer settles too."""
+
+
+class PageConsent(msgspec.Struct, frozen=True):
+    """What an operator was asked and said about a lost page."""
+
+    question: tuple[str, ...] = ()
+    """Finished steps that would have to be performed again to restore it."""
+    repeats: tuple[str, ...] = ()
+    """Those of them that an operator let be performed again, until a step finishes on the page."""
+    as_is: bool = False
+    """An operator said to continue on the page without them, until a step finishes on the page."""
+
+
+class RunState(msgspec.Struct, frozen=True):
+    """A run after its event `seq`."""
+
+    run_id: str
+    workflow: str
+    plan: Plan
+    submission: Submission
+    lineage: Lineage = Lineage()
+    queueing: Queueing = Queueing()
+    seq: int = 0
+    status: RunStatus = RunStatus.QUEUED
+    reason: str = ""
+    failure: RunFailure = RunFailure()
+    driver: DriverState = DriverState()
+    clocks: Clocks = Clocks()
+    workspaces: RunWorkspaces = RunWorkspaces()
+    progress: RunProgress = RunProgress()
+    counts: RecoveryCounts = RecoveryCounts()
+    hold: RunHold = RunHold()
+    escalation: RunEscalation = RunEscalation()
+    page: PageConsent = PageConsent()
+    recovery: Recovery | None = None
+    steps: Vector[StepRecord] = Vector()
     unreadable: Unreadable | None = None
     """Only in states that are shown: the event before which this state ends."""
 
     @property
     def begun(self) -> bool:
         """A delivery that could not even begin leaves it as it was submitted."""
-        return self.started_at is not None
-
-    @property
-    def workspace_in_use(self) -> int | None:
-        """Where work goes on: a restored one on trial, or the one that the pointer names."""
-        return self.trial_workspace if self.trial_workspace is not None else self.workspace
+        return self.driver.started_at is not None
 
 
 class StepState(msgspec.Struct, frozen=True, kw_only=True):

@@ -184,7 +184,7 @@ OLDEST_US: Final = -(2**63)
 
 
 class RunRow(msgspec.Struct, frozen=True):
-    """The cached fold of a run, for lists."""
+    """The cached fold of a run, for lists. Each field is a column of the query `rows_of_runs`, in this order."""
 
     run_id: str
     workflow: str
@@ -211,7 +211,8 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which runs are meant: those for which all that is said here holds. Nothing said: every run.
 
     To add a filter, add its field here; options, parameters, tools and the form of the console follow. Names and
-    choices are compared with the column of that name in `RunRow` and in the table `runs`.
+    choices are compared with the column of that name in the table `runs`; one that `RunRow` lacks is added there and to
+    the query `rows_of_runs` of each database.
     """
 
     workflow: Annotated[

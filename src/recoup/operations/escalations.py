@@ -111,7 +111,7 @@ async def waiting_gates(app: App, limit: int) -> list[RunState]:
     """The runs that wait for an answer at a gate, of the newest that wait; oldest first."""
     page = await app.ledger.runs(RunFilter(statuses=("waiting",)), limit=limit)
     states = [await app.runs.shown(row.run_id, row) for row in reversed(page.rows)]
-    return [state for state in states if state.status == "waiting" and state.waiting_for == "approval"]
+    return [state for state in states if state.status == "waiting" and state.hold.waiting_for == "approval"]
 
 
 async def _moved(app: App, move: Callable[[Inbox], Awaitable[EscalationRow]]) -> Moved:

@@ -154,10 +154,10 @@ async def recorded(app: App, state: RunState) -> tuple[Plan, dict[str, str]]:
     plan, vault = plan_of(state, files), app.hiding.vault(files)
     given = {
         name: vault.get(f"inputs.{name}") if plan.inputs[name].secret else value
-        for name, value in state.inputs.items()
+        for name, value in state.submission.inputs.items()
         if value is not None
     }
-    return plan, given | (Originals(vault).all(INPUTS) if state.private_inputs else {})
+    return plan, given | (Originals(vault).all(INPUTS) if state.submission.private_inputs else {})
 
 
 async def run_with_key(app: App, workflow: str, key: str | None) -> str | None:

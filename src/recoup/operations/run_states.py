@@ -1,23 +1,22 @@
-"""States of runs that somebody looks at: folded once, and then only what has come since. A few of them are kept."""
+"""States of runs that people look at: folded once, and then only what has come since. A few of them are kept."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any, Final
 
 from recoup.app import App
-from recoup.damage import go_on, must_be_understood, state_after
+from recoup.damage import following, must_be_understood, state_after
 from recoup.errors import EventUnreadable, NotFound
-from recoup.kernel.copies import copied
 from recoup.kernel.documents import run_document
-from recoup.kernel.elapsed import Clocks, clocks_of
 from recoup.kernel.position import is_over
 from recoup.model.answers.runs import RunDocument
 from recoup.model.events import Event
 from recoup.model.ids import run_stream
-from recoup.model.run import RunState
+from recoup.model.run import Clocks, RunState
 from recoup.model.storage import RunRow
 
 STATES_MAX: Final = 32
@@ -27,8 +26,8 @@ _PAGE_EVENTS: Final = 1_000
 
 
 class RunStates:
-    """A state that was handed out never changes: new events are folded into a copy. So a page may wait between
-    its parts and still show one moment of the run."""
+    """A state never changes: new events make another one. So a page may wait between its parts and still show one
+    moment of the run."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -77,8 +76,8 @@ class RunStates:
             return None
         state = await self.shown(row.run_id)
         if state.unreadable is None:
-            _keep(self._clocks, row.run_id, (state.seq, clocks_of(state)), OVER_MAX)
-        return clocks_of(state)
+            _keep(self._clocks, row.run_id, (state.seq, state.clocks), OVER_MAX)
+        return state.clocks
 
     async def _ended(self, run_id: str, head: int) -> tuple[int, bool]:
         try:
@@ -89,13 +88,13 @@ class RunStates:
 
     async def _state(self, run_id: str) -> RunState | None:
         """Page by page: others are answered between two of them."""
-        state, is_ours = self._states.get(run_id), False
+        state = self._states.get(run_id)
         while True:
             after = 0 if state is None else state.seq
             events = await self._app.ledger.read(run_stream(run_id), after, _PAGE_EVENTS)
             must_be_understood(events)
             if events:
-                state, is_ours = _gone_on(run_id, state, is_ours, events), True
+                state = _after(run_id, state, events)
             if len(events) < _PAGE_EVENTS:
                 break
             await asyncio.sleep(0)
@@ -112,13 +111,8 @@ class RunStates:
         return newest
 
 
-def _gone_on(run_id: str, state: RunState | None, is_ours: bool, events: Sequence[Event]) -> RunState:
-    if state is None:
-        return state_after(run_id, events)
-    own = state if is_ours else copied(state)
-    for event in events:
-        go_on(own, event)
-    return own
+def _after(run_id: str, state: RunState | None, events: Sequence[Event]) -> RunState:
+    return state_after(run_id, events) if state is None else reduce(following, events, state)
 
 
 def _keep(kept: OrderedDict[str, Any], key: str, value: Any, limit: int) -> None:

@@ -154,7 +154,7 @@ async def plan_of(app: App, request: SubmitRequest, access: PlanAccess) -> RunPl
     assert request.reuse is not None, "a request without a plan is refused before its plan is read"
     earlier = await app.runs.state(request.reuse)
     plan, inputs = await recorded(app, earlier)
-    return RunPlan(plan, {**inputs, **request.inputs}, earlier.plan_source)
+    return RunPlan(plan, {**inputs, **request.inputs}, earlier.submission.plan_source)
 
 
 async def _read(path: Path, access: PlanAccess, policy: Policy) -> Plan:
@@ -253,14 +253,16 @@ async def retry(app: App, run_id: str, actor: str | None = None, reason: str | N
         )
     plan, given = await recorded(app, state)
     queued = Queued(
-        queue=state.queue or DEFAULT_QUEUE,
-        priority=state.priority,
-        needs=tuple(sorted({*state.needs, *needs_of(plan)})),
+        queue=state.queueing.queue or DEFAULT_QUEUE,
+        priority=state.queueing.priority,
+        needs=tuple(sorted({*state.queueing.needs, *needs_of(plan)})),
         dedup_key=f"retry of {run_id}",
         submitted_by=actor,
         submit_reason=reason,
     )
-    return await enqueue(app, plan, given, state.plan_source, queued, Reusing(run_id), state.heal)
+    return await enqueue(
+        app, plan, given, state.submission.plan_source, queued, Reusing(run_id), state.submission.heal
+    )
 
 
 async def _duplicate(app: App, run_id: str, plan: Plan, given: Mapping[str, str], queue: str) -> SubmitResult:
@@ -268,7 +270,7 @@ async def _duplicate(app: App, run_id: str, plan: Plan, given: Mapping[str, str]
         state = await app.runs.state(run_id)
     except NotFound:  # the key outlives its run
         return SubmitResult(run_id, queue, duplicate=True)
-    differs = ["plan"] if state.plan_digest != digest(msgspec.to_builtins(plan)) else []
+    differs = ["plan"] if state.submission.plan_digest != digest(msgspec.to_builtins(plan)) else []
     if await _inputs_differ(app, state, plan, given):
         differs.append("inputs")
     note = None
@@ -286,6 +288,8 @@ async def _inputs_differ(app: App, state: RunState, plan: Plan, given: Mapping[s
     try:
         return (await recorded(app, state))[1] != now
     except RecoupError:
-        hidden = {name for name, spec in state.plan.inputs.items() if spec.secret} | {*state.private_inputs}
-        shown = {name: value for name, value in state.inputs.items() if value is not None}
+        hidden = {name for name, spec in state.plan.inputs.items() if spec.secret} | {
+            *state.submission.private_inputs
+        }
+        shown = {name: value for name, value in state.submission.inputs.items() if value is not None}
         return any(shown.get(name) != now.get(name) for name in (shown.keys() | now.keys()) - hidden)

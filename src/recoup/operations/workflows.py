@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -17,6 +17,7 @@ from recoup.model.storage import RunFilter, StreamAppend
 
 if TYPE_CHECKING:
     from recoup.app import App
+    from recoup.model.answers.workflows import ModeDocument
     from recoup.model.instant import Instant
     from recoup.model.policy import Policy
     from recoup.ports import Redactor
@@ -53,13 +54,13 @@ async def exact_workflow(app: App, name: str, lists_workflows: str = "") -> str:
     raise NotFound(f"no workflow {name!r} has ever run here", hint=hint)
 
 
-async def modes(app: App, names: Sequence[str]) -> list[dict[str, Any]]:
+async def modes(app: App, names: Sequence[str]) -> list[ModeDocument]:
     """By the policy as it is seen: who only looks makes no generation of their file."""
     (policy, _), now = await app.generations.seen(), app.world.clock.now()
     return [await _mode(app, name, policy, now) for name in names]
 
 
-async def _mode(app: App, workflow: str, policy: Policy, now: Instant) -> dict[str, Any]:
+async def _mode(app: App, workflow: str, policy: Policy, now: Instant) -> ModeDocument:
     try:
         return mode_document(workflow, (await app.ledger.workflow_state(workflow)).health, policy, now)
     except EventUnreadable as error:
@@ -72,7 +73,7 @@ async def health_of(app: App, workflow: str) -> Health:
     return (await app.ledger.workflow_state(workflow)).health
 
 
-async def mode(app: App, workflow: str) -> dict[str, Any]:
+async def mode(app: App, workflow: str) -> ModeDocument:
     (document,) = await modes(app, [workflow])
     return document
 

@@ -1,4 +1,4 @@
-"""What a kind of resource, a check and an outbox must be able to do.
+"""What a kind of resource and a check must be able to do, and who is told.
 
 **A new kind** (`probe/kinds/NAME.py`): a class with the methods of `Holder`, made from a `Site`; name it in
 `probe/kinds/__init__.py`. `start`, `stop` and `act` return when they are done or have failed, within a limit of their
@@ -13,9 +13,9 @@ of ours, stored as they are; words of the world belong into `reason`, which is r
 `documents/probe_check_shape.py`, and a class with `look`, named in `probe/checks/__init__.py`. It is cancelled when the
 check's `timeout_s` has passed, which counts as a bad sign. It must not block the loop and must close what it opened.
 
-**A new outbox** (`probe/outboxes/NAME.py`): a class with `name` and `deliver`. It raises `NotDelivered` when nobody has
-taken the letter; it is then called again, later, also by the next probe, until it returns. The same letter may come
-twice, with the same `escalation_id`: deliver it once.
+**A new notifier** is one object in `recoup/notifiers/`, whose map says how. A probe file names it under `hand_over`. It
+raises `NotDelivered` when nobody has taken the notification; it is then called again, later, also by the next probe,
+until it returns. The same notification may come twice, with the same id: deliver it once.
 
 **The gateway** is an outbox that is told of everything, and asks for things: a `Link`. It is made with the probe's
 recorder, and a `Commanded` that takes what is asked for.
@@ -31,7 +31,7 @@ from typing import Protocol
 from recoup.kernel.probe_health import Sign
 from recoup.model.ids import ProcessIdentity
 from recoup.model.probe import Action, Check, Command, Fault, Refused, Resource
-from recoup.model.redacted import Redacted
+from recoup.notifiers.kind import Notification
 from recoup.ports import Lifeline
 from recoup.probe.world import ProbeWorld
 
@@ -139,29 +139,20 @@ class Checker(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Letter:
-    """One escalation on its way."""
-
-    escalation_id: str
-    resource_id: str
-    body: Redacted
-    """The event as stored: JSON."""
-
-
-class NotDelivered(Exception):
-    """Nobody has taken the letter; `str` says why."""
-
-
 class Outbox(Protocol):
-    """Somebody who is told."""
+    """Somebody who is told: a notifier that the file names, or the gateway."""
 
     @property
     def name(self) -> str:
-        """Stands in the ledger: which outboxes have taken a letter."""
+        """Stands in the ledger: which outboxes have taken a notification."""
         ...
 
-    async def deliver(self, letter: Letter) -> None:
+    @property
+    def timeout_s(self) -> float:
+        """The longest that one delivery may take."""
+        ...
+
+    async def deliver(self, notification: Notification) -> None:
         """Returns when it is certain that somebody has it. Raises NotDelivered."""
         ...
 

@@ -24,6 +24,7 @@ from recoup.model.ids import Lease, ProcessIdentity, probe_stream
 from recoup.model.instant import Instant
 from recoup.model.probe import Command, Phase, ProbeConfig, ProbeState, Refused, Resource, Rule
 from recoup.model.storage import Control, ControlAck
+from recoup.notifiers.registry import digested
 from recoup.ports import Ledger, Lifeline
 from recoup.probe import facts
 from recoup.probe.checks import checker_of
@@ -53,7 +54,8 @@ async def read_probe(ledger: Ledger, probe_id: str) -> ProbeState:
 
 
 def config_digest(config: ProbeConfig) -> str:
-    return digest(msgspec.to_builtins(config))
+    said = msgspec.structs.replace(config, hand_over=digested(config.hand_over))
+    return digest(msgspec.to_builtins(said))
 
 
 class Probe:
@@ -274,8 +276,7 @@ class Probe:
             if self._link is not None:
                 outboxes.append(self._link)
                 beside.append(tasks.create_task(self._link.keep()))
-            command_s = self._config.hand_over.command_timeout_s
-            courier = Courier(self._world, self._written, outboxes, command_s)
+            courier = Courier(self._world, self._written, outboxes)
             beside.append(tasks.create_task(courier.carry()))
             minding = [tasks.create_task(minder.mind()) for minder in self._minders.values()]
             beside.append(tasks.create_task(self._end_when_lost()))

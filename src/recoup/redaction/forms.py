@@ -25,6 +25,8 @@ PIECE_CHARACTERS_MAX: Final = 128
 EDGE_CHARACTERS_MAX: Final = 16
 CASED_CHARACTERS_MIN: Final = 12
 """A shorter value without digits may be an ordinary word in another case."""
+PART_CHARACTERS_MIN: Final = 9
+"""A shorter part of a value is too often ordinary text."""
 
 
 def written_forms(value: str) -> frozenset[bytes]:
@@ -42,9 +44,9 @@ def written_forms(value: str) -> frozenset[bytes]:
         else:
             forms.update(map(utf8, _pieces(spelling)))
     if len(value) <= PIECE_CHARACTERS_MAX:
-        forms |= _base32_forms(value) | _other_forms(value)
+        forms |= _base32_forms(value) | _other_forms(value) | set(map(utf8, _greater_parts(value)))
     if len(value) <= WHOLLY_WRITTEN_CHARACTERS_MAX:
-        forms |= _base64_edges(utf8(value))
+        forms |= _base64_edges(utf8(value)) | _utf16_forms(value)
     for line in _lines(value):
         forms |= {utf8(line), *map(utf8, _translated(line, _NESTING_TABLES))}
     return frozenset(forms)
@@ -211,15 +213,32 @@ def _base32_forms(value: str) -> set[bytes]:
 
 
 def _other_forms(value: str) -> set[bytes]:
-    """As a whole in another case, another encoding, or each character by its number."""
-    forms = {value.encode(order, "surrogatepass") for order in ("utf-16-le", "utf-16-be")}
+    """As a whole in another case, or each character by its number."""
+    forms: set[bytes] = set()
     for spelling in _NUMBERED_CHARACTERS:
         forms.add(utf8("".join(spelling.format(ord(character)) for character in value)))
         signs = (c if c.isalnum() else spelling.format(ord(c)) for c in value)
         forms.add(utf8("".join(signs)))
+    for octet in ("%{:02X}", "%{:02x}"):
+        forms.add("".join(map(octet.format, utf8(value))).encode())
     if len(value) >= CASED_CHARACTERS_MIN or (len(value) >= LINE_CHARACTERS_MIN and _DIGIT.search(value)):
         forms |= {utf8(value.upper()), utf8(value.lower())}
     return forms
+
+
+def _utf16_forms(value: str) -> set[bytes]:
+    orders = ("utf-16-le", "utf-16-be")
+    return {piece.encode(order, "surrogatepass") for piece in _pieces(value) for order in orders}
+
+
+def _greater_parts(value: str) -> Iterator[str]:
+    """The first and the last 60 % of a value, as a column that is too narrow and a cut line leave it: only of one that
+    looks like a token, for those of an address or a sentence are ordinary text."""
+    size = len(value) * 3 // 5
+    for part in (value[:size], value[-size:]):
+        is_one_word = _DIGIT.search(part) and _LETTER.search(part) and not _BLANK.search(part)
+        if is_one_word and size >= PART_CHARACTERS_MIN:
+            yield part
 
 
 def _wrapped_base64(raw: bytes) -> set[bytes]:
@@ -292,6 +311,8 @@ def _backslashed(characters: str) -> dict[str, str]:
 
 
 _DIGIT: Final = re.compile("[0-9]")
+_LETTER: Final = re.compile("[^\\W\\d_]")
+_BLANK: Final = re.compile("\\s")
 _NUMBERED_CHARACTERS: Final = (
     "&#{};",
     "&#x{:x};",

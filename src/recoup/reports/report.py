@@ -72,7 +72,7 @@ def report_of(material: Material, plain: Plain) -> Report:
         run_id=plain.line(state.run_id, 120),
         workflow=plain.line(state.workflow, 120),
         objective=plain.line(state.plan.objective, 600),
-        status=state.status.value.replace("_", " ") + (" (interrupted)" if state.interrupted else ""),
+        status=state.status.value.replace("_", " ") + (" (interrupted)" if state.driver.interrupted else ""),
         tone=_TONES.get(state.status, Tone.PLAIN),
         reason=plain.line(state.reason, 1_000),
         advice=_next(advice(state, driven=material.until is not None), plain),
@@ -108,26 +108,26 @@ def _facts(
     facts = [
         Fact("run", state.run_id, code=True),
         Fact("mode of the workflow", mode),
-        Fact("steps known to be good", f"{state.prefix_length} of {len(state.steps)}"),
+        Fact("steps known to be good", f"{state.progress.prefix_length} of {len(state.steps)}"),
         Fact("attempts", f"{attempts:,}"),
-        Fact("retries", f"{state.retries:,}"),
-        Fact("hard resets", f"{state.resets:,}"),
-        Fact("deliveries", f"{state.delivery:,}"),
-        Fact("drivers lost", f"{state.takeovers:,}"),
+        Fact("retries", f"{state.counts.retries:,}"),
+        Fact("hard resets", f"{state.counts.resets:,}"),
+        Fact("deliveries", f"{state.driver.delivery:,}"),
+        Fact("drivers lost", f"{state.driver.takeovers:,}"),
         Fact("from first to last event", lasting(end_s)),
-        Fact("worked on", spent_words(time_spent(state, events[-1].at), lasting)),
-        Fact("submitted", _time(state.submitted_at)),
-        Fact("policy", short_digest(state.policy_digest), code=True),
-        Fact("plan", short_digest(state.plan_digest), code=True),
+        Fact("worked on", spent_words(time_spent(state.clocks, events[-1].at), lasting)),
+        Fact("submitted", _time(state.submission.at)),
+        Fact("policy", short_digest(state.submission.policy_digest), code=True),
+        Fact("plan", short_digest(state.submission.plan_digest), code=True),
     ]
-    if state.failure_class is not None:
-        facts.insert(2, Fact("failure", f"{state.failure_class}, {state.failure_kind}"))
-    if state.parent_run_id is not None:
-        facts.append(Fact("goes on from", state.parent_run_id, code=True))
-    if state.baseline is not None and state.baseline.commit is not None:
-        facts.append(Fact("began at commit", state.baseline.commit[:12], code=True))
-    if state.plan_source is not None:
-        facts.append(Fact("plan file", state.plan_source, code=True))
+    if state.failure.cls is not None:
+        facts.insert(2, Fact("failure", f"{state.failure.cls}, {state.failure.kind}"))
+    if state.lineage.parent_run_id is not None:
+        facts.append(Fact("goes on from", state.lineage.parent_run_id, code=True))
+    if state.workspaces.baseline is not None and state.workspaces.baseline.commit is not None:
+        facts.append(Fact("began at commit", state.workspaces.baseline.commit[:12], code=True))
+    if state.submission.plan_source is not None:
+        facts.append(Fact("plan file", state.submission.plan_source, code=True))
     return tuple(Fact(fact.label, plain.line(fact.value, 200), fact.code) for fact in facts)
 
 
@@ -140,7 +140,7 @@ def _prefix(state: RunState, plain: Plain) -> Prefix:
     edge = frontier(state)
     documents = ledger_document(state).steps
     return Prefix(
-        good=state.prefix_length,
+        good=state.progress.prefix_length,
         total=len(state.steps),
         frontier="" if edge is None else plain.line(edge.step_id, 120),
         frontier_reason="" if edge is None else plain.line(edge.reason, 600),
@@ -155,7 +155,11 @@ def _row(state: RunState, record: StepRecord, reason: str | None, plain: Plain) 
     mark, tone = mark_of(state, record)
     verdict = "skipped" if record.skipped else "reused" if record.reused_from else record.verdict.value
     verdict = "outcome unknown" if outcome_unknown(record) else verdict
-    behind = not is_good(record) and record.index > state.prefix_length and record.invalidation_reason is None
+    behind = (
+        not is_good(record)
+        and record.index > state.progress.prefix_length
+        and record.invalidation_reason is None
+    )
     return StepRow(
         index=record.index,
         step_id=plain.line(record.step_id, 120),
@@ -164,7 +168,7 @@ def _row(state: RunState, record: StepRecord, reason: str | None, plain: Plain) 
         mark=mark,
         tone=tone,
         verdict=verdict.replace("_", " "),
-        attempts=record.attempts,
-        checkpoint=record.checkpoint.tree[:12] if record.checkpoint else "",
+        attempts=record.spent.attempts,
+        checkpoint=record.results.checkpoint.tree[:12] if record.results.checkpoint else "",
         reason="" if behind else plain.line(record.invalidation_reason or reason, 300),
     )

@@ -190,7 +190,7 @@ def mark_of(state: RunState, record: StepRecord) -> tuple[str, Tone]:
     if outcome_unknown(record):
         return "?", Tone.WARN
     if record.verdict is Verdict.FAILED:
-        return "✗", Tone.WARN if record.strategy and not state.status.is_terminal else Tone.BAD
+        return "✗", Tone.WARN if record.recovery.strategy and not state.status.is_terminal else Tone.BAD
     return ("↺", Tone.WARN) if record.verdict is Verdict.INVALIDATED else ("·", Tone.PLAIN)
 
 

@@ -8,8 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from recoup.model.failure import FailureKind
-from recoup.model.outcome import Order, Outcome, PageClaim, Restored, Scene
-from recoup.model.plan import PageCheck
+from recoup.model.outcome import Order, Outcome, PageClaim, PageQuestion, Restored, Scene
 from recoup.model.policy import Policy
 from recoup.model.target import Fingerprint
 from recoup.ports import Hooks, Lifeline
@@ -37,10 +36,10 @@ class LateBrowser:
         except ModuleNotFoundError as error:
             return Outcome(kind=FailureKind.SPAWN_FAILED, detail=_NO_LIBRARY.format(error.name))
 
-    async def examine(self, run_id: str, check: PageCheck, scene: Scene) -> tuple[bool | None, str]:
+    async def examine(self, run_id: str, question: PageQuestion, scene: Scene) -> tuple[bool | None, str]:
         if self._made is None:
             return None, NO_PAGE
-        return await self._made.examine(run_id, check, scene)
+        return await self._made.examine(run_id, question, scene)
 
     async def fingerprint(self, run_id: str) -> Fingerprint | None:
         return await self._made.fingerprint(run_id) if self._made else None
@@ -53,9 +52,16 @@ class LateBrowser:
 
         return kept_pages.decode(kept).touched_by
 
-    async def restore(self, run_id: str, kept: bytes, policy: Policy, lifeline: Lifeline) -> Restored:
+    def touched_in_other_tabs(self, kept: bytes) -> tuple[str, ...]:
+        from recoup.runtimes.browser import kept_pages  # without the library
+
+        return kept_pages.decode(kept).touched_elsewhere
+
+    async def restore(
+        self, run_id: str, kept: bytes, policy: Policy, lifeline: Lifeline, *, with_tabs: bool = False
+    ) -> Restored:
         try:
-            return await (await self._browser()).restore(run_id, kept, policy, lifeline)
+            return await (await self._browser()).restore(run_id, kept, policy, lifeline, with_tabs=with_tabs)
         except ModuleNotFoundError as error:
             return Restored(None, _NO_LIBRARY.format(error.name))
 

@@ -15,6 +15,7 @@ from recoup.shapes.shape import (
     Shape,
     Text,
     as_written,
+    at_most,
     branch,
     matching,
     said,
@@ -24,6 +25,7 @@ from recoup.shapes.shape import (
 
 WORDS_MAX = 1_000
 REGEX_CHARS_MAX = 10_000
+ADDRESS_CHARS_MAX = 20_000
 WORD_BYTES_MAX = 131_071
 """The longest argument or variable that Linux hands to a process."""
 
@@ -77,6 +79,10 @@ JsonPath = Annotated[
 ]
 
 
+AddressPattern = Annotated[Text, at_most(ADDRESS_CHARS_MAX)]
+"""* stands for a part of the path, ** for anything."""
+
+
 def _compiled(pattern: str) -> str:
     """Only that it compiles matters: what `${{ … }}` will stand for is not known yet."""
     if len(pattern) > REGEX_CHARS_MAX:
@@ -123,7 +129,7 @@ def list_or_text(value: Any) -> str:
     return TAG + ("list" if isinstance(value, list) else "text")
 
 
-_Words = Annotated[
+Words = Annotated[
     list[Annotated[AnyText, AfterValidator(carried)]],
     Field(min_length=1, max_length=WORDS_MAX),
     AfterValidator(lambda w: first_said(w)),
@@ -137,7 +143,7 @@ def first_said(words: list[str]) -> list[str]:
 
 
 Command = Annotated[
-    Annotated[Text, AfterValidator(carried), Tag(TAG + "text")] | Annotated[_Words, Tag(TAG + "list")],
+    Annotated[Text, AfterValidator(carried), Tag(TAG + "text")] | Annotated[Words, Tag(TAG + "list")],
     branch(list_or_text),
 ]
 

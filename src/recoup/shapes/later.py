@@ -27,7 +27,8 @@ class Later:
     def __get_pydantic_json_schema__(
         self, _schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        return handler(self._adapter.core_schema)
+        # Wrapped: the handler passes over what a schema that it is given says of its own JSON Schema.
+        return handler(core_schema.definitions_schema(self._adapter.core_schema, []))
 
     def _read(self, value: Any) -> Any:
         return self._adapter.validate_python(value)

@@ -11,8 +11,6 @@ from recoup.shapes.durations import PATTERN
 
 VERBS = tuple(verb.value for verb in BrowserVerb)
 
-PAGE_CHECK_KEYS = ("url", "title", "text", "visible", "hidden", "count", "value", "response", "unchanged")
-
 NAMING = ("role", "name", "text", "label", "placeholder", "test_id", "css", "recorded")
 """The keys that name an element; the others only choose among several."""
 CHOOSING = ("near", "inside", "nth", "frame")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -34,10 +34,9 @@ class Part(msgspec.Struct, frozen=True):
             value = mapping(value).get(key)
         return (*self.place, *way), value
 
-    def checks(self, keys: Collection[str]) -> Iterator[tuple[Place, str]]:
-        """Those of its checks that have one of the keys, with the key."""
+    def checks(self) -> Iterator[tuple[Place, Mapping[str, Any]]]:
         for n, check in enumerate(listing(self.data.get("expect"))):
-            yield from (((*self.place, "expect", n), key) for key in keys if key in mapping(check))
+            yield (*self.place, "expect", n), mapping(check)
 
 
 class Written:
@@ -54,8 +53,7 @@ class Written:
 
     def checks(self) -> Iterator[tuple[Place, Mapping[str, Any]]]:
         for part in self.parts:
-            for n, check in enumerate(listing(part.data.get("expect"))):
-                yield (*part.place, "expect", n), mapping(check)
+            yield from part.checks()
 
 
 def mapping(value: Any) -> Mapping[str, Any]:

@@ -79,6 +79,11 @@ def listed(words: Iterable[str]) -> str:
     return ", ".join(f"`{word}`" for word in words)
 
 
+def if_a_plugin_brings(key: str) -> str:
+    """For a key that may be that of a package which is not installed here."""
+    return f"; if a plugin brings `{clipped(key)}`, install it first: recoup doctor lists those that are here"
+
+
 def described(given: Any) -> str:
     match given:
         case None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import msgspec
 
 from recoup.damage import state_after
 from recoup.errors import EventUnreadable, NotFound
 from recoup.kernel.policies import step_policy
-from recoup.kernel.whatif import REPLAYED, Kind, Policies, Replayed, differing_keys, replay
+from recoup.kernel.whatif import REPLAYED, Policies, Replayed, differing_keys, replay
 from recoup.kernel.whatif_modes import (
     WorkflowReplay,
     as_it_was,
@@ -23,6 +22,13 @@ from recoup.kernel.whatif_modes import (
     not_replayed,
 )
 from recoup.model import events as ev
+from recoup.model.answers.whatif import (
+    DifferenceKind,
+    ReplayedRun,
+    WhatIfAnswer,
+    WorkflowModes,
+    WorkflowTally,
+)
 from recoup.model.events import Event, decode_payload
 from recoup.model.ids import EVERY_WORKFLOW, run_stream, workflow_stream
 from recoup.model.policy import Policy
@@ -44,7 +50,7 @@ _LOOKED_AT = frozenset(
 )
 
 
-class Tally(msgspec.Struct, kw_only=True, rename="camel"):
+class Tally(msgspec.Struct, kw_only=True):
     """What would have become of the runs of one workflow."""
 
     workflow: str
@@ -59,7 +65,7 @@ class Tally(msgspec.Struct, kw_only=True, rename="camel"):
     """The bounds of all unknown futures that go on longer, together."""
 
 
-class WhatIf(msgspec.Struct, kw_only=True, rename="camel"):
+class WhatIf(msgspec.Struct, kw_only=True):
     """The answer."""
 
     policy_digest: str
@@ -69,7 +75,7 @@ class WhatIf(msgspec.Struct, kw_only=True, rename="camel"):
     complete: bool = True
     """False: whoever asked had enough before all of them were looked at."""
     workflows: list[Tally] = []
-    modes: list[dict[str, Any]] = []
+    modes: list[WorkflowModes] = []
     most_different: list[Replayed] = []
     different: list[Replayed] = []
     unseen_keys: list[str] = []
@@ -79,7 +85,7 @@ class WhatIf(msgspec.Struct, kw_only=True, rename="camel"):
 
     @property
     def same(self) -> bool:
-        return not self.different and not any(_differs(one) for one in self.modes)
+        return not self.different and not modes_that_differ(self)
 
 
 async def what_if(
@@ -125,13 +131,20 @@ async def what_if(
     return found
 
 
-def what_if_document(found: WhatIf) -> dict[str, Any]:
-    """`recoup simulate --json`, the API."""
-    document: dict[str, Any] = {"same": found.same, **msgspec.to_builtins(found)}
-    for one, body in zip(found.different, document["different"], strict=True):
-        body["verdict"] = one.verdict
-    document["mostDifferent"] = [one.run_id for one in found.most_different]
-    return document
+def what_if_document(found: WhatIf) -> WhatIfAnswer:
+    return WhatIfAnswer(
+        same=found.same,
+        policy_digest=found.policy_digest,
+        runs=found.runs,
+        cut=found.cut,
+        complete=found.complete,
+        workflows=[msgspec.convert(tally, WorkflowTally, from_attributes=True) for tally in found.workflows],
+        modes=found.modes,
+        most_different=[run.run_id for run in found.most_different],
+        different=[msgspec.convert(run, ReplayedRun, from_attributes=True) for run in found.different],
+        unseen_keys=found.unseen_keys,
+        unreadable=found.unreadable,
+    )
 
 
 class Bodies:
@@ -170,7 +183,7 @@ async def _replayed(ledger: Ledger, row: RunRow, bodies: Bodies, new: Policy) ->
     policies = await bodies.learn(events)
     keys: set[str] = set()
     for step in state.plan.steps:
-        old = policies(state.policy_digest)
+        old = policies(state.submission.policy_digest)
         if old is not None:
             old, now = step_policy(old, state.plan, step), step_policy(new, state.plan, step)
             keys |= differing_keys(now, old) - REPLAYED
@@ -196,7 +209,7 @@ def _count(tally: Tally, one: Replayed) -> None:
 def _how_different(one: Replayed) -> tuple[bool, int, float, str]:
     last = one.differences[-1]
     seconds = sum(abs(difference.seconds_saved) for difference in one.differences)
-    unknown = last.kind is not Kind.OTHER_WAIT
+    unknown = last.kind is not DifferenceKind.OTHER_WAIT
     return (
         last.recovery_lost,
         last.attempts_saved + (last.more_attempts_max or 0) + unknown,
@@ -283,26 +296,21 @@ def _hear(
     return None
 
 
-def _modes_document(one: WorkflowReplay) -> dict[str, Any]:
+def _modes_document(one: WorkflowReplay) -> WorkflowModes:
     assert one.workflow != EVERY_WORKFLOW
-    return {
-        "workflow": one.workflow,
-        "results": one.results,
-        "recorded": dict(Counter(change.mode.value for change in one.recorded)),
-        "replayed": dict(Counter(change.mode.value for change in one.replayed)),
-        "wouldHaveBegun": msgspec.to_builtins(not_recorded(one)),
-        "wouldNotHaveBegun": msgspec.to_builtins(not_replayed(one)),
-        "attemptsBlocked": one.withheld_count,
-        "blocked": msgspec.to_builtins(one.withheld),
-        "runsNotBlocked": one.let_go_count,
-        "notBlocked": msgspec.to_builtins(one.let_go),
-    }
+    return WorkflowModes(
+        workflow=one.workflow,
+        results=one.results,
+        recorded=dict(Counter(change.mode.value for change in one.recorded)),
+        replayed=dict(Counter(change.mode.value for change in one.replayed)),
+        would_have_begun=not_recorded(one),
+        would_not_have_begun=not_replayed(one),
+        attempts_blocked=one.withheld_count,
+        blocked=one.withheld,
+        runs_not_blocked=one.let_go_count,
+        not_blocked=one.let_go,
+    )
 
 
-def _differs(mode: dict[str, Any]) -> bool:
-    keys = ("wouldHaveBegun", "wouldNotHaveBegun", "attemptsBlocked", "runsNotBlocked")
-    return any(mode[key] for key in keys)
-
-
-def modes_that_differ(found: WhatIf) -> list[dict[str, Any]]:
-    return [mode for mode in found.modes if _differs(mode)]
+def modes_that_differ(found: WhatIf) -> list[WorkflowModes]:
+    return [modes for modes in found.modes if modes.differs]

@@ -442,9 +442,9 @@ class Storm:
             await self._send(run_id, SETTLE.name, None, self._said_truly(state))
         elif state.status is RunStatus.ESCALATED:
             await self._send(run_id, CANCEL.name, None, None)
-        elif state.paused:
+        elif state.hold.paused:
             await self._send(run_id, RESUME.name, None, None)
-        elif state.waiting_for == "approval":
+        elif state.hold.waiting_for == "approval":
             answer = self._chance.choice((APPROVE, APPROVE, REJECT))
             await self._send(run_id, answer.name, None, None)
         else:

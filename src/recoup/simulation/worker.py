@@ -239,9 +239,9 @@ class Process:
         return [event async for page in pages(self.ledger.read, run_stream(run_id)) for event in page]
 
     async def _job(self, state: RunState) -> Job:
-        body = await self.ledger.policy_body(state.policy_digest)
+        body = await self.ledger.policy_body(state.submission.policy_digest)
         assert body is not None, f"run {state.run_id}: its policy is not in the ledger"
-        begins_linked = state.reuse_from is not None and not state.begun
+        begins_linked = state.lineage.reuse_from is not None and not state.begun
         return Job(
             run_id=state.run_id,
             plan=state.plan,
@@ -254,7 +254,7 @@ class Process:
         )
 
     async def _earlier(self, state: RunState) -> EarlierRun | None:
-        return await self._linked.earlier(state.reuse_from or "", state.plan, self._surface.redactor)
+        return await self._linked.earlier(state.lineage.reuse_from or "", state.plan, self._surface.redactor)
 
     def _files(self, run_id: str) -> Papers:
         return Papers(self._surface.root / run_id)
@@ -279,5 +279,5 @@ def left(state: RunState) -> Left:
     if is_over(state) or waits_for_a_person(state):
         return Left(None, is_over(state))
     if state.status is RunStatus.FAILED:
-        return Left(float(delivery_backoff_s(state.delivery)))
+        return Left(float(delivery_backoff_s(state.driver.delivery)))
     return Left(20.0 if state.status is RunStatus.BLOCKED else 0.0)

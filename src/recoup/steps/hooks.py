@@ -90,7 +90,7 @@ class RunInHand(Protocol):
 
     @property
     def state(self) -> RunState:
-        """Advanced in place with every fact that is recorded."""
+        """After the last fact that was recorded."""
         ...
 
     @property

@@ -11,7 +11,9 @@ from functools import cache
 from pkgutil import resolve_name
 from typing import Any, Final
 
-from recoup.model.plan import Action, Plan, kind_of
+from recoup.checks import registry as checks_registry
+from recoup.checks.registry import offered_checks
+from recoup.model.plan import Action, Handler, Plan, Step, kind_of
 from recoup.plugins import STEPS, PluginBroken, plugins
 from recoup.steps.kind import StepKind
 
@@ -60,9 +62,9 @@ def custom_keys() -> tuple[str, ...]:
 
 
 def offered_kinds() -> frozenset[str]:
-    """The capabilities that the packages here give to a worker."""
+    """The capabilities that the packages here give to a worker: kinds of step, and checks."""
     usable = (kind_named(key) for key in custom_keys() if trouble_with(key) is None)
-    return frozenset[str]().union(*(kind.needs for kind in usable))
+    return offered_checks().union(*(kind.needs for kind in usable))
 
 
 def trouble_in(data: Mapping[str, Any]) -> str | None:
@@ -77,16 +79,20 @@ def _custom_in(data: Mapping[str, Any]) -> list[str]:
 
 def actions_of(plan: Plan) -> Iterator[Action]:
     """Of its steps, and of all their handlers."""
-    for step in plan.steps:
-        yield step.action
-        yield from (handler.action for handler in (*step.rescue, *step.on_empty, *step.always))
+    return (work.action for step in plan.steps for work in works_of(step))
+
+
+def works_of(step: Step) -> tuple[Step | Handler, ...]:
+    """The step, and all its handlers."""
+    return (step, *step.rescue, *step.on_empty, *step.always)
 
 
 def needs_of(plan: Plan) -> frozenset[str]:
     """What a worker must be capable of to drive a plan. What commands and functions call is the business of whoever
     sets workers up."""
     kinds = {kind_of(action) for action in actions_of(plan)}
-    return frozenset[str]().union(*(kind_named(key).needs for key in kinds))
+    checks = [check for step in plan.steps for work in works_of(step) for check in work.expect]
+    return checks_registry.needs_of(checks).union(*(kind_named(key).needs for key in kinds))
 
 
 @cache

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fnmatch
 import hashlib
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -16,18 +15,19 @@ from recoup.kernel.memory import FROM_LESSON, FROM_MEMORY, identity
 from recoup.model.failure import FailureKind
 from recoup.model.ids import ProcessIdentity
 from recoup.model.memory import Screen
-from recoup.model.outcome import Looking, Order, Outcome, PageClaim, Restored, Rewritten, Scene, Seen
-from recoup.model.plan import (
-    BrowserAction,
-    BrowserVerb,
-    PageCheck,
-    PageTextCheck,
-    TargetCheck,
-    TargetState,
-    TitleCheck,
-    UrlCheck,
-    ValueCheck,
+from recoup.model.outcome import (
+    Looking,
+    Order,
+    Outcome,
+    PageClaim,
+    PageQuestion,
+    PageSight,
+    Restored,
+    Rewritten,
+    Scene,
+    Seen,
 )
+from recoup.model.plan import BrowserAction, BrowserVerb
 from recoup.model.policy import Policy
 from recoup.model.target import (
     Box,
@@ -116,31 +116,27 @@ class ScriptedBrowser:
             return Outcome(seen=self._seen(order.run_id))
         return self._acted(order, action, action.target, order.looking)
 
-    async def examine(self, run_id: str, check: PageCheck, scene: Scene) -> tuple[bool | None, str]:
+    async def examine(self, run_id: str, question: PageQuestion, scene: Scene) -> tuple[bool | None, str]:
         del scene
-        return await self._examine(run_id, check)
+        return self._answer(run_id, question)
 
-    async def _examine(self, run_id: str, check: PageCheck) -> tuple[bool | None, str]:
+    def _answer(self, run_id: str, question: PageQuestion) -> tuple[bool | None, str]:
         page = self._page(run_id)
         if page is None:
             return None, "there is no page"
-        match check:
-            case UrlCheck(pattern=pattern):
-                return fnmatch.fnmatch(self._at[run_id], pattern.replace("**", "*")), self._at[run_id]
-            case TitleCheck(match=match):
-                return (match.text or "") in page.title, page.title
-            case PageTextCheck(match=match, absent=absent):
-                return ((match.text or "") in page.text) is not absent, page.text
-            case TargetCheck(target=target, state=state, count=count):
-                found = len(_matching(page, target))
-                wanted = found == count if state is TargetState.COUNT else bool(found)
-                return wanted is not (state is TargetState.HIDDEN), f"{found} of {target_words(target)}"
-            case ValueCheck(target=target, match=match, equals=equals):
-                value = self._values.get((run_id, target.name or ""), "")
-                return value == (
-                    match.text if match is not None else value if equals is None else equals
-                ), value
-        return None, "this page cannot tell"
+        if question.responses or question.difference:
+            return None, "this page cannot tell"
+        return question.answer(self._sight(run_id, page, question.target))
+
+    def _sight(self, run_id: str, page: ScriptedPage, target: Target | None) -> PageSight:
+        value = self._values.get((run_id, (target.name if target else None) or ""), "")
+        return PageSight(
+            url=self._at[run_id],
+            title=page.title,
+            texts=(page.text,),
+            elements=_matching(page, target) if target else (),
+            field={"holds": value, "checked": None},
+        )
 
     async def fingerprint(self, run_id: str) -> Fingerprint | None:
         return self._fingerprint(run_id)
@@ -153,8 +149,14 @@ class ScriptedBrowser:
     def touched_in(self, kept: bytes) -> tuple[str, ...] | None:
         return tuple(json.loads(kept)[1])
 
-    async def restore(self, run_id: str, kept: bytes, policy: Policy, lifeline: Lifeline) -> Restored:
-        del policy, lifeline
+    def touched_in_other_tabs(self, kept: bytes) -> tuple[str, ...]:
+        del kept
+        return ()
+
+    async def restore(
+        self, run_id: str, kept: bytes, policy: Policy, lifeline: Lifeline, *, with_tabs: bool = False
+    ) -> Restored:
+        del policy, lifeline, with_tabs
         url, touched_by = json.loads(kept)
         if url not in self.site.pages:
             return Restored(None, "it could not be opened again")
@@ -167,8 +169,8 @@ class ScriptedBrowser:
         return [await self._refuted(run_id, claim) for claim in claims]
 
     async def _refuted(self, run_id: str, claim: PageClaim) -> str:
-        if claim.check is not None:
-            held, words = await self._examine(run_id, claim.check)
+        if claim.question is not None:
+            held, words = self._answer(run_id, claim.question)
             return "" if held else words
         action = claim.read
         if run_id not in self._at or action is None or action.target is None:

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from recoup.checks.registry import question_of
 from recoup.engine.lease import LeaseLifeline
 from recoup.model.failure import FailureKind
 from recoup.model.ids import ProcessIdentity
@@ -20,7 +21,7 @@ from recoup.model.outcome import Looking, Order, Outcome, Progress, Restored, Sc
 from recoup.model.plan import (
     BrowserAction,
     BrowserVerb,
-    PageCheck,
+    Check,
     PageTextCheck,
     TargetCheck,
     TargetState,
@@ -132,9 +133,11 @@ class Stage:
         assert outcome.kind is None, f"{outcome.kind}: {outcome.detail}"
         return outcome
 
-    async def holds(self, check: PageCheck) -> bool | None:
+    async def holds(self, check: Check) -> bool | None:
         scene = Scene(run_id=self.run_id, cwd=self.folder, env={}, policy=_POLICY, check_timeout_s=0.5)
-        return (await self.browser.examine(self.run_id, check, scene))[0]
+        question = question_of(check)
+        assert question is not None, "this check does not look at the page"
+        return (await self.browser.examine(self.run_id, question, scene))[0]
 
     def another_run(self) -> Stage:
         return Stage(self.browser, self.url, self.folder, self.boot_s, self.env)
@@ -144,7 +147,7 @@ def button(name: str) -> Target:
     return Target(role="button", name=name)
 
 
-CHECKS: Final[list[tuple[PageCheck, bool | None]]] = [
+CHECKS: Final[list[tuple[Check, bool | None]]] = [
     (UrlCheck("**/home"), True),
     (UrlCheck("**/elsewhere"), False),
     (TitleCheck(TextMatch(text="Home")), True),

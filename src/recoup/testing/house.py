@@ -9,6 +9,7 @@ from typing import Protocol
 
 import msgspec
 
+from recoup.checks.inspector import WorldInspector
 from recoup.engine.claim import Claimed, claim
 from recoup.engine.driver import Driver
 from recoup.engine.world import Job, Watcher, World
@@ -29,7 +30,6 @@ from recoup.model.storage import Append, Draft, PolicyBody, StreamAppend
 from recoup.ports import Clock, Ledger, Pages, Recalls, Runtime, Workspaces
 from recoup.processes.keeper import LinuxKeeper
 from recoup.redaction.redactor import SecretRedactor
-from recoup.runtimes.inspector import WorldInspector
 from recoup.steps.browser.state import BrowserState
 from recoup.steps.hooks import StatefulKind
 from recoup.testing.clock import FakeClock

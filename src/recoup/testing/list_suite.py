@@ -164,6 +164,7 @@ def filters() -> Iterator[RunFilter]:
         "until_us": times,
         "text": ("RUN-1", "done AT", "W1", "gate ÄÖ", "gate äö", "%", "_"),
     }
+    assert tuple(said) == RunFilter.__struct_fields__, "give every filter values to be tried with"
     for name, values in said.items():
         yield from (RunFilter(**{name: value}) for value in values)  # type: ignore[arg-type]
     for _ in range(150):

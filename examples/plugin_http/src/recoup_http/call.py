@@ -1,4 +1,4 @@
-"""The request itself, in the step's own process."""
+"""The requests themselves, in a process of their own."""
 
 from __future__ import annotations
 
@@ -37,6 +37,20 @@ def call(
     if status and code not in status:
         raise Deterministic(f"the answer has status {code}")
     return {"status": code, **_content(received)}
+
+
+def must_answer(url: str, contains: str | None = None) -> str:
+    """For `answers:`. Raises AssertionError when the check does not hold."""
+    try:
+        with urlopen(url) as answer:
+            code, received = answer.status, answer.read(BODY_BYTES_MAX)
+    except HTTPError as error:
+        raise AssertionError(f"the answer has status {error.code}") from None
+    except URLError as error:
+        raise AssertionError(f"the server cannot be reached: {error.reason}") from None
+    if contains is not None and contains not in received.decode("utf-8", "replace"):
+        raise AssertionError(f"the answer does not contain {dumps(contains)}")
+    return f"status {code}"
 
 
 def _refused(code: int, retry_after: str) -> Exception:

@@ -1,4 +1,4 @@
-"""`http:` as people write it."""
+"""`http:`, `answers:` and `chat:` as people write them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
+from recoup.checks.custom_shape import CustomShape
 from recoup.kernel.references import OPENING
 from recoup.model.plan import Repeat
 from recoup.shapes.shape import AnyText, Shape, Text
@@ -21,10 +22,11 @@ def _address(url: str) -> str:
     return url
 
 
+Address = Annotated[Text, AfterValidator(_address)]
+
+
 class RequestShape(Shape):
-    url: Annotated[Text, AfterValidator(_address)] = Field(
-        description="The address.", examples=["https://api.example/invoices"]
-    )
+    url: Address = Field(description="The address.", examples=["https://api.example/invoices"])
     method: Literal["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"] = Field(
         "GET", description="The HTTP method.", examples=["POST"]
     )
@@ -60,3 +62,29 @@ class HttpKeys(CustomKeys):
     @classmethod
     def shapes(cls) -> dict[str, type[Shape]]:
         return {"http": RequestShape}
+
+
+class AnswerShape(Shape):
+    url: Address = Field(description="The address.", examples=["https://shop.example/health"])
+    contains: Text | None = Field(None, description="Text that must occur in the answer.", examples=["ok"])
+
+
+class AnswersKeys(CustomShape):
+    answers: AnswerShape = Field(
+        description="An address that must answer with a status below 400.",
+        examples=[{"url": "https://shop.example/health"}],
+    )
+
+    def arguments(self) -> dict[str, Any]:
+        return self.answers.model_dump(mode="json", exclude_defaults=True)
+
+    @classmethod
+    def shapes(cls) -> dict[str, type[Shape]]:
+        return {"answers": AnswerShape}
+
+
+class ChatShape(Shape):
+    """A chat that is told in one line."""
+
+    url: Address = Field(description="Where to post.", examples=["https://chat.example/hooks/ops"])
+    prefix: AnyText = Field("", description="Written before each line.", examples=["devbox: "])

@@ -11,11 +11,12 @@ from starlette.responses import Response
 
 from recoup.app import App
 from recoup.gateway.console.audit_views import AuditLine, Wanted, audit_line, fits, since_us
-from recoup.gateway.console.pages import new_pages, page
+from recoup.gateway.console.menu import MenuEntry
+from recoup.gateway.console.pages import Pages, page
 from recoup.gateway.house import house_of
 from recoup.operations.events import arrivals_before
 
-router = new_pages()
+router = Pages(MenuEntry("/audit", "Audit"))
 LISTED_MAX: Final = 50
 READ_MAX: Final = 5_000
 """Events that are looked through for one page."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from recoup.gateway.console.pages import bare_page, new_pages
+from recoup.gateway.console.pages import Pages, bare_page
 
-router = new_pages()
+router = Pages()
 _NEXT_CHARS_MAX = 2_000
 
 

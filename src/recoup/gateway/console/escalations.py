@@ -18,7 +18,8 @@ from recoup.gateway.console.escalation_views import (
     why_not_decide,
     why_not_move,
 )
-from recoup.gateway.console.pages import new_pages, page
+from recoup.gateway.console.menu import MenuEntry
+from recoup.gateway.console.pages import Pages, page
 from recoup.gateway.house import House, house_of, principal_of
 from recoup.kernel.advice import hint_of
 from recoup.kernel.controls import possible
@@ -33,7 +34,7 @@ from recoup.operations.events import end_of_run, submission_of
 from recoup.operations.policies import seen_policy
 from recoup.operations.runs import list_runs
 
-router = new_pages()
+router = Pages(MenuEntry("/escalations", "Escalations", inbox.open_count))
 LISTED_MAX: Final = 100
 GATES_MAX: Final = 25
 """Runs that wait, and are looked at for one page."""

@@ -11,12 +11,13 @@ from starlette.responses import Response
 
 from recoup.app import App
 from recoup.errors import DispatchError, EventUnreadable, NotFound
-from recoup.gateway.console.pages import new_pages, page
+from recoup.gateway.console.menu import MenuEntry
+from recoup.gateway.console.pages import Pages, page
 from recoup.gateway.house import house_of
 from recoup.model.storage import HeldRun
 from recoup.operations.queues import held_runs, seen_workers, show_queue, worker_documents
 
-router = new_pages()
+router = Pages(MenuEntry("/fleet", "Fleet"))
 WORKERS_MAX: Final = 200
 LEASES_MAX: Final = 200
 RUNS_NAMED_MAX: Final = 10

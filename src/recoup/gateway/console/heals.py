@@ -11,7 +11,6 @@ from starlette.responses import Response
 
 from recoup.app import App
 from recoup.errors import NotFound, StateError
-from recoup.gateway.console.counting import reviews_of
 from recoup.gateway.console.heal_views import (
     FOUND_BY,
     boxes_of,
@@ -25,7 +24,9 @@ from recoup.gateway.console.heal_views import (
     said_facts,
     sketch,
 )
-from recoup.gateway.console.pages import new_pages, page
+from recoup.gateway.console.menu import MenuEntry
+from recoup.gateway.console.pages import Pages, page
+from recoup.gateway.console.reviews import reviews_of, waiting_count
 from recoup.gateway.house import house_of
 from recoup.kernel.reviewing import HealState
 from recoup.model.events import ResolutionDetails, TargetHealed
@@ -34,7 +35,7 @@ from recoup.operations.evidence import evidence_of
 from recoup.operations.heal_acceptance import shown_patch
 from recoup.operations.heals import Heal, HealFilter, find_heal, list_heals
 
-router = new_pages()
+router = Pages(MenuEntry("/heals", "Heals", waiting_count))
 LISTED_MAX: Final = 25
 PICTURES_MAX: Final = 4
 Word = Annotated[str, Query(max_length=200)]

@@ -6,14 +6,17 @@ from __future__ import annotations
 from typing import Any, Final
 
 import msgspec
+from starlette.requests import Request
 
+from recoup.gateway.console.menu import SHOWN_MAX
 from recoup.gateway.hooks import hook_document
-from recoup.gateway.house import House
+from recoup.gateway.house import House, house_of
 from recoup.kernel import escalations as kernel
 from recoup.kernel.approvals import approval_document, urgent_first
 from recoup.model.answers.inbox import Webhook
 from recoup.model.storage import EscalationRow
 from recoup.operations.escalations import EscalationFilter, find_escalation, list_escalations
+from recoup.operations.escalations import open_count as count_open
 
 STATES: Final = kernel.STATES
 
@@ -69,6 +72,11 @@ async def items(house: House, state: str | None, after: int, limit: int) -> list
 
 async def item(house: House, escalation_id: str) -> Item:
     return _item(await find_escalation(house.app, escalation_id))
+
+
+async def open_count(request: Request) -> int:
+    """Open escalations, as far as the menu shows a number."""
+    return await count_open(house_of(request).app, SHOWN_MAX + 1)
 
 
 async def approvals(house: House, limit: int) -> list[Approval]:

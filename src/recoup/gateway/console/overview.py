@@ -12,7 +12,8 @@ from recoup.app import App
 from recoup.gateway.console import inbox
 from recoup.gateway.console import overview_view as view
 from recoup.gateway.console.lists import progress_of
-from recoup.gateway.console.pages import new_pages, page
+from recoup.gateway.console.menu import MenuEntry
+from recoup.gateway.console.pages import Pages, page
 from recoup.gateway.house import House, house_of
 from recoup.kernel.description import describe
 from recoup.model.events import TargetHealed
@@ -24,7 +25,7 @@ from recoup.operations.runs import history, list_runs, tallies
 from recoup.operations.workflows import modes as modes_of
 from recoup.operations.workflows import workflows
 
-router = new_pages()
+router = Pages(MenuEntry("/", "Overview"))
 _RUNNING_MAX: Final = 10
 _FAILED_MAX: Final = 8
 _WAITING_MAX: Final = 20

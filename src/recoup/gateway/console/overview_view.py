@@ -16,6 +16,7 @@ from recoup.gateway.console.plots import Series, bars, line, number, stacked_bar
 from recoup.gateway.console.runs_query import RunsQuery
 from recoup.gateway.console.words import from_us, tone
 from recoup.kernel.advice import Advice, advice
+from recoup.model.answers.workflows import ModeDocument
 from recoup.model.ids import EVERY_WORKFLOW
 from recoup.model.run import RunState
 from recoup.model.storage import Bucket, RunRow
@@ -96,11 +97,11 @@ def waiting_run(row: RunRow, state: RunState | None) -> Waiting | None:
         what = "escalation"
     elif state is None:
         return None
-    elif state.waiting_for == "approval":
+    elif state.hold.waiting_for == "approval":
         what = "approval"
-    elif state.waiting_for == "operator":
-        what = "taken over" if state.takeover else "paused"
-    elif state.waiting_for == "driver" and state.queue is None:
+    elif state.hold.waiting_for == "operator":
+        what = "taken over" if state.hold.takeover else "paused"
+    elif state.hold.waiting_for == "driver" and state.queueing.queue is None:
         what = "no driver"
     else:
         return None
@@ -140,15 +141,15 @@ def asked_for(approval: Approval) -> Waiting:
     )
 
 
-def stopped_workflow(mode: Mapping[str, object]) -> Waiting | None:
-    what = _MODES.get(str(mode["mode"]))
+def stopped_workflow(mode: ModeDocument) -> Waiting | None:
+    what = _MODES.get(mode.mode)
     if what is None:
         return None
     return Waiting(
         what=what,
-        workflow="" if mode["workflow"] == EVERY_WORKFLOW else str(mode["workflow"]),
-        reason=str(mode["reason"] or ""),
-        since=None if mode["since"] is None else str(mode["since"]),
+        workflow="" if mode.workflow == EVERY_WORKFLOW else mode.workflow,
+        reason=mode.reason,
+        since=mode.since,
         advice=(Advice("See why on its page; put it back into running when the cause is fixed"),),
     )
 

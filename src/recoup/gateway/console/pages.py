@@ -20,6 +20,7 @@ from recoup.errors import RecoupError
 from recoup.gateway.access import Role
 from recoup.gateway.console import words
 from recoup.gateway.console.assets import assets_version
+from recoup.gateway.console.menu import MenuEntry, count_for_menu, menu_of
 from recoup.gateway.house import house_of, principal_of
 from recoup.gateway.problems import BUG, Refused, bug_hint, noted, status_of
 from recoup.gateway.routing import GuardedRoute, Handler
@@ -31,21 +32,6 @@ POLICY: Final = (
 """Nothing inline: no script, no style, no handler in an attribute."""
 HTML: Final = "text/html"
 _TEMPLATES: Final = Path(__file__).with_name("templates")
-
-
-MENU: Final = (
-    ("/", "Overview", ""),
-    ("/runs", "Runs", ""),
-    ("/escalations", "Escalations", "escalations"),
-    ("/heals", "Heals", "heals"),
-    ("/workflows", "Workflows", ""),
-    ("/fleet", "Fleet", ""),
-    ("/probes", "Probes", ""),
-    ("/audit", "Audit", ""),
-    ("/policy", "Policy", ""),
-    ("/settings", "Settings", ""),
-)
-"""Addresses, names, and the key under which a count may stand beside them."""
 
 
 class PageRoute(GuardedRoute):
@@ -76,25 +62,29 @@ class PageRoute(GuardedRoute):
         return shown
 
 
-def new_pages() -> APIRouter:
-    """Pages are for people: the OpenAPI document does not speak of them."""
-    from recoup.gateway.console.counting import count_for_menu
+class Pages(APIRouter):
+    """The pages of one subject. They are for people: the OpenAPI document does not speak of them."""
 
-    return APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[Depends(count_for_menu)])
+    def __init__(self, menu: MenuEntry | None = None) -> None:
+        super().__init__(
+            route_class=PageRoute, include_in_schema=False, dependencies=[Depends(count_for_menu)]
+        )
+        self.menu = menu
 
 
-def page(request: Request, template: str, *, status: int = 200, **values: Any) -> Response:
-    """One template with what every page needs. `title` is what the window says."""
+def page(request: Request, template: str, *, status: int = 200, path: str = "", **values: Any) -> Response:
+    """One template with what every page needs. `title` is what the window says; `path` is the entry of the menu under
+    which the page stands, where its own address does not say so."""
     principal = principal_of(request)
     shared: dict[str, Any] = {
         "me": principal,
         "may_change": principal.role is Role.OPERATOR,
-        "menu": MENU,
-        "counts": getattr(request.state, "counts", {}),
-        "path": request.url.path,
+        "menu": menu_of(request),
+        "menu_counts": getattr(request.state, "menu_counts", {}),
+        "path": path or request.url.path,
         "here": request.url.path + (f"?{request.url.query}" if request.url.query else ""),
     }
-    return bare_page(template, status=status, **{**shared, **values})
+    return bare_page(template, status=status, **shared, **values)  # no value hides a shared one
 
 
 def bare_page(template: str, *, status: int = 200, **values: Any) -> Response:
@@ -109,7 +99,7 @@ def bare_page(template: str, *, status: int = 200, **values: Any) -> Response:
 
 def refusal_page(request: Request, status: int, detail: str, hint: str) -> Response:
     title = http.HTTPStatus(status).phrase
-    said = {"title": title, "detail": detail, "hint": hint, "code": status}
+    said: dict[str, Any] = {"title": title, "detail": detail, "hint": hint, "code": status}
     if getattr(request.state, "principal", None) is None:
         return bare_page("refused_outside.html", status=status, **said)
     return page(request, "refused.html", status=status, **said)

@@ -8,7 +8,8 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from recoup.gateway.console.pages import new_pages, page
+from recoup.gateway.console.menu import MenuEntry
+from recoup.gateway.console.pages import Pages, page
 from recoup.gateway.console.policy_views import groups, history
 from recoup.gateway.house import house_of
 from recoup.kernel.policies import policy_digest
@@ -18,7 +19,7 @@ from recoup.model.policy import Policy
 from recoup.operations.policies import generations, policy_problem, seen_policy
 from recoup.operations.workflows import workflows as known_workflows
 
-router = new_pages()
+router = Pages(MenuEntry("/policy", "Policy"))
 GENERATIONS_MAX: Final = 50
 WORKFLOWS_MAX: Final = 500
 

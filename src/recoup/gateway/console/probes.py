@@ -10,7 +10,8 @@ from starlette.responses import Response
 
 from recoup.app import App
 from recoup.errors import NotFound
-from recoup.gateway.console.pages import new_pages, page
+from recoup.gateway.console.menu import MenuEntry
+from recoup.gateway.console.pages import Pages, page
 from recoup.gateway.console.probe_views import (
     Resource,
     actions_for,
@@ -26,7 +27,7 @@ from recoup.model.ids import commands_stream
 from recoup.operations.events import last_events, stream_heads
 from recoup.operations.probes import known_probes, probe_events_stream, probe_status
 
-router = new_pages()
+router = Pages(MenuEntry("/probes", "Probes"))
 PROBES_MAX: Final = 50
 EVENTS_MAX: Final = 500
 SHOWN_MAX: Final = 50

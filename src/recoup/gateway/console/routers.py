@@ -1,4 +1,4 @@
-"""The routes of all pages, one router for each subject."""
+"""The pages of each subject, in the order in which they are tried and stand in the menu."""
 
 from __future__ import annotations
 
@@ -20,17 +20,9 @@ from recoup.gateway.console import (
     workflows,
 )
 
-CONSOLE: Final = (
-    *(
-        assets.router,
-        door.router,
-        overview.router,
-        runs.router,
-        run.router,
-        heals.router,
-        workflows.router,
-        escalations.router,
-    ),
+PAGES: Final = (
+    *(overview.router, runs.router, run.router, escalations.router, heals.router, workflows.router),
     *(fleet.router, probes.router, audit.router, policy.router, settings.router),
 )
-"""One for each subject; their routes are in the table of access, too."""
+MENU: Final = tuple(pages.menu for pages in PAGES if pages.menu is not None)
+CONSOLE: Final = (assets.router, door.router, *PAGES)

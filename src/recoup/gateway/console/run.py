@@ -18,13 +18,14 @@ from recoup.files.named import opened, read_named
 from recoup.gateway.access import Role
 from recoup.gateway.console import comparing, run_view
 from recoup.gateway.console.event_view import event_line
-from recoup.gateway.console.pages import new_pages, page
+from recoup.gateway.console.pages import Pages, page
 from recoup.gateway.console.patch_view import StepDiff, step_diff
 from recoup.gateway.house import house_of, principal_of
 from recoup.kernel.advice import advice
 from recoup.kernel.preview import previews, previews_of_step
 from recoup.model import events as ev
 from recoup.model.events import Event
+from recoup.model.policy import Policy
 from recoup.model.run import RunState, RunStatus
 from recoup.operations.events import end_of_run, run_event_pages, run_events_between, submission_of
 from recoup.operations.evidence import evidence_of
@@ -34,7 +35,7 @@ from recoup.operations.runs import lease_of, linked_runs
 from recoup.reports.chart import chart
 from recoup.reports.plain import Plain
 
-router = new_pages()
+router = Pages()
 _LIVE_VIEWS: Final = ("steps", "events")
 _HEAD: Final = "run-head"
 _ALL: Final = "run-all"
@@ -53,7 +54,7 @@ _PICTURES_MAX: Final = 12
 _PICTURE_SIGNS: Final = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff")
 _ATTEMPTS_SHOWN_MAX: Final = 30
 
-View = Callable[[Request, App, RunState], Awaitable[dict[str, Any]]]
+View = Callable[[Request, App, RunState, "Offered"], Awaitable[dict[str, Any]]]
 
 
 @router.get("/runs/{run_id}")
@@ -62,9 +63,10 @@ async def run(request: Request, run_id: str) -> Response:
     app, state = house.app, await house.states.shown(await house.run(run_id))
     name = request.query_params.get("view", "steps")
     name = name if name in _VIEWS else "steps"
-    head = await _head(request, app, state)
+    offered = await _offered(request, app, state)
+    head = await _head(app, state, offered)
     only_head = request.headers.get("HX-Target") == _HEAD
-    shown = {} if only_head else await _VIEWS[name](request, app, state)
+    shown = {} if only_head else await _VIEWS[name](request, app, state, offered)
     return page(
         request,
         "run.html",
@@ -92,21 +94,36 @@ async def report(request: Request, run_id: str) -> Response:
     return Response(body, 200, headers, "text/markdown" if as_text else "text/html")
 
 
-async def _head(request: Request, app: App, state: RunState) -> dict[str, Any]:
+class Offered(msgspec.Struct, frozen=True):
+    """What the reader may do about the run depends on these; asked once for a page, so that its parts agree."""
+
+    driven: bool
+    policy: Policy
+    may_change: bool
+
+
+async def _offered(request: Request, app: App, state: RunState) -> Offered:
+    return Offered(
+        driven=await app.driving.is_driven(state.run_id),
+        policy=await app.driving.shown_policy_of(state),
+        may_change=principal_of(request).role is Role.OPERATOR,
+    )
+
+
+async def _head(app: App, state: RunState, offered: Offered) -> dict[str, Any]:
     """What stands above every view."""
-    run_id = state.run_id
-    driven, policy = await app.driving.is_driven(run_id), await app.driving.shown_policy_of(state)
+    run_id, driven = state.run_id, offered.driven
     driver = await _driver(app, run_id) if driven else ""
     family = await linked_runs(app, run_id)
-    possible = previews(state, policy, driven) if state.unreadable is None else []
-    may_change, now = principal_of(request).role is Role.OPERATOR, app.world.clock.now()
+    possible = previews(state, offered.policy, driven) if state.unreadable is None else []
+    now = app.world.clock.now()
     return {
         "state": state,
         "run_status": state.status.value,
         "advice": advice(state, driven),
         "facts": run_view.facts_of(state, driver, now),
         "now": run_view.now_of(state, now),
-        "buttons": run_view.buttons_of(run_id, possible, may_change),
+        "buttons": run_view.buttons_of(run_id, possible, offered.may_change),
         "family": family[-_FAMILY_MAX:],
         "is_terminal": state.status.is_terminal or state.status is RunStatus.ESCALATED,
     }
@@ -125,9 +142,8 @@ async def _driver(app: App, run_id: str) -> str:
 # Views
 
 
-async def _steps(request: Request, app: App, state: RunState) -> dict[str, Any]:
-    driven, policy = await app.driving.is_driven(state.run_id), await app.driving.shown_policy_of(state)
-    may_change = principal_of(request).role is Role.OPERATOR
+async def _steps(request: Request, _app: App, state: RunState, offered: Offered) -> dict[str, Any]:
+    policy, driven, may_change = offered.policy, offered.driven, offered.may_change
     said = request.query_params.get("from", "")
     first = run_view.first_step(
         state, int(said) if said.isascii() and said.isdigit() and len(said) < 9 else None
@@ -137,7 +153,7 @@ async def _steps(request: Request, app: App, state: RunState) -> dict[str, Any]:
         run_view.step_line(state, record, previews_of_step(state, record.index, policy, driven), may_change)
         for record in shown
     ]
-    return {"lines": lines, "first": first, "total": len(state.steps), "good": state.prefix_length}
+    return {"lines": lines, "first": first, "total": len(state.steps), "good": state.progress.prefix_length}
 
 
 def _is_drawn_again(request: Request, state: RunState) -> bool:
@@ -146,12 +162,12 @@ def _is_drawn_again(request: Request, state: RunState) -> bool:
     return state.seq <= _TIMELINE_EVENTS_MAX or request.headers.get("HX-Target") == _ALL
 
 
-async def _timeline(request: Request, app: App, state: RunState) -> dict[str, Any]:
+async def _timeline(request: Request, app: App, state: RunState, offered: Offered) -> dict[str, Any]:
     if state.unreadable is not None and not state.steps:
         nothing = dict.fromkeys(("failures", "decisions", "controls"), ())
         return {**nothing, "drawn": "", "left_out": 0, "decisions_left_out": 0}
     async with house_of(request).reporting:
-        made = await run_report(app, state.run_id)
+        made = await run_report(app, state.run_id, driven=offered.driven)
         drawn, left_out = await asyncio.to_thread(chart, made.timeline, _CHART_BYTES_MAX)
     return {
         "drawn": Markup(drawn),  # made of escaped parts, by the room of reports
@@ -163,11 +179,11 @@ async def _timeline(request: Request, app: App, state: RunState) -> dict[str, An
     }
 
 
-async def _log(request: Request, app: App, state: RunState) -> dict[str, Any]:
+async def _log(request: Request, app: App, state: RunState, _: Offered) -> dict[str, Any]:
     files, names = app.runs.files(state.run_id), [record.step_id for record in state.steps]
     sizes = [_size(files.log_path(index)) for index in range(len(names))]
     index = _chosen(request, state, sizes)
-    attempts = state.steps[index].attempts + (state.steps[index].open is not None) if names else 0
+    attempts = state.steps[index].spent.attempts + (state.steps[index].open is not None) if names else 0
     first = max(1, attempts - _ATTEMPTS_SHOWN_MAX + 1)
     return {
         "log_steps": [(name, sizes[at]) for at, name in enumerate(names)],
@@ -178,7 +194,7 @@ async def _log(request: Request, app: App, state: RunState) -> dict[str, Any]:
     }
 
 
-async def _changes(request: Request, app: App, state: RunState) -> dict[str, Any]:
+async def _changes(request: Request, app: App, state: RunState, _: Offered) -> dict[str, Any]:
     files, wanted = app.runs.files(state.run_id), request.query_params.get("step", "")
     records = [record for record in state.steps if wanted in ("", record.step_id)]
     with_patch = [record for record in records if _size(files.patch_path(record.index))]
@@ -196,8 +212,8 @@ async def _plain(app: App, run_id: str) -> Plain:
     return Plain(lambda text: redactor.redact(text).text)
 
 
-async def _compare(request: Request, app: App, state: RunState) -> dict[str, Any]:
-    several = [record for record in state.steps if record.attempts + (record.open is not None) > 1]
+async def _compare(request: Request, app: App, state: RunState, _: Offered) -> dict[str, Any]:
+    several = [record for record in state.steps if record.spent.attempts + (record.open is not None) > 1]
     names = [record.step_id for record in several]
     said = request.query_params.get("step", "")
     record = next((one for one in several if one.step_id == said), several[-1] if several else None)
@@ -228,7 +244,7 @@ async def _compare(request: Request, app: App, state: RunState) -> dict[str, Any
     }
 
 
-async def _events(request: Request, app: App, state: RunState) -> dict[str, Any]:
+async def _events(request: Request, app: App, state: RunState, _: Offered) -> dict[str, Any]:
     kind = request.query_params.get("type", "").strip()[:100]
     said = request.query_params.get("before", "")
     before = int(said) if said.isascii() and said.isdigit() and len(said) < 12 else None
@@ -271,15 +287,18 @@ async def _events_of_step(app: App, run_id: str, index: int) -> list[Event]:
     return found
 
 
-async def _plan(_request: Request, app: App, state: RunState) -> dict[str, Any]:
+async def _plan(_request: Request, app: App, state: RunState, _: Offered) -> dict[str, Any]:
     text = msgspec.json.format(msgspec.json.encode(state.plan), indent=2).decode()
-    handles = [(record.step_id, handle) for record in state.steps for handle in record.evidence]
+    handles = [(record.step_id, handle) for record in state.steps for handle in record.results.evidence]
     outputs = [
-        (record.step_id, {**record.outputs, **dict.fromkeys(record.secret_outputs, "[redacted]")})
+        (
+            record.step_id,
+            {**record.results.outputs, **dict.fromkeys(record.results.secret_outputs, "[redacted]")},
+        )
         for record in state.steps
-        if record.outputs or record.secret_outputs
+        if record.results.outputs or record.results.secret_outputs
     ]
-    inputs, source = dict(state.inputs), state.plan_source
+    inputs, source = dict(state.submission.inputs), state.submission.plan_source
     submitted = await submission_of(app, state.run_id)
     pictures = [handle for _, handle in handles[-_PICTURES_MAX:] if await _is_picture(app, handle)]
     return {

@@ -76,45 +76,51 @@ class StepLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def facts_of(state: RunState, driver: str, now: Instant) -> list[Fact]:
-    good = f"{state.prefix_length} of {len(state.steps)}"
-    began = "not begun" if state.started_at is None else _between(state.submitted_at, state.started_at)
-    spent = time_spent(state, now, driven=bool(driver))
+    good = f"{state.progress.prefix_length} of {len(state.steps)}"
+    began = (
+        "not begun"
+        if state.driver.started_at is None
+        else _between(state.submission.at, state.driver.started_at)
+    )
+    spent = time_spent(state.clocks, now, driven=bool(driver))
     found = [
         Fact("known to be good", f"{good} steps"),
         Fact("waited to begin", began),
         Fact("time", spent_words(spent, lasting)),
-        Fact("delivery", str(state.delivery)),
-        Fact("retries", f"{state.retries:,}"),
-        Fact("hard resets", f"{state.resets:,}"),
-        Fact("queue", state.queue or "none: people drive it"),
+        Fact("delivery", str(state.driver.delivery)),
+        Fact("retries", f"{state.counts.retries:,}"),
+        Fact("hard resets", f"{state.counts.resets:,}"),
+        Fact("queue", state.queueing.queue or "none: people drive it"),
         Fact("driven by", driver or "nobody"),
-        Fact("policy", short_digest(state.policy_digest), True),
-        Fact("plan", short_digest(state.plan_digest), True),
+        Fact("policy", short_digest(state.submission.policy_digest), True),
+        Fact("plan", short_digest(state.submission.plan_digest), True),
     ]
-    if state.failure_class is not None:
-        found.insert(0, Fact("failure", f"{state.failure_class}, {state.failure_kind}".replace("_", " ")))
-    if state.takeovers:
-        found.append(Fact("drivers lost", f"{state.takeovers:,}"))
-    if state.parent_run_id is not None:
-        found.append(Fact("goes on from", state.parent_run_id, True, f"/runs/{state.parent_run_id}"))
-    if state.escalation_id is not None:
-        found.append(Fact("escalation", state.escalation_id, True, f"/escalations/{state.escalation_id}"))
+    if state.failure.cls is not None:
+        found.insert(0, Fact("failure", f"{state.failure.cls}, {state.failure.kind}".replace("_", " ")))
+    if state.driver.takeovers:
+        found.append(Fact("drivers lost", f"{state.driver.takeovers:,}"))
+    if state.lineage.parent_run_id is not None:
+        found.append(
+            Fact("goes on from", state.lineage.parent_run_id, True, f"/runs/{state.lineage.parent_run_id}")
+        )
+    if state.escalation.id is not None:
+        found.append(Fact("escalation", state.escalation.id, True, f"/escalations/{state.escalation.id}"))
     return found
 
 
 def now_of(state: RunState, now: Instant) -> Now | None:
     """None: it is over, or has not begun."""
     step = current_step(state)
-    if state.status.is_terminal or step is None or state.started_at is None:
+    if state.status.is_terminal or step is None or state.driver.started_at is None:
         return None
     if step.open is not None:
         for_ = _between(step.open.started_at, now)
         return Now(step.step_id, step.open.attempt, f"attempt {step.open.attempt}, for {for_}")
-    if step.healing_since is not None and state.status is RunStatus.RUNNING:
-        how = (step.strategy or "another attempt").replace("_", " ")
-        left_s = max(0.0, step.delay_ms / 1000 - elapsed_s(step.healing_since, now, _MONTH_S))
-        return Now(step.step_id, step.attempts, f"{how} in {lasting(left_s)}")
-    return Now(step.step_id, step.attempts, "comes next")
+    if step.recovery.since is not None and state.status is RunStatus.RUNNING:
+        how = (step.recovery.strategy or "another attempt").replace("_", " ")
+        left_s = max(0.0, step.recovery.delay_ms / 1000 - elapsed_s(step.recovery.since, now, _MONTH_S))
+        return Now(step.step_id, step.spent.attempts, f"{how} in {lasting(left_s)}")
+    return Now(step.step_id, step.spent.attempts, "comes next")
 
 
 def buttons_of(run_id: str, seen: Sequence[Preview], may_change: bool) -> list[Button]:
@@ -160,7 +166,7 @@ def first_step(state: RunState, said: int | None) -> int:
     last = max(0, (len(state.steps) - 1) // STEPS_SHOWN * STEPS_SHOWN)
     if said is not None:
         return min(max(0, said) // STEPS_SHOWN * STEPS_SHOWN, last)
-    return min(state.prefix_length // STEPS_SHOWN * STEPS_SHOWN, last)
+    return min(state.progress.prefix_length // STEPS_SHOWN * STEPS_SHOWN, last)
 
 
 def step_line(state: RunState, record: StepRecord, of_step: Sequence[Preview], may_change: bool) -> StepLine:
@@ -180,11 +186,11 @@ def step_line(state: RunState, record: StepRecord, of_step: Sequence[Preview], m
         mark=mark,
         tone=tone.value,
         verdict=verdict,
-        attempts=record.attempts + (record.open is not None),
+        attempts=record.spent.attempts + (record.open is not None),
         reason="" if behind and is_good(record) else reason,
         facts=tuple((label, value) for label, value in _facts(record) if value),
-        outputs={**record.outputs, **dict.fromkeys(record.secret_outputs, "[redacted]")},
-        evidence=record.evidence,
+        outputs={**record.results.outputs, **dict.fromkeys(record.results.secret_outputs, "[redacted]")},
+        evidence=record.results.evidence,
         reused_from=record.reused_from or "",
         is_frontier=is_edge,
         buttons=tuple(buttons_of(state.run_id, of_step, may_change)),
@@ -192,16 +198,16 @@ def step_line(state: RunState, record: StepRecord, of_step: Sequence[Preview], m
 
 
 def _facts(record: StepRecord) -> list[tuple[str, str]]:
-    failure = f"{record.failure_class}, {record.failure_kind}" if record.failure_class else ""
+    failure = f"{record.failure.cls}, {record.failure.kind}" if record.failure.cls else ""
     failure = failure.replace("_", " ")
     return [
         ("last failure", failure),
-        ("what it said", record.failure_summary or ""),
-        ("signature", short_digest(record.failure_signature) if record.failure_signature else ""),
-        ("change", short_digest(record.diff_hash) if record.diff_hash else ""),
-        ("checkpoint", record.checkpoint.tree[:12] if record.checkpoint else ""),
-        ("given up", record.given_up.reason if record.given_up else ""),
-        ("files changed", ", ".join(record.changed_files[:10])),
+        ("what it said", record.failure.summary or ""),
+        ("signature", short_digest(record.failure.signature) if record.failure.signature else ""),
+        ("change", short_digest(record.results.diff_hash) if record.results.diff_hash else ""),
+        ("checkpoint", record.results.checkpoint.tree[:12] if record.results.checkpoint else ""),
+        ("given up", record.recovery.given_up.reason if record.recovery.given_up else ""),
+        ("files changed", ", ".join(record.results.changed_files[:10])),
     ]
 
 

@@ -11,8 +11,9 @@ from starlette.responses import Response
 
 from recoup.gateway.answering import read_run_cursor
 from recoup.gateway.console.lists import Progress, progress_of
+from recoup.gateway.console.menu import MenuEntry
 from recoup.gateway.console.overview_view import progress_words
-from recoup.gateway.console.pages import new_pages, page
+from recoup.gateway.console.pages import Pages, page
 from recoup.gateway.console.runs_query import AGES, RunsQuery, filter_of, form, runs_query
 from recoup.gateway.console.words import from_us
 from recoup.gateway.house import House, house_of
@@ -25,7 +26,7 @@ from recoup.operations.runs import list_runs
 from recoup.operations.workflows import workflows as known_workflows
 from recoup.reports.spoken import lasting
 
-router = new_pages()
+router = Pages(MenuEntry("/runs", "Runs"))
 _PAGE_RUNS: Final = 50
 _WORKFLOWS_MAX: Final = 500
 """Behind that no database could look."""

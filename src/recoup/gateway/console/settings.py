@@ -9,10 +9,11 @@ from starlette.responses import Response
 
 from recoup.gateway.access import Role
 from recoup.gateway.console import inbox
-from recoup.gateway.console.pages import new_pages, page
+from recoup.gateway.console.menu import MenuEntry
+from recoup.gateway.console.pages import Pages, page
 from recoup.gateway.house import house_of
 
-router = new_pages()
+router = Pages(MenuEntry("/settings", "Settings"))
 TOKENS_MAX: Final = 200
 ROLES: Final = (
     (Role.VIEWER, "looks"),

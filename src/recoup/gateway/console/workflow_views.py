@@ -4,12 +4,13 @@ values out."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
+from recoup.model.answers.workflows import ModeDocument
 from recoup.model.events import Event, TargetHealed, WorkflowModeChanged, WorkflowStepResult
 from recoup.model.mode import Mode
 from recoup.model.policy import Policy
@@ -43,29 +44,29 @@ class Against(msgspec.Struct, frozen=True):
     words: str
 
 
-def counters(document: dict[str, Any], policy: Policy) -> list[Against]:
+def counters(document: ModeDocument, policy: Policy) -> list[Against]:
     """A workflow that is stopped is shown as it was when it stopped: nothing counts until it runs again."""
-    at_change = document["countersAtChange"]
-    if at_change and document["mode"] in _STOPPED:
-        was = f"when it was {document['mode']}"
+    at_change = document.counters_at_change
+    if at_change and document.mode in _STOPPED:
+        was = f"when it was {document.mode}"
         return [
             msgspec.structs.replace(one, words=f"{one.words} ({was})") for one in _against(at_change, policy)
         ]
     return _now(document, policy)
 
 
-def _now(document: dict[str, Any], policy: Policy) -> list[Against]:
-    told = document["counters"]
-    made = _against(told, policy)
-    if document["mode"] == "degraded":
+def _now(document: ModeDocument, policy: Policy) -> list[Against]:
+    counted = document.counters
+    made = _against(msgspec.to_builtins(counted), policy)
+    if document.mode == "degraded":
         words = "results without a failure; then running again"
-        made.append(Against(told["cleanResults"], policy.degraded_clean_steps, words))
-    if document["halfOpen"]:
-        made.append(Against(told["probes"], policy.half_open_probes, "runs that try whether it works again"))
+        made.append(Against(counted.clean_results, policy.degraded_clean_steps, words))
+    if document.half_open:
+        made.append(Against(counted.probes, policy.half_open_probes, "runs that try whether it works again"))
     return made
 
 
-def _against(told: dict[str, Any], policy: Policy) -> list[Against]:
+def _against(told: Mapping[str, int], policy: Policy) -> list[Against]:
     counted = told["resultsCounted"]
     by_ratio = max(1, round(policy.workflow_fail_ratio * max(counted, policy.workflow_count_min)))
     return [
@@ -211,9 +212,9 @@ def _median(values: Sequence[float]) -> float | None:
     return ordered[len(ordered) // 2] if ordered else None
 
 
-def by_care(documents: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def by_care(documents: Iterable[ModeDocument]) -> list[ModeDocument]:
     """Those that need somebody first, then by name."""
-    return sorted(documents, key=lambda one: (_CARE.get(one["mode"], 0), one["workflow"]))
+    return sorted(documents, key=lambda one: (_CARE.get(one.mode, 0), one.workflow))
 
 
 _CARE: Final = {"unreadable": 0, "paused": 0, "quarantined": 0, "rollback": 0, "degraded": 1, "running": 2}

@@ -12,7 +12,8 @@ from starlette.responses import Response
 from recoup.app import App
 from recoup.errors import NotFound
 from recoup.gateway.console.health_charts import heals_chart, recovery_chart, success_chart
-from recoup.gateway.console.pages import new_pages, page
+from recoup.gateway.console.menu import MenuEntry
+from recoup.gateway.console.pages import Pages, page
 from recoup.gateway.console.workflow_views import (
     DURATIONS,
     MODE_MEANS,
@@ -25,6 +26,7 @@ from recoup.gateway.console.workflow_views import (
 )
 from recoup.gateway.house import house_of
 from recoup.gateway.workflows import known as known_workflow
+from recoup.model.answers.workflows import ModeDocument
 from recoup.model.events import WorkflowModeChanged
 from recoup.model.ids import EVERY_WORKFLOW, targets_stream, workflow_stream
 from recoup.model.memory import State
@@ -37,7 +39,7 @@ from recoup.operations.policies import seen_policy
 from recoup.operations.runs import list_runs
 from recoup.operations.workflows import ALL
 
-router = new_pages()
+router = Pages(MenuEntry("/workflows", "Workflows"))
 WORKFLOWS_MAX: Final = 500
 EVENTS_MAX: Final = 2_000
 RUNS_MAX: Final = 500
@@ -144,10 +146,10 @@ def _words(change: Change) -> str:
     return f"{change.kind}: {change.step_id}, {change.element}"
 
 
-async def _causes(app: App, workflow: str, document: dict[str, Any]) -> list[Cause]:
+async def _causes(app: App, workflow: str, document: ModeDocument) -> list[Cause]:
     """The events that the last change of mode names, here or in the streams of others."""
-    places = [(workflow, seq) for seq in document["causes"]]
-    if document["unreadable"] is not None:
+    places = [(workflow, seq) for seq in document.causes]
+    if document.unreadable is not None:
         return []
     health = await operations.health_of(app, workflow)
     if not places and health.since is not None:

@@ -19,6 +19,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec.structs import replace
+
 from recoup.kernel.controls.cancellation import CANCEL
 from recoup.kernel.controls.gates import APPROVE, REJECT
 from recoup.kernel.controls.hold import PAUSE, RESUME, TAKEOVER
@@ -26,7 +28,8 @@ from recoup.kernel.controls.kind import ControlKind, Hold
 from recoup.kernel.controls.retry import HARD_RESET_STEP, RETRY_STEP
 from recoup.kernel.controls.rewind import RESUME_FROM_STEP
 from recoup.kernel.controls.settlement import SETTLE
-from recoup.kernel.position import begin_anew, current_step
+from recoup.kernel.position import current_step, with_fresh_budget
+from recoup.kernel.records import with_steps
 from recoup.model.events import ControlHandled
 from recoup.model.policy import Policy
 from recoup.model.run import Recovery, RunState
@@ -78,7 +81,7 @@ def wishes(state: RunState, kind: ControlKind) -> list[Control]:
 def wish(state: RunState, action: str, step_id: str | None = None, argument: str | None = None) -> Control:
     """A control that nobody has sent, to ask what would become of it."""
     return Control(
-        id="", run_id=state.run_id, action=action, reason="", actor="", at=state.submitted_at, step_id=step_id,
+        id="", run_id=state.run_id, action=action, reason="", actor="", at=state.submission.at, step_id=step_id,
         argument=argument,
     )  # fmt: skip
 
@@ -88,24 +91,26 @@ def pre_empts(control: Control) -> bool:
     return control.action in CONTROLS and CONTROLS[control.action].pre_empts
 
 
-def heed(state: RunState, handled: ControlHandled) -> None:
+def heed(state: RunState, handled: ControlHandled) -> RunState:
     """The fold of an accepted control."""
     kind = CONTROLS.get(handled.action)
     if kind is None:
-        return
+        return state
     if kind.recovers:
-        state.recovery = Recovery(handled.action, handled.step_id, handled.at or "")
+        state = replace(state, recovery=Recovery(handled.action, handled.step_id, handled.at or ""))
     if kind.hold is Hold.BEGINS:
-        state.paused = True
+        state = replace(state, hold=replace(state.hold, paused=True))
     elif kind.hold is Hold.LIFTS:
-        state.paused = state.takeover = False
+        state = replace(state, hold=replace(state.hold, paused=False, takeover=False))
     if kind.renews:
-        _try_at_once(state, kind.strategy)
-    kind.fold(state, handled)
+        state = _tried_at_once(state, kind.strategy)
+    return kind.fold(state, handled)
 
 
-def _try_at_once(state: RunState, strategy: str | None) -> None:
+def _tried_at_once(state: RunState, strategy: str | None) -> RunState:
     step = current_step(state)
-    if step is not None:
-        begin_anew(step)
-        step.strategy, step.healing_since, step.delay_ms = strategy, None, 0
+    if step is None:
+        return state
+    step = with_fresh_budget(step)
+    recovery = replace(step.recovery, strategy=strategy, since=None, delay_ms=0)
+    return with_steps(state, replace(step, recovery=recovery))

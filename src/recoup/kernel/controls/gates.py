@@ -17,7 +17,7 @@ def _refuse(state: RunState, control: Control, _policy: Policy) -> str | None:
         return _no_gate(state)
     if control.step_id not in (None, step.step_id):
         return f"the run waits at {step.step_id}, not at {control.step_id}"
-    if control.argument not in (None, visit(state.delivery, state.invalidations)):
+    if control.argument not in (None, visit(state.driver.delivery, state.progress.invalidations)):
         return f"the run came to {step.step_id} again since this was asked for: ask for it again"
     return None
 

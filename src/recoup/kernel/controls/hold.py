@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from recoup.kernel.controls.kind import ControlKind, Effect, HandOver, Hold, Pin, Then
 from recoup.kernel.controls.rules import in_flight, is_active, not_settled
 from recoup.kernel.controls.scope import (
@@ -15,6 +17,7 @@ from recoup.kernel.controls.scope import (
     under_way,
 )
 from recoup.kernel.position import current_step, is_over
+from recoup.kernel.records import with_steps
 from recoup.model.events import ControlHandled
 from recoup.model.policy import Policy
 from recoup.model.run import RunState, RunStatus
@@ -26,7 +29,7 @@ from recoup.model.storage import Control
 def _refuse_pause(state: RunState, _control: Control, _policy: Policy) -> str | None:
     if not is_active(state):
         return f"the run is {state.status}"
-    return "the run is paused already" if state.paused else None
+    return "the run is paused already" if state.hold.paused else None
 
 
 def _scope_of_pause(state: RunState, _control: Control, driven: bool) -> Scope:
@@ -60,11 +63,11 @@ PAUSE = ControlKind(
 def _refuse_resume(state: RunState, _control: Control, _policy: Policy) -> str | None:
     if is_over(state):
         return f"the run is {state.status}"
-    return not_settled(state) or (None if state.paused else "the run is not paused")
+    return not_settled(state) or (None if state.hold.paused else "the run is not paused")
 
 
 def _scope_of_resume(state: RunState, _control: Control, driven: bool) -> Scope:
-    kept = state.takeover and state.plan.workspace is not None
+    kept = state.hold.takeover and state.plan.workspace is not None
     changed = "What you changed in the workspace is kept, and recorded." if kept else ""
     goes_on = f"The run goes on at {place(state)}."
     return Scope(words=sentences(goes_on, changed, TAKES_UP, next_driver(state, driven)))
@@ -91,7 +94,7 @@ RESUME = ControlKind(
 def _refuse_takeover(state: RunState, _control: Control, _policy: Policy) -> str | None:
     if not is_active(state):
         return f"the run is {state.status}"
-    if state.takeover:
+    if state.hold.takeover:
         return "the run is taken over already"
     if state.status is RunStatus.QUEUED:
         return "the run has not begun: there is nothing to take over yet"
@@ -115,12 +118,14 @@ def _takeover(_state: RunState, control: Control) -> Effect:
     return Effect(control=control, order=HandOver(), cuts_off=True, then=Then.WAITS)
 
 
-def _taken_over(state: RunState, _handled: ControlHandled) -> None:
+def _taken_over(state: RunState, _handled: ControlHandled) -> RunState:
     """A person fixes the step: it is tried once more before the run ends."""
-    state.takeover = True
+    state = replace(state, hold=replace(state.hold, takeover=True))
     step = current_step(state)
-    if step is not None:
-        step.given_up, step.rescue_tried = None, False
+    if step is None:
+        return state
+    recovery = replace(step.recovery, given_up=None, rescue_tried=False)
+    return with_steps(state, replace(step, recovery=recovery))
 
 
 TAKEOVER = ControlKind(

@@ -126,8 +126,8 @@ def _about_the_run(_state: RunState) -> Sequence[str]:
     return ()
 
 
-def _nothing_of_its_own(_state: RunState, _handled: ControlHandled) -> None:
-    return None
+def _nothing_of_its_own(state: RunState, _handled: ControlHandled) -> RunState:
+    return state
 
 
 class ControlKind(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,7 +146,7 @@ class ControlKind(msgspec.Struct, frozen=True, kw_only=True):
     scope: Callable[[RunState, Control, bool], Scope]
     """Exactly what it would do, where it is possible; the last argument says whether somebody drives the run."""
     effect: Callable[[RunState, Control], Effect]
-    fold: Callable[[RunState, ControlHandled], None] = _nothing_of_its_own
+    fold: Callable[[RunState, ControlHandled], RunState] = _nothing_of_its_own
     """What its acceptance changes beyond `hold`, `renews` and `recovers`."""
 
     hold: Hold = Hold.LEAVES

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from recoup.kernel.controls.kind import FORCE, ControlKind, Effect, Hold, StepUse, Takes, Then
 from recoup.kernel.controls.rules import current_step_name, in_flight, not_now
 from recoup.kernel.controls.scope import (
@@ -34,7 +36,7 @@ def _scope_of_retry(state: RunState, _control: Control, driven: bool) -> Scope:
     words = sentences(
         cut_off_words(ends),
         f"{place(state)} is tried again at once, with all its attempts; the workspace is left as it is.",
-        "The pause is taken back." if state.paused else "",
+        "The pause is taken back." if state.hold.paused else "",
         TAKES_UP,
         next_driver(state, driven),
     )
@@ -69,10 +71,12 @@ def _refuse_hard_reset(state: RunState, control: Control, policy: Policy) -> str
     wrong = not_now(state, control) or in_flight(state)
     if wrong:
         return wrong
-    if state.baseline is None and not page_can_be_made_again(state.plan.steps, state.prefix_length):
+    if state.workspaces.baseline is None and not page_can_be_made_again(
+        state.plan.steps, state.progress.prefix_length
+    ):
         return "the plan has no workspace that could be restored"
-    if control.argument != FORCE and state.resets >= policy.job_self_heal_max_resets:
-        used = f"{state.resets} of {policy.job_self_heal_max_resets} used"
+    if control.argument != FORCE and state.counts.resets >= policy.job_self_heal_max_resets:
+        used = f"{state.counts.resets} of {policy.job_self_heal_max_resets} used"
         return f"job_self_heal_max_resets: {used} (--force does it all the same)"
     return None
 
@@ -85,8 +89,8 @@ def _scope_of_hard_reset(state: RunState, control: Control, driven: bool) -> Sco
         else "It counts as one of the run's resets."
     )
     restores, restored = "a new browser", ""
-    if state.baseline is not None:
-        restores = origin(state, again[0].index if again else state.prefix_length)
+    if state.workspaces.baseline is not None:
+        restores = origin(state, again[0].index if again else state.progress.prefix_length)
         restored = f"The workspace is restored to {restores}; whatever the step left there is gone."
     made = f"A new browser; {step_names(again)} is performed there once more to make the page again."
     words = sentences(
@@ -94,7 +98,7 @@ def _scope_of_hard_reset(state: RunState, control: Control, driven: bool) -> Sco
         restored,
         made if again else "",
         f"Then {place(state)} is tried again, with all its attempts.",
-        "The run stays paused until you resume it." if state.paused else next_driver(state, driven),
+        "The run stays paused until you resume it." if state.hold.paused else next_driver(state, driven),
         counted,
     )
     return Scope(ends=ends, again=listed(again), again_count=len(again), restores=restores, words=words)
@@ -102,19 +106,23 @@ def _scope_of_hard_reset(state: RunState, control: Control, driven: bool) -> Sco
 
 def _makes_the_page(state: RunState) -> list[StepRecord]:
     """The steps that a hard reset performs again, for it takes a new browser."""
-    if not page_can_be_made_again(state.plan.steps, state.prefix_length):
+    if not page_can_be_made_again(state.plan.steps, state.progress.prefix_length):
         return []
-    return [state.steps[index] for index in page_made_by(state.plan.steps, state.prefix_length)]
+    return [state.steps[index] for index in page_made_by(state.plan.steps, state.progress.prefix_length)]
 
 
 def _hard_reset(state: RunState, control: Control) -> Effect:
     """A paused run stays paused; the workspace is restored when it goes on."""
-    return Effect(control=control, cuts_off=True, then=Then.WAITS if state.paused else Then.GOES_ON)
+    return Effect(control=control, cuts_off=True, then=Then.WAITS if state.hold.paused else Then.GOES_ON)
 
 
-def _restores(state: RunState, handled: ControlHandled) -> None:
-    state.restore_pending = True
-    state.resets += handled.argument != FORCE
+def _restores(state: RunState, handled: ControlHandled) -> RunState:
+    resets = state.counts.resets + (handled.argument != FORCE)
+    return replace(
+        state,
+        workspaces=replace(state.workspaces, restore_pending=True),
+        counts=replace(state.counts, resets=resets),
+    )
 
 
 HARD_RESET_STEP = ControlKind(

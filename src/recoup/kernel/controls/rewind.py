@@ -28,19 +28,19 @@ def _refuse(state: RunState, control: Control, _policy: Policy) -> str | None:
     nobody_knows = not_settled(state)
     if nobody_knows:
         return nobody_knows
-    if not state.paused:
+    if not state.hold.paused:
         return "only a paused run, or one that was taken over, can go back to a step"
     record = next((one for one in state.steps if one.step_id == control.step_id), None)
     if record is None:
         return f"the run has no step {control.step_id}"
-    if record.index > state.prefix_length:
-        frontier = state.steps[state.prefix_length].step_id
+    if record.index > state.progress.prefix_length:
+        frontier = state.steps[state.progress.prefix_length].step_id
         return f"{record.step_id} comes after {frontier}, which is not done"
     return _never(state, record.index) or in_flight(state)
 
 
 def _never(state: RunState, index: int) -> str | None:
-    for record in state.steps[index : state.prefix_length]:
+    for record in state.steps[index : state.progress.prefix_length]:
         if is_done_for_good(state.plan.steps[record.index], record):
             return f"{record.step_id} is done and must not be repeated"
     return None
@@ -48,8 +48,8 @@ def _never(state: RunState, index: int) -> str | None:
 
 def _scope(state: RunState, control: Control, driven: bool) -> Scope:
     index = _chosen(state, control).index
-    ends, again = under_way(state), state.steps[index : state.prefix_length]
-    restores = origin(state, index) if state.workspace is not None else None
+    ends, again = under_way(state), state.steps[index : state.progress.prefix_length]
+    restores = origin(state, index) if state.workspaces.current is not None else None
     they = (
         "what they did counts no more, and they are"
         if len(again) > 1
@@ -77,7 +77,7 @@ def _chosen(state: RunState, control: Control) -> StepRecord:
 
 
 def _steps_so_far(state: RunState) -> list[str]:
-    return [record.step_id for record in state.steps[: state.prefix_length + 1]]
+    return [record.step_id for record in state.steps[: state.progress.prefix_length + 1]]
 
 
 RESUME_FROM_STEP = ControlKind(

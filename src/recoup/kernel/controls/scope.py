@@ -60,9 +60,13 @@ def place(state: RunState) -> str:
 
 def origin(state: RunState, index: int) -> str:
     """What a workspace before this step holds, in words."""
-    base = state.base if state.base is not None and state.base.index <= index else None
+    base = (
+        state.workspaces.base
+        if state.workspaces.base is not None and state.workspaces.base.index <= index
+        else None
+    )
     since = 0 if base is None else base.index
-    kept = [record for record in state.steps[since:index] if record.checkpoint is not None]
+    kept = [record for record in state.steps[since:index] if record.results.checkpoint is not None]
     if kept:
         return f"the end of {kept[-1].step_id}"
     return (
@@ -73,15 +77,15 @@ def origin(state: RunState, index: int) -> str:
 def next_driver(state: RunState, driven: bool) -> str:
     if driven:
         return ""
-    if state.queue is not None:
-        return f"A worker of the queue {state.queue} takes it up."
+    if state.queueing.queue is not None:
+        return f"A worker of the queue {state.queueing.queue} takes it up."
     return f"Nobody drives it now: recoup resume {state.run_id} goes on."
 
 
 def kept_words(state: RunState) -> str:
     """What is left of a run that ends; nothing is not worth a word."""
-    proven = first_steps(state, state.prefix_length, "stays", "stay")
-    return f"{proven} proven, for a new run to reuse." if state.prefix_length else ""
+    proven = first_steps(state, state.progress.prefix_length, "stays", "stay")
+    return f"{proven} proven, for a new run to reuse." if state.progress.prefix_length else ""
 
 
 def first_steps(state: RunState, count: int, one: str, many: str) -> str:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
+from msgspec.structs import replace
 
 from recoup.kernel.controls.kind import ControlKind, Effect, SettleAsDone, StepUse, Takes, Then
 from recoup.kernel.controls.scope import Scope, next_driver, sentences
 from recoup.kernel.deeds import lost_words
 from recoup.kernel.position import unsettled
 from recoup.kernel.prefix import is_good
+from recoup.kernel.records import with_steps, without
 from recoup.model.events import ControlHandled
 from recoup.model.policy import Policy
-from recoup.model.run import RunState, StepRecord
+from recoup.model.run import PageConsent, RunState, StepRecord
 from recoup.model.storage import Control
 
 DONE: Final = "done"
@@ -45,9 +46,9 @@ def _name_in_question(state: RunState) -> tuple[str, ...]:
 
 def _scope(state: RunState, control: Control, driven: bool) -> Scope:
     record, who = _in_question(state), next_driver(state, driven)
-    if state.page_question:
+    if state.page.question:
         return _scope_of_page(state, control, who)
-    names = (record.step_id, *state.also_settled)
+    names = (record.step_id, *state.escalation.also_settled)
     lost = lost_words(state.plan.steps[record.index], record)
     count, are = ("counts", "it is") if len(names) == 1 else ("count", "each is")
     if control.argument == DONE:
@@ -61,7 +62,7 @@ def _scope(state: RunState, control: Control, driven: bool) -> Scope:
 
 
 def _scope_of_page(state: RunState, control: Control, who: str) -> Scope:
-    names = state.page_question
+    names = state.page.question
     if control.argument == DONE:
         words = f"The run continues on the page as it is now, without what {', '.join(names)} did there."
         return Scope(words=sentences(words, who))
@@ -76,10 +77,12 @@ def _effect(state: RunState, control: Control) -> Effect:
     record = _in_question(state)
     if is_good(record):
         # It was done. The question is whether it is performed again for its page: no linked run may do so instead.
-        unnamed = msgspec.structs.replace(control, step_id=None)
+        unnamed = replace(control, step_id=None)
         return Effect(control=unnamed, words=_page_words(state, control), then=Then.GOES_ON)
-    named = msgspec.structs.replace(control, step_id=record.step_id)
-    also = [one for one in state.steps if one.step_id in state.also_settled and one.to_settle]
+    named = replace(control, step_id=record.step_id)
+    also = [
+        one for one in state.steps if one.step_id in state.escalation.also_settled and one.doubt.to_settle
+    ]
     indexes = tuple(one.index for one in (record, *also))
     order = SettleAsDone(indexes) if control.argument == DONE else None
     words = f"{record.step_id} was settled as {control.argument}"
@@ -87,7 +90,7 @@ def _effect(state: RunState, control: Control) -> Effect:
 
 
 def _page_words(state: RunState, control: Control) -> str:
-    names = ", ".join(state.page_question)
+    names = ", ".join(state.page.question)
     if control.argument == DONE:
         return f"the page is used as it is, without {names}"
     return f"{names} performed again to restore the page"
@@ -96,31 +99,30 @@ def _page_words(state: RunState, control: Control) -> str:
 # Fold
 
 
-def _settled(state: RunState, handled: ControlHandled) -> None:
+def _settled(state: RunState, handled: ControlHandled) -> RunState:
     """Either way: as done it need not begin, as not done it may. Where events were lost, a step that was not done says
     that none after it was. About a lost page: the steps that were asked about are performed again, or not."""
-    if state.page_question:
-        state.page_as_is = handled.argument == DONE
-        state.page_repeats = () if state.page_as_is else state.page_question
-        state.page_question = ()
-        return
-    for step in state.steps:
-        step.to_settle = step.to_settle and step.step_id not in state.also_settled
+    if state.page.question:
+        as_is = handled.argument == DONE
+        page = PageConsent(repeats=() if as_is else state.page.question, as_is=as_is)
+        return replace(state, page=page)
     named = next((step for step in state.steps if step.step_id == handled.step_id), None)
     settled = named or unsettled(state)
-    if settled is not None:
-        _settle_step(state, settled, handled.argument)
+    also = [step for step in state.steps if step.step_id in state.escalation.also_settled]
+    state = with_steps(state, *[replace(step, doubt=replace(step.doubt, to_settle=False)) for step in also])
+    return state if settled is None else _step_settled(state, settled, handled.argument)
 
 
-def _settle_step(state: RunState, settled: StepRecord, answer: str | None) -> None:
+def _step_settled(state: RunState, settled: StepRecord, answer: str | None) -> RunState:
     if answer == DONE:
-        state.rebuild_pending = [index for index in state.rebuild_pending if index != settled.index]
-    was_lost = bool(settled.lost)
-    settled.to_settle, settled.lost = False, ""
-    if was_lost and answer == NOT_DONE:
-        for later in state.steps[settled.index + 1 :]:
-            if later.lost:
-                later.to_settle, later.lost = False, ""
+        progress = state.progress
+        pending = without(progress.rebuild_pending, settled.index)
+        state = replace(state, progress=replace(progress, rebuild_pending=pending))
+    others = state.steps[settled.index + 1 :] if settled.doubt.lost and answer == NOT_DONE else ()
+    known = [state.steps[settled.index], *[step for step in others if step.doubt.lost]]
+    return with_steps(
+        state, *[replace(step, doubt=replace(step.doubt, to_settle=False, lost="")) for step in known]
+    )
 
 
 SETTLE = ControlKind(

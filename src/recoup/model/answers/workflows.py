@@ -10,6 +10,24 @@ from recoup.model.answers.answer import Answer, PlainAnswer
 from recoup.model.answers.runs import UnreadableEvent
 
 
+class FailureCounters(Answer, frozen=True, kw_only=True):
+    """What the limits of a workflow are compared with."""
+
+    step_streak: int
+    failures_in_window: int
+    failures_in_count: int
+    results_counted: int
+    clean_results: int
+    probes: int
+
+
+class LastFailure(Answer, frozen=True, kw_only=True):
+    at: str
+    run_id: str
+    step_id: str
+    failure_kind: str | None
+
+
 class ModeDocument(Answer, frozen=True, kw_only=True):
     workflow: str
     mode: str
@@ -22,16 +40,16 @@ class ModeDocument(Answer, frozen=True, kw_only=True):
     forced: bool
     half_open: bool
     counters: Annotated[
-        dict[str, Any],
+        FailureCounters,
         Meta(description="What the limits are compared with now. A quarantine starts most of them at 0."),
     ]
     counters_at_change: Annotated[
-        dict[str, Any] | None,
+        dict[str, int] | None,
         Meta(
             description="The same when the mode began; null: it never changed, or an older version did not say."
         ),
     ] = None
-    last_failure: dict[str, Any] | None
+    last_failure: LastFailure | None
     confidence_floor: float
     margin_min: float
     tolerance_level_max: int
@@ -132,20 +150,3 @@ class PolicyDocument(Answer, frozen=True, kw_only=True):
     digest: str
     source: str | None
     policy: dict[str, Any]
-
-
-class WhatIfAnswer(Answer, frozen=True, kw_only=True):
-    """As `recoup simulate --policy FILE --json` prints it."""
-
-    same: bool
-    policy_digest: str
-    runs: int
-    cut: bool
-    complete: Annotated[bool, Meta(description="False: time was up before all of these runs were looked at.")]
-    workflows: list[dict[str, Any]]
-    modes: list[dict[str, Any]]
-    different: list[dict[str, Any]]
-    most_different: list[str]
-    unseen_keys: list[str]
-    unreadable: list[str]
-    """Runs that were left out: an event of theirs cannot be read."""

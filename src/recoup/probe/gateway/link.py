@@ -7,10 +7,11 @@ import contextlib
 from pathlib import Path
 from typing import Final
 
+from recoup.notifiers.kind import Notification
 from recoup.probe.gateway.client import GatewayClient
 from recoup.probe.gateway.listener import Listener
 from recoup.probe.gateway.sender import Sender
-from recoup.probe.ports import Commanded, Letter
+from recoup.probe.ports import Commanded
 from recoup.probe.recorder import ProbeRecorder
 from recoup.probe.world import ProbeWorld
 
@@ -35,13 +36,17 @@ class GatewayLink:
     def name(self) -> str:
         return self._sender.name
 
+    @property
+    def timeout_s(self) -> float:
+        return self._sender.timeout_s
+
     async def keep(self) -> None:
         async with asyncio.TaskGroup() as both:
             both.create_task(self._sender.carry())
             both.create_task(self._listener.listen())
 
-    async def deliver(self, letter: Letter) -> None:
-        await self._sender.deliver(letter)
+    async def deliver(self, notification: Notification) -> None:
+        await self._sender.deliver(notification)
 
     async def farewell(self) -> None:
         with contextlib.suppress(TimeoutError):

@@ -17,9 +17,9 @@ from recoup.errors import LedgerError
 from recoup.kernel.probe_gateway import event_line, fitting, pause_s
 from recoup.model.ids import probe_stream
 from recoup.model.probe_wire import BODY_BYTES_MAX, EVENTS_AT_ONCE_MAX, EVENTS_PATH, Acknowledged
+from recoup.notifiers.kind import DELIVERY_S, Notification
 from recoup.probe.gateway.client import Answer, GatewayClient, Unreachable
 from recoup.probe.gateway.cursor import Cursor, read_cursor, write_cursor
-from recoup.probe.ports import Letter
 from recoup.probe.recorder import ProbeRecorder
 from recoup.probe.world import ProbeWorld
 
@@ -35,6 +35,7 @@ class Sender:
     """An outbox too: an escalation is an event among the others, delivered when the gateway has followed so far."""
 
     name = "gateway"
+    timeout_s = DELIVERY_S
 
     def __init__(
         self, world: ProbeWorld, recorder: ProbeRecorder, client: GatewayClient, folder: Path
@@ -70,8 +71,8 @@ class Sender:
             elif not self.behind:
                 await self._world.clock.wait(self._grown, None)
 
-    async def deliver(self, letter: Letter) -> None:
-        seq = msgspec.json.decode(letter.body.data, type=_Numbered).monotonic_seq
+    async def deliver(self, notification: Notification) -> None:
+        seq = msgspec.json.decode(notification.body.data, type=_Numbered).monotonic_seq
         while self.acknowledged_seq < seq:
             await self._moved.wait()
 

@@ -10,16 +10,13 @@ from recoup.errors import LeaseLost, LedgerError
 from recoup.model import events as ev
 from recoup.model.ids import probe_stream
 from recoup.model.probe import OpenEscalation
-from recoup.probe.ports import Letter, NotDelivered, Outbox
+from recoup.notifiers.kind import NotDelivered, Notification
+from recoup.probe.ports import Outbox
 from recoup.probe.recorder import ProbeRecorder
 from recoup.probe.world import ProbeWorld
 
 LOOK_S: Final = 0.5
 RETRY_S: Final = (1.0, 2.0, 5.0, 15.0, 30.0, 60.0)
-DELIVERY_S: Final = 60.0
-"""The longest that an outbox may take which has no limit of its own."""
-KILL_S: Final = 30.0
-"""So long after its time a command is certainly gone."""
 
 
 class Courier:
@@ -30,12 +27,10 @@ class Courier:
         world: ProbeWorld,
         recorder: ProbeRecorder,
         outboxes: Sequence[Outbox],
-        command_timeout_s: float = 0,
     ) -> None:
         self._world = world
         self._recorder = recorder
         self._outboxes = outboxes
-        self._delivery_s = delivery_s(command_timeout_s)
         self._failed: dict[str, int] = {}
         self._noting = asyncio.Lock()
 
@@ -66,36 +61,31 @@ class Courier:
         return LOOK_S
 
     async def _deliver(self, outbox: Outbox, waiting: OpenEscalation) -> bool:
-        letter = await self._letter(waiting)
+        notification = await self._notification(waiting)
         try:
-            async with asyncio.timeout(self._delivery_s):
-                await outbox.deliver(letter)
+            async with asyncio.timeout(outbox.timeout_s):
+                await outbox.deliver(notification)
         except (NotDelivered, TimeoutError):
             return False
         async with self._noting:  # two at once would each believe that the other has yet to be told
-            await self._note(letter, outbox)
+            await self._note(notification, outbox)
         return True
 
-    async def _note(self, letter: Letter, outbox: Outbox) -> None:
-        known = self._recorder.state.open_escalations.get(letter.escalation_id)
+    async def _note(self, notification: Notification, outbox: Outbox) -> None:
+        known = self._recorder.state.open_escalations.get(notification.id)
         told = {*known.told, outbox.name} if known else set()
         fact = ev.EscalationDelivered(
-            resource_id=letter.resource_id,
-            escalation_id=letter.escalation_id,
+            resource_id=notification.about,
+            escalation_id=notification.id,
             outbox=outbox.name,
             complete=told >= {one.name for one in self._outboxes},
         )
         await self._recorder.record(fact)
 
-    async def _letter(self, waiting: OpenEscalation) -> Letter:
+    async def _notification(self, waiting: OpenEscalation) -> Notification:
         (event,) = await self._world.ledger.read(
             probe_stream(self._recorder.state.probe_id), after=waiting.seq - 1, limit=1
         )
         assert isinstance(event.payload, ev.ProbeEscalated)
         body = self._world.redactor.seal(event.payload)
-        return Letter(waiting.escalation_id, event.payload.resource_id, body)
-
-
-def delivery_s(command_timeout_s: float) -> float:
-    """The longest that a delivery may take: a command has the time that its file gives it."""
-    return max(DELIVERY_S, command_timeout_s + KILL_S)
+        return Notification(waiting.escalation_id, event.payload.resource_id, body)

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from recoup.errors import UsageError
 from recoup.model.probe import ProbeConfig
+from recoup.notifiers.file import NOTIFIER as FILE
+from recoup.notifiers.kind import NotifierSite, OpenNotifier
+from recoup.notifiers.registry import notifier_named
 from recoup.ports import Lifeline
-from recoup.probe.outboxes.command import CommandOutbox
-from recoup.probe.outboxes.file import FileOutbox
 from recoup.probe.ports import Commanded, Link, Outbox
 from recoup.probe.recorder import ProbeRecorder
 from recoup.probe.supervisor import probe_folder
@@ -20,14 +21,11 @@ ESCALATIONS_FILE = "escalations.jsonl"
 
 def outboxes_of(world: ProbeWorld, config: ProbeConfig, lifeline: Lifeline) -> list[Outbox]:
     """Where no gateway is told, a file always is: an escalation must be found somewhere."""
-    hand_over, outboxes = config.hand_over, list[Outbox]()
-    if hand_over.file is not None:
-        outboxes.append(FileOutbox(Path(config.folder) / Path(hand_over.file).expanduser()))
-    if hand_over.command:
-        outboxes.append(CommandOutbox(world, hand_over, config.folder, lifeline))
-    if config.gateway is None and not outboxes:
-        outboxes.append(FileOutbox(probe_folder(world.home, config.id) / ESCALATIONS_FILE))
-    return outboxes
+    site = NotifierSite(Path(config.folder), world.environ, world.keeper, lifeline)
+    named = config.hand_over
+    if config.gateway is None and not named:
+        named = {FILE.key: str(probe_folder(world.home, config.id) / ESCALATIONS_FILE)}
+    return [OpenNotifier(notifier_named(key), settings, site) for key, settings in named.items()]
 
 
 def link_of(

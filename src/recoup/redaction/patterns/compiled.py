@@ -11,6 +11,7 @@ import msgspec
 import re2
 
 from recoup.redaction.matcher import Span
+from recoup.redaction.patterns.blanks import blanked, without_noise
 from recoup.redaction.patterns.gates import passes
 from recoup.redaction.patterns.rewriting import crosses_lines, on_few_lines, screen_of
 from recoup.redaction.patterns.rule import Gate, Rule
@@ -58,6 +59,10 @@ class PatternSet:
 
     def occurs(self, data: bytes) -> bool:
         """Whether there is anything to look at more closely: a hit of the screen, not yet a secret."""
+        view = blanked(data)
+        return self._occurs(data) or (view is not None and self._occurs(view))
+
+    def _occurs(self, data: bytes) -> bool:
         try:
             self._database.scan(data, match_event_handler=_halt)
         except hyperscan.ScanTerminated:
@@ -66,6 +71,16 @@ class PatternSet:
 
     def hits(self, data: bytes, hits_max: int) -> list[Hit] | None:
         """What the screen found, in no order; None if it is more than `hits_max`."""
+        found = self._hits(data, hits_max)
+        view = None if found is None else blanked(data)
+        if found is None or view is None:
+            return found
+        more = self._hits(view, hits_max)
+        if more is None or len(together := {*found, *more}) > hits_max:
+            return None
+        return list(together)
+
+    def _hits(self, data: bytes, hits_max: int) -> list[Hit] | None:
         found: list[Hit] = []
 
         def note(rule: int, _start: int, end: int, _flags: int, _context: object) -> bool:
@@ -81,6 +96,18 @@ class PatternSet:
     def spans(self, rule: int, data: bytes) -> Found | None:
         """The secrets that a rule finds, and what looking at its matches is worth, counted in matches; None if its
         pattern is not there at all."""
+        view = blanked(data)
+        if view is None:
+            return self._spans(rule, data)
+        as_written, as_seen = self._spans(rule, data), self._spans(rule, view)
+        if as_written is None and as_seen is None:
+            return None
+        spans, worth = as_written or ([], 0)
+        more_spans, more_worth = as_seen or ([], 0)
+        found = [without_noise(start, stop, data, view) for start, stop in (*spans, *more_spans)]
+        return found, worth + more_worth
+
+    def _spans(self, rule: int, data: bytes) -> Found | None:
         spanning = self._spanning[rule] or self._built(rule)
         matches: list[Any] = []
         worth = 0

@@ -78,6 +78,7 @@ _TOKENS: Final = {
     "wandb": (r"wandb_v1_\w{40,}",),
     "depot": ("depot_(?:project|org)_[A-Za-z0-9]{32,}",),
     "honeycomb": ("hcaik_[A-Za-z0-9]{40,}",),
+    "chromatic": ("chpt_[0-9a-f]{12,}",),
     "tencent": ("AKID[A-Za-z0-9]{32}",),
     "infisical": (r"st\.[0-9a-f]{24}\.[0-9a-f]{32}\.[0-9a-f]{32}",),
     "stripe": ("(?:sk|rk|pk)_(?:live|test|prod)_[A-Za-z0-9]{10,}", f"whsec_{_BASE64}{{24,}}={{0,2}}"),

@@ -187,7 +187,7 @@ async def acted_on(
             await _show_heal(attempt, found)
             with attempt.waiting(attempt.limits.ready_s) as most_s:
                 await ready(found.node, 1000 * most_s)
-            if await found.is_still_it():
+            if await attempt.seeker.still_means(found, attempt.target, attempt.looking):
                 await attempt.touch(lambda ms, node=found.node: act(node, ms), doing)  # type: ignore[misc]
                 return found
         except Error as error:

@@ -11,19 +11,9 @@ from typing import Any, Final
 from playwright.async_api import Error, Frame, Page
 
 from recoup.kernel.canonical import digest
-from recoup.model.outcome import Looking, PageClaim
-from recoup.model.plan import PageCheck, PageTextCheck, TargetCheck, TitleCheck, UrlCheck, ValueCheck
+from recoup.model.outcome import Looking, PageClaim, PageSight
 from recoup.model.target import Element, Floors, HealMode, Target
-from recoup.runtimes.browser.checks import (
-    HOW_FIELDS_ARE_READ,
-    Answer,
-    held_target,
-    held_text,
-    held_title,
-    held_url,
-    held_value,
-    page_texts,
-)
+from recoup.runtimes.browser.checks import HOW_FIELDS_ARE_READ, page_texts
 from recoup.runtimes.browser.collector import Collection, collect
 from recoup.runtimes.browser.limits import BrowserLimits
 from recoup.runtimes.browser.matching import Resolver
@@ -35,6 +25,7 @@ from recoup.runtimes.browser.trouble import NO_ANSWER, Trouble, first_line, is_c
 _PAUSE_S: Final = 0.1
 _PAUSE_MAX_S: Final = 0.5
 _EXACTLY: Final = Looking(floors=Floors(1, 0), heal=HealMode.OFF)
+_NOT_ASKED: Final = "it cannot be asked again"
 _GONE: Final = "cannot be read any more"
 _OTHERWISE: Final = "says something else now"
 _ON_ITS_WAY: Final = "the page is on its way to another one"
@@ -106,17 +97,24 @@ class Claims:
         )
         places = [self._places(claim, glances) for claim in claims]
         asked = [_asked(claim, found) for claim, found in zip(claims, places, strict=True)]
-        has_text = any(isinstance(claim.check, PageTextCheck) for claim in claims)
+        questions = [claim.question for claim in claims if claim.question is not None]
         told, texts, title = await asyncio.gather(
             _told(asked, glances),
-            page_texts(page, self._limits) if has_text else _none(),
-            page.title() if any(isinstance(claim.check, TitleCheck) for claim in claims) else _none(),
+            page_texts(page, self._limits) if any(one.texts for one in questions) else _none(),
+            page.title() if any(one.title for one in questions) else _none(),
         )
         return [
             _why_not_read(claim, one)
             if claim.read is not None
             else _why_not_held(
-                claim.check, page.url, title or "", texts or (), _elements(claim, found, glances), one
+                claim,
+                PageSight(
+                    url=page.url,
+                    title=title or "",
+                    texts=texts or (),
+                    elements=_elements(claim, found, glances),
+                    field=one,
+                ),
             )
             for claim, found, one in zip(claims, places, told, strict=True)
         ]
@@ -154,7 +152,7 @@ async def _glance(frame: Frame, offset: Any, selectors: Sequence[str]) -> _Glanc
 def _target(claim: PageClaim) -> Target | None:
     if claim.read is not None:
         return claim.read.target
-    return claim.check.target if isinstance(claim.check, TargetCheck | ValueCheck) else None
+    return None if claim.question is None else claim.question.target
 
 
 def _elements(
@@ -168,7 +166,7 @@ def _elements(
 def _asked(claim: PageClaim, places: Sequence[int]) -> _Asked | None:
     """What the one element is asked for, if the claim is about its words or what it holds."""
     target = _target(claim)
-    if target is None or len(places) != 1 or isinstance(claim.check, TargetCheck):
+    if target is None or len(places) != 1 or (claim.question is not None and not claim.question.field):
         return None
     how = how_read(claim.read) if claim.read is not None else HOW_FIELDS_ARE_READ
     return target.frame, places[0], how
@@ -196,36 +194,8 @@ def _why_not_read(claim: PageClaim, told: Mapping[str, Any] | None) -> str:
     return "" if digest({output_name(claim.read): told["said"]}) == claim.said else _OTHERWISE
 
 
-def _why_not_held(
-    check: PageCheck | None,
-    url: str,
-    title: str,
-    texts: Sequence[str],
-    elements: Sequence[Element],
-    told: Mapping[str, Any] | None,
-) -> str:
-    held, words = _held(check, url, title, texts, elements, told)
+def _why_not_held(claim: PageClaim, sight: PageSight) -> str:
+    if claim.question is None:
+        return _NOT_ASKED
+    held, words = claim.question.answer(sight)
     return "" if held else words
-
-
-def _held(
-    check: PageCheck | None,
-    url: str,
-    title: str,
-    texts: Sequence[str],
-    elements: Sequence[Element],
-    told: Mapping[str, Any] | None,
-) -> Answer:
-    match check:
-        case UrlCheck():
-            return held_url(check, url)
-        case TitleCheck():
-            return held_title(check, title)
-        case PageTextCheck():
-            return held_text(check, texts)
-        case TargetCheck():
-            return held_target(check, elements)
-        case ValueCheck():
-            return held_value(check, elements, told)
-        case _:
-            return None, "it cannot be asked again"

@@ -182,12 +182,6 @@ async def collect(frame: Frame, css: str | None = None, offset: Box | None = Non
     return Collection(*await _look(frame, options))
 
 
-async def recollect(node: ElementHandle) -> Element | None:
-    """One element as it is now. None: it is no longer part of the page."""
-    text: str | None = await node.evaluate(_ONE.replace("COLLECT", script("collector")), _ONE_OPTIONS)
-    return _received(text)[1][0] if text else None
-
-
 def collected(text: str) -> tuple[Element, ...]:
     """The elements in a text that the collector made somewhere else; raises msgspec.DecodeError when it is none."""
     return _received(text)[1]
@@ -260,13 +254,6 @@ def is_same(one: Element, other: Element) -> bool:
     return all(getattr(one, name) == getattr(other, name) for name in IDENTITY)
 
 
-_ONE_OPTIONS: Final[dict[str, Any]] = {
-    "elementsMax": 1 << 30,
-    "nodesMax": NODES_MAX,
-    "css": None,
-    "offset": None,
-}
-_ONE: Final = """(node, options) => node.isConnected ? (COLLECT)({...options, only: node}).sent : null"""
 _KEPT: Final = "() => ({collect: COLLECT, seen: new Map()})"
 _LOOK: Final = """(kept, [number, most, options]) => {
     const {sent, nodes, frames} = kept.collect(options);

@@ -49,7 +49,7 @@ async def tab(attempt: Attempt) -> None:
         return
     page = await _tab_in_time(attempt, which)
     if page is None:
-        count = len(session.context.pages)
+        count = len(session.tabs)
         raise Trouble(
             FailureKind.TARGET_NOT_FOUND, f"tab {which!r}: there are {count} tabs, none of them that one"
         )
@@ -69,7 +69,7 @@ async def _tab_in_time(attempt: Attempt, which: str) -> Page | None:
 
 
 def _tab_named(session: Session, which: str) -> Page | None:
-    pages = [page for page in session.context.pages if not page.is_closed()]
+    pages = session.tabs
     if which == "last":
         return pages[-1] if pages else None
     if which.isdigit():

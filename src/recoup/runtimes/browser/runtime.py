@@ -15,8 +15,8 @@ from playwright.async_api import Error, Page
 from recoup.errors import KeeperError, SettingsError
 from recoup.model.failure import FailureKind
 from recoup.model.memory import Screen
-from recoup.model.outcome import Artifact, Order, Outcome, PageClaim, Restored, Scene, Seen
-from recoup.model.plan import BrowserAction, BrowserVerb, PageCheck
+from recoup.model.outcome import Artifact, Order, Outcome, PageClaim, PageQuestion, Restored, Scene, Seen
+from recoup.model.plan import BrowserAction, BrowserVerb
 from recoup.model.policy import Policy
 from recoup.model.target import Element, Fingerprint, target_words
 from recoup.ports import Hooks, Lifeline
@@ -29,6 +29,7 @@ from recoup.runtimes.browser.finding import needed_browser
 from recoup.runtimes.browser.fingerprints import fingerprint
 from recoup.runtimes.browser.going import load
 from recoup.runtimes.browser.guarding import MakeGuard
+from recoup.runtimes.browser.kept_pages import KeptPage
 from recoup.runtimes.browser.limits import BrowserLimits
 from recoup.runtimes.browser.matching import Resolver, Sketch
 from recoup.runtimes.browser.patience import Visit
@@ -233,11 +234,11 @@ class BrowserRuntime:
         return await session.shows_error()
 
     async def _picture_regions(self, attempt: Attempt) -> None:
-        for check in attempt.order.regions:
+        for target in attempt.order.pictured:
             page = await attempt.session.current()
-            picture = await picture_of(check.target, page, attempt.seeker, attempt.pictures)
+            picture = await picture_of(target, page, attempt.seeker, attempt.pictures)
             if picture is not None:
-                attempt.session.before[region_key(check.target)] = picture
+                attempt.session.before[region_key(target)] = picture
 
     def _screen(self, attempt: Attempt) -> Screen | None:
         """The page as it was when the target was looked for."""
@@ -366,13 +367,13 @@ class BrowserRuntime:
 
     # For whoever looks at pages, or keeps them
 
-    async def examine(self, run_id: str, check: PageCheck, scene: Scene) -> tuple[bool | None, str]:
+    async def examine(self, run_id: str, question: PageQuestion, scene: Scene) -> tuple[bool | None, str]:
         session = self._sessions.get(run_id)
         if session is None or not session.usable:
             return None, NO_PAGE
         seeker = self._seeker(session)
         checks = PageChecks(session, seeker, Pictures(session, self._limits), self._limits)
-        return await checks.examine(check, scene)
+        return await checks.examine(question, scene)
 
     async def fingerprint(self, run_id: str) -> Fingerprint | None:
         session = self._sessions.get(run_id)
@@ -396,20 +397,29 @@ class BrowserRuntime:
         if session is None or not session.usable or session.past.url is None:
             return None
         past, limit_bytes = session.past, self._limits.storage_bytes_max
-        return kept_pages.encode(session.past.url, past.touched_by, past.storage, limit_bytes)
+        assert past.url is not None
+        before, after = session.other_tabs()
+        page = KeptPage(past.url, tuple(past.touched_by), past.storage, tuple(before), tuple(after))
+        return kept_pages.encode(page, limit_bytes)
 
     def touched_in(self, kept: bytes) -> tuple[str, ...] | None:
         return kept_pages.decode(kept).touched_by
 
-    async def restore(self, run_id: str, kept: bytes, policy: Policy, lifeline: Lifeline) -> Restored:
-        url, touched_by, storage = kept_pages.decode(kept)
+    def touched_in_other_tabs(self, kept: bytes) -> tuple[str, ...]:
+        return kept_pages.decode(kept).touched_elsewhere
+
+    async def restore(
+        self, run_id: str, kept: bytes, policy: Policy, lifeline: Lifeline, *, with_tabs: bool = False
+    ) -> Restored:
+        shown = kept_pages.decode(kept)
+        url, touched_by = shown.url, shown.touched_by
         await self._drop(run_id)
-        past = self._pasts[run_id] = Past(storage=storage)
+        past = self._pasts[run_id] = Past(storage=shown.storage)
         if touched_by is None:
             return Restored(None, "what had been done in it since it was loaded is lost")
         try:
             session = await self._session(run_id, self._environ, lifeline)
-            page = await session.current()
+            page = await self._tabs_opened(session, shown) if with_tabs else await session.current()
             past.url = url
             response = await load(page, url, self._limits.restore_s)
             await settle(page, session.traffic, policy, self._limits.settle_s)
@@ -422,7 +432,19 @@ class BrowserRuntime:
         found = await self.fingerprint(run_id)
         if found is None:
             return Restored(None, "it could not be looked at", unreachable=True)
-        return Restored(found, missing=touched_by)
+        elsewhere = shown.touched_elsewhere if with_tabs else ()
+        return Restored(found, missing=touched_by, missing_in_other_tabs=elsewhere)
+
+    async def _tabs_opened(self, session: Session, kept: KeptPage) -> Page:
+        """All tabs in their order; the current one is still empty."""
+        opened = []
+        for tab in (*kept.before, None, *kept.after):
+            opened.append(page := await session.new_page())
+            if tab is not None:
+                with suppress(Error, TimeoutError, Trouble):
+                    await load(page, tab.url, self._limits.restore_s)
+        session.turn_to(opened[len(kept.before)])
+        return opened[len(kept.before)]
 
     async def refuted(self, run_id: str, claims: Sequence[PageClaim], wait_s: float = 0) -> Sequence[str]:
         session = self._sessions.get(run_id)

@@ -13,7 +13,7 @@ from recoup.model.failure import FailureKind
 from recoup.model.outcome import Looking
 from recoup.model.policy import Policy
 from recoup.model.target import Box, Element, HealMode, Resolution, Target, element_words, target_words
-from recoup.runtimes.browser.collector import Collection, collect, is_same, recollect
+from recoup.runtimes.browser.collector import Collection, collect, is_same
 from recoup.runtimes.browser.limits import BrowserLimits
 from recoup.runtimes.browser.matching import Resolver
 from recoup.runtimes.browser.patience import Patience
@@ -25,6 +25,7 @@ _LIKELY = 0.5
 """From here on the best candidate is not missing, but not certain."""
 _NEAR = 0.1
 """From here on it is worth a word."""
+_IS_NODE = "(node, other) => node === other"
 
 
 @dataclass
@@ -46,11 +47,6 @@ class Found:
     """Since it was first looked for."""
     waited: bool = False
     """It came only because it was waited for longer than others are."""
-
-    async def is_still_it(self) -> bool:
-        """Whether the node is what was chosen; asked right before it is acted on."""
-        now = await recollect(self.node)
-        return now is not None and is_same(now, self.element)
 
 
 class Certainty:
@@ -117,6 +113,20 @@ class Seeker:
                 settled_s = time.monotonic()
             else:
                 await asyncio.sleep(self._limits.look_s)
+
+    async def still_means(self, found: Found, target: Target, looking: Looking) -> bool:
+        """Whether the target is still this element, and the element as it was: a page that sorts its rows may use the
+        same nodes for other rows. Asked right before it is acted on."""
+        target = compared_with(target, looking)
+        look = await self.look(await self._session.current(), target)
+        if look is None:
+            return False
+        elements = look.collection.elements
+        chosen = self._resolver.resolve(target, elements, looking, look.css_matches).chosen
+        if chosen is None or not is_same(chosen.element, found.element):
+            return False
+        node = await look.collection.node(chosen.index)
+        return node is not None and bool(await found.node.evaluate(_IS_NODE, node))
 
     def _is_awaited(self, target: Target, looking: Looking, patience: Patience, now_s: float) -> bool:
         """There is time left, and waiting is what may help: nothing on the page is what is written, and no later

@@ -6,7 +6,7 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from inspect import signature
@@ -20,6 +20,7 @@ from recoup.model.ids import ProcessIdentity
 from recoup.model.plan import Dialog as WantedDialog
 from recoup.ports import Lifeline
 from recoup.runtimes.browser.guarding import Guard
+from recoup.runtimes.browser.kept_pages import KeptTab
 from recoup.runtimes.browser.limits import BrowserLimits
 from recoup.runtimes.browser.patience import Visit
 from recoup.runtimes.browser.traffic import Traffic
@@ -36,6 +37,7 @@ _WORDS_MAX: Final = 200
 _CANARY: Final = {"name": "recoup", "domain": "recoup.invalid"}
 """A cookie of no site: when it is gone, all cookies are."""
 _ERROR_PAGE: Final = "chrome-error:"
+_BLANK: Final = "about:blank"
 _STATUS: Final = "() => (performance.getEntriesByType('navigation')[0] || {}).responseStatus || 0"
 
 
@@ -100,6 +102,10 @@ class Session:
     detach: Callable[[], None] = lambda: _nothing()
     lifeline: Lifeline | None = None
 
+    _tabs: list[Page] = field(default_factory=list)
+    """As plans count them, some of them closed."""
+    _dead: set[Page] = field(default_factory=set)
+    """Tabs that have crashed."""
     _touched_elsewhere: dict[Page, list[str]] = field(default_factory=dict)
     """The steps that did something in the documents of other tabs."""
 
@@ -126,6 +132,8 @@ class Session:
         self.page = None
         self.crashed = self.tainted = False
         self._touched_elsewhere.clear()
+        self._tabs.clear()
+        self._dead.clear()
         self.context.on("page", self._opened)
         self.context.on("dialog", self._asked)
 
@@ -145,12 +153,26 @@ class Session:
         except (Error, TimeoutError):
             return False
 
+    @property
+    def tabs(self) -> list[Page]:
+        """In the order in which they were opened. A page that is replaced keeps its place."""
+        return _open(self._tabs)
+
+    def other_tabs(self) -> tuple[list[KeptTab], list[KeptTab]]:
+        """Those before the current page, and those after it."""
+        place = self._tabs.index(self.page) if self.page in self._tabs else len(self._tabs)
+        before, after = self._tabs[:place], self._tabs[place + 1 :]
+        return [*map(self._kept_tab, _open(before))], [*map(self._kept_tab, _open(after))]
+
+    def _kept_tab(self, page: Page) -> KeptTab:
+        url = _BLANK if page.url.startswith(_ERROR_PAGE) else page.url
+        return KeptTab(url, tuple(self._touched_elsewhere.get(page, ())))
+
     async def current(self) -> Page:
         """The page that actions are about: made when there is none; the last other one when it was closed."""
         if self.page is not None and not self.page.is_closed():
             return self.page
-        others = [page for page in self.context.pages if not page.is_closed()]
-        page = others[-1] if others else await self.new_page()
+        page = self.tabs[-1] if self.tabs else await self.new_page()
         self.turn_to(page)
         return page
 
@@ -164,11 +186,12 @@ class Session:
             raise Trouble(FailureKind.BROWSER_CRASHED, "the browser does not open a page any more") from None
 
     def turn_to(self, page: Page) -> None:
-        """Another tab has a document of its own, with its own traces."""
+        """Another tab has a document of its own, with its own address and traces."""
         if self.page is not None and page != self.page:
             self._touched_elsewhere[self.page] = list(self.past.touched_by)
             self.past.touched_by[:] = self._touched_elsewhere.pop(page, ())
-        self.page, self.crashed = page, False
+            self.past.url = self._address(page.url)
+        self.page, self.crashed = page, page in self._dead
 
     async def answers(self) -> bool:
         """Whether it answers trivial questions in time, and so does its page. A page that will be replaced, or that is
@@ -198,6 +221,9 @@ class Session:
     async def replace_page(self) -> Page:
         """A fresh page in place of one that is dead or not to be trusted."""
         old, self.page = self.page, await self.new_page()
+        if old in self._tabs:
+            self._tabs.remove(self.page)
+            self._tabs[self._tabs.index(old)] = self.page
         self.crashed = self.tainted = False
         if old is not None and not old.is_closed():
             with suppress(Error, TimeoutError):
@@ -253,7 +279,7 @@ class Session:
         """Where to load the page from again: of one that could not be loaded, where it should have come from."""
         if url.startswith(_ERROR_PAGE):
             return self.traffic.failed_url or self.past.url
-        return url if url != "about:blank" else self.past.url
+        return url if url != _BLANK else self.past.url
 
     async def close(self) -> None:
         """The browser is asked to end; its guard sees to it."""
@@ -270,6 +296,7 @@ class Session:
         if len(self.context.pages) > self.limits.pages_max:
             _in_background(page.close())
             return
+        self._tabs.append(page)
         page.on("crash", self._crashed)
         page.on("download", self._downloading)
         page.on("domcontentloaded", self._loaded)
@@ -281,6 +308,7 @@ class Session:
         self._touched_elsewhere.pop(page, None)
 
     def _crashed(self, page: Page) -> None:
+        self._dead.add(page)
         if page == self.page:
             self.crashed = True
 
@@ -300,6 +328,10 @@ class Session:
             _in_background(dialog.accept(wanted.text or "") if wanted else dialog.accept())
         else:
             _in_background(dialog.dismiss())
+
+
+def _open(pages: Iterable[Page]) -> list[Page]:
+    return [page for page in pages if not page.is_closed()]
 
 
 def _cookie_key(cookie: Any) -> tuple[str, str, str]:

@@ -7,15 +7,16 @@ from typing import Any
 
 import msgspec
 
+from recoup.checks.registry import question_of
 from recoup.kernel.advice import hint_of, page_advice
 from recoup.kernel.healing import floors, goes_somewhere, page_can_be_made_again, page_made_by
 from recoup.model import events as ev
 from recoup.model.failure import FailureKind
 from recoup.model.mode import Mode
 from recoup.model.outcome import Looking, Order, Outcome, Seen
-from recoup.model.plan import BrowserAction, RegionCheck, Step
+from recoup.model.plan import BrowserAction, Step
 from recoup.model.run import StepRecord, Verdict
-from recoup.model.target import HealMode
+from recoup.model.target import HealMode, Target
 from recoup.ports import Pages, Recalls
 from recoup.steps.browser.run_page import Changed, PageProblem, Question, Replay, RunPage, Unreachable
 from recoup.steps.browser.run_targets import RunTargets
@@ -31,7 +32,7 @@ class BrowserHooks(KindHooks):
         self._targets = RunTargets(run, recalls)
 
     async def take_up(self) -> None:
-        await self._page.take_up(self._run.state.epoch)
+        await self._page.take_up(self._run.state.driver.epoch)
 
     async def release(self, *, stays: bool) -> None:
         await self._page.release(keeps=stays)
@@ -67,7 +68,7 @@ class BrowserHooks(KindHooks):
             hint=hint_of(page_advice(self._run.run_id, first.step_id, names)),
             step_id=first.step_id,
             step_index=first.index,
-            attempt=first.open.attempt if first.open else first.attempts,
+            attempt=first.open.attempt if first.open else first.spent.attempts,
             page_steps=names,
         )
 
@@ -98,7 +99,7 @@ class BrowserHooks(KindHooks):
         return msgspec.structs.replace(
             order,
             looking=looking,
-            regions=tuple([check for check in step.expect if isinstance(check, RegionCheck)]),
+            pictured=_pictured(step),
             claims=claims,
             secret_values=self._secrets_typed(order, hides),
         )
@@ -173,3 +174,9 @@ class BrowserHooks(KindHooks):
 
 def _about(record: StepRecord) -> dict[str, Any]:
     return {"step_id": record.step_id, "step_index": record.index, "attempt": None}
+
+
+def _pictured(step: Step) -> tuple[Target | None, ...]:
+    """What is compared after the attempt with how it looked before."""
+    questions = map(question_of, step.expect)
+    return tuple([question.target for question in questions if question is not None and question.difference])

@@ -23,13 +23,14 @@ def kept_page(pages: Pages, secrets: Secrets) -> KeptPage | None:
     kept = secrets.find(PAGE_KEY)
     if kept is None:
         return None
-    return KeptPage(pages.touched_in(base64.b64decode(kept)), secrets.find(LOADED_KEY))
+    data = base64.b64decode(kept)
+    return KeptPage(pages.touched_in(data), secrets.find(LOADED_KEY), pages.touched_in_other_tabs(data))
 
 
 def inherited(secrets: Secrets, reused: Sequence[StepRecord]) -> Mapping[str, str]:
     """The page of the earlier run, and what the steps that are reused have proven of it. What others have proven may be
     another question in this plan, and is proven anew when they are performed."""
-    if not any(record.page for record in reused):
+    if not any(record.results.page for record in reused):
         return {}
     values = {key: secrets.find(key) for key in (PAGE_KEY, LOADED_KEY, DOCUMENT_KEY, GATE_KEY)}
     if (proofs := secrets.find(PROOFS_KEY)) is not None:

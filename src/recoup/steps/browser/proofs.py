@@ -15,20 +15,15 @@ from typing import Any
 
 import msgspec
 
+from recoup.checks.registry import asks_page, question_of
 from recoup.kernel.canonical import digest
 from recoup.kernel.healing import why_another_page
 from recoup.kernel.references import TemplateError
 from recoup.model.outcome import Looking, PageClaim
 from recoup.model.plan import (
-    WORLD_CHECKS,
     BrowserAction,
     BrowserVerb,
-    PageTextCheck,
     Step,
-    TargetCheck,
-    TitleCheck,
-    UrlCheck,
-    ValueCheck,
 )
 from recoup.model.run import StepRecord
 from recoup.model.target import Fingerprint
@@ -39,7 +34,6 @@ PROOFS_KEY = "browser.proofs"
 DOCUMENT_KEY = "browser.document"
 """The document before any step did something in it, as a fingerprint."""
 GATE_KEY = "browser.gate"
-_LASTING = (UrlCheck, TitleCheck, PageTextCheck, TargetCheck, ValueCheck)
 CHANGES_NOTHING = (BrowserVerb.READ, BrowserVerb.WAIT, BrowserVerb.SCREENSHOT)
 
 
@@ -107,7 +101,7 @@ class PageProofs:
         standing += [
             Proof(step.id, number, touched=touched, traces=left)
             for number, check in enumerate(step.expect)
-            if isinstance(check, _LASTING)
+            if asks_page(check)
         ]
         if action.verb is BrowserVerb.READ:
             standing = [proof for proof in standing if not _is_reading(proof, action)]
@@ -156,16 +150,20 @@ class PageProofs:
         self,
         quoted: Collection[str],
         *,
+        is_elsewhere: Callable[[Proof], bool],
         is_history: Callable[[Proof], bool],
         may_be_gone: Callable[[Proof], bool],
     ) -> Refuted | None:
         """Before a gate: what was doubted and holds now is proven again; what was changed on purpose is no proof any
-        more. Gives back what the gate quotes and the page does not say any more: that must be read again. `is_history`:
-        of another document, or changed by a step that must not be repeated."""
+        more. Gives back what the gate quotes and the page does not say any more: that must be read again.
+        `is_elsewhere`: proven at another address, so nobody waits for it, unless the gate quotes it. `is_history`:
+        that, or changed by a step that must not be repeated."""
         standing = self.all()
         asked = [proof for proof in standing if proof.doubted_by or _is_quoted(proof, quoted)]
-        whys = await self._whys(asked, waits=True)
-        refuted = [(proof, why) for proof, why in zip(asked, whys, strict=True) if why]
+        left = [proof for proof in asked if not _is_quoted(proof, quoted) and is_elsewhere(proof)]
+        here = [proof for proof in asked if proof not in left]
+        whys = [*await self._whys(left, wait_s=0), *await self._whys(here, wait_s=self._wait_s)]
+        refuted = [(proof, why) for proof, why in zip([*left, *here], whys, strict=True) if why]
         for proof, why in refuted:
             if not _is_quoted(proof, quoted) or is_history(proof):
                 continue
@@ -177,7 +175,7 @@ class PageProofs:
 
     async def refuted(self, proofs: Sequence[Proof], *, may_be_gone: bool = False) -> Refuted | None:
         """The first of these that does not hold on the page, which gets time to show it."""
-        whys = await self._whys(proofs, waits=True, may_be_gone=may_be_gone)
+        whys = await self._whys(proofs, wait_s=self._wait_s, may_be_gone=may_be_gone)
         return next((_refuted(proof, why) for proof, why in zip(proofs, whys, strict=True) if why), None)
 
     async def refuted_by_copy(self, proofs: Sequence[Proof]) -> Refuted | None:
@@ -197,13 +195,11 @@ class PageProofs:
         """Whether the page shows by itself that the step was done: all that it expects of the page holds, and some of
         it did not before its first attempt."""
         step = self._run.plan.steps[record.index]
-        proofs = [
-            Proof(step.id, number) for number, one in enumerate(step.expect) if isinstance(one, _LASTING)
-        ]
-        looks = [check for check in step.expect if isinstance(check, WORLD_CHECKS)]
+        proofs = [Proof(step.id, number) for number, check in enumerate(step.expect) if asks_page(check)]
+        looks = [check for check in step.expect if check.asks_world]
         was_missing = any(
-            isinstance(check, _LASTING) and before.held is False
-            for check, before in zip(looks, record.prechecks or (), strict=False)
+            asks_page(check) and before.held is False
+            for check, before in zip(looks, record.beginning.prechecks or (), strict=False)
         )
         return bool(proofs) and was_missing and await self.refuted(proofs) is None
 
@@ -218,20 +214,23 @@ class PageProofs:
             check = self._run.expected(step)[proof.check]
         except TemplateError:
             return PageClaim()  # a value that it names is gone: it does not hold
-        return PageClaim(check=check) if isinstance(check, _LASTING) else None
+        return PageClaim(question=question_of(check)) if asks_page(check) else None
+
+    @property
+    def _wait_s(self) -> float:
+        return self._run.policy.page_check_s
 
     async def _whys(
-        self, proofs: Sequence[Proof], *, waits: bool = False, may_be_gone: bool = False
+        self, proofs: Sequence[Proof], *, wait_s: float | None = None, may_be_gone: bool = False
     ) -> list[str]:
-        """Why each does not hold; "" if it does, or if nobody can ask it. Raises PageLost, where the answer is waited
-        for."""
-        wait_s = self._run.policy.page_check_s if waits else 0
+        """Why each does not hold; "" if it does, or if nobody can ask it. `wait_s` None: of a page that is lost nothing
+        holds; otherwise PageLost is raised."""
         claims = [self.claim(proof, may_be_gone=may_be_gone) for proof in proofs]
         asked = [claim for claim in claims if claim is not None]
         if not asked:
             return [""] * len(proofs)
-        answers = await self._pages.refuted(self._run.run_id, asked, wait_s)
-        if waits and any(answers) and await self._pages.fingerprint(self._run.run_id) is None:
+        answers = await self._pages.refuted(self._run.run_id, asked, wait_s or 0)
+        if wait_s is not None and any(answers) and await self._pages.fingerprint(self._run.run_id) is None:
             raise PageLost
         told = iter(answers)
         return [next(told) if claim is not None else "" for claim in claims]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from recoup.checks.registry import keys_in, kind_of_key
+from recoup.checks.sources.registry import sources_in
 from recoup.model.plan import BrowserVerb
 from recoup.shapes.page_keys import NAMING, is_pause, verb_of
-from recoup.shapes.plan_written import Written, mapping
+from recoup.shapes.plan_written import Part, Written, mapping
+from recoup.shapes.tree import Place
 from recoup.shapes.wording import Finding
-
-PRINTED = ("exit", "stdout", "stderr")
-"""Checks of what a process left, which a browser does not."""
 
 WITHOUT_PAGE = frozenset((BrowserVerb.GOTO.value, BrowserVerb.WAIT.value, BrowserVerb.TAB.value))
 """Verbs that can be the first."""
@@ -40,15 +40,21 @@ def _nothing_open(plan: Written) -> Iterator[Finding]:
             return
 
 
+def _checks_of_processes(part: Part) -> Iterator[tuple[Place, str]]:
+    """With the key that makes each one."""
+    for place, check in part.checks():
+        yield from ((place, key) for key in keys_in(check) if kind_of_key(key).needs_process)
+
+
 def _prints_nothing(plan: Written) -> Iterator[Finding]:
     for part in plan.parts:
         if "browser" not in part.data:
             continue
-        for place, key in part.checks(PRINTED):
+        for place, key in _checks_of_processes(part):
             words = "a browser step has no exit code and prints nothing: check the page, by `text` or `url` for example"
             yield Finding((*place, key), words)
         for name, spec in mapping(part.data.get("outputs")).items():
-            if "regex" in mapping(spec) and "file" not in spec:
+            if any(source.reads_printed(mapping(spec)) for source in sources_in(mapping(spec))):
                 words = "a browser step prints nothing: name a `file`, or use `read` with `into`"
                 yield Finding((*part.place, "outputs", name), words)
 

@@ -18,14 +18,16 @@ import msgspec
 
 from recoup.kernel.healing import (
     goes_somewhere,
+    needs_tabs,
     page_made_by,
     page_made_since_sign_out,
+    turns,
     why_another_page,
 )
 from recoup.kernel.page_forecast import why_outdated
 from recoup.kernel.position import waits_for_a_person
 from recoup.model.outcome import Looking, PageClaim, Restored, Seen
-from recoup.model.plan import Action, ApproveAction, BrowserAction, BrowserVerb, Repeat, Step
+from recoup.model.plan import Action, ApproveAction, BrowserAction, Repeat, Step
 from recoup.model.run import RunState, StepRecord
 from recoup.model.target import Fingerprint
 from recoup.ports import Pages
@@ -110,6 +112,8 @@ class RunPage:
         """Gates that were about to quote what the page does not say any more: that was read again, once."""
         self._missing: tuple[str, ...] = ()
         """The steps whose traces a page that was loaded again lacks."""
+        self._has_lost_tabs = False
+        """A tab that a later step turns to was loaded again, and lacks what steps did in it."""
 
     # While a driver has the run
 
@@ -170,9 +174,9 @@ class RunPage:
         """The driver is done with the run. `keeps`: this process stays, and may drive the run again."""
         state, policy = self._run.state, self._run.policy
         # Otherwise the next driver restores it from the beginning: what steps did in a restored page may be missing.
-        is_whole = not state.rebuild_pending and (self._is_kept or not self._to_prove)
+        is_whole = not state.progress.rebuild_pending and (self._is_kept or not self._to_prove)
         if keeps and is_whole and waits_for_a_person(state) and policy.waiting_browser_seconds > 0:
-            await self._pages.wait(self._run.run_id, state.epoch, policy)
+            await self._pages.wait(self._run.run_id, state.driver.epoch, policy)
         else:
             await self._pages.leave(self._run.run_id)
 
@@ -188,7 +192,7 @@ class RunPage:
     async def go_back(self, index: int) -> None:
         """Before good steps from this one on count as not done: what they did in the open page must not be taken for
         what the steps before have left."""
-        if any(record.page is not None for record in self._run.state.steps[index:]):
+        if any(record.results.page is not None for record in self._run.state.steps[index:]):
             await self.leave()
 
     async def bring_sign_in(self) -> None:
@@ -202,7 +206,7 @@ class RunPage:
         if goes_somewhere(step):
             return
         if _pages_before(record, self._run.state) and not await self.has_page():
-            await self._restored()
+            await self._restored(record)
 
     # Before a step acts on the page, or a person is asked about it
 
@@ -235,19 +239,23 @@ class RunPage:
 
     async def _quoted_otherwise(self, step: Step, record: StepRecord, state: RunState) -> PageProblem | None:
         """Read again once; what changes all the time is then shown as it was last read."""
-        if step.id in self._sent_back or state.page_as_is:
+        if step.id in self._sent_back or state.page.as_is:
             return None
 
         def since(proof: Proof) -> Since:
             return self._since(self._index_of(proof.step_id), record, state)
 
+        def is_elsewhere(proof: Proof) -> bool:
+            return since(proof).is_elsewhere
+
         def is_history(proof: Proof) -> bool:
             doubted_by = self._run.plan.steps[self._index_of(proof.doubted_by)] if proof.doubted_by else None
             by_once = doubted_by is not None and doubted_by.repeat is Repeat.NEVER
-            return by_once or since(proof).is_elsewhere
+            return by_once or is_elsewhere(proof)
 
         refuted = await self._proofs.settle(
             self._quoted(record, state),
+            is_elsewhere=is_elsewhere,
             is_history=is_history,
             may_be_gone=lambda proof: since(proof).has_acted_once,
         )
@@ -273,11 +281,13 @@ class RunPage:
         acting = [
             step for step, one in [*between][begins + 1 : record.index] if _acts(step) and not one.skipped
         ]
-        page = state.steps[begins].page or next(reversed(_pages_before(state.steps[begins], state)), None)
+        page = state.steps[begins].results.page or next(
+            reversed(_pages_before(state.steps[begins], state)), None
+        )
         return Since(
             has_acted=bool(acting),
             has_acted_once=any(step.repeat is Repeat.NEVER for step in acting),
-            has_turned=any(_turns(step) for step in acting),
+            has_turned=any(turns(step) for step in acting),
             is_elsewhere=page is not None and _place(page) != _place(_pages_before(record, state)[-1]),
         )
 
@@ -314,7 +324,7 @@ class RunPage:
 
     def _is_due(self, proof: Proof, record: StepRecord, state: RunState) -> bool:
         """Not one from a document in which later steps had done something, nor one that a person has done without."""
-        if state.page_as_is and proof.touched:
+        if state.page.as_is and proof.touched:
             return False
         earlier = {one.step_id for one in state.steps[: record.index]}
         return earlier.issuperset(proof.traces)
@@ -339,28 +349,34 @@ class RunPage:
         found, gate = await self._pages.fingerprint(self._run.run_id), self._gate_before(record)
         if found is not None and not self._to_prove and gate is None:
             return None
-        if goes_somewhere(step):
+        tabs_needed = needs_tabs(self._run.plan.steps, record.index)
+        if goes_somewhere(step) and (found is not None or not tabs_needed):
             self._missing, self._to_prove = (), False
             await self.bring_sign_in()
             return None
         if found is not None and self._is_of_no_use(found, last, state):
             await self.leave()
             found = None
-        outdated = "" if state.page_as_is else self._why_outdated(record, found)
+        outdated = "" if state.page.as_is else self._why_outdated(record, found)
         if outdated:
             await self.leave(made_again=True)
-            return self._made_again(outdated, made_by, state)
+            return await self._made_again(outdated, made_by, state)
         if found is None:
-            restored = await self._restored()
+            restored = await self._restored(record)
             if restored.unreachable:
                 # A person may be asked all the same: the step that acts after the gate proves the page.
                 is_gate = isinstance(step.action, ApproveAction)
                 return None if is_gate else Unreachable(restored.why)
             if restored.page is None:
-                return self._made_again(f"its page is gone: {restored.why}", made_by, state)
+                return await self._made_again(f"its page is gone: {restored.why}", made_by, state)
             found = restored.page
-            if found.url != last.url and not state.page_as_is:
-                return self._led_elsewhere("the page is at another address", found, record, state)
+            if self._has_lost_tabs and not state.page.as_is:
+                return await self._made_again("what was done in its other tabs is lost", made_by, state)
+            if goes_somewhere(step):
+                self._missing, self._to_prove = (), False
+                return None
+            if found.url != last.url and not state.page.as_is:
+                return await self._led_elsewhere("the page is at another address", found, record, state)
         return await self._missing_steps(record, made_by, state) or await self._proven(
             record, state, made_by, found, gate
         )
@@ -368,9 +384,9 @@ class RunPage:
     def _is_of_no_use(self, found: Fingerprint, last: Fingerprint, state: RunState) -> bool:
         """A page that stayed open and shows something else, such as an error, is opened again; so is one on which steps
         are to be performed again, in their order."""
-        if state.page_repeats and not self._has_restored:
+        if state.page.repeats and not self._has_restored:
             return True
-        return self._is_kept and not state.page_as_is and bool(why_another_page(last, found))
+        return self._is_kept and not state.page.as_is and bool(why_another_page(last, found))
 
     def _why_outdated(self, record: StepRecord, found: Fingerprint | None) -> str:
         """In words, if the kept page is another document than the steps before this one have left."""
@@ -379,14 +395,16 @@ class RunPage:
         kept = kept_page(self._pages, self._run.secrets)
         return why_outdated(kept, self._run.plan.steps[: record.index]) if kept is not None else ""
 
-    async def _restored(self) -> Restored:
+    async def _restored(self, record: StepRecord) -> Restored:
         self._has_restored, self._is_kept, self._is_made_again = True, False, False
         kept = self._run.secrets.find(PAGE_KEY)
         if kept is None:
             return Restored(None, "nothing was kept of it")
         about = (self._run.run_id, base64.b64decode(kept), self._run.policy, self._run.lifeline)
-        restored = await self._pages.restore(*about)
+        tabs_needed = needs_tabs(self._run.plan.steps, record.index)
+        restored = await self._pages.restore(*about, with_tabs=tabs_needed)
         self._missing, self._to_prove = restored.missing, restored.page is not None
+        self._has_lost_tabs = bool(restored.missing_in_other_tabs)
         return restored
 
     async def _missing_steps(
@@ -397,35 +415,39 @@ class RunPage:
         indices = [one.index for one in state.steps[: record.index] if one.step_id in missing]
         why = "its page was loaded again, and what was done in it is lost"
         if not {*missing} <= {one.step_id for one in state.steps}:
-            return self._made_again(why, made_by, state)  # steps of another plan
+            return await self._made_again(why, made_by, state)  # steps of another plan
         once = [index for index in indices if not self._may_repeat(index, state)]
         unproven = [index for index in once if not await self._proofs.is_in_effect(state.steps[index])]
-        if unproven and not state.page_as_is:
+        if unproven and not state.page.as_is:
             return Question(why, tuple(unproven))
         again = tuple(index for index in indices if index not in once)
         return Replay(why, again) if again else None
 
-    def _led_elsewhere(
+    async def _led_elsewhere(
         self, why: str, found: Fingerprint, record: StepRecord, state: RunState
     ) -> PageProblem:
         """The address shows another page than the steps before have left."""
-        return self._made_again(why, self._made_by(found, record, state), state)
+        return await self._made_again(why, self._made_by(found, record, state), state)
 
     def _made_by(self, found: Fingerprint, record: StepRecord, state: RunState) -> list[int]:
         """With the sign-in, if the address leads back to it."""
         skipped = {one.index for one in state.steps if one.skipped}
-        left = {one.index: one.page for one in state.steps[: record.index] if one.page is not None}
+        left = {
+            one.index: one.results.page for one in state.steps[: record.index] if one.results.page is not None
+        }
         return page_made_since_sign_out(self._run.plan.steps, record.index, left, found, skipped)
 
-    def _made_again(self, why: str, made_by: Sequence[int], state: RunState) -> PageProblem:
+    async def _made_again(self, why: str, made_by: Sequence[int], state: RunState) -> PageProblem:
         """By performing again everything since the last `goto`, once."""
         once = self._once(made_by, state)
         if once:
             return Question(why, once)
         if self._has_replayed_all:
             return Changed(why, made_by[0])
+        if needs_tabs(self._run.plan.steps, made_by[0]):  # these steps open them, and count from one
+            await self.leave(made_again=True)
         self._has_replayed_all = self._to_prove = True
-        self._missing = ()  # these steps leave their traces again
+        self._missing, self._has_lost_tabs = (), False  # these steps leave their traces again
         return Replay(why, tuple(made_by))
 
     def _once(self, made_by: Sequence[int], state: RunState) -> tuple[int, ...]:
@@ -433,7 +455,7 @@ class RunPage:
 
     def _may_repeat(self, index: int, state: RunState) -> bool:
         step = self._run.plan.steps[index]
-        return step.repeat is Repeat.SAFE or step.id in state.page_repeats
+        return step.repeat is Repeat.SAFE or step.id in state.page.repeats
 
     async def _proven(
         self,
@@ -444,13 +466,13 @@ class RunPage:
         gate: Approved | None,
     ) -> PageProblem | None:
         other = why_another_page(_pages_before(record, state)[-1], found)
-        if other and not state.page_as_is:
+        if other and not state.page.as_is:
             if len(made_by) > 1 and not self._has_replayed_all:  # the address alone does not lead there
-                return self._led_elsewhere(other, found, record, state)
+                return await self._led_elsewhere(other, found, record, state)
             return Changed(other, made_by[0])
         refuted = await self._refuted(record, state, found, gate)
         if refuted is not None:
-            once = self._once(self._made_by(found, record, state), state) if state.page_as_is else ()
+            once = self._once(self._made_by(found, record, state), state) if state.page.as_is else ()
             if once:  # the answer was to use this page
                 return Question(f"the page cannot be used as it is: {refuted.why}", once)
             return Changed(refuted.why, self._index_of(refuted.step_id))
@@ -464,7 +486,7 @@ class RunPage:
         earlier = {one.step_id for one in state.steps[: record.index]}
         proofs = [proof for proof in self._proofs.all() if proof.step_id in earlier and not proof.doubted_by]
         if gate is not None:
-            if not state.page_as_is and (other := why_another_page(gate.page, found)):
+            if not state.page.as_is and (other := why_another_page(gate.page, found)):
                 return Refuted(other, gate.step_id)
             proofs += [proof for proof in gate.proofs if proof not in proofs]
         proofs = [proof for proof in proofs if self._is_due(proof, record, state)]
@@ -492,11 +514,6 @@ def _acts(step: Step) -> bool:
     return isinstance(step.action, BrowserAction) and step.action.verb not in CHANGES_NOTHING
 
 
-def _turns(step: Step) -> bool:
-    """To another tab."""
-    return isinstance(step.action, BrowserAction) and step.action.verb is BrowserVerb.TAB
-
-
 def _place(page: Fingerprint) -> tuple[str, str]:
     """Without query and fragment: pages change these while something is typed."""
     parts = urlsplit(page.url)
@@ -504,4 +521,4 @@ def _place(page: Fingerprint) -> tuple[str, str]:
 
 
 def _pages_before(record: StepRecord, state: RunState) -> list[Fingerprint]:
-    return [one.page for one in state.steps[: record.index] if one.page is not None]
+    return [one.results.page for one in state.steps[: record.index] if one.results.page is not None]

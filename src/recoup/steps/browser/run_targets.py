@@ -70,10 +70,10 @@ class RunTargets:
         plan, state = self._run.plan, self._run.state
         self._health = (await self._run.ledger.workflow_state(state.workflow)).health
         mode = standing(self._health, now).mode
-        wanted = HealMode.OFF if action.hidden else heal_mode(step, plan, state.heal, policy)
-        limit = too_many_heals(state.heals, known.heals_within_a_day(now), policy)
+        wanted = HealMode.OFF if action.hidden else heal_mode(step, plan, state.submission.heal, policy)
+        limit = too_many_heals(state.counts.heals, known.heals_within_a_day(now), policy)
         return Looking(
-            level=level(step, plan, record.attempts_in_delivery, mode, policy),
+            level=level(step, plan, record.spent.attempts_in_delivery, mode, policy),
             level_max=level(step, plan, policy.step_max_attempts - 1, mode, policy),
             heal=HealMode.REPORT if limit and wanted is HealMode.APPLY else wanted,
             floors=floors(mode, policy),
@@ -300,7 +300,7 @@ class RunTargets:
             self._memory.add(payload)
 
     def _about(self, step: Step, record: StepRecord) -> dict[str, Any]:
-        attempt = record.open.attempt if record.open else record.attempts
+        attempt = record.open.attempt if record.open else record.spent.attempts
         return {
             "step_id": step.id,
             "step_index": record.index,

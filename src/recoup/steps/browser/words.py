@@ -4,21 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from recoup.shapes.page_check_shape import (
-    AnsweredShape,
-    CountedShape,
-    CountShape,
-    HeldShape,
-    HiddenShape,
-    PageTextShape,
-    RegionShape,
-    ResponseShape,
-    TitleShape,
-    UnchangedShape,
-    UrlShape,
-    ValueShape,
-    VisibleShape,
-)
 from recoup.shapes.page_keys import VERBS, verbs_in
 from recoup.shapes.shape import TAG, Shape
 from recoup.shapes.target_shape import BoxShape, RecordedShape, TargetShape
@@ -92,19 +77,6 @@ BROWSER_SHAPES: dict[str, type[Shape]] = {
     TAG + "dialog": DialogShape,
     "recorded": RecordedShape,
     "box": BoxShape,
-    TAG + "page-url": UrlShape,
-    TAG + "page-title": TitleShape,
-    TAG + "page-text": PageTextShape,
-    TAG + "page-visible": VisibleShape,
-    TAG + "page-hidden": HiddenShape,
-    TAG + "page-count": CountShape,
-    "count": CountedShape,
-    TAG + "page-value": ValueShape,
-    "value": HeldShape,
-    TAG + "page-response": ResponseShape,
-    TAG + "answered": AnsweredShape,
-    TAG + "page-unchanged": UnchangedShape,
-    TAG + "region": RegionShape,
 }
 """What stands under these keys, and in these branches of a union."""
 

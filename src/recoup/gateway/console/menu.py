@@ -1,21 +1,26 @@
-"""What waits for somebody, as numbers beside the menu: cheap enough for every page, and never in its way."""
+"""The menu: an entry for each subject, and what waits for people there, cheap enough to be counted for every page."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import msgspec
 from starlette.requests import Request
 
 from recoup.errors import LedgerError
-from recoup.gateway.house import house_of
-from recoup.operations.escalations import open_count
-from recoup.operations.heal_reviews import Reviews, heal_reviews
 
 SHOWN_MAX: Final = 99
 KEPT_S: Final = 2.0
 """Nobody sees the difference; a page that is fetched again twice a second need not count each time."""
+
+
+class MenuEntry(msgspec.Struct, frozen=True):
+    path: str
+    name: str
+    count: Callable[[Request], Awaitable[int]] | None = None
+    """What waits there for people; more than `SHOWN_MAX` need not be counted."""
 
 
 class _Counted(msgspec.Struct, frozen=True):
@@ -30,30 +35,22 @@ async def count_for_menu(request: Request) -> None:
     last = getattr(request.app.state, "counted", None)
     if not isinstance(last, _Counted) or time.monotonic() - last.at_s >= KEPT_S:
         last = request.app.state.counted = _Counted(time.monotonic(), await _counts(request))
-    request.state.counts = last.counts
+    request.state.menu_counts = last.counts
+
+
+def menu_of(request: Request) -> tuple[MenuEntry, ...]:
+    menu: tuple[MenuEntry, ...] = request.app.state.menu
+    return menu
 
 
 async def _counts(request: Request) -> dict[str, str]:
+    counted = [entry for entry in menu_of(request) if entry.count is not None]
     try:
-        reviews = reviews_of(request)
-        await reviews.look()
-        waiting = {
-            "escalations": await open_count(house_of(request).app, SHOWN_MAX + 1),
-            "heals": reviews.waiting,
-        }
+        waiting = {entry.path: await entry.count(request) for entry in counted if entry.count is not None}
     except LedgerError:
         return {}
-    return {key: shown(number) for key, number in waiting.items() if number}
+    return {path: shown(number) for path, number in waiting.items() if number}
 
 
 def shown(number: int) -> str:
     return str(number) if number <= SHOWN_MAX else f"{SHOWN_MAX}+"
-
-
-def reviews_of(request: Request) -> Reviews:
-    """Folded once for all who look."""
-    found = getattr(request.app.state, "reviews", None)
-    if found is None:
-        found = request.app.state.reviews = heal_reviews(house_of(request).app)
-    assert isinstance(found, Reviews)
-    return found
