@@ -18,10 +18,10 @@ async def run_page(app: App, run_id: str, redactor: Redactor | None = None, *, m
     return await made(run_id, await _until(app, run_id), redactor or await app.redactor_of(run_id))
 
 
-async def run_report(app: App, run_id: str) -> Report:
+async def run_report(app: App, run_id: str, *, driven: bool) -> Report:
     """The same as values."""
-    redactor = await app.redactor_of(run_id)
-    return await app.reports.reporter.report(run_id, await _until(app, run_id), redactor)
+    until = app.world.clock.now() if driven else None
+    return await app.reports.reporter.report(run_id, until, await app.redactor_of(run_id))
 
 
 async def _until(app: App, run_id: str) -> Instant | None:

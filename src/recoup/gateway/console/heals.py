@@ -26,31 +26,14 @@ from recoup.gateway.console.heal_views import (
 )
 from recoup.gateway.console.menu import MenuEntry
 from recoup.gateway.console.pages import Pages, page
+from recoup.gateway.console.reviews import reviews_of, waiting_count
 from recoup.gateway.house import house_of
 from recoup.kernel.reviewing import HealState
 from recoup.model.events import ResolutionDetails, TargetHealed
 from recoup.operations.events import run_event_pages
 from recoup.operations.evidence import evidence_of
 from recoup.operations.heal_acceptance import shown_patch
-from recoup.operations.heal_reviews import Reviews, heal_reviews
 from recoup.operations.heals import Heal, HealFilter, find_heal, list_heals
-
-
-def reviews_of(request: Request) -> Reviews:
-    """Folded once for all who look."""
-    found = getattr(request.app.state, "reviews", None)
-    if found is None:
-        found = request.app.state.reviews = heal_reviews(house_of(request).app)
-    assert isinstance(found, Reviews)
-    return found
-
-
-async def waiting_count(request: Request) -> int:
-    """Heals that wait for a word, after a look at what is new."""
-    reviews = reviews_of(request)
-    await reviews.look()
-    return reviews.waiting
-
 
 router = Pages(MenuEntry("/heals", "Heals", waiting_count))
 LISTED_MAX: Final = 25

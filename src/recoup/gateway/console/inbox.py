@@ -15,8 +15,8 @@ from recoup.kernel import escalations as kernel
 from recoup.kernel.approvals import approval_document, urgent_first
 from recoup.model.answers.inbox import Webhook
 from recoup.model.storage import EscalationRow
-from recoup.operations import escalations
 from recoup.operations.escalations import EscalationFilter, find_escalation, list_escalations
+from recoup.operations.escalations import open_count as count_open
 
 STATES: Final = kernel.STATES
 
@@ -76,7 +76,7 @@ async def item(house: House, escalation_id: str) -> Item:
 
 async def open_count(request: Request) -> int:
     """Open escalations, as far as the menu shows a number."""
-    return await escalations.open_count(house_of(request).app, SHOWN_MAX + 1)
+    return await count_open(house_of(request).app, SHOWN_MAX + 1)
 
 
 async def approvals(house: House, limit: int) -> list[Approval]:

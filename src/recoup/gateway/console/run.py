@@ -162,12 +162,12 @@ def _is_drawn_again(request: Request, state: RunState) -> bool:
     return state.seq <= _TIMELINE_EVENTS_MAX or request.headers.get("HX-Target") == _ALL
 
 
-async def _timeline(request: Request, app: App, state: RunState, _: Offered) -> dict[str, Any]:
+async def _timeline(request: Request, app: App, state: RunState, offered: Offered) -> dict[str, Any]:
     if state.unreadable is not None and not state.steps:
         nothing = dict.fromkeys(("failures", "decisions", "controls"), ())
         return {**nothing, "drawn": "", "left_out": 0, "decisions_left_out": 0}
     async with house_of(request).reporting:
-        made = await run_report(app, state.run_id)
+        made = await run_report(app, state.run_id, driven=offered.driven)
         drawn, left_out = await asyncio.to_thread(chart, made.timeline, _CHART_BYTES_MAX)
     return {
         "drawn": Markup(drawn),  # made of escaped parts, by the room of reports
