@@ -770,3 +770,38 @@ def test_a_run_that_was_killed_before_a_goto_has_its_tabs_again(cli: Cli, two_ta
     resumed = cli("resume", "last", "--json")
     assert resumed.code == 0, resumed.out
     assert paid(two_tabs) == ["first"]
+
+
+def test_a_step_whose_checks_say_that_it_was_done_has_left_the_page_that_they_saw(
+    cli: Cli, site: Site
+) -> None:
+    """Otherwise the next step would be compared with the page before it, and what was done would be asked about."""
+    site.pages["/cart"] = lambda site, _asked: Answer(
+        "<!doctype html><html lang=en><title>Empty</title><form method=post action=/add><button>Add</button></form>"
+        if site.version == 1
+        else "<!doctype html><html lang=en><title>Full</title><button onclick=\"fetch('/pay', {method: 'POST'})"
+        ".then(() => { said.textContent = 'paid' })\">Pay</button><p id=said></p>"
+    )
+
+    def add(site: Site, _asked: Asked) -> Answer:
+        site.version = 2
+        return Answer("", status=303, headers={"Location": "/cart"})
+
+    site.pages["/add"] = add
+    site.pages["/pay"] = lambda _site, _asked: Answer("ok")
+    blocks = "test -e asked || { touch asked; exit 1; }; touch waiting; until test -e go; do sleep 0.02; done"
+    plan = cli.plan(f"""
+        version: 1
+        name: cart
+        steps:
+          - {{id: open, browser: {{goto: "{site.url}/cart"}}}}
+          - {{id: add, browser: {{click: {{role: button, name: Add}}}}, expect: [{{title: Full}}, {{run: "{blocks}"}}]}}
+          - {{id: pay, browser: {{click: {{role: button, name: Pay}}}}, expect: [{{text: paid}}]}}
+    """)
+    driver = cli.start("run", plan)
+    wait_for(cli.folder / "waiting")
+    kill(driver)
+    (cli.folder / "go").touch()
+    resumed = cli("resume", "last", "--json")
+    assert resumed.code == 0, resumed.out
+    assert (len(site.posts("/add")), len(site.posts("/pay"))) == (1, 1)

@@ -92,7 +92,8 @@ class UnknownOutcomes:
         if not examined.all_held or collected is None:
             return None
         evidence = (await self._verification.proof(record, examined.results, None, policy),)
-        how = (record, Verdict.PASSED, collected, evidence, Outcome(), "already_done")
+        seen = await self._run.kinds.of(step).seen_by_checks(step)
+        how = (record, Verdict.PASSED, collected, evidence, Outcome(seen=seen), "already_done")
         return await self._verification.passed(*how)
 
     async def settled(

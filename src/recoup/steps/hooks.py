@@ -195,6 +195,10 @@ class KindHooks:
     async def come_back(self, step: Step, record: StepRecord) -> None:
         """An attempt ended without saying how: restore what was there before it, so that checks can look."""
 
+    async def seen_by_checks(self, step: Step) -> Seen | None:
+        """What the step has left, where its checks have looked at that and say that it was done."""
+        return None
+
     async def go_back(self, index: int) -> None:
         """Before good steps from this one on, of any kind, count as not done."""
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from recoup.checks.registry import question_of
+from recoup.checks.registry import asks_page, question_of
 from recoup.kernel.advice import hint_of, page_advice
 from recoup.kernel.healing import floors, goes_somewhere, page_can_be_made_again, page_made_by
 from recoup.model import events as ev
@@ -150,6 +150,9 @@ class BrowserHooks(KindHooks):
 
     async def come_back(self, step: Step, record: StepRecord) -> None:
         await self._page.come_back(step, record)
+
+    async def seen_by_checks(self, step: Step) -> Seen | None:
+        return await self._page.seen_now() if any(map(asks_page, step.expect)) else None
 
     async def go_back(self, index: int) -> None:
         await self._page.go_back(index)

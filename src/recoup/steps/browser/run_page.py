@@ -180,6 +180,10 @@ class RunPage:
         else:
             await self._pages.leave(self._run.run_id)
 
+    async def seen_now(self) -> Seen | None:
+        page = await self._pages.fingerprint(self._run.run_id)
+        return None if page is None else Seen(page=page)
+
     async def has_page(self) -> bool:
         return await self._pages.fingerprint(self._run.run_id) is not None
 
