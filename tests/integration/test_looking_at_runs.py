@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -19,6 +21,7 @@ from recoup.errors import NotFound, UsageError
 from recoup.kernel.wording import clean, one_line, plain_log
 from recoup.model.events import Event
 from recoup.operations import control as operations
+from recoup.operations import events
 from recoup.operations.recording import record
 from recoup.settings import read_settings
 
@@ -51,18 +54,17 @@ async def test_whoever_follows_a_run_is_told_what_came_with_its_end(
     async with waiting_run(tmp_path) as (app, run_id):
         held = await app.ledger.claim(run_id, app.world.census.own_identity(), LONG_S, app.world.clock.now())
         assert held is not None
-        read, told = app.runs.shown_events, list[Event]()
+        read, told, looks = events.run_event_pages, list[Event](), count(1)
 
-        async def ends_behind_the_first_look(of_run: str, after: int = 0) -> list[Event]:
-            found = await read(of_run, after)
-            if after:  # it is the look for facts, not for where the run stands
-                monkeypatch.setattr(app.runs, "shown_events", read)
+        async def ends_behind_the_first_look(*run: Any, **place: Any) -> AsyncIterator[Sequence[Event]]:
+            async for page in read(*run, **place):
+                yield page
+            if next(looks) == 1:
                 await app.ledger.release(held)
                 wish = operations.ControlRequest(run_id=run_id, action="cancel", reason="enough", actor="ada")
                 assert await operations.answered(app, await operations.send(app, wish), 60) is not None
-            return found
 
-        monkeypatch.setattr(app.runs, "shown_events", ends_behind_the_first_look)
+        monkeypatch.setattr(events, "run_event_pages", ends_behind_the_first_look)
         assert await follow_run(app, run_id, 1, told.append)
         assert told[-1].type == "task.run.cancelled"
         assert [event.seq for event in told] == list(range(2, told[-1].seq + 1))
