@@ -35,7 +35,7 @@ coverage: setup
 	@mkdir -p .bench
 	$(PY) -m coverage run --branch --source=src/recoup/model,src/recoup/kernel -m pytest -q -m "not soak" \
 		--hypothesis-profile=ci -p no:cacheprovider tests/replay tests/contract tests/integration/test_whatif_runs.py \
-		$$(grep -l 'recoup\.kernel' tests/unit/test_*.py | grep -v -e _breaker_reference -e _signature_golden \
+		$$(grep -lE 'recoup\.(kernel|model\.vector)' tests/unit/test_*.py | grep -v -e _breaker_reference -e _signature_golden \
 		-e _agent_events -e _openchrome -e _metrics)
 	$(PY) -m coverage report --show-missing --skip-covered --fail-under=100
 
