@@ -54,7 +54,7 @@ async def show_escalation(request: Request, escalation_id: str) -> Response:
 async def acknowledge(
     request: Request, escalation_id: str, wanted: Annotated[shapes.SaidRequest, Body()]
 ) -> Response:
-    """Somebody has seen it."""
+    """Someone has seen it."""
     app, actor = house_of(request).app, principal_of(request).actor
     moved = await escalations.acknowledge(app, escalation_id, actor, wanted.reason.strip())
     return await _whole(request, moved.row)

@@ -26,7 +26,7 @@ class CommandSettings(msgspec.Struct, frozen=True):
 
 
 class CommandNotifier(NotifierKind[CommandSettings]):
-    """Exit code 0 means that somebody has been told; with any other it is run again later."""
+    """Exit code 0 means delivered; after any other code the command is retried later."""
 
     key = "command"
 
@@ -79,7 +79,7 @@ class CommandNotifier(NotifierKind[CommandSettings]):
 
 
 async def _at_once(_keeper: ProcessIdentity) -> None:
-    """To tell somebody twice does no harm."""
+    """Delivering twice does no harm."""
 
 
 def _unread(_stream: str, _chunk: bytes) -> None:

@@ -47,7 +47,7 @@ class NotifierSite:
 
 
 class NotifierKind(ABC, Generic[S]):
-    """One way to tell somebody."""
+    """One way to notify a person or a system."""
 
     key: str
     """Names it in the ledger and, under `hand_over`, in a probe file."""

@@ -143,7 +143,7 @@ class Inbox:
         return await read_leniently(self._ledger, escalation_stream(escalation_id), 0, CHANGES_MAX)
 
     async def acknowledge(self, escalation_id: str, by: str, reason: str) -> EscalationRow:
-        """Somebody has seen it."""
+        """Marks it as seen."""
         fact = EscalationAcknowledged(escalation_id=escalation_id, by=by, reason=reason)
         return await self._move(ACKNOWLEDGE, fact)
 
@@ -152,7 +152,7 @@ class Inbox:
         return await self._move(ASSIGN, fact)
 
     async def resolve(self, escalation_id: str, by: str, reason: str) -> EscalationRow:
-        """Somebody says that nothing is left to be done. It settles nothing by itself: controls do."""
+        """Closes it: nothing is left to do. It settles no step; controls do that."""
         return await self._move(
             RESOLVE, EscalationResolved(escalation_id=escalation_id, by=by, reason=reason)
         )

@@ -140,7 +140,7 @@ class Checker(Protocol):
 
 
 class Outbox(Protocol):
-    """Somebody who is told: a notifier that the file names, or the gateway."""
+    """A receiver of events: a notifier that the file names, or the gateway."""
 
     @property
     def name(self) -> str:

@@ -3,7 +3,7 @@
 A page lives in its browser, and the browser in the process that drives the run. Whenever a run returns to a page (after
 a gate, a pause, a killed driver, with reused steps), everything that was proven there is asked again before a step acts
 on it. What opening the address does not restore is performed again where that is safe. A person is asked once, about
-all steps that must not be repeated. docs/howto/browser.md has the state diagram, decision 61 the reasons.
+all steps that must not be repeated. docs/howto/restoring-pages.md has the state diagram, decision 61 the reasons.
 """
 
 from __future__ import annotations
